@@ -1,0 +1,108 @@
+"""The search space: the product of the knobs' topologies (Equation 1)."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from autotvm_opevo.topology import Topology
+
+Configuration = dict[str, Any]
+
+
+class Space:
+    """All combinations of the knobs' values that a constraint allows.
+
+    A configuration is a dict from every knob's name to one of its values. It has a number, too: a mixed radix number whose
+    digits are the vertex numbers, the last knob's changing fastest. Numbers are Python integers: a space may have more than
+    2**63 points.
+
+    Parameters
+    ----------
+    knobs : mapping of str to Topology
+        X_1 to X_mu of Equation 1. None at all make the space of one empty configuration.
+    constraint : callable, optional
+        Takes a configuration and tells whether it may be proposed.
+
+    Attributes
+    ----------
+    knobs : dict of str to Topology
+    constraint : callable or None
+    size : int
+        The number of points, those that `constraint` forbids included.
+
+    Raises
+    ------
+    ValueError
+        If a knob is no `Topology`, or `constraint` cannot be called.
+
+    Examples
+    --------
+    >>> from autotvm_opevo.topology import Discrete, Factorization
+    >>> space = Space({"tile": Factorization(512, parts=4), "unroll": Discrete([0, 512, 1500])})
+    >>> space.size, space[0]
+    (660, {'tile': (1, 1, 1, 512), 'unroll': 0})
+    >>> space.index({"tile": (1, 1, 1, 512), "unroll": 512})
+    1
+    """
+
+    def __init__(self, knobs: Mapping[str, Topology], constraint: Callable[[Configuration], bool] | None = None) -> None:
+        self.knobs = dict(knobs)
+        for name, topology in self.knobs.items():
+            if not isinstance(topology, Topology):
+                raise ValueError(f"knob {name!r} must be a Topology (see autotvm_opevo.topology), {topology!r} given")
+        if constraint is not None and not callable(constraint):
+            raise ValueError(f"constraint must be a function of a configuration or None, {constraint!r} given")
+        self.constraint = constraint
+        self.size = prod(topology.size for topology in self.knobs.values())
+
+    def index(self, configuration: Mapping[str, Any]) -> int:
+        """The number of a configuration, whether the constraint allows it or not.
+
+        Raises
+        ------
+        ValueError
+            If a knob is missing or unknown, or a value is none of its knob's.
+        """
+        if configuration.keys() != self.knobs.keys():
+            raise ValueError(f"a configuration must have the knobs {list(self.knobs)}, {dict(configuration)!r} given")
+        index = 0
+        for name, topology in self.knobs.items():
+            try:
+                index = index * topology.size + topology.index(configuration[name])
+            except ValueError as error:
+                raise ValueError(f"knob {name!r}: {error}") from None
+        return index
+
+    def __getitem__(self, index: int) -> Configuration:
+        """The configuration of that number, 0 <= index < size; raises `IndexError` outside."""
+        rest = operator.index(index)
+        if not 0 <= rest < self.size:
+            raise IndexError(f"configuration number {rest} given, this space has 0 to {self.size - 1}")
+        vertices = []
+        for topology in reversed(self.knobs.values()):
+            rest, vertex = divmod(rest, topology.size)
+            vertices.append(topology[vertex])
+        return dict(zip(self.knobs, reversed(vertices)))
+
+    def __iter__(self) -> Iterator[Configuration]:
+        """Every configuration in the order of their numbers, those that the constraint forbids included."""
+        for values in product(*self.knobs.values()):
+            yield dict(zip(self.knobs, values))
+
+    def allows(self, configuration: Configuration) -> bool:
+        """Whether the constraint lets this configuration be proposed."""
+        return self.constraint is None or bool(self.constraint(configuration))
+
+    def random(self, rng: np.random.Generator) -> Configuration:
+        """A configuration, each as likely as any other, those that the constraint forbids included."""
+        return {name: topology.random(rng) for name, topology in self.knobs.items()}
+
+    def __repr__(self) -> str:
+        limits = "" if self.constraint is None else f", constraint={self.constraint!r}"
+        return f"Space({self.knobs!r}{limits})"

@@ -1,0 +1,368 @@
+"""OpEvo: Algorithm 1 and Equation 2 as published, and what nobody may ever see it do."""
+
+import json
+import random
+import subprocess
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from autotvm_opevo import OpEvo, Space, random_walk
+from autotvm_opevo.topology import Categorical, Discrete, Factorization, Permutation
+
+
+def wide(topology, knobs=40):
+    """So many knobs that no two children are ever the same: what is drawn for each is seen undisturbed."""
+    return Space({f"x{i}": topology for i in range(knobs)})
+
+
+def uniform(space, value):
+    return dict.fromkeys(space.knobs, value)
+
+
+def key(configuration):
+    return repr(sorted(configuration.items()))
+
+
+def matmul():
+    knobs = {"y": Factorization(512, 4), "x": Factorization(1024, 4), "order": Permutation(4), "unroll": Discrete([0, 512, 1500])}
+    return Space(knobs)
+
+
+def smooth(configuration):
+    """A fitness with one summit, at tiles of 32 x 32."""
+    return 1.0 / (1 + abs(np.log2(configuration["y"][-1]) - 5) + abs(np.log2(configuration["x"][-1]) - 5))
+
+
+class TestAlgorithm1:
+    def test_the_first_lambda_are_drawn_uniformly(self):
+        space = wide(Discrete(range(5)), knobs=3)
+        drawn = Counter(c["x0"] for seed in range(300) for c in OpEvo(space, parents_size=4, seed=seed).ask(4))
+        assert chisquare([drawn[i] for i in range(5)]).pvalue > 1e-4
+
+    def test_knobs_are_inherited_in_proportion_to_fitness(self):
+        """Equation 2, with a mutation rate at which nothing mutates."""
+        space = wide(Categorical(range(8)))
+        fitness = np.array([1, 2, 3, 4, 5, 6, 7, 80.0])
+        search = OpEvo(space, mutation_rate=1e-12, seed=1)
+        search.tell([uniform(space, j) for j in range(8)], fitness)
+        heirs = Counter(value for child in search.ask(64) for value in child.values())
+        assert chisquare([heirs[j] for j in range(8)], 64 * 40 * fitness / fitness.sum()).pvalue > 1e-4
+
+    def test_knobs_mutate_by_the_law_of_the_walk(self):
+        """Section 4.3, with a single parent from which all is inherited."""
+        tiles = Factorization(8, parts=3)
+        space = wide(tiles)
+        search = OpEvo(space, mutation_rate=0.4, seed=1)
+        search.tell([uniform(space, (8, 1, 1))], [1.0])
+        stops = Counter(tiles.index(value) for child in search.ask(64) for value in child.values())
+        expected = 64 * 40 * random_walk.distribution(tiles, (8, 1, 1), 0.4)
+        assert chisquare([stops[i] for i in range(len(tiles))], expected).pvalue > 1e-4
+
+    def test_only_the_best_lambda_of_all_history_have_children(self):
+        space = wide(Categorical(range(20)))
+        search = OpEvo(space, parents_size=3, mutation_rate=1e-12, seed=1)
+        for j in np.random.default_rng(0).permutation(20).tolist():
+            search.tell([uniform(space, j)], [1.0 + j])
+        assert {value for child in search.ask(24) for value in child.values()} == {17, 18, 19}
+
+    def test_rho_children_come_from_the_parents_of_one_moment(self):
+        """They queue: what is told while they wait changes only the next rho."""
+        space = wide(Categorical(range(3)))
+        search = OpEvo(space, parents_size=1, offspring_size=6, mutation_rate=1e-3, seed=1)
+        search.tell([uniform(space, 0)], [1.0])
+        first = search.ask(2)
+        search.tell([uniform(space, 1)], [2.0])
+        mostly = [Counter(child.values()).most_common(1)[0][0] for child in [*first, *search.ask(4), *search.ask(6)]]
+        assert mostly == [0] * 6 + [1] * 6
+
+    def test_a_child_seen_already_walks_on_from_where_it_stands(self):
+        """On a path, what lies around the parent is filled before a random configuration is needed."""
+        space = Space({"x": Discrete(range(100_000))})
+        search = OpEvo(space, seed=3)
+        search.tell([{"x": 50_000}], [1.0])
+        distances = [abs(search.ask(1)[0]["x"] - 50_000) for _ in range(16)]
+        assert max(distances) < 100
+
+    def test_fitness_may_span_all_of_a_double(self):
+        space = wide(Categorical(range(4)), knobs=20)
+        search = OpEvo(space, mutation_rate=1e-6, seed=0)
+        search.tell([uniform(space, j) for j in range(4)], [5e-324, 1e-300, 1e308, 1.7e308])
+        assert {value for child in search.ask(20) for value in child.values()} <= {2, 3}
+
+    def test_it_finds_the_summit(self):
+        search = OpEvo(matmul(), seed=0)
+        for _ in range(40):
+            batch = search.ask(8)
+            search.tell(batch, [smooth(c) for c in batch])
+        assert search.best[1] == 1.0
+
+
+class TestFailures:
+    def test_failed_configurations_give_no_knob_to_a_child(self):
+        space = wide(Categorical(range(6)))
+        search = OpEvo(space, mutation_rate=1e-12, seed=1)
+        search.tell([uniform(space, j) for j in range(6)], [0, 0, 1.0, 0, 2.0, 0])
+        assert {value for child in search.ask(30) for value in child.values()} == {2, 4}
+
+    def test_while_all_have_failed_it_explores_at_random(self):
+        space = wide(Discrete(range(5)))
+        search = OpEvo(space, mutation_rate=1e-12, seed=1)
+        drawn = Counter()
+        for _ in range(10):
+            batch = search.ask(7)
+            search.tell(batch, [0.0] * 7)
+            drawn.update(value for c in batch for value in c.values())
+        assert chisquare([drawn[i] for i in range(5)]).pvalue > 1e-4
+        assert search.best is None
+
+    def test_a_failed_configuration_is_not_proposed_again(self):
+        search = OpEvo(Space({"x": Discrete(range(30))}), seed=0)
+        proposed = []
+        while batch := search.ask(4):
+            search.tell(batch, [0.0] * len(batch))
+            proposed += [c["x"] for c in batch]
+        assert sorted(proposed) == list(range(30))
+
+
+class TestAskAndTell:
+    def test_best_is_none_until_something_valid_is_known(self):
+        search = OpEvo(Space({"x": Discrete([1, 2])}), seed=0)
+        assert search.best is None
+        search.tell([{"x": 1}], [0.0])
+        assert search.best is None
+        search.tell([{"x": 2}], [3])
+        assert search.best == ({"x": 2}, 3.0)
+
+    def test_a_configuration_told_again_keeps_the_later_fitness(self):
+        space = wide(Categorical(range(2)))
+        search = OpEvo(space, parents_size=1, mutation_rate=1e-12, seed=0)
+        search.tell([uniform(space, 0), uniform(space, 1)], [5.0, 3.0])
+        search.tell([uniform(space, 0)], [1.0])
+        assert search.best == (uniform(space, 1), 3.0)
+        search.tell([uniform(space, 1), uniform(space, 1)], [9.0, 0.0])
+        assert search.best == (uniform(space, 0), 1.0)
+
+    def test_results_come_in_any_order_and_grouping(self):
+        def proposals(shuffle):
+            search = OpEvo(matmul(), seed=5)
+            for round_ in range(6):
+                batch = search.ask(8)
+                order = np.random.default_rng(round_).permutation(8) if shuffle else np.arange(8)
+                for part in (order[:3], order[3:]):
+                    search.tell([batch[i] for i in part], [smooth(batch[i]) for i in part])
+            return search.ask(8)
+
+        assert proposals(shuffle=True) == proposals(shuffle=False)
+
+    def test_history_told_first_makes_children_at_once(self):
+        space = wide(Categorical(range(50)))
+        search = OpEvo(space, mutation_rate=1e-12, seed=0)
+        search.tell([uniform(space, 7), uniform(space, 8)], [1.0, 1.0])
+        assert {value for child in search.ask(3) for value in child.values()} == {7, 8}
+
+    def test_what_is_told_while_it_waits_in_the_queue_is_not_proposed(self):
+        for seed in range(20):
+            search = OpEvo(Space({"x": Discrete(range(9))}), seed=seed)
+            first = search.ask(1)
+            told = [{"x": x} for x in range(8) if {"x": x} not in first]
+            search.tell(told, [1.0] * len(told))
+            assert all(c not in told and c not in first for c in search.ask(9))
+
+    def test_what_is_in_flight_is_not_proposed_again(self):
+        search = OpEvo(Space({"x": Discrete(range(40))}), seed=0)
+        search.tell(search.ask(4), [1.0, 2.0, 3.0, 4.0])
+        in_flight = [c["x"] for _ in range(12) for c in search.ask(3)]
+        assert len(in_flight) == len(set(in_flight)) == 36
+        assert search.ask(3) == []
+
+    def test_values_come_back_as_they_were_given(self):
+        values = [(1, 2), "a", None, 3.5, frozenset([1])]
+        search = OpEvo(Space({"x": Categorical(values), "n": Discrete([1, 2.5])}), seed=0)
+        for configuration in search.ask(10):
+            assert any(configuration["x"] is value for value in values)
+
+    def test_has_next_tells_what_ask_will_do(self):
+        search = OpEvo(Space({"x": Discrete([1, 2, 3])}), seed=0)
+        assert search.has_next()
+        search.tell([{"x": 1}], [1.0])
+        assert len(search.ask(2)) == 2
+        assert not search.has_next()
+        assert search.ask(1) == []
+
+    def test_asking_for_none_gives_none(self):
+        assert OpEvo(matmul(), seed=0).ask(0) == []
+
+
+class TestExhaustion:
+    @settings(max_examples=60, deadline=None)
+    @given(st.data())
+    def test_every_configuration_is_proposed_once_and_then_it_ends(self, data):
+        topologies = [Factorization(12, 2), Permutation(3), Discrete([1, 2, 4]), Categorical("ab"), Discrete([0])]
+        knobs = {f"k{i}": t for i, t in enumerate(data.draw(st.lists(st.sampled_from(topologies), max_size=3)))}
+        forbidden = data.draw(st.sets(st.integers(0, 300)))
+        space = Space(knobs)
+        limited = Space(knobs, constraint=lambda c: space.index(c) not in forbidden) if forbidden else space
+        search = OpEvo(
+            limited,
+            parents_size=data.draw(st.integers(1, 9)),
+            offspring_size=data.draw(st.integers(1, 9)),
+            mutation_rate=data.draw(st.floats(0.01, 0.9)),
+            seed=data.draw(st.integers(0, 2**32)),
+        )
+        allowed = {i for i in range(space.size) if i not in forbidden}
+        history = data.draw(st.sets(st.integers(0, space.size - 1), max_size=5))
+        search.tell([space[i] for i in history], [float(i % 3) for i in history])
+        proposed, waiting = [], []
+        while batch := search.ask(data.draw(st.integers(1, 12))):
+            proposed += [space.index(c) for c in batch]
+            waiting += batch
+            told, waiting = (waiting, []) if data.draw(st.booleans()) else ([], waiting)
+            search.tell(told, [data.draw(st.sampled_from([0.0, 0.5, 2.0])) for _ in told])
+        assert len(proposed) == len(set(proposed))
+        assert set(proposed) == allowed - history
+
+    @pytest.mark.parametrize("left", [{5, 77_777, 99_999}, {12_345}, set()])
+    def test_a_constraint_that_leaves_almost_nothing(self, left):
+        space = Space({"x": Discrete(range(100_000))}, constraint=lambda c: c["x"] in left)
+        search = OpEvo(space, seed=0)
+        batch = search.ask(8)
+        assert {c["x"] for c in batch} == left
+        search.tell(batch, [1.0] * len(batch))
+        assert search.ask(8) == []
+
+    def test_a_constraint_over_more_than_can_be_enumerated_ends_in_bounded_tries(self):
+        asked = Counter()
+
+        def never(configuration):
+            asked["times"] += 1
+            return False
+
+        search = OpEvo(Space({"x": Permutation(12)}, constraint=never), seed=0)
+        assert search.ask(8) == []
+        assert asked["times"] <= 10_000
+
+    def test_what_is_found_of_a_rare_kind_leads_to_its_neighbours(self):
+        """120 of 479,001,600: no random draw finds one, children of one that was told do."""
+        space = Space({"x": Permutation(12)}, constraint=lambda c: c["x"][:7] == (0, 1, 2, 3, 4, 5, 6))
+        search = OpEvo(space, seed=0)
+        search.tell([{"x": tuple(range(12))}], [1.0])
+        batch = search.ask(8)
+        assert batch
+        assert all(space.allows(c) for c in batch)
+
+    def test_one_configuration_is_proposed_once(self):
+        search = OpEvo(Space({}), seed=0)
+        assert search.ask(8) == [{}]
+        assert search.ask(8) == []
+
+    def test_ten_configurations_in_one_question(self):
+        search = OpEvo(Space({"x": Discrete(range(10))}), seed=0)
+        assert sorted(c["x"] for c in search.ask(100)) == list(range(10))
+
+
+class TestSeeds:
+    PROGRAM = """
+import json
+from autotvm_opevo import OpEvo, Space
+from autotvm_opevo.topology import *
+space = Space({"t": Factorization(512, 4), "o": Permutation(4), "c": Categorical(["none", "vec"]), "d": Discrete([0, 16])})
+search = OpEvo(space, seed=11)
+out = []
+for _ in range(10):
+    batch = search.ask(8)
+    search.tell(batch, [(c["t"][-1] % 48) + (c["c"] == "vec") for c in batch])
+    out += batch
+print(json.dumps(out))
+"""
+
+    def test_the_same_seed_proposes_the_same_in_any_process(self):
+        runs = [
+            subprocess.run(
+                [sys.executable, "-c", self.PROGRAM],
+                env={"PYTHONHASHSEED": hash_seed},
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+            for hash_seed in ("1", "2")
+        ]
+        assert len(json.loads(runs[0])) == 80
+        assert runs[0] == runs[1]
+
+    def test_none_draws_a_seed_that_repeats_the_search(self):
+        first = OpEvo(matmul())
+        again = OpEvo(matmul(), seed=first.seed)
+        assert first.ask(20) == again.ask(20)
+        assert OpEvo(matmul()).seed != first.seed
+
+    def test_the_global_generators_are_neither_read_nor_moved(self):
+        def run():
+            search = OpEvo(matmul(), seed=0)
+            proposals = []
+            for _ in range(5):
+                batch = search.ask(8)
+                search.tell(batch, [smooth(c) for c in batch])
+                proposals += batch
+            return proposals
+
+        np.random.seed(1)  # noqa: NPY002  the legacy generator is what must not be touched
+        random.seed(1)
+        numpy_before, python_before = repr(np.random.get_state()), random.getstate()  # noqa: NPY002
+        first = run()
+        OpEvo(matmul()).ask(8)
+        assert repr(np.random.get_state()) == numpy_before  # noqa: NPY002
+        assert random.getstate() == python_before
+        np.random.seed(2)  # noqa: NPY002
+        random.seed(2)
+        assert run() == first
+
+
+class TestWrongArguments:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"parents_size": 0}, "parents_size must be an integer of at least 1, 0 given"),
+            ({"offspring_size": -1}, "offspring_size must be an integer of at least 1"),
+            ({"parents_size": 1.5}, "parents_size must be an integer"),
+            ({"mutation_rate": 0.0}, "mutation_rate must be greater than 0 and less than 1, 0.0 given"),
+            ({"mutation_rate": 1}, "mutation_rate must be greater"),
+            ({"seed": -1}, "seed must be an integer of at least 0 or None, -1 given"),
+            ({"seed": "x"}, "seed must be an integer"),
+        ],
+    )
+    def test_of_the_search_are_refused_by_name(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            OpEvo(matmul(), **options)
+
+    def test_a_space_is_needed(self):
+        with pytest.raises(ValueError, match="space must be a Space"):
+            OpEvo({"x": Discrete([1])})
+
+    @pytest.mark.parametrize("fitness", [-1.0, float("nan"), float("inf"), None, "fast", 10**400])
+    def test_fitness_must_be_finite_and_not_negative(self, fitness):
+        search = OpEvo(Space({"x": Discrete([1, 2])}), seed=0)
+        with pytest.raises(ValueError, match="fitness must be a finite number of at least 0"):
+            search.tell([{"x": 1}, {"x": 2}], [1.0, fitness])
+        assert search.best is None, "a refused call must leave nothing behind"
+
+    def test_lengths_must_agree(self):
+        with pytest.raises(ValueError, match="as many fitnesses as configurations are needed, 1 and 2 given"):
+            OpEvo(Space({"x": Discrete([1])}), seed=0).tell([{"x": 1}], [1.0, 2.0])
+
+    def test_unknown_knobs_and_values_are_named(self):
+        search = OpEvo(Space({"x": Discrete([1, 2])}), seed=0)
+        with pytest.raises(ValueError, match=r"must have the knobs \['x'\], {'y': 1} given"):
+            search.tell([{"y": 1}], [1.0])
+        with pytest.raises(ValueError, match="knob 'x': value 3 given, allowed are the 2 vertices"):
+            search.tell([{"x": 3}], [1.0])
+
+    @pytest.mark.parametrize("n", [-1, 1.5, "8"])
+    def test_n_must_be_a_count(self, n):
+        with pytest.raises(ValueError, match="n must be an integer"):
+            OpEvo(matmul(), seed=0).ask(n)

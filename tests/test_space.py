@@ -1,0 +1,76 @@
+"""The product of topologies: configurations, their numbers, and a constraint."""
+
+import numpy as np
+import pytest
+
+from autotvm_opevo import Space
+from autotvm_opevo.topology import Categorical, Discrete, Factorization, Permutation
+
+
+def small():
+    return Space({"tile": Factorization(6, parts=2), "unroll": Discrete([0, 16, 64]), "explicit": Categorical([False, True])})
+
+
+def test_numbers_every_configuration_the_last_knob_fastest():
+    space = small()
+    configurations = list(space)
+    assert len(configurations) == space.size == 4 * 3 * 2
+    assert [space.index(configuration) for configuration in configurations] == list(range(space.size))
+    assert [space[i] for i in range(space.size)] == configurations
+    assert configurations[:3] == [
+        {"tile": (1, 6), "unroll": 0, "explicit": False},
+        {"tile": (1, 6), "unroll": 0, "explicit": True},
+        {"tile": (1, 6), "unroll": 16, "explicit": False},
+    ]
+
+
+def test_sizes_and_numbers_are_exact_beyond_64_bits():
+    space = Space({f"order{i}": Permutation(12) for i in range(5)})
+    assert space.size == 479001600**5
+    last = space[space.size - 1]
+    assert last == {f"order{i}": tuple(range(11, -1, -1)) for i in range(5)}
+    assert space.index(last) == space.size - 1
+
+
+def test_no_knobs_make_one_configuration():
+    space = Space({})
+    assert space.size == 1
+    assert list(space) == [space[0]] == [{}]
+
+
+def test_draws_from_the_whole_product():
+    space = small()
+    rng = np.random.default_rng(0)
+    assert {space.index(space.random(rng)) for _ in range(400)} == set(range(space.size))
+
+
+def test_a_constraint_forbids_but_does_not_renumber():
+    space = Space({"x": Discrete(range(10))}, constraint=lambda c: c["x"] % 2)
+    assert [space.allows({"x": x}) for x in (1, 2)] == [True, False]
+    assert space.size == 10
+    assert space.index({"x": 4}) == 4
+
+
+@pytest.mark.parametrize(
+    ("configuration", "message"),
+    [
+        ({"tile": (2, 3), "unroll": 0}, r"must have the knobs \['tile', 'unroll', 'explicit'\], .* given"),
+        ({"tile": (2, 3), "unroll": 0, "explicit": True, "vthread": 1}, "must have the knobs"),
+        ({"tile": (2, 4), "unroll": 0, "explicit": True}, r"knob 'tile': value \(2, 4\) given, allowed are the 4 vertices"),
+        ({"tile": (2, 3), "unroll": 5, "explicit": True}, "knob 'unroll': value 5 given"),
+        ({"tile": (2, 3), "unroll": 0, "explicit": 1}, "knob 'explicit': value 1 given"),
+    ],
+)
+def test_configurations_of_another_space_are_refused(configuration, message):
+    with pytest.raises(ValueError, match=message):
+        small().index(configuration)
+
+
+def test_wrong_arguments_are_refused():
+    with pytest.raises(ValueError, match="knob 'x' must be a Topology"):
+        Space({"x": [1, 2, 3]})
+    with pytest.raises(ValueError, match="constraint must be a function"):
+        Space({}, constraint="x < 3")
+    for index in (-1, 24):
+        with pytest.raises(IndexError, match=f"configuration number {index} given"):
+            small()[index]
