@@ -1,0 +1,9 @@
+"""OpEvo inside AutoTVM: everything that needs a TVM of 0.8 to 0.19."""
+
+from autotvm_opevo.autotvm.requirement import require_autotvm
+
+require_autotvm()
+
+from autotvm_opevo.autotvm.tuner import OpEvoTuner
+
+__all__ = ["OpEvoTuner"]

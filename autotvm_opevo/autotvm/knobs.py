@@ -1,0 +1,209 @@
+"""AutoTVM's knobs as topologies: a ConfigSpace becomes a Space, and their configurations become each other's."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections import OrderedDict
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+from tvm.autotvm.task.space import (
+    AnnotateSpace,
+    ConfigEntity,
+    ConfigSpace,
+    OtherOptionSpace,
+    ReorderEntity,
+    ReorderSpace,
+    SplitSpace,
+    TransformSpace,
+)
+
+from autotvm_opevo.space import Configuration, Space
+from autotvm_opevo.topology import Categorical, Discrete, Factorization, Induced, Permutation, Tiling, Topology
+
+logger = logging.getLogger("autotvm")
+
+Tiles = tuple[int, ...]
+Reader = Callable[[Any], Any]  # takes an entity, returns the vertex it stands for
+
+
+class KnobSpace:
+    """A ConfigSpace of AutoTVM as a `Space`.
+
+    Parameters
+    ----------
+    config_space : tvm.autotvm.task.space.ConfigSpace
+        A task's ``config_space``. Its ``multi_filter`` becomes the space's constraint and is asked point by point: AutoTVM's
+        own ``is_index_valid`` and ``len`` go through the whole space first.
+
+    Attributes
+    ----------
+    space : Space
+    """
+
+    def __init__(self, config_space: ConfigSpace) -> None:
+        self._config_space = config_space
+        self._knobs = {name: Knob(transform) for name, transform in config_space.space_map.items()}
+        unread = [name for name, knob in self._knobs.items() if not knob.readable]
+        if unread:
+            logger.warning("OpEvo cannot read the knobs %s as graphs and takes them as categorical.", unread)
+        multi_filter = getattr(config_space, "_shared_filter", None)  # since TVM 0.11
+        constraint = None if multi_filter is None else lambda configuration: multi_filter(self._entities(configuration))
+        self.space = Space({name: knob.topology for name, knob in self._knobs.items()}, constraint)
+
+    def config_entity(self, configuration: Configuration) -> ConfigEntity:
+        """What AutoTVM builds and measures. Made from its parts: ``ConfigSpace.get`` overflows beyond 2**63 points."""
+        index, stride = 0, 1
+        for name, knob in self._knobs.items():
+            index += stride * knob.position(configuration[name])
+            stride *= knob.positions
+        return ConfigEntity(index, self._config_space.code_hash, self._entities(configuration), self._config_space._constraints)
+
+    def configuration(self, config: ConfigEntity) -> Configuration:
+        """The configuration of a ConfigEntity, also of one from a log.
+
+        Raises
+        ------
+        ValueError
+            If it is not of this space.
+        """
+        entities = config._entity_map
+        if entities.keys() != self._knobs.keys():
+            raise ValueError(f"config must have the knobs {list(self._knobs)}, {list(entities)} given")
+        return {name: knob.value(entities[name]) for name, knob in self._knobs.items()}
+
+    def _entities(self, configuration: Configuration) -> OrderedDict[str, Any]:
+        return OrderedDict((name, knob.entity(configuration[name])) for name, knob in self._knobs.items())
+
+
+class Knob:
+    """One knob. Its entities are known by what they say: AutoTVM's order of them means nothing.
+
+    Parameters
+    ----------
+    transform : tvm.autotvm.task.space.TransformSpace
+        What ``cfg.define_split``, ``define_reorder``, ``define_annotate`` or ``define_knob`` made.
+
+    Attributes
+    ----------
+    topology : Topology
+        Splits are factorizations, or tilings where they leave tails; reorders permutations; numbers discrete; annotations and
+        all other options categorical, with their JSON as value, which tells True from 1 and not a list from a tuple.
+    readable : bool
+        False when the entities are not what their kind should be: then they are categorical.
+    positions : int
+        How many entities AutoTVM counts; several may say the same, and are one vertex.
+    """
+
+    def __init__(self, transform: TransformSpace) -> None:
+        entities = [_loggable(entity) for entity in transform.entities]
+        read = next((read for kind, read in _KINDS if isinstance(transform, kind)), lambda *_: None)
+        graph = read(transform, entities)
+        self.readable = graph is not None
+        self.topology, self._read = graph or _categorical(entities, str)
+        self.positions = len(entities)
+        self._entities: dict[Any, tuple[int, Any]] = {}
+        for position, entity in enumerate(entities):
+            self._entities.setdefault(self._read(entity), (position, entity))
+
+    def position(self, value: Any) -> int:
+        """Where AutoTVM's list has the entity of a vertex."""
+        return self._entities[value][0]
+
+    def entity(self, value: Any) -> Any:
+        """AutoTVM's entity of a vertex."""
+        return self._entities[value][1]
+
+    def value(self, entity: Any) -> Any:
+        """The vertex of an entity, also of one from a log; raises `ValueError` when it is none of this knob's."""
+        try:
+            value = self._read(entity)
+        except (AttributeError, TypeError) as error:
+            raise ValueError(f"entity {entity!r} given, which is of another kind: {error}") from None
+        return self.topology[self.topology.index(value)]
+
+
+Graph = tuple[Topology, Reader]
+
+
+def _split_graph(transform: SplitSpace, entities: list[Any]) -> Graph | None:
+    extent = transform.product
+
+    def whole(entity: Any) -> Tiles:
+        """The factors, the outermost of which TVM writes as -1."""
+        size = _integers(entity.size)
+        inner = math.prod(size[1:])
+        resolved = size[0] == -1 and inner > 0 and extent % inner == 0
+        return (extent // inner, *size[1:]) if resolved else size
+
+    def inner_parts(entity: Any) -> Tiles:
+        """All but the outermost part, which follows from them when they leave a tail."""
+        return _integers(entity.size)[1:]
+
+    sizes = [whole(entity) for entity in entities]
+    if all(min(size) > 0 for size in sizes):
+        if len({math.prod(size) for size in sizes}) > 1:
+            return _part(Tiling(sizes), sizes), whole
+        return _part(Factorization(math.prod(sizes[0]), len(sizes[0])), sizes), whole
+    tiles = [inner_parts(entity) for entity in entities]
+    if all(entity.size[0] == -1 and min(tile, default=1) > 0 for entity, tile in zip(entities, tiles)):
+        return _part(Tiling(tiles), tiles), inner_parts
+    return None
+
+
+def _reorder_graph(_: ReorderSpace, entities: list[Any]) -> Graph | None:
+    def permutation(entity: Any) -> Tiles:
+        return _integers(entity.perm)
+
+    orders = [permutation(entity) for entity in entities]
+    if any(sorted(order) != list(range(len(orders[0]))) for order in orders):
+        return None
+    return _part(Permutation(len(orders[0])), orders), permutation
+
+
+def _annotate_graph(_: AnnotateSpace, entities: list[Any]) -> Graph:
+    return _categorical(entities, lambda entity: _json(entity.anns))
+
+
+def _option_graph(_: OtherOptionSpace, entities: list[Any]) -> Graph:
+    if all(isinstance(e.val, Real) and not isinstance(e.val, bool) and math.isfinite(e.val) for e in entities):
+        return Discrete({entity.val for entity in entities}), lambda entity: entity.val
+    return _categorical(entities, lambda entity: _json(entity.val))
+
+
+_KINDS: list[tuple[type, Callable[..., Graph | None]]] = [
+    (SplitSpace, _split_graph),
+    (ReorderSpace, _reorder_graph),
+    (AnnotateSpace, _annotate_graph),
+    (OtherOptionSpace, _option_graph),
+]
+
+
+def _part(graph: Any, values: list[Tiles]) -> Topology:
+    """The graph itself when all its vertices are there, else the part of it that the values induce."""
+    distinct = dict.fromkeys(values)
+    if isinstance(graph, Topology) and graph.size == len(distinct):
+        return graph
+    return Induced(graph, distinct)
+
+
+def _categorical(entities: list[Any], read: Reader) -> Graph:
+    return Categorical(dict.fromkeys(map(read, entities))), read
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, default=str)
+
+
+def _integers(values: Any) -> Tiles:
+    return tuple(map(int, values))
+
+
+def _loggable(entity: Any) -> Any:
+    """AutoTVM's identity reorder holds a range, which its own log cannot write."""
+    if isinstance(entity, ReorderEntity) and isinstance(entity.perm, range):
+        return ReorderEntity(list(entity.perm))
+    return entity

@@ -1,0 +1,152 @@
+"""OpEvo as one of AutoTVM's tuners."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
+from tvm.autotvm.task import Task
+from tvm.autotvm.task.space import ConfigEntity
+from tvm.autotvm.tuner import Tuner
+
+from autotvm_opevo.autotvm.knobs import KnobSpace
+from autotvm_opevo.evolution import OpEvo
+
+logger = logging.getLogger("autotvm")
+
+# What only XGBTuner knows: scripts that name these keep working when the class is replaced.
+_XGB_ONLY = frozenset(
+    ["plan_size", "feature_type", "loss_type", "num_threads", "optimizer", "diversity_filter_ratio", "log_interval"]
+)
+
+
+class OpEvoTuner(Tuner):
+    """Tune an AutoTVM task with OpEvo (Algorithm 1): no cost model, no features, nothing measured twice.
+
+    Takes the place of ``autotvm.tuner.XGBTuner`` as it stands; ``tune``, callbacks, builders and runners are AutoTVM's.
+
+    Parameters
+    ----------
+    task : tvm.autotvm.task.Task
+        What to tune.
+    parents_size : int
+        lambda: how many configurations may have children.
+    offspring_size : int
+        rho: how many children are made from one set of parents.
+    mutation_rate : float
+        q, 0 < q < 1: near 0 exploits what is good, near 1 explores.
+    seed : int, optional
+        The same seed and the same measurements give the same proposals. None draws one.
+    **xgb_only
+        Options of XGBTuner that have no meaning here, ignored with a line on the ``autotvm`` logger.
+
+    Attributes
+    ----------
+    seed : int
+        The one given, or the one drawn.
+
+    Raises
+    ------
+    TypeError
+        If an option is neither this tuner's nor XGBTuner's.
+    ValueError
+        If an argument is not what it should be.
+
+    Examples
+    --------
+    >>> from tvm import autotvm, te
+    >>> from autotvm_opevo import OpEvoTuner
+    >>> tensors = te.placeholder((64, 64)), te.placeholder((64, 64))
+    >>> task = autotvm.task.create("dense_nopack.x86", args=(*tensors, None, "float32"), target="llvm")
+    >>> tuner = OpEvoTuner(task, seed=0)
+    >>> len(tuner.next_batch(8))
+    8
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        parents_size: int = 8,
+        offspring_size: int = 8,
+        mutation_rate: float = 0.5,
+        seed: int | None = None,
+        **xgb_only: Any,
+    ) -> None:
+        unknown = sorted(xgb_only.keys() - _XGB_ONLY)
+        if unknown:
+            allowed = "parents_size, offspring_size, mutation_rate and seed"
+            raise TypeError(f"OpEvoTuner got unknown options {unknown}; it has {allowed}, and ignores those of XGBTuner")
+        if xgb_only:
+            logger.warning("OpEvoTuner ignores the options of XGBTuner %s.", sorted(xgb_only))
+        super().__init__(task)
+        self._knobs = KnobSpace(task.config_space)
+        self._search = OpEvo(self._knobs.space, parents_size, offspring_size, mutation_rate, seed)
+        self.seed = self._search.seed
+
+    def has_next(self) -> bool:
+        """Whether there is a configuration that was neither proposed nor loaded."""
+        return self._search.has_next()
+
+    def next_batch(self, batch_size: int) -> list[ConfigEntity]:
+        """Up to `batch_size` new configurations; none only when there are no more."""
+        return [self._knobs.config_entity(configuration) for configuration in self._search.ask(batch_size)]
+
+    def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+        """Take measurements: of proposals, or of any other configurations of this task's space.
+
+        Raises
+        ------
+        ValueError
+            If a configuration is not of this task's space.
+        """
+        configurations = [self._knobs.configuration(measured.config) for measured in inputs]
+        self._search.tell(configurations, list(map(_fitness, results)))
+
+    def load_history(self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500) -> None:
+        """Take the records of this task, from any tuner, as if they had been measured now.
+
+        None of them is measured again, and the best are parents at once. Records of other tasks, targets or configuration
+        spaces are skipped, with their count on the ``autotvm`` logger.
+
+        Parameters
+        ----------
+        data_set : iterable of (MeasureInput, MeasureResult)
+            As ``autotvm.record.load_from_file`` yields them.
+        min_seed_records : int
+            AutoTVM's argument; one record is enough here.
+        """
+        configurations, fitnesses, skipped = [], [], 0
+        for measured, result in data_set:
+            try:
+                if not self._is_mine(measured):
+                    raise ValueError("of another task or target")
+                configuration = self._knobs.configuration(measured.config)
+            except ValueError:
+                skipped += 1
+                continue
+            configurations.append(configuration)
+            fitnesses.append(_fitness(result))
+        self._search.tell(configurations, fitnesses)
+        if skipped:
+            logger.warning(
+                "OpEvoTuner took %d records and skipped %d of another task, target or configuration space.",
+                len(configurations),
+                skipped,
+            )
+
+    def _is_mine(self, measured: MeasureInput) -> bool:
+        same_target = str(measured.target) == str(self.task.target)
+        return same_target and bool(measured.task.workload == self.task.workload)
+
+
+def _fitness(result: MeasureResult) -> float:
+    """Runs a second, which needs no flop count: Equation 2 does not depend on the scale. 0 for a failure."""
+    if result.error_no != MeasureErrorNo.NO_ERROR:
+        return 0.0
+    seconds = float(np.mean(result.costs))
+    return 1.0 / seconds if math.isfinite(seconds) and seconds > 0 and math.isfinite(1.0 / seconds) else 0.0

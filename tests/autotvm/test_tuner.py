@@ -1,0 +1,371 @@
+"""OpEvoTuner in the real AutoTVM: its tune loop, builders, runners, logs and callbacks."""
+
+import json
+import logging
+from collections import Counter
+
+import pytest
+from measuring import Recorder, for_real, instant, measured, result
+from templates import matmul_task, scaling_task
+from tvm import autotvm
+from tvm.autotvm.task.space import ConfigSpace
+
+from autotvm_opevo import OpEvoTuner
+from autotvm_opevo.topology import Permutation
+
+
+def small_task(extent=60):
+    def define(cfg, schedule, tensor):
+        cfg.define_split("tile", cfg.axis(extent), num_outputs=3)
+        cfg.define_knob("unroll", [0, 16])
+
+    return scaling_task(define, n=extent)
+
+
+def wide_task(knobs=10, extent=4096):
+    """So many splits that the space has more than 2**63 points."""
+
+    def define(cfg, schedule, tensor):
+        for i in range(knobs):
+            cfg.define_split(f"tile{i}", cfg.axis(extent), num_outputs=4)
+
+    return scaling_task(define)
+
+
+def slow_where_tiles_are_small(config):
+    return sum(1.0 / config[f"tile{i}"].size[-1] for i in range(10))
+
+
+def drive(tuner, task, batches, seconds=lambda config: 1e-3):
+    """next_batch and update by hand, as AutoTVM's loop does; returns the configurations' indices."""
+    indices = []
+    for size in batches:
+        if not tuner.has_next():
+            break
+        configs = tuner.next_batch(size)
+        assert 0 < len(configs) <= size
+        tuner.update([measured(task, config) for config in configs], [result(seconds(config)) for config in configs])
+        indices += [config.index for config in configs]
+    return indices
+
+
+class TestForReal:
+    def test_tunes_all_families_of_knobs_then_goes_on_from_its_log(self, tmp_path):
+        task, log = matmul_task(), tmp_path / "log.json"
+        first = Recorder()
+        tuner = OpEvoTuner(task, seed=0)
+        tuner.tune(24, for_real(), callbacks=[first, autotvm.callback.log_to_file(str(log))])
+        assert len(set(first.indices)) == 24
+        assert all(r.error_no == 0 for _, r in first.pairs)
+        assert tuner.best_flops == max(task.flop / r.costs[0] for _, r in first.pairs)
+
+        fresh, second = OpEvoTuner(task, seed=0), Recorder()
+        fresh.load_history(autotvm.record.load_from_file(str(log)))
+        fresh.tune(8, for_real(), callbacks=[second, autotvm.callback.log_to_file(str(log))])
+        assert len(set(first.indices + second.indices)) == 32
+
+        with autotvm.apply_history_best(str(log)) as best, task.target:
+            config = best.query(task.target, task.workload)
+            task.instantiate(config)
+        assert config.index in first.indices + second.indices
+
+    @pytest.mark.parametrize("name", ["XGBTuner", "GATuner", "RandomTuner", "GridSearchTuner", "OpEvoTuner"])
+    def test_takes_the_place_of_autotvms_tuners(self, name, tmp_path):
+        """The same script for all of them, our control included."""
+        task, log, monitor, recorder = small_task(), tmp_path / "log.json", autotvm.callback.Monitor(), Recorder()
+        tuner = OpEvoTuner(task) if name == "OpEvoTuner" else getattr(autotvm.tuner, name)(task)
+        tuner.tune(
+            n_trial=6,
+            early_stopping=100,
+            measure_option=for_real(),
+            callbacks=[autotvm.callback.progress_bar(6), autotvm.callback.log_to_file(str(log)), monitor, recorder],
+        )
+        assert len(recorder.pairs) == len(monitor.trial_scores()) == len(log.read_text().splitlines()) == 6
+        assert tuner.best_flops == max(monitor.trial_scores()) > 0
+
+    @pytest.mark.soak
+    def test_works_with_a_farm_over_rpc_and_parallel_builds(self):
+        from tvm.rpc.server import Server
+        from tvm.rpc.tracker import Tracker
+
+        tracker = Tracker(port=9100, port_end=9200, silent=True)
+        server = Server(port=9200, port_end=9300, key="cpu", silent=True, tracker_addr=("127.0.0.1", tracker.port))
+        try:
+            option = autotvm.measure_option(
+                builder=autotvm.LocalBuilder(timeout=30, n_parallel=2, do_fork=True),
+                runner=autotvm.RPCRunner("cpu", "127.0.0.1", tracker.port, n_parallel=2, number=1, repeat=1, timeout=30),
+            )
+            recorder = Recorder()
+            OpEvoTuner(matmul_task(), seed=0).tune(16, option, callbacks=[recorder])
+            assert len(set(recorder.indices)) == 16
+            assert sum(r.error_no == 0 for _, r in recorder.pairs) == 16
+        finally:
+            server.terminate()
+            tracker.terminate()
+
+    @pytest.mark.soak
+    def test_improves_on_its_first_random_configurations(self):
+        """A mean over seeds of a real matmul: 24 trials of evolution beyond the first 8 find what is clearly faster."""
+        gains = []
+        for seed in range(3):
+            recorder = Recorder()
+            OpEvoTuner(matmul_task(64), seed=seed).tune(32, for_real(repeat=3, min_repeat_ms=5), callbacks=[recorder])
+            seconds = [min(r.costs) if r.error_no == 0 else float("inf") for _, r in recorder.pairs]
+            gains.append(min(seconds[:8]) / min(seconds))
+        assert sum(gains) / len(gains) > 1.1
+
+
+class TestTheLoop:
+    def test_batch_sizes_may_change_from_call_to_call(self):
+        task = small_task()
+        indices = drive(OpEvoTuner(task, seed=0), task, [1, 5, 2, 64, 3, 7, 8])
+        assert len(indices) == len(set(indices)) == 90
+
+    def test_has_next_changes_nothing(self):
+        task = small_task()
+        asked, unasked = OpEvoTuner(task, seed=3), OpEvoTuner(task, seed=3)
+        for _ in range(4):
+            assert all(asked.has_next() for _ in range(3))
+            batches = [[config.index for config in tuner.next_batch(8)] for tuner in (asked, unasked)]
+            assert batches[0] == batches[1]
+
+    def test_ends_when_the_space_does(self):
+        task, recorder = small_task(), Recorder()
+        OpEvoTuner(task, seed=0).tune(10_000, instant(), callbacks=[recorder])
+        assert sorted(recorder.indices) == list(range(len(task.config_space)))
+
+    def test_measures_a_space_of_one_point_once(self):
+        task, recorder = scaling_task(lambda cfg, schedule, tensor: None), Recorder()
+        OpEvoTuner(task, seed=0).tune(16, instant(), callbacks=[recorder])
+        assert recorder.indices == [0]
+
+    def test_goes_on_and_ends_when_everything_fails(self):
+        task, recorder = small_task(), Recorder()
+        tuner = OpEvoTuner(task, seed=0)
+        tuner.tune(10_000, instant(lambda config: None), callbacks=[recorder])
+        assert len(set(recorder.indices)) == len(recorder.indices) == len(task.config_space)
+        assert tuner.best_config is None
+
+    def test_stops_early_when_told_to(self):
+        recorder = Recorder()
+        OpEvoTuner(small_task(), seed=0).tune(10_000, instant(), early_stopping=12, callbacks=[recorder])
+        assert len(recorder.pairs) == 12
+
+    def test_tunes_a_task_without_a_flop_count(self):
+        task, recorder = wide_task(), Recorder()
+        task.flop = 0
+        OpEvoTuner(task, seed=0).tune(200, instant(slow_where_tiles_are_small), callbacks=[recorder])
+        costs = [r.costs[0] for _, r in recorder.pairs]
+        assert sum(costs[-8:]) < sum(costs[:8]) / 2
+
+    def test_respects_multi_filter_until_all_is_measured(self):
+        def define(cfg, schedule, tensor):
+            cfg.define_split("tile", cfg.axis(240), num_outputs=3)
+            cfg.define_knob("unroll", list(range(20)))
+            cfg.multi_filter(lambda entities: entities["tile"].size[-1] == entities["unroll"].val)
+
+        task, recorder = scaling_task(define), Recorder()
+        valid = {i for i in range(task.config_space.range_length) if task.config_space.is_index_valid(i)}
+        OpEvoTuner(task, seed=0).tune(10_000, instant(), callbacks=[recorder])
+        assert set(recorder.indices) == valid
+        assert len(recorder.indices) == len(valid)
+
+    def test_tunes_a_space_beyond_64_bits(self):
+        task, recorder = wide_task(), Recorder()
+        OpEvoTuner(task, seed=0).tune(200, instant(slow_where_tiles_are_small), callbacks=[recorder])
+        assert len(set(recorder.indices)) == 200
+        assert max(recorder.indices) > 2**63
+        costs = [r.costs[0] for _, r in recorder.pairs]
+        assert sum(costs[-8:]) < sum(costs[:8]) / 2
+
+    def test_builds_and_logs_a_space_beyond_64_bits_for_real(self, tmp_path):
+        recorder, log = Recorder(), tmp_path / "log.json"
+        OpEvoTuner(wide_task(), seed=0).tune(2, for_real(), callbacks=[recorder, autotvm.callback.log_to_file(str(log))])
+        assert [r.error_no for _, r in recorder.pairs] == [0] * 2
+        assert [json.loads(line)["config"]["index"] for line in log.read_text().splitlines()] == recorder.indices
+
+    def test_logs_the_identity_reorder(self, tmp_path):
+        """AutoTVM's own tuners crash here: its entity holds a range, which is no JSON."""
+
+        def define(cfg, schedule, tensor):
+            cfg.define_reorder("order", [cfg.axis(4), cfg.axis(4)], policy="identity")
+
+        log = tmp_path / "log.json"
+        OpEvoTuner(scaling_task(define), seed=0).tune(4, instant(), callbacks=[autotvm.callback.log_to_file(str(log))])
+        assert json.loads(log.read_text())["config"]["entity"] == [["order", "re", [0, 1]]]
+
+
+class TestSearch:
+    def test_failures_are_never_parents(self):
+        def define(cfg, schedule, tensor):
+            for i in range(12):
+                cfg.define_knob(f"k{i}", ["good", "bad", "worse"])
+
+        task = scaling_task(define)
+        tuner = OpEvoTuner(task, seed=0, mutation_rate=1e-9, offspring_size=4)
+        entities = task.config_space.space_map["k0"].entities
+        space = tuner._knobs
+
+        def uniform(position):
+            return space.config_entity({f"k{i}": json.dumps(entities[position].val) for i in range(12)})
+
+        valid, failed = uniform(0), uniform(1)
+        tuner.update([measured(task, failed), measured(task, valid)], [result(None), result(1e-3)])
+        tuner.update([measured(task, uniform(2))], [result(5e-3)])
+        heirs = Counter(config[f"k{i}"].val for config in tuner.next_batch(4) for i in range(12))
+        assert set(heirs) == {"good", "worse"}
+
+    def test_fitness_is_one_over_the_mean_cost(self):
+        task = small_task()
+        tuner = OpEvoTuner(task, seed=0)
+        config = tuner.next_batch(1)[0]
+        several = result(1.0)._replace(costs=(0.1, 0.2, 0.3))
+        tuner.update([measured(task, config)], [several])
+        assert tuner._search.best[1] == pytest.approx(5.0)
+
+    @pytest.mark.parametrize("costs", [(0.0,), (float("nan"),), (float("inf"),), (-1.0,)])
+    def test_impossible_costs_are_failures(self, costs):
+        task = small_task()
+        tuner = OpEvoTuner(task, seed=0)
+        config = tuner.next_batch(1)[0]
+        tuner.update([measured(task, config)], [result(1.0)._replace(costs=costs)])
+        assert tuner._search.best is None
+
+    def test_the_same_seed_and_measurements_propose_the_same(self):
+        task = matmul_task()
+        seconds = lambda config: 1e-3 * (1 + config.index % 17)  # noqa: E731
+        runs = [drive(OpEvoTuner(task, seed=seed), task, [8] * 8, seconds) for seed in (5, 5, 6)]
+        assert runs[0] == runs[1] != runs[2]
+
+    def test_a_drawn_seed_is_told_and_repeats(self):
+        task = matmul_task()
+        tuner = OpEvoTuner(task)
+        assert drive(tuner, task, [8] * 4) == drive(OpEvoTuner(task, seed=tuner.seed), task, [8] * 4)
+
+
+class TestHistory:
+    def records(self, task, count=12, tuner=None, seconds=lambda config: 1e-3 * (1 + config.index % 7)):
+        configs = (tuner or OpEvoTuner(task, seed=9)).next_batch(count)
+        return [(measured(task, config), result(seconds(config))) for config in configs]
+
+    def test_its_best_are_parents_at_once(self):
+        task = wide_task()
+        records = self.records(task, 3, seconds=lambda config: 1e-3)
+        tuner = OpEvoTuner(task, seed=0, mutation_rate=1e-9)
+        tuner.load_history(records)
+        for config in tuner.next_batch(8):
+            for i in range(10):
+                assert config[f"tile{i}"].size in [known.config[f"tile{i}"].size for known, _ in records]
+
+    def test_the_rest_of_the_space_is_what_is_left(self):
+        task = small_task()
+        records = self.records(task, 40)
+        tuner = OpEvoTuner(task, seed=1)
+        tuner.load_history(iter(records), min_seed_records=500)
+        indices = drive(tuner, task, [8] * 100)
+        known = {measured.config.index for measured, _ in records}
+        assert sorted(indices) == sorted(set(range(len(task.config_space))) - known)
+
+    def test_failures_are_not_measured_again_either(self):
+        task = small_task()
+        tuner = OpEvoTuner(task, seed=1)
+        records = self.records(task, 50, seconds=lambda config: None)
+        tuner.load_history(records)
+        assert not {measured.config.index for measured, _ in records} & set(drive(tuner, task, [8] * 100))
+
+    def test_a_record_of_what_waits_in_the_queue_is_enough(self):
+        task = small_task()
+        tuner = OpEvoTuner(task, seed=1)
+        assert tuner.has_next()
+        records = self.records(task, 8, tuner=OpEvoTuner(task, seed=1))  # the same seed: exactly what it would propose
+        tuner.load_history(records)
+        assert not {measured.config.index for measured, _ in records} & {c.index for c in tuner.next_batch(20)}
+
+    def test_records_of_others_are_skipped_and_counted(self, caplog):
+        task = small_task()
+
+        def other_define(cfg, schedule, tensor):
+            cfg.define_split("tile", cfg.axis(64), num_outputs=3)
+            cfg.define_knob("unroll", [0, 16])
+
+        mine = self.records(task, 5)
+        other_task = self.records(matmul_task(), 3)
+        other_target = [(measured._replace(target="llvm -mcpu=core-avx2"), r) for measured, r in self.records(task, 2)]
+        other_space = [(m._replace(task=task), r) for m, r in self.records(scaling_task(other_define), 4)]
+        assert all(m.config["tile"].size[-1] in (1, 2, 4, 8, 16, 32, 64) for m, _ in other_space)
+        foreign = [(m, r) for m, r in other_space if 60 % abs(m.config["tile"].size[1] * m.config["tile"].size[2])]
+        tuner = OpEvoTuner(task, seed=0)
+        with caplog.at_level(logging.WARNING, logger="autotvm"):
+            tuner.load_history(mine + other_task + other_target + foreign)
+        skipped = 3 + 2 + len(foreign)
+        assert [record.message for record in caplog.records] == [
+            f"OpEvoTuner took 5 records and skipped {skipped} of another task, target or configuration space."
+        ]
+        assert len(foreign) > 0
+
+    def test_an_empty_history_is_no_trouble(self, caplog):
+        tuner = OpEvoTuner(small_task(), seed=0)
+        tuner.load_history([])
+        assert not caplog.records
+        assert len(tuner.next_batch(8)) == 8
+
+    def test_measurements_of_another_space_are_refused(self):
+        tuner, other = OpEvoTuner(small_task(), seed=0), matmul_task()
+        with pytest.raises(ValueError, match="config must have the knobs"):
+            tuner.update([measured(other, other.config_space.get(0))], [result(1.0)])
+
+
+class TestArguments:
+    def test_options_of_xgbtuner_are_ignored_with_one_line(self, caplog):
+        with caplog.at_level(logging.INFO, logger="autotvm"):
+            OpEvoTuner(
+                small_task(),
+                plan_size=64,
+                feature_type="knob",
+                loss_type="rank",
+                num_threads=2,
+                optimizer="sa",
+                diversity_filter_ratio=None,
+                log_interval=50,
+            )
+        assert len(caplog.records) == 1
+        assert "ignores the options of XGBTuner ['diversity_filter_ratio', 'feature_type'" in caplog.text
+
+    def test_other_unknown_options_are_refused(self):
+        with pytest.raises(TypeError, match=r"unknown options \['popsize'\]; it has parents_size, offspring_size"):
+            OpEvoTuner(small_task(), popsize=8)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"parents_size": 0}, "parents_size must be"),
+            ({"offspring_size": "many"}, "offspring_size must be"),
+            ({"mutation_rate": 1.0}, "mutation_rate must be"),
+            ({"seed": 0.5}, "seed must be"),
+        ],
+    )
+    def test_wrong_ones_are_refused_before_anything_starts(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            OpEvoTuner(small_task(), **options)
+
+    def test_knobs_that_cannot_be_read_still_tune(self, caplog):
+        def define(cfg, schedule, tensor):
+            cfg.define_split("odd", cfg.axis(64), policy="candidate", num_outputs=2, candidate=[[0, 4], [-1, -1], [4, 4]])
+
+        task, recorder = scaling_task(define), Recorder()
+        OpEvoTuner(task, seed=0).tune(10, instant(), callbacks=[recorder])
+        assert sorted(recorder.indices) == [0, 1, 2]
+        assert caplog.text.count("cannot read the knobs ['odd'] as graphs") == 1
+
+
+def test_a_reorder_of_twelve_loops_needs_no_list_of_ours():
+    """AutoTVM lists what a policy gives; a candidate list of 12 axes stays as small as it is."""
+    cfg = ConfigSpace()
+    axes = [cfg.axis(2) for _ in range(12)]
+    order = Permutation(12)
+    candidates = [[axes[i] for i in order[n]] for n in (0, 1, 2, 10**8, 4 * 10**8)]
+    cfg.define_reorder("order", axes, policy="candidate", candidate=candidates)
+
+    from autotvm_opevo.autotvm.knobs import KnobSpace
+
+    assert KnobSpace(cfg).space.size == 5
