@@ -1,0 +1,135 @@
+"""What the tuners themselves cost, on the search spaces of the paper's MM1, C1 and C2.
+
+    python -m benchmarks.overhead            # or: make bench
+
+Measurement is replaced by a constant, in batches of 8, so that the seconds are the tuner's alone: ``has_next``,
+``next_batch`` and ``update``. Every tuner has its defaults. The CUDA templates need no GPU as nothing is built; XGBTuner lowers
+the configurations that its model looks at, which is part of its cost. Absolute times are this machine's: look at the ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable, Iterable
+from typing import Any
+
+os.environ.setdefault("TOPHUB_LOCATION", "NONE")
+
+import numpy as np
+from tqdm import tqdm
+from tvm import autotvm, te, topi  # noqa: F401  topi registers the templates
+from tvm.autotvm.measure import MeasureInput, MeasureResult
+
+from autotvm_opevo import OpEvoTuner
+
+BATCH = 8
+GROWTH = (100, 1_000, 10_000)
+
+
+def dense(n: int, k: int, m: int) -> Any:
+    tensors = te.placeholder((n, k)), te.placeholder((m, k))
+    return autotvm.task.create("dense_large_batch.gpu", args=(*tensors, None, "float32"), target="cuda -arch=sm_70")
+
+
+def convolution(image: tuple[int, ...], kernel: tuple[int, ...], stride: int, padding: int) -> Any:
+    tensors = te.placeholder(image), te.placeholder(kernel)
+    arguments = (*tensors, (stride, stride), (padding, padding), (1, 1), "float32")
+    return autotvm.task.create("conv2d_nchw.cuda", args=arguments, target="cuda -arch=sm_70")
+
+
+SPACES: dict[str, Callable[[], Any]] = {
+    "MM1": lambda: dense(512, 1024, 1024),
+    "C1": lambda: convolution((512, 3, 227, 227), (64, 3, 11, 11), 4, 0),
+    "C2": lambda: convolution((512, 64, 27, 27), (192, 64, 5, 5), 1, 2),
+}
+TUNERS: dict[str, Callable[[Any], Any]] = {
+    "OpEvo": lambda task: OpEvoTuner(task, seed=0),
+    "Random": autotvm.tuner.RandomTuner,
+    "GA": autotvm.tuner.GATuner,
+    "XGB": autotvm.tuner.XGBTuner,
+}
+
+
+def constant(task: Any, configs: list[Any]) -> tuple[list[MeasureInput], list[MeasureResult]]:
+    """One millisecond for every configuration."""
+    inputs = [MeasureInput(task.target, task, config) for config in configs]
+    return inputs, [MeasureResult((1e-3,), 0, 0.0, 0.0) for _ in configs]
+
+
+def seconds_until(tuner: Any, task: Any, milestones: tuple[int, ...]) -> list[float]:
+    """The tuner's own seconds until each of these numbers of trials was reached."""
+    reached, own, trials = [], 0.0, 0
+    with tqdm(total=milestones[-1], desc=type(tuner).__name__, leave=False, disable=not sys.stderr.isatty()) as bar:
+        for milestone in milestones:
+            while trials < milestone:
+                start = time.perf_counter()
+                tuner.has_next()
+                configs = tuner.next_batch(BATCH)
+                own += time.perf_counter() - start
+                inputs, results = constant(task, configs)
+                start = time.perf_counter()
+                tuner.update(inputs, results)
+                own += time.perf_counter() - start
+                trials += len(configs)
+                bar.update(len(configs))
+            reached.append(own)
+    return reached
+
+
+def bytes_per_trial(task: Any, trials: int) -> float:
+    """How much memory OpEvo keeps for each trial, the configurations that the caller keeps left out."""
+    tuner = TUNERS["OpEvo"](task)
+    tracemalloc.start()
+    try:
+        seconds_until(tuner, task, (trials,))
+        return tracemalloc.get_traced_memory()[0] / trials
+    finally:
+        tracemalloc.stop()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="What the tuners themselves cost.")
+    parser.add_argument("--trials", type=int, default=128, help="trials of the comparison (default: 128)")
+    parser.add_argument("--repeat", type=int, default=3, help="runs of each tuner, in turn (default: 3; XGB runs once)")
+    options = parser.parse_args()
+
+    tasks = {name: make() for name, make in SPACES.items()}
+    compare(tasks, options.trials, options.repeat)
+    grow(tasks)
+
+
+def compare(tasks: dict[str, Any], trials: int, repeat: int) -> None:
+    rivals = list(TUNERS)[1:]
+    print(f"Milliseconds a trial, mean over {trials} trials, median of {repeat} runs in turn (XGB: one run)")
+    print(row("space", TUNERS, 10) + row("", [f"{name}/OpEvo" for name in rivals], 14))
+    for name, task in tasks.items():
+        runs: dict[str, list[float]] = {tuner: [] for tuner in TUNERS}
+        for i in range(repeat):
+            for tuner, make in TUNERS.items():
+                if tuner != "XGB" or i == 0:
+                    runs[tuner] += seconds_until(make(task), task, (trials,))
+        cost = {tuner: 1e3 * float(np.median(seconds)) / trials for tuner, seconds in runs.items()}
+        ratios = [f"{cost[tuner] / cost['OpEvo']:.2f}" for tuner in rivals]
+        print(row(name, [f"{ms:.3f}" for ms in cost.values()], 10) + row("", ratios, 14), flush=True)
+
+
+def grow(tasks: dict[str, Any]) -> None:
+    print("\nOpEvo's growth: milliseconds a trial until that many trials, and bytes kept a trial by then")
+    print(row("space", [f"{n:,}" for n in GROWTH], 10) + row("", [f"{n:,} (bytes)" for n in GROWTH[1:]], 16))
+    for name, task in tasks.items():
+        seconds = seconds_until(TUNERS["OpEvo"](task), task, GROWTH)
+        times = [f"{1e3 * s / n:.3f}" for s, n in zip(seconds, GROWTH)]
+        memory = [f"{bytes_per_trial(task, n):.0f}" for n in GROWTH[1:]]
+        print(row(name, times, 10) + row("", memory, 16), flush=True)
+
+
+def row(name: str, cells: Iterable[str], width: int) -> str:
+    return (f"{name:<8}" if name else "") + "".join(f"{cell:>{width}}" for cell in cells)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""The tutorials run as a reader runs them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tvm
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(script, *arguments):
+    command = [sys.executable, str(ROOT / "tutorials" / script), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=280)
+
+
+def test_tune_matmul_leaves_what_it_promises(tmp_path):
+    done = run("tune_matmul.py", "--trials", 4, "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    for name in ("opevo", "xgb"):
+        records = [json.loads(line) for line in (tmp_path / f"{name}.json").read_text().splitlines()]
+        assert len(records) == 4
+    assert (tmp_path / "best_so_far.png").stat().st_size > 5_000
+    rows = {words[0]: words[1:] for line in done.stdout.splitlines() if (words := line.split())}
+    assert all(float(rows[name][0]) > 0 for name in ("untuned", "OpEvo", "XGB"))
+    assert "All three compute what numpy does." in done.stdout
+
+
+@pytest.mark.skipif(tvm.cuda(0).exist, reason="there is a GPU here")
+def test_tune_matmul_says_at_once_that_there_is_no_gpu():
+    done = run("tune_matmul.py", "--target", "cuda")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr == "tune_matmul: there is no NVIDIA GPU that TVM can use: without --target this tunes for the CPU\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--trials", "0"], "--trials must be at least 1, 0 given"),
+        (["--target", "abacus"], "--target must be a target of TVM, such as llvm or cuda, 'abacus' given"),
+    ],
+)
+def test_tune_matmul_refuses_wrong_arguments_in_one_line(arguments, message):
+    done = run("tune_matmul.py", *arguments)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == f"tune_matmul.py: error: {message}"
+
+
+def test_draw_topologies_draws_figures_1_and_2(tmp_path):
+    done = run("draw_topologies.py", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "q = 0.5: 8x1x1 0.541, 4x2x1 0.163, 4x1x2 0.163, 2x2x2 0.050" in done.stdout
+    assert set(os.listdir(tmp_path)) == {"topologies.png", "walks.png"}

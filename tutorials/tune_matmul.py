@@ -1,0 +1,243 @@
+"""
+Tune a matrix multiplication with OpEvo
+=======================================
+
+This script tunes one operator twice through AutoTVM, with ``OpEvoTuner`` and with AutoTVM's default ``XGBTuner``: the same
+task, builder, runner and number of trials. Then it builds what each of them found, checks it against numpy, and times it
+beside the untuned schedule::
+
+    python tutorials/tune_matmul.py                  # on this machine's CPU: three minutes on two cores
+    python tutorials/tune_matmul.py --target cuda    # on an NVIDIA GPU: MM1 of the paper, with TVM's own template
+
+What it leaves, in the folder that it names at the end: the two logs, which ``autotvm.apply_history_best`` reads, and a picture
+of the best so far over the trials.
+"""
+
+import argparse
+import logging
+import os
+import shutil
+import time
+from datetime import datetime
+from pathlib import Path
+
+os.environ.setdefault("TOPHUB_LOCATION", "NONE")  # TVM would look for pre-tuned schedules on the network
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import tvm
+from tvm import autotvm, te
+
+from autotvm_opevo import OpEvoTuner
+
+# %%
+# The template
+# ------------
+# A template tells AutoTVM what may be tuned. This one has all of its kinds of knobs, and OpEvo walks on a graph for each: the
+# tiles are factorizations, the order of the inner loops is a permutation, whether to vectorize is a category, and how far to
+# unroll is a number.
+
+
+@autotvm.template("autotvm_opevo/matmul")
+def matmul(n, k, m, dtype):
+    a = te.placeholder((n, k), name="a", dtype=dtype)
+    b = te.placeholder((k, m), name="b", dtype=dtype)
+    r = te.reduce_axis((0, k), name="r")
+    c = te.compute((n, m), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="c")
+    schedule = te.create_schedule(c.op)
+    y, x = schedule[c].op.axis
+
+    cfg = autotvm.get_config()
+    cfg.define_split("tile_y", y, num_outputs=3, filter=lambda tile: max(tile.size[1:]) <= 8)
+    cfg.define_split("tile_x", x, num_outputs=3, filter=lambda tile: tile.size[1] <= 8 and tile.size[2] <= 64)
+    cfg.define_split("tile_r", r, num_outputs=2, filter=lambda tile: tile.size[1] <= 16)
+    y_outer, y_middle, y_inner = cfg["tile_y"].apply(schedule, c, y)
+    x_outer, x_middle, x_inner = cfg["tile_x"].apply(schedule, c, x)
+    r_outer, r_inner = cfg["tile_r"].apply(schedule, c, schedule[c].op.reduce_axis[0])
+    inner = [r_outer, r_inner, y_inner]
+    cfg.define_reorder("order", inner, policy="all")
+    cfg.define_annotate("innermost", [x_inner], policy="try_vec")
+    cfg.define_knob("unroll", [0, 16])
+
+    schedule[c].reorder(y_outer, x_outer, y_middle, x_middle, *[inner[i] for i in cfg["order"].perm], x_inner)
+    cfg["innermost"].apply(schedule, c, [x_inner])
+    schedule[c].pragma(y_outer, "auto_unroll_max_step", cfg["unroll"].val)
+    return schedule, [a, b, c]
+
+
+def make_task(target):
+    """On a CPU the template above, 512 x 512 x 512; on a GPU the paper's MM1, 512 x 1024 x 1024, with TOPI's template."""
+    if target.kind.name == "cuda":
+        from tvm import topi  # noqa: F401  registers the template
+
+        tensors = te.placeholder((512, 1024), name="x"), te.placeholder((1024, 1024), name="y")
+        return autotvm.task.create("dense_large_batch.gpu", args=(*tensors, None, "float32"), target=target)
+    return autotvm.task.create("autotvm_opevo/matmul", args=(512, 512, 512, "float32"), target=target)
+
+
+# %%
+# Tuning
+# ------
+# Nothing here is OpEvo's own: ``tune``, the builder, the runner and the callbacks are AutoTVM's.
+
+
+def tune(tuner, log, trials):
+    """Tune, and return the GFLOPS of every trial (0 where it failed), all seconds and those that the tuner itself used."""
+    measure_option = autotvm.measure_option(
+        builder=autotvm.LocalBuilder(timeout=10),
+        runner=autotvm.LocalRunner(number=1, repeat=3, min_repeat_ms=10, cooldown_interval=0, timeout=10),
+    )
+    own_seconds = clock(tuner, "has_next", "next_batch", "update")
+    monitor = autotvm.callback.Monitor()
+    start = time.perf_counter()
+    tuner.tune(
+        n_trial=trials,
+        measure_option=measure_option,
+        callbacks=[
+            autotvm.callback.progress_bar(trials, prefix=f"{type(tuner).__name__:>10}"),
+            autotvm.callback.log_to_file(str(log)),
+            monitor,
+        ],
+    )
+    return monitor.trial_scores() / 1e9, time.perf_counter() - start, sum(own_seconds)
+
+
+def clock(tuner, *names):
+    """Have the tuner's methods note the seconds they take; returns the list they note them in."""
+    seconds = []
+
+    def clocked(method):
+        def call(*args):
+            start = time.perf_counter()
+            try:
+                return method(*args)
+            finally:
+                seconds.append(time.perf_counter() - start)
+
+        return call
+
+    for name in names:
+        setattr(tuner, name, clocked(getattr(tuner, name)))
+    return seconds
+
+
+# %%
+# What it was good for
+# --------------------
+
+
+def build(task, log=None):
+    """The operator with the best configuration of a log, or with what TVM does untuned."""
+    config = autotvm.task.space.FallbackConfigEntity()
+    if log:
+        with autotvm.apply_history_best(str(log)) as best:
+            config = best.query(task.target, task.workload)
+    with task.target:
+        schedule, arguments = task.instantiate(config)
+        return tvm.build(schedule, arguments)
+
+
+def check(task, function, device):
+    """Compare one run with numpy, whatever the layout of the weights; returns the arrays, to time it with."""
+    shapes = [argument[1] for argument in task.args if isinstance(argument, tuple)] or [(512, 512), (512, 512)]
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal(shape, dtype="float32") for shape in shapes)
+    expected = x @ (y.T if task.name.startswith("dense") else y)  # TOPI's dense takes the weights transposed
+    arrays = [tvm.nd.array(array, device) for array in (x, y, np.zeros_like(expected))]
+    function(*arrays)
+    np.testing.assert_allclose(arrays[-1].numpy(), expected, rtol=1e-3, atol=1e-2)
+    return arrays
+
+
+def time_in_turn(task, functions, device):
+    """Median GFLOPS of each function, timed in turn, so that none has the quiet moments for itself."""
+    arrays = [check(task, function, device) for function in functions]
+    evaluators = [f.time_evaluator(f.entry_name, device, number=1, repeat=3, min_repeat_ms=20) for f in functions]
+    rounds = [[np.median(evaluate(*args).results) for evaluate, args in zip(evaluators, arrays)] for _ in range(5)]
+    return task.flop / np.median(rounds, axis=0) / 1e9
+
+
+def draw(curves, path):
+    """The best so far over the trials."""
+    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    for name, scores in curves.items():
+        axes.step(range(1, len(scores) + 1), np.maximum.accumulate(scores), where="post", label=name)
+    axes.set(xlabel="trials", ylabel="best GFLOPS so far", ylim=(0, None), title="One operator, the same trials")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+# %%
+# All of it
+# ---------
+
+
+def default_target():
+    """This machine's CPU. LLVM's own guess is for the oldest x86-64, without vectors."""
+    flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    return "llvm -mcpu=core-avx2" if " avx2 " in flags and " fma " in flags else "llvm"
+
+
+def parse_target(text):
+    """The target and None, or None and what is wrong with it in one line. A GPU is asked for before it describes the target."""
+    if text.split()[:1] == ["cuda"]:
+        if not tvm.cuda(0).exist:
+            return None, "there is no NVIDIA GPU that TVM can use: without --target this tunes for the CPU"
+        if not shutil.which("nvcc"):
+            return None, "nvcc is not on the PATH: install the CUDA toolkit, with which TVM compiles its kernels"
+    return tvm.target.Target(text), None
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Tune a matrix multiplication with OpEvoTuner and with XGBTuner.")
+    parser.add_argument("--target", default=default_target(), help="a target of TVM: llvm -mcpu=..., or cuda (default: this CPU)")
+    parser.add_argument("--trials", type=int, default=96, help="measurements for each tuner (default: 96)")
+    parser.add_argument("--seed", type=int, default=0, help="OpEvo's seed (default: 0); AutoTVM's own tuners have none")
+    parser.add_argument("--out", type=Path, help="where to leave logs and picture (default: a new folder in tuned/)")
+    options = parser.parse_args()
+    if options.trials < 1:
+        parser.error(f"--trials must be at least 1, {options.trials} given")
+    try:
+        target, missing = parse_target(options.target)
+    except (ValueError, tvm.TVMError):
+        parser.error(f"--target must be a target of TVM, such as llvm or cuda, {options.target!r} given")
+    if missing:
+        parser.exit(1, f"tune_matmul: {missing}\n")
+
+    out = options.out or Path("tuned") / f"matmul-{datetime.now():%Y%m%d-%H%M%S}"
+    out.mkdir(parents=True, exist_ok=True)
+    logging.getLogger("autotvm").setLevel(logging.WARNING)
+
+    task = make_task(target)
+    space = np.prod([float(len(knob)) for knob in task.config_space.space_map.values()])
+    print(f"{task.name} for {target}: {space:,.0f} configurations, {options.trials} trials for each tuner")
+    tuners = {"OpEvo": OpEvoTuner(task, seed=options.seed), "XGB": autotvm.tuner.XGBTuner(task)}
+    logs = {name: out / f"{name.lower()}.json" for name in tuners}
+    for log in logs.values():
+        log.unlink(missing_ok=True)
+    tuned = {name: tune(tuner, logs[name], options.trials) for name, tuner in tuners.items()}
+
+    failed = [name for name, (scores, *_) in tuned.items() if not scores.any()]
+    if failed:
+        parser.exit(1, f"tune_matmul: no trial of {' and '.join(failed)} succeeded; the errors are in {out}\n")
+    device = tvm.device(target.kind.name, 0)
+    again = time_in_turn(task, [build(task), *(build(task, log) for log in logs.values())], device)
+    print("\n            best GFLOPS   at trial   of   seconds   tuner's own   GFLOPS, timed again in turn")
+    print(f"{'untuned':<10}{'':>50}{again[0]:>25.1f}")
+    for (name, (scores, seconds, own)), gflops in zip(tuned.items(), again[1:]):
+        print(
+            f"{name:<10}{scores.max():>13.1f}{scores.argmax() + 1:>11}{len(scores):>5}{seconds:>10.1f}{own:>14.2f}{gflops:>22.1f}"
+        )
+    draw({name: scores for name, (scores, *_) in tuned.items()}, out / "best_so_far.png")
+    print("\nAll three compute what numpy does. One run each: another seed, or a busy machine, gives other figures.")
+    print(f"logs: {', '.join(map(str, logs.values()))}\npicture: {out / 'best_so_far.png'}")
+
+
+if __name__ == "__main__":
+    main()
