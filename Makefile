@@ -34,7 +34,7 @@ lint: setup
 	@$(RUN) -m ruff check . && $(RUN) -m ruff format --check . && $(RUN) -m mypy
 
 soak: setup
-	@$(RUN) -m pytest -q -m soak $(ARGS)
+	@$(RUN) -m pytest -q -m "soak or properties" --hypothesis-profile=soak --timeout=3600 $(ARGS)
 
 bench: setup
 	@$(RUN) -m benchmarks.overhead $(ARGS)

@@ -46,7 +46,7 @@ def sample(graph: Topology, start: Any, q: float, rng: np.random.Generator) -> A
     --------
     >>> from autotvm_opevo.topology import Discrete
     >>> sample(Discrete([1, 2, 4, 8]), 2, 0.5, np.random.default_rng(3))
-    2
+    1
     """
     check_rate("q", q)
     value = start

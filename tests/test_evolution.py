@@ -8,7 +8,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
@@ -200,7 +200,7 @@ class TestAskAndTell:
 
 
 class TestExhaustion:
-    @settings(max_examples=60, deadline=None)
+    @pytest.mark.properties
     @given(st.data())
     def test_every_configuration_is_proposed_once_and_then_it_ends(self, data):
         topologies = [Factorization(12, 2), Permutation(3), Discrete([1, 2, 4]), Categorical("ab"), Discrete([0])]

@@ -6,7 +6,7 @@ from math import factorial, prod
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 from scipy.stats import chisquare
@@ -209,14 +209,14 @@ class TestInduced:
             if value[-1] == 16:  # 2^0 to 2^2 in the first two parts: every one of these has a bridge
                 assert any(neighbour[-1] == 1 for neighbour in part.neighbours(value))
 
-    @settings(max_examples=60, deadline=None)
+    @pytest.mark.properties
     @given(st.data())
     def test_is_connected_whatever_is_left(self, data):
         graph = data.draw(st.sampled_from([Factorization(720, 3), Permutation(5), Discrete(range(40)), Categorical(range(20))]))
         numbers = data.draw(st.sets(st.integers(0, len(graph) - 1), min_size=1, max_size=25))
         assert connected(Induced(graph, [graph[i] for i in sorted(numbers)]))
 
-    @settings(max_examples=60, deadline=None)
+    @pytest.mark.properties
     @given(st.sets(st.tuples(st.integers(1, 70), st.integers(1, 70)), min_size=1, max_size=20))
     def test_connects_tiles_that_divide_nothing(self, tiles):
         part = Induced(Tiling(tiles), sorted(tiles))

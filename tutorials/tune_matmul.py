@@ -17,6 +17,7 @@ import argparse
 import logging
 import os
 import shutil
+import sys
 import time
 from datetime import datetime
 from pathlib import Path
@@ -240,4 +241,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("tune_matmul: interrupted; what was measured is in the logs in tuned/")

@@ -100,8 +100,7 @@ class Knob:
 
     def __init__(self, transform: TransformSpace) -> None:
         entities = [_loggable(entity) for entity in transform.entities]
-        read = next((read for kind, read in _KINDS if isinstance(transform, kind)), lambda *_: None)
-        graph = read(transform, entities)
+        graph = next((read(transform, entities) for kind, read in _KINDS if isinstance(transform, kind)), None)
         self.readable = graph is not None
         self.topology, self._read = graph or _categorical(entities, str)
         self.positions = len(entities)

@@ -77,7 +77,8 @@ class Factorization(Topology):
 
     def coordinates(self, value: Any) -> tuple[int, ...]:
         """The exponents of every prime in every part; a step changes two of them by one."""
-        return tuple(_exponent(p, a) for p in self._exponents for a in self._checked(value))
+        vertex = self._checked(value)
+        return tuple(_exponent(p, a) for p in self._exponents for a in vertex)
 
     def _checked(self, value: Any) -> tuple[int, ...]:
         vertex = integers(value)
