@@ -43,4 +43,4 @@ figures: setup
 	@$(RUN) tutorials/draw_topologies.py $(ARGS)
 
 clean:
-	rm -rf .venv tuned build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv tuned build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .pkl_memoize_py3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import sys
 from bisect import bisect_left, insort
 from collections import deque
@@ -15,11 +14,11 @@ import numpy as np
 
 from autotvm_opevo import random_walk
 from autotvm_opevo.space import Configuration, Space
-from autotvm_opevo.topology.base import positive
+from autotvm_opevo.topology.base import integer
 
 # A child that is not new or not allowed is mutated so many times, and then left for another child of the same parents, so many
 # times before a random configuration takes its place.
-_WALKS, _CHILDREN = 30, 10
+_WALKS, _CHILDREN = 10, 10
 # Random draws before the space is enumerated, or given up where it is too large for that.
 _DRAWS, _DRAWS_AT_MOST = 100, 10_000
 _ENUMERABLE = 10**6
@@ -30,15 +29,14 @@ class OpEvo:
 
     The first `parents_size` configurations are random. From then on, whenever `ask` has none left, it makes `offspring_size`
     children: each knob of a child comes from one of the best `parents_size` configurations known, drawn in proportion to
-    their fitness (Equation 2), and walks on its graph (Equation 3). No configuration is proposed twice, and none that was
-    told without having been proposed.
+    their fitness (Equation 2), and walks on its graph (Equation 3). No configuration is proposed twice, nor one that was told.
 
     Parameters
     ----------
     space : Space
         Where to search.
     parents_size : int
-        lambda: how many configurations may have children. More are more robust, less are quicker.
+        lambda: how many configurations may have children. More are more robust, fewer are quicker.
     offspring_size : int
         rho: how many children are made from one set of parents.
     mutation_rate : float
@@ -80,10 +78,10 @@ class OpEvo:
         if not isinstance(space, Space):
             raise ValueError(f"space must be a Space, {space!r} given")
         self.space = space
-        self.parents_size = positive("parents_size", parents_size)
-        self.offspring_size = positive("offspring_size", offspring_size)
+        self.parents_size = integer("parents_size", parents_size)
+        self.offspring_size = integer("offspring_size", offspring_size)
         self.mutation_rate = random_walk.check_rate("mutation_rate", mutation_rate)
-        self.seed = _seed(seed)
+        self.seed = _entropy() if seed is None else integer("seed", seed, at_least=0)
         self._rng = np.random.default_rng(self.seed)
         # Configurations are kept as their numbers in the space.
         self._fitness: dict[int, float] = {}  # of all that were told
@@ -103,7 +101,7 @@ class OpEvo:
     def ask(self, n: int = 1) -> list[Configuration]:
         """Propose up to `n` configurations that were never proposed or told before.
 
-        Less are returned when the space has no more, or, where a constraint rules over more points than can be enumerated,
+        Fewer are returned when the space has no more, or, where a constraint rules over more points than can be enumerated,
         when no more are found in a bounded number of tries; none at all, the empty list, when there is nothing left.
 
         Raises
@@ -111,15 +109,14 @@ class OpEvo:
         ValueError
             If `n` is negative or no integer.
         """
-        if n != 0:
-            positive("n", n)
+        n = integer("n", n, at_least=0)
         batch: list[Configuration] = []
         while len(batch) < n and self.has_next():
             batch.append(self.space[self._queue.popleft()])
         return batch
 
     def has_next(self) -> bool:
-        """Whether `ask` would propose anything."""
+        """Whether `ask` would propose anything; to find out, it makes the next children when none are queued."""
         while self._queue and self._queue[0] in self._fitness:  # told while it waited
             self._queue.popleft()
         if not self._queue:
@@ -134,7 +131,8 @@ class OpEvo:
         Parameters
         ----------
         configurations : sequence of dict
-            Told again, a configuration keeps its later fitness. What the constraint forbids is known, but never proposed.
+            Told again, a configuration keeps its later fitness. What the constraint forbids may be told, and be a parent,
+            though it is never proposed.
         fitnesses : sequence of float, same length
             Higher is better, only ratios matter; 0 for a configuration that failed.
 
@@ -143,6 +141,10 @@ class OpEvo:
         ValueError
             If the lengths differ, a configuration is none of the space's, or a fitness is negative, NaN or infinite.
         """
+        if isinstance(configurations, Mapping) or not (hasattr(configurations, "__len__") and hasattr(fitnesses, "__len__")):
+            raise ValueError(
+                f"sequences of configurations and of fitnesses are needed, {configurations!r} and {fitnesses!r} given"
+            )
         if len(configurations) != len(fitnesses):
             raise ValueError(f"as many fitnesses as configurations are needed, {len(configurations)} and {len(fitnesses)} given")
         results = list(zip(map(self.space.index, configurations), map(_checked, fitnesses)))
@@ -215,15 +217,7 @@ def _checked(fitness: Any) -> float:
     return float(fitness)
 
 
-def _seed(seed: Any) -> int:
-    if seed is None:
-        entropy = np.random.SeedSequence().entropy  # from the operating system: no generator of anyone else's moves
-        assert isinstance(entropy, int)
-        return entropy
-    try:
-        number = operator.index(seed)
-    except TypeError:
-        number = -1
-    if number < 0:
-        raise ValueError(f"seed must be an integer of at least 0 or None, {seed!r} given")
-    return number
+def _entropy() -> int:
+    entropy = np.random.SeedSequence().entropy  # from the operating system: nobody else's generator moves
+    assert isinstance(entropy, int)
+    return entropy

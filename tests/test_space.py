@@ -54,8 +54,9 @@ def test_a_constraint_forbids_but_does_not_renumber():
 @pytest.mark.parametrize(
     ("configuration", "message"),
     [
-        ({"tile": (2, 3), "unroll": 0}, r"must have the knobs \['tile', 'unroll', 'explicit'\], .* given"),
-        ({"tile": (2, 3), "unroll": 0, "explicit": True, "vthread": 1}, "must have the knobs"),
+        ({"tile": (2, 3), "unroll": 0}, r"must be a dict of the knobs \['tile', 'unroll', 'explicit'\], .* given"),
+        ({"tile": (2, 3), "unroll": 0, "explicit": True, "vthread": 1}, "must be a dict of the knobs"),
+        (((2, 3), 0, True), r"must be a dict of the knobs .*, \(\(2, 3\), 0, True\) given"),
         ({"tile": (2, 4), "unroll": 0, "explicit": True}, r"knob 'tile': value \(2, 4\) given, allowed are the 4 vertices"),
         ({"tile": (2, 3), "unroll": 5, "explicit": True}, "knob 'unroll': value 5 given"),
         ({"tile": (2, 3), "unroll": 0, "explicit": 1}, "knob 'explicit': value 1 given"),
@@ -69,6 +70,8 @@ def test_configurations_of_another_space_are_refused(configuration, message):
 def test_wrong_arguments_are_refused():
     with pytest.raises(ValueError, match="knob 'x' must be a Topology"):
         Space({"x": [1, 2, 3]})
+    with pytest.raises(ValueError, match="knobs must be a mapping"):
+        Space([Discrete([1])])
     with pytest.raises(ValueError, match="constraint must be a function"):
         Space({}, constraint="x < 3")
     for index in (-1, 24):

@@ -182,6 +182,15 @@ class TestImplicit:
             assert topology[topology.index(value)] == value
             assert random_walk.sample(topology, value, 0.9, rng) in topology
 
+    def test_random_vertices_beyond_64_bits_are_uniform(self):
+        rng = np.random.default_rng(2)
+        order = Permutation(25)
+        first = [order.random(rng)[0] for _ in range(2500)]
+        assert chisquare(np.bincount(first, minlength=25)).pvalue > 1e-4
+
+    def test_numbers_may_be_beyond_any_float(self):
+        assert Discrete([10**400, 1]).neighbours(1) == [10**400]
+
     def test_ranks_of_big_ones_are_exact(self):
         for topology in self.HUGE:
             for index in (0, 1, topology.size // 3, topology.size - 1):
@@ -227,6 +236,13 @@ class TestInduced:
         order = Permutation(9)
         assert connected(Induced(order, {order.random(rng): None for _ in range(800)}))
 
+    def test_joins_the_same_whatever_it_holds_at_a_time(self, monkeypatch):
+        tiles = Factorization(720, parts=3)
+        kept = [value for value in tiles if value[-1] in (1, 9, 16, 80)]
+        whole = adjacency(Induced(tiles, kept))
+        monkeypatch.setattr("autotvm_opevo.topology.induced._CHUNK", 8)
+        assert adjacency(Induced(tiles, kept)) == whole
+
     def test_of_an_induced_graph(self):
         tiles = Factorization(64, parts=3)
         part = Induced(Induced(tiles, [v for v in tiles if v[0] <= 8]), [(1, 1, 64), (8, 8, 1), (1, 64, 1)])
@@ -258,7 +274,9 @@ def test_tiles_with_tails_step_by_a_prime():
         (lambda: Factorization((10**9 + 7) * (10**9 + 9), 2), "at most one prime factor beyond"),
         (lambda: Permutation(0), "n must be an integer of at least 1, 0 given"),
         (lambda: Permutation("abc"), "n must be an integer"),
-        (lambda: Discrete([]), "values must have at least one number"),
+        (lambda: Discrete([]), r"values must have at least one element, \[\] given"),
+        (lambda: Discrete(5), "values must have at least one element, 5 given"),
+        (lambda: Tiling([(4, 0)]), "values must be an integer of at least 1, 0 given"),
         (lambda: Discrete([1, 1]), "values must all be different"),
         (lambda: Discrete([1, float("nan")]), "values must be finite numbers, nan given"),
         (lambda: Discrete(["a"]), "values must be finite numbers, 'a' given"),

@@ -226,17 +226,19 @@ def main():
 
     failed = [name for name, (scores, *_) in tuned.items() if not scores.any()]
     if failed:
-        parser.exit(1, f"tune_matmul: no trial of {' and '.join(failed)} succeeded; the errors are in {out}\n")
+        parser.exit(
+            1, f"tune_matmul: no trial of {' and '.join(failed)} succeeded; AutoTVM's warning above says where the errors are\n"
+        )
     device = tvm.device(target.kind.name, 0)
     again = time_in_turn(task, [build(task), *(build(task, log) for log in logs.values())], device)
-    print("\n            best GFLOPS   at trial   of   seconds   tuner's own   GFLOPS, timed again in turn")
-    print(f"{'untuned':<10}{'':>50}{again[0]:>25.1f}")
+    print("\n            GFLOPS now   best while tuning   at trial    of   seconds   of them the tuner's own")
+    print(f"{'untuned':<10}{again[0]:>12.1f}")
     for (name, (scores, seconds, own)), gflops in zip(tuned.items(), again[1:]):
-        print(
-            f"{name:<10}{scores.max():>13.1f}{scores.argmax() + 1:>11}{len(scores):>5}{seconds:>10.1f}{own:>14.2f}{gflops:>22.1f}"
-        )
+        best = f"{scores.max():>20.1f}{scores.argmax() + 1:>11}{len(scores):>6}"
+        print(f"{name:<10}{gflops:>12.1f}{best}{seconds:>10.1f}{own:>26.2f}")
+    print("GFLOPS now: what was found, built again and timed in turn; all three compute what numpy does.")
     draw({name: scores for name, (scores, *_) in tuned.items()}, out / "best_so_far.png")
-    print("\nAll three compute what numpy does. One run each: another seed, or a busy machine, gives other figures.")
+    print("One run each: another seed, or a busy machine, gives other figures.\n")
     print(f"logs: {', '.join(map(str, logs.values()))}\npicture: {out / 'best_so_far.png'}")
 
 

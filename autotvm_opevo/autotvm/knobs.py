@@ -7,7 +7,6 @@ import logging
 import math
 from collections import OrderedDict
 from collections.abc import Callable
-from numbers import Real
 from typing import Any
 
 from tvm.autotvm.task.space import (
@@ -23,11 +22,14 @@ from tvm.autotvm.task.space import (
 
 from autotvm_opevo.space import Configuration, Space
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, Induced, Permutation, Tiling, Topology
+from autotvm_opevo.topology.choices import is_number
 
 logger = logging.getLogger("autotvm")
 
 Tiles = tuple[int, ...]
 Reader = Callable[[Any], Any]  # takes an entity, returns the vertex it stands for
+# What reading an entity raises that says something else than its kind does.
+_UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 class KnobSpace:
@@ -100,9 +102,12 @@ class Knob:
 
     def __init__(self, transform: TransformSpace) -> None:
         entities = [_loggable(entity) for entity in transform.entities]
-        graph = next((read(transform, entities) for kind, read in _KINDS if isinstance(transform, kind)), None)
-        self.readable = graph is not None
-        self.topology, self._read = graph or _categorical(entities, str)
+        try:
+            reading = next((read(transform, entities) for kind, read in _KINDS if isinstance(transform, kind)), None)
+        except _UNREADABLE:
+            reading = None
+        self.readable = reading is not None
+        self.topology, self._read = reading or _categorical(entities, lambda entity: _text(vars(entity)))
         self.positions = len(entities)
         self._entities: dict[Any, tuple[int, Any]] = {}
         for position, entity in enumerate(entities):
@@ -120,40 +125,36 @@ class Knob:
         """The vertex of an entity, also of one from a log; raises `ValueError` when it is none of this knob's."""
         try:
             value = self._read(entity)
-        except (AttributeError, TypeError) as error:
+        except _UNREADABLE as error:
             raise ValueError(f"entity {entity!r} given, which is of another kind: {error}") from None
         return self.topology[self.topology.index(value)]
 
 
-Graph = tuple[Topology, Reader]
+Reading = tuple[Topology, Reader]
 
 
-def _split_graph(transform: SplitSpace, entities: list[Any]) -> Graph | None:
-    extent = transform.product
-
-    def whole(entity: Any) -> Tiles:
-        """The factors, the outermost of which TVM writes as -1."""
+def _split(transform: SplitSpace, entities: list[Any]) -> Reading | None:
+    def factors(entity: Any) -> Tiles:
+        """All parts, the outermost of which TVM writes as -1, and computes."""
         size = _integers(entity.size)
         inner = math.prod(size[1:])
-        resolved = size[0] == -1 and inner > 0 and extent % inner == 0
-        return (extent // inner, *size[1:]) if resolved else size
+        resolved = size[0] == -1 and inner > 0 and transform.product % inner == 0
+        return (transform.product // inner, *size[1:]) if resolved else size
 
     def inner_parts(entity: Any) -> Tiles:
-        """All but the outermost part, which follows from them when they leave a tail."""
+        """All but the outermost part: where they leave a tail, it follows from them."""
         return _integers(entity.size)[1:]
 
-    sizes = [whole(entity) for entity in entities]
-    if all(min(size) > 0 for size in sizes):
-        if len({math.prod(size) for size in sizes}) > 1:
-            return _part(Tiling(sizes), sizes), whole
-        return _part(Factorization(math.prod(sizes[0]), len(sizes[0])), sizes), whole
+    sizes = [factors(entity) for entity in entities]
+    if all(min(size) > 0 and math.prod(size) == math.prod(sizes[0]) for size in sizes):
+        return _part(Factorization(math.prod(sizes[0]), len(sizes[0])), sizes), factors
     tiles = [inner_parts(entity) for entity in entities]
-    if all(entity.size[0] == -1 and min(tile, default=1) > 0 for entity, tile in zip(entities, tiles)):
-        return _part(Tiling(tiles), tiles), inner_parts
+    if len(set(tiles)) == len(set(sizes)):
+        return Induced(Tiling(tiles), dict.fromkeys(tiles)), inner_parts
     return None
 
 
-def _reorder_graph(_: ReorderSpace, entities: list[Any]) -> Graph | None:
+def _reorder(_: ReorderSpace, entities: list[Any]) -> Reading | None:
     def permutation(entity: Any) -> Tiles:
         return _integers(entity.perm)
 
@@ -163,42 +164,47 @@ def _reorder_graph(_: ReorderSpace, entities: list[Any]) -> Graph | None:
     return _part(Permutation(len(orders[0])), orders), permutation
 
 
-def _annotate_graph(_: AnnotateSpace, entities: list[Any]) -> Graph:
-    return _categorical(entities, lambda entity: _json(entity.anns))
+def _annotate(_: AnnotateSpace, entities: list[Any]) -> Reading:
+    return _categorical(entities, lambda entity: _text(entity.anns))
 
 
-def _option_graph(_: OtherOptionSpace, entities: list[Any]) -> Graph:
-    if all(isinstance(e.val, Real) and not isinstance(e.val, bool) and math.isfinite(e.val) for e in entities):
-        return Discrete({entity.val for entity in entities}), lambda entity: entity.val
-    return _categorical(entities, lambda entity: _json(entity.val))
+def _option(_: OtherOptionSpace, entities: list[Any]) -> Reading:
+    if any(isinstance(entity.val, bool) or not is_number(entity.val) for entity in entities):
+        return _categorical(entities, lambda entity: _text(entity.val))
+    return Discrete({entity.val for entity in entities}), lambda entity: entity.val
 
 
-_KINDS: list[tuple[type, Callable[..., Graph | None]]] = [
-    (SplitSpace, _split_graph),
-    (ReorderSpace, _reorder_graph),
-    (AnnotateSpace, _annotate_graph),
-    (OtherOptionSpace, _option_graph),
+_KINDS: list[tuple[type, Callable[..., Reading | None]]] = [
+    (SplitSpace, _split),
+    (ReorderSpace, _reorder),
+    (AnnotateSpace, _annotate),
+    (OtherOptionSpace, _option),
 ]
 
 
-def _part(graph: Any, values: list[Tiles]) -> Topology:
+def _part(graph: Topology, values: list[Tiles]) -> Topology:
     """The graph itself when all its vertices are there, else the part of it that the values induce."""
     distinct = dict.fromkeys(values)
-    if isinstance(graph, Topology) and graph.size == len(distinct):
-        return graph
-    return Induced(graph, distinct)
+    return graph if graph.size == len(distinct) else Induced(graph, distinct)
 
 
-def _categorical(entities: list[Any], read: Reader) -> Graph:
+def _categorical(entities: list[Any], read: Reader) -> Reading:
     return Categorical(dict.fromkeys(map(read, entities))), read
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, default=str)
+def _text(value: Any) -> str:
+    """What a log says of a value, which is the same for a list and a tuple; Python's words for what no log can hold."""
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError):
+        return repr(value)
 
 
 def _integers(values: Any) -> Tiles:
-    return tuple(map(int, values))
+    integers = tuple(map(int, values))
+    if any(integer != value for integer, value in zip(integers, values)):
+        raise ValueError(f"{values!r} are not all integers")
+    return integers
 
 
 def _loggable(entity: Any) -> Any:

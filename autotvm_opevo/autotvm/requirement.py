@@ -27,3 +27,6 @@ def require_autotvm() -> None:
         if error.name != "tvm.autotvm":
             raise ImportError(f"found {found}, whose AutoTVM lacks a module: {error}. {_WHAT_TO_DO}") from error
         raise ImportError(f"found {found}, which has no AutoTVM: it was removed in TVM 0.20. {_WHAT_TO_DO}") from error
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise ImportError(f"found {found}, whose AutoTVM cannot be imported: {reason}. {_WHAT_TO_DO}") from error

@@ -96,15 +96,26 @@ class Lazily(Sequence[Any]):
         return repr(list(self))
 
 
-def positive(name: str, value: Any) -> int:
-    """`value` as an int of at least 1, or a `ValueError` that names the argument."""
+def integer(name: str, value: Any, at_least: int = 1) -> int:
+    """`value` as a plain int, or a `ValueError` that names the argument and what is allowed."""
     try:
         number = operator.index(value)
     except TypeError:
-        number = 0
-    if number < 1 or isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} must be an integer of at least 1, {value!r} given")
+        number = at_least - 1
+    if number < at_least or isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be an integer of at least {at_least}, {value!r} given")
     return number
+
+
+def vertices(values: Any) -> list[Any]:
+    """The elements of the argument `values`, at least one, or a `ValueError`."""
+    try:
+        elements = list(values)
+    except TypeError:
+        elements = []
+    if not elements:
+        raise ValueError(f"values must have at least one element, {values!r} given")
+    return elements
 
 
 def integers(value: Any) -> tuple[int, ...]:

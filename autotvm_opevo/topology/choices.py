@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Real
 from typing import Any
 
-from autotvm_opevo.topology.base import Lazily, Topology
+import numpy as np
+
+from autotvm_opevo.topology.base import Lazily, Topology, vertices
 
 
 class Discrete(Topology):
@@ -31,15 +33,13 @@ class Discrete(Topology):
     """
 
     def __init__(self, values: Iterable[float]) -> None:
-        given = list(values)
+        given = vertices(values)
         for value in given:
-            if not isinstance(value, Real) or not math.isfinite(value):
+            if not is_number(value):
                 raise ValueError(f"values must be finite numbers, {value!r} given (Categorical takes anything)")
-        self._values = sorted(given)
+        self._values: list[float] = sorted(given)
         self._index = {value: i for i, value in enumerate(self._values)}
         self.size = len(self._values)
-        if not self.size:
-            raise ValueError("values must have at least one number, none given")
         if len(self._index) < self.size:
             raise ValueError(f"values must all be different, {given!r} given")
 
@@ -83,10 +83,8 @@ class Categorical(Topology):
     """
 
     def __init__(self, values: Iterable[Any]) -> None:
-        self._values = list(values)
+        self._values = vertices(values)
         self.size = len(self._values)
-        if not self.size:
-            raise ValueError("values must have at least one element, none given")
         self._index: dict[Any, int] = {}
         for i, value in enumerate(self._values):
             if self._index.setdefault(_identity(value), i) != i:
@@ -109,19 +107,21 @@ class Categorical(Topology):
         return f"Categorical({_shortened(self._values)})"
 
 
-def _identity(value: Any) -> tuple[type, Hashable]:
+def is_number(value: Any) -> bool:
+    """Whether `value` is a finite number, however large an integer."""
+    number: Any = value
+    return isinstance(value, Real) and bool(abs(number) < math.inf)
+
+
+def _identity(value: Any) -> tuple[type, Any]:
     """What tells a value from others: its type and itself, or its text when it cannot be hashed."""
-    if hasattr(value, "dtype") and hasattr(value, "item") and not getattr(value, "shape", ()):
+    if isinstance(value, np.generic):
         value = value.item()  # a numpy scalar is the number it holds
-    return type(value), value if isinstance(value, Hashable) and _hashes(value) else repr(value)
-
-
-def _hashes(value: Hashable) -> bool:
     try:
         hash(value)
-    except TypeError:  # a tuple that holds a list
-        return False
-    return True
+    except TypeError:
+        return type(value), repr(value)
+    return type(value), value
 
 
 def _shortened(values: list[Any]) -> str:

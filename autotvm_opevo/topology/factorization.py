@@ -7,7 +7,7 @@ from itertools import permutations
 from math import comb, prod
 from typing import Any
 
-from autotvm_opevo.topology.base import Lazily, Topology, integers, positive
+from autotvm_opevo.topology.base import Lazily, Topology, integer, integers
 
 # Trial division up to here takes some 50 ms at worst, and finds every factor of a number below its square.
 _LARGEST_DIVISOR = 10**6
@@ -40,8 +40,8 @@ class Factorization(Topology):
     """
 
     def __init__(self, product: int, parts: int) -> None:
-        self.product = positive("product", product)
-        self.parts = positive("parts", parts)
+        self.product = integer("product", product)
+        self.parts = integer("parts", parts)
         self._exponents = prime_factors(self.product)
         self.size = prod(_compositions(e, self.parts) for e in self._exponents.values())
 
@@ -101,6 +101,11 @@ class Tiling:
     values : iterable of tuple of int
         The tiles that will be looked at: the primes that divide any of them are those that move.
 
+    Raises
+    ------
+    ValueError
+        If a part is not a positive integer.
+
     Examples
     --------
     >>> sorted(Tiling([(4, 1), (2, 2)]).neighbours((2, 1)))
@@ -108,7 +113,8 @@ class Tiling:
     """
 
     def __init__(self, values: Iterable[tuple[int, ...]]) -> None:
-        self._primes = sorted({p for a in {a for value in values for a in value} for p in prime_factors(a)})
+        parts = {integer("values", part) for value in values for part in value}
+        self._primes = sorted({p for part in parts for p in prime_factors(part)})
 
     def neighbours(self, value: Any) -> Sequence[tuple[int, ...]]:
         vertex = integers(value)
@@ -122,6 +128,9 @@ class Tiling:
 
     def coordinates(self, value: Any) -> tuple[int, ...]:
         return tuple(_exponent(p, a) for p in self._primes for a in value)
+
+    def __repr__(self) -> str:
+        return f"Tiling of the primes {self._primes}"
 
 
 def prime_factors(number: int) -> dict[int, int]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import factorial, isqrt
 from typing import Any
 
-from autotvm_opevo.topology.base import Lazily, Topology, integers, positive
+from autotvm_opevo.topology.base import Lazily, Topology, integer, integers
 
 
 class Permutation(Topology):
@@ -32,7 +32,7 @@ class Permutation(Topology):
     """
 
     def __init__(self, n: int) -> None:
-        self.n = positive("n", n)
+        self.n = integer("n", n)
         self.size = factorial(self.n)
 
     def __getitem__(self, index: int) -> tuple[int, ...]:

@@ -48,5 +48,5 @@ def scaling_task(define, n=60, target="llvm"):
     return autotvm.task.create("tests/scale", args=(n, define.__qualname__), target=target)
 
 
-def matmul_task(n=16):
-    return autotvm.task.create("tests/matmul", args=(n, "float32"), target="llvm")
+def matmul_task(n=16, dtype="float32"):
+    return autotvm.task.create("tests/matmul", args=(n, dtype), target="llvm")

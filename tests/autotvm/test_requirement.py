@@ -62,10 +62,19 @@ def test_a_tvm_that_cannot_be_imported(tmp_path, source, message):
     assert WHAT_TO_DO in printed
 
 
-def test_an_autotvm_that_lacks_a_module(tmp_path):
-    printed = touched_with(tmp_path, __init__="__version__ = '0.14.0'", autotvm="import xgboost_that_is_not_there")
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("import a_module_that_is_not_there", "whose AutoTVM lacks a module: No module named 'a_module_that_is_not_there'"),
+        ("import sys; sys.no_such", "whose AutoTVM cannot be imported: AttributeError: module 'sys' has no attribute 'no_such'"),
+        ("raise OSError('no library')", "whose AutoTVM cannot be imported: OSError: no library"),
+    ],
+)
+def test_an_autotvm_that_cannot_be_imported(tmp_path, source, message):
+    printed = touched_with(tmp_path, __init__="__version__ = '0.14.0'", autotvm=source)
     assert "found TVM 0.14.0 in" in printed
-    assert "whose AutoTVM lacks a module: No module named 'xgboost_that_is_not_there'" in printed
+    assert message in printed
+    assert WHAT_TO_DO in printed
 
 
 def test_other_names_are_missing_as_usual():

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 from collections import Counter
 
 import pytest
@@ -104,15 +105,13 @@ class TestForReal:
             tracker.terminate()
 
     @pytest.mark.soak
-    def test_improves_on_its_first_random_configurations(self):
-        """A mean over seeds of a real matmul: 24 trials of evolution beyond the first 8 find what is clearly faster."""
-        gains = []
+    def test_later_generations_are_faster_than_the_first(self):
+        """Of a real matmul, in the mean over 8 trials: random search would stay where it began."""
         for seed in range(3):
             recorder = Recorder()
-            OpEvoTuner(matmul_task(64), seed=seed).tune(32, for_real(repeat=3, min_repeat_ms=5), callbacks=[recorder])
-            seconds = [min(r.costs) if r.error_no == 0 else float("inf") for _, r in recorder.pairs]
-            gains.append(min(seconds[:8]) / min(seconds))
-        assert sum(gains) / len(gains) > 1.1
+            OpEvoTuner(matmul_task(64), seed=seed).tune(40, for_real(repeat=3, min_repeat_ms=5), callbacks=[recorder])
+            logs = [math.log(sum(r.costs) / len(r.costs)) for _, r in recorder.pairs if r.error_no == 0]
+            assert sum(logs[-8:]) / 8 < sum(logs[:8]) / 8 - math.log(1.5)
 
 
 class TestTheLoop:
@@ -282,26 +281,30 @@ class TestHistory:
         assert not {measured.config.index for measured, _ in records} & {c.index for c in tuner.next_batch(20)}
 
     def test_records_of_others_are_skipped_and_counted(self, caplog):
-        task = small_task()
-
         def other_define(cfg, schedule, tensor):
-            cfg.define_split("tile", cfg.axis(64), num_outputs=3)
+            cfg.define_split("tile", cfg.axis(7**4), num_outputs=3, filter=lambda tile: tile.size[-1] > 1)
             cfg.define_knob("unroll", [0, 16])
 
-        mine = self.records(task, 5)
-        other_task = self.records(matmul_task(), 3)
-        other_target = [(measured._replace(target="llvm -mcpu=core-avx2"), r) for measured, r in self.records(task, 2)]
-        other_space = [(m._replace(task=task), r) for m, r in self.records(scaling_task(other_define), 4)]
-        assert all(m.config["tile"].size[-1] in (1, 2, 4, 8, 16, 32, 64) for m, _ in other_space)
-        foreign = [(m, r) for m, r in other_space if 60 % abs(m.config["tile"].size[1] * m.config["tile"].size[2])]
+        task, other_dtype = matmul_task(), matmul_task(dtype="float64")
+        assert set(other_dtype.config_space.space_map) == set(task.config_space.space_map)
+        others = {
+            "task": self.records(other_dtype, 3),
+            "target": [(m._replace(target="llvm -mcpu=core-avx2"), r) for m, r in self.records(task, 2)],
+            "space": [(m._replace(task=task), r) for m, r in self.records(scaling_task(other_define), 4)],
+        }
         tuner = OpEvoTuner(task, seed=0)
         with caplog.at_level(logging.WARNING, logger="autotvm"):
-            tuner.load_history(mine + other_task + other_target + foreign)
-        skipped = 3 + 2 + len(foreign)
+            tuner.load_history(self.records(task, 5) + [record for records in others.values() for record in records])
         assert [record.message for record in caplog.records] == [
-            f"OpEvoTuner took 5 records and skipped {skipped} of another task, target or configuration space."
+            "OpEvoTuner took 5 records and skipped 9 of another task, target or configuration space."
         ]
-        assert len(foreign) > 0
+
+    def test_records_of_the_same_knobs_with_other_values_are_skipped(self, caplog):
+        task, other = small_task(60), small_task(7**4)
+        records = [(m._replace(task=task), r) for m, r in self.records(other, 20) if m.config["tile"].size[1:] != [1, 1]]
+        with caplog.at_level(logging.WARNING, logger="autotvm"):
+            OpEvoTuner(task, seed=0).load_history(records)
+        assert f"took 0 records and skipped {len(records)}" in caplog.text
 
     def test_an_empty_history_is_no_trouble(self, caplog):
         tuner = OpEvoTuner(small_task(), seed=0)
