@@ -14,11 +14,15 @@ RUN := $(ENV)/bin/python
 
 help:
 	@echo "make tune     tune a matrix multiplication on this CPU, OpEvo beside XGBoost: three minutes"
-	@echo "make test     all tests, types and style"
-	@echo "make soak     the long versions of the tests"
-	@echo "make bench    what the tuners themselves cost"
+	@echo "make test     all tests, types and style: three minutes"
+	@echo "make lint     types and style alone"
+	@echo "make soak     the long versions of the tests: two minutes"
+	@echo "make bench    what the tuners themselves cost: seven minutes"
 	@echo "make figures  the paper's Figures 1 and 2, drawn by this code"
-	@echo "make clean    remove the environments and what was made"
+	@echo "make setup    nothing but the environment, $(ENV)"
+	@echo "make clean    remove the environment and what was made"
+	@echo "ARGS=--help   options of a command, as in: make tune ARGS=\"--trials 32 --seed 1\""
+	@echo "PYTHON=...    the interpreter, as in: PYTHON=python3.12 make test"
 
 setup:
 	@command -v $(PYTHON) >/dev/null || { echo "setup: there is no $(PYTHON): install Python 3.9 or later, or name yours: PYTHON=... make ..." >&2; exit 1; }

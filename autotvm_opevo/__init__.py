@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["OpEvo", "Space", "__version__", "random_walk"]
 
 
+def __dir__() -> list[str]:
+    return sorted([*globals(), "OpEvoTuner"])
+
+
 def __getattr__(name: str) -> Any:
     if name == "OpEvoTuner":
         from autotvm_opevo.autotvm import OpEvoTuner

@@ -92,6 +92,9 @@ class Space:
             vertices.append(topology[vertex])
         return dict(zip(self.knobs, reversed(vertices)))
 
+    def __len__(self) -> int:
+        return self.size
+
     def __iter__(self) -> Iterator[Configuration]:
         """Every configuration in the order of their numbers, those that the constraint forbids included."""
         for values in product(*self.knobs.values()):

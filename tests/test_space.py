@@ -14,7 +14,7 @@ def small():
 def test_numbers_every_configuration_the_last_knob_fastest():
     space = small()
     configurations = list(space)
-    assert len(configurations) == space.size == 4 * 3 * 2
+    assert len(configurations) == len(space) == space.size == 4 * 3 * 2
     assert [space.index(configuration) for configuration in configurations] == list(range(space.size))
     assert [space[i] for i in range(space.size)] == configurations
     assert configurations[:3] == [

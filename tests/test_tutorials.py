@@ -41,6 +41,7 @@ def test_tune_matmul_says_at_once_that_there_is_no_gpu():
     ("arguments", "message"),
     [
         (["--trials", "0"], "--trials must be at least 1, 0 given"),
+        (["--seed", "-1"], "--seed must be at least 0, -1 given"),
         (["--target", "abacus"], "--target must be a target of TVM, such as llvm or cuda, 'abacus' given"),
     ],
 )

@@ -198,7 +198,8 @@ def set_up(env, any_python):
     if not finished:  # an interrupted pip may leave halves of packages that it takes for whole ones: begin again
         make_venv(env)
     say("installing packages")
-    requirements = ["-r", REQUIREMENTS, "-e", ROOT + "[plot,test]"]
+    # As a plain path: the default is a finder, which loses to a clone's own folder where that has the package's name.
+    requirements = ["-r", REQUIREMENTS, "--config-settings", "editable_mode=compat", "-e", ROOT + "[plot,test]"]
     pip(env, "installing packages", "install", *requirements)
     pip(env, "installing CUDA's libraries and XGBoost", "install", "--no-deps", *WITHOUT_DEPENDENCIES)
     install_tvm(env)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable, Sequence
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,8 @@ class OpEvoTuner(Tuner):
     8
     """
 
+    best_flops: float  # of the base class, whose loop keeps it
+
     def __init__(
         self,
         task: Task,
@@ -83,6 +86,8 @@ class OpEvoTuner(Tuner):
             raise TypeError(f"OpEvoTuner got unknown options {unknown}; it has {allowed}, and ignores those of XGBTuner")
         if xgb_only:
             logger.warning("OpEvoTuner ignores the options of XGBTuner %s.", sorted(xgb_only))
+        if getattr(task, "config_space", None) is None:
+            raise ValueError(f"task must be one that autotvm.task.create or extract_from_program made, {task!r} given")
         super().__init__(task)
         self._knobs = KnobSpace(task.config_space)
         self._search = OpEvo(self._knobs.space, parents_size, offspring_size, mutation_rate, seed)
@@ -110,8 +115,9 @@ class OpEvoTuner(Tuner):
     def load_history(self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500) -> None:
         """Take the records of this task, from any tuner, as if they had been measured now.
 
-        None of them is measured again, and the best are parents at once. Records of other tasks, targets or configuration
-        spaces are skipped, with their count on the ``autotvm`` logger.
+        None of them is measured again, the best are parents at once, and the very best is ``best_config`` until a better one
+        is found. Records of other tasks, targets or configuration spaces are skipped, with their count on the ``autotvm`` logger:
+        nothing is learned from one task for another.
 
         Parameters
         ----------
@@ -119,7 +125,14 @@ class OpEvoTuner(Tuner):
             As ``autotvm.record.load_from_file`` yields them.
         min_seed_records : int
             AutoTVM's argument; one record is enough here.
+
+        Raises
+        ------
+        TypeError
+            If `data_set` is a file's name instead of its records.
         """
+        if isinstance(data_set, (str, bytes, PathLike)):
+            raise TypeError(f"data_set must be records: autotvm.record.load_from_file({data_set!r}) reads those of a file")
         configurations, fitnesses, skipped = [], [], 0
         for measured, result in data_set:
             try:
@@ -131,6 +144,11 @@ class OpEvoTuner(Tuner):
                 continue
             configurations.append(configuration)
             fitnesses.append(_fitness(result))
+            flops = (self.task.flop or 0) * fitnesses[-1]
+            if flops > self.best_flops:
+                self.best_flops = flops
+                self.best_config = measured.config
+                self.best_measure_pair = (measured, result)
         self._search.tell(configurations, fitnesses)
         if skipped:
             logger.warning(

@@ -35,6 +35,18 @@ def test_the_package_imports_no_tvm():
     subprocess.run([sys.executable, "-c", CORE], check=True)
 
 
+def test_the_package_imports_beside_a_clone_of_its_name(tmp_path):
+    """The folder of a clone has the package's name: a script beside it must find the package, not the folder."""
+    (tmp_path / "autotvm_opevo").mkdir()
+    subprocess.run([sys.executable, "-c", CORE], check=True, cwd=tmp_path)
+
+
+def test_the_tuner_is_among_the_names_of_the_package():
+    import autotvm_opevo
+
+    assert {"OpEvo", "OpEvoTuner", "Space", "random_walk"} <= set(dir(autotvm_opevo))
+
+
 def test_no_tvm_at_all():
     block = "import sys; sys.modules['tvm'] = None\n"
     core = CORE.replace('assert "tvm" not in sys.modules', "")

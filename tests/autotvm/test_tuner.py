@@ -4,6 +4,7 @@ import json
 import logging
 import math
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from measuring import Recorder, for_real, instant, measured, result
@@ -306,6 +307,24 @@ class TestHistory:
             OpEvoTuner(task, seed=0).load_history(records)
         assert f"took 0 records and skipped {len(records)}" in caplog.text
 
+    def test_its_best_is_the_tuners_best_until_a_better_is_found(self):
+        task = small_task()
+        records = self.records(task, 20)
+        tuner = OpEvoTuner(task, seed=1)
+        tuner.load_history(records)
+        best, known = min(records, key=lambda record: record[1].costs), max(task.flop / r.costs[0] for _, r in records)
+        assert tuner.best_measure_pair == best
+        assert tuner.best_config is best[0].config
+        tuner.tune(4, instant(lambda config: 1.0))
+        assert tuner.best_flops == pytest.approx(known)
+        tuner.tune(4, instant(lambda config: 1e-6))
+        assert tuner.best_flops == pytest.approx(task.flop / 1e-6)
+
+    @pytest.mark.parametrize("name", ["log.json", Path("log.json")])
+    def test_a_files_name_is_not_its_records(self, name):
+        with pytest.raises(TypeError, match=r"autotvm.record.load_from_file\(.*log.json.*\) reads those of a file"):
+            OpEvoTuner(small_task(), seed=0).load_history(name)
+
     def test_an_empty_history_is_no_trouble(self, caplog):
         tuner = OpEvoTuner(small_task(), seed=0)
         tuner.load_history([])
@@ -350,6 +369,11 @@ class TestArguments:
     def test_wrong_ones_are_refused_before_anything_starts(self, options, message):
         with pytest.raises(ValueError, match=message):
             OpEvoTuner(small_task(), **options)
+
+    @pytest.mark.parametrize("task", [None, "dense", autotvm.task.Task("tests/matmul", (16, "float32"))])
+    def test_a_task_with_a_space_is_needed(self, task):
+        with pytest.raises(ValueError, match=r"task must be one that .* or extract_from_program made"):
+            OpEvoTuner(task)
 
     def test_knobs_that_cannot_be_read_still_tune(self, caplog):
         def define(cfg, schedule, tensor):
