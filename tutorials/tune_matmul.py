@@ -142,23 +142,23 @@ def build(task, log=None):
         return tvm.build(schedule, arguments)
 
 
-def check(task, function, device):
-    """Compare one run with numpy, whatever the layout of the weights; returns the arrays, to time it with."""
+def inputs(task, device):
+    """Random matrices, room for their product, and what it must be; TOPI's dense takes the weights transposed."""
     shapes = [argument[1] for argument in task.args if isinstance(argument, tuple)] or [(512, 512), (512, 512)]
     rng = np.random.default_rng(0)
     x, y = (rng.standard_normal(shape, dtype="float32") for shape in shapes)
-    expected = x @ (y.T if task.name.startswith("dense") else y)  # TOPI's dense takes the weights transposed
-    arrays = [tvm.nd.array(array, device) for array in (x, y, np.zeros_like(expected))]
-    function(*arrays)
-    np.testing.assert_allclose(arrays[-1].numpy(), expected, rtol=1e-3, atol=1e-2)
-    return arrays
+    expected = x @ (y.T if task.name.startswith("dense") else y)
+    return [tvm.nd.array(array, device) for array in (x, y, np.zeros_like(expected))], expected
 
 
 def time_in_turn(task, functions, device):
-    """Median GFLOPS of each function, timed in turn, so that none has the quiet moments for itself."""
-    arrays = [check(task, function, device) for function in functions]
+    """Check each function, then time them in turn and on the same arrays, so that chance favours none; median GFLOPS."""
+    arrays, expected = inputs(task, device)
+    for function in functions:
+        function(*arrays)
+        np.testing.assert_allclose(arrays[-1].numpy(), expected, rtol=1e-3, atol=1e-2)
     evaluators = [f.time_evaluator(f.entry_name, device, number=1, repeat=3, min_repeat_ms=20) for f in functions]
-    rounds = [[np.median(evaluate(*args).results) for evaluate, args in zip(evaluators, arrays)] for _ in range(5)]
+    rounds = [[np.median(evaluate(*arrays).results) for evaluate in evaluators] for _ in range(5)]
     return task.flop / np.median(rounds, axis=0) / 1e9
 
 
