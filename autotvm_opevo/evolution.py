@@ -7,7 +7,6 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from autotvm_opevo import random_walk
 from autotvm_opevo.space import Configuration, Space
 from autotvm_opevo.topology.base import integer
+from autotvm_opevo.topology.choices import is_number
 
 # A child that is not new or not allowed is mutated so many times, and then left for another child of the same parents, so many
 # times before a random configuration takes its place.
@@ -157,7 +157,7 @@ class OpEvo:
             self._known.add(number)
 
     def _refill(self) -> None:
-        """Queue children of the best, or random configurations while nothing valid is known; less when there are no more."""
+        """Queue children of the best, or random configurations while nothing valid is known; fewer when there are no more."""
         parents = [(self.space[number], -fitness) for fitness, number in self._ranking[: self.parents_size]]
         for _ in range(self.offspring_size if parents else self.parents_size):
             number = self._child(parents)
@@ -211,8 +211,7 @@ class OpEvo:
 
 
 def _checked(fitness: Any) -> float:
-    number = isinstance(fitness, Real)
-    if not number or not 0 <= fitness <= sys.float_info.max:
+    if not is_number(fitness) or not 0 <= fitness <= sys.float_info.max:
         raise ValueError(f"fitness must be a finite number of at least 0 (0 means failed), {fitness!r} given")
     return float(fitness)
 

@@ -16,6 +16,7 @@ from tvm.autotvm.tuner import Tuner
 
 from autotvm_opevo.autotvm.knobs import KnobSpace
 from autotvm_opevo.evolution import OpEvo
+from autotvm_opevo.space import Configuration
 
 logger = logging.getLogger("autotvm")
 
@@ -135,11 +136,8 @@ class OpEvoTuner(Tuner):
             raise TypeError(f"data_set must be records: autotvm.record.load_from_file({data_set!r}) reads those of a file")
         configurations, fitnesses, skipped = [], [], 0
         for measured, result in data_set:
-            try:
-                if not self._is_mine(measured):
-                    raise ValueError("of another task or target")
-                configuration = self._knobs.configuration(measured.config)
-            except ValueError:
+            configuration = self._mine(measured)
+            if configuration is None:
                 skipped += 1
                 continue
             configurations.append(configuration)
@@ -157,9 +155,14 @@ class OpEvoTuner(Tuner):
                 skipped,
             )
 
-    def _is_mine(self, measured: MeasureInput) -> bool:
-        same_target = str(measured.target) == str(self.task.target)
-        return same_target and bool(measured.task.workload == self.task.workload)
+    def _mine(self, measured: MeasureInput) -> Configuration | None:
+        """The configuration of a record, if it is of this task, target and configuration space."""
+        if str(measured.target) != str(self.task.target) or measured.task.workload != self.task.workload:
+            return None
+        try:
+            return self._knobs.configuration(measured.config)
+        except ValueError:
+            return None
 
 
 def _fitness(result: MeasureResult) -> float:
