@@ -1,7 +1,7 @@
 """OpEvo for Apache TVM: a tuner that walks on the graphs of its knobs.
 
-`OpEvo` searches any `Space` of topologies and needs no TVM. `OpEvoTuner` does the same inside AutoTVM and is imported when
-it is first touched.
+`OpEvo` searches any `Space` of topologies and needs no TVM. `OpEvoTuner` does the same inside AutoTVM, and `tune_network` gives
+it a whole Relay network; they are imported when they are first touched.
 
 Examples
 --------
@@ -23,17 +23,21 @@ from autotvm_opevo.space import Space
 
 if TYPE_CHECKING:
     from autotvm_opevo.autotvm import OpEvoTuner as OpEvoTuner
+    from autotvm_opevo.autotvm import tune_network as tune_network
 
 __all__ = ["OpEvo", "Space", "__version__", "random_walk"]
 
 
+_NEED_TVM = ["OpEvoTuner", "tune_network"]
+
+
 def __dir__() -> list[str]:
-    return sorted([*globals(), "OpEvoTuner"])
+    return sorted([*globals(), *_NEED_TVM])
 
 
 def __getattr__(name: str) -> Any:
-    if name == "OpEvoTuner":
-        from autotvm_opevo.autotvm import OpEvoTuner
+    if name in _NEED_TVM:
+        from autotvm_opevo import autotvm
 
-        return OpEvoTuner
+        return getattr(autotvm, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,6 +4,7 @@ from autotvm_opevo.autotvm.requirement import require_autotvm
 
 require_autotvm()
 
+from autotvm_opevo.autotvm.network import NetworkReport, tune_network
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
 
-__all__ = ["OpEvoTuner"]
+__all__ = ["NetworkReport", "OpEvoTuner", "tune_network"]

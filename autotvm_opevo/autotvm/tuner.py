@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from typing import Any
 
-import numpy as np
-from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
+from tvm.autotvm.measure import MeasureInput, MeasureResult
 from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity
 from tvm.autotvm.tuner import Tuner
 
+from autotvm_opevo.autotvm.history import configuration_of, fitness
 from autotvm_opevo.autotvm.knobs import KnobSpace
 from autotvm_opevo.evolution import OpEvo
-from autotvm_opevo.space import Configuration
 
 logger = logging.getLogger("autotvm")
 
@@ -111,7 +109,7 @@ class OpEvoTuner(Tuner):
             If a configuration is not of this task's space.
         """
         configurations = [self._knobs.configuration(measured.config) for measured in inputs]
-        self._search.tell(configurations, list(map(_fitness, results)))
+        self._search.tell(configurations, list(map(fitness, results)))
 
     def load_history(self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500) -> None:
         """Take the records of this task, from any tuner, as if they had been measured now.
@@ -136,12 +134,12 @@ class OpEvoTuner(Tuner):
             raise TypeError(f"data_set must be records: autotvm.record.load_from_file({data_set!r}) reads those of a file")
         configurations, fitnesses, skipped = [], [], 0
         for measured, result in data_set:
-            configuration = self._mine(measured)
+            configuration = configuration_of(measured, self.task, self._knobs)
             if configuration is None:
                 skipped += 1
                 continue
             configurations.append(configuration)
-            fitnesses.append(_fitness(result))
+            fitnesses.append(fitness(result))
             flops = (self.task.flop or 0) * fitnesses[-1]
             if flops > self.best_flops:
                 self.best_flops = flops
@@ -154,20 +152,3 @@ class OpEvoTuner(Tuner):
                 len(configurations),
                 skipped,
             )
-
-    def _mine(self, measured: MeasureInput) -> Configuration | None:
-        """The configuration of a record, if it is of this task, target and configuration space."""
-        if str(measured.target) != str(self.task.target) or measured.task.workload != self.task.workload:
-            return None
-        try:
-            return self._knobs.configuration(measured.config)
-        except ValueError:
-            return None
-
-
-def _fitness(result: MeasureResult) -> float:
-    """Runs a second, which needs no flop count: Equation 2 does not depend on the scale. 0 for a failure."""
-    if result.error_no != MeasureErrorNo.NO_ERROR:
-        return 0.0
-    seconds = float(np.mean(result.costs))
-    return 1.0 / seconds if math.isfinite(seconds) and seconds > 0 and math.isfinite(1.0 / seconds) else 0.0

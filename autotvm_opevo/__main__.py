@@ -1,0 +1,5 @@
+"""``python -m autotvm_opevo``."""
+
+from autotvm_opevo.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,141 @@
+"""A network before and after tuning: compiled twice, checked against each other, and timed in turn."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import autotvm, relay
+from tvm.autotvm.measure import RPCRunner
+from tvm.autotvm.measure.measure import Runner
+from tvm.autotvm.measure.measure_methods import request_remote
+from tvm.contrib import graph_executor
+
+from autotvm_opevo.autotvm.measuring import within
+
+Array = np.ndarray[Any, Any]
+
+# The networks are timed so many times, in turn and for at least so many milliseconds each time.
+_TIMES, _AT_LEAST_MS = 9, 50
+# Seconds until a remote device is free, and for which it is then had.
+_WAIT, _SESSION = 300, 600
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Seconds of one run of the network, each measured several times and in turn, and how far the outputs are apart.
+
+    Attributes
+    ----------
+    before, after : list of float
+        Latencies in seconds, untuned and tuned; the k-th of both were measured one after the other.
+    error : float
+        The largest difference of an output, relative to the largest value of it.
+    outputs_match : bool
+        Whether that is within what rounding explains.
+    """
+
+    before: list[float]
+    after: list[float]
+    error: float
+    outputs_match: bool
+
+
+def compare(
+    mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray], target: tvm.target.Target, best_file: Path, runner: Runner
+) -> Comparison:
+    """Build a network as it is without tuning and with the records of a file, and run both where the runner runs its trials."""
+    libraries = [build(mod, params, target), build(mod, params, target, best_file)]
+    (expected, outputs), (before, after) = run_in_turn(libraries, arbitrary_inputs(mod, params), target, runner)
+    error = max((_error(x, y) for x, y in zip(expected, outputs)), default=0.0)
+    coarse = any(x.dtype.kind == "f" and x.dtype.itemsize < 4 for x in expected)
+    return Comparison(before, after, error, error <= (3e-2 if coarse else 1e-3))
+
+
+def build(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray], target: tvm.target.Target, best_file: Path | None = None) -> Any:
+    """Compile a network with the records of a file, or untuned."""
+    # Also for the untuned network, whose records are none: without a context TVM would look for pre-tuned ones on the network.
+    with _quiet(), autotvm.apply_history_best(str(best_file) if best_file else []), tvm.transform.PassContext(opt_level=3):
+        return relay.build(mod, target=target, params=params)
+
+
+def run_in_turn(
+    libraries: Sequence[Any], inputs: dict[str, Array], target: tvm.target.Target, runner: Runner
+) -> tuple[list[list[Array]], list[list[float]]]:
+    """Outputs of compiled networks on the same inputs, and their latencies in seconds, taken in turn so that chance favours none."""
+    with _device(target, runner) as (device, load):
+        modules = [graph_executor.GraphModule(load(library)["default"](device)) for library in libraries]
+        outputs = [_run(module, inputs) for module in modules]
+        evaluators = [m.module.time_evaluator("run", device, number=1, repeat=1, min_repeat_ms=_AT_LEAST_MS) for m in modules]
+        rounds = [[evaluate().mean for evaluate in evaluators] for _ in range(_TIMES)]
+    return outputs, [list(latencies) for latencies in zip(*rounds)]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warning that the network is not tuned."""
+    before, autotvm.GLOBAL_SCOPE.silent = autotvm.GLOBAL_SCOPE.silent, True
+    try:
+        yield
+    finally:
+        autotvm.GLOBAL_SCOPE.silent = before
+
+
+@contextmanager
+def _device(target: tvm.target.Target, runner: Runner) -> Iterator[tuple[tvm.runtime.Device, Callable[[Any], Any]]]:
+    """The device, and how a library gets there: one of the farm's, or this machine's own."""
+    if type(runner) is not RPCRunner:
+        yield tvm.device(target.kind.name, 0), lambda library: library
+        return
+
+    def request() -> Any:
+        return request_remote(runner.key, runner.host, runner.port, timeout=_SESSION)
+
+    remote = within(_WAIT, request, f"a free device of key {runner.key!r}")
+    with tempfile.TemporaryDirectory() as folder:
+        names = count()
+
+        def load(library: Any) -> Any:
+            path = Path(folder) / f"network{next(names)}.tar"
+            library.export_library(str(path))
+            remote.upload(str(path))
+            return remote.load_module(path.name)
+
+        yield remote.device(target.kind.name, 0), load
+
+
+def arbitrary_inputs(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray]) -> dict[str, Array]:
+    """The same arbitrary inputs for both; integers, which may be indices, are 0 and 1."""
+    rng = np.random.default_rng(0)
+    arrays = {}
+    for variable in mod["main"].params:
+        if variable.name_hint not in params:
+            kind = variable.checked_type
+            shape = tuple(map(int, kind.shape))
+            drawn = rng.standard_normal(shape) if "float" in kind.dtype else rng.integers(0, 2, shape)
+            arrays[variable.name_hint] = drawn.astype(kind.dtype)
+    return arrays
+
+
+def _run(module: Any, inputs: dict[str, Array]) -> list[Array]:
+    module.run(**inputs)
+    return [module.get_output(i).numpy() for i in range(module.get_num_outputs())]
+
+
+def _error(x: Array, y: Array) -> float:
+    """Largest difference relative to the largest value; infinite where one is a number and the other is not."""
+    x, y = x.astype("float64"), y.astype("float64")
+    if not np.array_equal(np.isfinite(x), np.isfinite(y)):
+        return float("inf")
+    finite = np.isfinite(x)
+    if not finite.any():
+        return 0.0
+    scale = np.abs(x[finite]).max()
+    return float(np.abs(x[finite] - y[finite]).max() / scale) if scale else float(np.abs(y[finite]).max())

@@ -1,0 +1,317 @@
+"""A whole Relay network: its tasks tuned from one budget and into one log, the best configurations applied."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import inf
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import autotvm, relay
+from tvm.autotvm import record
+from tvm.autotvm.task import Task
+from tvm.autotvm.task.space import ConfigEntity
+
+from autotvm_opevo.allocation import ALLOCATIONS, Allocation, Operator, network_latency, round_size, shares
+from autotvm_opevo.autotvm.evaluation import Comparison, compare
+from autotvm_opevo.autotvm.extraction import extract
+from autotvm_opevo.autotvm.history import Log, Record, write_whole
+from autotvm_opevo.autotvm.measuring import Measurer, devices
+from autotvm_opevo.autotvm.tuner import OpEvoTuner
+from autotvm_opevo.autotvm.tuning import TunerFactory, Tuning
+from autotvm_opevo.display import Display, Row, table
+from autotvm_opevo.topology.base import integer
+
+
+@dataclass(frozen=True)
+class NetworkReport:
+    """What tuning a network came to; ``print`` shows it as a table.
+
+    Attributes
+    ----------
+    rows : list of Row
+        One for each task.
+    latency : float
+        Estimate of the network's latency in seconds: what has been tuned, without what is around it.
+    trials, measured : int
+        Configurations of this network in the log, and how many of them this call measured.
+    seconds : float
+        What this call took, without compiling and comparing the networks.
+    stopped : str
+        Why it ended: ``"trials"``, ``"time limit"``, ``"exhausted"`` or ``"interrupted"``.
+    log_file, best_file : Path
+        All records, and the best of each task: both for ``autotvm.apply_history_best``.
+    rejected, foreign : int
+        Lines of the log that were moved to ``LOG.rejected``, and records of other networks or targets.
+    comparison : Comparison or None
+        The compiled network before and after; None when it was not asked for, or nothing works.
+    """
+
+    rows: list[Row]
+    latency: float
+    trials: int
+    measured: int
+    seconds: float
+    stopped: str
+    log_file: Path
+    best_file: Path
+    rejected: int = 0
+    foreign: int = 0
+    comparison: Comparison | None = None
+
+    def __str__(self) -> str:
+        lines = [
+            table(self.rows),
+            f"{self.trials} trials, {self.measured} of them now in {self.seconds:.0f} s; ended by: {self.stopped}",
+            f"estimate of what was tuned: {self.latency * 1e3:.3f} ms",
+        ]
+        if self.rejected:
+            lines.append(f"{self.rejected} lines of {self.log_file} were no records and are in {self.log_file}.rejected")
+        if self.foreign:
+            lines.append(f"{self.foreign} records in {self.log_file} are of other networks or targets and were left alone")
+        if self.comparison:
+            before, after = (
+                np.quantile(runs, [0.5, 0.25, 0.75]) * 1e3 for runs in (self.comparison.before, self.comparison.after)
+            )
+            lines += [
+                "network      median ms   (quartiles), in turn",
+                f"untuned   {before[0]:>12.3f}   ({before[1]:.3f} to {before[2]:.3f})",
+                f"tuned     {after[0]:>12.3f}   ({after[1]:.3f} to {after[2]:.3f}), {before[0] / after[0]:.2f} times as fast",
+                f"outputs {'match' if self.comparison.outputs_match else 'DIFFER'}, relative error {self.comparison.error:.1e}",
+            ]
+        lines.append(f"log: {self.log_file}\nbest: {self.best_file}")
+        return "\n".join(lines)
+
+
+def tune_network(
+    mod: tvm.IRModule | relay.Function,
+    params: dict[str, tvm.nd.NDArray] | None,
+    target: str | tvm.target.Target,
+    log_file: str | PathLike[str],
+    trials: int = 1000,
+    measure_option: dict[str, Any] | None = None,
+    time_limit: float | None = None,
+    tuner: TunerFactory = OpEvoTuner,
+    allocation: str | Allocation = "gradient",
+    early_stopping: int | None = None,
+    seed: int | None = None,
+    evaluate: bool = True,
+) -> NetworkReport:
+    """Tune all operators of a network from one budget, and go on where a log ends.
+
+    Whatever stops this function, the same call goes on with what is left of the trials: all that was measured is in the log,
+    none of it is measured again.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule or relay.Function
+        The network.
+    params : dict, optional
+        Its weights.
+    target : str or tvm.target.Target
+    log_file : str or path
+        AutoTVM's log; made if there is none. Nobody else can tune into it meanwhile. The best record of each task goes to
+        ``best.json`` beside it, with the log's name before.
+    trials : int
+        How many configurations to measure in all, those in the log included.
+    measure_option : dict, optional
+        What ``autotvm.measure_option`` returns; `default_measure_option` unless given.
+    time_limit : float, optional
+        Seconds after which no more batch is begun.
+    tuner : callable
+        Makes the tuner of a task: a class of AutoTVM's tuners, or a function.
+    allocation : {"gradient", "equal", "round-robin"} or callable
+        Who gets the next trials: the task that promises the largest drop of the network's latency, every task as many, or each
+        in turn.
+    early_stopping : int, optional
+        A task leaves after so many trials in a row that were not its best; the others share what it leaves.
+    seed : int, optional
+        For the tuners that take one, and for the allocation.
+    evaluate : bool
+        Whether to compile the network before and after, compare the outputs and measure both.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not what it should be, or there is nothing to tune.
+    LogInUse
+        If another process has the log.
+    FarmError
+        If there are no devices.
+    OSError
+        If the log cannot be written.
+    KeyboardInterrupt
+        After Ctrl-C, when the summary is printed and all children are gone.
+    """
+    start = time.monotonic()
+    target = tvm.target.Target(target)
+    trials = integer("trials", trials)
+    if early_stopping is not None:
+        early_stopping = integer("early_stopping", early_stopping)
+    if time_limit is not None and not time_limit > 0:
+        raise ValueError(f"time_limit must be a positive number of seconds, {time_limit!r} given")
+    if not callable(allocation):
+        if allocation not in ALLOCATIONS:
+            raise ValueError(f"allocation must be one of {', '.join(ALLOCATIONS)}, or a function; {allocation!r} given")
+        allocation = ALLOCATIONS[allocation]
+    if isinstance(mod, relay.Function):
+        mod = tvm.IRModule.from_expr(mod)
+    params = params or {}
+
+    with Log(log_file) as log:
+        tasks, operators = extract(mod, params, target)
+        seeds = np.random.SeedSequence(seed).generate_state(len(tasks) + 1)
+        tunings = [Tuning(task, tuner, None if seed is None else int(s), early_stopping) for task, s in zip(tasks, seeds[1:])]
+        session = _Session(tunings, operators, log, trials, np.random.default_rng(seeds[0]))
+        option = measure_option or default_measure_option(target)
+        try:
+            with Measurer(option) as measurer:
+                session.run(measurer, allocation, start + time_limit if time_limit is not None else inf)
+        except KeyboardInterrupt:
+            session.stopped = "interrupted"
+            session.display.say(str(session.report(time.monotonic() - start)))
+            raise
+        finally:
+            for tuning in tunings:
+                tuning.close()
+            session.save_best()
+        took = time.monotonic() - start
+        comparison = None
+        if evaluate and any(tuning.best for tuning in tunings):
+            comparison = compare(mod, params, target, session.best_file, option["runner"])
+        return session.report(took, comparison)
+
+
+def default_measure_option(
+    target: tvm.target.Target, timeout: float = 20, key: str | None = None, host: str | None = None, port: int | None = None
+) -> dict[str, Any]:
+    """How to measure: compiled here, and run on this machine's device, or on all that a tracker has of a key.
+
+    Every trial runs for three times 50 ms on a CPU, and for three times 150 ms on other devices, which take longer to wake up.
+    """
+    effort = {"number": 1, "repeat": 3, "min_repeat_ms": 50 if target.kind.name == "llvm" else 150, "cooldown_interval": 0}
+    if key is None or host is None or port is None:
+        runner = autotvm.LocalRunner(timeout=timeout, **effort)
+    else:
+        runner = autotvm.RPCRunner(key, host, port, timeout=timeout, n_parallel=max(1, devices(key, host, port)), **effort)
+    option: dict[str, Any] = autotvm.measure_option(builder=autotvm.LocalBuilder(timeout=timeout), runner=runner)
+    return option
+
+
+class _Session:
+    """One call of `tune_network`: the tasks and the budget between them."""
+
+    def __init__(
+        self, tunings: Sequence[Tuning], operators: Sequence[Operator], log: Log, trials: int, rng: np.random.Generator
+    ) -> None:
+        self._tunings, self._operators, self._log, self._trials, self._rng = tunings, operators, log, trials, rng
+        self._names = [_name(tuning.task) for tuning in tunings]
+        self.best_file = log.path.with_suffix(".best.json")
+        self.stopped = "trials"
+        self._records = _by_task(log.records)
+        self._before = 0
+        self.display = Display(trials)
+
+    def run(self, measurer: Measurer, allocation: Allocation, deadline: float) -> None:
+        """Spend the budget in rounds."""
+        size = round_size(self._trials, len(self._tunings), measurer.batch)
+        for tuning in self._tunings:
+            tuning.load(self._records.get(_key(tuning.task), ()), size)
+        self._before = self.trials
+        progress = [tuning.progress for tuning in self._tunings]
+
+        def measure(task: Task, configs: list[ConfigEntity]) -> list[Record]:
+            records = measurer(task, configs)
+            self._log.append(records)
+            return records
+
+        limit = deadline - time.monotonic() if deadline < inf else None
+        with Display(self._trials, self.trials, limit) as self.display:
+            while (left := self._trials - self.trials) > 0:
+                if not any(task.active for task in progress):
+                    self.stopped = "exhausted"
+                    break
+                current = allocation(progress, self._operators, left, self._rng)
+                tuning, end = self._tunings[current], self.trials + min(size, left)
+                while self.trials < end and time.monotonic() < deadline:
+                    if not tuning.measure_batch(min(measurer.batch, end - self.trials), measure):
+                        break
+                    self._show(current, end_of_round=False)
+                tuning.end_round()
+                self._show(current, end_of_round=True)
+                if time.monotonic() >= deadline:
+                    self.stopped = "time limit"
+                    break
+
+    @property
+    def trials(self) -> int:
+        """Measured so far, those in the log included."""
+        return sum(tuning.progress.trials for tuning in self._tunings)
+
+    def save_best(self) -> None:
+        """The best record of each task, for any user of AutoTVM."""
+        best = [tuning.best for tuning in self._tunings if tuning.best]
+        if best:
+            write_whole(self.best_file, ((record.encode(*pair) + "\n").encode() for pair in best))
+
+    def report(self, seconds: float, comparison: Comparison | None = None) -> NetworkReport:
+        mine = sum(len(self._records.get(_key(tuning.task), ())) for tuning in self._tunings)
+        return NetworkReport(
+            rows=self._rows(),
+            latency=network_latency(self._operators, self._latencies()),
+            trials=self.trials,
+            measured=self.trials - self._before,
+            seconds=seconds,
+            stopped=self.stopped,
+            log_file=self._log.path,
+            best_file=self.best_file,
+            rejected=self._log.rejected,
+            foreign=len(self._log.records) - mine,
+            comparison=comparison,
+        )
+
+    def _show(self, current: int, end_of_round: bool) -> None:
+        self.display.show(self._rows(), current, network_latency(self._operators, self._latencies()), end_of_round)
+
+    def _latencies(self) -> list[float]:
+        return [tuning.latency for tuning in self._tunings]
+
+    def _rows(self) -> list[Row]:
+        latencies = self._latencies()
+        return [
+            Row(
+                name=name,
+                trials=tuning.progress.trials,
+                latency=latency,
+                gflops=tuning.progress.flop / latency / 1e9,
+                share=share,
+                failures=", ".join(f"{kind} {count}" for kind, count in tuning.failures.most_common()),
+                complaint=tuning.complaint,
+            )
+            for name, tuning, latency, share in zip(self._names, self._tunings, latencies, shares(self._operators, latencies))
+        ]
+
+
+def _key(task: Task) -> tuple[str, Any]:
+    return str(task.target), task.workload
+
+
+def _by_task(records: Iterable[Record]) -> dict[tuple[str, Any], list[Record]]:
+    groups: dict[tuple[str, Any], list[Record]] = defaultdict(list)
+    for measured, result in records:
+        groups[str(measured.target), measured.task.workload].append((measured, result))
+    return dict(groups)
+
+
+def _name(task: Task) -> str:
+    """The task's name and the shapes of its tensors."""
+    shapes = [
+        "x".join(map(str, argument[1])) for argument in task.args if isinstance(argument, tuple) and argument[:1] == ("TENSOR",)
+    ]
+    return " ".join([task.name, *shapes])

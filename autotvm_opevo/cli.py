@@ -1,0 +1,146 @@
+"""The command line: ``python -m autotvm_opevo tune``. A thin shell over the public functions."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+_EXAMPLES = """examples:
+  python -m autotvm_opevo tune --network alexnet --target llvm --trials 200 --log alexnet.json
+  python -m autotvm_opevo tune --model resnet.onnx --shape data=1x3x224x224 --target "llvm -mcpu=core-avx2" --log resnet.json
+  python -m autotvm_opevo tune --operator nn.dense --tensor 512x1024 --tensor 1024x1024 --target llvm --log dense.json
+  python -m autotvm_opevo tune --operator nn.conv2d --tensor 1x3x224x224 --tensor 64x3x7x7 --attribute strides=[2,2] \\
+      --attribute padding=[3,3] --target llvm --log conv.json
+  python -m autotvm_opevo tune --network alexnet --target llvm --rpc-tracker 127.0.0.1:9190 --rpc-key cpu --log alexnet.json
+
+The same command goes on where it was stopped. Exit status: 0 tuned; 1 it could not, or the tuned network computes something
+else; 2 a mistake on the command line; 130 interrupted."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        status: int = options.run(options)
+        return status
+    except KeyboardInterrupt:
+        return 130
+    except (ImportError, OSError, RuntimeError, ValueError) as error:
+        print(f"autotvm_opevo: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m autotvm_opevo", description="Tune for Apache TVM with OpEvo.")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    tune = commands.add_parser(
+        "tune",
+        help="tune a network, an operator or a model file",
+        description="Tune a network, an operator or a model file with AutoTVM.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    tune.set_defaults(run=_tune)
+    what = tune.add_argument_group("what").add_mutually_exclusive_group(required=True)
+    what.add_argument("--network", metavar="NAME", help="alexnet, mlp, mobilenet, resnet-18, resnet-50, squeezenet or vgg-16")
+    what.add_argument("--operator", metavar="NAME", help="one of Relay's operators, such as nn.dense")
+    what.add_argument("--model", metavar="FILE", help="a file that TVM's frontends read, such as ONNX")
+    tune.add_argument("--batch", type=_positive, default=1, help="the network's batch size (default: 1)")
+    tune.add_argument(
+        "--tensor", type=_shape, action="append", default=[], metavar="8x16", help="a tensor of the operator; repeat"
+    )
+    tune.add_argument("--dtype", default="float32", help="the operator's type (default: float32)")
+    tune.add_argument("--attribute", type=_attribute, action="append", default=[], metavar="NAME=JSON", help="of the operator")
+    tune.add_argument(
+        "--shape", type=_named_shape, action="append", default=[], metavar="NAME=1x3x224x224", help="the model's input"
+    )
+    tune.add_argument("--target", required=True, help='a target of TVM, such as llvm, "llvm -mcpu=core-avx2" or cuda')
+    tune.add_argument("--log", required=True, help="AutoTVM's log: written, and gone on from")
+    tune.add_argument("--trials", type=_positive, default=1000, help="in all, those in the log included (default: 1000)")
+    tune.add_argument("--time-limit", type=float, metavar="SECONDS", help="begin nothing after so long")
+    tune.add_argument("--tuner", choices=["opevo", "xgb", "ga", "random", "gridsearch"], default="opevo")
+    tune.add_argument("--allocation", choices=["gradient", "equal", "round-robin"], default="gradient", help="of the trials")
+    tune.add_argument(
+        "--early-stopping", type=_positive, metavar="TRIALS", help="a task leaves after so many without a better one"
+    )
+    tune.add_argument("--seed", type=int, help="repeat a search, as far as the measurements repeat")
+    tune.add_argument("--timeout", type=float, default=20, metavar="SECONDS", help="of one build, and of one run (default: 20)")
+    tune.add_argument("--rpc-tracker", metavar="HOST:PORT", type=_address, help="measure on the devices of a tracker")
+    tune.add_argument("--rpc-key", metavar="KEY", help="the devices' key")
+    return parser
+
+
+def _tune(options: argparse.Namespace) -> int:
+    from autotvm_opevo.autotvm.requirement import require_autotvm
+
+    require_autotvm()
+    import tvm
+    from tvm import autotvm
+
+    from autotvm_opevo.autotvm import OpEvoTuner, models, tune_network
+    from autotvm_opevo.autotvm.network import default_measure_option
+
+    tuners: dict[str, Any] = {
+        "opevo": OpEvoTuner,
+        "xgb": autotvm.tuner.XGBTuner,
+        "ga": autotvm.tuner.GATuner,
+        "random": autotvm.tuner.RandomTuner,
+        "gridsearch": autotvm.tuner.GridSearchTuner,
+    }
+    if (options.rpc_tracker is None) != (options.rpc_key is None):
+        raise ValueError("--rpc-tracker and --rpc-key are needed together, one is given")
+    try:
+        target = tvm.target.Target(options.target)
+    except (ValueError, tvm.TVMError):
+        raise ValueError(f"--target must be a target of TVM, such as llvm or cuda; {options.target!r} given") from None
+    if options.network:
+        mod, params = models.network(options.network, options.batch)
+    elif options.operator:
+        mod, params = models.operator(options.operator, options.tensor, options.dtype, dict(options.attribute))
+    else:
+        mod, params = models.model_file(options.model, dict(options.shape))
+    host, port = options.rpc_tracker or (None, None)
+    report = tune_network(
+        mod,
+        params,
+        target,
+        options.log,
+        trials=options.trials,
+        measure_option=default_measure_option(target, options.timeout, options.rpc_key, host, port),
+        time_limit=options.time_limit,
+        tuner=tuners[options.tuner],
+        allocation=options.allocation,
+        early_stopping=options.early_stopping,
+        seed=options.seed,
+    )
+    print(report)
+    return 0 if report.comparison and report.comparison.outputs_match else 1
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, {text} given")
+    return number
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    return tuple(map(_positive, text.split("x")))
+
+
+def _named_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, _, shape = text.partition("=")
+    return name, _shape(shape)
+
+
+def _attribute(text: str) -> tuple[str, Any]:
+    name, _, value = text.partition("=")
+    return name, json.loads(value)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return host or "127.0.0.1", int(port)

@@ -1,0 +1,140 @@
+"""What a tuning run is doing: a table that changes in place on a terminal, one line a round elsewhere. Knows no TVM."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from tqdm import tqdm
+
+_HEAD = f"{'task':<44} {'trials':>6} {'ms':>9} {'GFLOPS':>8} {'share':>6}  failed"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One task: its best latency in seconds (infinite while nothing works), its share of the network's, and what went wrong."""
+
+    name: str
+    trials: int
+    latency: float
+    gflops: float
+    share: float
+    failures: str = ""
+    complaint: str = ""  # the most common error's message, while all trials fail
+
+    def __str__(self) -> str:
+        works = self.latency < float("inf")
+        best = f"{self.latency * 1e3:>9.3f} {self.gflops:>8.1f} {self.share:>6.0%}" if works else f"{'-':>9} {'-':>8} {'-':>6}"
+        return f"{self.name[:44]:<44} {self.trials:>6} {best}  {self.failures}"
+
+
+def table(rows: Sequence[Row]) -> str:
+    """All tasks, with the complaints of those that do not work."""
+    lines = [_HEAD]
+    for row in rows:
+        lines.append(str(row).rstrip())
+        if row.complaint:
+            lines.append(f"    all of them failed, mostly: {row.complaint}")
+    return "\n".join(lines)
+
+
+class Display:
+    """Show progress, to be used in a ``with`` statement.
+
+    Parameters
+    ----------
+    trials, done : int
+        All trials, and those that were measured before.
+    time_limit : float, optional
+        Seconds after which the run ends.
+    file : text file, optional
+        Where to write: standard error unless given.
+
+    Examples
+    --------
+    >>> import sys
+    >>> with Display(trials=8, file=sys.stdout) as display:
+    ...     display.show([Row("dense", 8, 0.002, 16.0, 1.0)], 0, 0.002)
+    8/8 trials, network 2.000 ms: dense 8 trials, 2.000 ms, 16.0 GFLOPS, 100% of the network
+    """
+
+    def __init__(self, trials: int, done: int = 0, time_limit: float | None = None, file: TextIO | None = None) -> None:
+        self._file = file or sys.stderr
+        self._trials, self._done, self._time_limit = trials, done, time_limit
+        self._start = time.monotonic()
+        self._live = self._file.isatty()
+        self._bars: list[tqdm[Any]] = []
+        self._complaints: set[str] = set()
+
+    def __enter__(self) -> Display:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for bar in reversed(self._bars):
+            bar.close()
+        self._bars = []
+
+    def show(self, rows: Sequence[Row], current: int, latency: float, end_of_round: bool = True) -> None:
+        """Show all tasks, of which `current` is being tuned, and the estimate of the network's latency in seconds.
+
+        On a terminal at any time, elsewhere at the end of a round only.
+        """
+        trials = sum(row.trials for row in rows)
+        if self._live:
+            self._redraw(rows, current, latency, trials)
+        elif end_of_round:
+            row = rows[current]
+            works = row.latency < float("inf")
+            best = (
+                f"{row.latency * 1e3:.3f} ms, {row.gflops:.1f} GFLOPS, {row.share:.0%} of the network" if works else "none works"
+            )
+            failed = f", failed: {row.failures}" if row.failures else ""
+            left = f", {_clock(self._left(trials))} left" if self._left(trials) else ""
+            network = f"{trials}/{self._trials} trials, network {latency * 1e3:.3f} ms"
+            self.say(f"{network}: {row.name} {row.trials} trials, {best}{failed}{left}")
+        for row in rows:
+            if row.complaint and row.complaint not in self._complaints:
+                self._complaints.add(row.complaint)
+                self.say(f"{row.name}: all {row.trials} trials failed, mostly: {row.complaint}")
+
+    def say(self, line: str) -> None:
+        """A line that stays."""
+        tqdm.write(line, file=self._file)
+
+    def _redraw(self, rows: Sequence[Row], current: int, latency: float, trials: int) -> None:
+        if not self._bars:
+            # `remaining` would not know of a time limit
+            head: tqdm[Any] = tqdm(
+                total=self._trials, initial=self._done, file=self._file, position=0, unit="trial", dynamic_ncols=True,
+                bar_format="{n_fmt}/{total_fmt} trials |{bar}| {elapsed}{postfix}",
+            )  # fmt: skip
+            lines: list[tqdm[Any]] = [
+                tqdm(total=0, file=self._file, position=i, bar_format="{desc}", dynamic_ncols=True)
+                for i in range(1, len(rows) + 2)
+            ]
+            self._bars = [head, *lines]
+            lines[0].set_description_str("  " + _HEAD)
+        head, _, *lines = self._bars
+        head.n = min(trials, self._trials)
+        left = self._left(trials)
+        head.set_postfix_str(
+            f"{_clock(left)} left, network {latency * 1e3:.3f} ms" if left else f"network {latency * 1e3:.3f} ms"
+        )
+        for i, (line, row) in enumerate(zip(lines, rows)):
+            line.set_description_str(f"{'>' if i == current else ' '} {row}")
+
+    def _left(self, trials: int) -> float:
+        """Seconds until the trials or the time run out, at the pace of this run; 0 when unknown."""
+        elapsed = time.monotonic() - self._start
+        measured = trials - self._done
+        left = elapsed / measured * (self._trials - trials) if measured > 0 else float("inf")
+        if self._time_limit is not None:
+            left = min(left, max(0.0, self._time_limit - elapsed))
+        return left if left < float("inf") else 0.0
+
+
+def _clock(seconds: float) -> str:
+    return str(tqdm.format_interval(seconds))
