@@ -109,8 +109,7 @@ def round_size(trials: int, tasks: int, batch: int = 1) -> int:
 def gradient(tasks: Sequence[Progress], operators: Sequence[Operator], left: int, rng: np.random.Generator) -> int:
     """The task whose next round promises the largest drop of f; first a round for each, the heaviest first.
 
-    A task that has not worked yet promises what the others do on average, and less with each round in vain: it gets its share,
-    and no more.
+    A task that has not worked yet promises nothing that could be compared: it gets half of an equal share.
     """
     active = _active(tasks)
     fresh = [i for i in active if not tasks[i].latencies]
@@ -120,9 +119,12 @@ def gradient(tasks: Sequence[Progress], operators: Sequence[Operator], left: int
     if rng.random() < _RANDOM:
         return int(rng.choice(active))
     promises = _promises(tasks, operators)
-    working = [promises[i] for i in active if i in promises]
-    average = sum(working) / len(working) if working else 1.0
-    return max(active, key=lambda i: promises.get(i, average / len(tasks[i].latencies)))
+    working = [i for i in active if i in promises]
+    failing = min((i for i in active if i not in promises), key=lambda i: tasks[i].trials, default=None)
+    share = sum(task.trials for task in tasks) / len(tasks)
+    if failing is not None and (not working or tasks[failing].trials < share / 2):
+        return failing
+    return max(working, key=lambda i: promises[i])
 
 
 def equal(tasks: Sequence[Progress], operators: Sequence[Operator], left: int, rng: np.random.Generator) -> int:

@@ -69,7 +69,7 @@ def build(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray], target: tvm.targ
 def run_in_turn(
     libraries: Sequence[Any], inputs: dict[str, Array], target: tvm.target.Target, runner: Runner
 ) -> tuple[list[list[Array]], list[list[float]]]:
-    """Outputs of compiled networks on the same inputs, and their latencies in seconds, taken in turn so that chance favours none."""
+    """Outputs of compiled networks on the same inputs, and their latencies in seconds, taken in turn: chance favours none."""
     with _device(target, runner) as (device, load):
         modules = [graph_executor.GraphModule(load(library)["default"](device)) for library in libraries]
         outputs = [_run(module, inputs) for module in modules]

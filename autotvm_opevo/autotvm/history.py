@@ -63,18 +63,17 @@ def parse(line: str) -> Record | None:
         raise ValueError("more than one line to those who read text")
     try:
         said = json.loads(line)
-        found: Record | None = record.decode(line)
-        if found is None:
+        if isinstance(said, dict) and said.get("v") == 0.1:
             return None
         target, _, arguments, *_ = said["input"]
         if not isinstance(target, str) or not isinstance(arguments, list):
             raise ValueError("no target or no arguments")
-        measured, result = found
-        hash(measured.task.workload)  # AutoTVM looks it up
-        costs, error_no, all_cost, timestamp = result
-        if not all(isinstance(number, (int, float)) for number in (*costs, error_no, all_cost, timestamp)) or not costs:
+        costs, error_no, all_cost, timestamp = said["result"]
+        if not costs or not all(isinstance(number, (int, float)) for number in (*costs, all_cost, timestamp)):
             raise ValueError("a result that is no number")
         MeasureErrorNo(error_no)
+        found: Record = record.decode(line)
+        hash(found[0].task.workload)  # AutoTVM looks it up
     except Exception as error:  # whatever decode stumbles over, its callers would
         raise ValueError(f"no record of AutoTVM: {type(error).__name__}: {error}") from error
     except RecursionError as error:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,6 +23,7 @@ from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity
 from tvm.contrib.popen_pool import PopenPoolExecutor
 
+from autotvm_opevo.autotvm import guardian
 from autotvm_opevo.autotvm.history import Record
 
 T = TypeVar("T")
@@ -56,6 +60,7 @@ class Measurer:
         self._builder, self._runner = measure_option["builder"], measure_option["runner"]
         self.batch: int = max(self._builder.n_parallel, self._runner.n_parallel)
         self._in_tuning: bool = False
+        self._guardian = _Guardian()
         self._task: Task | None = None
         self._measure: Callable[[list[MeasureInput]], list[MeasureResult]] | None = None
         self._farm = Farm(self._runner) if type(self._runner) is RPCRunner else None
@@ -66,6 +71,7 @@ class Measurer:
         try:
             # Ctrl-C in a terminal reaches every process of its group: it is for this one to end the others.
             with _no_interrupts_in_children():
+                self._guardian.start()
                 for owner in (self._builder, self._runner):
                     _start(getattr(owner, "executor", None), owner.n_parallel)
         except BaseException:
@@ -80,6 +86,7 @@ class Measurer:
             _stop(getattr(owner, "executor", None))
         if getattr(self._builder, "tmp_dir", None):
             shutil.rmtree(self._builder.tmp_dir, ignore_errors=True)
+        self._guardian.stop()
 
     def __call__(self, task: Task, configs: Sequence[ConfigEntity]) -> list[Record]:
         """Build and run, in the order given.
@@ -103,8 +110,8 @@ class Measurer:
                 self._measure = self._on_farm
             else:
                 with _no_interrupts_in_children():
-                    self._measure = within(_START, lambda: create_measure_batch(task, self._option), "a device to answer")
-                self._task = task
+                    measure = within(_START, lambda: create_measure_batch(task, self._option), "a device to answer")
+                self._measure, self._task = measure, task
         if task is not self._task:
             self._runner.task = self._task = task
             build_kwargs = within(_ANSWER, self._runner.get_build_kwargs, "a device to describe itself")
@@ -227,6 +234,23 @@ def _broke(result: MeasureResult) -> bool:
     if result.error_no == MeasureErrorNo.RUNTIME_DEVICE:
         return "Error caught from RPC call" not in str(result.costs[0])  # that is the device's answer
     return bool(result.error_no == MeasureErrorNo.RUN_TIMEOUT)
+
+
+class _Guardian:
+    """Ends this run's processes when this one is killed."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        mark = os.environ[guardian.VARIABLE] = uuid.uuid4().hex
+        self._process = subprocess.Popen([sys.executable, guardian.__file__, mark], stdin=subprocess.PIPE, text=True)
+
+    def stop(self) -> None:
+        os.environ.pop(guardian.VARIABLE, None)
+        if self._process is not None:
+            self._process.communicate("done\n", timeout=10)
+            self._process = None
 
 
 @contextmanager

@@ -154,6 +154,8 @@ def tune_network(
     trials = integer("trials", trials)
     if early_stopping is not None:
         early_stopping = integer("early_stopping", early_stopping)
+    if seed is not None:
+        seed = integer("seed", seed, at_least=0)
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"time_limit must be a positive number of seconds, {time_limit!r} given")
     if not callable(allocation):
@@ -162,7 +164,7 @@ def tune_network(
         allocation = ALLOCATIONS[allocation]
     if isinstance(mod, relay.Function):
         mod = tvm.IRModule.from_expr(mod)
-    params = params or {}
+    mod, params = relay.transform.InferType()(mod), params or {}
 
     with Log(log_file) as log:
         tasks, operators = extract(mod, params, target)
