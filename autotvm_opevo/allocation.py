@@ -95,15 +95,15 @@ def shares(operators: Sequence[Operator], latencies: Sequence[float]) -> list[fl
 
 
 def round_size(trials: int, tasks: int, batch: int = 1) -> int:
-    """How many trials one round has: fewer when the budget is small, but a whole batch while all tasks can have that.
+    """How many trials one round has: fewer when the budget is small, but whole batches while all tasks can have those.
 
     Examples
     --------
     >>> round_size(trials=10_000, tasks=10), round_size(200, 10), round_size(200, 10, batch=8), round_size(50, 10, batch=8)
     (64, 2, 8, 5)
     """
-    wanted = min(_LONGEST, trials // (_ROUNDS * tasks))
-    return max(1, min(max(wanted, batch), trials // tasks))
+    batches = max(1, min(_LONGEST, trials // (_ROUNDS * tasks)) // batch)
+    return max(1, min(batches * batch, trials // tasks))
 
 
 def gradient(tasks: Sequence[Progress], operators: Sequence[Operator], left: int, rng: np.random.Generator) -> int:

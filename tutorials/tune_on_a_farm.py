@@ -1,0 +1,113 @@
+"""
+Tune on several devices
+=======================
+
+Phones, boards and GPUs are tuned over TVM's RPC: a tracker knows the devices, each of which runs a server, and every trial goes
+to one that is free. Here all of them are this machine::
+
+    python tutorials/tune_on_a_farm.py       # two devices, 24 trials: half a minute
+
+A device that dies or hangs in the middle costs its trial a second run elsewhere, and nothing else.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+os.environ.setdefault("TOPHUB_LOCATION", "NONE")  # TVM would look for pre-tuned schedules on the network
+
+from tvm import autotvm
+
+from autotvm_opevo import tune_network
+from autotvm_opevo.autotvm.measuring import FarmError, devices
+from autotvm_opevo.autotvm.models import operator
+
+# %%
+# A tracker and two devices
+# -------------------------
+# On a real farm, one command on the tracker's machine and one on every device do the same.
+
+KEY = "cpu"
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def start(log, *command):
+    """A process in a group of its own, whose output goes to a file."""
+    with open(log, "w") as output:
+        command = [sys.executable, "-m", *map(str, command)]
+        return subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+
+
+@contextmanager
+def farm(folder, count=2):
+    """A tracker and its devices on loopback: yields the tracker's port and the servers' processes, whose output is in `folder`."""
+    port = free_port()
+    processes = [
+        start(folder / "tracker.log", "tvm.exec.rpc_tracker", "--host", "127.0.0.1", "--port", port, "--port-end", port + 1)
+    ]
+    server = ["tvm.exec.rpc_server", "--host", "127.0.0.1", "--tracker", f"127.0.0.1:{port}", "--key", KEY]
+    try:
+        for i in range(count):
+            first = free_port()
+            processes.append(start(folder / f"server{i}.log", *server, "--port", first, "--port-end", first + 10))
+        end = time.monotonic() + 60
+        while registered(port) < count:
+            if time.monotonic() > end:
+                raise TimeoutError(f"the devices did not register in a minute; {folder} has their output")
+            time.sleep(0.5)
+        yield port, processes[1:]
+    finally:
+        for process in processes:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def registered(port):
+    try:
+        return devices(KEY, "127.0.0.1", port)
+    except FarmError:
+        return 0  # the tracker is not there yet
+
+
+def sessions(folder, count=2):
+    """How many times each device was used, by its own account."""
+    return [(folder / f"server{i}.log").read_text().count("connected from") for i in range(count)]
+
+
+# %%
+# Tuning on them
+# --------------
+# The same call as on one machine, but for the runner. ``n_parallel`` is how many devices are used at once.
+
+
+def main():
+    mod, params = operator(
+        "nn.conv2d", [(1, 16, 28, 28), (32, 16, 3, 3)], attributes={"padding": (1, 1), "channels": 32, "kernel_size": (3, 3)}
+    )
+    with tempfile.TemporaryDirectory() as temporary, farm(Path(temporary)) as (port, _):
+        folder = Path(temporary)
+        measure_option = autotvm.measure_option(
+            builder=autotvm.LocalBuilder(timeout=10),
+            runner=autotvm.RPCRunner(KEY, "127.0.0.1", port, n_parallel=2, number=1, repeat=3, min_repeat_ms=20, timeout=10),
+        )
+        report = tune_network(mod, params, "llvm", folder / "log.json", trials=24, measure_option=measure_option, seed=0)
+        print(report)
+        used = sessions(folder)
+        print(f"sessions on each device: {used}")
+        if min(used) == 0:
+            sys.exit("one of the devices had nothing to do")
+
+
+if __name__ == "__main__":
+    main()
