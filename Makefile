@@ -9,7 +9,7 @@ endif
 ENV := .venv/autotvm
 RUN := $(ENV)/bin/python
 
-.PHONY: help setup tune test lint soak bench figures clean
+.PHONY: help setup tune test lint soak bench bench-network figures clean
 .NOTPARALLEL:
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make lint     types and style alone"
 	@echo "make soak     the long versions of the tests: two minutes"
 	@echo "make bench    what the tuners themselves cost: seven minutes"
+	@echo "make bench-network   whole networks, three ways to spend the same trials: an hour"
 	@echo "make figures  the paper's Figures 1 and 2, drawn by this code"
 	@echo "make setup    nothing but the environment, $(ENV)"
 	@echo "make clean    remove the environment and what was made"
@@ -42,6 +43,9 @@ soak: setup
 
 bench: setup
 	@$(RUN) -m benchmarks.overhead $(ARGS)
+
+bench-network: setup
+	@$(RUN) -m benchmarks.network $(ARGS)
 
 figures: setup
 	@$(RUN) tutorials/draw_topologies.py $(ARGS)

@@ -106,15 +106,11 @@ class Display:
 
     def _redraw(self, rows: Sequence[Row], current: int, latency: float, trials: int) -> None:
         if not self._bars:
-            # `remaining` would not know of a time limit
-            head: tqdm[Any] = tqdm(
-                total=self._trials, initial=self._done, file=self._file, position=0, unit="trial", dynamic_ncols=True,
-                bar_format="{n_fmt}/{total_fmt} trials |{bar}| {elapsed}{postfix}",
-            )  # fmt: skip
-            lines: list[tqdm[Any]] = [
-                tqdm(total=0, file=self._file, position=i, bar_format="{desc}", dynamic_ncols=True)
-                for i in range(1, len(rows) + 2)
-            ]
+            options: dict[str, Any] = {"file": self._file, "dynamic_ncols": True, "leave": False}
+            # tqdm's own time left would not know of a time limit
+            bar = "{n_fmt}/{total_fmt} trials |{bar}| {elapsed}{postfix}"
+            head = tqdm(total=self._trials, initial=self._done, position=0, bar_format=bar, **options)
+            lines = [tqdm(total=0, position=i, bar_format="{desc}", **options) for i in range(1, len(rows) + 2)]
             self._bars = [head, *lines]
             lines[0].set_description_str("  " + _HEAD)
         head, _, *lines = self._bars

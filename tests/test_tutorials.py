@@ -56,3 +56,23 @@ def test_draw_topologies_draws_figures_1_and_2(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "q = 0.5: 8x1x1 0.541, 4x2x1 0.163, 4x1x2 0.163, 2x2x2 0.050" in done.stdout
     assert set(os.listdir(tmp_path)) == {"topologies.png", "walks.png"}
+
+
+def test_tune_on_a_farm_proves_that_both_devices_worked():
+    done = run("tune_on_a_farm.py")
+    assert done.returncode == 0, done.stderr
+    *_, used = done.stdout.splitlines()
+    first, second = json.loads(used.removeprefix("sessions on each device: "))
+    assert min(first, second) > 0
+    assert "24 trials, 24 of them now" in done.stdout
+    assert "outputs match" in done.stdout
+
+
+@pytest.mark.soak
+def test_tune_alexnet_goes_on_and_uses_what_it_found(tmp_path):
+    for trials in (13, 22):
+        done = run("tune_alexnet.py", "--trials", trials, "--target", "llvm", "--log", tmp_path / "alexnet.json")
+        assert done.returncode == 0, done.stderr
+        assert f"{trials} trials" in done.stdout
+        assert "outputs match" in done.stdout
+        assert done.stdout.splitlines()[-1].startswith("classes: [")

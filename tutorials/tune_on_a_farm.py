@@ -51,11 +51,10 @@ def start(log, *command):
 
 @contextmanager
 def farm(folder, count=2):
-    """A tracker and its devices on loopback: yields the tracker's port and the servers' processes, whose output is in `folder`."""
+    """A tracker and its devices on loopback: yields the tracker's port and the servers' processes; `folder` gets their output."""
     port = free_port()
-    processes = [
-        start(folder / "tracker.log", "tvm.exec.rpc_tracker", "--host", "127.0.0.1", "--port", port, "--port-end", port + 1)
-    ]
+    tracker = ["tvm.exec.rpc_tracker", "--host", "127.0.0.1", "--port", port, "--port-end", port + 1]
+    processes = [start(folder / "tracker.log", *tracker)]
     server = ["tvm.exec.rpc_server", "--host", "127.0.0.1", "--tracker", f"127.0.0.1:{port}", "--key", KEY]
     try:
         for i in range(count):

@@ -203,13 +203,16 @@ class Log:
 def write_whole(path: Path, lines: Iterable[bytes]) -> None:
     """Write a file so that whoever opens it finds the old one or the new one, and never a part."""
     partial = path.with_name(path.name + ".partial")
-    with open(partial, "wb") as file:
-        file.writelines(lines)
-        file.flush()
-        os.fsync(file.fileno())
-    if path.exists():
-        shutil.copymode(path, partial)
-    os.replace(partial, path)
+    try:
+        with open(partial, "wb") as file:
+            file.writelines(lines)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, partial)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _terminated(lines: Iterable[bytes]) -> Iterable[bytes]:

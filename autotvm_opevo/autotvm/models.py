@@ -140,7 +140,7 @@ def model_file(path: str | PathLike[str], shapes: Mapping[str, Sequence[int]] | 
         model = tvmc.load(str(path), shape_dict={name: list(shape) for name, shape in (shapes or {}).items()} or None)
     except tvmc.TVMCImportError as error:
         raise ImportError(f"to read {path}, install {error}: for ONNX, pip install 'autotvm-opevo[onnx]'") from error
-    except (tvmc.TVMCException, OSError) as error:
+    except Exception as error:  # every framework has its own for what it cannot read
         raise ValueError(f"cannot read {path}: {error}") from error
     return model.mod, model.params
 

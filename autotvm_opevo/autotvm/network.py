@@ -170,24 +170,24 @@ def tune_network(
         tasks, operators = extract(mod, params, target)
         seeds = np.random.SeedSequence(seed).generate_state(len(tasks) + 1)
         tunings = [Tuning(task, tuner, None if seed is None else int(s), early_stopping) for task, s in zip(tasks, seeds[1:])]
-        session = _Session(tunings, operators, log, trials, np.random.default_rng(seeds[0]))
+        session = _Session(tunings, operators, log, trials, np.random.default_rng(seeds[0]), start)
         option = measure_option or default_measure_option(target)
+        comparison = None
         try:
             with Measurer(option) as measurer:
                 session.run(measurer, allocation, start + time_limit if time_limit is not None else inf)
+            session.save_best()
+            if evaluate and any(tuning.best for tuning in tunings):
+                comparison = compare(mod, params, target, session.best_file, option["runner"])
         except KeyboardInterrupt:
             session.stopped = "interrupted"
-            session.display.say(str(session.report(time.monotonic() - start)))
+            session.save_best()
+            session.display.say(str(session.report()))
             raise
         finally:
             for tuning in tunings:
                 tuning.close()
-            session.save_best()
-        took = time.monotonic() - start
-        comparison = None
-        if evaluate and any(tuning.best for tuning in tunings):
-            comparison = compare(mod, params, target, session.best_file, option["runner"])
-        return session.report(took, comparison)
+        return session.report(comparison)
 
 
 def default_measure_option(
@@ -210,7 +210,13 @@ class _Session:
     """One call of `tune_network`: the tasks and the budget between them."""
 
     def __init__(
-        self, tunings: Sequence[Tuning], operators: Sequence[Operator], log: Log, trials: int, rng: np.random.Generator
+        self,
+        tunings: Sequence[Tuning],
+        operators: Sequence[Operator],
+        log: Log,
+        trials: int,
+        rng: np.random.Generator,
+        start: float,
     ) -> None:
         self._tunings, self._operators, self._log, self._trials, self._rng = tunings, operators, log, trials, rng
         self._names = [_name(tuning.task) for tuning in tunings]
@@ -218,6 +224,7 @@ class _Session:
         self.stopped = "trials"
         self._records = _by_task(log.records)
         self._before = 0
+        self._start = self._end = start
         self.display = Display(trials)
 
     def run(self, measurer: Measurer, allocation: Allocation, deadline: float) -> None:
@@ -244,6 +251,7 @@ class _Session:
                 while self.trials < end and time.monotonic() < deadline:
                     if not tuning.measure_batch(min(measurer.batch, end - self.trials), measure):
                         break
+                    self._end = time.monotonic()
                     self._show(current, end_of_round=False)
                 tuning.end_round()
                 self._show(current, end_of_round=True)
@@ -262,14 +270,14 @@ class _Session:
         if best:
             write_whole(self.best_file, ((record.encode(*pair) + "\n").encode() for pair in best))
 
-    def report(self, seconds: float, comparison: Comparison | None = None) -> NetworkReport:
+    def report(self, comparison: Comparison | None = None) -> NetworkReport:
         mine = sum(len(self._records.get(_key(tuning.task), ())) for tuning in self._tunings)
         return NetworkReport(
             rows=self._rows(),
             latency=network_latency(self._operators, self._latencies()),
             trials=self.trials,
             measured=self.trials - self._before,
-            seconds=seconds,
+            seconds=self._end - self._start,
             stopped=self.stopped,
             log_file=self._log.path,
             best_file=self.best_file,

@@ -186,6 +186,6 @@ def failure(result: MeasureResult) -> tuple[str, str]:
     message = lines[-1] if lines else type(error).__name__
     if "code == RPCCode::kReturn" in message:
         message = "the session ended without an answer: the kernel crashed, or took longer than the runner's timeout"
-    if message.endswith("TimeoutError"):
+    if isinstance(error, TimeoutError):
         message = f"longer than the {'builder' if result.error_no == MeasureErrorNo.BUILD_TIMEOUT else 'runner'}'s timeout"
     return kind, message[:300]

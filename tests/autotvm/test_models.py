@@ -1,0 +1,66 @@
+"""Networks, operators and model files."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from autotvm_opevo.autotvm import models
+
+
+def test_alexnet_has_the_shapes_of_the_paper_that_describes_it():
+    mod, params = models.alexnet(batch=2)
+    assert list(map(int, mod["main"].ret_type.shape)) == [2, 1000]
+    assert tuple(params["conv2_weight"].shape) == (192, 64, 5, 5)
+    assert tuple(params["dense1_weight"].shape) == (4096, 9216)
+
+
+def test_a_network_leaves_the_global_generator_alone():
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    models.network("mlp")
+    assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
+
+
+def test_an_unknown_network_is_refused_with_those_there_are():
+    with pytest.raises(ValueError, match=r"network must be one of alexnet, mlp, .*'lexnet' given"):
+        models.network("lexnet")
+
+
+@pytest.mark.parametrize("name", ["nn.no_such_operator", "nn", "no.where"])
+def test_an_unknown_operator_is_refused(name):
+    with pytest.raises(ValueError, match="operator must be one of Relay's"):
+        models.operator(name, [(8, 8)])
+
+
+def test_an_operator_used_wrongly_is_refused_with_the_reason():
+    with pytest.raises(ValueError, match=r"operator nn.batch_matmul cannot take tensors of \[\(1, 8, 16\), \(1, 4, 5\)\]"):
+        models.operator("nn.batch_matmul", [(1, 8, 16), (1, 4, 5)])
+    with pytest.raises(ValueError, match=r"operator nn.dense cannot take .* with {'colour': 1}: .*colour"):
+        models.operator("nn.dense", [(8, 16), (4, 16)], attributes={"colour": 1})
+
+
+def save_onnx(path, shape=(1, 8, 8, 8)):
+    weight = numpy_helper.from_array(np.random.default_rng(0).standard_normal((16, 8, 3, 3)).astype("float32"), "w")
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1]), helper.make_node("Relu", ["y"], ["z"])]
+    x, z = (helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in (("x", shape), ("z", None)))
+    model = helper.make_model(helper.make_graph(nodes, "g", [x], [z], [weight]), opset_imports=[helper.make_opsetid("", 11)])
+    model.ir_version = 7
+    onnx.save(model, path)
+
+
+def test_an_onnx_file_is_read_and_open_shapes_can_be_given(tmp_path):
+    save_onnx(tmp_path / "fixed.onnx")
+    save_onnx(tmp_path / "open.onnx", shape=("n", 8, 8, 8))
+    for mod, _ in (
+        models.model_file(tmp_path / "fixed.onnx"),
+        models.model_file(tmp_path / "open.onnx", {"x": (1, 8, 8, 8)}),
+    ):
+        assert list(map(int, mod["main"].params[0].checked_type.shape)) == [1, 8, 8, 8]
+
+
+@pytest.mark.parametrize("name", ["missing.onnx", "what.xyz", "broken.onnx"])
+def test_what_is_no_model_is_refused(tmp_path, name):
+    if not name.startswith("missing"):
+        (tmp_path / name).write_bytes(b"no model")
+    with pytest.raises(ValueError, match=f"cannot read .*{name}"):
+        models.model_file(tmp_path / name)

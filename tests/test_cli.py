@@ -1,0 +1,109 @@
+"""The command line, as it is typed."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from tvm import autotvm
+
+from autotvm_opevo.autotvm.history import Log
+from autotvm_opevo.cli import main
+
+CONV = [
+    *["--operator", "nn.conv2d", "--tensor", "1x16x8x8", "--tensor", "16x16x3x3", "--target", "llvm"],
+    *["--attribute", "padding=[1,1]", "--attribute", "channels=16", "--attribute", "kernel_size=[3,3]"],
+]
+
+
+def run(*arguments, module="autotvm_opevo", **options):
+    command = [sys.executable, "-m", module, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=280, **options)
+
+
+def test_an_operator_is_tuned_and_the_same_command_goes_on(tmp_path):
+    log = tmp_path / "conv.json"
+    for trials, now in ((4, 4), (8, 4), (8, 0)):
+        done = run("tune", *CONV, "--trials", trials, "--log", log, "--seed", 0)
+        assert done.returncode == 0, done.stderr
+        assert f"{trials} trials, {now} of them now" in done.stdout
+        assert "outputs match" in done.stdout
+        assert "WARNING" not in done.stderr
+    assert len(log.read_text().splitlines()) == 8
+
+
+def test_a_model_file_is_tuned(tmp_path):
+    pytest.importorskip("onnx")
+    sys.path.insert(0, str(__import__("pathlib").Path(__file__).parent / "autotvm"))
+    from test_models import save_onnx
+
+    save_onnx(tmp_path / "model.onnx")
+    done = run("tune", "--model", tmp_path / "model.onnx", "--target", "llvm", "--trials", 3, "--log", tmp_path / "log.json")
+    assert done.returncode == 0, done.stderr
+    assert "conv2d_NCHWc.x86 1x8x8x8 16x8x3x3" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["--network", "lexnet", "--target", "llvm"], 1, "network must be one of alexnet"),
+        (["--network", "mlp", "--target", "abacus"], 1, "--target must be a target of TVM, such as llvm or cuda; 'abacus' given"),
+        (["--network", "mlp", "--target", "llvm", "--rpc-key", "cpu"], 1, "--rpc-tracker and --rpc-key are needed together"),
+        (["--model", "missing.onnx", "--target", "llvm"], 1, "cannot read missing.onnx"),
+        (["--operator", "nn.nothing", "--target", "llvm"], 1, "operator must be one of Relay's"),
+        (["--network", "mlp"], 2, "--target"),
+        (["--target", "llvm"], 2, "--network"),
+        (["--network", "mlp", "--target", "llvm", "--trials", "0"], 2, "argument --trials: must be at least 1, 0 given"),
+        (["--network", "mlp", "--target", "llvm", "--tensor", "8xx"], 2, "argument --tensor"),
+        (["--network", "mlp", "--target", "llvm", "--attribute", "a"], 2, "argument --attribute"),
+        (["--network", "mlp", "--target", "llvm", "--time-limit", "-3"], 1, "time_limit must be a positive number"),
+    ],
+)
+def test_mistakes_are_told_in_a_line_before_anything_is_measured(tmp_path, arguments, status, message, capfd, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    try:
+        code = main(["tune", *arguments, "--log", "log.json"])
+    except SystemExit as error:
+        code = error.code
+    assert code == status
+    errors = capfd.readouterr().err
+    assert message in errors
+    assert "Traceback" not in errors
+    assert not (tmp_path / "log.json").exists()
+
+
+def test_a_log_in_use_is_told_in_a_line(tmp_path, capfd):
+    with Log(tmp_path / "log.json"):
+        assert main(["tune", *CONV, "--log", str(tmp_path / "log.json")]) == 1
+    assert "is being written by the process with pid" in capfd.readouterr().err
+
+
+def test_help_shows_examples():
+    done = run("tune", "--help")
+    assert done.returncode == 0
+    assert "python -m autotvm_opevo tune --network alexnet" in done.stdout
+    assert "Exit status" in done.stdout
+
+
+class TestTvmc:
+    def test_offers_opevo_and_keeps_its_own(self):
+        done = run("tune", "--help", module="autotvm_opevo.tvmc")
+        assert done.returncode == 0, done.stderr
+        for name in ("opevo", "xgb_rank_binary", "gridsearch"):
+            assert name in done.stdout
+
+    @pytest.mark.parametrize("tuner", ["opevo", "random"])
+    def test_tunes_a_model(self, tmp_path, tuner):
+        sys.path.insert(0, str(__import__("pathlib").Path(__file__).parent / "autotvm"))
+        from test_models import save_onnx
+
+        save_onnx(tmp_path / "model.onnx")
+        records = tmp_path / "records.json"
+        done = run(
+            *["tune", "--target", "llvm", "--tuner", tuner, "--trials", 5, "--number", 1, "--output", records],
+            tmp_path / "model.onnx",
+            module="autotvm_opevo.tvmc",
+        )
+        assert done.returncode == 0, done.stderr
+        assert len(list(autotvm.record.load_from_file(str(records)))) == 5
+        assert len({json.dumps(json.loads(line)["config"]["entity"]) for line in records.read_text().splitlines()}) == 5
