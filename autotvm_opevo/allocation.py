@@ -124,7 +124,7 @@ def gradient(tasks: Sequence[Progress], operators: Sequence[Operator], left: int
     share = sum(task.trials for task in tasks) / len(tasks)
     if failing is not None and (not working or tasks[failing].trials < share / 2):
         return failing
-    return max(working, key=lambda i: promises[i])
+    return max(working, key=lambda i: (promises[i], -tasks[i].trials))
 
 
 def equal(tasks: Sequence[Progress], operators: Sequence[Operator], left: int, rng: np.random.Generator) -> int:

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except (ImportError, OSError, RuntimeError, ValueError) as error:
         print(f"autotvm_opevo: {error}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, ValueError) else 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--network", metavar="NAME", help="alexnet, mlp, mobilenet, resnet-18, resnet-50, squeezenet or vgg-16")
     what.add_argument("--operator", metavar="NAME", help="one of Relay's operators, such as nn.dense")
     what.add_argument("--model", metavar="FILE", help="a file that TVM's frontends read, such as ONNX")
-    tune.add_argument("--batch", type=_positive, default=1, help="the network's batch size (default: 1)")
+    tune.add_argument("--batch", type=_positive, help="the network's batch size (default: 1)")
     tune.add_argument(
         "--tensor", type=_shape, action="append", default=[], metavar="8x16", help="a tensor of the operator; repeat"
     )
@@ -92,12 +92,15 @@ def _tune(options: argparse.Namespace) -> int:
     }
     if (options.rpc_tracker is None) != (options.rpc_key is None):
         raise ValueError("--rpc-tracker and --rpc-key are needed together, one is given")
+    for name, only in (("batch", "network"), ("tensor", "operator"), ("attribute", "operator"), ("shape", "model")):
+        if getattr(options, name) and not getattr(options, only):
+            raise ValueError(f"--{name} is for --{only} alone")
     try:
         target = tvm.target.Target(options.target)
     except (ValueError, tvm.TVMError):
         raise ValueError(f"--target must be a target of TVM, such as llvm or cuda; {options.target!r} given") from None
     if options.network:
-        mod, params = models.network(options.network, options.batch)
+        mod, params = models.network(options.network, options.batch or 1)
     elif options.operator:
         mod, params = models.operator(options.operator, options.tensor, options.dtype, dict(options.attribute))
     else:
@@ -121,10 +124,9 @@ def _tune(options: argparse.Namespace) -> int:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, {text} given")
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, {text!r} given")
+    return int(text)
 
 
 def _shape(text: str) -> tuple[int, ...]:
@@ -132,15 +134,22 @@ def _shape(text: str) -> tuple[int, ...]:
 
 
 def _named_shape(text: str) -> tuple[str, tuple[int, ...]]:
-    name, _, shape = text.partition("=")
+    name, separator, shape = text.partition("=")
+    if not separator:
+        raise argparse.ArgumentTypeError(f"must be an input's name and shape, such as data=1x3x224x224, {text!r} given")
     return name, _shape(shape)
 
 
 def _attribute(text: str) -> tuple[str, Any]:
     name, _, value = text.partition("=")
-    return name, json.loads(value)
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a name and a value in JSON, such as strides=[2,2], {text!r} given") from None
 
 
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
+    if not port.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a host and a port, such as 127.0.0.1:9190, {text!r} given")
     return host or "127.0.0.1", int(port)

@@ -67,7 +67,7 @@ class Display:
         self._start = time.monotonic()
         self._live = self._file.isatty()
         self._bars: list[tqdm[Any]] = []
-        self._complaints: set[str] = set()
+        self._complaints: set[tuple[str, str]] = set()
 
     def __enter__(self) -> Display:
         return self
@@ -96,8 +96,8 @@ class Display:
             network = f"{trials}/{self._trials} trials, network {latency * 1e3:.3f} ms"
             self.say(f"{network}: {row.name} {row.trials} trials, {best}{failed}{left}")
         for row in rows:
-            if row.complaint and row.complaint not in self._complaints:
-                self._complaints.add(row.complaint)
+            if row.complaint and (row.name, row.complaint) not in self._complaints:
+                self._complaints.add((row.name, row.complaint))
                 self.say(f"{row.name}: all {row.trials} trials failed, mostly: {row.complaint}")
 
     def say(self, line: str) -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from test_models import save_onnx
 from tvm import autotvm
 
 from autotvm_opevo.autotvm.history import Log
@@ -33,10 +34,6 @@ def test_an_operator_is_tuned_and_the_same_command_goes_on(tmp_path):
 
 
 def test_a_model_file_is_tuned(tmp_path):
-    pytest.importorskip("onnx")
-    sys.path.insert(0, str(__import__("pathlib").Path(__file__).parent / "autotvm"))
-    from test_models import save_onnx
-
     save_onnx(tmp_path / "model.onnx")
     done = run("tune", "--model", tmp_path / "model.onnx", "--target", "llvm", "--trials", 3, "--log", tmp_path / "log.json")
     assert done.returncode == 0, done.stderr
@@ -46,17 +43,30 @@ def test_a_model_file_is_tuned(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["--network", "lexnet", "--target", "llvm"], 1, "network must be one of alexnet"),
-        (["--network", "mlp", "--target", "abacus"], 1, "--target must be a target of TVM, such as llvm or cuda; 'abacus' given"),
-        (["--network", "mlp", "--target", "llvm", "--rpc-key", "cpu"], 1, "--rpc-tracker and --rpc-key are needed together"),
-        (["--model", "missing.onnx", "--target", "llvm"], 1, "cannot read missing.onnx"),
-        (["--operator", "nn.nothing", "--target", "llvm"], 1, "operator must be one of Relay's"),
+        (["--network", "lexnet", "--target", "llvm"], 2, "network must be one of alexnet"),
+        (["--network", "mlp", "--target", "abacus"], 2, "--target must be a target of TVM, such as llvm or cuda; 'abacus' given"),
+        (["--network", "mlp", "--target", "llvm", "--rpc-key", "cpu"], 2, "--rpc-tracker and --rpc-key are needed together"),
+        (["--model", "missing.onnx", "--target", "llvm"], 2, "cannot read missing.onnx"),
+        (["--operator", "nn.nothing", "--target", "llvm"], 2, "operator must be one of Relay's"),
         (["--network", "mlp"], 2, "--target"),
         (["--target", "llvm"], 2, "--network"),
-        (["--network", "mlp", "--target", "llvm", "--trials", "0"], 2, "argument --trials: must be at least 1, 0 given"),
+        (
+            ["--network", "mlp", "--target", "llvm", "--trials", "0"],
+            2,
+            "argument --trials: must be an integer of at least 1, '0' given",
+        ),
         (["--network", "mlp", "--target", "llvm", "--tensor", "8xx"], 2, "argument --tensor"),
-        (["--network", "mlp", "--target", "llvm", "--attribute", "a"], 2, "argument --attribute"),
-        (["--network", "mlp", "--target", "llvm", "--time-limit", "-3"], 1, "time_limit must be a positive number"),
+        (["--network", "mlp", "--target", "llvm", "--attribute", "a"], 2, "argument --attribute: must be a name and a value"),
+        (
+            ["--network", "mlp", "--target", "llvm", "--rpc-tracker", "here"],
+            2,
+            "argument --rpc-tracker: must be a host and a port",
+        ),
+        (["--model", "m.onnx", "--target", "llvm", "--shape", "x"], 2, "argument --shape: must be an input's name and shape"),
+        (["--network", "mlp", "--target", "llvm", "--tensor", "8x8"], 2, "--tensor is for --operator alone"),
+        (["--operator", "nn.relu", "--target", "llvm", "--batch", "2"], 2, "--batch is for --network alone"),
+        (["--network", "mlp", "--target", "llvm", "--seed", "-1"], 2, "seed must be"),
+        (["--network", "mlp", "--target", "llvm", "--time-limit", "-3"], 2, "time_limit must be a positive number"),
     ],
 )
 def test_mistakes_are_told_in_a_line_before_anything_is_measured(tmp_path, arguments, status, message, capfd, monkeypatch):
@@ -94,9 +104,6 @@ class TestTvmc:
 
     @pytest.mark.parametrize("tuner", ["opevo", "random"])
     def test_tunes_a_model(self, tmp_path, tuner):
-        sys.path.insert(0, str(__import__("pathlib").Path(__file__).parent / "autotvm"))
-        from test_models import save_onnx
-
         save_onnx(tmp_path / "model.onnx")
         records = tmp_path / "records.json"
         done = run(

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm import autotvm, relay
-from tvm.autotvm.measure import RPCRunner
 from tvm.autotvm.measure.measure import Runner
 from tvm.autotvm.measure.measure_methods import request_remote
 from tvm.contrib import graph_executor
 
-from autotvm_opevo.autotvm.measuring import within
+from autotvm_opevo.autotvm.measuring import is_farm, within
 
 Array = np.ndarray[Any, Any]
 
@@ -53,7 +52,10 @@ def compare(
 ) -> Comparison:
     """Build a network as it is without tuning and with the records of a file, and run both where the runner runs its trials."""
     libraries = [build(mod, params, target), build(mod, params, target, best_file)]
-    (expected, outputs), (before, after) = run_in_turn(libraries, arbitrary_inputs(mod, params), target, runner)
+    inputs = arbitrary_inputs(mod, params)
+    # A thread of its own, which a hung device may have for ever.
+    results = within(_SESSION, lambda: run_in_turn(libraries, inputs, target, runner), "the device to run the networks")
+    (expected, outputs), (before, after) = results
     error = max((_error(x, y) for x, y in zip(expected, outputs)), default=0.0)
     coarse = any(x.dtype.kind == "f" and x.dtype.itemsize < 4 for x in expected)
     return Comparison(before, after, error, error <= (3e-2 if coarse else 1e-3))
@@ -91,7 +93,7 @@ def _quiet() -> Iterator[None]:
 @contextmanager
 def _device(target: tvm.target.Target, runner: Runner) -> Iterator[tuple[tvm.runtime.Device, Callable[[Any], Any]]]:
     """The device, and how a library gets there: one of the farm's, or this machine's own."""
-    if type(runner) is not RPCRunner:
+    if not is_farm(runner):
         yield tvm.device(target.kind.name, 0), lambda library: library
         return
 

@@ -57,10 +57,10 @@ def parse(line: str) -> Record | None:
     ValueError
         If AutoTVM could not read the line, or could not go on with what it says.
     """
+    if "\r" in line.removesuffix("\r"):
+        raise ValueError("more than one line to those who read text")
     if line.startswith("#"):
         return None
-    if len(line.splitlines()) > 1:
-        raise ValueError("more than one line to those who read text")
     try:
         said = json.loads(line)
         if isinstance(said, dict) and said.get("v") == 0.1:
@@ -71,13 +71,12 @@ def parse(line: str) -> Record | None:
         costs, error_no, all_cost, timestamp = said["result"]
         if not costs or not all(isinstance(number, (int, float)) for number in (*costs, all_cost, timestamp)):
             raise ValueError("a result that is no number")
-        MeasureErrorNo(error_no)
+        if MeasureErrorNo(error_no) == MeasureErrorNo.NO_ERROR and not all(0 < cost < math.inf for cost in costs):
+            raise ValueError("a time that no clock has said, which AutoTVM would take for the best")
         found: Record = record.decode(line)
         hash(found[0].task.workload)  # AutoTVM looks it up
     except Exception as error:  # whatever decode stumbles over, its callers would
         raise ValueError(f"no record of AutoTVM: {type(error).__name__}: {error}") from error
-    except RecursionError as error:
-        raise ValueError("no record of AutoTVM: nested too deep") from error
     return found
 
 
@@ -132,6 +131,7 @@ class Log:
         try:
             self._lock.acquire(self.path)
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+            _sync(self.path.parent)
             self._read()
         except BaseException:
             self.__exit__(None, None, None)
@@ -211,8 +211,18 @@ def write_whole(path: Path, lines: Iterable[bytes]) -> None:
         if path.exists():
             shutil.copymode(path, partial)
         os.replace(partial, path)
+        _sync(path.parent)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _sync(folder: Path) -> None:
+    """Until the disk knows of a folder's new files, a power cut can take them whole."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _terminated(lines: Iterable[bytes]) -> Iterable[bytes]:

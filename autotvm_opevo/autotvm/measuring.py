@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 from tvm import autotvm, rpc
 from tvm.autotvm.env import AutotvmGlobalScope, reset_global_scope
 from tvm.autotvm.measure import LocalRunner, MeasureErrorNo, MeasureInput, MeasureResult, RPCRunner, create_measure_batch
+from tvm.autotvm.measure.measure import Runner
+from tvm.autotvm.measure.measure_methods import request_remote
 from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity
 from tvm.contrib.popen_pool import PopenPoolExecutor
@@ -30,6 +32,8 @@ T = TypeVar("T")
 
 # Seconds: for a tracker to answer, for a farm that has lost its last device to get one back, for worker processes to start.
 _ANSWER, _PATIENCE, _START = 30.0, 60.0, 120.0
+
+_NOT_BUILT = (MeasureErrorNo.INSTANTIATION_ERROR, MeasureErrorNo.COMPILE_HOST, MeasureErrorNo.BUILD_TIMEOUT)
 
 
 class FarmError(RuntimeError):
@@ -63,7 +67,8 @@ class Measurer:
         self._guardian = _Guardian()
         self._task: Task | None = None
         self._measure: Callable[[list[MeasureInput]], list[MeasureResult]] | None = None
-        self._farm = Farm(self._runner) if type(self._runner) is RPCRunner else None
+        self._farm = Farm(self._runner) if is_farm(self._runner) else None
+        self._build_kwargs: dict[str, Any] = {}  # by target
 
     def __enter__(self) -> Measurer:
         # Before the children start, who are told it: some templates leave out while tuning what cannot be measured alone.
@@ -99,24 +104,37 @@ class Measurer:
         inputs = [MeasureInput(task.target, task, config) for config in configs]
         with self._limit(len(inputs)):
             results = self._for(task)(inputs)
-        if self._farm is None and all(result.error_no == MeasureErrorNo.RUN_TIMEOUT for result in results):
+        ran = [result for result in results if result.error_no not in _NOT_BUILT]
+        if self._farm is None and ran and all(result.error_no == MeasureErrorNo.RUN_TIMEOUT for result in ran):
             self._measure = None  # a server ends a slow trial in time: LocalRunner's is gone, and the next batch has a new one
         return list(zip(inputs, results))
 
     def _for(self, task: Task) -> Callable[[list[MeasureInput]], list[MeasureResult]]:
         """AutoTVM's measure_batch for a task. LocalRunner's `set_task` starts a tracker and a server: once is enough."""
-        if self._measure is None or not (self._farm or type(self._runner) is LocalRunner):
-            if self._farm:
-                self._measure = self._on_farm
-            else:
-                with _no_interrupts_in_children():
-                    measure = within(_START, lambda: create_measure_batch(task, self._option), "a device to answer")
-                self._measure, self._task = measure, task
-        if task is not self._task:
-            self._runner.task = self._task = task
-            build_kwargs = within(_ANSWER, self._runner.get_build_kwargs, "a device to describe itself")
-            self._builder.set_task(task, build_kwargs)
-        return self._measure
+        if self._measure is not None and task is self._task:
+            return self._measure
+        if self._farm or (self._measure is not None and isinstance(self._runner, LocalRunner)):
+            self._runner.task = task
+            self._builder.set_task(task, self._device_limits(task))
+            measure = self._on_farm if self._farm else self._measure
+        else:
+            with _no_interrupts_in_children():
+                measure = within(_START, lambda: create_measure_batch(task, self._option), "a device to answer")
+        assert measure is not None
+        self._measure, self._task = measure, task
+        return measure
+
+    def _device_limits(self, task: Task) -> Any:
+        """What the builder must know of the device, a GPU's shared memory for example. Asked once: that takes a device."""
+        target = str(task.target)
+        for attempt in range(2):
+            if target not in self._build_kwargs:
+                try:
+                    self._build_kwargs[target] = within(_PATIENCE, self._runner.get_build_kwargs, "a device to describe itself")
+                except (OSError, RuntimeError) as error:
+                    if attempt:
+                        raise FarmError(f"no device of key {self._runner.key!r} answers: {error}") from error
+        return self._build_kwargs[target]
 
     def _on_farm(self, inputs: list[MeasureInput]) -> list[MeasureResult]:
         assert self._farm is not None
@@ -128,13 +146,23 @@ class Measurer:
         seconds = 2 * trials * (self._builder.timeout + (self._runner.n_parallel + 1) * self._runner.timeout)
         seconds += _START + _PATIENCE
         executors = [getattr(owner, "executor", None) for owner in (self._builder, self._runner)]
-        watchdog = threading.Timer(seconds, lambda: list(map(_kill, executors)))
-        watchdog.daemon = True
-        watchdog.start()
+        done = threading.Event()
+
+        def watch() -> None:
+            while not done.wait(seconds):
+                for executor in executors:
+                    _kill(executor)
+
+        threading.Thread(target=watch, daemon=True).start()
         try:
             yield
         finally:
-            watchdog.cancel()
+            done.set()
+
+
+def is_farm(runner: Runner) -> bool:
+    """Whether a runner's devices are behind a tracker; a ``LocalRunner``, whose tracker is its own, is none."""
+    return isinstance(runner, RPCRunner) and not isinstance(runner, LocalRunner)
 
 
 def devices(key: str, host: str, port: int) -> int:
@@ -167,6 +195,7 @@ class Farm:
 
     def __init__(self, runner: RPCRunner) -> None:
         self._runner = runner
+        self._over = False
         if not self._devices():
             raise FarmError(
                 f"the tracker at {self._address} has no device of key {runner.key!r}: start one with "
@@ -189,15 +218,34 @@ class Farm:
 
     def run(self, inputs: Sequence[MeasureInput], builds: Sequence[Any]) -> list[MeasureResult]:
         """Run what was built, as many at once as the runner may."""
-        with ThreadPoolExecutor(self._runner.n_parallel) as threads:
+        threads = ThreadPoolExecutor(self._runner.n_parallel)
+        try:
             return list(threads.map(self._trial, inputs, builds))
+        except BaseException:
+            self._over = True
+            _kill(getattr(self._runner, "executor", None))  # nobody waits for what runs
+            raise
+        finally:
+            threads.shutdown(cancel_futures=True)
 
     def _trial(self, measured: MeasureInput, build: Any) -> MeasureResult:
         result = self._runner.run([measured], [build])[0]
-        if _broke(result) and not isinstance(build, MeasureResult):
+        if _broke(result) and not isinstance(build, MeasureResult) and not self._over:
             self._await_a_device()
             result = self._runner.run([measured], [build])[0]
+            if _broke(result) and not self._over:
+                self._try_a_session()
         return result
+
+    def _try_a_session(self) -> None:
+        """A trial that broke two sessions may have itself to blame, or a farm whose last device hangs."""
+        try:
+            within(_PATIENCE, self._session, "a device that answers")
+        except (OSError, RuntimeError) as error:
+            raise FarmError(f"no device of key {self._runner.key!r} answers any more: {error}") from error
+
+    def _session(self) -> None:
+        request_remote(self._runner.key, self._runner.host, self._runner.port, timeout=int(_PATIENCE))
 
     def _await_a_device(self) -> None:
         """A farm without any would fail every trial, and the log would say so of configurations that are good."""
@@ -232,7 +280,8 @@ def within(seconds: float, function: Callable[[], T], what: str) -> T:
 def _broke(result: MeasureResult) -> bool:
     """Whether the session ended without an answer: time ran out, or the server, or the kernel took the server with it."""
     if result.error_no == MeasureErrorNo.RUNTIME_DEVICE:
-        return "Error caught from RPC call" not in str(result.costs[0])  # that is the device's answer
+        # These are answers of the device: an error of the kernel, and that it took too long.
+        return not any(answer in str(result.costs[0]) for answer in ("Error caught from RPC call", "RPCSessionTimeoutError"))
     return bool(result.error_no == MeasureErrorNo.RUN_TIMEOUT)
 
 
@@ -272,6 +321,7 @@ def _start(executor: PopenPoolExecutor | None, parallel: int) -> None:
 
 def _stop(executor: PopenPoolExecutor | None) -> None:
     """End the processes of AutoTVM's pool, which starts new ones when it is used again."""
+    _kill(executor)  # first, since a worker's own end waits until what it runs is done
     for worker in list(getattr(executor, "_worker_map", {}).values()):
         worker.kill()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from os import PathLike
@@ -15,6 +16,7 @@ import numpy as np
 import tvm
 from tvm import autotvm, relay
 from tvm.autotvm import record
+from tvm.autotvm.measure.measure import Runner
 from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity
 
@@ -44,13 +46,15 @@ class NetworkReport:
     seconds : float
         What this call took, without compiling and comparing the networks.
     stopped : str
-        Why it ended: ``"trials"``, ``"time limit"``, ``"exhausted"`` or ``"interrupted"``.
+        Why it ended: ``"trials"``, ``"time limit"``, ``"exhausted"``, ``"interrupted"``, or the name of an error.
     log_file, best_file : Path
         All records, and the best of each task: both for ``autotvm.apply_history_best``.
     rejected, foreign : int
         Lines of the log that were moved to ``LOG.rejected``, and records of other networks or targets.
     comparison : Comparison or None
-        The compiled network before and after; None when it was not asked for, or nothing works.
+        The compiled network before and after; None when it was not asked for, nothing works, or there was a problem.
+    problem : str
+        Why the networks could not be compared; empty when they could.
     """
 
     rows: list[Row]
@@ -64,6 +68,7 @@ class NetworkReport:
     rejected: int = 0
     foreign: int = 0
     comparison: Comparison | None = None
+    problem: str = ""
 
     def __str__(self) -> str:
         lines = [
@@ -75,6 +80,8 @@ class NetworkReport:
             lines.append(f"{self.rejected} lines of {self.log_file} were no records and are in {self.log_file}.rejected")
         if self.foreign:
             lines.append(f"{self.foreign} records in {self.log_file} are of other networks or targets and were left alone")
+        if self.problem:
+            lines.append(f"the networks could not be compared: {self.problem}")
         if self.comparison:
             before, after = (
                 np.quantile(runs, [0.5, 0.25, 0.75]) * 1e3 for runs in (self.comparison.before, self.comparison.after)
@@ -170,24 +177,25 @@ def tune_network(
         tasks, operators = extract(mod, params, target)
         seeds = np.random.SeedSequence(seed).generate_state(len(tasks) + 1)
         tunings = [Tuning(task, tuner, None if seed is None else int(s), early_stopping) for task, s in zip(tasks, seeds[1:])]
-        session = _Session(tunings, operators, log, trials, np.random.default_rng(seeds[0]), start)
         option = measure_option or default_measure_option(target)
-        comparison = None
+        measurer = Measurer(option)
+        session = _Session(tunings, operators, log, trials, measurer.batch, np.random.default_rng(seeds[0]), start)
         try:
-            with Measurer(option) as measurer:
+            with measurer:
                 session.run(measurer, allocation, start + time_limit if time_limit is not None else inf)
             session.save_best()
             if evaluate and any(tuning.best for tuning in tunings):
-                comparison = compare(mod, params, target, session.best_file, option["runner"])
-        except KeyboardInterrupt:
-            session.stopped = "interrupted"
-            session.save_best()
+                session.compare(mod, params, target, option["runner"])
+        except BaseException as error:
+            session.stopped = "interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__
+            with suppress(OSError):  # when the disk is full, that it is comes first
+                session.save_best()
             session.display.say(str(session.report()))
             raise
         finally:
             for tuning in tunings:
                 tuning.close()
-        return session.report(comparison)
+        return session.report()
 
 
 def default_measure_option(
@@ -215,24 +223,25 @@ class _Session:
         operators: Sequence[Operator],
         log: Log,
         trials: int,
+        batch: int,
         rng: np.random.Generator,
         start: float,
     ) -> None:
         self._tunings, self._operators, self._log, self._trials, self._rng = tunings, operators, log, trials, rng
         self._names = [_name(tuning.task) for tuning in tunings]
-        self.best_file = log.path.with_suffix(".best.json")
+        self.best_file = log.path.with_name(log.path.name.removesuffix(".json") + ".best.json")
         self.stopped = "trials"
-        self._records = _by_task(log.records)
-        self._before = 0
         self._start = self._end = start
+        self._round_size = round_size(trials, len(tunings), batch)
+        records = _by_task(log.records)
+        mine = sum(tuning.load(records.get(_key(tuning.task), ()), self._round_size) for tuning in tunings)
+        self._foreign, self._before = len(log.records) - mine, self.trials
+        self._comparison: Comparison | None = None
+        self._problem = ""
         self.display = Display(trials)
 
     def run(self, measurer: Measurer, allocation: Allocation, deadline: float) -> None:
         """Spend the budget in rounds."""
-        size = round_size(self._trials, len(self._tunings), measurer.batch)
-        for tuning in self._tunings:
-            tuning.load(self._records.get(_key(tuning.task), ()), size)
-        self._before = self.trials
         progress = [tuning.progress for tuning in self._tunings]
 
         def measure(task: Task, configs: list[ConfigEntity]) -> list[Record]:
@@ -247,7 +256,9 @@ class _Session:
                     self.stopped = "exhausted"
                     break
                 current = allocation(progress, self._operators, left, self._rng)
-                tuning, end = self._tunings[current], self.trials + min(size, left)
+                if not progress[current].active:
+                    raise ValueError(f"allocation must return an active task, {current} returned, which wants no more trials")
+                tuning, end = self._tunings[current], self.trials + min(self._round_size, left)
                 while self.trials < end and time.monotonic() < deadline:
                     if not tuning.measure_batch(min(measurer.batch, end - self.trials), measure):
                         break
@@ -270,8 +281,15 @@ class _Session:
         if best:
             write_whole(self.best_file, ((record.encode(*pair) + "\n").encode() for pair in best))
 
-    def report(self, comparison: Comparison | None = None) -> NetworkReport:
-        mine = sum(len(self._records.get(_key(tuning.task), ())) for tuning in self._tunings)
+    def compare(self, mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray], target: tvm.target.Target, runner: Runner) -> None:
+        """The network before and after. What goes wrong here must not cost the user the report of hours of tuning."""
+        try:
+            self._comparison = compare(mod, params, target, self.best_file, runner)
+        except Exception as error:
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            self._problem = f"{type(error).__name__}: {lines[-1] if lines else ''}"
+
+    def report(self) -> NetworkReport:
         return NetworkReport(
             rows=self._rows(),
             latency=network_latency(self._operators, self._latencies()),
@@ -282,8 +300,9 @@ class _Session:
             log_file=self._log.path,
             best_file=self.best_file,
             rejected=self._log.rejected,
-            foreign=len(self._log.records) - mine,
-            comparison=comparison,
+            foreign=self._foreign,
+            comparison=self._comparison,
+            problem=self._problem,
         )
 
     def _show(self, current: int, end_of_round: bool) -> None:

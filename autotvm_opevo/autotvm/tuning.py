@@ -20,7 +20,7 @@ from autotvm_opevo.autotvm.knobs import KnobSpace
 TunerFactory = Callable[..., Tuner]
 Measure = Callable[[Task, list[ConfigEntity]], list[Record]]
 
-# A tuner that proposes so many batches in a row of nothing but what is known has nothing more to say.
+# A tuner that proposes so many batches in a row of nothing but what is known, and one more for each that is, has no more to say.
 _STALE = 100
 
 
@@ -61,13 +61,15 @@ class Tuning:
         self._make_tuner, self._seed, self._early_stopping = make_tuner, seed, early_stopping
         self._tuner: Tuner | None = None
 
-    def load(self, records: Iterable[Record], round_size: int) -> None:
-        """Take those records that are of this task, as if they had been measured now, in rounds."""
+    def load(self, records: Iterable[Record], round_size: int) -> int:
+        """Take those records that are of this task, as if they had been measured now, in rounds; returns how many are."""
         mine: dict[int, Record] = {}
+        taken = 0
         for measured, result in records:
             configuration = configuration_of(measured, self.task, self._knobs)
             if configuration is None:
                 continue
+            taken += 1
             number = self._knobs.space.index(configuration)
             if number not in mine or seconds(result) < seconds(mine[number][1]):  # of two, what apply_history_best would take
                 mine[number] = MeasureInput(self.task.target, self.task, measured.config), result
@@ -75,6 +77,7 @@ class Tuning:
             self._learn(number, record)
             if trial % round_size == 0 or trial == len(mine):
                 self.end_round()
+        return taken
 
     def measure_batch(self, size: int, measure: Measure) -> int:
         """Let the tuner propose up to `size` configurations, measure those that nothing is known of, and tell it.
@@ -83,7 +86,7 @@ class Tuning:
         Returns how many were measured; none when the task is done, and then ``progress.active`` is False.
         """
         start = self._untuned()
-        for _ in range(_STALE):
+        for _ in range(_STALE + len(self._known)):
             # Asked first: OpEvo then has its random configurations before it is told of one that would be their only parent.
             if self._stopped_early() or not (self.tuner.has_next() or start):
                 break
@@ -136,7 +139,11 @@ class Tuning:
 
     def _tell(self, records: list[Record]) -> None:
         """Tell the tuner what it did not propose."""
-        if records:
+        if not records:
+            return
+        if hasattr(self.tuner, "cost_model"):  # of XGBTuner, whose load_history ignores what is less than 500 records
+            self.tuner.update(*zip(*records))
+        else:
             with suppress(NotImplementedError):  # AutoTVM's way to say that a tuner does not learn from history
                 self.tuner.load_history(records)
 

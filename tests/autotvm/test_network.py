@@ -233,7 +233,7 @@ class TestLogs:
         write, written = os.write, []
 
         def full(file, data):
-            if data.startswith(b'{"input"'):
+            if bytes(data).startswith(b'{"input"'):
                 if len(written) == 5:
                     write(file, data[: len(data) // 2])
                     raise OSError(28, "No space left on device")
