@@ -117,6 +117,12 @@ class TestGradient:
         tasks, _ = spend(gradient, curves, [Operator(1, (0, 1))], 2_000)
         assert tasks[1].trials < 0.15 * tasks[0].trials
 
+    def test_where_nothing_promises_anything_tasks_take_turns(self):
+        """The fast ways are exhausted, and the slow ones cannot catch up in one round."""
+        curves = [Curve(1.0, 0.0, trials=8), Curve(1.0, 0.0, trials=8), Curve(90.0, 1.0), Curve(90.0, 1.0)]
+        tasks, _ = spend(gradient, curves, [Operator(1, (0, 2)), Operator(5, (1, 3))], 2_000)
+        assert abs(tasks[2].trials - tasks[3].trials) <= 0.1 * tasks[2].trials
+
     def test_expects_of_a_slow_task_what_similar_ones_reach(self):
         """Ansor's optimist: the same operations at a tenth of the speed of its kind have most to gain."""
         alike = [Progress(1e9, "conv", 400, [1.0] * 50), Progress(1e9, "conv", 400, [10.0] * 50)]

@@ -52,6 +52,10 @@ NO_RECORDS = {
     "nested too deep": "[" * 100_000,
     "a target of no TVM": GOOD.replace('"llvm', '"no-such-kind'),
     "no numbers": json.dumps({**json.loads(GOOD), "result": [["fast"], 0, 1.0, 2.0]}),
+    "a time that is no number": json.dumps({**json.loads(GOOD), "result": [[float("nan")], 0, 1.0, 2.0]}),
+    "no time at all": json.dumps({**json.loads(GOOD), "result": [[0.0], 0, 1.0, 2.0]}),
+    "less than no time": json.dumps({**json.loads(GOOD), "result": [[1.0, -1.0], 0, 1.0, 2.0]}),
+    "two lines, the first a comment": "# a\r" + GOOD,
     "no costs": json.dumps({**json.loads(GOOD), "result": [[], 0, 1.0, 2.0]}),
     "an unknown error": json.dumps({**json.loads(GOOD), "result": [[1.0], 99, 1.0, 2.0]}),
     "unhashable arguments": json.dumps({**json.loads(GOOD), "input": ["llvm", "dense", [{"a": 1}], {}]}),
@@ -81,12 +85,13 @@ class TestReading:
     def test_valid_lines_of_others_comments_and_duplicates_stay_where_they_are(self, tmp_path):
         path, other = tmp_path / "log.json", matmul_task(32)
         foreign = autotvm.record.encode(measured(other, other.config_space.get(5)), result(None))
-        rows = ["# made by hand", *lines([3]), foreign, *lines([3, 4]), json.dumps({"v": 0.1})]
+        rows = ["# made by hand\u2028really", "# and on Windows\r", *lines([3]), foreign, *lines([3, 4]), json.dumps({"v": 0.1})]
         write(path, rows)
         with Log(path) as log:
             assert len(log.records) == 4
             assert log.rejected == 0
-        assert path.read_text().splitlines() == rows
+        assert path.read_bytes().decode().split("\n") == [*rows, ""]
+        assert len(list(autotvm.record.load_from_file(str(path)))) == 4
         assert sorted(os.listdir(tmp_path)) == ["log.json"]
 
     def test_a_last_line_without_an_end_is_kept_and_ended(self, tmp_path):

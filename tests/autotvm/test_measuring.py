@@ -112,6 +112,7 @@ class TestBroken:
             (autotvm.MeasureErrorNo.RUN_TIMEOUT, "TimeoutError", True),
             (autotvm.MeasureErrorNo.RUNTIME_DEVICE, "Check failed: (code == RPCCode::kReturn) is false: code=1", True),
             (autotvm.MeasureErrorNo.RUNTIME_DEVICE, "RPCError: Error caught from RPC call:\nCUDA: out of memory", False),
+            (autotvm.MeasureErrorNo.RUNTIME_DEVICE, "RPCSessionTimeoutError: Error\nRPCCode::kReturn", False),
             (autotvm.MeasureErrorNo.INSTANTIATION_ERROR, "too many threads", False),
             (autotvm.MeasureErrorNo.BUILD_TIMEOUT, "TimeoutError", False),
         ],
@@ -136,9 +137,22 @@ class TestBroken:
             def _devices(self):
                 return 1
 
+            def _session(self):
+                """Somebody answers."""
+
         result = Here(Runner()).run(["input"], ["build"])[0]
         assert len(answers) == runs
         assert result.timestamp == runs
+
+    def test_a_last_device_that_hangs_ends_the_run_and_blames_no_configuration(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(measuring, "_PATIENCE", 3.0)
+        log = tmp_path / "log.json"
+        with farm(tmp_path, count=1) as (port, servers):
+            when(log, 6, lambda: os.killpg(servers[0].pid, signal.SIGSTOP))
+            with pytest.raises(FarmError, match=f"no device of key '{KEY}' answers any more"):
+                tune(log, on_farm(port, n_parallel=1, timeout=3))
+        assert 6 <= len(records(log)) < 24
+        assert all(result.error_no == 0 for _, result in records(log))
 
 
 class TestMeasurer:

@@ -19,7 +19,7 @@ from tvm import autotvm, relay
 from tvm.contrib import graph_executor
 
 from autotvm_opevo import OpEvoTuner, tune_network
-from autotvm_opevo.autotvm import models
+from autotvm_opevo.autotvm import models, network
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.history import LogInUse
 from autotvm_opevo.autotvm.knobs import KnobSpace
@@ -45,6 +45,12 @@ def two_layers(batch=1, width=48):
     x = relay.nn.batch_flatten(x)
     x = relay.nn.dense(x, relay.const(np.full((width, 1024), 0.001, "float32")))
     return tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(x), x))
+
+
+def one_layer():
+    """A dense layer, with some hundreds of points in each of its two tasks."""
+    x = relay.var("x", shape=(4, 256))
+    return tvm.IRModule.from_expr(relay.Function([x], relay.nn.dense(x, relay.const(np.full((96, 256), 0.1, "float32")))))
 
 
 class Seconds:
@@ -121,6 +127,35 @@ class TestBudget:
         for trials in (30, 60):
             assert tune(tmp_path / "log.json", trials, seconds, tuner=getattr(autotvm.tuner, name)).trials == trials
         assert len(seconds.measured) == len(set(seconds.measured)) == 60
+
+    @pytest.mark.parametrize("name", ["XGBTuner", "OpEvoTuner"])
+    def test_autotvm_is_in_tuning_mode_whenever_something_is_measured(self, tmp_path, name):
+        """Some templates build another program in it, so that leaving it early measures something else."""
+        seconds, modes = Seconds(), []
+        option = seconds.option()
+        run = option["runner"].run
+
+        def noting(*arguments):
+            modes.append(autotvm.GLOBAL_SCOPE.in_tuning)
+            return run(*arguments)
+
+        option["runner"].run = noting
+        tuner = OpEvoTuner if name == "OpEvoTuner" else getattr(autotvm.tuner, name)
+        for trials in (12, 24):
+            tune(tmp_path / "log.json", trials, measure_option=option, tuner=tuner)
+        assert modes == [True] * len(modes)
+        assert len(modes) >= 12
+
+    @pytest.mark.parametrize("name", ["GridSearchTuner", "RandomTuner"])
+    def test_a_tuner_that_forgets_its_history_still_goes_on(self, tmp_path, name):
+        for trials in (400, 440):
+            report = tune(tmp_path / "log.json", trials, tuner=getattr(autotvm.tuner, name), allocation="equal", mod=one_layer())
+            assert report.trials == trials
+            assert report.stopped == "trials"
+
+    def test_an_allocation_that_insists_on_a_finished_task_is_refused(self, tmp_path):
+        with pytest.raises(ValueError, match="allocation must return an active task, 1 returned"):
+            tune(tmp_path / "log.json", 10_000, allocation=lambda tasks, operators, left, rng: 1)
 
     def test_ends_when_every_space_is_exhausted(self, tmp_path):
         tasks, _ = extract(two_layers(), {}, TARGET)
@@ -255,7 +290,12 @@ class TestLogs:
         with pytest.raises(ZeroDivisionError):
             tune(tmp_path / "log.json", tuner=Mortal)
         assert len(configurations(tmp_path / "log.json")) > 0
+        assert (tmp_path / "log.best.json").exists()
         assert not autotvm.GLOBAL_SCOPE.in_tuning
+
+    def test_logs_of_one_stem_have_best_files_of_their_own(self, tmp_path):
+        names = [tune(tmp_path / name, 3).best_file.name for name in ("a.json", "a.log", "a.v1", "a.v2")]
+        assert names == ["a.best.json", "a.log.best.json", "a.v1.best.json", "a.v2.best.json"]
 
 
 class TestEvaluation:
@@ -268,6 +308,15 @@ class TestEvaluation:
         assert "untuned" in text
         assert not autotvm.GLOBAL_SCOPE.in_tuning
         assert not [p for p in psutil.Process().children(recursive=True) if "popen_worker" in " ".join(p.cmdline())]
+
+    def test_a_comparison_that_fails_does_not_cost_the_report(self, tmp_path, monkeypatch):
+        def broken(*arguments):
+            raise RuntimeError("no compiler for this device")
+
+        monkeypatch.setattr(network, "compare", broken)
+        report = tune(tmp_path / "log.json", 6, evaluate=True)
+        assert report.comparison is None
+        assert "could not be compared: RuntimeError: no compiler for this device" in str(report)
 
     def test_alexnet_from_end_to_end(self, tmp_path):
         mod, params = models.alexnet()
