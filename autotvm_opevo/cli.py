@@ -81,7 +81,7 @@ def _tune(options: argparse.Namespace) -> int:
     from tvm import autotvm
 
     from autotvm_opevo.autotvm import OpEvoTuner, models, tune_network
-    from autotvm_opevo.autotvm.network import default_measure_option
+    from autotvm_opevo.autotvm.measuring import default_measure_option
 
     tuners: dict[str, Any] = {
         "opevo": OpEvoTuner,

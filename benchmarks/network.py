@@ -21,7 +21,7 @@ from tvm import autotvm
 
 from autotvm_opevo.autotvm import OpEvoTuner, models, tune_network
 from autotvm_opevo.autotvm.evaluation import arbitrary_inputs, build, run_in_turn
-from autotvm_opevo.autotvm.network import default_measure_option
+from autotvm_opevo.autotvm.measuring import default_measure_option
 
 RIVALS = {
     "equal + XGBTuner": ("equal", autotvm.tuner.XGBTuner),

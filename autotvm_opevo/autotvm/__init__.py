@@ -4,7 +4,8 @@ from autotvm_opevo.autotvm.requirement import require_autotvm
 
 require_autotvm()
 
-from autotvm_opevo.autotvm.network import NetworkReport, tune_network
+from autotvm_opevo.autotvm.network import tune_network
+from autotvm_opevo.autotvm.summary import NetworkReport
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
 
 __all__ = ["NetworkReport", "OpEvoTuner", "tune_network"]

@@ -17,7 +17,8 @@ from tvm.autotvm.measure.measure import Runner
 from tvm.autotvm.measure.measure_methods import request_remote
 from tvm.contrib import graph_executor
 
-from autotvm_opevo.autotvm.measuring import is_farm, within
+from autotvm_opevo.autotvm.farm import is_farm
+from autotvm_opevo.autotvm.processes import within
 
 Array = np.ndarray[Any, Any]
 

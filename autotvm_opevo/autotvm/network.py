@@ -6,15 +6,13 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from math import inf
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tvm
-from tvm import autotvm, relay
+from tvm import relay
 from tvm.autotvm import record
 from tvm.autotvm.measure.measure import Runner
 from tvm.autotvm.task import Task
@@ -24,76 +22,12 @@ from autotvm_opevo.allocation import ALLOCATIONS, Allocation, Operator, network_
 from autotvm_opevo.autotvm.evaluation import Comparison, compare
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.history import Log, Record, write_whole
-from autotvm_opevo.autotvm.measuring import Measurer, devices
+from autotvm_opevo.autotvm.measuring import Measurer, default_measure_option
+from autotvm_opevo.autotvm.summary import NetworkReport
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
 from autotvm_opevo.autotvm.tuning import TunerFactory, Tuning
-from autotvm_opevo.display import Display, Row, table
+from autotvm_opevo.display import Display, Row
 from autotvm_opevo.topology.base import integer
-
-
-@dataclass(frozen=True)
-class NetworkReport:
-    """What tuning a network came to; ``print`` shows it as a table.
-
-    Attributes
-    ----------
-    rows : list of Row
-        One for each task.
-    latency : float
-        Estimate of the network's latency in seconds: what has been tuned, without what is around it.
-    trials, measured : int
-        Configurations of this network in the log, and how many of them this call measured.
-    seconds : float
-        What this call took, without compiling and comparing the networks.
-    stopped : str
-        Why it ended: ``"trials"``, ``"time limit"``, ``"exhausted"``, ``"interrupted"``, or the name of an error.
-    log_file, best_file : Path
-        All records, and the best of each task: both for ``autotvm.apply_history_best``.
-    rejected, foreign : int
-        Lines of the log that were moved to ``LOG.rejected``, and records of other networks or targets.
-    comparison : Comparison or None
-        The compiled network before and after; None when it was not asked for, nothing works, or there was a problem.
-    problem : str
-        Why the networks could not be compared; empty when they could.
-    """
-
-    rows: list[Row]
-    latency: float
-    trials: int
-    measured: int
-    seconds: float
-    stopped: str
-    log_file: Path
-    best_file: Path
-    rejected: int = 0
-    foreign: int = 0
-    comparison: Comparison | None = None
-    problem: str = ""
-
-    def __str__(self) -> str:
-        lines = [
-            table(self.rows),
-            f"{self.trials} trials, {self.measured} of them now in {self.seconds:.0f} s; ended by: {self.stopped}",
-            f"estimate of what was tuned: {self.latency * 1e3:.3f} ms",
-        ]
-        if self.rejected:
-            lines.append(f"{self.rejected} lines of {self.log_file} were no records and are in {self.log_file}.rejected")
-        if self.foreign:
-            lines.append(f"{self.foreign} records in {self.log_file} are of other networks or targets and were left alone")
-        if self.problem:
-            lines.append(f"the networks could not be compared: {self.problem}")
-        if self.comparison:
-            before, after = (
-                np.quantile(runs, [0.5, 0.25, 0.75]) * 1e3 for runs in (self.comparison.before, self.comparison.after)
-            )
-            lines += [
-                "network      median ms   (quartiles), in turn",
-                f"untuned   {before[0]:>12.3f}   ({before[1]:.3f} to {before[2]:.3f})",
-                f"tuned     {after[0]:>12.3f}   ({after[1]:.3f} to {after[2]:.3f}), {before[0] / after[0]:.2f} times as fast",
-                f"outputs {'match' if self.comparison.outputs_match else 'DIFFER'}, relative error {self.comparison.error:.1e}",
-            ]
-        lines.append(f"log: {self.log_file}\nbest: {self.best_file}")
-        return "\n".join(lines)
 
 
 def tune_network(
@@ -169,6 +103,8 @@ def tune_network(
         if allocation not in ALLOCATIONS:
             raise ValueError(f"allocation must be one of {', '.join(ALLOCATIONS)}, or a function; {allocation!r} given")
         allocation = ALLOCATIONS[allocation]
+    if not callable(tuner):
+        raise ValueError(f"tuner must be a class of AutoTVM's tuners, or a function that makes one of a task; {tuner!r} given")
     if isinstance(mod, relay.Function):
         mod = tvm.IRModule.from_expr(mod)
     mod, params = relay.transform.InferType()(mod), params or {}
@@ -196,22 +132,6 @@ def tune_network(
             for tuning in tunings:
                 tuning.close()
         return session.report()
-
-
-def default_measure_option(
-    target: tvm.target.Target, timeout: float = 20, key: str | None = None, host: str | None = None, port: int | None = None
-) -> dict[str, Any]:
-    """How to measure: compiled here, and run on this machine's device, or on all that a tracker has of a key.
-
-    Every trial runs for three times 50 ms on a CPU, and for three times 150 ms on other devices, which take longer to wake up.
-    """
-    effort = {"number": 1, "repeat": 3, "min_repeat_ms": 50 if target.kind.name == "llvm" else 150, "cooldown_interval": 0}
-    if key is None or host is None or port is None:
-        runner = autotvm.LocalRunner(timeout=timeout, **effort)
-    else:
-        runner = autotvm.RPCRunner(key, host, port, timeout=timeout, n_parallel=max(1, devices(key, host, port)), **effort)
-    option: dict[str, Any] = autotvm.measure_option(builder=autotvm.LocalBuilder(timeout=timeout), runner=runner)
-    return option
 
 
 class _Session:

@@ -11,9 +11,12 @@ from tune_on_a_farm import KEY, farm, free_port, sessions
 from tvm import autotvm
 
 from autotvm_opevo import tune_network
-from autotvm_opevo.autotvm import measuring, models
+from autotvm_opevo.autotvm import farm as farms
+from autotvm_opevo.autotvm import models
+from autotvm_opevo.autotvm.farm import FarmError
 from autotvm_opevo.autotvm.history import Record
-from autotvm_opevo.autotvm.measuring import FarmError, Measurer, within
+from autotvm_opevo.autotvm.measuring import Measurer
+from autotvm_opevo.autotvm.processes import within
 
 SHAPES = [(1, 16, 8, 8), (16, 16, 3, 3)]
 MOD, PARAMS = models.operator("nn.conv2d", SHAPES, attributes={"padding": (1, 1), "channels": 16, "kernel_size": (3, 3)})
@@ -76,7 +79,7 @@ class TestFarm:
         assert min(used) >= 3
 
     def test_a_farm_that_loses_its_last_device_ends_the_run_and_blames_no_configuration(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(measuring, "_PATIENCE", 3.0)
+        monkeypatch.setattr(farms, "_PATIENCE", 3.0)
         log = tmp_path / "log.json"
         with farm(tmp_path) as (port, servers):
             when(log, 6, lambda: [os.killpg(server.pid, signal.SIGKILL) for server in servers])
@@ -97,7 +100,7 @@ class TestFarm:
         assert f"has no device of key '{KEY}': start one with python -m tvm.exec.rpc_server" in str(caught.value)
 
     def test_no_tracker_is_refused(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(measuring, "_ANSWER", 2.0)
+        monkeypatch.setattr(farms, "_ANSWER", 2.0)
         port = free_port()
         with pytest.raises(FarmError, match=f"no tracker answers at 127.0.0.1:{port} .*rpc_tracker --port {port}"):
             tune(tmp_path / "log.json", on_farm(port))
@@ -118,7 +121,7 @@ class TestBroken:
         ],
     )
     def test_by_what_the_trace_says(self, error_no, text, broke):
-        assert measuring._broke(autotvm.MeasureResult((text, RuntimeError(text)), error_no, 1.0, 1.0)) is broke
+        assert farms._broke(autotvm.MeasureResult((text, RuntimeError(text)), error_no, 1.0, 1.0)) is broke
 
     @pytest.mark.parametrize(("failures", "runs"), [(0, 1), (1, 2), (2, 2)])
     def test_a_broken_session_is_tried_once_more_and_the_last_answer_counts(self, failures, runs):
@@ -133,7 +136,7 @@ class TestBroken:
                 error_no = autotvm.MeasureErrorNo.RUN_TIMEOUT if broke else 0
                 return [autotvm.MeasureResult(("", TimeoutError()) if broke else (1.0,), error_no, 1.0, float(len(answers)))]
 
-        class Here(measuring.Farm):
+        class Here(farms.Farm):
             def _devices(self):
                 return 1
 
@@ -145,7 +148,7 @@ class TestBroken:
         assert result.timestamp == runs
 
     def test_a_last_device_that_hangs_ends_the_run_and_blames_no_configuration(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(measuring, "_PATIENCE", 3.0)
+        monkeypatch.setattr(farms, "_PATIENCE", 3.0)
         log = tmp_path / "log.json"
         with farm(tmp_path, count=1) as (port, servers):
             when(log, 6, lambda: os.killpg(servers[0].pid, signal.SIGSTOP))

@@ -203,6 +203,7 @@ class TestBudget:
             ({"allocation": "fair"}, "allocation must be one of gradient, equal, round-robin, or a function; 'fair' given"),
             ({"early_stopping": 0}, "early_stopping must be"),
             ({"seed": -1}, "seed must be"),
+            ({"tuner": "xgb"}, "tuner must be a class of AutoTVM's tuners, .*'xgb' given"),
         ],
     )
     def test_wrong_arguments_are_refused_before_anything_starts(self, tmp_path, options, message):
