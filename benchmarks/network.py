@@ -1,7 +1,7 @@
 """What a shared budget brings to whole networks.
 
-    python -m benchmarks.network                        # AlexNet and MobileNet, an hour on two cores
-    python -m benchmarks.network --networks resnet-18 --trials 200 --repetitions 5
+    python -m benchmarks.network                        # AlexNet and ResNet-18, an hour on two cores
+    python -m benchmarks.network --networks mobilenet --trials 200 --repetitions 5
 
 Every network is tuned with the same trials by three pairs of a tuner and an allocation, several times, in turn. What each found
 is compiled, and all of it and the untuned network are then timed in turn, in one process. A run that was stopped goes on: its
@@ -39,6 +39,7 @@ def tune_all(name, target, options):
         first = repetition % len(rivals)  # nobody is always first
         for rival, (allocation, tuner) in rivals[first:] + rivals[:first]:
             log = options.out / f"{name}-{rival.replace(' ', '')}-{options.trials}-{repetition}.json"
+            seconds = log.with_suffix(".seconds")  # that its tuning took, when it was not stopped
             start = time.perf_counter()
             report = tune_network(
                 mod,
@@ -52,7 +53,9 @@ def tune_all(name, target, options):
                 seed=repetition,
                 evaluate=False,
             )
-            took = time.perf_counter() - start if report.measured == options.trials else float("nan")
+            if report.measured == options.trials:
+                seconds.write_text(str(time.perf_counter() - start))
+            took = float(seconds.read_text()) if seconds.exists() else float("nan")
             print(f"{name} {rival} {repetition}: {report.latency * 1e3:.2f} ms estimated, {took:.0f} s", flush=True)
             found[rival].append((report.best_file, took))
     return found
@@ -73,9 +76,9 @@ def time_all(name, target, found):
 
 def main():
     parser = argparse.ArgumentParser(description="Tune whole networks with one budget, by three ways to spend it.")
-    parser.add_argument("--networks", nargs="+", default=["alexnet", "mobilenet"], choices=sorted(models.NETWORKS))
+    parser.add_argument("--networks", nargs="+", default=["alexnet", "resnet-18"], choices=sorted(models.NETWORKS))
     parser.add_argument("--target", default="llvm -mcpu=core-avx2")
-    parser.add_argument("--trials", type=int, default=128, help="for one network, all its tasks (default: 128)")
+    parser.add_argument("--trials", type=int, default=96, help="for one network, all its tasks (default: 96)")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--out", type=Path, default=Path("tuned/network"), help="where the logs are")
     options = parser.parse_args()
