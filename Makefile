@@ -14,9 +14,9 @@ RUN := $(ENV)/bin/python
 
 help:
 	@echo "make tune     tune a matrix multiplication on this CPU, OpEvo beside XGBoost: three minutes"
-	@echo "make test     all tests, types and style: three minutes"
+	@echo "make test     all tests, types and style: ten minutes"
 	@echo "make lint     types and style alone"
-	@echo "make soak     the long versions of the tests: two minutes"
+	@echo "make soak     the long versions of the tests: eight minutes"
 	@echo "make bench    what the tuners themselves cost: seven minutes"
 	@echo "make bench-network   whole networks, three ways to spend the same trials: an hour"
 	@echo "make figures  the paper's Figures 1 and 2, drawn by this code"
