@@ -29,7 +29,7 @@ def test_an_operator_is_tuned_and_the_same_command_goes_on(tmp_path):
         assert done.returncode == 0, done.stderr
         assert f"{trials} trials, {now} of them now" in done.stdout
         assert "outputs match" in done.stdout
-        assert "Cannot find tuned" not in done.stderr and "Cannot find config" not in done.stderr
+        assert "Cannot find" not in done.stderr  # AutoTVM's warning that a record was not applied
     assert len(log.read_text().splitlines()) == 8
 
 

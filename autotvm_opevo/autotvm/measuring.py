@@ -128,7 +128,7 @@ class Measurer:
         return measure
 
     def _forget(self) -> None:
-        """End the tracker and the server of a LocalRunner, the tracker first: it complains of a server that goes while it talks."""
+        """End the tracker and the server of a LocalRunner, the tracker first: it warns of a server that goes while they talk."""
         for process in reversed(getattr(self._measure, "attach_objects", None) or ()):
             process.terminate()
         self._measure = self._task = None
