@@ -11,7 +11,7 @@ from typing import Any
 _EXAMPLES = """examples:
   python -m autotvm_opevo tune --network alexnet --target llvm --trials 200 --log alexnet.json
   python -m autotvm_opevo tune --model resnet.onnx --shape data=1x3x224x224 --target "llvm -mcpu=core-avx2" --log resnet.json
-  python -m autotvm_opevo tune --operator nn.dense --tensor 512x1024 --tensor 1024x1024 --target llvm --log dense.json
+  python -m autotvm_opevo tune --operator nn.dense --tensor 64x512 --tensor 256x512 --target llvm --trials 64 --log dense.json
   python -m autotvm_opevo tune --operator nn.conv2d --tensor 1x3x224x224 --tensor 64x3x7x7 --attribute strides=[2,2] \\
       --attribute padding=[3,3] --target llvm --log conv.json
   python -m autotvm_opevo tune --network alexnet --target llvm --rpc-tracker 127.0.0.1:9190 --rpc-key cpu --log alexnet.json

@@ -10,8 +10,6 @@ from typing import Any, TextIO
 
 from tqdm import tqdm
 
-_HEAD = f"{'task':<44} {'trials':>6} {'ms':>9} {'GFLOPS':>8} {'share':>6}  failed"
-
 
 @dataclass(frozen=True)
 class Row:
@@ -25,17 +23,54 @@ class Row:
     failures: str = ""
     complaint: str = ""  # the most common error's message, while all trials fail
 
-    def __str__(self) -> str:
-        works = self.latency < float("inf")
-        best = f"{self.latency * 1e3:>9.3f} {self.gflops:>8.1f} {self.share:>6.0%}" if works else f"{'-':>9} {'-':>8} {'-':>6}"
-        return f"{self.name[:44]:<44} {self.trials:>6} {best}  {self.failures}"
+    @property
+    def works(self) -> bool:
+        """Whether any of its trials did."""
+        return self.latency < float("inf")
+
+    def line(self, width: int) -> str:
+        """As a line of a table whose first column has that width."""
+        best = (milliseconds(self.latency), f"{self.gflops:.1f}", f"{self.share:.0%}") if self.works else ("-", "-", "-")
+        return _line(width, self.name, str(self.trials), *best, self.failures)
+
+
+def _line(width: int, task: str, trials: str, ms: str, gflops: str, share: str, failed: str) -> str:
+    return f"{task[:width]:<{width}} {trials:>6} {ms:>8} {gflops:>7} {share:>5}  {failed}".rstrip()
+
+
+def _head(width: int) -> str:
+    return _line(width, "task", "trials", "ms", "GFLOPS", "share", "failed")
+
+
+def _width(rows: Sequence[Row]) -> int:
+    """Of the first column: as little as the names need, so that the last one fits on a terminal of 80."""
+    return min(44, max((len(row.name) for row in rows), default=4))
+
+
+def milliseconds(seconds: float) -> str:
+    """Three digits or more, however short.
+
+    >>> milliseconds(0.0415), milliseconds(2.13e-6)
+    ('41.500', '0.00213')
+    """
+    return f"{seconds * 1e3:.3f}" if seconds >= 1e-3 else f"{seconds * 1e3:.3g}"
+
+
+def counted(n: int, what: str) -> str:
+    """A number of things, in words.
+
+    >>> counted(1, "trial"), counted(2, "trial")
+    ('1 trial', '2 trials')
+    """
+    return f"{n} {what}{'' if n == 1 else 's'}"
 
 
 def table(rows: Sequence[Row]) -> str:
     """All tasks, with the complaints of those that do not work."""
-    lines = [_HEAD]
+    width = _width(rows)
+    lines = [_head(width)]
     for row in rows:
-        lines.append(str(row).rstrip())
+        lines.append(row.line(width))
         if row.complaint:
             lines.append(f"    all of them failed, mostly: {row.complaint}")
     return "\n".join(lines)
@@ -87,18 +122,16 @@ class Display:
             self._redraw(rows, current, latency, trials)
         elif end_of_round:
             row = rows[current]
-            works = row.latency < float("inf")
-            best = (
-                f"{row.latency * 1e3:.3f} ms, {row.gflops:.1f} GFLOPS, {row.share:.0%} of the network" if works else "none works"
-            )
+            best = f"{milliseconds(row.latency)} ms, {row.gflops:.1f} GFLOPS, {row.share:.0%} of the network"
             failed = f", failed: {row.failures}" if row.failures else ""
             left = f", {_clock(self._left(trials))} left" if self._left(trials) else ""
-            network = f"{trials}/{self._trials} trials, network {latency * 1e3:.3f} ms"
-            self.say(f"{network}: {row.name} {row.trials} trials, {best}{failed}{left}")
+            head = f"{trials}/{counted(self._trials, 'trial')}, {_network(rows, latency)}"
+            best = best if row.works else "none works"
+            self.say(f"{head}: {row.name} {counted(row.trials, 'trial')}, {best}{failed}{left}")
         for row in rows:
             if row.complaint and (row.name, row.complaint) not in self._complaints:
                 self._complaints.add((row.name, row.complaint))
-                self.say(f"{row.name}: all {row.trials} trials failed, mostly: {row.complaint}")
+                self.say(f"{row.name}: all {counted(row.trials, 'trial')} failed, mostly: {row.complaint}")
 
     def say(self, line: str) -> None:
         """A line that stays."""
@@ -112,15 +145,13 @@ class Display:
             head = tqdm(total=self._trials, initial=self._done, position=0, bar_format=bar, **options)
             lines = [tqdm(total=0, position=i, bar_format="{desc}", **options) for i in range(1, len(rows) + 2)]
             self._bars = [head, *lines]
-            lines[0].set_description_str("  " + _HEAD)
+            lines[0].set_description_str("  " + _head(_width(rows)))
         head, _, *lines = self._bars
         head.n = min(trials, self._trials)
         left = self._left(trials)
-        head.set_postfix_str(
-            f"{_clock(left)} left, network {latency * 1e3:.3f} ms" if left else f"network {latency * 1e3:.3f} ms"
-        )
+        head.set_postfix_str((f"{_clock(left)} left, " if left else "") + _network(rows, latency))
         for i, (line, row) in enumerate(zip(lines, rows)):
-            line.set_description_str(f"{'>' if i == current else ' '} {row}")
+            line.set_description_str(f"{'>' if i == current else ' '} {row.line(_width(rows))}")
 
     def _left(self, trials: int) -> float:
         """Seconds until the trials or the time run out, at the pace of this run; 0 when unknown."""
@@ -130,6 +161,12 @@ class Display:
         if self._time_limit is not None:
             left = min(left, max(0.0, self._time_limit - elapsed))
         return left if left < float("inf") else 0.0
+
+
+def _network(rows: Sequence[Row], latency: float) -> str:
+    """The estimate, and of how much of the network it is one while some tasks had no trial."""
+    begun = sum(row.trials > 0 for row in rows)
+    return f"network {milliseconds(latency)} ms" + (f" ({begun} of {len(rows)} tasks)" if begun < len(rows) else "")
 
 
 def _clock(seconds: float) -> str:

@@ -11,7 +11,7 @@ import termios
 
 import pytest
 
-from autotvm_opevo.display import Display, Row, table
+from autotvm_opevo.display import Display, Row, milliseconds, table
 
 ROWS = [
     Row("conv2d 1x3x8x8", 8, 0.002, 16.0, 0.8, "build timeout 2"),
@@ -52,7 +52,29 @@ def test_the_table_names_every_task_and_its_complaint():
     lines = table(ROWS).splitlines()
     assert [line.split()[0] for line in lines] == ["task", "conv2d", "dense", "all"]
     assert lines[1].split()[-7:] == ["8", "2.000", "16.0", "80%", "build", "timeout", "2"]
+    assert lines[2].split()[-6:] == ["-", "-", "-", "runtime", "device", "4"]
     assert lines[3].strip() == "all of them failed, mostly: boom"
+
+
+def test_the_table_fits_on_80_columns():
+    """Two more are the mark of the task that is being tuned."""
+    row = Row("conv2d_NCHWc.x86 1x512x7x7 512x512x3x3", 10_000, 0.0123, 1234.5, 1.0, "")
+    assert max(map(len, table([row]).splitlines())) + 2 <= 80
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.0, "0"), (2.13e-6, "0.00213"), (0.0002, "0.2"), (0.0415, "41.500"), (3.0, "3000.000")]
+)
+def test_short_times_keep_their_digits(seconds, text):
+    assert milliseconds(seconds) == text
+
+
+def test_an_estimate_of_a_part_says_so():
+    file = io.StringIO()
+    with Display(24, file=file) as display:
+        display.show([ROWS[0], Row("dense 8x8", 0, float("inf"), 0.0, 0.0)], 0, 0.002)
+        display.show(ROWS, 0, 0.002)
+    assert ["(1 of 2 tasks)" in line for line in file.getvalue().splitlines()] == [True, False, False]
 
 
 @pytest.mark.parametrize("lines", [24, 4])

@@ -54,17 +54,17 @@ def farm(folder, count=2):
     """A tracker and its devices on loopback: yields the tracker's port and the servers' processes; `folder` gets their output."""
     port = free_port()
     tracker = ["tvm.exec.rpc_tracker", "--host", "127.0.0.1", "--port", port, "--port-end", port + 1]
-    processes = [start(folder / "tracker.log", *tracker)]
+    processes = [start(folder / "tracker.log", *tracker)]  # the first: a server that finds none tries again after 5 seconds
     server = ["tvm.exec.rpc_server", "--host", "127.0.0.1", "--tracker", f"127.0.0.1:{port}", "--key", KEY]
     try:
+        wait_for(lambda: answers(port), f"the tracker did not answer in a minute; {folder} has its output")
         for i in range(count):
             first = free_port()
             processes.append(start(folder / f"server{i}.log", *server, "--port", first, "--port-end", first + 10))
-        end = time.monotonic() + 60
-        while registered(port) < count:
-            if time.monotonic() > end:
-                raise TimeoutError(f"the devices did not register in a minute; {folder} has their output")
-            time.sleep(0.5)
+        wait_for(
+            lambda: devices(KEY, "127.0.0.1", port) == count,
+            f"the devices did not register in a minute; {folder} has their output",
+        )
         yield port, processes[1:]
     finally:
         for process in processes:
@@ -72,11 +72,20 @@ def farm(folder, count=2):
             process.wait()
 
 
-def registered(port):
+def wait_for(condition, otherwise):
+    end = time.monotonic() + 60
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError(otherwise)
+        time.sleep(0.2)
+
+
+def answers(port):
     try:
-        return devices(KEY, "127.0.0.1", port)
+        devices(KEY, "127.0.0.1", port)
     except FarmError:
-        return 0  # the tracker is not there yet
+        return False
+    return True
 
 
 def sessions(folder, count=2):

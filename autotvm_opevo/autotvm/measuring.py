@@ -19,6 +19,8 @@ from autotvm_opevo.autotvm.farm import Farm, FarmError, devices, is_farm
 from autotvm_opevo.autotvm.history import Record
 from autotvm_opevo.autotvm.processes import START, Guardian, kill, no_interrupts_in_children, start, stop, within
 
+# Targets whose device may be missing on this machine.
+_NEED_A_DEVICE = ("cuda", "metal", "opencl", "rocm", "vulkan")
 # Seconds for a device to describe itself.
 _DEVICE = 60.0
 
@@ -39,6 +41,16 @@ def default_measure_option(
         runner = autotvm.RPCRunner(key, host, port, timeout=timeout, n_parallel=max(1, devices(key, host, port)), **effort)
     option: dict[str, Any] = autotvm.measure_option(builder=autotvm.LocalBuilder(timeout=timeout), runner=runner)
     return option
+
+
+def check_device(target: tvm.target.Target, runner: Any) -> None:
+    """Raise `ValueError` when trials are to run on a device of this machine that it does not have."""
+    kind = target.kind.name
+    if isinstance(runner, LocalRunner) and kind in _NEED_A_DEVICE and not tvm.device(kind, 0).exist:
+        raise ValueError(
+            f"this machine has no {kind} device to run on (or its driver is not found): measure on another with an RPCRunner and "
+            f"a tracker (--rpc-tracker and --rpc-key on the command line), or tune for llvm"
+        )
 
 
 class Measurer:

@@ -130,7 +130,7 @@ def model_file(path: str | PathLike[str], shapes: Mapping[str, Sequence[int]] | 
     Raises
     ------
     ValueError
-        If the file cannot be read.
+        If the file cannot be read, or leaves a shape open that is not given.
     ImportError
         If the framework is not installed.
     """
@@ -142,6 +142,13 @@ def model_file(path: str | PathLike[str], shapes: Mapping[str, Sequence[int]] | 
         raise ImportError(f"to read {path}, install {error}: for ONNX, pip install 'autotvm-opevo[onnx]'") from error
     except Exception as error:  # every framework has its own for what it cannot read
         raise ValueError(f"cannot read {path}: {error}") from error
+    for variable in model.mod["main"].params:
+        extents = ["1" if isinstance(extent, tvm.tir.Any) else str(extent) for extent in variable.type_annotation.shape]
+        if any(isinstance(extent, tvm.tir.Any) for extent in variable.type_annotation.shape):
+            raise ValueError(
+                f"the shape of input {variable.name_hint!r} of {path} must be given, which the file leaves open: for example "
+                f"--shape {variable.name_hint}={'x'.join(extents)} on the command line"
+            )
     return model.mod, model.params
 
 

@@ -22,11 +22,11 @@ from autotvm_opevo.allocation import ALLOCATIONS, Allocation, Operator, network_
 from autotvm_opevo.autotvm.evaluation import Comparison, compare
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.history import Log, Record, write_whole
-from autotvm_opevo.autotvm.measuring import Measurer, default_measure_option
+from autotvm_opevo.autotvm.measuring import Measurer, check_device, default_measure_option
 from autotvm_opevo.autotvm.summary import NetworkReport
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
 from autotvm_opevo.autotvm.tuning import TunerFactory, Tuning
-from autotvm_opevo.display import Display, Row
+from autotvm_opevo.display import Display, Row, counted
 from autotvm_opevo.topology.base import integer
 
 
@@ -57,8 +57,8 @@ def tune_network(
         Its weights.
     target : str or tvm.target.Target
     log_file : str or path
-        AutoTVM's log; made if there is none. Nobody else can tune into it meanwhile. The best record of each task goes to
-        ``best.json`` beside it, with the log's name before.
+        AutoTVM's log, ``NAME.json``; made if there is none. Nobody else can tune into it meanwhile. The best record of each
+        task goes to ``NAME.best.json`` beside it.
     trials : int
         How many configurations to measure in all, those in the log included.
     measure_option : dict, optional
@@ -80,7 +80,7 @@ def tune_network(
     Raises
     ------
     ValueError
-        If an argument is not what it should be, or there is nothing to tune.
+        If an argument is not what it should be, there is nothing to tune, or this machine has no such device.
     LogInUse
         If another process has the log.
     FarmError
@@ -109,14 +109,17 @@ def tune_network(
         mod = tvm.IRModule.from_expr(mod)
     mod, params = relay.transform.InferType()(mod), params or {}
 
+    option = measure_option or default_measure_option(target)
+    measurer = Measurer(option)
+    check_device(target, option["runner"])
+
     with Log(log_file) as log:
         tasks, operators = extract(mod, params, target)
         seeds = np.random.SeedSequence(seed).generate_state(len(tasks) + 1)
         tunings = [Tuning(task, tuner, None if seed is None else int(s), early_stopping) for task, s in zip(tasks, seeds[1:])]
-        option = measure_option or default_measure_option(target)
-        measurer = Measurer(option)
         session = _Session(tunings, operators, log, trials, measurer.batch, np.random.default_rng(seeds[0]), start)
         try:
+            session.announce()
             with measurer:
                 session.run(measurer, allocation, start + time_limit if time_limit is not None else inf)
             session.save_best()
@@ -159,6 +162,11 @@ class _Session:
         self._comparison: Comparison | None = None
         self._problem = ""
         self.display = Display(trials)
+
+    def announce(self) -> None:
+        """Say what is to be done before worker processes start, which takes some seconds."""
+        known = f", {self.trials} of them in the log" if self.trials else ""
+        self.display.say(f"{counted(len(self._tunings), 'task')}, {counted(self._trials, 'trial')}{known}; starting to measure")
 
     def run(self, measurer: Measurer, allocation: Allocation, deadline: float) -> None:
         """Spend the budget in rounds."""

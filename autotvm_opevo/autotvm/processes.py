@@ -9,7 +9,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from tvm.contrib.popen_pool import PopenPoolExecutor
@@ -81,7 +81,8 @@ def stop(executor: PopenPoolExecutor | None) -> None:
     """End the processes of AutoTVM's pool, which starts new ones when it is used again."""
     kill(executor)  # first, since a worker's own end waits until what it runs is done
     for worker in list(getattr(executor, "_worker_map", {}).values()):
-        worker.kill()
+        with suppress(AttributeError):  # the thread that waited for it ends it, too, and may be the first
+            worker.kill()
 
 
 def kill(executor: PopenPoolExecutor | None) -> None:

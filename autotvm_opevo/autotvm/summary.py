@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from autotvm_opevo.autotvm.evaluation import Comparison
-from autotvm_opevo.display import Row, table
+from autotvm_opevo.display import Row, counted, milliseconds, table
 
 
 @dataclass(frozen=True)
@@ -53,24 +54,33 @@ class NetworkReport:
     def __str__(self) -> str:
         lines = [
             table(self.rows),
-            f"{self.trials} trials, {self.measured} of them now in {self.seconds:.0f} s; ended by: {self.stopped}",
-            f"estimate of what was tuned: {self.latency * 1e3:.3f} ms",
+            f"{counted(self.trials, 'trial')}, {self.measured} of them now in {self.seconds:.0f} s; ended by: {self.stopped}",
         ]
+        works = any(row.latency < math.inf for row in self.rows)
+        if works:
+            lines.append(f"sum of the tuned operators, as their trials ran: {milliseconds(self.latency)} ms")
         if self.rejected:
-            lines.append(f"{self.rejected} lines of {self.log_file} were no records and are in {self.log_file}.rejected")
+            moved = f"{self.log_file}.rejected"
+            lines.append(f"{counted(self.rejected, 'line')} of {self.log_file} that said nothing to AutoTVM, moved to {moved}")
         if self.foreign:
-            lines.append(f"{self.foreign} records in {self.log_file} are of other networks or targets and were left alone")
+            others = counted(self.foreign, "record")
+            lines.append(f"{others} of other networks or targets in {self.log_file}, left alone")
         if self.problem:
             lines.append(f"the networks could not be compared: {self.problem}")
         if self.comparison:
-            before, after = (
-                np.quantile(runs, [0.5, 0.25, 0.75]) * 1e3 for runs in (self.comparison.before, self.comparison.after)
-            )
+            before, after = (np.median(runs) for runs in (self.comparison.before, self.comparison.after))
             lines += [
                 "network      median ms   (quartiles), in turn",
-                f"untuned   {before[0]:>12.3f}   ({before[1]:.3f} to {before[2]:.3f})",
-                f"tuned     {after[0]:>12.3f}   ({after[1]:.3f} to {after[2]:.3f}), {before[0] / after[0]:.2f} times as fast",
+                f"untuned   {_quartiles(self.comparison.before)}",
+                f"tuned     {_quartiles(self.comparison.after)}, {before / after:.2f} times as fast",
                 f"outputs {'match' if self.comparison.outputs_match else 'DIFFER'}, relative error {self.comparison.error:.1e}",
             ]
-        lines.append(f"log: {self.log_file}\nbest: {self.best_file}")
+        lines.append(f"log: {self.log_file}")
+        if works:
+            lines.append(f"best: {self.best_file}")
         return "\n".join(lines)
+
+
+def _quartiles(runs: list[float]) -> str:
+    low, median, high = (milliseconds(float(seconds)) for seconds in np.quantile(runs, [0.25, 0.5, 0.75]))
+    return f"{median:>12}   ({low} to {high})"

@@ -64,3 +64,9 @@ def test_what_is_no_model_is_refused(tmp_path, name):
         (tmp_path / name).write_bytes(b"no model")
     with pytest.raises(ValueError, match=f"cannot read .*{name}"):
         models.model_file(tmp_path / name)
+
+
+def test_a_shape_that_the_file_leaves_open_must_be_given(tmp_path):
+    save_onnx(tmp_path / "model.onnx", ("N", 8, 8, 8))
+    with pytest.raises(ValueError, match="--shape x=1x8x8x8"):
+        models.model_file(tmp_path / "model.onnx")
