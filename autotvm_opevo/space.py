@@ -100,6 +100,17 @@ class Space:
         for values in product(*self.knobs.values()):
             yield dict(zip(self.knobs, values))
 
+    def neighbours(self, configuration: Configuration) -> Iterator[Configuration]:
+        """All that differ in one knob, by one step on its graph, those that the constraint forbids included.
+
+        >>> from autotvm_opevo.topology import Discrete
+        >>> list(Space({"x": Discrete([1, 2, 3]), "y": Discrete([1, 2])}).neighbours({"x": 1, "y": 2}))
+        [{'x': 2, 'y': 2}, {'x': 1, 'y': 1}]
+        """
+        for name, topology in self.knobs.items():
+            for value in topology.neighbours(configuration[name]):
+                yield {**configuration, name: value}
+
     def allows(self, configuration: Configuration) -> bool:
         """Whether the constraint lets this configuration be proposed."""
         return self.constraint is None or bool(self.constraint(configuration))

@@ -4,8 +4,9 @@ from autotvm_opevo.autotvm.requirement import require_autotvm
 
 require_autotvm()
 
+from autotvm_opevo.autotvm.baselines import GBFSTuner, NA2CTuner, NoSETuner
 from autotvm_opevo.autotvm.network import tune_network
 from autotvm_opevo.autotvm.summary import NetworkReport
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
 
-__all__ = ["NetworkReport", "OpEvoTuner", "tune_network"]
+__all__ = ["GBFSTuner", "NA2CTuner", "NetworkReport", "NoSETuner", "OpEvoTuner", "tune_network"]

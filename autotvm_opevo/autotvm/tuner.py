@@ -1,9 +1,10 @@
-"""OpEvo as one of AutoTVM's tuners."""
+"""OpEvo, and any other `Search`, as one of AutoTVM's tuners."""
 
 from __future__ import annotations
 
+import inspect
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from typing import Any
 
@@ -15,6 +16,8 @@ from tvm.autotvm.tuner import Tuner
 from autotvm_opevo.autotvm.history import configuration_of, fitness
 from autotvm_opevo.autotvm.knobs import KnobSpace
 from autotvm_opevo.evolution import OpEvo
+from autotvm_opevo.search import Search
+from autotvm_opevo.space import Space
 
 logger = logging.getLogger("autotvm")
 
@@ -24,24 +27,16 @@ _XGB_ONLY = frozenset(
 )
 
 
-class OpEvoTuner(Tuner):
-    """Tune an AutoTVM task with OpEvo (Algorithm 1): no cost model, no features, nothing measured twice.
-
-    Takes the place of ``autotvm.tuner.XGBTuner`` as it stands; ``tune``, callbacks, builders and runners are AutoTVM's.
+class SearchTuner(Tuner):
+    """A `Search` as one of AutoTVM's tuners; ``tune``, callbacks, builders and runners are AutoTVM's.
 
     Parameters
     ----------
     task : tvm.autotvm.task.Task
         What to tune.
-    parents_size : int
-        lambda: how many configurations may have children.
-    offspring_size : int
-        rho: how many children are made from one set of parents.
-    mutation_rate : float
-        q, 0 < q < 1: near 0 exploits what is good, near 1 explores.
-    seed : int, optional
-        The same seed and the same measurements give the same proposals. None draws one.
-    **xgb_only
+    make_search : callable
+        Makes the search of the task's `Space`.
+    **ignored
         Options of XGBTuner that have no meaning here, ignored with a line on the ``autotvm`` logger.
 
     Attributes
@@ -52,44 +47,27 @@ class OpEvoTuner(Tuner):
     Raises
     ------
     TypeError
-        If an option is neither this tuner's nor XGBTuner's.
+        If an option is not XGBTuner's.
     ValueError
         If an argument is not what it should be.
-
-    Examples
-    --------
-    >>> from tvm import autotvm, te
-    >>> from autotvm_opevo import OpEvoTuner
-    >>> tensors = te.placeholder((64, 64)), te.placeholder((64, 64))
-    >>> task = autotvm.task.create("dense_nopack.x86", args=(*tensors, None, "float32"), target="llvm")
-    >>> tuner = OpEvoTuner(task, seed=0)
-    >>> len(tuner.next_batch(8))
-    8
     """
 
     best_flops: float  # of the base class, whose loop keeps it
 
-    def __init__(
-        self,
-        task: Task,
-        *,
-        parents_size: int = 8,
-        offspring_size: int = 8,
-        mutation_rate: float = 0.5,
-        seed: int | None = None,
-        **xgb_only: Any,
-    ) -> None:
-        unknown = sorted(xgb_only.keys() - _XGB_ONLY)
+    def __init__(self, task: Task, make_search: Callable[[Space], Search], **ignored: Any) -> None:
+        name = type(self).__name__
+        unknown = sorted(ignored.keys() - _XGB_ONLY)
         if unknown:
-            allowed = "parents_size, offspring_size, mutation_rate and seed"
-            raise TypeError(f"OpEvoTuner got unknown options {unknown}; it has {allowed}, and ignores those of XGBTuner")
-        if xgb_only:
-            logger.warning("OpEvoTuner ignores the options of XGBTuner %s.", sorted(xgb_only))
+            own = [option for option in inspect.signature(type(self)).parameters if option not in ("task", "xgb_only")]
+            allowed = f"{', '.join(own[:-1])} and {own[-1]}"
+            raise TypeError(f"{name} got unknown options {unknown}; it has {allowed}, and ignores those of XGBTuner")
+        if ignored:
+            logger.warning("%s ignores the options of XGBTuner %s.", name, sorted(ignored))
         if getattr(task, "config_space", None) is None:
             raise ValueError(f"task must be one that autotvm.task.create or extract_from_program made, {task!r} given")
         super().__init__(task)
         self._knobs = KnobSpace(task.config_space)
-        self._search = OpEvo(self._knobs.space, parents_size, offspring_size, mutation_rate, seed)
+        self._search = make_search(self._knobs.space)
         self.seed = self._search.seed
 
     def has_next(self) -> bool:
@@ -148,7 +126,67 @@ class OpEvoTuner(Tuner):
         self._search.tell(configurations, fitnesses)
         if skipped:
             logger.warning(
-                "OpEvoTuner took %d records and skipped %d of another task, target or configuration space.",
+                "%s took %d records and skipped %d of another task, target or configuration space.",
+                type(self).__name__,
                 len(configurations),
                 skipped,
             )
+
+
+class OpEvoTuner(SearchTuner):
+    """Tune an AutoTVM task with OpEvo (Algorithm 1): no cost model, no features, nothing measured twice.
+
+    Takes the place of ``autotvm.tuner.XGBTuner`` as it stands; ``tune``, callbacks, builders and runners are AutoTVM's.
+
+    Parameters
+    ----------
+    task : tvm.autotvm.task.Task
+        What to tune.
+    parents_size : int
+        lambda: how many configurations may have children.
+    offspring_size : int
+        rho: how many children are made from one set of parents.
+    mutation_rate : float
+        q, 0 < q < 1: near 0 exploits what is good, near 1 explores.
+    seed : int, optional
+        The same seed and the same measurements give the same proposals. None draws one.
+    **xgb_only
+        Options of XGBTuner that have no meaning here, ignored with a line on the ``autotvm`` logger.
+
+    Attributes
+    ----------
+    seed : int
+        The one given, or the one drawn.
+
+    Raises
+    ------
+    TypeError
+        If an option is neither this tuner's nor XGBTuner's.
+    ValueError
+        If an argument is not what it should be.
+
+    Examples
+    --------
+    >>> from tvm import autotvm, te
+    >>> from autotvm_opevo import OpEvoTuner
+    >>> tensors = te.placeholder((64, 64)), te.placeholder((64, 64))
+    >>> task = autotvm.task.create("dense_nopack.x86", args=(*tensors, None, "float32"), target="llvm")
+    >>> tuner = OpEvoTuner(task, seed=0)
+    >>> len(tuner.next_batch(8))
+    8
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        parents_size: int = 8,
+        offspring_size: int = 8,
+        mutation_rate: float = 0.5,
+        seed: int | None = None,
+        **xgb_only: Any,
+    ) -> None:
+        def search(space: Space) -> OpEvo:
+            return OpEvo(space, parents_size, offspring_size, mutation_rate, seed)
+
+        super().__init__(task, search, **xgb_only)

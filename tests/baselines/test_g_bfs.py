@@ -1,0 +1,89 @@
+"""G-BFS as Zhang et al. describe it."""
+
+from collections import Counter
+
+import pytest
+from scipy.stats import chisquare
+
+from autotvm_opevo import Space
+from autotvm_opevo.baselines import GBFS
+from autotvm_opevo.topology import Categorical, Factorization, Induced
+
+
+def space():
+    return Space({"y": Factorization(512, 4), "x": Factorization(96, 3)})
+
+
+def adjacent(space, first, second):
+    return second in list(space.neighbours(first))
+
+
+def test_it_starts_without_tiling():
+    assert GBFS(space(), seed=0).ask(8) == [{"y": (512, 1, 1, 1), "x": (96, 1, 1)}]
+
+
+def test_the_best_is_expanded_first_and_rho_of_its_neighbours_evaluated():
+    search = GBFS(space(), seed=0)
+    start = search.ask(8)
+    search.tell(start, [1.0])
+    first = search.ask(8)
+    assert len(first) == 5
+    assert all(adjacent(search.space, start[0], c) for c in first)
+    search.tell(first, [2.0, 5.0, 3.0, 0.5, 4.0])
+    assert all(adjacent(search.space, first[1], c) for c in search.ask(8))
+
+
+def test_nothing_is_expanded_twice_although_it_stays_the_best():
+    search = GBFS(space(), sample_size=2, seed=0)
+    start = search.ask(1)
+    search.tell(start, [9.0])
+    first = search.ask(8)
+    search.tell(first, [2.0, 1.0])
+    second = search.ask(8)
+    assert all(adjacent(search.space, first[0], c) for c in second)
+
+
+def test_what_failed_is_not_expanded():
+    search = GBFS(space(), sample_size=3, seed=0)
+    search.tell(search.ask(1), [1.0])
+    first = search.ask(8)
+    search.tell(first, [0.0, 0.0, 0.5])
+    assert all(adjacent(search.space, first[2], c) for c in search.ask(8))
+
+
+def test_neighbours_are_drawn_uniformly():
+    small = Space({"y": Factorization(32, 4), "x": Factorization(9, 3)})
+    drawn = Counter()
+    for seed in range(400):
+        search = GBFS(small, sample_size=1, seed=seed)
+        search.tell(search.ask(1), [1.0])
+        drawn[small.index(search.ask(8)[0])] += 1
+    assert len(drawn) == 5  # 3 places for a factor of 2, and 2 for a factor of 3
+    assert chisquare(list(drawn.values())).pvalue > 1e-4
+
+
+def test_where_everything_fails_it_goes_on_at_random():
+    search = GBFS(space(), seed=0)
+    for _ in range(20):
+        configurations = search.ask(8)
+        assert configurations
+        search.tell(configurations, [0.0] * len(configurations))
+
+
+@pytest.mark.parametrize(
+    ("knobs", "word"),
+    [
+        ({"y": Factorization(8, 2), "switch": Categorical([0, 1])}, "'switch' is a Categorical"),
+        ({"y": Induced(Factorization(8, 2), [(1, 8), (8, 1)])}, "'y' is a Induced"),
+        ({}, "no knobs"),
+    ],
+)
+def test_other_spaces_are_refused_with_the_reason(knobs, word):
+    with pytest.raises(ValueError, match=f"G-BFS moves prime factors .*{word}"):
+        GBFS(Space(knobs))
+
+
+@pytest.mark.parametrize("sample_size", [0, 2.5, "5"])
+def test_a_sample_that_is_no_count_is_refused(sample_size):
+    with pytest.raises(ValueError, match="sample_size must be an integer"):
+        GBFS(space(), sample_size=sample_size)

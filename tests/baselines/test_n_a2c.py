@@ -1,0 +1,124 @@
+"""N-A2C: its walks, and that it learns."""
+
+import numpy as np
+import pytest
+from scipy.stats import wilcoxon
+
+from autotvm_opevo import Space
+from autotvm_opevo.baselines import NA2C
+from autotvm_opevo.baselines.n_a2c import ActorCritic
+from autotvm_opevo.topology import Categorical, Factorization
+
+
+def space():
+    return Space({"y": Factorization(1024, 4), "x": Factorization(1024, 4), "k": Factorization(768, 3)})
+
+
+def steps_between(space, first, second):
+    """On the graph of factorizations, half of what the exponents differ."""
+    pairs = ((knob.coordinates(first[name]), knob.coordinates(second[name])) for name, knob in space.knobs.items())
+    return sum(abs(a - b) for one, other in pairs for a, b in zip(one, other)) // 2
+
+
+class TestActorCritic:
+    def network(self, rate=1e-2):
+        return ActorCritic(inputs=3, hidden=16, actions=4, learning_rate=rate, rng=np.random.default_rng(0))
+
+    def test_the_probability_of_a_rewarded_action_rises_and_of_a_punished_one_falls(self):
+        state, legal = np.array([[0.1, -0.4, 0.3]]), np.ones((1, 4), bool)
+        for target, rises in ((1.0, True), (-1.0, False)):
+            network = self.network()
+            (before,), _ = network(state, legal)
+            network.learn(state, legal, np.array([2]), np.array([target]))
+            (after,), _ = network(state, legal)
+            assert (after[2] > before[2]) == rises
+            assert after.sum() == pytest.approx(1)
+
+    def test_the_value_of_a_state_approaches_its_target(self):
+        state, legal, network = np.array([[0.1, -0.4, 0.3]]), np.ones((1, 4), bool), self.network()
+        for _ in range(300):
+            network.learn(state, legal, np.array([0]), np.array([0.7]))
+        assert network(state, legal)[1] == pytest.approx([0.7], abs=0.02)
+
+    def test_what_is_not_legal_has_no_probability(self):
+        legal = np.array([[True, False, True, False]])
+        (probabilities,), _ = self.network()(np.zeros((1, 3)), legal)
+        assert probabilities[[1, 3]].tolist() == [0, 0]
+
+    def test_the_gradient_is_that_of_the_loss(self):
+        """Against differences, with the advantage a constant to the actor."""
+        rng = np.random.default_rng(1)
+        states, actions, targets = rng.normal(size=(6, 3)), rng.integers(4, size=6), rng.normal(size=6)
+        legal = rng.random((6, 4)) < 0.7
+        legal[np.arange(6), actions] = True
+        network = self.network()
+        gradients = {}
+        network._descend = gradients.update
+        network.learn(states, legal, actions, targets)
+        _, values = network(states, legal)
+        advantages = targets - values
+
+        def loss():
+            probabilities, values = network(states, legal)
+            actor = -np.log(probabilities[np.arange(6), actions]) * advantages
+            return np.mean(actor + (targets - values) ** 2 / 2)
+
+        for name, weight in network._weights.items():
+            for position in np.ndindex(weight.shape):
+                kept = weight[position]
+                weight[position] = kept + 1e-6
+                above = loss()
+                weight[position] = kept - 1e-6
+                below = loss()
+                weight[position] = kept
+                assert gradients[name][position] == pytest.approx((above - below) / 2e-6, abs=1e-5)
+
+
+def test_it_starts_without_tiling():
+    assert NA2C(space(), seed=0).ask(8) == [{"y": (1024, 1, 1, 1), "x": (1024, 1, 1, 1), "k": (768, 1, 1)}]
+
+
+def test_a_round_is_six_new_states_within_three_steps_of_the_best():
+    search = NA2C(space(), seed=0)
+    search.tell(search.ask(1), [1.0])
+    for _ in range(5):
+        best = search.best[0]
+        states = search.ask(8)
+        assert len(states) == 6
+        assert all(1 <= steps_between(search.space, best, state) <= 3 for state in states)
+        search.tell(states, np.random.default_rng(0).random(6) * 2)
+
+
+def smooth(target):
+    def fitness(configuration):
+        return float(np.exp(-steps_between(space(), configuration, target) / 3))
+
+    return fitness
+
+
+def mean_fitness(seed, learning_rate, trials=150):
+    fitness = smooth(space().random(np.random.default_rng(seed)))
+    search, found = NA2C(space(), learning_rate=learning_rate, seed=seed), []
+    while len(found) < trials:
+        states = search.ask(6)
+        found += [fitness(state) for state in states]
+        search.tell(states, found[-len(states) :])
+    return np.mean(found)
+
+
+@pytest.mark.soak
+def test_what_it_learned_beats_its_own_untrained_policy():
+    trained, untrained = ([mean_fitness(seed, rate) for seed in range(40)] for rate in (1e-3, 0.0))
+    assert np.mean(trained) > np.mean(untrained)
+    assert wilcoxon(trained, untrained, alternative="greater").pvalue < 0.05
+
+
+def test_other_spaces_are_refused_with_the_reason():
+    with pytest.raises(ValueError, match=r"N-A2C moves prime factors .*'switch' is a Categorical"):
+        NA2C(Space({"y": Factorization(8, 2), "switch": Categorical([0, 1])}))
+
+
+@pytest.mark.parametrize("option", ["exploration", "discount", "learning_rate"])
+def test_wrong_options_are_refused(option):
+    with pytest.raises(ValueError, match=f"{option} must be a number of 0 to 1, 1.5 given"):
+        NA2C(space(), **{option: 1.5})
