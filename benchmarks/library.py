@@ -1,0 +1,72 @@
+"""The ceiling: an operator in the vendor's library, cuBLAS and cuDNN through PyTorch on a GPU, numpy's BLAS on a CPU."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from tvm.autotvm.task import Task
+
+# Seconds for which it is run at least, and runs before that.
+_SECONDS, _WARM_UP = 0.5, 3
+
+
+def tflops(task: Task) -> float | None:
+    """The best of it, for the operator of a task; None where there is no such library.
+
+    Matrix products are in float32, and without TF32, as TVM computes them.
+    """
+    run = _on_gpu(task) if task.target.kind.name == "cuda" else _on_cpu(task)
+    if run is None:
+        return None
+    for _ in range(_WARM_UP):
+        run()
+    best, end = float("inf"), time.perf_counter() + _SECONDS
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        run()
+        best = min(best, time.perf_counter() - start)
+    return float(task.flop) / best / 1e12
+
+
+def _arrays(task: Task) -> tuple[list[Any], str]:
+    """Arbitrary inputs of a task, and for matrix products which of them are transposed; TOPI's dense transposes the second."""
+    with task.target:
+        _, tensors = task.instantiate(task.config_space.get(0))
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal([int(extent) for extent in tensor.shape], dtype="float32") for tensor in tensors[:-1]]
+    return arrays, "NT" if task.name.startswith("dense") else next((a for a in task.args if a in ("NN", "TN", "NT")), "")
+
+
+def _on_cpu(task: Task) -> Callable[[], Any] | None:
+    (x, y), transposed = _arrays(task)
+    if not transposed:
+        return None
+    x, y = (a.swapaxes(-1, -2) if t == "T" else a for a, t in zip((x, y), transposed))
+    return lambda: x @ y
+
+
+def _on_gpu(task: Task) -> Callable[[], Any] | None:
+    try:
+        import torch
+    except ImportError:
+        return None
+    if not torch.cuda.is_available():
+        return None
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
+    arrays, transposed = _arrays(task)
+    x, y = (torch.from_numpy(array).cuda() for array in arrays)
+    if transposed:
+        x, y = (a.transpose(-1, -2) if t == "T" else a for a, t in zip((x, y), transposed))
+
+    def run() -> None:
+        if transposed:
+            torch.matmul(x, y)
+        else:
+            torch.nn.functional.conv2d(x, y, stride=list(task.args[2]), padding=list(task.args[3])[:2])
+        torch.cuda.synchronize()
+
+    return run

@@ -1,0 +1,253 @@
+"""The paper's operators (appendix B) as AutoTVM tasks, and their versions for a CPU, whose trials take well under a second.
+
+=====  =========================================  =============================================
+name   on CUDA                                    on a CPU
+=====  =========================================  =============================================
+MM1    512 x 1024 times 1024 x 1024               64 x 128 times 128 x 128
+MM2    512 x 1024 times 1024 x 4096               64 x 128 times 128 x 512
+MM3    512 x 4096 times 4096 x 1024               64 x 512 times 512 x 128
+BMM1   960 of 128 x 128 times 128 x 64            16 of 32 x 32 times 32 x 16
+BMM2   BMM1, the first transposed                 the same
+BMM3   960 of 128 x 64 times 128 x 64 transposed  16 of 32 x 16 times 32 x 16 transposed
+C1     512 images of 3 x 227 x 227, 64 kernels    1 image of 3 x 59 x 59, 16 kernels
+       of 11 x 11, stride 4                       of 11 x 11, stride 4
+C2     512 images of 64 x 27 x 27, 192 kernels    1 image of 16 x 14 x 14, 32 kernels
+       of 5 x 5, padding 2                        of 5 x 5, padding 2
+=====  =========================================  =============================================
+
+On CUDA, MM and C are TOPI's templates, which have the paper's spaces (but for the steps of C's unrolling: 0, 512 and 1500 instead
+of 0, 125 and 256); BMM is a template of this module, since TOPI's has fewer splits. On a CPU all are of this module, with splits,
+a reorder and switches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tvm
+from tvm import autotvm, te, topi
+from tvm.autotvm.task import Task
+
+Target = tvm.target.Target
+
+
+def names(target: Target | str) -> list[str]:
+    """The operators that there are for a target."""
+    return list(_CUDA if _is_gpu(tvm.target.Target(target)) else _CPU)
+
+
+def task(name: str, target: Target | str) -> Task:
+    """An operator as an AutoTVM task.
+
+    Raises
+    ------
+    ValueError
+        If there is no operator of that name.
+    """
+    target = tvm.target.Target(target)
+    operators = _CUDA if _is_gpu(target) else _CPU
+    if name not in operators:
+        raise ValueError(f"operator must be one of {', '.join(operators)}; {name!r} given")
+    return operators[name](target)
+
+
+def _is_gpu(target: Target) -> bool:
+    return target.kind.name != "llvm"
+
+
+# --- CUDA -----------------------------------------------------------------------------------------------------------------------
+
+
+def _dense_cuda(n: int, k: int, m: int) -> Callable[[Target], Task]:
+    tensors = te.placeholder((n, k), name="X"), te.placeholder((m, k), name="Y")
+    return lambda target: autotvm.task.create("dense_large_batch.gpu", args=(*tensors, None, "float32"), target=target)
+
+
+def _conv2d_cuda(image: tuple[int, ...], kernel: tuple[int, ...], stride: int, padding: int) -> Callable[[Target], Task]:
+    tensors = te.placeholder(image, name="I"), te.placeholder(kernel, name="K")
+    arguments = (*tensors, (stride, stride), (padding, padding), (1, 1), "float32")
+    return lambda target: autotvm.task.create("conv2d_nchw.cuda", args=arguments, target=target)
+
+
+def _of_this_module(template: str, *arguments: Any) -> Callable[[Target], Task]:
+    return lambda target: autotvm.task.create(f"autotvm_opevo/{template}", args=arguments, target=target)
+
+
+def _batch_matmul(batch: int, n: int, k: int, m: int, transpose: str) -> tuple[Any, Any, Any]:
+    """Z_bnm = sum over k of X_bnk Y_bkm, with X or Y as they lie in memory when they are transposed ("T") or not ("N")."""
+    x = te.placeholder((batch, k, n) if transpose[0] == "T" else (batch, n, k), name="X")
+    y = te.placeholder((batch, m, k) if transpose[1] == "T" else (batch, k, m), name="Y")
+    r = te.reduce_axis((0, k), name="k")
+
+    def product(b: Any, i: Any, j: Any) -> Any:
+        left = x[b, r, i] if transpose[0] == "T" else x[b, i, r]
+        right = y[b, j, r] if transpose[1] == "T" else y[b, r, j]
+        return te.sum(left * right, axis=r)
+
+    return x, y, te.compute((batch, n, m), product, name="Z")
+
+
+@autotvm.template("autotvm_opevo/batch_matmul.cuda")
+def batch_matmul_cuda(batch: int, n: int, k: int, m: int, transpose: str) -> tuple[te.Schedule, list[te.Tensor]]:
+    """The batch is split into blocks and threads; rows and columns, as in TOPI's dense, also into virtual threads and tiles."""
+    x, y, z = _batch_matmul(batch, n, k, m, transpose)
+    s = te.create_schedule(z.op)
+    tiles = [(tensor, s.cache_read(tensor, "shared", [z])) for tensor in (x, y)]
+    registers = [s.cache_read(shared, "local", [z]) for _, shared in tiles]
+    sums = s.cache_write(z, "local")
+
+    cfg = autotvm.get_config()
+    b, i, j = s[z].op.axis
+    (r,) = s[sums].op.reduce_axis
+    cfg.define_split("tile_b", b, num_outputs=2)
+    cfg.define_split("tile_k", r, num_outputs=3)
+    cfg.define_split("tile_y", i, num_outputs=4)
+    cfg.define_split("tile_x", j, num_outputs=4)
+    cfg.add_flop(2.0 * batch * n * k * m)
+
+    block_z, thread_z = cfg["tile_b"].apply(s, z, b)
+    block_y, virtual_y, thread_y, tile_y = cfg["tile_y"].apply(s, z, i)
+    block_x, virtual_x, thread_x, tile_x = cfg["tile_x"].apply(s, z, j)
+    s[z].reorder(*(block_z, block_y, block_x, virtual_y, virtual_x), *(thread_z, thread_y, thread_x, tile_y, tile_x))
+    for axis, thread in [
+        *[(block_z, "blockIdx.z"), (block_y, "blockIdx.y"), (block_x, "blockIdx.x")],
+        *[(virtual_y, "vthread"), (virtual_x, "vthread")],
+        *[(thread_z, "threadIdx.z"), (thread_y, "threadIdx.y"), (thread_x, "threadIdx.x")],
+    ]:
+        s[z].bind(axis, te.thread_axis(thread))
+
+    s[sums].compute_at(s[z], thread_x)
+    outer, middle, inner = cfg["tile_k"].apply(s, sums, r)
+    s[sums].reorder(outer, middle, inner, *s[sums].op.axis)
+    for (_, shared), local in zip(tiles, registers):
+        s[shared].compute_at(s[sums], outer)
+        s[local].compute_at(s[sums], middle)
+        rest = s[shared].fuse(*s[shared].op.axis)
+        for name, split in (("threadIdx.x", "tile_x"), ("threadIdx.y", "tile_y")):
+            rest, thread = s[shared].split(rest, factor=cfg[split].size[2])
+            s[shared].bind(thread, te.thread_axis(name))
+        rest, thread = s[shared].split(rest, factor=cfg["tile_b"].size[1])
+        s[shared].bind(thread, te.thread_axis("threadIdx.z"))
+    return s, [x, y, z]
+
+
+_CUDA: dict[str, Callable[[Target], Task]] = {
+    "MM1": _dense_cuda(512, 1024, 1024),
+    "MM2": _dense_cuda(512, 1024, 4096),
+    "MM3": _dense_cuda(512, 4096, 1024),
+    "BMM1": _of_this_module("batch_matmul.cuda", 960, 128, 128, 64, "NN"),
+    "BMM2": _of_this_module("batch_matmul.cuda", 960, 128, 128, 64, "TN"),
+    "BMM3": _of_this_module("batch_matmul.cuda", 960, 128, 64, 128, "NT"),
+    "C1": _conv2d_cuda((512, 3, 227, 227), (64, 3, 11, 11), 4, 0),
+    "C2": _conv2d_cuda((512, 64, 27, 27), (192, 64, 5, 5), 1, 2),
+}
+
+# --- CPU ------------------------------------------------------------------------------------------------------------------------
+
+
+@autotvm.template("autotvm_opevo/batch_matmul.cpu")
+def batch_matmul_cpu(batch: int, n: int, k: int, m: int, transpose: str, parts: int) -> tuple[te.Schedule, list[te.Tensor]]:
+    """Rows split in two, columns in `parts`, the sum in two; the order of the three loops inside; a switch and a number."""
+    x, y, z = _batch_matmul(batch, n, k, m, transpose)
+    s = te.create_schedule(z.op)
+    cfg = autotvm.get_config()
+    b, i, j = s[z].op.axis
+    (r,) = s[z].op.reduce_axis
+    cfg.define_split("tile_y", i, num_outputs=2)
+    cfg.define_split("tile_x", j, num_outputs=parts)
+    cfg.define_split("tile_k", r, num_outputs=2)
+    outer_y, inner_y = cfg["tile_y"].apply(s, z, i)
+    outer_x, *inner_x = cfg["tile_x"].apply(s, z, j)
+    outer_k, inner_k = cfg["tile_k"].apply(s, z, r)
+    inside = [inner_y, outer_k, inner_x[0]] if parts == 3 else [inner_y, outer_k, inner_k]
+    cfg.define_reorder("order", inside, policy="all")
+    cfg.define_knob("vectorize", [False, True])
+    cfg.define_knob("unroll", [0, 16])
+    cfg.add_flop(2.0 * batch * n * k * m)
+
+    rest = [inner_k, inner_x[1]] if parts == 3 else inner_x
+    s[z].reorder(b, outer_y, outer_x, *[inside[position] for position in cfg["order"].perm], *rest)
+    if cfg["vectorize"].val:
+        s[z].vectorize(inner_x[-1])
+    s[z].pragma(b, "auto_unroll_max_step", cfg["unroll"].val)
+    s[z].pragma(b, "unroll_explicit", True)
+    return s, [x, y, z]
+
+
+@autotvm.template("autotvm_opevo/conv2d.cpu")
+def conv2d_cpu(
+    channels: int, size: int, kernels: int, kernel: int, stride: int, padding: int
+) -> tuple[te.Schedule, list[te.Tensor]]:
+    """Kernels, columns and channels split in two; the order of the loops over channels, rows and columns; what is innermost."""
+    image = te.placeholder((1, channels, size, size), name="I")
+    weights = te.placeholder((kernels, channels, kernel, kernel), name="K")
+    z = topi.nn.conv2d_nchw(image, weights, stride, padding, 1)
+    s = te.create_schedule(z.op)
+    padded = z.op.input_tensors[0]
+    if padding:
+        s[padded].compute_inline()
+    cfg = autotvm.get_config()
+    _, f, y, x = s[z].op.axis
+    c, ry, rx = s[z].op.reduce_axis
+    cfg.define_split("tile_f", f, num_outputs=2)
+    cfg.define_split("tile_x", x, num_outputs=2)
+    cfg.define_split("tile_c", c, num_outputs=2)
+    outer_f, inner_f = cfg["tile_f"].apply(s, z, f)
+    outer_x, inner_x = cfg["tile_x"].apply(s, z, x)
+    outer_c, inner_c = cfg["tile_c"].apply(s, z, c)
+    inside = [inner_c, ry, rx]
+    cfg.define_reorder("order", inside, policy="all")
+    cfg.define_annotate("innermost", [inner_f, inner_x], policy="try_unroll_vec")
+    cfg.define_knob("unroll", [0, 16])
+
+    s[z].reorder(outer_f, y, outer_x, outer_c, *[inside[position] for position in cfg["order"].perm], inner_f, inner_x)
+    cfg["innermost"].apply(s, z, [inner_f, inner_x])
+    s[z].pragma(outer_f, "auto_unroll_max_step", cfg["unroll"].val)
+    s[z].pragma(outer_f, "unroll_explicit", True)
+    return s, [image, weights, z]
+
+
+@autotvm.template("autotvm_opevo/tiled_matmul.cpu")
+def tiled_matmul_cpu(n: int, k: int, m: int, registers: int) -> tuple[te.Schedule, list[te.Tensor]]:
+    """Tiles of the result are summed up in registers: those that do not fit are refused, as on a GPU."""
+    x, y, z = _batch_matmul(1, n, k, m, "NN")
+    s = te.create_schedule(z.op)
+    sums = s.cache_write(z, "local")
+    cfg = autotvm.get_config()
+    _, i, j = s[z].op.axis
+    cfg.define_split("tile_y", i, num_outputs=2)
+    cfg.define_split("tile_x", j, num_outputs=3)
+    (r,) = s[sums].op.reduce_axis
+    cfg.define_split("tile_k", r, num_outputs=2)
+    outer_y, inner_y = cfg["tile_y"].apply(s, z, i)
+    outer_x, middle_x, inner_x = cfg["tile_x"].apply(s, z, j)
+    s[z].reorder(outer_x, outer_y, middle_x, inner_y, inner_x)
+    s[sums].compute_at(s[z], middle_x)
+    _, tile_y, tile_x = s[sums].op.axis
+    outer_k, inner_k = cfg["tile_k"].apply(s, sums, r)
+    s[sums].reorder(outer_k, inner_k, tile_y, tile_x)
+    cfg.define_annotate("innermost", [tile_y, tile_x], policy="try_unroll_vec")
+    cfg.add_flop(2.0 * n * k * m)
+    lanes = 8
+    vectors = cfg["tile_y"].size[-1] * -(-cfg["tile_x"].size[-1] // lanes)
+    if vectors > registers:
+        cfg.raise_error(f"a tile of {vectors} vectors does not fit into {registers} registers")
+    cfg["innermost"].apply(s, sums, [tile_y, tile_x])
+    return s, [x, y, z]
+
+
+_CPU: dict[str, Callable[[Target], Task]] = {
+    "MM1": _of_this_module("batch_matmul.cpu", 1, 64, 128, 128, "NN", 3),
+    "MM2": _of_this_module("batch_matmul.cpu", 1, 64, 128, 512, "NN", 3),
+    "MM3": _of_this_module("batch_matmul.cpu", 1, 64, 512, 128, "NN", 3),
+    "BMM1": _of_this_module("batch_matmul.cpu", 16, 32, 32, 16, "NN", 3),
+    "BMM2": _of_this_module("batch_matmul.cpu", 16, 32, 32, 16, "TN", 3),
+    "BMM3": _of_this_module("batch_matmul.cpu", 16, 32, 16, 32, "NT", 3),
+    "C1": _of_this_module("conv2d.cpu", 3, 59, 16, 11, 4, 0),
+    "C2": _of_this_module("conv2d.cpu", 16, 14, 32, 5, 1, 2),
+    # Small enough that all of their space can be recorded.
+    "matmul-64": _of_this_module("batch_matmul.cpu", 1, 64, 64, 64, "NN", 2),
+    "conv-14": _of_this_module("conv2d.cpu", 4, 14, 8, 3, 1, 1),
+    "registers-64": _of_this_module("tiled_matmul.cpu", 64, 64, 64, 12),
+}

@@ -1,0 +1,69 @@
+"""The paper's Tables 1 to 3, and ours in their form beside them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import tvm
+
+# The last is none, but the vendor's library.
+TUNERS = ["G-BFS", "N-A2C", "XGB", "OpEvo", "GA", "Random", "Grid", "Droplet", "NoSE", "library"]
+# Tables 1 to 3, Nvidia (GTX 1080Ti), mean and standard deviation of TFLOPS after 500 trials; AutoTVM is its XGBTuner.
+PAPER = {
+    "MM1": {"G-BFS": (7.22, 0.04), "N-A2C": (6.39, 0.61), "XGB": (4.86, 0.18), "OpEvo": (6.89, 0.58)},
+    "MM2": {"G-BFS": (7.80, 0.57), "N-A2C": (7.00, 0.90), "XGB": (7.39, 0.20), "OpEvo": (7.90, 0.84)},
+    "MM3": {"G-BFS": (6.98, 0.24), "N-A2C": (6.77, 0.25), "XGB": (6.91, 0.21), "OpEvo": (6.89, 0.18)},
+    "BMM1": {"XGB": (4.30, 0.47), "OpEvo": (5.46, 0.02)},
+    "BMM2": {"XGB": (5.11, 0.37), "OpEvo": (5.65, 0.03)},
+    "BMM3": {"XGB": (4.34, 0.75), "OpEvo": (4.82, 0.06)},
+    "C1": {"XGB": (3.36, 0.73), "OpEvo": (3.62, 0.46)},
+    "C2": {"XGB": (6.33, 0.45), "OpEvo": (8.00, 0.39)},
+}
+
+
+def tables(runs: list[dict[str, Any]]) -> str:
+    """Markdown: TFLOPS in the form of the paper's tables, beside the paper's own, and where the time went."""
+    runs = [run for run in runs if not run.get("refused")]
+    if not runs:
+        return "no results"
+    about = runs[0]
+    names = [tuner for tuner in TUNERS if any(run["tuner"] == tuner for run in runs)]
+    by: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for run in runs:
+        by[run["operator"], run["tuner"]].append(run)
+    repeats = max(len(found) for found in by.values())
+    kind = tvm.target.Target(about["target"]).kind.name
+    lines = [
+        f"{about['device']}, {about['target']}, TVM {about['tvm']}; best TFLOPS after {about['trials']} trials: mean and",
+        f"standard deviation of {repeats} runs" + ("." if kind == "cuda" else "; on a CPU the operators are smaller than the paper's."),
+        "",
+        f"| operator | {' | '.join(names)} | the paper: G-BFS | N-A2C | AutoTVM | OpEvo |",
+        "|---" * (1 + len(names) + 4) + "|",
+    ]
+    for operator in PAPER:
+        if any((operator, tuner) in by for tuner in names):
+            cells = [_mean([run["tflops"] for run in by[operator, tuner]], 3) for tuner in names]
+            lines.append(f"| {operator} | {' | '.join([*cells, *_paper(operator)])} |")
+    lines += ["", "| tuner | seconds a run | of which in the tuner | failed trials |", "|---|---|---|---|"]
+    for tuner in (name for name in names if name != "library"):
+        mine = [run for run in runs if run["tuner"] == tuner]
+        seconds, own = (np.array([run[what] for run in mine]) for what in ("seconds", "tuner_seconds"))
+        failed = np.mean([run["failures"] / run["trials"] for run in mine])
+        lines.append(f"| {tuner} | {_mean(seconds, 0)} | {own.sum() / seconds.sum():.2%} | {failed:.0%} |")
+    return "\n".join(lines)
+
+
+def _paper(operator: str) -> list[str]:
+    return [
+        "{:.2f} ± {:.2f}".format(*PAPER[operator][t]) if t in PAPER[operator] else "" for t in ("G-BFS", "N-A2C", "XGB", "OpEvo")
+    ]
+
+
+def _mean(values: Iterable[float], digits: int) -> str:
+    found = list(values)
+    if not found:
+        return ""
+    return f"{np.mean(found):.{digits}f}" + (f" ± {np.std(found, ddof=1):.{digits}f}" if len(found) > 1 else "")

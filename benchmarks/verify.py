@@ -1,0 +1,78 @@
+"""Are the paper's operators sound for a GPU? Random configurations are lowered, checked against its limits and compiled.
+
+python -m benchmarks.verify                          # needs nvcc, and no GPU: two minutes
+python -m benchmarks.verify -n 100 --operators C2
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+from collections import Counter
+
+os.environ.setdefault("TOPHUB_LOCATION", "NONE")  # TVM would look for pre-tuned schedules on the network
+
+import numpy as np
+import tvm
+from tqdm import tqdm
+from tvm.autotvm.measure.measure_methods import gpu_verify_pass
+from tvm.autotvm.task import Task
+from tvm.autotvm.task.space import InstantiationError
+
+from benchmarks import operators
+
+# What an sm_90 has, as a device would say it.
+LIMITS = {
+    "max_shared_memory_per_block": 49152,
+    "max_threads_per_block": 1024,
+    "max_thread_x": 1024,
+    "max_thread_y": 1024,
+    "max_thread_z": 64,
+}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Build random configurations of the operators.")
+    parser.add_argument("--target", default="cuda -arch=sm_90")
+    parser.add_argument("--operators", nargs="+", help="(default: all of them)")
+    parser.add_argument("-n", type=int, default=20, help="configurations of each (default: 20)")
+    options = parser.parse_args(arguments)
+    names = options.operators or operators.names(options.target)
+    sys.exit(0 if verify(options.target, names, options.n) else 1)
+
+
+def verify(target: str, names: list[str], n: int) -> bool:
+    """Lower, check and build random configurations; no device is needed. True when some of every operator can be built."""
+    good = True
+    for name in names:
+        task = operators.task(name, target)
+        size = math.prod(map(len, task.config_space.space_map.values()))
+        rng = np.random.default_rng(0)
+        outcomes = Counter(_build(task, int(rng.integers(size))) for _ in tqdm(range(n), desc=name, leave=False, disable=None))
+        print(
+            f"{name}: of {n} random configurations {', '.join(f'{k} {what}' for what, k in outcomes.most_common())}", flush=True
+        )
+        good = good and outcomes["built"] > 0
+    return good
+
+
+def _build(task: Task, number: int) -> str:
+    config = task.config_space.get(number)
+    checks = {"tir.add_lower_pass": [(2, gpu_verify_pass(**LIMITS))]} if task.target.kind.name == "cuda" else {}
+    try:
+        with task.target, tvm.transform.PassContext(config=checks):
+            schedule, tensors = task.instantiate(config)
+            if not config.valid():
+                return "refused by the template"
+            tvm.build(schedule, tensors)
+    except InstantiationError:
+        return "refused by the template"
+    except tvm.TVMError as error:
+        return "too large for the device" if "invalid gpu kernel" in str(error) else "failed"
+    return "built"
+
+
+if __name__ == "__main__":
+    main()
