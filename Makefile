@@ -9,7 +9,7 @@ endif
 ENV := .venv/autotvm
 RUN := $(ENV)/bin/python
 
-.PHONY: help setup tune test lint soak bench bench-network figures clean
+.PHONY: help setup tune test lint soak bench bench-sensitivity bench-hardware bench-overhead bench-network figures clean
 .NOTPARALLEL:
 
 help:
@@ -17,7 +17,10 @@ help:
 	@echo "make test     all tests, types and style: ten minutes"
 	@echo "make lint     types and style alone"
 	@echo "make soak     the long versions of the tests: eight minutes"
-	@echo "make bench    what the tuners themselves cost: seven minutes"
+	@echo "make bench    every tuner on every recorded landscape, 20 seeds: an hour"
+	@echo "make bench-sensitivity   OpEvo's parameters on the same landscapes: five minutes"
+	@echo "make bench-hardware   the paper's Tables 1 to 3 on this device: a night"
+	@echo "make bench-overhead   what the tuners themselves cost: seven minutes"
 	@echo "make bench-network   whole networks, three ways to spend the same trials: an hour"
 	@echo "make figures  the paper's Figures 1 and 2, drawn by this code"
 	@echo "make setup    nothing but the environment, $(ENV)"
@@ -42,6 +45,15 @@ soak: setup
 	@$(RUN) -m pytest -q -m "soak or properties" --hypothesis-profile=soak --timeout=3600 $(ARGS)
 
 bench: setup
+	@$(RUN) -m benchmarks.compare $(ARGS)
+
+bench-sensitivity: setup
+	@$(RUN) -m benchmarks.sensitivity $(ARGS)
+
+bench-hardware: setup
+	@$(RUN) -m benchmarks.hardware $(ARGS)
+
+bench-overhead: setup
 	@$(RUN) -m benchmarks.overhead $(ARGS)
 
 bench-network: setup

@@ -15,7 +15,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import pictures
+from benchmarks import document, pictures
 from benchmarks.arena import Job, curves, run_all
 from benchmarks.landscape import Landscape, load
 from benchmarks.tables import tables, write_csv
@@ -28,7 +28,7 @@ def main(
     arguments: list[str] | None = None,
     tuners: Sequence[str] = tuple(NAMES),
     champion: str = "OpEvo",
-    out: str = "tuned/compare",
+    name: str = "compare",
 ) -> None:
     parser = argparse.ArgumentParser(description="Compare tuners by replaying landscapes.")
     parser.add_argument("--landscapes", nargs="+", type=Path, default=[FOLDER], help="files, or folders of them")
@@ -37,7 +37,8 @@ def main(
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--trials", type=int, default=512)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--out", type=Path, default=Path(out))
+    parser.add_argument("--out", type=Path, default=Path("tuned") / name)
+    parser.add_argument("--publish", metavar="SECTION", help="of docs/results.md, which gets the tables and pictures")
     options = parser.parse_args(arguments)
     files = [file for path in options.landscapes for file in (sorted(path.glob("*.npz")) if path.is_dir() else [path])]
     if not files:
@@ -55,6 +56,8 @@ def main(
     text = tables(results, champion)
     (options.out / "tables.md").write_text(text)
     pictures.draw(curves(results), options.out / "pictures")
+    if options.publish:
+        document.publish(options.publish, text, f"benchmarks.{name}", arguments, options.out / "pictures")
     print(text)
 
 

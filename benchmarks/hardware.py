@@ -26,7 +26,7 @@ import tvm
 from tqdm import tqdm
 
 from autotvm_opevo.autotvm.measuring import default_measure_option
-from benchmarks import library, operators, tuners
+from benchmarks import document, library, operators, tuners
 from benchmarks.paper import PAPER, TUNERS, tables
 from benchmarks.record import processor
 
@@ -39,15 +39,19 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--trials", type=int, default=500)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path, help="results, one run a line (default: tuned/hardware-KIND.jsonl)")
+    parser.add_argument("--publish", metavar="SECTION", help="of docs/results.md, which gets the tables")
     parser.add_argument("--show", type=Path, metavar="FILE", help="only make the tables of such a file")
     options = parser.parse_args(arguments)
     if options.show:
-        print(tables(list(map(json.loads, options.show.read_text().splitlines()))))
-        return
-    kind = tvm.target.Target(options.target).kind.name
-    file = options.out or Path("tuned") / f"hardware-{kind}.jsonl"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    print(tables(run_all(options, file)))
+        text = tables(list(map(json.loads, options.show.read_text().splitlines())))
+    else:
+        kind = tvm.target.Target(options.target).kind.name
+        file = options.out or Path("tuned") / f"hardware-{kind}.jsonl"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        text = tables(run_all(options, file))
+    if options.publish:
+        document.publish(options.publish, text, "benchmarks.hardware", arguments)
+    print(text)
 
 
 def run_all(options: argparse.Namespace, file: Path) -> list[dict[str, Any]]:

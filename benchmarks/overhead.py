@@ -1,6 +1,6 @@
 """What the tuners themselves cost, on the search spaces of the paper's MM1, C1 and C2.
 
-    python -m benchmarks.overhead            # or: make bench
+    python -m benchmarks.overhead            # or: make bench-overhead
 
 Measurement is replaced by a constant, in batches of 8, so that the seconds are the tuner's alone: ``has_next``,
 ``next_batch`` and ``update``. Every tuner has its defaults. The CUDA templates need no GPU as nothing is built; XGBTuner lowers

@@ -38,7 +38,7 @@ def tables(runs: list[dict[str, Any]]) -> str:
     kind = tvm.target.Target(about["target"]).kind.name
     lines = [
         f"{about['device']}, {about['target']}, TVM {about['tvm']}; best TFLOPS after {about['trials']} trials: mean and",
-        f"standard deviation of {repeats} runs" + ("." if kind == "cuda" else "; on a CPU the operators are smaller than the paper's."),
+        f"standard deviation of {repeats} runs{'.' if kind == 'cuda' else '; the operators are smaller than on a GPU.'}",
         "",
         f"| operator | {' | '.join(names)} | the paper: G-BFS | N-A2C | AutoTVM | OpEvo |",
         "|---" * (1 + len(names) + 4) + "|",

@@ -14,7 +14,7 @@ PARENTS = [f"OpEvo parents_size={size}" for size in (2, 4, 8, 16, 32)]
 
 
 def main(arguments: list[str] | None = None) -> None:
-    compare.main(arguments, tuners=[*RATES, *PARENTS], champion="OpEvo mutation_rate=0.5", out="tuned/sensitivity")
+    compare.main(arguments, tuners=[*RATES, *PARENTS], champion="OpEvo mutation_rate=0.5", name="sensitivity")
 
 
 if __name__ == "__main__":

@@ -41,6 +41,15 @@ class Move:
         return {**configuration, self.knob: tuple(parts)}
 
 
+@dataclass(frozen=True)
+class Step:
+    """An action that led from one configuration to another, both by their numbers."""
+
+    state: int
+    action: int
+    successor: int
+
+
 class NA2C(Search):
     """Walk a few steps from the best configuration known, by an actor that learns; evaluate what is new on the way.
 
@@ -115,14 +124,15 @@ class NA2C(Search):
         inputs = sum(knob.parts for knob in knobs.values())
         rate = _fraction("learning_rate", learning_rate)
         self._policy = ActorCritic(inputs, integer("hidden", hidden), len(self._moves), rate, self._rng)
-        self._walked: list[tuple[Configuration, int, Configuration]] = []  # state, action, next state; not all evaluated yet
-        self._memory: deque[tuple[Configuration, int, Configuration]] = deque(maxlen=_MEMORY)
+        self._walked: list[Step] = []  # those that end where nothing was evaluated yet
+        self._memory: deque[Step] = deque(maxlen=_MEMORY)
+        self._described: dict[int, tuple[Array, Array]] = {}  # features and legal moves of states
 
     def tell(self, configurations: Sequence[Mapping[str, Any]], fitnesses: Sequence[float]) -> None:
         super().tell(configurations, fitnesses)
-        evaluated = [step for step in self._walked if self.space.index(step[2]) in self._fitness]
+        evaluated = [step for step in self._walked if step.successor in self._fitness]
         if evaluated and self._ranking:
-            self._walked = [step for step in self._walked if self.space.index(step[2]) not in self._fitness]
+            self._walked = [step for step in self._walked if step.successor not in self._fitness]
             self._memory.extend(evaluated)
             for _ in range(_REPLAYS):
                 self._learn()
@@ -139,53 +149,57 @@ class NA2C(Search):
         if not self._queue:
             self._enqueue(None)
 
-    def _walk(self, state: Configuration) -> None:
+    def _walk(self, configuration: Configuration) -> None:
         """Queue what is new on a walk of up to T steps."""
+        state = self.space.index(configuration)
         for _ in range(self.steps):
-            legal = self._legal(state)
+            features, legal = self._describe([state])
             if not legal.any() or len(self._queue) >= self.round_size:
                 return
-            action = self._act(state, legal)
-            successor = self._moves[action](state)
-            number = self._new(successor)
+            action = self._act(features, legal)
+            configuration = self._moves[action](configuration)
+            number = self._new(configuration)
+            successor = self.space.index(configuration)
             if number is not None:
                 self._enqueue(number)
-                self._walked.append((state, action, successor))
+                self._walked.append(Step(state, action, successor))
             state = successor
 
-    def _act(self, state: Configuration, legal: Array) -> int:
+    def _act(self, features: Array, legal: Array) -> int:
         if self._rng.random() < self.exploration:
-            return int(self._rng.choice(np.flatnonzero(legal)))
-        probabilities, _ = self._policy(self._features([state]), legal[None])
-        return int(self._rng.choice(len(legal), p=probabilities[0]))
+            return int(self._rng.choice(np.flatnonzero(legal[0])))
+        probabilities, _ = self._policy(features, legal)
+        return int(self._rng.choice(legal.shape[1], p=probabilities[0]))
 
     def _learn(self) -> None:
         """One step of Adam on a minibatch of what was evaluated."""
         chosen = self._rng.integers(len(self._memory), size=min(_MINIBATCH, len(self._memory)))
-        states, actions, successors = zip(*(self._memory[i] for i in chosen))
-        rewards = np.array([self._gain(state, successor) for state, successor in zip(states, successors)])
-        _, values = self._policy(self._features(successors), self._legals(successors))
+        steps = [self._memory[i] for i in chosen]
+        rewards = np.array([self._gain(step) for step in steps])
+        _, values = self._policy(*self._describe([step.successor for step in steps]))
         targets = rewards + self.discount * values
-        self._policy.learn(self._features(states), self._legals(states), np.array(actions), targets)
+        features, legal = self._describe([step.state for step in steps])
+        self._policy.learn(features, legal, np.array([step.action for step in steps]), targets)
 
-    def _gain(self, state: Configuration, successor: Configuration) -> float:
+    def _gain(self, step: Step) -> float:
         """The reward: what a move brought, in parts of the best fitness. A state on the way that is not evaluated counts 0."""
-        before, after = (self._fitness.get(self.space.index(either), 0.0) for either in (state, successor))
-        return (after - before) / -self._ranking[0][0]
+        return (self._fitness[step.successor] - self._fitness.get(step.state, 0.0)) / -self._ranking[0][0]
 
-    def _features(self, states: Sequence[Configuration]) -> Array:
-        """The logarithm of every part, as a fraction of its product's, shape (states, parts), from -0.5 to 0.5."""
-        products = self._products.items()
-        return np.array(
-            [[log(part) / log(max(product, 2)) - 0.5 for name, product in products for part in state[name]] for state in states]
-        )
+    def _describe(self, states: Sequence[int]) -> tuple[Array, Array]:
+        """What the network sees of states, shape (states, parts), and which moves there are, shape (states, actions).
 
-    def _legals(self, states: Sequence[Configuration]) -> Array:
-        return np.array([self._legal(state) for state in states])
-
-    def _legal(self, state: Configuration) -> Array:
-        """Which moves there are: those of a prime that divides its part."""
-        return np.array([state[move.knob][move.n] % move.p == 0 for move in self._moves])
+        It sees the logarithm of every part, as a fraction of its product's, from -0.5 to 0.5. A move is legal when its prime
+        divides the part that it is taken from.
+        """
+        for number in states:
+            if number not in self._described:
+                state = self.space[number]
+                parts = [(part, product) for name, product in self._products.items() for part in state[name]]
+                features = np.array([log(part) / log(max(product, 2)) - 0.5 for part, product in parts])
+                legal = np.array([state[move.knob][move.n] % move.p == 0 for move in self._moves], dtype=bool)
+                self._described[number] = features, legal
+        described = [self._described[number] for number in states]
+        return np.array([features for features, _ in described]), np.array([legal for _, legal in described])
 
 
 class ActorCritic:

@@ -1,0 +1,34 @@
+"""What a benchmark found, put into docs/results.md: no figure there is typed by hand."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "results.md"
+
+
+def publish(section: str, text: str, module: str, arguments: Sequence[str] | None, pictures: Path | None = None) -> None:
+    """Replace a section's text, which begins with its command, and its pictures.
+
+    Raises
+    ------
+    ValueError
+        If the document has no such section.
+    """
+    begin, end = f"<!-- {section} -->", f"<!-- end of {section} -->"
+    before, found, rest = DOCUMENT.read_text().partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"{DOCUMENT} has no section {section}: put {begin} and {end} where its text belongs")
+    command = shlex.join(["python", "-m", module, *(sys.argv[1:] if arguments is None else arguments)])
+    shown = ""
+    if pictures:
+        folder = DOCUMENT.parent / "results" / section
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(pictures, folder)
+        shown = "".join(f"\n![{path.stem}](results/{section}/{path.name})" for path in sorted(folder.iterdir()))
+    DOCUMENT.write_text(f"{before}{begin}\n`{command}`\n\n{text.strip()}\n{shown}\n{end}{after}")

@@ -1,0 +1,125 @@
+"""The arena's commands on a tiny landscape, and recording one for real."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from tiny import landscape
+
+from benchmarks import compare, record, sensitivity
+from benchmarks.arena import Job, curve, run
+from benchmarks.landscape import dump, load
+
+OPERATOR = "registers-64"
+
+
+@pytest.fixture
+def tiny_file(tmp_path):
+    (tmp_path / "tiny.npz").write_bytes(dump(landscape()))
+    return tmp_path / "tiny.npz"
+
+
+def test_a_comparison_is_made_kept_and_gone_on_with(tiny_file, tmp_path, capsys):
+    arguments = ["--landscapes", tiny_file, "--trials", 16, "--workers", 1, "--out", tmp_path / "out"]
+    tuners = ["--tuners", "OpEvo", "Random", "Grid", "G-BFS"]
+    compare.main([*map(str, arguments), *tuners, "--seeds", "2"])
+    first = (tmp_path / "out" / "runs.jsonl").read_text().splitlines()
+    with open(tmp_path / "out" / "runs.jsonl", "a") as file:
+        file.write('{"landscape": "tiny", "torn')
+    compare.main([*map(str, arguments), *tuners, "--seeds", "3"])
+    second = (tmp_path / "out" / "runs.jsonl").read_text().splitlines()
+    assert len(first) == 2 * 4 * 2  # known and blind
+    assert second[: len(first)] == first
+
+    with open(tmp_path / "out" / "runs.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert {(row["landscape"], row["tuner"]) for row in rows} == {
+        (name, tuner) for name in ("tiny", "tiny, blind") for tuner in ("OpEvo", "Random", "Grid")
+    }
+    assert len(rows) == 2 * 3 * 3
+    assert {path.name for path in (tmp_path / "out" / "pictures").iterdir()} == {"tiny.png", "tiny-blind.png"}
+    said = capsys.readouterr().out
+    assert (tmp_path / "out" / "tables.md").read_text() in said
+    assert "| OpEvo against |" in said
+
+
+def test_a_run_is_the_steps_of_the_best_so_far(tiny_file):
+    result = run(Job(str(tiny_file), True, "Grid", 0, 24))
+    best, expected = curve(result), []
+    whole = landscape()
+    for number in range(24):
+        milliseconds, error = whole.look_up(number)
+        expected.append(0 if error else whole.optimum / milliseconds)
+    np.testing.assert_allclose(best, np.maximum.accumulate(expected), rtol=1e-6)
+    assert result["measured"] == 24
+
+
+def test_a_tuner_that_ends_early_keeps_its_best(tiny_file):
+    result = run(Job(str(tiny_file), False, "OpEvo", 0, 100))
+    assert result["measured"] == len(landscape())
+    assert curve(result)[-1] == 1.0
+
+
+def test_parameters_change_what_opevo_does(tiny_file, tmp_path, capsys):
+    arguments = ["--landscapes", tiny_file, "--trials", 16, "--workers", 1, "--seeds", 2, "--out", tmp_path / "out"]
+    tuners = ["OpEvo mutation_rate=0.5", "OpEvo mutation_rate=0.1"]
+    sensitivity.main([*map(str, arguments), "--mode", "blind", "--tuners", *tuners])
+    runs = [json.loads(line) for line in (tmp_path / "out" / "runs.jsonl").read_text().splitlines()]
+    assert {run["tuner"] for run in runs} == set(tuners)
+    assert len({json.dumps(run["steps"]) for run in runs}) > 2
+    assert "OpEvo mutation_rate=0.1" in capsys.readouterr().out
+
+
+def test_no_landscapes_are_said_to_be_none(tmp_path, capsys):
+    with pytest.raises(SystemExit) as exit:
+        compare.main(["--landscapes", str(tmp_path)])
+    assert exit.value.code == 2
+    assert f"there are no landscapes in {tmp_path}" in capsys.readouterr().err
+
+
+class TestRecord:
+    def test_a_recording_that_was_stopped_goes_on(self, tmp_path, monkeypatch, capsys):
+        path = tmp_path / "part.npz"
+        measured = record._measured
+        asked = []
+
+        def stop_after_three(*arguments):
+            asked.append(arguments[-1])
+            if len(asked) == 4:
+                raise KeyboardInterrupt
+            return measured(*arguments)
+
+        monkeypatch.setattr(record, "_measured", stop_after_three)
+        with pytest.raises(KeyboardInterrupt):
+            record.main([OPERATOR, "--part", "0.0006", "--out", str(path)])
+        first = load(path)
+        assert len(first) == 3
+        record.main([OPERATOR, "--part", "0.0006", "--out", str(path)])
+        whole = load(path)
+        assert len(whole) == 7
+        np.testing.assert_array_equal(whole.time[:3], first.time)
+        assert asked.count(asked[3]) == 2
+        assert len(set(asked)) == 7
+        assert "7 configurations" in capsys.readouterr().out
+        assert set(whole.error[np.isnan(whole.time)]) <= {1}
+        assert (whole.time[whole.error == 0] > 0).all()
+        assert whole.about["device"]
+
+    def test_one_that_crashes_or_hangs_is_a_failure_and_the_next_one_works(self):
+        class Executor:
+            def __init__(self, error):
+                self.error = error
+
+            def submit(self, *_):
+                return self
+
+            def result(self):
+                raise self.error
+
+        assert record._measured(Executor(TimeoutError()), OPERATOR, "llvm", 0)[1] == 7
+        assert record._measured(Executor(ChildProcessError()), OPERATOR, "llvm", 0)[1] == 4
+
+    def test_the_file_of_another_operator_is_refused(self, tiny_file):
+        with pytest.raises(SystemExit, match="landscape of another operator"):
+            record.main([OPERATOR, "--out", str(tiny_file)])

@@ -1,0 +1,85 @@
+"""The paper's operators have the paper's spaces, and what they compute is right."""
+
+import math
+
+import numpy as np
+import pytest
+import tvm
+
+from benchmarks import library, operators, record, verify
+
+CPU = "llvm -mcpu=core-avx2"
+SIZES = {
+    "MM1": 4_152_720,
+    "MM2": 6_606_600,
+    "MM3": 5_725_720,
+    "BMM1": 10_160_640,
+    "BMM2": 10_160_640,
+    "BMM3": 11_289_600,
+    "C1": 1_032_192,
+    "C2": 22_579_200,
+}
+FLOP = {"MM1": 2 * 512 * 1024 * 1024, "BMM1": 2 * 960 * 128 * 128 * 64, "BMM3": 2 * 960 * 128 * 64 * 128}
+
+
+def size(task):
+    return math.prod(map(len, task.config_space.space_map.values()))
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_a_space_on_cuda_has_the_paper_s_size(name):
+    task = operators.task(name, "cuda -arch=sm_90")
+    assert size(task) == SIZES[name]
+    assert task.flop == FLOP.get(name, task.flop)
+
+
+def test_on_a_cpu_there_are_the_same_operators_with_every_family_of_knobs():
+    assert set(operators.names("cuda")) == set(SIZES) <= set(operators.names(CPU))
+    kinds = {name: set(record.empty(name, CPU, operators.task(name, CPU)).kinds.values()) for name in SIZES}
+    assert all({"split", "reorder", "other"} <= found for found in kinds.values())
+    assert any("annotate" in found for found in kinds.values())
+
+
+@pytest.mark.parametrize("name", operators.names(CPU))
+def test_random_configurations_on_a_cpu_compute_what_they_should(name):
+    task = operators.task(name, CPU)
+    rng = np.random.default_rng(0)
+    errors = {record.measure(name, CPU, int(number))[1] for number in rng.integers(size(task), size=4)}
+    assert errors <= ({0, 1} if name.startswith("registers") else {0})
+
+
+@pytest.mark.parametrize(("name", "transposed"), [("BMM1", "NN"), ("BMM2", "TN"), ("BMM3", "NT")])
+def test_batch_matmul_multiplies_as_numpy_does(name, transposed):
+    task = operators.task(name, CPU)
+    with task.target:
+        schedule, tensors = task.instantiate(task.config_space.get(1))
+        function = tvm.build(schedule, tensors)
+    x, y, z = [
+        tvm.nd.array(np.random.default_rng(0).random([int(e) for e in tensor.shape], dtype="float32")) for tensor in tensors
+    ]
+    function(x, y, z)
+    left, right = (a.numpy().swapaxes(1, 2) if t == "T" else a.numpy() for a, t in zip((x, y), transposed))
+    np.testing.assert_allclose(z.numpy(), left @ right, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "there"), [("MM1", True), ("BMM3", True), ("C1", False)])
+def test_the_library_on_a_cpu_is_numpy(name, there):
+    found = library.tflops(operators.task(name, CPU))
+    assert (found is not None and found > 0) == there
+
+
+def test_tiles_that_fit_into_no_registers_are_refused():
+    task = operators.task("registers-64", CPU)
+    outcomes = [verify._build(task, number) for number in range(0, size(task), 997)]
+    assert set(outcomes) == {"built", "refused by the template"}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", SIZES)
+def test_configurations_for_a_gpu_are_built_without_one(name):
+    assert verify.verify("cuda -arch=sm_90", [name], 40)
+
+
+def test_an_unknown_operator_is_refused():
+    with pytest.raises(ValueError, match=r"operator must be one of MM1, .*'MM9' given"):
+        operators.task("MM9", "cuda")

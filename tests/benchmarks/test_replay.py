@@ -1,0 +1,67 @@
+"""A replay is faithful: AutoTVM's own tuners and loop see in it what the table says, and nothing else."""
+
+import numpy as np
+import pytest
+from tiny import landscape
+from tvm import autotvm
+from tvm.autotvm.measure import MeasureErrorNo
+
+from benchmarks import replay, tuners
+
+
+def replayed(name, blind, trials=100):
+    """The numbers that a tuner proposed, and the results that it was told."""
+    whole, seen = landscape(), []
+    task = replay.task(whole, blind)
+    with tuners.features_in_this_process():
+        tuner = tuners.make(name, task, seed=0, lowered=False)
+        note = [lambda _, inputs, results: seen.extend((i.config.index, r) for i, r in zip(inputs, results))]
+        tuner.tune(trials, replay.measure_option(whole, batch=4), callbacks=note)
+    return whole, seen
+
+
+@pytest.mark.parametrize("blind", [True, False], ids=["blind", "known"])
+@pytest.mark.parametrize("name", ["OpEvo", "NoSE", "XGB", "GA", "Random", "Grid", "Droplet"])
+def test_a_tuner_is_told_what_the_table_says(name, blind):
+    whole, seen = replayed(name, blind, trials=24)
+    assert seen
+    for number, result in seen:
+        milliseconds, error = whole.look_up(number)
+        assert result.error_no == error
+        if error == MeasureErrorNo.NO_ERROR:
+            assert result.costs == (pytest.approx(milliseconds / 1e3),)
+        else:
+            assert MeasureErrorNo(error).name in str(result.costs[1])
+        assert blind or number in whole
+
+
+@pytest.mark.parametrize("blind", [True, False], ids=["blind", "known"])
+def test_a_whole_replay_and_the_table_agree_point_by_point(blind):
+    whole, seen = replayed("OpEvo", blind)
+    told = {number: result.costs[0] * 1e3 for number, result in seen if result.error_no == 0}
+    table = dict(zip(whole.numbers(whole.positions), whole.time))
+    assert told == {number: pytest.approx(time) for number, time in table.items() if not np.isnan(time)}
+    assert {number for number, _ in seen} == (set(range(whole.size)) if blind else set(table))
+
+
+def test_values_are_the_landscape_s_own():
+    whole = landscape()
+    space = replay.task(whole).config_space
+    config = space.get(space.knob2point([2, 1, 1]))
+    assert [config[knob].val for knob in whole.values] == [4, 32, "vec"]
+
+
+def test_features_taken_in_this_process_are_those_of_worker_processes():
+    whole = landscape()
+    task, numbers = replay.task(whole), [0, 5, 11]
+    model = autotvm.tuner.xgboost_cost_model.XGBoostCostModel(task, "knob")
+    expected = model._get_feature(numbers)
+    with tuners.features_in_this_process():
+        found = autotvm.tuner.xgboost_cost_model.XGBoostCostModel(task, "knob")._get_feature(numbers)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", ["G-BFS", "N-A2C"])
+def test_tuners_of_factorizations_refuse_other_landscapes(name):
+    with pytest.raises(ValueError, match="'a' is a Discrete"):
+        tuners.make(name, replay.task(landscape()), seed=0)
