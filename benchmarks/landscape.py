@@ -18,6 +18,7 @@ from math import prod
 from os import PathLike
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -102,7 +103,7 @@ def load(path: str | PathLike[str]) -> Landscape:
             knobs = meta.pop("knobs")
             values, kinds = (dict(zip(knobs, meta.pop(what))) for what in ("values", "kinds"))
             return Landscape(meta.pop("name", Path(path).stem), values, kinds, file["idx"], time, error, meta)
-    except (KeyError, ValueError, OSError) as problem:
+    except (KeyError, ValueError, OSError, EOFError, BadZipFile) as problem:
         raise ValueError(f"{path} is no landscape: {type(problem).__name__}: {problem}") from problem
 
 

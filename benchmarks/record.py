@@ -62,7 +62,7 @@ def record(operator: str, target: str, part: float, path: Path) -> Landscape:
         raise ValueError(f"--part must be greater than 0 and at most 1, {part} given")
     task = operators.task(operator, target)
     landscape = load(path) if path.exists() else empty(operator, target, task)
-    if (landscape.about["operator"], landscape.about["target"]) != (operator, target):
+    if (landscape.about.get("operator"), landscape.about.get("target")) != (operator, target):
         raise ValueError(f"{path} is the landscape of another operator or target: choose another file with --out")
     chosen = np.random.default_rng(0).permutation(landscape.size)[: round(part * landscape.size)]
     missing = [number for number in map(int, chosen) if number not in landscape]

@@ -13,8 +13,6 @@ from scipy import stats
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_RESAMPLES = 9999
-
 
 @dataclass(frozen=True)
 class Difference:
@@ -41,7 +39,7 @@ class Difference:
     chance: float
 
 
-def difference(first: Array, second: Array, rng: np.random.Generator) -> Difference:
+def difference(first: Array, second: Array, rng: np.random.Generator, resamples: int = 9999) -> Difference:
     """Compare two tuners by results of which higher is better.
 
     Examples
@@ -53,13 +51,13 @@ def difference(first: Array, second: Array, rng: np.random.Generator) -> Differe
     """
     gaps = first - second
     landscapes, seeds = gaps.shape
-    drawn = rng.integers(seeds, size=(_RESAMPLES, landscapes, seeds))
+    drawn = rng.integers(seeds, size=(resamples, landscapes, seeds))
     means = np.take_along_axis(np.broadcast_to(gaps, drawn.shape), drawn, axis=2).mean(axis=(1, 2))
     low, high = np.quantile(means, [0.025, 0.975])
-    flipped = np.array([(gaps * rng.choice([-1.0, 1.0], gaps.shape)).mean() for _ in range(_RESAMPLES)])
+    flipped = np.array([(gaps * rng.choice([-1.0, 1.0], gaps.shape)).mean() for _ in range(resamples)])
     extreme = np.count_nonzero(np.abs(flipped) >= abs(gaps.mean()) - 1e-12)
     chance = np.mean([stats.mannwhitneyu(a, b).statistic / seeds**2 for a, b in zip(first, second)])
-    return Difference(float(gaps.mean()), float(low), float(high), (extreme + 1) / (_RESAMPLES + 1), float(chance))
+    return Difference(float(gaps.mean()), float(low), float(high), (extreme + 1) / (resamples + 1), float(chance))
 
 
 def verdicts(differences: list[Difference], level: float = 0.05) -> list[str]:
@@ -67,7 +65,7 @@ def verdicts(differences: list[Difference], level: float = 0.05) -> list[str]:
 
     Examples
     --------
-    >>> verdicts([Difference(0.1, 0.05, 0.15, 0.001, 0.8), Difference(-0.01, -0.03, 0.01, 0.04, 0.45)])
+    >>> verdicts([Difference(0.1, 0.05, 0.15, 0.001, 0.8), Difference(-0.01, -0.03, 0.01, 0.4, 0.45)])
     ['ahead', 'tie']
     """
     said = ["tie"] * len(differences)

@@ -20,7 +20,7 @@ from autotvm_opevo.topology.factorization import prime_factors
 Array = np.ndarray[Any, np.dtype[Any]]
 
 # Walks without a new configuration before a random one takes its place.
-_WALKS = 50
+_WALKS = 20
 # What came of at most so many moves is remembered, and so many of them are replayed after each round.
 _MEMORY, _REPLAYS, _MINIBATCH = 1000, 5, 32
 

@@ -16,7 +16,7 @@ from autotvm_opevo.topology.choices import is_number
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 # Tries for each child to be a new one.
-_TRIES = 20
+_TRIES = 10
 
 
 class NoSE(Search):
