@@ -48,7 +48,8 @@ bench: setup
 	@$(RUN) -m benchmarks.compare $(ARGS)
 
 bench-sensitivity: setup
-	@$(RUN) -m benchmarks.sensitivity $(ARGS)
+	@$(RUN) -m benchmarks.sensitivity q $(ARGS)
+	@$(RUN) -m benchmarks.sensitivity lambda $(ARGS)
 
 bench-hardware: setup
 	@$(RUN) -m benchmarks.hardware $(ARGS)

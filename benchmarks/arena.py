@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 import logging
 import os
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("TOPHUB_LOCATION", "NONE")  # TVM would look for pre-tuned schedules on the network
-
 import numpy as np
 from tqdm import tqdm
+from tvm.autotvm.task import Task
 
-from benchmarks import replay, tuners
+from benchmarks import lines, replay, tuners
 from benchmarks.landscape import Landscape, load
+
+# XGBTuner where it sees the knobs' values instead of loops.
+KNOBS = 'XGB feature_type="knob"'
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -41,8 +43,35 @@ class Job:
         return f"{Path(self.path).stem}{', blind' if self.blind else ''}"
 
     @property
-    def key(self) -> tuple[str, str, int, int]:
-        return self.landscape, self.tuner, self.seed, self.trials
+    def about(self) -> dict[str, Any]:
+        """What a result is known by; a landscape that was recorded again is another."""
+        digest = hashlib.sha256(Path(self.path).read_bytes()).hexdigest()[:12]
+        return {"landscape": self.landscape, "digest": digest, "tuner": self.tuner, "seed": self.seed, "trials": self.trials}
+
+
+def jobs(files: Iterable[Path], names: Iterable[str], mode: str, seeds: int, trials: int) -> list[Job]:
+    """Every tuner on every landscape that it can search, from every seed; XGBTuner last, since it takes longest."""
+    made = []
+    for file in files:
+        landscape = load(file)
+        for blind in modes(landscape, mode):
+            task = replay.task(landscape, blind)
+            for name in names:
+                if not tuners.handles(name, task):
+                    continue
+                if name == "XGB" and not replay.has_template(landscape):
+                    name = KNOBS  # there are no loops to take features from
+                made += [Job(str(file), blind, name, seed, trials) for seed in range(seeds)]
+    return sorted(made, key=lambda job: job.tuner.startswith("XGB"))
+
+
+def modes(landscape: Landscape, mode: str) -> list[bool]:
+    """Blind or not. Where all of the space is tabulated there is no difference, and a template always proposes all of it."""
+    if len(landscape) == landscape.size:
+        return [False]
+    if replay.has_template(landscape):
+        return [True]
+    return {"known": [False], "blind": [True], "both": [False, True]}[mode]
 
 
 def run(job: Job) -> dict[str, Any]:
@@ -60,43 +89,56 @@ def run(job: Job) -> dict[str, Any]:
             if found > (steps[-1][1] if steps else 0.0):
                 steps.append((measured, found))
 
-    answer: dict[str, Any] = {"landscape": job.landscape, "tuner": job.tuner, "seed": job.seed, "trials": job.trials}
     with tuners.features_in_this_process():
-        try:
-            tuner = tuners.make(job.tuner, task, job.seed, lowered=replay.has_template(landscape))
-        except ValueError:
-            return {**answer, "refused": True}
-        start = time.perf_counter()
-        tuner.tune(n_trial=job.trials, measure_option=replay.measure_option(landscape), callbacks=[note])
-    return {**answer, "measured": measured, "seconds": time.perf_counter() - start, "steps": steps}
+        tuner = tuners.make(job.tuner, task, job.seed)
+        own = tuners.Stopwatch(tuner)
+        tuner.tune(job.trials, replay.measure_option(landscape, tuners.batch(job.tuner)), callbacks=[note])
+    return {**job.about, "measured": measured, "seconds": own.seconds, "steps": steps}
 
 
 @lru_cache(maxsize=4)
-def _prepared(path: str, blind: bool) -> tuple[Landscape, Any]:
+def _prepared(path: str, blind: bool) -> tuple[Landscape, Task]:
     landscape = load(path)
     return landscape, replay.task(landscape, blind)
 
 
 def run_all(jobs: list[Job], file: Path, workers: int) -> list[dict[str, Any]]:
     """All runs: those that are in the file already, and the others, which are added to it as they finish."""
-    done = {(r["landscape"], r["tuner"], r["seed"], r["trials"]): r for r in _read(file)}
-    missing = [job for job in jobs if job.key not in done]
-    # One task and one landscape after another: a worker keeps what it has prepared.
-    os.environ["OMP_NUM_THREADS"] = "1"
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool, open(file, "a") as log:
-        for result in tqdm(pool.map(run, missing), initial=len(jobs) - len(missing), total=len(jobs), unit="run", disable=None):
-            log.write(json.dumps(result) + "\n")
-            log.flush()
-            done[result["landscape"], result["tuner"], result["seed"], result["trials"]] = result
-    return [done[job.key] for job in jobs]
-
-
-def _read(file: Path) -> Iterator[dict[str, Any]]:
-    for line in file.read_text().splitlines() if file.exists() else ():
+    done = {_key(result): result for result in lines.read(file)}
+    missing = [job for job in jobs if _key(job.about) not in done]
+    with (
+        one_core_each(),
+        ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool,
+        tqdm(initial=len(jobs) - len(missing), total=len(jobs), unit="run", disable=None) as progress,
+    ):
         try:
-            yield json.loads(line)
-        except ValueError:  # torn
-            continue
+            for future in as_completed([pool.submit(run, job) for job in missing]):
+                result = future.result()
+                lines.append(file, result)
+                done[_key(result)] = result
+                progress.update()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return [done[_key(job.about)] for job in jobs]
+
+
+def _key(result: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(result.get(name) for name in ("landscape", "digest", "tuner", "seed", "trials"))
+
+
+@contextmanager
+def one_core_each() -> Iterator[None]:
+    """Processes that start in here do not share their work out among threads."""
+    before = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["OMP_NUM_THREADS"]
+        else:
+            os.environ["OMP_NUM_THREADS"] = before
 
 
 def curve(result: dict[str, Any]) -> Array:
@@ -111,9 +153,8 @@ Curves = dict[str, dict[str, Array]]  # by landscape and tuner, shape (seeds, tr
 
 
 def curves(results: Iterable[dict[str, Any]]) -> Curves:
-    """The runs that were not refused."""
+    """The best so far of all runs."""
     grouped: dict[str, dict[str, list[Array]]] = defaultdict(lambda: defaultdict(list))
     for result in results:
-        if not result.get("refused"):
-            grouped[result["landscape"]][result["tuner"]].append(curve(result))
+        grouped[result["landscape"]][result["tuner"]].append(curve(result))
     return {landscape: {tuner: np.array(runs) for tuner, runs in by.items()} for landscape, by in grouped.items()}

@@ -1,11 +1,12 @@
 """Every tuner on every landscape, from many seeds: who finds good configurations in how many trials?
 
-    python -m benchmarks.compare                                      # or: make bench; hours, most of them XGBTuner's
+    python -m benchmarks.compare                                      # or: make bench; most of the time is XGBTuner's
     python -m benchmarks.compare --tuners OpEvo GA --seeds 30
     python -m benchmarks.compare --landscapes FOLDER ... --mode blind
 
-Tuners are AutoTVM's own, unmodified, and this package's; all have their defaults and run through ``tuner.tune`` in batches of 8.
-A comparison that was stopped goes on. In ``--out`` are then ``runs.csv``, ``tables.md`` and ``pictures/``.
+Tuners are AutoTVM's own, unmodified, and this package's; all have their defaults and run through ``tuner.tune`` in batches of 8
+(Droplet: 16, its own). A comparison that was stopped goes on. In ``--out`` are then ``runs.csv``, ``tables.md`` and
+``pictures/``.
 """
 
 from __future__ import annotations
@@ -16,12 +17,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import document, pictures
-from benchmarks.arena import Job, curves, run_all
-from benchmarks.landscape import Landscape, load
+from benchmarks.arena import curves, jobs, run_all
+from benchmarks.landscape import FOLDER
 from benchmarks.tables import tables, write_csv
 from benchmarks.tuners import NAMES
-
-FOLDER = Path(__file__).parent / "landscapes"
 
 
 def main(
@@ -37,35 +36,22 @@ def main(
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--trials", type=int, default=512)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--out", type=Path, default=Path("tuned") / name)
+    parser.add_argument("--out", type=Path, default=Path("tuned") / name.replace(" ", "-"))
     parser.add_argument("--publish", metavar="SECTION", help="of docs/results.md, which gets the tables and pictures")
     options = parser.parse_args(arguments)
     files = [file for path in options.landscapes for file in (sorted(path.glob("*.npz")) if path.is_dir() else [path])]
     if not files:
         parser.error(f"there are no landscapes in {', '.join(map(str, options.landscapes))}")
     options.out.mkdir(parents=True, exist_ok=True)
-    jobs = [
-        Job(str(file), blind, tuner, seed, options.trials)
-        for tuner in sorted(options.tuners, key=lambda tuner: tuner == "XGB")  # the slowest last
-        for file in files
-        for blind in modes(load(file), options.mode)
-        for seed in range(options.seeds)
-    ]
-    results = run_all(jobs, options.out / "runs.jsonl", options.workers)
+    made = jobs(files, options.tuners, options.mode, options.seeds, options.trials)
+    results = run_all(made, options.out / "runs.jsonl", options.workers)
     write_csv(results, options.out / "runs.csv")
     text = tables(results, champion)
     (options.out / "tables.md").write_text(text)
     pictures.draw(curves(results), options.out / "pictures")
     if options.publish:
-        document.publish(options.publish, text, f"benchmarks.{name}", arguments, options.out / "pictures")
+        document.publish(options.publish, text, name, arguments, options.out / "pictures")
     print(text)
-
-
-def modes(landscape: Landscape, mode: str) -> list[bool]:
-    """Blind or known; where all of the space is tabulated there is no difference."""
-    if len(landscape) == landscape.size:
-        return [False]
-    return {"known": [False], "blind": [True], "both": [False, True]}[mode]
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ from pathlib import Path
 DOCUMENT = Path(__file__).parents[1] / "docs" / "results.md"
 
 
-def publish(section: str, text: str, module: str, arguments: Sequence[str] | None, pictures: Path | None = None) -> None:
-    """Replace a section's text, which begins with its command, and its pictures.
+def publish(section: str, text: str, name: str, arguments: Sequence[str] | None, pictures: Path | None = None) -> None:
+    """Replace a section's text, which begins with the command ``python -m benchmarks.NAME ARGUMENTS``, and its pictures.
 
     Raises
     ------
@@ -24,7 +24,7 @@ def publish(section: str, text: str, module: str, arguments: Sequence[str] | Non
     _, closed, after = rest.partition(end)
     if not found or not closed:
         raise ValueError(f"{DOCUMENT} has no section {section}: put {begin} and {end} where its text belongs")
-    command = shlex.join(["python", "-m", module, *(sys.argv[1:] if arguments is None else arguments)])
+    command = f"python -m benchmarks.{name} {shlex.join(sys.argv[1:] if arguments is None else arguments)}"
     shown = ""
     if pictures:
         folder = DOCUMENT.parent / "results" / section

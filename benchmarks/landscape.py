@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 from os import PathLike
@@ -23,6 +24,8 @@ from zipfile import BadZipFile
 import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+FOLDER = Path(__file__).parent / "landscapes"
 
 # MeasureErrorNo, which needs a TVM.
 INSTANTIATION_ERROR, RUNTIME_DEVICE = 1, 4
@@ -72,8 +75,15 @@ class Landscape:
 
     def numbers(self, positions: Array) -> list[int]:
         """AutoTVM's numbers of configurations: the first knob changes fastest."""
-        strides = np.cumprod([1, *map(len, self.values.values())])[:-1]
-        return list(map(int, positions.astype(np.int64) @ strides))
+        return [int(n) for n in np.ravel_multi_index(tuple(positions.T), self._lengths, order="F")]
+
+    def positions_of(self, numbers: Sequence[int]) -> Array:
+        """The inverse of `numbers`, shape (len(numbers), knobs)."""
+        return np.stack(np.unravel_index(np.array(numbers, dtype=np.int64), self._lengths, order="F"), axis=1).astype(np.uint16)
+
+    @property
+    def _lengths(self) -> tuple[int, ...]:
+        return tuple(map(len, self.values.values()))
 
     def __contains__(self, number: int) -> bool:
         return number in self._rows
@@ -126,3 +136,12 @@ def dump(landscape: Landscape) -> bytes:
         meta=json.dumps(meta),
     )
     return file.getvalue()
+
+
+def said(entity: Any) -> Any:
+    """What an entity says, for JSON."""
+    for attribute in ("size", "perm", "anns", "val"):
+        if hasattr(entity, attribute):
+            value = getattr(entity, attribute)
+            return list(value) if attribute != "val" else value
+    raise TypeError(f"{entity!r} is no entity of AutoTVM's")

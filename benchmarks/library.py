@@ -1,4 +1,5 @@
-"""The ceiling: an operator in the vendor's library, cuBLAS and cuDNN through PyTorch on a GPU, numpy's BLAS on a CPU."""
+"""The ceiling: an operator in the vendor's library, cuBLAS and cuDNN through PyTorch on a GPU, numpy's BLAS, on all
+cores, on a CPU."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from typing import Any
 import numpy as np
 from tvm.autotvm.task import Task
 
-# Seconds for which it is run at least, and runs before that.
-_SECONDS, _WARM_UP = 0.5, 3
+# Seconds for which it is run in all, how many measurements these make, and runs before that.
+_SECONDS, _REPEAT, _WARM_UP = 0.5, 5, 3
 
 
 def tflops(task: Task) -> float | None:
@@ -21,13 +22,15 @@ def tflops(task: Task) -> float | None:
     run = _on_gpu(task) if task.target.kind.name == "cuda" else _on_cpu(task)
     if run is None:
         return None
-    for _ in range(_WARM_UP):
-        run()
-    best, end = float("inf"), time.perf_counter() + _SECONDS
-    while time.perf_counter() < end:
+    run(_WARM_UP)
+    start = time.perf_counter()
+    run(1)
+    times = max(1, round(_SECONDS / _REPEAT / (time.perf_counter() - start)))
+    best = float("inf")
+    for _ in range(_REPEAT):
         start = time.perf_counter()
-        run()
-        best = min(best, time.perf_counter() - start)
+        run(times)  # in one go: on a GPU a launch takes longer than a small operator
+        best = min(best, (time.perf_counter() - start) / times)
     return float(task.flop) / best / 1e12
 
 
@@ -40,15 +43,20 @@ def _arrays(task: Task) -> tuple[list[Any], str]:
     return arrays, "NT" if task.name.startswith("dense") else next((a for a in task.args if a in ("NN", "TN", "NT")), "")
 
 
-def _on_cpu(task: Task) -> Callable[[], Any] | None:
+def _on_cpu(task: Task) -> Callable[[int], None] | None:
     (x, y), transposed = _arrays(task)
     if not transposed:
         return None
     x, y = (a.swapaxes(-1, -2) if t == "T" else a for a, t in zip((x, y), transposed))
-    return lambda: x @ y
+
+    def run(times: int) -> None:
+        for _ in range(times):
+            x @ y
+
+    return run
 
 
-def _on_gpu(task: Task) -> Callable[[], Any] | None:
+def _on_gpu(task: Task) -> Callable[[int], None] | None:
     try:
         import torch
     except ImportError:
@@ -62,11 +70,12 @@ def _on_gpu(task: Task) -> Callable[[], Any] | None:
     if transposed:
         x, y = (a.transpose(-1, -2) if t == "T" else a for a, t in zip((x, y), transposed))
 
-    def run() -> None:
-        if transposed:
-            torch.matmul(x, y)
-        else:
-            torch.nn.functional.conv2d(x, y, stride=list(task.args[2]), padding=list(task.args[3])[:2])
+    def run(times: int) -> None:
+        for _ in range(times):
+            if transposed:
+                torch.matmul(x, y)
+            else:
+                torch.nn.functional.conv2d(x, y, stride=list(task.args[2]), padding=list(task.args[3])[:2])
         torch.cuda.synchronize()
 
     return run

@@ -9,11 +9,8 @@ logs are in the folder that ``--out`` names.
 """
 
 import argparse
-import os
 import time
 from pathlib import Path
-
-os.environ.setdefault("TOPHUB_LOCATION", "NONE")  # TVM would look for pre-tuned schedules on the network
 
 import numpy as np
 import tvm

@@ -185,8 +185,7 @@ def conv2d_cpu(
     z = topi.nn.conv2d_nchw(image, weights, stride, padding, 1)
     s = te.create_schedule(z.op)
     padded = z.op.input_tensors[0]
-    if padding:
-        s[padded].compute_inline()
+    s[padded].compute_inline()
     cfg = autotvm.get_config()
     _, f, y, x = s[z].op.axis
     c, ry, rx = s[z].op.reduce_axis
@@ -200,6 +199,7 @@ def conv2d_cpu(
     cfg.define_reorder("order", inside, policy="all")
     cfg.define_annotate("innermost", [inner_f, inner_x], policy="try_unroll_vec")
     cfg.define_knob("unroll", [0, 16])
+    cfg.add_flop(2.0 * kernels * channels * kernel**2 * int(y.dom.extent) * int(x.dom.extent))
 
     s[z].reorder(outer_f, y, outer_x, outer_c, *[inside[position] for position in cfg["order"].perm], inner_f, inner_x)
     cfg["innermost"].apply(s, z, [inner_f, inner_x])
@@ -237,6 +237,26 @@ def tiled_matmul_cpu(n: int, k: int, m: int, registers: int) -> tuple[te.Schedul
     return s, [x, y, z]
 
 
+@autotvm.template("autotvm_opevo/split_matmul.cpu")
+def split_matmul_cpu(n: int, k: int, m: int) -> tuple[te.Schedule, list[te.Tensor]]:
+    """Nothing but splits, which G-BFS and N-A2C need."""
+    x, y, z = _batch_matmul(1, n, k, m, "NN")
+    s = te.create_schedule(z.op)
+    cfg = autotvm.get_config()
+    _, i, j = s[z].op.axis
+    (r,) = s[z].op.reduce_axis
+    cfg.define_split("tile_y", i, num_outputs=3)
+    cfg.define_split("tile_x", j, num_outputs=3)
+    cfg.define_split("tile_k", r, num_outputs=2)
+    cfg.add_flop(2.0 * n * k * m)
+    outer_y, middle_y, inner_y = cfg["tile_y"].apply(s, z, i)
+    outer_x, middle_x, inner_x = cfg["tile_x"].apply(s, z, j)
+    outer_k, inner_k = cfg["tile_k"].apply(s, z, r)
+    s[z].reorder(outer_y, outer_x, outer_k, middle_y, middle_x, inner_k, inner_y, inner_x)
+    s[z].vectorize(inner_x)
+    return s, [x, y, z]
+
+
 _CPU: dict[str, Callable[[Target], Task]] = {
     "MM1": _of_this_module("batch_matmul.cpu", 1, 64, 128, 128, "NN", 3),
     "MM2": _of_this_module("batch_matmul.cpu", 1, 64, 128, 512, "NN", 3),
@@ -249,5 +269,6 @@ _CPU: dict[str, Callable[[Target], Task]] = {
     # Small enough that all of their space can be recorded.
     "matmul-64": _of_this_module("batch_matmul.cpu", 1, 64, 64, 64, "NN", 2),
     "conv-14": _of_this_module("conv2d.cpu", 4, 14, 8, 3, 1, 1),
+    "splits-64": _of_this_module("split_matmul.cpu", 64, 64, 64),
     "registers-64": _of_this_module("tiled_matmul.cpu", 64, 64, 64, 12),
 }

@@ -10,14 +10,11 @@ the configurations that its model looks at, which is part of its cost. Absolute 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable
 from typing import Any
-
-os.environ.setdefault("TOPHUB_LOCATION", "NONE")
 
 import numpy as np
 from tqdm import tqdm

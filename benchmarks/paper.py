@@ -51,7 +51,7 @@ def tables(runs: list[dict[str, Any]]) -> str:
     for tuner in (name for name in names if name != "library"):
         mine = [run for run in runs if run["tuner"] == tuner]
         seconds, own = (np.array([run[what] for run in mine]) for what in ("seconds", "tuner_seconds"))
-        failed = np.mean([run["failures"] / run["trials"] for run in mine])
+        failed = np.mean([run["failures"] / run["measured"] for run in mine])
         lines.append(f"| {tuner} | {_mean(seconds, 0)} | {own.sum() / seconds.sum():.2%} | {failed:.0%} |")
     return "\n".join(lines)
 

@@ -4,24 +4,18 @@
     python -m benchmarks.record C2 --part 0.1 --out c2.npz    # a random tenth
 
 Every configuration is built, checked and timed in one worker process, which is replaced when it crashes or takes too long. The
-file is written every half minute; a recording that was stopped goes on. Nothing else should run meanwhile.
+file is written every half minute; a recording that was stopped goes on. At the end the best are timed again: the least of
+thousands of noisy times is too good to be true. Nothing else should run meanwhile.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import sys
 import time
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
-
-os.environ.setdefault("TOPHUB_LOCATION", "NONE")  # TVM would look for pre-tuned schedules on the network
 
 import numpy as np
-import tvm
 from tqdm import tqdm
 from tvm import autotvm
 from tvm.autotvm.measure import MeasureErrorNo
@@ -29,14 +23,17 @@ from tvm.autotvm.task.space import AnnotateSpace, OtherOptionSpace, ReorderSpace
 from tvm.contrib.popen_pool import PopenPoolExecutor
 
 from autotvm_opevo.autotvm.history import write_whole
-from benchmarks import operators
-from benchmarks.landscape import Landscape, dump, load
+from benchmarks import operators, trial
+from benchmarks.landscape import FOLDER, Landscape, dump, load, said
+from benchmarks.machine import machine
 
-FOLDER = Path(__file__).parent / "landscapes"
 # Seconds for one configuration, and between two writes of the file.
 _TIMEOUT, _WRITE = 10.0, 30.0
-# A configuration runs so many times, each for at least so many milliseconds; the median is kept.
-_REPEAT, _AT_LEAST_MS = 3, 8
+# So many of the best are timed again, so many times, and have the median of that.
+_BEST, _AGAIN = 64, 5
+# So many crashes in a row from the beginning are none of the configurations'.
+_CRASHES = 8
+CRASHED = MeasureErrorNo.RUNTIME_DEVICE
 _KINDS = {SplitSpace: "split", ReorderSpace: "reorder", AnnotateSpace: "annotate", OtherOptionSpace: "other"}
 
 
@@ -50,7 +47,7 @@ def main(arguments: list[str] | None = None) -> None:
     path = options.out or FOLDER / f"{options.operator}.npz"
     try:
         landscape = record(options.operator, options.target, options.part, path)
-    except ValueError as problem:
+    except (RuntimeError, ValueError) as problem:
         sys.exit(str(problem))
     failed = np.isnan(landscape.time).mean()
     print(f"{path}: {len(landscape)} configurations, {failed:.0%} failed, best {landscape.optimum:.4g} ms")
@@ -62,8 +59,9 @@ def record(operator: str, target: str, part: float, path: Path) -> Landscape:
         raise ValueError(f"--part must be greater than 0 and at most 1, {part} given")
     task = operators.task(operator, target)
     landscape = load(path) if path.exists() else empty(operator, target, task)
-    if (landscape.about.get("operator"), landscape.about.get("target")) != (operator, target):
-        raise ValueError(f"{path} is the landscape of another operator or target: choose another file with --out")
+    fresh = empty(operator, target, task)
+    if (landscape.values, landscape.about) != (fresh.values, fresh.about):
+        raise ValueError(f"{path} is the landscape of another operator, target or machine: choose another file with --out")
     chosen = np.random.default_rng(0).permutation(landscape.size)[: round(part * landscape.size)]
     missing = [number for number in map(int, chosen) if number not in landscape]
     executor = PopenPoolExecutor(max_workers=1, timeout=_TIMEOUT)
@@ -72,11 +70,25 @@ def record(operator: str, target: str, part: float, path: Path) -> Landscape:
     try:
         for number in tqdm(missing, initial=len(chosen) - len(missing), total=len(chosen), desc=operator, disable=None):
             found.append((number, *_measured(executor, operator, target, number)))
+            if len(found) == _CRASHES and not len(landscape) and all(error == CRASHED for *_, error in found):
+                raise RuntimeError(f"the first {_CRASHES} configurations crashed their process: something else is wrong")
             if time.monotonic() - written > _WRITE:
                 landscape, found, written = _save(landscape, found, path), [], time.monotonic()
+        landscape, found = _save(landscape, found, path), []
+        if missing:
+            _time_again(landscape, executor, operator, target)
+            write_whole(path, [dump(landscape)])
     finally:
         landscape = _save(landscape, found, path)
     return landscape
+
+
+def _time_again(landscape: Landscape, executor: PopenPoolExecutor, operator: str, target: str) -> None:
+    """Replace the times of the best."""
+    best = [int(row) for row in np.argsort(landscape.time)[:_BEST] if landscape.error[row] == MeasureErrorNo.NO_ERROR]
+    numbers = landscape.numbers(landscape.positions[best])
+    rounds = [[_measured(executor, operator, target, number)[0] for number in numbers] for _ in range(_AGAIN)]
+    landscape.time[best] = np.nanmedian(rounds, axis=0)
 
 
 def empty(operator: str, target: str, task: autotvm.task.Task) -> Landscape:
@@ -89,66 +101,18 @@ def empty(operator: str, target: str, task: autotvm.task.Task) -> Landscape:
         positions=np.empty((0, len(space)), dtype=np.uint16),
         time=np.empty(0, dtype=np.float32),
         error=np.empty(0, dtype=np.uint8),
-        about={"operator": operator, "target": target, "device": processor(), "source": f"TVM {tvm.__version__}"},
+        about={"operator": operator, "target": target, **machine(target)},
     )
-
-
-def said(entity: Any) -> Any:
-    """What an entity says, for JSON."""
-    for attribute in ("size", "perm", "anns", "val"):
-        if hasattr(entity, attribute):
-            value = getattr(entity, attribute)
-            return list(value) if attribute != "val" else value
-    raise TypeError(f"{entity!r} is no entity of AutoTVM's")
 
 
 def _measured(executor: PopenPoolExecutor, operator: str, target: str, number: int) -> tuple[float, int]:
     try:
-        outcome: tuple[float, int] = executor.submit(measure, operator, target, number).result()
+        outcome: tuple[float, int] = executor.submit(trial.measure, operator, target, number).result()
         return outcome
     except TimeoutError:
         return float("nan"), MeasureErrorNo.RUN_TIMEOUT
     except ChildProcessError:  # it crashed
-        return float("nan"), MeasureErrorNo.RUNTIME_DEVICE
-
-
-def measure(operator: str, target: str, number: int) -> tuple[float, int]:
-    """Milliseconds and error number of one configuration."""
-    task, arrays, expected = _task(operator, target)
-    config = task.config_space.get(number)
-    try:
-        with task.target:
-            schedule, tensors = task.instantiate(config)
-        if not config.valid():
-            return float("nan"), MeasureErrorNo.INSTANTIATION_ERROR
-    except Exception:
-        return float("nan"), MeasureErrorNo.INSTANTIATION_ERROR
-    try:
-        with task.target:
-            function = tvm.build(schedule, tensors)
-    except Exception:
-        return float("nan"), MeasureErrorNo.COMPILE_HOST
-    function(*arrays)
-    if not np.allclose(arrays[-1].numpy(), expected, rtol=1e-3, atol=1e-4):
-        return float("nan"), MeasureErrorNo.WRONG_ANSWER
-    device = tvm.device(task.target.kind.name, 0)
-    timer = function.time_evaluator(function.entry_name, device, number=1, repeat=_REPEAT, min_repeat_ms=_AT_LEAST_MS)
-    return float(np.median(timer(*arrays).results)) * 1e3, MeasureErrorNo.NO_ERROR
-
-
-@lru_cache(maxsize=1)
-def _task(operator: str, target: str) -> tuple[autotvm.task.Task, list[tvm.nd.NDArray], Any]:
-    """The task, arrays to run on, and what the last of them must hold: what an unoptimised schedule computes."""
-    task = operators.task(operator, target)
-    with task.target:
-        _, tensors = task.instantiate(task.config_space.get(0))
-        plain = tvm.build(tvm.te.create_schedule(tensors[-1].op), tensors)
-    rng = np.random.default_rng(0)
-    device = tvm.device(task.target.kind.name, 0)
-    shapes = [tuple(map(int, tensor.shape)) for tensor in tensors]
-    arrays = [tvm.nd.array(rng.standard_normal(shape, dtype="float32"), device) for shape in shapes]
-    plain(*arrays)
-    return task, arrays, arrays[-1].numpy()
+        return float("nan"), CRASHED
 
 
 def _save(landscape: Landscape, found: list[tuple[int, float, int]], path: Path) -> Landscape:
@@ -156,13 +120,11 @@ def _save(landscape: Landscape, found: list[tuple[int, float, int]], path: Path)
     if not found:
         return landscape
     numbers, times, errors = zip(*found)
-    lengths = [len(values) for values in landscape.values.values()]
-    positions = np.stack(np.unravel_index(np.array(numbers), lengths, order="F"), axis=1)
     whole = Landscape(
         landscape.name,
         landscape.values,
         landscape.kinds,
-        np.concatenate([landscape.positions, positions.astype(np.uint16)]),
+        np.concatenate([landscape.positions, landscape.positions_of(numbers)]),
         np.concatenate([landscape.time, np.array(times, dtype=np.float32)]),
         np.concatenate([landscape.error, np.array(errors, dtype=np.uint8)]),
         landscape.about,
@@ -170,12 +132,6 @@ def _save(landscape: Landscape, found: list[tuple[int, float, int]], path: Path)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, [dump(whole)])
     return whole
-
-
-def processor() -> str:
-    """The CPU's name, as the system says it."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 if __name__ == "__main__":

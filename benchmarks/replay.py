@@ -10,9 +10,9 @@ the whole space may: what is not tabulated costs a trial, and fails.
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm import autotvm, te
 from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
@@ -20,8 +20,7 @@ from tvm.autotvm.measure.measure import Builder, Runner
 from tvm.autotvm.task import Task
 
 from benchmarks import operators
-from benchmarks.landscape import Landscape
-from benchmarks.record import said
+from benchmarks.landscape import Landscape, said
 
 # Those that a task was made of, by the name that the task's argument holds.
 _LANDSCAPES: dict[str, Landscape] = {}
@@ -40,14 +39,20 @@ def task(landscape: Landscape, blind: bool = True) -> Task:
     Raises
     ------
     ValueError
-        If the operator's template does not have the space any more that was recorded.
+        If the operator's template does not have the space any more that was recorded, if only tabulated points may be proposed
+        of a landscape with a template and gaps, or if a value is no number.
     """
     if has_template(landscape):
+        if not blind and len(landscape) < landscape.size:
+            raise ValueError(f"landscape {landscape.name} has gaps and a template, which proposes them: replay it blind")
         made = operators.task(landscape.about["operator"], landscape.about["target"])
         space = made.config_space.space_map
         if {knob: [said(entity) for entity in transform.entities] for knob, transform in space.items()} != landscape.values:
             raise ValueError(f"landscape {landscape.name} was recorded of another template: record it again")
         return made
+    words = {knob: value for knob, values in landscape.values.items() for value in values if not isinstance(value, (int, float))}
+    if words:
+        raise ValueError(f"values must be numbers, which XGBTuner takes for features; {words} given in {landscape.name}")
     key = f"{landscape.name}, {'blind' if blind else 'known'}"
     _LANDSCAPES[key] = landscape
     return autotvm.task.create("autotvm_opevo/landscape", args=(key, blind), target="llvm")
@@ -73,12 +78,10 @@ class _Tabulated:
 
     def __init__(self, landscape: Landscape) -> None:
         self._landscape = landscape
-        lengths = [len(values) for values in landscape.values.values()]
-        self._strides = [1, *itertools.accumulate(lengths, lambda stride, length: stride * length)][:-1]
 
     def __call__(self, entities: dict[str, Any]) -> bool:
         positions = [values.index(entities[knob].val) for knob, values in self._landscape.values.items()]
-        return sum(position * stride for position, stride in zip(positions, self._strides)) in self._landscape
+        return self._landscape.numbers(np.array([positions]))[0] in self._landscape
 
 
 def measure_option(landscape: Landscape, batch: int = 8) -> dict[str, Any]:

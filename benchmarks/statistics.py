@@ -54,7 +54,7 @@ def difference(first: Array, second: Array, rng: np.random.Generator, resamples:
     drawn = rng.integers(seeds, size=(resamples, landscapes, seeds))
     means = np.take_along_axis(np.broadcast_to(gaps, drawn.shape), drawn, axis=2).mean(axis=(1, 2))
     low, high = np.quantile(means, [0.025, 0.975])
-    flipped = np.array([(gaps * rng.choice([-1.0, 1.0], gaps.shape)).mean() for _ in range(resamples)])
+    flipped = rng.choice([-1.0, 1.0], (resamples, gaps.size)) @ gaps.ravel() / gaps.size
     extreme = np.count_nonzero(np.abs(flipped) >= abs(gaps.mean()) - 1e-12)
     chance = np.mean([stats.mannwhitneyu(a, b).statistic / seeds**2 for a, b in zip(first, second)])
     return Difference(float(gaps.mean()), float(low), float(high), (extreme + 1) / (resamples + 1), float(chance))

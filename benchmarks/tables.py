@@ -17,10 +17,15 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 CHECKPOINTS = (32, 64, 128, 256, 512)
 GOALS = (0.90, 0.95, 0.99)
+_AVERAGE = """\
+Mean over {landscapes} of the mean over seeds; ± is the mean of the standard deviations. Trials to a part of the optimum are the
+mean
+of medians, at least so many where a median run did not get there. XGBTuner's own time is not what it is outside of a replay."""
 _AGAINST = """\
 {champion} less each rival, at the same trials: the mean difference of the best found, with its 95% interval (bootstrap over
 seeds), and the chance that one of its runs is the better. In bold what is no tie (paired sign-flip test, corrected after Holm:
-all comparisons of this table together are wrong with a probability of at most 5%)."""
+all comparisons of this table together are wrong with a probability of at most 5%). It is about seeds on these landscapes, not
+about others; against tuners that always do the same it is a little too sure."""
 
 
 def write_csv(results: Iterable[dict[str, Any]], path: Path) -> None:
@@ -30,33 +35,36 @@ def write_csv(results: Iterable[dict[str, Any]], path: Path) -> None:
         at, to = [f"best_at_{n}" for n in CHECKPOINTS], [f"trials_to_{goal:.0%}" for goal in GOALS]
         table.writerow(["landscape", "tuner", "seed", "trials", "measured", "tuner_seconds", *at, *to])
         for result in results:
-            if not result.get("refused"):
-                best = curve(result)
-                about = [result[name] for name in ("landscape", "tuner", "seed", "trials", "measured")]
-                found = [f"{best[n - 1]:.4f}" if n <= len(best) else "" for n in CHECKPOINTS]
-                reached = [trials_to(best, goal) for goal in GOALS]
-                table.writerow([*about, f"{result['seconds']:.3f}", *found, *(int(t) if t < np.inf else "" for t in reached)])
+            best = curve(result)
+            about = [result[name] for name in ("landscape", "tuner", "seed", "trials", "measured")]
+            found = [f"{best[n - 1]:.4f}" if n <= len(best) else "" for n in CHECKPOINTS]
+            reached = [trials_to(best, goal) for goal in GOALS]
+            table.writerow([*about, f"{result['seconds']:.3f}", *found, *(int(t) if t < np.inf else "" for t in reached)])
 
 
 def tables(results: list[dict[str, Any]], champion: str) -> str:
-    """Markdown: all landscapes on average, each on its own, and `champion` against each rival."""
+    """Markdown: landscapes on average and `champion` against each rival, blind ones apart, and each on its own."""
     by = curves(results)
-    return "\n\n".join([averages(by, results), each(by), against(by, champion)]) + "\n"
+    blind = {landscape: runs for landscape, runs in by.items() if landscape.endswith(", blind")}
+    known = {landscape: runs for landscape, runs in by.items() if landscape not in blind}
+    groups = [group for group in (known, blind) if group]
+    return "\n\n".join([*(averages(g, results) + "\n\n" + against(g, champion) for g in groups), each(by)]) + "\n"
 
 
 def averages(by: Curves, results: list[dict[str, Any]]) -> str:
-    """A row for each tuner: over the landscapes that all tuners took, and over those that only some could."""
+    """A row for each tuner: over the landscapes that most tuners can search, and over those that all can."""
     tuners = _tuners(by)
-    everywhere = [tuner for tuner in tuners if all(tuner in runs for runs in by.values())]
-    lines = [f"Mean over {len(by)} landscapes of the mean over seeds; ± is the mean over landscapes of the standard deviation."]
-    lines += ["", _header(by, ["tuner"], ["ms a trial"]), *_rows(by, everywhere, results)]
-    for tuner in tuners:
-        if tuner not in everywhere:
-            some = {landscape: runs for landscape, runs in by.items() if tuner in runs}
-            others = [other for other in _tuners(some) if all(other in runs for runs in some.values())]
-            lines += ["", f"On the {len(some)} that {tuner} can handle:", ""]
-            lines += [_header(by, ["tuner"], ["ms a trial"]), *_rows(some, others, results)]
-    return "\n".join(lines)
+    searched = {tuner: tuple(landscape for landscape, runs in by.items() if tuner in runs) for tuner in tuners}
+    parts = []
+    for landscapes in dict.fromkeys([tuple(by), *searched.values()]):
+        some = {landscape: by[landscape] for landscape in landscapes}
+        parts.append(_average(some, [tuner for tuner in tuners if set(landscapes) <= set(searched[tuner])], results))
+    return "\n\n".join(parts)
+
+
+def _average(by: Curves, tuners: list[str], results: list[dict[str, Any]]) -> str:
+    note = _AVERAGE.format(landscapes="; ".join(by))
+    return "\n".join([note, "", _header(by, ["tuner"], ["ms a trial"]), *_rows(by, tuners, results)])
 
 
 def each(by: Curves) -> str:
@@ -65,7 +73,7 @@ def each(by: Curves) -> str:
     for landscape, runs in by.items():
         lines = [f"{landscape}: mean and standard deviation over {_seeds(runs)} seeds", "", _header(by, ["tuner"], [])]
         lines += [
-            f"| {tuner} | {' | '.join([*_best([runs[tuner]]), *_reached([runs[tuner]])])} |"
+            f"| {tuner} | {' | '.join([*_best([runs[tuner]], _checkpoints(by)), *_reached([runs[tuner]])])} |"
             for tuner in _tuners(by)
             if tuner in runs
         ]
@@ -76,22 +84,21 @@ def each(by: Curves) -> str:
 def against(by: Curves, champion: str) -> str:
     """What can be said of one tuner and each of the others."""
     rng = np.random.default_rng(0)
-    trials = _trials(by)
     rows = []
     for rival in _tuners(by):
         shared = [runs for runs in by.values() if champion in runs and rival in runs]
         if rival == champion or not shared:
             continue
         seeds = min(_seeds({t: runs[t] for t in (champion, rival)}) for runs in shared)
-        for n in (n for n in CHECKPOINTS if n <= trials):
+        for n in _checkpoints(by):
             first, second = (np.array([runs[tuner][:seeds, n - 1] for runs in shared]) for tuner in (champion, rival))
             rows.append((rival, n, difference(first, second, rng)))
     said = verdicts([found for *_, found in rows])
     lines = [
         _AGAINST.format(champion=champion),
         "",
-        f"| {champion} against | {' | '.join(f'@{n}' for n in CHECKPOINTS if n <= trials)} |",
-        "|---" * (1 + sum(n <= trials for n in CHECKPOINTS)) + "|",
+        f"| {champion} against | {' | '.join(f'@{n}' for n in _checkpoints(by))} |",
+        "|---" * (1 + len(_checkpoints(by))) + "|",
     ]
     cells: dict[str, list[str]] = defaultdict(list)
     for (rival, _, d), verdict in zip(rows, said):
@@ -101,37 +108,34 @@ def against(by: Curves, champion: str) -> str:
 
 
 def _header(by: Curves, first: list[str], last: list[str]) -> str:
-    at = [f"@{n}" for n in CHECKPOINTS if n <= _trials(by)]
-    names = [*first, *at, *(f"trials to {goal:.0%}" for goal in GOALS), *last]
+    names = [*first, *(f"@{n}" for n in _checkpoints(by)), *(f"trials to {goal:.0%}" for goal in GOALS), *last]
     return f"| {' | '.join(names)} |\n{'|---' * len(names)}|"
 
 
 def _rows(by: Curves, tuners: list[str], results: list[dict[str, Any]]) -> list[str]:
-    cost = {
-        tuner: np.mean([1e3 * r["seconds"] / max(r["measured"], 1) for r in results if r["tuner"] == tuner and r.get("seconds")])
-        for tuner in tuners
-    }
-    columns = {tuner: [runs[tuner] for runs in by.values()] for tuner in tuners}
-    return [f"| {tuner} | {' | '.join([*_best(c), *_reached(c)])} | {cost[tuner]:.3g} |" for tuner, c in columns.items()]
+    rows = []
+    for tuner in tuners:
+        runs = [of[tuner] for of in by.values()]
+        mine = [r for r in results if r["tuner"] == tuner and r["landscape"] in by]
+        cost = np.mean([1e3 * r["seconds"] / max(r["measured"], 1) for r in mine])
+        cells = [tuner, *_best(runs, _checkpoints(by)), *_reached(runs), "" if tuner.startswith("XGB") else f"{cost:.3g}"]
+        rows.append(f"| {' | '.join(cells)} |")
+    return rows
 
 
-def _best(runs: list[Array]) -> list[str]:
-    """Mean and spread at the checkpoints."""
-    return [
-        f"{np.mean([r[:, n - 1].mean() for r in runs]):.3f} ± {np.mean([r[:, n - 1].std(ddof=1) for r in runs]):.3f}"
-        for n in CHECKPOINTS
-        if n <= runs[0].shape[1]
-    ]
+def _best(runs: list[Array], checkpoints: list[int]) -> list[str]:
+    """Mean and spread."""
+    means = {n: np.mean([r[:, n - 1].mean() for r in runs]) for n in checkpoints}
+    spreads = {n: np.mean([r[:, n - 1].std(ddof=1) if len(r) > 1 else 0.0 for r in runs]) for n in checkpoints}
+    return [f"{means[n]:.3f} ± {spreads[n]:.3f}" for n in checkpoints]
 
 
 def _reached(runs: list[Array]) -> list[str]:
-    """Median trials to each goal, a run that never got there counted as its last trial, with the share of those."""
+    """The mean of median trials to each goal; where a median run did not get there, its last trial is less than that."""
     texts = []
     for goal in GOALS:
-        reached = [np.array([trials_to(best, goal) for best in r]) for r in runs]
-        never = np.mean([np.isinf(t).mean() for t in reached])
-        median = np.mean([np.median(np.minimum(t, runs[0].shape[1])) for t in reached])
-        texts.append(f"{median:.0f}" + (f" ({never:.0%} never)" if never else ""))
+        medians = np.array([np.median([trials_to(best, goal) for best in r]) for r in runs])
+        texts.append(">" * bool(np.isinf(medians).any()) + f"{np.minimum(medians, runs[0].shape[1]).mean():.0f}")
     return texts
 
 
@@ -144,5 +148,7 @@ def _seeds(runs: dict[str, Array]) -> int:
     return min(len(r) for r in runs.values())
 
 
-def _trials(by: Curves) -> int:
-    return next(iter(next(iter(by.values())).values())).shape[1]
+def _checkpoints(by: Curves) -> list[int]:
+    """Those that the runs have come to, and their last trial."""
+    trials = next(curves.shape[1] for runs in by.values() for curves in runs.values())
+    return [*(n for n in CHECKPOINTS if n < trials), trials]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import time
+import zlib
 from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -11,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from tvm import autotvm
 from tvm.autotvm.task import Task
+from tvm.autotvm.task.space import SplitSpace
 from tvm.autotvm.tuner import Tuner, xgboost_cost_model
 from tvm.contrib.popen_pool import MapResult, StatusKind
 
@@ -27,7 +30,7 @@ AUTOTVM: dict[str, Callable[..., Tuner]] = {
 NAMES = [*OWN, *AUTOTVM]
 
 
-def make(name: str, task: Task, seed: int, lowered: bool = True) -> Tuner:
+def make(name: str, task: Task, seed: int) -> Tuner:
     """A tuner at its defaults.
 
     Parameters
@@ -35,25 +38,57 @@ def make(name: str, task: Task, seed: int, lowered: bool = True) -> Tuner:
     name : str
         One of `NAMES`; options may follow, as in ``"OpEvo mutation_rate=0.3"``.
     task : tvm.autotvm.task.Task
+        One that the tuner `handles`.
     seed : int
-        Also of the global generators, which AutoTVM's own tuners draw from.
-    lowered : bool
-        Whether the task can be lowered; if not, XGBTuner sees the knobs instead of the loops.
-
-    Raises
-    ------
-    ValueError
-        If the tuner cannot handle the task's space.
+        AutoTVM's own tuners draw from the global generators, each tuner from a place of its own.
     """
-    name, *settings = name.split()
+    kind, *settings = name.split()
     options = {option: json.loads(value) for option, value in (setting.split("=") for setting in settings)}
-    random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002  it is what they use
-    if name in OWN:
-        return OWN[name](task, seed=seed, **options)
-    if name == "XGB" and not lowered:
-        options = {"feature_type": "knob", **options}
-    return AUTOTVM[name](task, **options)
+    own = zlib.crc32(f"{kind} {seed}".encode())
+    random.seed(own)
+    np.random.seed(own)  # noqa: NPY002  it is what they use
+    tuner = OWN[kind](task, seed=own, **options) if kind in OWN else AUTOTVM[kind](task, **options)
+    tuner.set_error_threshold(float("inf"))  # after 150 failures in a row AutoTVM would begin to print every trial
+    return tuner
+
+
+def handles(name: str, task: Task) -> bool:
+    """Whether a tuner can search a task's space: G-BFS and N-A2C know nothing but splits."""
+    knobs = task.config_space.space_map.values()
+    return name not in ("G-BFS", "N-A2C") or all(isinstance(knob, SplitSpace) for knob in knobs)
+
+
+def batch(name: str) -> int:
+    """How many configurations at once: Droplet's own default is 16, and with less it misses most directions."""
+    return 16 if name == "Droplet" else 8
+
+
+class Stopwatch:
+    """The seconds that a tuner takes for itself.
+
+    Attributes
+    ----------
+    seconds : float
+    """
+
+    def __init__(self, tuner: Tuner) -> None:
+        self.seconds = 0.0
+        self._running = False
+        for method in ("has_next", "next_batch", "update"):
+            setattr(tuner, method, self._timed(getattr(tuner, method)))
+
+    def _timed(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            if self._running:  # one of them calls another
+                return function(*arguments)
+            self._running, start = True, time.perf_counter()
+            try:
+                return function(*arguments)
+            finally:
+                self.seconds += time.perf_counter() - start
+                self._running = False
+
+        return call
 
 
 @contextmanager

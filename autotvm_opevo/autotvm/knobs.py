@@ -51,7 +51,7 @@ class KnobSpace:
         self._knobs = {name: Knob(transform) for name, transform in config_space.space_map.items()}
         unread = [name for name, knob in self._knobs.items() if not knob.readable]
         if unread:
-            logger.warning("OpEvo cannot read the knobs %s as graphs and takes them as categorical.", unread)
+            logger.warning("The knobs %s cannot be read as graphs and are taken as categorical.", unread)
         multi_filter = getattr(config_space, "_shared_filter", None)  # since TVM 0.11
         constraint = None if multi_filter is None else lambda configuration: multi_filter(self._entities(configuration))
         self.space = Space({name: knob.topology for name, knob in self._knobs.items()}, constraint)

@@ -11,8 +11,8 @@ from autotvm_opevo.topology.base import integer
 class GBFS(Search):
     """Expand the best configuration that was not expanded yet: evaluate some of its neighbours, chosen at random.
 
-    The first is the configuration without multi-level tiling. What failed is never expanded. Where nothing is left to expand, a
-    random configuration goes on.
+    The first is the configuration without multi-level tiling. Beyond what is published: neighbours are drawn among those that are
+    new, what failed is never expanded, and where nothing is left to expand a random configuration goes on.
 
     Parameters
     ----------

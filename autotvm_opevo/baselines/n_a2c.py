@@ -55,8 +55,9 @@ class NA2C(Search):
 
     The first is the configuration without multi-level tiling.
 
-    Rewards are what a move gained, and the state is the logarithm of the parts. With the fitness itself as reward, which favours
-    whatever stays near the best, or with the parts themselves, most of which are nearly 0, learning does harm.
+    Unlike the published version, with which learning did harm in our trials: a reward is what a move to a new state gained, not
+    the fitness itself; states are described by the logarithms of the parts, not by the parts; moves that a state does not have
+    are masked, later gains discounted, and old moves replayed.
 
     Parameters
     ----------

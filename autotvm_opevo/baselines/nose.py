@@ -16,15 +16,16 @@ from autotvm_opevo.topology.choices import is_number
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 # Tries for each child to be a new one.
-_TRIES = 10
+_TRIES = 20
 
 
 class NoSE(Search):
     """Evolve a population, and evaluate only the children that the k nearest evaluated configurations speak for.
 
-    A configuration is the vector of its vertices' numbers. Parents are drawn by the roulette wheel, children are made by
-    single-point crossover and uniform mutation, and those of the highest estimate (`estimate`) are evaluated. The population
-    is the best `population_size` of all that was evaluated: at first, that many random configurations.
+    A configuration is the vector of its vertices' numbers, as this package numbers them. Parents are drawn by the roulette
+    wheel, children are made by single-point crossover and uniform mutation, and those of the highest estimate (`estimate`) are
+    evaluated. The population is the best `population_size` of all that was evaluated: at first, that many random
+    configurations. A child that is known is made again.
 
     Parameters
     ----------
@@ -93,7 +94,9 @@ class NoSE(Search):
         children = self._children()
         if not children:
             return []
-        estimates = estimate(self._genes(children), self._genes(self._fitness), list(self._fitness.values()), self.neighbours)
+        best = -self._ranking[0][0]  # a fitness may be as large as a float can be, and a sum of them is larger
+        fitnesses = [fitness / best for fitness in self._fitness.values()]
+        estimates = estimate(self._genes(children), self._genes(self._fitness), fitnesses, self.neighbours)
         return [children[i] for i in np.argsort(-estimates, kind="stable")[: self.elite_size]]
 
     def _children(self) -> list[int]:

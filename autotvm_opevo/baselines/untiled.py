@@ -20,5 +20,6 @@ def factorizations(space: Space, who: str) -> dict[str, Factorization]:
 
 
 def untiled(space: Space) -> Configuration:
-    """The configuration without multi-level tiling, [N, 1, ..., 1] (appendix B of the OpEvo paper)."""
-    return {name: (knob.product, *[1] * (knob.parts - 1)) for name, knob in factorizations(space, "it").items()}
+    """The configuration without multi-level tiling, [N, 1, ..., 1], of a space of factorizations (appendix B)."""
+    knobs = cast(dict[str, Factorization], space.knobs)
+    return {name: (knob.product, *[1] * (knob.parts - 1)) for name, knob in knobs.items()}

@@ -199,7 +199,7 @@ def test_what_cannot_be_read_is_categorical_and_said_once(cfg, caplog):
         knobs = KnobSpace(cfg)
     assert isinstance(knobs.space.knobs["knob"], Categorical)
     assert [record.message for record in caplog.records] == [
-        "OpEvo cannot read the knobs ['knob'] as graphs and takes them as categorical."
+        "The knobs ['knob'] cannot be read as graphs and are taken as categorical."
     ]
     assert knobs.space.size == 2
     for configuration in knobs.space:

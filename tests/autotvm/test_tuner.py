@@ -384,7 +384,7 @@ class TestArguments:
         task, recorder = scaling_task(define), Recorder()
         OpEvoTuner(task, seed=0).tune(10, instant(), callbacks=[recorder])
         assert sorted(recorder.indices) == [0, 1, 2]
-        assert caplog.text.count("cannot read the knobs ['odd'] as graphs") == 1
+        assert caplog.text.count("The knobs ['odd'] cannot be read as graphs") == 1
 
 
 def test_a_reorder_of_twelve_loops_needs_no_list_of_ours():

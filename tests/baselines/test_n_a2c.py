@@ -96,21 +96,22 @@ def smooth(target):
     return fitness
 
 
-def mean_fitness(seed, learning_rate, trials=150):
+def found(seed, learning_rate, trials=150):
+    """The mean and the best of what it evaluates."""
     fitness = smooth(space().random(np.random.default_rng(seed)))
     search, found = NA2C(space(), learning_rate=learning_rate, seed=seed), []
     while len(found) < trials:
         states = search.ask(6)
         found += [fitness(state) for state in states]
         search.tell(states, found[-len(states) :])
-    return np.mean(found)
+    return np.mean(found), np.max(found)
 
 
-@pytest.mark.soak
 def test_what_it_learned_beats_its_own_untrained_policy():
-    trained, untrained = ([mean_fitness(seed, rate) for seed in range(40)] for rate in (1e-3, 0.0))
-    assert np.mean(trained) > np.mean(untrained)
-    assert wilcoxon(trained, untrained, alternative="greater").pvalue < 0.05
+    trained, untrained = (np.array([found(seed, rate) for seed in range(20)]) for rate in (1e-3, 0.0))
+    for mean_or_best in (0, 1):
+        assert trained[:, mean_or_best].mean() > 1.2 * untrained[:, mean_or_best].mean()
+        assert wilcoxon(trained[:, mean_or_best], untrained[:, mean_or_best], alternative="greater").pvalue < 0.05
 
 
 def test_other_spaces_are_refused_with_the_reason():

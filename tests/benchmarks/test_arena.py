@@ -2,12 +2,14 @@
 
 import csv
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from tiny import landscape
 
-from benchmarks import compare, record, sensitivity
+from benchmarks import compare, lines, record, sensitivity
 from benchmarks.arena import Job, curve, run
 from benchmarks.landscape import dump, load
 
@@ -29,8 +31,9 @@ def test_a_comparison_is_made_kept_and_gone_on_with(tiny_file, tmp_path, capsys)
         file.write('{"landscape": "tiny", "torn')
     compare.main([*map(str, arguments), *tuners, "--seeds", "3"])
     second = (tmp_path / "out" / "runs.jsonl").read_text().splitlines()
-    assert len(first) == 2 * 4 * 2  # known and blind
+    assert len(first) == 2 * 3 * 2  # known and blind; G-BFS needs splits
     assert second[: len(first)] == first
+    assert len(second) == 2 * 3 * 3 + 1  # and the torn line
 
     with open(tmp_path / "out" / "runs.csv") as file:
         rows = list(csv.DictReader(file))
@@ -64,7 +67,7 @@ def test_a_tuner_that_ends_early_keeps_its_best(tiny_file):
 def test_parameters_change_what_opevo_does(tiny_file, tmp_path, capsys):
     arguments = ["--landscapes", tiny_file, "--trials", 16, "--workers", 1, "--seeds", 2, "--out", tmp_path / "out"]
     tuners = ["OpEvo mutation_rate=0.5", "OpEvo mutation_rate=0.1"]
-    sensitivity.main([*map(str, arguments), "--mode", "blind", "--tuners", *tuners])
+    sensitivity.main(["q", *map(str, arguments), "--mode", "blind", "--tuners", *tuners])
     runs = [json.loads(line) for line in (tmp_path / "out" / "runs.jsonl").read_text().splitlines()]
     assert {run["tuner"] for run in runs} == set(tuners)
     assert len({json.dumps(run["steps"]) for run in runs}) > 2
@@ -78,7 +81,31 @@ def test_no_landscapes_are_said_to_be_none(tmp_path, capsys):
     assert f"there are no landscapes in {tmp_path}" in capsys.readouterr().err
 
 
+def test_a_landscape_that_was_recorded_again_is_run_again(tiny_file, tmp_path):
+    arguments = ["--landscapes", tiny_file, "--trials", 8, "--workers", 1, "--seeds", 1, "--tuners", "Grid", "--mode", "blind"]
+    for factor in (1, 2):
+        whole = landscape()
+        whole.time *= factor
+        tiny_file.write_bytes(dump(whole))
+        compare.main([*map(str, arguments), "--out", str(tmp_path / "out")])
+    assert len(lines.read(tmp_path / "out" / "runs.jsonl")) == 2
+
+
 class TestRecord:
+    def test_the_command_measures_for_real(self, tmp_path):
+        """In a process of its own: what its worker is sent must be found there, too."""
+        path = tmp_path / "part.npz"
+        command = [sys.executable, "-m", "benchmarks.record", OPERATOR, "--part", "0.0006", "--out", str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        assert set(load(path).error) <= {0, 1}
+        assert "best nan" not in done.stdout
+
+    def test_where_everything_crashes_nothing_is_recorded(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(record, "_measured", lambda *_: (float("nan"), 4))
+        with pytest.raises(SystemExit, match="the first 8 configurations crashed"):
+            record.main([OPERATOR, "--part", "0.01", "--out", str(tmp_path / "part.npz")])
+
     def test_a_recording_that_was_stopped_goes_on(self, tmp_path, monkeypatch, capsys):
         path = tmp_path / "part.npz"
         measured = record._measured
@@ -98,8 +125,9 @@ class TestRecord:
         record.main([OPERATOR, "--part", "0.0006", "--out", str(path)])
         whole = load(path)
         assert len(whole) == 7
-        np.testing.assert_array_equal(whole.time[:3], first.time)
-        assert asked.count(asked[3]) == 2
+        np.testing.assert_array_equal(whole.positions[:3], first.positions)
+        assert asked[4] == asked[3]
+        assert not set(asked[:3]) & set(asked[4:8])  # then the best are timed again
         assert len(set(asked)) == 7
         assert "7 configurations" in capsys.readouterr().out
         assert set(whole.error[np.isnan(whole.time)]) <= {1}
@@ -121,5 +149,5 @@ class TestRecord:
         assert record._measured(Executor(ChildProcessError()), OPERATOR, "llvm", 0)[1] == 4
 
     def test_the_file_of_another_operator_is_refused(self, tiny_file):
-        with pytest.raises(SystemExit, match="landscape of another operator"):
+        with pytest.raises(SystemExit, match="is the landscape of another operator"):
             record.main([OPERATOR, "--out", str(tiny_file)])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tvm
 
-from benchmarks import library, operators, record, verify
+from benchmarks import library, operators, record, trial, verify
 
 CPU = "llvm -mcpu=core-avx2"
 SIZES = {
@@ -44,7 +44,7 @@ def test_on_a_cpu_there_are_the_same_operators_with_every_family_of_knobs():
 def test_random_configurations_on_a_cpu_compute_what_they_should(name):
     task = operators.task(name, CPU)
     rng = np.random.default_rng(0)
-    errors = {record.measure(name, CPU, int(number))[1] for number in rng.integers(size(task), size=4)}
+    errors = {trial.measure(name, CPU, int(number))[1] for number in rng.integers(size(task), size=4)}
     assert errors <= ({0, 1} if name.startswith("registers") else {0})
 
 
@@ -66,6 +66,11 @@ def test_batch_matmul_multiplies_as_numpy_does(name, transposed):
 def test_the_library_on_a_cpu_is_numpy(name, there):
     found = library.tflops(operators.task(name, CPU))
     assert (found is not None and found > 0) == there
+
+
+def test_a_kernel_that_writes_nothing_is_found_out():
+    _, arrays, expected = trial._prepared("BMM1", CPU)
+    assert trial._run(lambda *_: None, tvm.cpu(), arrays, expected)[1] == 5
 
 
 def test_tiles_that_fit_into_no_registers_are_refused():

@@ -1,5 +1,7 @@
 """A replay is faithful: AutoTVM's own tuners and loop see in it what the table says, and nothing else."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tiny import landscape
@@ -7,6 +9,8 @@ from tvm import autotvm, te
 from tvm.autotvm.measure import MeasureErrorNo
 
 from benchmarks import replay, tuners
+from benchmarks.arena import KNOBS
+from benchmarks.landscape import Landscape
 
 
 def replayed(name, blind, trials=100):
@@ -14,14 +18,14 @@ def replayed(name, blind, trials=100):
     whole, seen = landscape(), []
     task = replay.task(whole, blind)
     with tuners.features_in_this_process():
-        tuner = tuners.make(name, task, seed=0, lowered=False)
+        tuner = tuners.make(name, task, seed=0)
         note = [lambda _, inputs, results: seen.extend((i.config.index, r) for i, r in zip(inputs, results))]
         tuner.tune(trials, replay.measure_option(whole, batch=4), callbacks=note)
     return whole, seen
 
 
 @pytest.mark.parametrize("blind", [True, False], ids=["blind", "known"])
-@pytest.mark.parametrize("name", ["OpEvo", "NoSE", "XGB", "GA", "Random", "Grid", "Droplet"])
+@pytest.mark.parametrize("name", ["OpEvo", "NoSE", KNOBS, "GA", "Random", "Grid", "Droplet"])
 def test_a_tuner_is_told_what_the_table_says(name, blind):
     whole, seen = replayed(name, blind, trials=24)
     assert seen
@@ -48,7 +52,7 @@ def test_values_are_the_landscape_s_own():
     whole = landscape()
     space = replay.task(whole).config_space
     config = space.get(space.knob2point([2, 1, 1]))
-    assert [config[knob].val for knob in whole.values] == [4, 32, "vec"]
+    assert [config[knob].val for knob in whole.values] == [4, 32, True]
 
 
 def test_features_taken_in_this_process_are_those_of_worker_processes():
@@ -64,5 +68,25 @@ def test_features_taken_in_this_process_are_those_of_worker_processes():
 
 @pytest.mark.parametrize("name", ["G-BFS", "N-A2C"])
 def test_tuners_of_factorizations_refuse_other_landscapes(name):
+    task = replay.task(landscape())
+    assert not tuners.handles(name, task)
     with pytest.raises(ValueError, match="'a' is a Discrete"):
-        tuners.make(name, replay.task(landscape()), seed=0)
+        tuners.make(name, task, seed=0)
+
+
+def test_xgbtuner_trains_on_the_knobs(tmp_path):
+    """Its model is made after 64 trials: before, it draws at random."""
+    values = {f"k{i}": list(range(6)) for i in range(3)}
+    positions = np.stack(np.unravel_index(np.arange(216), (6, 6, 6), order="F"), axis=1)
+    time = 1.0 + positions.sum(axis=1)
+    whole = Landscape("sums", values, dict.fromkeys(values, "ordinal"), positions, time, np.zeros(216, dtype=int))
+    with tuners.features_in_this_process():
+        tuner = tuners.make(KNOBS, replay.task(whole), seed=0)
+        tuner.tune(80, replay.measure_option(whole))
+    assert tuner.cost_model.bst is not None
+
+
+def test_values_that_are_no_numbers_are_refused():
+    whole = replace(landscape(), values={"a": [1, 2, 4, 8], "b": [16, 32, 64], "switch": ["none", "vec"]})
+    with pytest.raises(ValueError, match=r"values must be numbers.*'vec'"):
+        replay.task(whole)

@@ -1,0 +1,62 @@
+"""The paper's tables on this machine, in small, and how results get into the document."""
+
+import json
+
+import pytest
+import tvm
+
+from benchmarks import document, hardware, paper
+
+ARGUMENTS = ["--target", "llvm -mcpu=core-avx2", "--operators", "BMM1", "--tuners", "OpEvo", "G-BFS", "library", "--trials", "3"]
+
+
+def test_runs_are_made_kept_and_gone_on_with(tmp_path, capsys):
+    file = tmp_path / "runs.jsonl"
+    for repeats in ("1", "2"):
+        hardware.main([*ARGUMENTS, "--repeats", repeats, "--out", str(file)])
+    runs = list(map(json.loads, file.read_text().splitlines()))
+    assert [(run["tuner"], run["seed"]) for run in runs[:3]] == [("OpEvo", 0), ("G-BFS", 0), ("library", 0)]
+    assert len(runs) == 6
+    opevo = [run for run in runs if run["tuner"] == "OpEvo"]
+    assert all(run["tflops"] > 0 and 0 < run["tuner_seconds"] < run["seconds"] for run in opevo)
+    assert all(run["tvm"] == tvm.__version__ and run["device"] for run in runs)
+    assert all(run.get("refused") for run in runs if run["tuner"] == "G-BFS")  # the operators for a CPU have a reorder
+    table = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("| BMM1"))
+    assert "5.46 ± 0.02" in table
+
+
+def run(tuner, tflops, **others):
+    about = {"operator": "MM1", "seed": 0, "trials": 500, "target": "cuda -arch=sm_90", "device": "a GPU", "tvm": "0.17"}
+    return {**about, "tuner": tuner, "tflops": tflops, "measured": 500, "failures": 50, "seconds": 100.0, "tuner_seconds": 25.0, **others}
+
+
+def test_tables_have_the_form_of_the_paper_and_its_numbers():
+    text = paper.tables([run("OpEvo", 7.0), run("OpEvo", 9.0), run("XGB", 5.0), run("library", 12.0)])
+    assert "| MM1 | 5.000 | 8.000 ± 1.414 | 12.000 | 7.22 ± 0.04 | 6.39 ± 0.61 | 4.86 ± 0.18 | 6.89 ± 0.58 |" in text
+    assert "| OpEvo | 100 ± 0 | 25.00% | 10% |" in text
+
+
+class TestDocument:
+    @pytest.fixture(autouse=True)
+    def page(self, tmp_path, monkeypatch):
+        page = tmp_path / "docs" / "results.md"
+        page.parent.mkdir()
+        page.write_text("before\n<!-- cpu -->\nold\n<!-- end of cpu -->\nafter\n")
+        monkeypatch.setattr(document, "DOCUMENT", page)
+        return page
+
+    def test_a_section_is_replaced_and_says_its_command(self, page, tmp_path):
+        (tmp_path / "pictures").mkdir()
+        (tmp_path / "pictures" / "mm.png").write_bytes(b"picture")
+        for _ in range(2):
+            document.publish("cpu", "| a table |", "compare", ["--tuners", "G A"], tmp_path / "pictures")
+        text = page.read_text()
+        assert text.startswith("before\n<!-- cpu -->\n`python -m benchmarks.compare --tuners 'G A'`\n\n| a table |\n")
+        assert "![mm](results/cpu/mm.png)" in text
+        assert text.endswith("<!-- end of cpu -->\nafter\n")
+        assert "old" not in text
+        assert (page.parent / "results" / "cpu" / "mm.png").read_bytes() == b"picture"
+
+    def test_a_section_that_is_not_there_is_refused(self):
+        with pytest.raises(ValueError, match="no section gpu"):
+            document.publish("gpu", "", "compare", [])
