@@ -2,7 +2,6 @@
 
 import json
 import logging
-import math
 from collections import Counter
 from pathlib import Path
 
@@ -104,17 +103,6 @@ class TestForReal:
         finally:
             server.terminate()
             tracker.terminate()
-
-    @pytest.mark.soak
-    def test_later_generations_are_faster_than_the_first(self):
-        """Of a real matmul, in the mean over 8 trials and 3 seeds: random search would stay where it began."""
-        gains = []
-        for seed in range(3):
-            recorder = Recorder()
-            OpEvoTuner(matmul_task(64), seed=seed).tune(40, for_real(repeat=3, min_repeat_ms=5), callbacks=[recorder])
-            logs = [math.log(sum(r.costs) / len(r.costs)) for _, r in recorder.pairs if r.error_no == 0]
-            gains.append((sum(logs[:8]) - sum(logs[-8:])) / 8)
-        assert sum(gains) / 3 > math.log(1.5)
 
 
 class TestTheLoop:

@@ -27,7 +27,16 @@ def test_runs_are_made_kept_and_gone_on_with(tmp_path, capsys):
 
 def run(tuner, tflops, **others):
     about = {"operator": "MM1", "seed": 0, "trials": 500, "target": "cuda -arch=sm_90", "device": "a GPU", "tvm": "0.17"}
-    return {**about, "tuner": tuner, "tflops": tflops, "measured": 500, "failures": 50, "seconds": 100.0, "tuner_seconds": 25.0, **others}
+    return {
+        **about,
+        "tuner": tuner,
+        "tflops": tflops,
+        "measured": 500,
+        "failures": 50,
+        "seconds": 100.0,
+        "tuner_seconds": 25.0,
+        **others,
+    }
 
 
 def test_tables_have_the_form_of_the_paper_and_its_numbers():
