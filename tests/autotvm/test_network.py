@@ -243,7 +243,7 @@ class TestLogs:
         assert Path(f"{log}.rejected").read_text() == rows[-1][:100] + "\n"
         assert len(list(autotvm.record.load_from_file(str(log)))) == 61
         assert "20 records" in str(report)
-        assert "1 lines" in str(report)
+        assert "1 line of" in str(report)
 
     def test_best_json_is_what_anybody_can_apply(self, tmp_path):
         report = tune(tmp_path / "log.json", 40)
