@@ -18,9 +18,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 CHECKPOINTS = (32, 64, 128, 256, 512)
 GOALS = (0.90, 0.95, 0.99)
 _AVERAGE = """\
-Mean over {landscapes} of the mean over seeds; ± is the mean of the standard deviations. Trials to a part of the optimum are the
-mean
-of medians, at least so many where a median run did not get there. XGBTuner's own time is not what it is outside of a replay."""
+Mean over {landscapes} of the mean over seeds; ± is the mean of the standard deviations. Trials to a part of the optimum are
+the mean of medians, more than that where a median run did not get there. XGBTuner's own time in a replay says nothing."""
 _AGAINST = """\
 {champion} less each rival, at the same trials: the mean difference of the best found, with its 95% interval (bootstrap over
 seeds), and the chance that one of its runs is the better. In bold what is no tie (paired sign-flip test, corrected after Holm:
