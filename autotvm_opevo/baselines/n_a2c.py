@@ -55,7 +55,7 @@ class NA2C(Search):
 
     The first is the configuration without multi-level tiling.
 
-    Unlike the published version, with which learning did harm in our trials: a reward is what a move to a new state gained, not
+    Unlike the published version: a reward is what a move to a new state gained, not
     the fitness itself; states are described by the logarithms of the parts, not by the parts; moves that a state does not have
     are masked, later gains discounted, and old moves replayed.
 
