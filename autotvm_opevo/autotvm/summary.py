@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,7 +55,7 @@ class NetworkReport:
             table(self.rows),
             f"{counted(self.trials, 'trial')}, {self.measured} of them now in {self.seconds:.0f} s; ended by: {self.stopped}",
         ]
-        works = any(row.latency < math.inf for row in self.rows)
+        works = any(row.works for row in self.rows)
         if works:
             lines.append(f"sum of the tuned operators, as their trials ran: {milliseconds(self.latency)} ms")
         if self.rejected:

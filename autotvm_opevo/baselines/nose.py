@@ -71,8 +71,10 @@ class NoSE(Search):
     ) -> None:
         super().__init__(space, seed)
         self.population_size = integer("population_size", population_size)
-        self.offspring_size = integer("offspring_size", offspring_size or max(1, round(1.5 * self.population_size)))
-        self.elite_size = integer("elite_size", elite_size or max(1, round(0.3 * self.population_size)))
+        self.offspring_size = integer(
+            "offspring_size", round(1.5 * self.population_size) if offspring_size is None else offspring_size
+        )
+        self.elite_size = integer("elite_size", max(1, round(0.3 * self.population_size)) if elite_size is None else elite_size)
         if not is_number(mutation_rate) or not 0 <= mutation_rate <= 1:
             raise ValueError(f"mutation_rate must be a probability, {mutation_rate!r} given")
         self.mutation_rate = float(mutation_rate)

@@ -102,6 +102,8 @@ def test_only_the_best_n_of_all_are_parents():
     ("options", "message"),
     [
         ({"population_size": 0}, "population_size must be an integer"),
+        ({"offspring_size": 0}, "offspring_size must be an integer"),
+        ({"elite_size": 0}, "elite_size must be an integer"),
         ({"mutation_rate": 1.5}, "mutation_rate must be a probability"),
         ({"neighbours": 0}, "neighbours must be an integer"),
     ],
