@@ -57,10 +57,9 @@ def record(operator: str, target: str, part: float, path: Path) -> Landscape:
     """Measure what is not in the file yet."""
     if not 0 < part <= 1:
         raise ValueError(f"--part must be greater than 0 and at most 1, {part} given")
-    task = operators.task(operator, target)
-    landscape = load(path) if path.exists() else empty(operator, target, task)
-    fresh = empty(operator, target, task)
-    if (landscape.values, landscape.about) != (fresh.values, fresh.about):
+    fresh = empty(operator, target, operators.task(operator, target))
+    landscape = load(path) if path.exists() else fresh
+    if landscape.values != fresh.values or not fresh.about.items() <= landscape.about.items():
         raise ValueError(f"{path} is the landscape of another operator, target or machine: choose another file with --out")
     chosen = np.random.default_rng(0).permutation(landscape.size)[: round(part * landscape.size)]
     missing = [number for number in map(int, chosen) if number not in landscape]
@@ -75,7 +74,7 @@ def record(operator: str, target: str, part: float, path: Path) -> Landscape:
             if time.monotonic() - written > _WRITE:
                 landscape, found, written = _save(landscape, found, path), [], time.monotonic()
         landscape, found = _save(landscape, found, path), []
-        if missing:
+        if missing or not landscape.about.get("best_timed_again"):
             _time_again(landscape, executor, operator, target)
             write_whole(path, [dump(landscape)])
     finally:
@@ -88,7 +87,10 @@ def _time_again(landscape: Landscape, executor: PopenPoolExecutor, operator: str
     best = [int(row) for row in np.argsort(landscape.time)[:_BEST] if landscape.error[row] == MeasureErrorNo.NO_ERROR]
     numbers = landscape.numbers(landscape.positions[best])
     rounds = [[_measured(executor, operator, target, number)[0] for number in numbers] for _ in range(_AGAIN)]
-    landscape.time[best] = np.nanmedian(rounds, axis=0)
+    again = np.array(rounds)
+    steady = ~np.isnan(again).any(axis=0)  # one that fails now has worked before, and keeps its time
+    landscape.time[np.array(best, dtype=int)[steady]] = np.median(again[:, steady], axis=0)
+    landscape.about["best_timed_again"] = True
 
 
 def empty(operator: str, target: str, task: autotvm.task.Task) -> Landscape:

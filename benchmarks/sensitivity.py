@@ -17,7 +17,7 @@ PARENTS = [f"OpEvo parents_size={size}" for size in (2, 4, 8, 16, 32)]
 
 
 def main(arguments: list[str] | None = None) -> None:
-    which, *rest = sys.argv[1:] if arguments is None else arguments or [""]
+    which, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
     if which == "q":
         compare.main(rest, RATES, champion="OpEvo mutation_rate=0.5", name="sensitivity q")
     elif which == "lambda":

@@ -48,9 +48,8 @@ def verify(target: str, names: list[str], n: int) -> bool:
         size = math.prod(map(len, task.config_space.space_map.values()))
         rng = np.random.default_rng(0)
         outcomes = Counter(_build(task, int(rng.integers(size))) for _ in tqdm(range(n), desc=name, leave=False, disable=None))
-        print(
-            f"{name}: of {n} random configurations {', '.join(f'{k} {what}' for what, k in outcomes.most_common())}", flush=True
-        )
+        counts = ", ".join(f"{k} {what}" for what, k in outcomes.most_common())
+        print(f"{name}: of {n} random configurations {counts}", flush=True)
         good = good and outcomes["built"] > 0 and not outcomes["failed"]
     return good
 

@@ -74,6 +74,13 @@ def test_parameters_change_what_opevo_does(tiny_file, tmp_path, capsys):
     assert "OpEvo mutation_rate=0.1" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("arguments", [[], ["rho"]])
+def test_which_parameter_should_change_is_asked(arguments, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["sensitivity", *arguments])
+    with pytest.raises(SystemExit, match="q or lambda"):
+        sensitivity.main()
+
+
 def test_no_landscapes_are_said_to_be_none(tmp_path, capsys):
     with pytest.raises(SystemExit) as exit:
         compare.main(["--landscapes", str(tmp_path)])
@@ -100,6 +107,16 @@ class TestRecord:
         assert done.returncode == 0, done.stderr
         assert set(load(path).error) <= {0, 1}
         assert "best nan" not in done.stdout
+
+    def test_the_best_are_timed_again_and_one_that_fails_then_keeps_its_time(self, monkeypatch):
+        whole = landscape()
+        first = int(np.nanargmin(whole.time))
+        kept, number = float(whole.time[first]), whole.numbers(whole.positions[[first]])[0]
+        monkeypatch.setattr(record, "_measured", lambda *given: (float("nan"), 4) if given[-1] == number else (100.0, 0))
+        record._time_again(whole, None, OPERATOR, "llvm")
+        assert whole.time[first] == kept
+        assert set(whole.time[(whole.error == 0) & (np.arange(len(whole)) != first)]) == {100.0}
+        assert np.isnan(whole.time[whole.error > 0]).all()
 
     def test_where_everything_crashes_nothing_is_recorded(self, tmp_path, monkeypatch):
         monkeypatch.setattr(record, "_measured", lambda *_: (float("nan"), 4))
