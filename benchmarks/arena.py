@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -76,7 +75,6 @@ def modes(landscape: Landscape, mode: str) -> list[bool]:
 
 def run(job: Job) -> dict[str, Any]:
     """The steps of the best so far, as a fraction of the optimum, and the seconds that the tuner took."""
-    logging.getLogger("autotvm").setLevel(logging.ERROR)
     landscape, task = _prepared(job.path, job.blind)
     steps: list[tuple[int, float]] = []
     measured = 0
@@ -89,7 +87,7 @@ def run(job: Job) -> dict[str, Any]:
             if found > (steps[-1][1] if steps else 0.0):
                 steps.append((measured, found))
 
-    with tuners.features_in_this_process():
+    with tuners.quiet(), tuners.features_in_this_process():
         tuner = tuners.make(job.tuner, task, job.seed)
         own = tuners.Stopwatch(tuner)
         tuner.tune(job.trials, replay.measure_option(landscape, tuners.batch(job.tuner)), callbacks=[note])

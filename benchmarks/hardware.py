@@ -10,7 +10,6 @@ The results are in a file (``--out``) with the machine and the versions, and ``-
 from __future__ import annotations
 
 import argparse
-import logging
 import time
 from pathlib import Path
 from typing import Any
@@ -51,7 +50,6 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run_all(options: argparse.Namespace, file: Path) -> list[dict[str, Any]]:
     """All runs: those in the file already, and the others, which are added to it as they finish."""
-    logging.getLogger("autotvm").setLevel(logging.ERROR)
     jobs = [
         {"operator": operator, "tuner": tuner, "seed": seed, "trials": options.trials, "target": options.target}
         for seed in range(options.repeats)
@@ -86,7 +84,8 @@ def run(operator: str, tuner: str, seed: int, trials: int, target: str) -> dict[
         failures += sum(result.error_no != 0 for result in results)
 
     start = time.perf_counter()
-    search.tune(n_trial=trials, measure_option=default_measure_option(task.target, timeout=10), callbacks=[count])
+    with tuners.quiet():
+        search.tune(n_trial=trials, measure_option=default_measure_option(task.target, timeout=10), callbacks=[count])
     return {
         "tflops": search.best_flops / 1e12,
         "measured": measured,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import random
 import time
 import zlib
@@ -103,6 +104,18 @@ def features_in_this_process() -> Any:
         yield
     finally:
         xgboost_cost_model.PopenPoolExecutor = before
+
+
+@contextmanager
+def quiet() -> Any:
+    """Without AutoTVM's words on every trial and tuner."""
+    logger = logging.getLogger("autotvm")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 class _ThisProcess:
