@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -45,7 +46,9 @@ def tables(runs: list[dict[str, Any]]) -> str:
     ]
     for operator in PAPER:
         if any((operator, tuner) in by for tuner in names):
-            cells = [_mean([run["tflops"] for run in by[operator, tuner]], 3) for tuner in names]
+            cells = []
+            for found in ([run["tflops"] for run in by[operator, tuner]] for tuner in names):
+                cells.append(_mean(found, _decimals(found)))
             lines.append(f"| {operator} | {' | '.join([*cells, *_paper(operator)])} |")
     lines += ["", "| tuner | seconds a run | of which in the tuner | failed trials |", "|---|---|---|---|"]
     for tuner in (name for name in names if name != "library"):
@@ -60,6 +63,11 @@ def _paper(operator: str) -> list[str]:
     return [
         "{:.2f} ± {:.2f}".format(*PAPER[operator][t]) if t in PAPER[operator] else "" for t in ("G-BFS", "N-A2C", "XGB", "OpEvo")
     ]
+
+
+def _decimals(values: list[float]) -> int:
+    """So many that the mean has three digits: a CPU makes hundredths of a TFLOPS."""
+    return max(0, 2 - math.floor(math.log10(np.mean(values)))) if any(values) else 2
 
 
 def _mean(values: Iterable[float], digits: int) -> str:
