@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -48,6 +49,7 @@ def main(
     write_csv(results, options.out / "runs.csv")
     text = tables(results, champion)
     (options.out / "tables.md").write_text(text)
+    shutil.rmtree(options.out / "pictures", ignore_errors=True)  # those of other landscapes
     pictures.draw(curves(results), options.out / "pictures")
     if options.publish:
         document.publish(options.publish, text, name, arguments, options.out / "pictures")

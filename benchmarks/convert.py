@@ -9,6 +9,7 @@ import argparse
 import gzip
 import json
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +28,22 @@ def main(arguments: list[str] | None = None) -> None:
         content = options.cache.read_bytes()
         text = gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
         landscape = converted(json.loads(text), options.landscape.stem)
-    except (OSError, EOFError, ValueError, KeyError, TypeError) as problem:
+    except (OSError, EOFError, zlib.error, ValueError, LookupError, TypeError, AttributeError) as problem:
         sys.exit(f"{options.cache} is no finished cache file of Kernel Tuner's: {type(problem).__name__}: {problem}")
+    options.landscape.parent.mkdir(parents=True, exist_ok=True)
     options.landscape.write_bytes(dump(landscape))
     print(f"{options.landscape}: {len(landscape)} configurations, {np.isnan(landscape.time).mean():.0%} failed")
 
 
 def converted(cache: dict[str, Any], name: str) -> Landscape:
-    """What a cache holds: milliseconds, and a word in their place where a configuration failed."""
-    knobs = cache["tune_params_keys"]
-    values = {knob: cache["tune_params"][knob] for knob in knobs}
+    """What a cache holds: milliseconds, and a word in their place where a configuration failed.
+
+    Values that no row has are left out, and so are knobs that have only one: there is nothing to choose.
+    """
     rows = list(cache["cache"].values())
+    seen = {knob: {row[knob] for row in rows} for knob in cache["tune_params_keys"]}
+    knobs = [knob for knob, found in seen.items() if len(found) > 1]
+    values = {knob: [value for value in cache["tune_params"][knob] if value in seen[knob]] for knob in knobs}
     time = np.array([row["time"] if is_number(row["time"]) else np.nan for row in rows], dtype=np.float32)
     return Landscape(
         name=name,

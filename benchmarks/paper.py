@@ -35,20 +35,20 @@ def tables(runs: list[dict[str, Any]]) -> str:
     by: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for run in runs:
         by[run["operator"], run["tuner"]].append(run)
-    repeats = max(len(found) for found in by.values())
+    repeats = sorted({len(found) for found in by.values()})
+    trials = sorted({run["trials"] for run in runs})
     kind = tvm.target.Target(about["target"]).kind.name
     lines = [
-        f"{about['device']}, {about['target']}, TVM {about['tvm']}; best TFLOPS after {about['trials']} trials: mean and",
-        f"standard deviation of {repeats} runs{'.' if kind == 'cuda' else '; the operators are smaller than on a GPU.'}",
+        f"{about['device']}, {about['target']}, TVM {about['tvm']}; best TFLOPS after {_or(trials)} trials: mean and",
+        f"standard deviation of {_or(repeats)} runs{'.' if kind == 'cuda' else '; the operators are smaller than on a GPU.'}",
         "",
         f"| operator | {' | '.join(names)} | the paper: G-BFS | N-A2C | AutoTVM | OpEvo |",
         "|---" * (1 + len(names) + 4) + "|",
     ]
     for operator in PAPER:
         if any((operator, tuner) in by for tuner in names):
-            cells = []
-            for found in ([run["tflops"] for run in by[operator, tuner]] for tuner in names):
-                cells.append(_mean(found, _decimals(found)))
+            row = [[run["tflops"] for run in by[operator, tuner]] for tuner in names]
+            cells = [_mean(found, _decimals(row)) for found in row]
             lines.append(f"| {operator} | {' | '.join([*cells, *_paper(operator)])} |")
     lines += ["", "| tuner | seconds a run | of which in the tuner | failed trials |", "|---|---|---|---|"]
     for tuner in (name for name in names if name != "library"):
@@ -65,9 +65,14 @@ def _paper(operator: str) -> list[str]:
     ]
 
 
-def _decimals(values: list[float]) -> int:
-    """So many that the mean has three digits: a CPU makes hundredths of a TFLOPS."""
-    return max(0, 2 - math.floor(math.log10(np.mean(values)))) if any(values) else 2
+def _decimals(row: list[list[float]]) -> int:
+    """So many that the largest has three digits: a CPU makes hundredths of a TFLOPS."""
+    largest = max(sum(row, [0.0]))
+    return max(0, 2 - math.floor(math.log10(largest))) if largest else 2
+
+
+def _or(numbers: list[int]) -> str:
+    return " or ".join(map(str, numbers))
 
 
 def _mean(values: Iterable[float], digits: int) -> str:

@@ -19,12 +19,13 @@ CHECKPOINTS = (32, 64, 128, 256, 512)
 GOALS = (0.90, 0.95, 0.99)
 _AVERAGE = """\
 Mean over {landscapes} of the mean over seeds; ± is the mean of the standard deviations. Trials to a part of the optimum are
-the mean of medians, more than that where a median run did not get there. XGBTuner's own time in a replay says nothing."""
+the mean of medians, more than that where a median run did not get there. A tuner that ended early keeps its best. XGBTuner's own
+time in a replay says nothing."""
 _AGAINST = """\
 {champion} less each rival, at the same trials: the mean difference of the best found, with its 95% interval (bootstrap over
-seeds), and the chance that one of its runs is the better. In bold what is no tie (paired sign-flip test, corrected after Holm:
-all comparisons of this table together are wrong with a probability of at most 5%). It is about seeds on these landscapes, not
-about others; against tuners that always do the same it is a little too sure."""
+seeds), and the chance that one of its runs is the better. In bold what is no tie: by a paired sign-flip test, corrected after
+Holm, so that anything in this table is bold by chance alone with a probability of at most 5%. A tie is no proof of equality. All is
+about seeds on these landscapes, not about others; against tuners that always do the same it is a little too sure."""
 
 
 def write_csv(results: Iterable[dict[str, Any]], path: Path) -> None:
@@ -47,7 +48,8 @@ def tables(results: list[dict[str, Any]], champion: str) -> str:
     blind = {landscape: runs for landscape, runs in by.items() if landscape.endswith(", blind")}
     known = {landscape: runs for landscape, runs in by.items() if landscape not in blind}
     groups = [group for group in (known, blind) if group]
-    return "\n\n".join([*(averages(g, results) + "\n\n" + against(g, champion) for g in groups), each(by)]) + "\n"
+    apart = f"<details><summary>Each landscape</summary>\n\n{each(by)}\n\n</details>"
+    return "\n\n".join([*(averages(g, results) + "\n\n" + against(g, champion) for g in groups), apart]) + "\n"
 
 
 def averages(by: Curves, results: list[dict[str, Any]]) -> str:
