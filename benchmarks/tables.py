@@ -24,8 +24,8 @@ time in a replay says nothing."""
 _AGAINST = """\
 {champion} less each rival, at the same trials: the mean difference of the best found, with its 95% interval (bootstrap over
 seeds), and the chance that one of its runs is the better. In bold what is no tie: by a paired sign-flip test, corrected after
-Holm, so that anything in this table is bold by chance alone with a probability of at most 5%. A tie is no proof of equality. All is
-about seeds on these landscapes, not about others; against tuners that always do the same it is a little too sure."""
+Holm, so that anything in this table is bold by chance alone with a probability of at most 5%. A tie is no proof of equality. All
+is about seeds on these landscapes, not about others; against tuners that always do the same it is a little too sure."""
 
 
 def write_csv(results: Iterable[dict[str, Any]], path: Path) -> None:
