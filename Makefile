@@ -16,7 +16,7 @@ help:
 	@echo "make tune     tune a matrix multiplication on this CPU, OpEvo beside XGBoost: three minutes"
 	@echo "make test     all tests, types and style: ten minutes"
 	@echo "make lint     types and style alone"
-	@echo "make soak     the long versions of the tests: eight minutes"
+	@echo "make soak     the long versions of the tests: fifteen minutes"
 	@echo "make bench    every tuner on every recorded landscape, 20 seeds: an hour"
 	@echo "make bench-sensitivity   OpEvo's parameters on the same landscapes: five minutes"
 	@echo "make bench-hardware   the paper's Tables 1 to 3 on this device: a night"

@@ -29,6 +29,9 @@ LIMITS = {
     "max_thread_z": 64,
 }
 
+# TOPI's dense buffers twice what a loop loads, also where a tile of the whole sum leaves no loop.
+_LOOPLESS = "Double buffer scope must be inside a loop"
+
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Build random configurations of the operators.")
@@ -41,7 +44,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def verify(target: str, names: list[str], n: int) -> bool:
-    """Lower, check and build random configurations; no device is needed. True when all that fit can be built, and some do."""
+    """Lower, check and build random configurations; no device is needed. True when some can be built, and none fails."""
     good = True
     for name in names:
         task = operators.task(name, target)
@@ -65,8 +68,8 @@ def _build(task: Task, number: int) -> str:
             tvm.build(schedule, tensors)
     except InstantiationError as error:
         return "too large for the device" if "invalid gpu kernel" in str(error) else "refused by the template"
-    except tvm.TVMError:
-        return "failed"
+    except tvm.TVMError as error:
+        return "refused by TVM" if _LOOPLESS in str(error) else "failed"
     return "built"
 
 
