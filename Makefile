@@ -14,11 +14,11 @@ RUN := $(ENV)/bin/python
 
 help:
 	@echo "make tune     tune a matrix multiplication on this CPU, OpEvo beside XGBoost: three minutes"
-	@echo "make test     all tests, types and style: ten minutes"
+	@echo "make test     all tests, types and style: a quarter of an hour"
 	@echo "make lint     types and style alone"
 	@echo "make soak     the long versions of the tests: fifteen minutes"
-	@echo "make bench    every tuner on every recorded landscape, 20 seeds: an hour"
-	@echo "make bench-sensitivity   OpEvo's parameters on the same landscapes: five minutes"
+	@echo "make bench    every tuner on every recorded landscape, 20 seeds: a quarter of an hour"
+	@echo "make bench-sensitivity   OpEvo's parameters on the same landscapes: two minutes"
 	@echo "make bench-hardware   the paper's Tables 1 to 3 on this device: a night"
 	@echo "make bench-overhead   what the tuners themselves cost: seven minutes"
 	@echo "make bench-network   whole networks, three ways to spend the same trials: an hour"
