@@ -269,6 +269,7 @@ _CPU: dict[str, Callable[[Target], Task]] = {
     # Small enough that all of their space can be recorded.
     "matmul-64": _of_this_module("batch_matmul.cpu", 1, 64, 64, 64, "NN", 2),
     "conv-14": _of_this_module("conv2d.cpu", 4, 14, 8, 3, 1, 1),
+    "batch-16": _of_this_module("batch_matmul.cpu", 64, 16, 16, 16, "TN", 3),
     "splits-64": _of_this_module("split_matmul.cpu", 64, 64, 64),
     "registers-64": _of_this_module("tiled_matmul.cpu", 64, 64, 64, 12),
 }
