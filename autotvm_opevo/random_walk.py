@@ -16,9 +16,10 @@ from scipy.sparse import coo_array, identity
 from scipy.sparse.linalg import splu
 
 from autotvm_opevo.topology import Topology
+from autotvm_opevo.topology.numbered import Numbered
 
 
-def sample(graph: Topology, start: Any, q: float, rng: np.random.Generator) -> Any:
+def sample(graph: Topology | Numbered, start: Any, q: float, rng: np.random.Generator) -> Any:
     """Walk from `start` and return the vertex where the walk stops.
 
     Parameters

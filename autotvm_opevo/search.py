@@ -59,6 +59,8 @@ class Search(ABC):
         self._ranking: list[tuple[float, int]] = []  # (-fitness, number), best first, failures left out
         self._known: set[int] = set()  # queued, proposed or told: not to be proposed again
         self._queue: deque[int] = deque()  # made and not proposed yet
+        self._waiting: dict[int, None] = {}  # queued or proposed, and not told yet, oldest first
+        self._wanted = 1  # how many proposals are needed, as far as `ask` has said
         self._left: list[int] | None = None  # once enumerated: all that may not be known yet, in random order
 
     @property
@@ -83,8 +85,12 @@ class Search(ABC):
         """
         n = integer("n", n, at_least=0)
         batch: list[Configuration] = []
-        while len(batch) < n and not (self._waits and batch and not self._queue) and self.has_next():
+        while len(batch) < n and not (self._waits and batch and not self._queue):
+            self._wanted = n - len(batch)
+            if not self.has_next():
+                break
             batch.append(self.space[self._queue.popleft()])
+        self._wanted = max(n, 1)
         return batch
 
     def has_next(self) -> bool:
@@ -127,6 +133,7 @@ class Search(ABC):
                 insort(self._ranking, (-fitness, number))
             self._fitness[number] = fitness
             self._known.add(number)
+            self._waiting.pop(number, None)
 
     @abstractmethod
     def _refill(self) -> None:
@@ -139,13 +146,18 @@ class Search(ABC):
         if number is None:
             return False
         self._known.add(number)
+        self._waiting[number] = None
         self._queue.append(number)
         return True
 
     def _new(self, configuration: Configuration) -> int | None:
         """The number of a configuration that may be proposed; None when it is known or forbidden."""
         number = self.space.index(configuration)
-        return None if number in self._known or not self.space.allows(configuration) else number
+        return number if self._open(number) else None
+
+    def _open(self, number: int) -> bool:
+        """Whether the configuration of that number may be proposed."""
+        return number not in self._known and (self.space.constraint is None or self.space.allows(self.space[number]))
 
     def _unseen(self) -> int | None:
         """A random configuration that is new and allowed; None when there is none, or none is found."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
 from math import prod
 from typing import Any
@@ -73,24 +73,50 @@ class Space:
         """
         if not isinstance(configuration, Mapping) or configuration.keys() != self.knobs.keys():
             raise ValueError(f"a configuration must be a dict of the knobs {list(self.knobs)}, {configuration!r} given")
-        index = 0
+        vertices = []
         for name, topology in self.knobs.items():
             try:
-                index = index * topology.size + topology.index(configuration[name])
+                vertices.append(topology.index(configuration[name]))
             except ValueError as error:
                 raise ValueError(f"knob {name!r}: {error}") from None
-        return index
+        return self.number(vertices)
 
     def __getitem__(self, index: int) -> Configuration:
         """The configuration of that number, 0 <= index < size; raises `IndexError` outside."""
+        return {name: topology[vertex] for (name, topology), vertex in zip(self.knobs.items(), self.vertices(index))}
+
+    def vertices(self, index: int) -> tuple[int, ...]:
+        """The vertices' numbers, knob by knob, of the configuration of that number.
+
+        >>> from autotvm_opevo.topology import Discrete
+        >>> Space({"x": Discrete([1, 2, 3]), "y": Discrete([1, 2])}).vertices(5)
+        (2, 1)
+
+        Raises
+        ------
+        IndexError
+            If there is no such configuration.
+        """
         rest = operator.index(index)
         if not 0 <= rest < self.size:
             raise IndexError(f"configuration number {rest} given, this space has 0 to {self.size - 1}")
         vertices = []
         for topology in reversed(self.knobs.values()):
             rest, vertex = divmod(rest, topology.size)
-            vertices.append(topology[vertex])
-        return dict(zip(self.knobs, reversed(vertices)))
+            vertices.append(vertex)
+        return tuple(reversed(vertices))
+
+    def number(self, vertices: Iterable[int]) -> int:
+        """The inverse of `vertices`.
+
+        >>> from autotvm_opevo.topology import Discrete
+        >>> Space({"x": Discrete([1, 2, 3]), "y": Discrete([1, 2])}).number([2, 1])
+        5
+        """
+        number = 0
+        for topology, vertex in zip(self.knobs.values(), vertices):
+            number = number * topology.size + vertex
+        return number
 
     def __len__(self) -> int:
         return self.size

@@ -404,3 +404,72 @@ class TestWrongArguments:
     def test_n_must_be_a_count(self, n):
         with pytest.raises(ValueError, match="n must be an integer"):
             OpEvo(matmul(), seed=0).ask(n)
+
+
+class TestSurrogate:
+    def space(self, constraint=None):
+        knobs = {"y": Factorization(1024, 4), "order": Permutation(4), "x": Factorization(360, 3), "flag": Categorical("abc")}
+        return Space(knobs, constraint)
+
+    def fitness(self, configuration):
+        """Smooth on the graphs, with a third of failures."""
+        y, x = configuration["y"], configuration["x"]
+        if y[1] * x[1] > 64:
+            return 0.0
+        off = abs(np.log2(y[3]) - 4) + abs(np.log2(y[2]) - 2) + abs(np.log2(x[2]) - 3)
+        out_of_order = sum(a != b for a, b in zip(configuration["order"], (2, 0, 3, 1)))
+        return float(np.exp(-0.4 * off - 0.2 * out_of_order) * {"a": 1.0, "b": 0.7, "c": 0.9}[configuration["flag"]])
+
+    def best_after(self, trials, seed, **options):
+        search = OpEvo(self.space(), seed=seed, **options)
+        for _ in range(trials // 8):
+            configurations = search.ask(8)
+            search.tell(configurations, list(map(self.fitness, configurations)))
+        return search.best[1]
+
+    def test_screened_children_are_better(self):
+        screened, published = ([self.best_after(96, seed, surrogate=s) for seed in range(5)] for s in ("q-walk", None))
+        assert min(screened) > np.mean(published)
+        assert np.mean(screened) > 1.2 * np.mean(published)
+
+    def test_the_first_lambda_are_those_of_opevo_as_published(self):
+        assert OpEvo(self.space(), seed=0, surrogate="q-walk").ask(8) == OpEvo(self.space(), seed=0).ask(8)
+
+    def test_a_space_of_one_point_is_proposed_once(self):
+        search = OpEvo(Space({"x": Discrete([3])}), seed=0, surrogate="q-walk")
+        assert search.ask(8) == [{"x": 3}]
+        search.tell([{"x": 3}], [1.0])
+        assert not search.has_next()
+
+    def test_proposals_are_all_made_after_the_latest_results(self):
+        """Nothing is queued beyond what is asked for: what was made before the results would not know them."""
+        search = OpEvo(self.space(), seed=0, surrogate="q-walk")
+        for n in (8, 3, 16, 1, 8):
+            configurations = search.ask(n)
+            assert len(configurations) == n
+            assert not search._queue
+            search.tell(configurations, list(map(self.fitness, configurations)))
+
+    @pytest.mark.parametrize("fitness", [0.0, 1.0, 1e-300], ids=["all fail", "all equal", "all tiny"])
+    def test_results_that_say_nothing_do_not_stop_it(self, fitness):
+        search, seen = OpEvo(self.space(), seed=0, surrogate="q-walk"), set()
+        for _ in range(6):
+            configurations = search.ask(8)
+            seen.update(map(key, configurations))
+            search.tell(configurations, [fitness] * 8)
+        assert len(seen) == 48
+
+    def test_history_is_learned_from(self):
+        """Told a hundred results, the first proposals are better than the hundred were."""
+        space, rng = self.space(), np.random.default_rng(0)
+        history = [space.random(rng) for _ in range(100)]
+        search = OpEvo(space, seed=0, surrogate="q-walk")
+        search.tell(history, list(map(self.fitness, history)))
+        proposed = search.ask(8)
+        assert not {key(c) for c in proposed} & {key(c) for c in history}
+        assert np.median(list(map(self.fitness, proposed))) > np.quantile(list(map(self.fitness, history)), 0.9)
+
+    @pytest.mark.parametrize("surrogate", ["gp", True, ""])
+    def test_an_unknown_surrogate_is_refused(self, surrogate):
+        with pytest.raises(ValueError, match=r"surrogate must be None or one of 'q-walk'; .* given"):
+            OpEvo(self.space(), surrogate=surrogate)

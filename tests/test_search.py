@@ -13,6 +13,7 @@ from autotvm_opevo.topology import Discrete, Factorization
 
 SEARCHES = {
     "OpEvo": OpEvo,
+    "OpEvo, q-walk": lambda space, seed=None: OpEvo(space, seed=seed, surrogate="q-walk"),
     "G-BFS": GBFS,
     "N-A2C": NA2C,
     "NoSE": lambda space, seed=None: NoSE(space, population_size=10, seed=seed),

@@ -134,7 +134,7 @@ class SearchTuner(Tuner):
 
 
 class OpEvoTuner(SearchTuner):
-    """Tune an AutoTVM task with OpEvo (Algorithm 1): no cost model, no features, nothing measured twice.
+    """Tune an AutoTVM task with OpEvo (Algorithm 1): no features, nothing to train beforehand, nothing measured twice.
 
     Takes the place of ``autotvm.tuner.XGBTuner`` as it stands; ``tune``, callbacks, builders and runners are AutoTVM's.
 
@@ -148,6 +148,9 @@ class OpEvoTuner(SearchTuner):
         rho: how many children are made from one set of parents.
     mutation_rate : float
         q, 0 < q < 1: near 0 exploits what is good, near 1 explores.
+    surrogate : {None, "q-walk"}
+        What chooses among the children: nothing, which is OpEvo as published, or a Gaussian process whose kernel counts
+        steps on the knobs' graphs; see `OpEvo`.
     seed : int, optional
         The same seed and the same measurements give the same proposals. None draws one.
     **xgb_only
@@ -183,10 +186,11 @@ class OpEvoTuner(SearchTuner):
         parents_size: int = 8,
         offspring_size: int = 8,
         mutation_rate: float = 0.5,
+        surrogate: str | None = None,
         seed: int | None = None,
         **xgb_only: Any,
     ) -> None:
         def search(space: Space) -> OpEvo:
-            return OpEvo(space, parents_size, offspring_size, mutation_rate, seed)
+            return OpEvo(space, parents_size, offspring_size, mutation_rate, seed, surrogate)
 
         super().__init__(task, search, **xgb_only)

@@ -17,7 +17,7 @@ class Graph(Protocol):
         """The values adjacent to `value`, each once, never `value` itself."""
 
     def coordinates(self, value: Any) -> tuple[int, ...]:
-        """Where `value` lies: the nearer two vertices are on the graph, the smaller the L1 distance of their coordinates."""
+        """Where `value` lies: the nearer two vertices are on the graph, the smaller, roughly, the L1 distance of these."""
 
 
 class Topology(ABC):
