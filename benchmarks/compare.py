@@ -21,13 +21,13 @@ from benchmarks import document, pictures
 from benchmarks.arena import curves, jobs, run_all
 from benchmarks.landscape import FOLDER
 from benchmarks.tables import tables, write_csv
-from benchmarks.tuners import NAMES
+from benchmarks.tuners import NAMES, QWALK
 
 
 def main(
     arguments: list[str] | None = None,
     tuners: Sequence[str] = tuple(NAMES),
-    champion: str = "OpEvo",
+    champion: str = QWALK,
     name: str = "compare",
 ) -> None:
     parser = argparse.ArgumentParser(description="Compare tuners by replaying landscapes.")

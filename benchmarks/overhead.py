@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 from tvm import autotvm, te, topi  # noqa: F401  topi registers the templates
-from tvm.autotvm.measure import MeasureInput, MeasureResult
+from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 
 from autotvm_opevo import OpEvoTuner
 
@@ -92,11 +92,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What the tuners themselves cost.")
     parser.add_argument("--trials", type=int, default=128, help="trials of the comparison (default: 128)")
     parser.add_argument("--repeat", type=int, default=3, help="runs of each tuner, in turn (default: 3; XGB runs once)")
+    parser.add_argument("--surrogate", action="store_true", help="what the surrogate costs, and nothing else: a minute")
     options = parser.parse_args()
 
     tasks = {name: make() for name, make in SPACES.items()}
-    compare(tasks, options.trials, options.repeat)
-    grow(tasks)
+    if not options.surrogate:
+        compare(tasks, options.trials, options.repeat)
+        grow(tasks)
+    surrogate(tasks, options.repeat)
 
 
 def compare(tasks: dict[str, Any], trials: int, repeat: int) -> None:
@@ -123,6 +126,65 @@ def grow(tasks: dict[str, Any]) -> None:
         times = [f"{1e3 * s / n:.3f}" for s, n in zip(seconds, np.diff(GROWTH, prepend=0))]
         memory = [f"{bytes_per_trial(task, n):.0f}" for n in GROWTH[1:]]
         print(row(name, times, 14) + row("", memory, 12), flush=True)
+
+
+def surrogate(tasks: dict[str, Any], repeat: int) -> None:
+    print(f"\nOpEvo with a surrogate, a fifth of the trials failing: milliseconds a trial, median of {repeat} runs")
+    heads = ["512 trials", "after 2,000", "batches of 64", "one 64 / one 8", "MB"]
+    print(row("space", heads, 16))
+    for name, task in tasks.items():
+        runs = np.median([_screened(task) for _ in range(repeat)], axis=0)
+        print(row(name, [f"{value:.2f}" for value in runs], 16), flush=True)
+
+
+def _screened(task: Any) -> list[float]:
+    """Milliseconds a trial over 512 in batches of 8, from 2,000 on, over 512 in batches of 64; 64 at once to 8; memory."""
+    first = _milliseconds(_told(task, 0), task, 512, 8)
+    many = _told(task, 2_000)
+    late = _milliseconds(many, task, 64, 8)
+    wide = _milliseconds(_told(task, 0), task, 512, 64)
+    ratio = _milliseconds(_told(task, 512), task, 64, 64) * 64 / (_milliseconds(_told(task, 512), task, 8, 8) * 8)
+    tracemalloc.start()
+    try:
+        _milliseconds(_told(task, 2_000), task, 64, 64)
+        peak = tracemalloc.get_traced_memory()[1] / 1e6
+    finally:
+        tracemalloc.stop()
+    return [first, late, wide, ratio, peak]
+
+
+def _told(task: Any, results: int) -> OpEvoTuner:
+    """A tuner that has so many results, of random configurations."""
+    tuner = OpEvoTuner(task, surrogate="q-walk", seed=0)
+    numbers = np.random.default_rng(0).choice(len(task.config_space), results, replace=False)
+    tuner.update(*_made_up(task, [task.config_space.get(int(number)) for number in numbers]))
+    return tuner
+
+
+def _milliseconds(tuner: OpEvoTuner, task: Any, trials: int, batch: int) -> float:
+    """The tuner's own, a trial."""
+    own = 0.0
+    for _ in range(trials // batch):
+        start = time.perf_counter()
+        tuner.has_next()
+        configs = tuner.next_batch(batch)
+        own += time.perf_counter() - start
+        results = _made_up(task, configs)
+        start = time.perf_counter()
+        tuner.update(*results)
+        own += time.perf_counter() - start
+    return 1e3 * own / trials
+
+
+def _made_up(task: Any, configs: list[Any]) -> tuple[list[MeasureInput], list[MeasureResult]]:
+    """From 1 to 10 milliseconds, and every fifth a failure: to a model of the knobs, noise."""
+    results = []
+    for config in configs:
+        draw = np.random.default_rng(config.index).random()
+        cost = (1e-3 * 10**draw,) if config.index % 5 else (RuntimeError("made up"),)
+        error = MeasureErrorNo.NO_ERROR if config.index % 5 else MeasureErrorNo.RUNTIME_DEVICE
+        results.append(MeasureResult(cost, error, 0.0, 0.0))
+    return [MeasureInput(task.target, task, config) for config in configs], results
 
 
 def row(name: str, cells: Iterable[str], width: int) -> str:

@@ -19,6 +19,7 @@ from tvm.autotvm.tuner import Tuner, xgboost_cost_model
 from tvm.contrib.popen_pool import MapResult, StatusKind
 
 from autotvm_opevo.autotvm import GBFSTuner, NA2CTuner, NoSETuner, OpEvoTuner
+from benchmarks import ablation
 
 OWN: dict[str, Callable[..., Tuner]] = {"OpEvo": OpEvoTuner, "G-BFS": GBFSTuner, "N-A2C": NA2CTuner, "NoSE": NoSETuner}
 AUTOTVM: dict[str, Callable[..., Tuner]] = {
@@ -28,7 +29,8 @@ AUTOTVM: dict[str, Callable[..., Tuner]] = {
     "Grid": autotvm.tuner.GridSearchTuner,
     "Droplet": autotvm.tuner.DropletTuner,
 }
-NAMES = [*OWN, *AUTOTVM]
+QWALK = 'OpEvo surrogate="q-walk"'
+NAMES = [QWALK, *OWN, *AUTOTVM]
 
 
 def make(name: str, task: Task, seed: int) -> Tuner:
@@ -48,7 +50,8 @@ def make(name: str, task: Task, seed: int) -> Tuner:
     own = zlib.crc32(f"{kind} {seed}".encode())
     random.seed(own)
     np.random.seed(own)  # noqa: NPY002  it is what they use
-    tuner = OWN[kind](task, seed=own, **options) if kind in OWN else AUTOTVM[kind](task, **options)
+    ours = OWN.get(kind) or ablation.TUNERS.get(kind)
+    tuner = ours(task, seed=own, **options) if ours else AUTOTVM[kind](task, **options)
     tuner.set_error_threshold(float("inf"))  # after 150 failures in a row AutoTVM would begin to print every trial
     return tuner
 

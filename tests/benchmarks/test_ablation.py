@@ -1,0 +1,49 @@
+"""What replaces the parts of the surrogate: kernels against their mathematics, and every variant for real."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from autotvm_opevo import Space, random_walk
+from autotvm_opevo.topology import Discrete, Factorization, Permutation
+from benchmarks import ablation, replay, tuners
+from benchmarks.landscape import FOLDER, load
+
+
+@pytest.mark.parametrize("graph", [Factorization(24, 3), Permutation(4), Discrete(range(7))])
+@pytest.mark.parametrize("q", [0.1, 0.6, 0.95])
+def test_the_spectral_kernel_is_the_walks_law_made_symmetric(graph, q):
+    kernel = ablation.Spectral(Space({"x": graph}))
+    points = kernel.points([(i,) for i in range(len(graph))])
+    found = kernel.correlations(points, points, np.array([-np.log(q)]))
+    law = np.array([random_walk.distribution(graph, value, q) for value in graph])
+    degrees = np.sqrt([len(graph.neighbours(value)) for value in graph])
+    law *= degrees[:, None] / degrees  # a walk's law is D^1/2 (I - qN)^-1 D^-1/2, up to a factor
+    scale = np.sqrt(np.diag(law))
+    assert found == pytest.approx(law / np.outer(scale, scale))
+    assert np.linalg.eigvalsh(found).min() > 0
+
+
+def test_without_graphs_all_other_values_are_equally_far():
+    kernel = ablation.Unordered(Space({"x": Discrete(range(5)), "y": Discrete(range(3))}))
+    points = kernel.points([(0, 0), (0, 2), (4, 2), (1, 0)])
+    assert kernel.distances(points).sum(axis=0).tolist() == [[0, 1, 2, 1], [1, 0, 1, 2], [2, 1, 0, 2], [1, 2, 2, 0]]
+    assert kernel.correlations(points, points, np.array([0.5, 2.0]))[0] == pytest.approx(np.exp([0, -2, -2.5, -0.5]))
+
+
+@cache
+def proposed(name):
+    """The first 48 configurations, where failures are many and all kinds of values matter."""
+    whole = load(FOLDER / "registers-64.npz")
+    tuner = tuners.make(name, replay.task(whole), seed=0)
+    seen = []
+    tuner.tune(48, replay.measure_option(whole), callbacks=[lambda _, inputs, __: seen.extend(i.config.index for i in inputs)])
+    return seen
+
+
+@pytest.mark.parametrize("name", ablation.TUNERS)
+def test_every_variant_is_another_search_that_proposes_nothing_twice(name):
+    seen = proposed(name)
+    assert len(set(seen)) == 48
+    assert seen != proposed(tuners.QWALK)
