@@ -3,6 +3,7 @@
 import json
 import logging
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,11 @@ def drive(tuner, task, batches, seconds=lambda config: 1e-3):
         tuner.update([measured(task, config) for config in configs], [result(seconds(config)) for config in configs])
         indices += [config.index for config in configs]
     return indices
+
+
+published_and_screened = pytest.mark.parametrize(
+    "opevo", [OpEvoTuner, partial(OpEvoTuner, surrogate="q-walk")], ids=["published", "q-walk"]
+)
 
 
 class TestForReal:
@@ -105,50 +111,51 @@ class TestForReal:
             tracker.terminate()
 
 
+@published_and_screened
 class TestTheLoop:
-    def test_batch_sizes_may_change_from_call_to_call(self):
+    def test_batch_sizes_may_change_from_call_to_call(self, opevo):
         task = small_task()
-        indices = drive(OpEvoTuner(task, seed=0), task, [1, 5, 2, 64, 3, 7, 8])
+        indices = drive(opevo(task, seed=0), task, [1, 5, 2, 64, 3, 7, 8])
         assert len(indices) == len(set(indices)) == 90
 
-    def test_has_next_changes_nothing(self):
+    def test_has_next_changes_nothing(self, opevo):
         task = small_task()
-        asked, unasked = OpEvoTuner(task, seed=3), OpEvoTuner(task, seed=3)
+        asked, unasked = opevo(task, seed=3), opevo(task, seed=3)
         for _ in range(4):
             assert all(asked.has_next() for _ in range(3))
             batches = [[config.index for config in tuner.next_batch(8)] for tuner in (asked, unasked)]
             assert batches[0] == batches[1]
 
-    def test_ends_when_the_space_does(self):
+    def test_ends_when_the_space_does(self, opevo):
         task, recorder = small_task(), Recorder()
-        OpEvoTuner(task, seed=0).tune(10_000, instant(), callbacks=[recorder])
+        opevo(task, seed=0).tune(10_000, instant(), callbacks=[recorder])
         assert sorted(recorder.indices) == list(range(len(task.config_space)))
 
-    def test_measures_a_space_of_one_point_once(self):
+    def test_measures_a_space_of_one_point_once(self, opevo):
         task, recorder = scaling_task(lambda cfg, schedule, tensor: None), Recorder()
-        OpEvoTuner(task, seed=0).tune(16, instant(), callbacks=[recorder])
+        opevo(task, seed=0).tune(16, instant(), callbacks=[recorder])
         assert recorder.indices == [0]
 
-    def test_goes_on_and_ends_when_everything_fails(self):
+    def test_goes_on_and_ends_when_everything_fails(self, opevo):
         task, recorder = small_task(), Recorder()
-        tuner = OpEvoTuner(task, seed=0)
+        tuner = opevo(task, seed=0)
         tuner.tune(10_000, instant(lambda config: None), callbacks=[recorder])
         assert len(set(recorder.indices)) == len(recorder.indices) == len(task.config_space)
         assert tuner.best_config is None
 
-    def test_stops_early_when_told_to(self):
+    def test_stops_early_when_told_to(self, opevo):
         recorder = Recorder()
-        OpEvoTuner(small_task(), seed=0).tune(10_000, instant(), early_stopping=12, callbacks=[recorder])
+        opevo(small_task(), seed=0).tune(10_000, instant(), early_stopping=12, callbacks=[recorder])
         assert len(recorder.pairs) == 12
 
-    def test_tunes_a_task_without_a_flop_count(self):
+    def test_tunes_a_task_without_a_flop_count(self, opevo):
         task, recorder = wide_task(), Recorder()
         task.flop = 0
-        OpEvoTuner(task, seed=0).tune(200, instant(slow_where_tiles_are_small), callbacks=[recorder])
+        opevo(task, seed=0).tune(200, instant(slow_where_tiles_are_small), callbacks=[recorder])
         costs = [r.costs[0] for _, r in recorder.pairs]
         assert sum(costs[-8:]) < sum(costs[:8]) / 2
 
-    def test_respects_multi_filter_until_all_is_measured(self):
+    def test_respects_multi_filter_until_all_is_measured(self, opevo):
         def define(cfg, schedule, tensor):
             cfg.define_split("tile", cfg.axis(240), num_outputs=3)
             cfg.define_knob("unroll", list(range(20)))
@@ -156,32 +163,32 @@ class TestTheLoop:
 
         task, recorder = scaling_task(define), Recorder()
         valid = {i for i in range(task.config_space.range_length) if task.config_space.is_index_valid(i)}
-        OpEvoTuner(task, seed=0).tune(10_000, instant(), callbacks=[recorder])
+        opevo(task, seed=0).tune(10_000, instant(), callbacks=[recorder])
         assert set(recorder.indices) == valid
         assert len(recorder.indices) == len(valid)
 
-    def test_tunes_a_space_beyond_64_bits(self):
+    def test_tunes_a_space_beyond_64_bits(self, opevo):
         task, recorder = wide_task(), Recorder()
-        OpEvoTuner(task, seed=0).tune(200, instant(slow_where_tiles_are_small), callbacks=[recorder])
+        opevo(task, seed=0).tune(200, instant(slow_where_tiles_are_small), callbacks=[recorder])
         assert len(set(recorder.indices)) == 200
         assert max(recorder.indices) > 2**63
         costs = [r.costs[0] for _, r in recorder.pairs]
         assert sum(costs[-8:]) < sum(costs[:8]) / 2
 
-    def test_builds_and_logs_a_space_beyond_64_bits_for_real(self, tmp_path):
+    def test_builds_and_logs_a_space_beyond_64_bits_for_real(self, opevo, tmp_path):
         recorder, log = Recorder(), tmp_path / "log.json"
-        OpEvoTuner(wide_task(), seed=0).tune(2, for_real(), callbacks=[recorder, autotvm.callback.log_to_file(str(log))])
+        opevo(wide_task(), seed=0).tune(2, for_real(), callbacks=[recorder, autotvm.callback.log_to_file(str(log))])
         assert [r.error_no for _, r in recorder.pairs] == [0] * 2
         assert [json.loads(line)["config"]["index"] for line in log.read_text().splitlines()] == recorder.indices
 
-    def test_logs_the_identity_reorder(self, tmp_path):
+    def test_logs_the_identity_reorder(self, opevo, tmp_path):
         """AutoTVM's own tuners crash here: its entity holds a range, which is no JSON."""
 
         def define(cfg, schedule, tensor):
             cfg.define_reorder("order", [cfg.axis(4), cfg.axis(4)], policy="identity")
 
         log = tmp_path / "log.json"
-        OpEvoTuner(scaling_task(define), seed=0).tune(4, instant(), callbacks=[autotvm.callback.log_to_file(str(log))])
+        opevo(scaling_task(define), seed=0).tune(4, instant(), callbacks=[autotvm.callback.log_to_file(str(log))])
         assert json.loads(log.read_text())["config"]["entity"] == [["order", "re", [0, 1]]]
 
 
@@ -227,6 +234,15 @@ class TestSearch:
         runs = [drive(OpEvoTuner(task, seed=seed), task, [8] * 8, seconds) for seed in (5, 5, 6)]
         assert runs[0] == runs[1] != runs[2]
 
+    def test_a_surrogate_finds_large_tiles_sooner(self):
+        task, best = wide_task(), {}
+        for surrogate in (None, "q-walk"):
+            recorder = Recorder()
+            tuner = OpEvoTuner(task, seed=0, surrogate=surrogate)
+            tuner.tune(96, instant(slow_where_tiles_are_small), callbacks=[recorder])
+            best[surrogate] = min(r.costs[0] for _, r in recorder.pairs)
+        assert best["q-walk"] < best[None] / 1.5
+
     def test_a_drawn_seed_is_told_and_repeats(self):
         task = matmul_task()
         tuner = OpEvoTuner(task)
@@ -247,27 +263,30 @@ class TestHistory:
             for i in range(10):
                 assert config[f"tile{i}"].size in [known.config[f"tile{i}"].size for known, _ in records]
 
-    def test_the_rest_of_the_space_is_what_is_left(self):
+    @published_and_screened
+    def test_the_rest_of_the_space_is_what_is_left(self, opevo):
         task = small_task()
         records = self.records(task, 40)
-        tuner = OpEvoTuner(task, seed=1)
+        tuner = opevo(task, seed=1)
         tuner.load_history(iter(records), min_seed_records=500)
         indices = drive(tuner, task, [8] * 100)
         known = {measured.config.index for measured, _ in records}
         assert sorted(indices) == sorted(set(range(len(task.config_space))) - known)
 
-    def test_failures_are_not_measured_again_either(self):
+    @published_and_screened
+    def test_failures_are_not_measured_again_either(self, opevo):
         task = small_task()
-        tuner = OpEvoTuner(task, seed=1)
+        tuner = opevo(task, seed=1)
         records = self.records(task, 50, seconds=lambda config: None)
         tuner.load_history(records)
         assert not {measured.config.index for measured, _ in records} & set(drive(tuner, task, [8] * 100))
 
-    def test_a_record_of_what_waits_in_the_queue_is_enough(self):
+    @published_and_screened
+    def test_a_record_of_what_waits_in_the_queue_is_enough(self, opevo):
         task = small_task()
-        tuner = OpEvoTuner(task, seed=1)
+        tuner = opevo(task, seed=1)
         assert tuner.has_next()
-        records = self.records(task, 8, tuner=OpEvoTuner(task, seed=1))  # the same seed: exactly what it would propose
+        records = self.records(task, 8, tuner=opevo(task, seed=1))  # the same seed: exactly what it would propose
         tuner.load_history(records)
         assert not {measured.config.index for measured, _ in records} & {c.index for c in tuner.next_batch(20)}
 
@@ -353,6 +372,7 @@ class TestArguments:
             ({"parents_size": 0}, "parents_size must be"),
             ({"offspring_size": "many"}, "offspring_size must be"),
             ({"mutation_rate": 1.0}, "mutation_rate must be"),
+            ({"surrogate": "gp"}, "surrogate must be None or one of 'q-walk'"),
             ({"seed": 0.5}, "seed must be"),
         ],
     )
