@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 _EXAMPLES = """examples:
@@ -61,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     tune.add_argument("--log", required=True, help="AutoTVM's log: written, and gone on from")
     tune.add_argument("--trials", type=_positive, default=1000, help="in all, those in the log included (default: 1000)")
     tune.add_argument("--time-limit", type=float, metavar="SECONDS", help="begin nothing after so long")
-    tune.add_argument("--tuner", choices=["opevo", "xgb", "ga", "random", "gridsearch"], default="opevo")
+    tune.add_argument("--tuner", choices=["opevo", "opevo-q-walk", "xgb", "ga", "random", "gridsearch"], default="opevo")
     tune.add_argument("--allocation", choices=["gradient", "equal", "round-robin"], default="gradient", help="of the trials")
     tune.add_argument(
         "--early-stopping", type=_positive, metavar="TRIALS", help="a task leaves after so many without a better one"
@@ -85,6 +86,7 @@ def _tune(options: argparse.Namespace) -> int:
 
     tuners: dict[str, Any] = {
         "opevo": OpEvoTuner,
+        "opevo-q-walk": partial(OpEvoTuner, surrogate="q-walk"),
         "xgb": autotvm.tuner.XGBTuner,
         "ga": autotvm.tuner.GATuner,
         "random": autotvm.tuner.RandomTuner,

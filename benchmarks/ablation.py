@@ -273,7 +273,7 @@ TUNERS: dict[str, Callable[..., Tuner]] = {
 def main(arguments: list[str] | None = None) -> None:
     from benchmarks import compare, tuners  # which know this module
 
-    compare.main(arguments, [tuners.QWALK, "OpEvo", *TUNERS], champion=tuners.QWALK, name="ablation")
+    compare.main(arguments, [tuners.QWALK, "OpEvo", *TUNERS], champions=[tuners.QWALK], name="ablation")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from benchmarks.tuners import NAMES, QWALK
 def main(
     arguments: list[str] | None = None,
     tuners: Sequence[str] = tuple(NAMES),
-    champion: str = QWALK,
+    champions: Sequence[str] = (QWALK, "OpEvo"),
     name: str = "compare",
 ) -> None:
     parser = argparse.ArgumentParser(description="Compare tuners by replaying landscapes.")
@@ -47,7 +47,7 @@ def main(
     made = jobs(files, options.tuners, options.mode, options.seeds, options.trials)
     results = run_all(made, options.out / "runs.jsonl", options.workers)
     write_csv(results, options.out / "runs.csv")
-    text = tables(results, champion)
+    text = tables(results, champions)
     (options.out / "tables.md").write_text(text)
     shutil.rmtree(options.out / "pictures", ignore_errors=True)  # those of other landscapes
     pictures.draw(curves(results), options.out / "pictures")

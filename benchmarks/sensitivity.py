@@ -19,9 +19,9 @@ PARENTS = [f"OpEvo parents_size={size}" for size in (2, 4, 8, 16, 32)]
 def main(arguments: list[str] | None = None) -> None:
     which, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
     if which == "q":
-        compare.main(rest, RATES, champion="OpEvo mutation_rate=0.5", name="sensitivity q")
+        compare.main(rest, RATES, champions=["OpEvo mutation_rate=0.5"], name="sensitivity q")
     elif which == "lambda":
-        compare.main(rest, PARENTS, champion="OpEvo parents_size=8", name="sensitivity lambda")
+        compare.main(rest, PARENTS, champions=["OpEvo parents_size=8"], name="sensitivity lambda")
     else:
         sys.exit("q or lambda: which of them should change?")
 

@@ -42,14 +42,16 @@ def write_csv(results: Iterable[dict[str, Any]], path: Path) -> None:
             table.writerow([*about, f"{result['seconds']:.3f}", *found, *(int(t) if t < np.inf else "" for t in reached)])
 
 
-def tables(results: list[dict[str, Any]], champion: str) -> str:
-    """Markdown: landscapes on average and `champion` against each rival, blind ones apart, and each on its own."""
+def tables(results: list[dict[str, Any]], champions: Iterable[str]) -> str:
+    """Markdown: landscapes on average and the champions against each rival, blind ones apart, and each on its own."""
     by = curves(results)
     blind = {landscape: runs for landscape, runs in by.items() if landscape.endswith(", blind")}
     known = {landscape: runs for landscape, runs in by.items() if landscape not in blind}
     groups = [group for group in (known, blind) if group]
     apart = f"<details><summary>Each landscape</summary>\n\n{each(by)}\n\n</details>"
-    return "\n\n".join([*(averages(g, results) + "\n\n" + against(g, champion) for g in groups), apart]) + "\n"
+    ran = [champion for champion in champions if champion in _tuners(by)]
+    parts = [part for group in groups for part in (averages(group, results), *(against(group, champion) for champion in ran))]
+    return "\n\n".join([*parts, apart]) + "\n"
 
 
 def averages(by: Curves, results: list[dict[str, Any]]) -> str:

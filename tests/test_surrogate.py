@@ -79,6 +79,19 @@ def test_the_kernel_factorises_over_knobs():
     assert kernel.correlations(points, points, decay) == pytest.approx(np.kron(np.kron(each[0], each[1]), each[2]))
 
 
+def test_graphs_that_nobody_could_list_have_the_same_kernel():
+    knobs = {"tile": Factorization(2**40 * 3**20, 6), "order": Permutation(12), "thing": Categorical(range(100_000))}
+    space = Space(knobs)
+    rng = np.random.default_rng(0)
+    vertices = [[int(rng.integers(min(knob.size, 2**62))) for knob in knobs.values()] for _ in range(60)]
+    kernel = Kernel(space)
+    points = kernel.points(vertices)
+    correlations = kernel.correlations(points, points, np.array([0.02, 0.1, 0.5]))
+    assert np.linalg.eigvalsh(correlations).min() > 0
+    first, second = (knobs["order"][row[1]] for row in vertices[:2])
+    assert kernel.distances(points)[1, 0, 1] == sum(a != b for a, b in zip(first, second)) / 2
+
+
 def drawn(space, n, seed=0):
     """A kernel, distinct configurations as its points, and values that depend on the knobs."""
     rng = np.random.default_rng(seed)
