@@ -273,7 +273,8 @@ TUNERS: dict[str, Callable[..., Tuner]] = {
 def main(arguments: list[str] | None = None) -> None:
     from benchmarks import compare, tuners  # which know this module
 
-    compare.main(arguments, [tuners.QWALK, "OpEvo", *TUNERS], champions=[tuners.QWALK], name="ablation")
+    rows = [tuners.QWALK, "OpEvo", *TUNERS]
+    compare.main(arguments, rows, champions=[tuners.QWALK], name="ablation", published_pictures=False)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ def main(
     tuners: Sequence[str] = tuple(NAMES),
     champions: Sequence[str] = (QWALK, "OpEvo"),
     name: str = "compare",
+    published_pictures: bool = True,
 ) -> None:
     parser = argparse.ArgumentParser(description="Compare tuners by replaying landscapes.")
     parser.add_argument("--landscapes", nargs="+", type=Path, default=[FOLDER], help="files, or folders of them")
@@ -52,7 +53,8 @@ def main(
     shutil.rmtree(options.out / "pictures", ignore_errors=True)  # those of other landscapes
     pictures.draw(curves(results), options.out / "pictures")
     if options.publish:
-        document.publish(options.publish, text, name, arguments, options.out / "pictures")
+        shown = options.out / "pictures" if published_pictures else None
+        document.publish(options.publish, text, name, arguments, shown)
     print(text)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.arena import Curves, curve, curves
+from benchmarks.arena import KNOBS, Curves, curve, curves
 from benchmarks.statistics import difference, trials_to, verdicts
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -43,7 +43,7 @@ def write_csv(results: Iterable[dict[str, Any]], path: Path) -> None:
 
 
 def tables(results: list[dict[str, Any]], champions: Iterable[str]) -> str:
-    """Markdown: landscapes on average and the champions against each rival, blind ones apart, and each on its own."""
+    """Markdown: landscapes on average and the champions against each rival, all, known and blind ones, and each on its own."""
     by = curves(results)
     blind = {landscape: runs for landscape, runs in by.items() if landscape.endswith(", blind")}
     known = {landscape: runs for landscape, runs in by.items() if landscape not in blind}
@@ -51,7 +51,16 @@ def tables(results: list[dict[str, Any]], champions: Iterable[str]) -> str:
     apart = f"<details><summary>Each landscape</summary>\n\n{each(by)}\n\n</details>"
     ran = [champion for champion in champions if champion in _tuners(by)]
     parts = [part for group in groups for part in (averages(group, results), *(against(group, champion) for champion in ran))]
-    return "\n\n".join([*parts, apart]) + "\n"
+    whole = [overall(results, ran)] if len(groups) > 1 else []
+    return "\n\n".join([*whole, *parts, apart]) + "\n"
+
+
+def overall(results: list[dict[str, Any]], champions: Iterable[str]) -> str:
+    """Known and blind landscapes together, of the tuners that searched all; XGBTuner is one, whatever features it was given."""
+    renamed = [{**result, "tuner": "XGB" if result["tuner"] == KNOBS else result["tuner"]} for result in results]
+    everywhere = [tuner for tuner in _tuners(curves(renamed)) if all(tuner in runs for runs in curves(renamed).values())]
+    some = [result for result in renamed if result["tuner"] in everywhere]
+    return "\n\n".join([_average(curves(some), everywhere, some), *(against(curves(some), champion) for champion in champions)])
 
 
 def averages(by: Curves, results: list[dict[str, Any]]) -> str:

@@ -5,7 +5,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from autotvm_opevo import Space, random_walk
+from autotvm_opevo import OpEvo, Space, random_walk
+from autotvm_opevo.screening import Screening
 from autotvm_opevo.topology import Discrete, Factorization, Permutation
 from benchmarks import ablation, replay, tuners
 from benchmarks.landscape import FOLDER, load
@@ -47,3 +48,29 @@ def test_every_variant_is_another_search_that_proposes_nothing_twice(name):
     seen = proposed(name)
     assert len(set(seen)) == 48
     assert seen != proposed(tuners.QWALK)
+
+
+def tilings(configuration):
+    """Smooth on the graphs: every step towards the best tiles is worth a quarter."""
+    best = (("y", 3, 4), ("y", 2, 2), ("x", 3, 3), ("x", 1, 2), ("k", 3, 5), ("k", 0, 4))
+    return float(np.exp(-0.3 * sum(abs(np.log2(configuration[knob][part]) - log) for knob, part, log in best)))
+
+
+def best_tilings(screening, seed):
+    """What is found in 64 trials."""
+    space = Space({knob: Factorization(1024, 4) for knob in "yxk"})
+    search = OpEvo(space, seed=seed, surrogate="q-walk")
+    search._screening = screening(space, search._rng)
+    for _ in range(8):
+        configurations = search.ask(8)
+        search.tell(configurations, list(map(tilings, configurations)))
+    return search.best[1]
+
+
+def test_where_knobs_have_hundreds_of_values_counting_steps_is_the_better_kernel():
+    found = {
+        screening: np.mean([best_tilings(screening, seed) for seed in range(5)])
+        for screening in (Screening, ablation.WithoutGraphs, ablation.SpectralWalk)
+    }
+    assert found[ablation.WithoutGraphs] < 0.9 * found[Screening]
+    assert found[ablation.SpectralWalk] < 0.7 * found[Screening]
