@@ -111,7 +111,7 @@ class OpEvo(Search):
         candidates, waiting = self._candidates(parents), list(self._waiting)
         for number in self._screening.choose(candidates, self._fitness, waiting, self._wanted):
             self._enqueue(number)
-        if not self._queue:
+        if not self._queue:  # no candidate was new: this walks on until one is
             self._enqueue(self._child(parents))
 
     def _candidates(self, parents: Parents) -> list[int]:

@@ -28,8 +28,8 @@ class Screening:
     """Chooses candidates by what a Gaussian process believes of them.
 
     A candidate's worth is its expected improvement times its chance of success. The improvement is expected in two ways, which
-    take turns: of the logarithm of the fitness, and of its normal score, which knows only ranks: there no plateau is flat, and
-    nothing is far off. The chance of success is another process's, which sees failures as 0 and successes as 1.
+    take turns: of the logarithm of the fitness, and of its normal score, which knows only ranks: there what is close is spread,
+    and nothing is far off. The chance of success is another process's, which sees failures as 0 and successes as 1.
 
     Parameters
     ----------

@@ -10,9 +10,9 @@ mutation rate: near 1 the knob does not matter, near 0 each of its values is on 
 
 d_i is the L1 distance of the topology's `coordinates`, in steps, and 1 between different values of a `Categorical`. On lines,
 complete graphs and factorizations that is the distance on the graph; between permutations it is half the number of places that
-differ; between vertices of an induced subgraph it is their distance in the whole graph. The exponential of an L1 distance is
-positive definite, and so is k, on every space. The law of the walk itself, which is another such kernel, is in
-`benchmarks.ablation`: it is no better, and needs the eigenvectors of every graph.
+differ; between tiles with tails, where moving a prime is one step, it counts two; between vertices of an induced subgraph it
+is that of the whole graph. exp(-L1 distance) is positive definite, and so is k, on every space. The law of the walk itself, which
+is another such kernel, is in `benchmarks.ablation`: it is no better, and needs the eigenvectors of every graph.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
 from autotvm_opevo.space import Space
-from autotvm_opevo.topology import Categorical, Topology
+from autotvm_opevo.topology import Categorical, Induced
+from autotvm_opevo.topology.base import Graph
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 # What is believed before anything is known: -ln q and the noise have these medians, and their logarithms are normal with these
-# standard deviations. A step on a knob's graph leaves 87% of the correlation, or anything from 67% to 95%.
+# standard deviations. A step on a knob's graph leaves 87% of the correlation, or anything from 68% to 95%.
+# Beyond the ranges a knob does not matter, or all of its values are on their own, and noise is all or nothing.
 _DECAY, _DECAY_SPREAD, _DECAY_RANGE = 0.14, 1.0, (1e-3, 20.0)
 _NOISE, _NOISE_SPREAD, _NOISE_RANGE = 0.01, 2.0, (1e-4, 1.0)
 _ITERATIONS = 20
@@ -52,11 +54,12 @@ class Kernel:
 
     def __init__(self, space: Space) -> None:
         self._topologies = list(space.knobs.values())
-        self._scales = [1 / _step(topology) for topology in self._topologies]
+        graphs = [topology.graph if isinstance(topology, Induced) else topology for topology in self._topologies]
+        self._scales = [1 / _step(graph, topology[0]) for graph, topology in zip(graphs, self._topologies)]
         self._remembered: list[dict[int, Array]] = [{} for _ in self._topologies]
         widths = [len(topology.coordinates(topology[0])) for topology in self._topologies]
         self._knobs = np.repeat(np.arange(len(widths)), widths)  # whose a column is
-        self._unordered = np.array([isinstance(self._topologies[i], Categorical) for i in self._knobs], dtype=bool)
+        self._unordered = np.array([isinstance(graphs[i], Categorical) for i in self._knobs], dtype=bool)
 
     def points(self, configurations: Iterable[Sequence[int]]) -> Array:
         """Configurations, given by their vertices' numbers, as rows of coordinates, in steps."""
@@ -91,11 +94,11 @@ class Kernel:
         return row
 
 
-def _step(topology: Topology) -> float:
-    """How far apart the coordinates of neighbours are: on most graphs, any."""
-    start = np.array(topology.coordinates(topology[0]))
-    beside = list(topology.neighbours(topology[0])[:_SMALL])
-    return min((float(abs(start - topology.coordinates(value)).sum()) for value in beside), default=1.0)
+def _step(graph: Graph, start: Any) -> float:
+    """How far the coordinates of the nearest neighbour are: on most graphs, of any."""
+    here = np.array(graph.coordinates(start))
+    beside = list(graph.neighbours(start)[:_SMALL])
+    return min((float(abs(here - graph.coordinates(value)).sum()) for value in beside), default=1.0)
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,13 @@ def test_the_kernel_factorises_over_knobs():
     assert kernel.correlations(points, points, decay) == pytest.approx(np.kron(np.kron(each[0], each[1]), each[2]))
 
 
+def test_a_part_of_a_graph_has_the_distances_of_the_whole():
+    tiles, things = Factorization(64, 2), Categorical("abcde")
+    for whole, part in ((tiles, [(64, 1), (8, 8), (4, 16)]), (things, ["a", "c", "e"])):
+        rows = [whole.index(value) for value in part]
+        assert distances(Space({"x": Induced(whole, part)})) == pytest.approx(distances(Space({"x": whole}))[np.ix_(rows, rows)])
+
+
 def test_graphs_that_nobody_could_list_have_the_same_kernel():
     knobs = {"tile": Factorization(2**40 * 3**20, 6), "order": Permutation(12), "thing": Categorical(range(100_000))}
     space = Space(knobs)

@@ -32,6 +32,11 @@ class Induced(Topology):
     values : iterable
         The vertices that stay, at least one, each once; hashable. Vertex i is the i-th of them.
 
+    Attributes
+    ----------
+    graph
+        As given.
+
     Raises
     ------
     ValueError
@@ -51,7 +56,7 @@ class Induced(Topology):
         self.size = len(self._values)
         if len(self._index) < self.size:
             raise ValueError("values must all be different, one is there twice")
-        self._graph = graph
+        self.graph = graph
         self._adjacent = [[self._index[v] for v in graph.neighbours(u) if v in self._index] for u in self._values]
         self._join()
 
@@ -68,7 +73,7 @@ class Induced(Topology):
         return [self._values[j] for j in self._adjacent[self.index(value)]]
 
     def coordinates(self, value: Any) -> tuple[int, ...]:
-        return self._graph.coordinates(value)
+        return self.graph.coordinates(value)
 
     def _join(self) -> None:
         """Add bridges until all is one piece; every round at least halves the number of pieces."""
@@ -78,7 +83,7 @@ class Induced(Topology):
             if pieces == 1:
                 return
             if points is None:
-                points = np.array([self._graph.coordinates(value) for value in self._values], dtype=float)
+                points = np.array([self.graph.coordinates(value) for value in self._values], dtype=float)
             bridges = {(min(i, j), max(i, j)) for p in range(pieces) for i, j in _nearest(points, piece == p)}
             for i, j in sorted(bridges):
                 self._adjacent[i].append(j)
@@ -93,7 +98,7 @@ class Induced(Topology):
         return int(pieces), piece
 
     def __repr__(self) -> str:
-        return f"Induced({self._graph!r}, {self.size} values)"
+        return f"Induced({self.graph!r}, {self.size} values)"
 
 
 def _hashable(value: Any) -> Any:
