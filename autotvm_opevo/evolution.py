@@ -52,7 +52,7 @@ class OpEvo(Search):
         Where the proposals' randomness starts: the same seed, asked and told the same, gives the same proposals. None draws one.
     surrogate : {None, "q-walk"}
         What chooses among the children: nothing, which is OpEvo as published, or a Gaussian process whose kernel counts
-        steps on the knobs' graphs. `offspring_size` means nothing then: as many are chosen as are asked for.
+        steps on the knobs' graphs. As many are chosen as are asked for, and `offspring_size` of them before anybody has asked.
 
     Attributes
     ----------
