@@ -22,7 +22,7 @@ from tvm.autotvm.measure import MeasureErrorNo
 from tvm.autotvm.task.space import AnnotateSpace, OtherOptionSpace, ReorderSpace, SplitSpace
 from tvm.contrib.popen_pool import PopenPoolExecutor
 
-from autotvm_opevo.autotvm.history import write_whole
+from autotvm_opevo.files import write_whole
 from benchmarks import operators, trial
 from benchmarks.landscape import FOLDER, Landscape, dump, load, said
 from benchmarks.machine import machine

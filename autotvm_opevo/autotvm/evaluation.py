@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,33 +18,12 @@ from tvm.contrib import graph_executor
 
 from autotvm_opevo.autotvm.farm import is_farm
 from autotvm_opevo.autotvm.processes import within
-
-Array = np.ndarray[Any, Any]
+from autotvm_opevo.comparison import Array, Comparison, compared
 
 # The networks are timed so many times, in turn and for at least so many milliseconds each time.
 _TIMES, _AT_LEAST_MS = 9, 50
 # Seconds until a remote device is free, and for which it is then had.
 _WAIT, _SESSION = 300, 600
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Seconds of one run of the network, each measured several times and in turn, and how far the outputs are apart.
-
-    Attributes
-    ----------
-    before, after : list of float
-        Latencies in seconds, untuned and tuned; the k-th of both were measured one after the other.
-    error : float
-        The largest difference of an output, relative to the largest value of it.
-    outputs_match : bool
-        Whether that is within what rounding explains.
-    """
-
-    before: list[float]
-    after: list[float]
-    error: float
-    outputs_match: bool
 
 
 def compare(
@@ -57,9 +35,7 @@ def compare(
     # A thread of its own, which a hung device may have for ever.
     results = within(_SESSION, lambda: run_in_turn(libraries, inputs, target, runner), "the device to run the networks")
     (expected, outputs), (before, after) = results
-    error = max((_error(x, y) for x, y in zip(expected, outputs)), default=0.0)
-    coarse = any(x.dtype.kind == "f" and x.dtype.itemsize < 4 for x in expected)
-    return Comparison(before, after, error, error <= (3e-2 if coarse else 1e-3))
+    return compared(expected, outputs, before, after)
 
 
 def build(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray], target: tvm.target.Target, best_file: Path | None = None) -> Any:
@@ -130,15 +106,3 @@ def arbitrary_inputs(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray]) -> di
 def _run(module: Any, inputs: dict[str, Array]) -> list[Array]:
     module.run(**inputs)
     return [module.get_output(i).numpy() for i in range(module.get_num_outputs())]
-
-
-def _error(x: Array, y: Array) -> float:
-    """Largest difference relative to the largest value; infinite where one is a number and the other is not."""
-    x, y = x.astype("float64"), y.astype("float64")
-    if not np.array_equal(np.isfinite(x), np.isfinite(y)):
-        return float("inf")
-    finite = np.isfinite(x)
-    if not finite.any():
-        return 0.0
-    scale = np.abs(x[finite]).max()
-    return float(np.abs(x[finite] - y[finite]).max() / scale) if scale else float(np.abs(y[finite]).max())

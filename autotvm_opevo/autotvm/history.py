@@ -5,11 +5,9 @@ A log is data. It is read as JSON, and nothing in it is unpickled or evaluated.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import os
-import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +18,7 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tvm.autotvm.task import Task
 
 from autotvm_opevo.autotvm.knobs import KnobSpace
+from autotvm_opevo.files import Lock, set_aside, sync
 from autotvm_opevo.space import Configuration
 
 Record = tuple[MeasureInput, MeasureResult]
@@ -80,10 +79,6 @@ def parse(line: str) -> Record | None:
     return found
 
 
-class LogInUse(RuntimeError):
-    """Another process has the log."""
-
-
 class Log:
     """A log of AutoTVM that this process alone writes, to be used in a ``with`` statement.
 
@@ -123,7 +118,7 @@ class Log:
         self.records: list[Record] = []
         self.rejected = 0
         self._file: int | None = None
-        self._lock = _Lock(self.path.with_name(self.path.name + ".lock"))
+        self._lock = Lock(self.path.with_name(self.path.name + ".lock"))
 
     def __enter__(self) -> Log:
         if not self.path.parent.is_dir():
@@ -131,7 +126,7 @@ class Log:
         try:
             self._lock.acquire(self.path)
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-            _sync(self.path.parent)
+            sync(self.path.parent)
             self._read()
         except BaseException:
             self.__exit__(None, None, None)
@@ -188,84 +183,7 @@ class Log:
             self._replace(good, bad)
 
     def _replace(self, good: Sequence[bytes], bad: Sequence[bytes]) -> None:
-        """First the rejected are safe, then the log is exchanged in one step: killed in between, nothing is lost."""
         assert self._file is not None
-        if bad:
-            with open(f"{self.path}.rejected", "ab") as file:
-                file.writelines(_terminated(bad))
-                file.flush()
-                os.fsync(file.fileno())
-        write_whole(self.path, _terminated(good))
+        set_aside(self.path, good, bad)
         os.close(self._file)
         self._file = os.open(self.path, os.O_RDWR | os.O_APPEND)
-
-
-def write_whole(path: Path, lines: Iterable[bytes]) -> None:
-    """Write a file so that whoever opens it finds the old one or the new one, and never a part."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with open(partial, "wb") as file:
-            file.writelines(lines)
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            shutil.copymode(path, partial)
-        os.replace(partial, path)
-        _sync(path.parent)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _sync(folder: Path) -> None:
-    """Until the disk knows of a folder's new files, a power cut can take them whole."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _terminated(lines: Iterable[bytes]) -> Iterable[bytes]:
-    return (line if line.endswith(b"\n") else line + b"\n" for line in lines)
-
-
-class _Lock:
-    """A file that one process at a time has; the system gives it free when that process is gone, whatever its children do."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: int | None = None
-
-    def acquire(self, what: Path) -> None:
-        while True:
-            file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                holder = os.pread(file, 32, 0).decode(errors="replace").strip() or "unknown"
-                os.close(file)
-                raise LogInUse(
-                    f"{what} is being written by the process with pid {holder}: wait for it, stop it, or use another log"
-                ) from None
-            try:
-                current = os.path.samestat(os.fstat(file), os.stat(self._path))
-            except FileNotFoundError:
-                current = False
-            if current:
-                break
-            os.close(file)  # its holder removed it between our opening and our locking: the next one is the lock
-        os.ftruncate(file, 0)
-        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
-        self._file = file
-        # A child made by fork would share the lock and keep it when we are gone; one that runs another program does not.
-        os.register_at_fork(after_in_child=self._forget)
-
-    def release(self) -> None:
-        if self._file is not None:
-            self._path.unlink(missing_ok=True)
-            self._forget()
-
-    def _forget(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None

@@ -19,14 +19,16 @@ from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity
 
 from autotvm_opevo.allocation import ALLOCATIONS, Allocation, Operator, network_latency, round_size, shares
-from autotvm_opevo.autotvm.evaluation import Comparison, compare
+from autotvm_opevo.autotvm.evaluation import compare
 from autotvm_opevo.autotvm.extraction import extract
-from autotvm_opevo.autotvm.history import Log, Record, write_whole
+from autotvm_opevo.autotvm.history import Log, Record
 from autotvm_opevo.autotvm.measuring import Measurer, check_device, default_measure_option
-from autotvm_opevo.autotvm.summary import NetworkReport
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
 from autotvm_opevo.autotvm.tuning import TunerFactory, Tuning
+from autotvm_opevo.comparison import Comparison
 from autotvm_opevo.display import Display, Row, counted
+from autotvm_opevo.files import write_whole
+from autotvm_opevo.summary import NetworkReport
 from autotvm_opevo.topology.base import integer
 
 

@@ -21,7 +21,8 @@ from measuring import measured, result
 from templates import matmul_task
 from tvm import autotvm
 
-from autotvm_opevo.autotvm.history import Log, LogInUse, parse
+from autotvm_opevo.autotvm.history import Log, parse
+from autotvm_opevo.files import LogInUse
 
 TASK = matmul_task()
 
@@ -250,7 +251,7 @@ class TestLock:
     def test_many_processes_get_it_one_after_the_other(self, tmp_path):
         """Each adds a line and asserts that nobody else did meanwhile."""
         script = (
-            "import sys, time; from autotvm_opevo.autotvm.history import Log, LogInUse\n"
+            "import sys, time; from autotvm_opevo.autotvm.history import Log; from autotvm_opevo.files import LogInUse\n"
             "for _ in range(20):\n"
             "    while True:\n"
             "        try:\n"

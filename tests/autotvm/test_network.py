@@ -21,9 +21,9 @@ from tvm.contrib import graph_executor
 from autotvm_opevo import OpEvoTuner, tune_network
 from autotvm_opevo.autotvm import models, network
 from autotvm_opevo.autotvm.extraction import extract
-from autotvm_opevo.autotvm.history import LogInUse
 from autotvm_opevo.autotvm.knobs import KnobSpace
 from autotvm_opevo.autotvm.network import _by_task
+from autotvm_opevo.files import LogInUse
 
 TARGET = tvm.target.Target("llvm")
 ALEXNET_TARGET = tvm.target.Target("llvm -mcpu=core-avx2" if "avx2" in Path("/proc/cpuinfo").read_text() else "llvm")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from autotvm_opevo.autotvm.evaluation import Comparison
+from autotvm_opevo.comparison import Comparison
 from autotvm_opevo.display import Row, counted, milliseconds, table
 
 
