@@ -346,7 +346,13 @@ def start(log, trials):
     """A process that tunes, in a group of its own, as a terminal would start it."""
     command = [sys.executable, "-c", SCRIPT, str(log), str(trials)]
     return subprocess.Popen(
-        command, cwd=Path(__file__).parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        cwd=Path(__file__).parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which a shell in the background has ignored
     )
 
 
@@ -394,7 +400,7 @@ class TestKilling:
                 break
         time.sleep(1.0)
         os.killpg(process.pid, signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=120)
         assert process.returncode == -signal.SIGINT
         assert "ended by: interrupted" in errors
         assert errors.count("Traceback") == errors.count("KeyboardInterrupt") == 1  # Python's own word, after the summary
