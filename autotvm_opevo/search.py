@@ -135,6 +135,20 @@ class Search(ABC):
             self._known.add(number)
             self._waiting.pop(number, None)
 
+    def dismiss(self, configurations: Sequence[Mapping[str, Any]]) -> None:
+        """Expect no results of proposals: they are not proposed again, and nothing is learned from them.
+
+        For those that turn out to be another configuration under a second name, which alone is told.
+
+        Raises
+        ------
+        ValueError
+            If one is none of the space's.
+        """
+        for number in map(self.space.index, configurations):
+            self._known.add(number)
+            self._waiting.pop(number, None)
+
     @abstractmethod
     def _refill(self) -> None:
         """Queue what to propose next, with `_enqueue`; nothing when there is nothing left."""

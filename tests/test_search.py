@@ -47,6 +47,22 @@ def test_every_configuration_is_proposed_once_and_then_it_ends(make, value):
     assert not search.has_next()
 
 
+def test_what_is_dismissed_is_expected_no_more_and_never_proposed_again():
+    search = OpEvo(Space({"x": Discrete(range(20))}), seed=0)
+    (first, *others) = search.ask(8)
+    search.dismiss([first])
+    search.tell(others, [1.0] * 7)
+    proposed = []
+    while batch := search.ask(4):
+        proposed += batch
+        search.tell(batch, [1.0] * len(batch))
+    assert first not in proposed
+    assert len(proposed) == 12
+    assert search.best[0] != first
+    with pytest.raises(ValueError, match="must be a dict of the knobs"):
+        search.dismiss([{"y": 1}])
+
+
 @every_search
 @pytest.mark.properties
 @given(data=st.data())
