@@ -8,12 +8,16 @@ endif
 
 ENV := .venv/autotvm
 RUN := $(ENV)/bin/python
+# Today's TVM, which has MetaSchedule in the place of AutoTVM.
+TVM_ENV := .venv/tvm
+TVM_RUN := $(TVM_ENV)/bin/python
 
-.PHONY: help setup tune test lint soak bench bench-sensitivity bench-hardware bench-overhead bench-network figures clean
+.PHONY: help setup setup-tvm tune tune-relax test lint soak bench bench-sensitivity bench-hardware bench-overhead bench-network figures clean
 .NOTPARALLEL:
 
 help:
 	@echo "make tune     tune a matrix multiplication on this CPU, OpEvo beside XGBoost: three minutes"
+	@echo "make tune-relax   tune AlexNet with today's TVM on this CPU: five minutes"
 	@echo "make test     all tests, types and style: a quarter of an hour"
 	@echo "make lint     types and style alone"
 	@echo "make soak     the long versions of the tests: fifteen minutes"
@@ -23,7 +27,7 @@ help:
 	@echo "make bench-overhead   what the tuners themselves cost: seven minutes"
 	@echo "make bench-network   whole networks, three ways to spend the same trials: an hour"
 	@echo "make figures  the paper's Figures 1 and 2, drawn by this code"
-	@echo "make setup    nothing but the environment, $(ENV)"
+	@echo "make setup    nothing but the environment, $(ENV); make setup-tvm: the one of today's TVM, $(TVM_ENV)"
 	@echo "make clean    remove the environment and what was made"
 	@echo "ARGS=--help   options of a command, as in: make tune ARGS=\"--trials 32 --seed 1\""
 	@echo "PYTHON=...    the interpreter, as in: PYTHON=python3.12 make test"
@@ -32,17 +36,26 @@ setup:
 	@command -v $(PYTHON) >/dev/null || { echo "setup: there is no $(PYTHON): install Python 3.9 or later, or name yours: PYTHON=... make ..." >&2; exit 1; }
 	@$(PYTHON) tools/setup_autotvm.py $(KEEP) $(ENV)
 
+setup-tvm:
+	@command -v $(PYTHON) >/dev/null || { echo "setup: there is no $(PYTHON): install Python 3.10 or later, or name yours: PYTHON=... make ..." >&2; exit 1; }
+	@$(PYTHON) tools/setup_tvm.py $(KEEP) $(TVM_ENV)
+
 tune: setup
 	@$(RUN) tutorials/tune_matmul.py $(ARGS)
 
-test: setup lint
+tune-relax: setup-tvm
+	@$(TVM_RUN) tutorials/tune_alexnet_relax.py $(ARGS)
+
+test: setup setup-tvm lint
 	@$(RUN) -m pytest -q $(ARGS)
+	@$(TVM_RUN) -m pytest -q $(ARGS)
 
 lint: setup
 	@$(RUN) -m ruff check . && $(RUN) -m ruff format --check . && $(RUN) -m mypy
 
-soak: setup
+soak: setup setup-tvm
 	@$(RUN) -m pytest -q -m "soak or properties" --hypothesis-profile=soak --timeout=3600 $(ARGS)
+	@$(TVM_RUN) -m pytest -q -m "soak or properties" --hypothesis-profile=soak --timeout=3600 $(ARGS)
 
 bench: setup
 	@$(RUN) -m benchmarks.compare $(ARGS)

@@ -108,10 +108,11 @@ def pip(env, what, *arguments):
     run(env, what, os.path.join(env, "bin", "python"), "-m", "pip", *(arguments + tuple(quick)))
 
 
-def fingerprint(python):
+def fingerprint(python, script=__file__):
     """What the environment was made from: it is up to date as long as this does not change."""
     digest = hashlib.sha256(python.encode())
-    for name in (__file__, REQUIREMENTS, SHIM, os.path.join(ROOT, "setup.cfg"), os.path.join(ROOT, "pyproject.toml")):
+    made_from = [__file__, script, REQUIREMENTS, SHIM]
+    for name in made_from + [os.path.join(ROOT, name) for name in ("setup.cfg", "pyproject.toml")]:
         with open(name, "rb") as file:
             digest.update(file.read())
     return digest.hexdigest()
@@ -183,35 +184,41 @@ def install_tvm(env):
     os.rename(partial, target)
 
 
-def set_up(env, any_python):
-    ready = os.path.join(env, ".ready")
-    have = version_of(env)
-    wanted = have if have and any_python else platform.python_version()
-    mark = fingerprint(wanted)
-    finished = have == wanted and os.path.exists(ready)
-    if finished:
-        with open(ready) as file:
-            if file.read() == mark:
-                return
-        os.remove(ready)
-    check_machine()
-    if not finished:  # an interrupted pip may leave halves of packages that it takes for whole ones: begin again
-        make_venv(env)
-    say("installing packages")
+def install(env):
+    """Fill a fresh environment."""
     # As a plain path: the default is a finder, which loses to a clone's own folder where that has the package's name.
     requirements = ["-r", REQUIREMENTS, "--config-settings", "editable_mode=compat", "-e", ROOT + "[plot,test]"]
     pip(env, "installing packages", "install", *requirements)
     pip(env, "installing CUDA's libraries and XGBoost", "install", "--no-deps", *WITHOUT_DEPENDENCIES)
     install_tvm(env)
     run(env, "trying the new TVM", os.path.join(env, "bin", "python"), "-c", SELF_CHECK)
+
+
+def set_up(env, any_python, check=check_machine, fill=install, script=__file__):
+    ready = os.path.join(env, ".ready")
+    have = version_of(env)
+    wanted = have if have and any_python else platform.python_version()
+    mark = fingerprint(wanted, script)
+    finished = have == wanted and os.path.exists(ready)
+    if finished:
+        with open(ready) as file:
+            if file.read() == mark:
+                return
+        os.remove(ready)
+    check()
+    if not finished:  # an interrupted pip may leave halves of packages that it takes for whole ones: begin again
+        make_venv(env)
+    say("installing packages")
+    fill(env)
     with open(ready + ".partial", "w") as file:
         file.write(mark)
     os.rename(ready + ".partial", ready)
     say("%s is ready" % os.path.relpath(env))
 
 
-def main():
-    parser = argparse.ArgumentParser(description="Make an environment with a real AutoTVM (TVM 0.17) and this package.")
+def main(what="a real AutoTVM (TVM 0.17)", *made):
+    """The command line of this script, and of another that makes another environment: see the last arguments of `set_up`."""
+    parser = argparse.ArgumentParser(description="Make an environment with %s and this package." % what)
     parser.add_argument("env", help="the environment's folder, for example .venv/autotvm")
     parser.add_argument("--any-python", action="store_true", help="keep the environment's Python even if it is not this one")
     options = parser.parse_args()
@@ -223,7 +230,7 @@ def main():
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise SetupError("another setup of %s is running: wait for it and try again" % env) from None
-            set_up(env, options.any_python)
+            set_up(env, options.any_python, *made)
     except SetupError as error:
         sys.exit("setup: " + str(error))
     except KeyboardInterrupt:

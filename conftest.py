@@ -1,0 +1,12 @@
+"""Which tests there are depends on which TVM there is: AutoTVM's, or today's with MetaSchedule."""
+
+from importlib.util import find_spec
+
+_OF_AUTOTVM = ["autotvm_opevo/autotvm", "autotvm_opevo/tvmc.py", "tests/autotvm", "tests/benchmarks", "tests/test_cli.py"]
+_OF_META_SCHEDULE = ["autotvm_opevo/meta_schedule", "tests/meta_schedule"]
+# What needs no TVM is tested once, beside AutoTVM.
+_OF_NONE = ["tests/baselines", "tests/test_tutorials.py", "tests/test_setup_autotvm.py"]
+
+collect_ignore = _OF_META_SCHEDULE
+if find_spec("tvm") and find_spec("tvm.s_tir"):
+    collect_ignore = _OF_AUTOTVM + _OF_NONE
