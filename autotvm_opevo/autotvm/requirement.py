@@ -6,7 +6,8 @@ from importlib import import_module
 
 _WHAT_TO_DO = (
     "OpEvoTuner needs a TVM with AutoTVM, 0.8 to 0.19 (`make tune` in a clone of autotvm_opevo makes an environment with one). "
-    "Without it autotvm_opevo.OpEvo works, on any search space of your own."
+    "With today's TVM there is `from autotvm_opevo.meta_schedule import OpEvoStrategy`; without any, autotvm_opevo.OpEvo works, "
+    "on any search space of your own."
 )
 
 

@@ -94,3 +94,8 @@ def test_other_names_are_missing_as_usual():
 
     with pytest.raises(AttributeError, match="no attribute 'OpEvoTuna'"):
         autotvm_opevo.OpEvoTuna  # noqa: B018
+
+
+def test_todays_strategy_says_that_this_is_another_tvm():
+    with pytest.raises(ImportError, match=r"found TVM 0\.17.* whose AutoTVM has OpEvoTuner .* no tvm.s_tir.meta_schedule"):
+        import autotvm_opevo.meta_schedule  # noqa: F401

@@ -1,0 +1,80 @@
+"""The paper's operators (appendix B) as workloads of today's TVM, and their versions for a CPU, whose trials take little time.
+
+See `benchmarks.operators` for the names; here a CPU's are
+
+=====  =============================================
+MM1    512 x 512 times 512 x 512
+BMM1   192 of 128 x 128 times 128 x 64
+C1     1 image of 3 x 227 x 227, 64 kernels of 11 x 11, stride 4
+C2     1 image of 64 x 27 x 27, 192 kernels of 5 x 5, padding 2
+=====  =============================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tvm
+from tvm import te, topi
+
+
+def matmul(n: int, k: int, m: int) -> Any:
+    """Z_nm = sum over k of X_nk Y_km."""
+    x, y = te.placeholder((n, k), name="X"), te.placeholder((k, m), name="Y")
+    r = te.reduce_axis((0, k), name="k")
+    return te.create_prim_func([x, y, te.compute((n, m), lambda i, j: te.sum(x[i, r] * y[r, j], axis=r), name="Z")])
+
+
+def batch_matmul(batch: int, n: int, k: int, m: int, transpose: str = "NN") -> Any:
+    """Z_bnm = sum over k of X_bnk Y_bkm, with X or Y as they lie in memory when they are transposed ("T") or not ("N")."""
+    x = te.placeholder((batch, k, n) if transpose[0] == "T" else (batch, n, k), name="X")
+    y = te.placeholder((batch, m, k) if transpose[1] == "T" else (batch, k, m), name="Y")
+    r = te.reduce_axis((0, k), name="k")
+
+    def product(b: Any, i: Any, j: Any) -> Any:
+        left = x[b, r, i] if transpose[0] == "T" else x[b, i, r]
+        right = y[b, j, r] if transpose[1] == "T" else y[b, r, j]
+        return te.sum(left * right, axis=r)
+
+    return te.create_prim_func([x, y, te.compute((batch, n, m), product, name="Z")])
+
+
+def convolution(image: tuple[int, ...], kernel: tuple[int, ...], stride: int, padding: int) -> Any:
+    """A convolution in NCHW."""
+    x, w = te.placeholder(image, name="I"), te.placeholder(kernel, name="K")
+    return te.create_prim_func([x, w, topi.nn.conv2d_nchw(x, w, stride, padding, 1)])
+
+
+PAPER: dict[str, Callable[[], Any]] = {
+    "MM1": lambda: matmul(512, 1024, 1024),
+    "MM2": lambda: matmul(512, 1024, 4096),
+    "MM3": lambda: matmul(512, 4096, 1024),
+    "BMM1": lambda: batch_matmul(960, 128, 128, 64, "NN"),
+    "BMM2": lambda: batch_matmul(960, 128, 128, 64, "TN"),
+    "BMM3": lambda: batch_matmul(960, 128, 64, 128, "NT"),
+    "C1": lambda: convolution((512, 3, 227, 227), (64, 3, 11, 11), 4, 0),
+    "C2": lambda: convolution((512, 64, 27, 27), (192, 64, 5, 5), 1, 2),
+}
+
+CPU: dict[str, Callable[[], Any]] = {
+    "MM1": lambda: matmul(512, 512, 512),
+    "BMM1": lambda: batch_matmul(192, 128, 128, 64, "NN"),
+    "C1": lambda: convolution((1, 3, 227, 227), (64, 3, 11, 11), 4, 0),
+    "C2": lambda: convolution((1, 64, 27, 27), (192, 64, 5, 5), 1, 2),
+}
+
+
+def others() -> dict[str, Callable[[], Any]]:
+    """Workloads whose sketches differ in their knobs, or have none."""
+    a = te.placeholder((64, 1000), name="A")
+    return {
+        "softmax": lambda: te.create_prim_func([a, topi.nn.softmax(a)]),
+        "sum": lambda: te.create_prim_func([a, topi.sum(a)]),
+        "relu": lambda: te.create_prim_func([a, topi.nn.relu(a)]),
+    }
+
+
+def cpu(cores: int = 2) -> tvm.target.Target:
+    """A CPU with AVX2."""
+    return tvm.target.Target({"kind": "llvm", "mcpu": "core-avx2", "num-cores": cores})

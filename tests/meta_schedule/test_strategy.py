@@ -1,0 +1,341 @@
+"""OpEvoStrategy where MetaSchedule's own would be: real tunings, and batches whose results are made up."""
+
+import inspect
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+from sketches import TARGETS, WORKLOADS, decision_space
+from tvm.ir.utils import derived_object
+from tvm.s_tir import meta_schedule as ms
+from tvm.s_tir.meta_schedule.builder import PyBuilder
+from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, RPCConfig, RPCRunner, RunnerResult
+from tvm.s_tir.meta_schedule.testing.local_rpc import LocalRPC
+
+from autotvm_opevo.meta_schedule import OpEvoStrategy, local_builder, open_database
+from autotvm_opevo.meta_schedule import strategy as strategy_module
+from autotvm_opevo.meta_schedule.database import records_of, seconds
+from benchmarks.workloads import cpu, matmul
+
+SMALL = matmul(64, 64, 64)
+QUICK = EvaluatorConfig(number=1, repeat=1, min_repeat_ms=5)
+
+
+def task(workload, target, strategy, rand_state=1):
+    """A task with a strategy of ours, before its first trial."""
+    context = ms.TuneContext(
+        WORKLOADS[workload](),
+        target=TARGETS[target],
+        space_generator="post-order-apply",
+        search_strategy=strategy,
+        task_name=workload,
+        rand_state=rand_state,
+    )
+    return context.clone()
+
+
+def proposals(context, batches, result=None, size=64, trials=1000):
+    """What a strategy proposes, batch after batch, told results that are made up."""
+    context.pre_tuning(max_trials=trials, num_trials_per_iter=size)
+    proposed = []
+    for _ in range(batches):
+        candidates = context.generate_measure_candidates()
+        if candidates is None:
+            break
+        proposed.append([str(candidate.sch.trace) for candidate in candidates])
+        results = [result(candidate) if result else made_up(candidate) for candidate in candidates]
+        context.notify_runner_results(candidates, results)
+    context.post_tuning()
+    return proposed
+
+
+def made_up(candidate):
+    """Better the nearer the innermost tiles are to 8."""
+    tiles = [list(map(int, d)) for i, d in candidate.sch.trace.decisions.items() if i.kind.name == "SamplePerfectTile"]
+    return RunnerResult([1e-3 * (1 + sum(abs(np.log2(tile[-1] / 8)) for tile in tiles))], None)
+
+
+def tune(work_dir, trials, strategy=None, **options):
+    strategy = strategy or OpEvoStrategy(seed=0, batch_size=4)
+    options = {
+        "runner": ms.runner.LocalRunner(evaluator_config=QUICK),
+        "builder": local_builder(),
+        "database": open_database(work_dir),
+        **options,
+    }
+    return ms.tune_tir(SMALL, cpu(), str(work_dir), trials, strategy=strategy, cost_model="none", **options)
+
+
+def traces(database):
+    return [str(record.trace) for record in database.get_all_tuning_records()]
+
+
+class TestProposals:
+    def test_the_same_seed_and_results_give_the_same_proposals(self):
+        strategy = OpEvoStrategy(seed=3)
+        first, second = (proposals(task("MM1", "llvm", strategy, rand_state), 3) for rand_state in (1, 2))
+        assert first == second
+        assert first != proposals(task("MM1", "llvm", OpEvoStrategy(seed=4)), 3)
+
+    def test_without_a_seed_tvms_own_decides(self):
+        runs = [proposals(task("MM1", "llvm", OpEvoStrategy(), rand_state), 2) for rand_state in (1, 1, 2)]
+        assert runs[0] == runs[1] != runs[2]
+
+    @pytest.mark.parametrize("surrogate", [None, "q-walk"])
+    @pytest.mark.parametrize("workload", ["MM1", "C2", "softmax"])
+    def test_nothing_is_proposed_twice_and_a_batch_is_full(self, workload, surrogate):
+        batches = proposals(task(workload, "llvm", OpEvoStrategy(seed=0, surrogate=surrogate)), 12)
+        assert [len(batch) for batch in batches] == [8] * 12
+        assert len({trace for batch in batches for trace in batch}) == 96
+
+    def test_it_learns(self):
+        found = []
+
+        def result(candidate):
+            found.append(made_up(candidate).run_secs[0])
+            return made_up(candidate)
+
+        proposals(task("MM1", "llvm", OpEvoStrategy(seed=0, surrogate="q-walk")), 16, result)
+        assert np.median(found[-16:]) < 0.7 * np.median(found[:16])
+
+    def test_a_batch_is_never_larger_than_tvm_asks_for(self):
+        assert [len(batch) for batch in proposals(task("MM1", "llvm", OpEvoStrategy(seed=0)), 3, size=5)] == [5] * 3
+        assert [len(batch) for batch in proposals(task("MM1", "llvm", OpEvoStrategy(seed=0, batch_size=3)), 2)] == [3] * 2
+
+    def test_it_ends_with_the_trials(self):
+        assert [len(batch) for batch in proposals(task("MM1", "llvm", OpEvoStrategy(seed=0)), 9, trials=20)] == [8, 8, 4]
+
+    @pytest.mark.parametrize(("workload", "points"), [("relu", 1), ("sum", 108)])
+    def test_it_ends_with_the_space(self, workload, points):
+        """Of sum: 13 tiles and four choices in two sketches, four choices in the third."""
+        batches = proposals(task(workload, "llvm", OpEvoStrategy(seed=0)), 100)
+        assert sum(map(len, batches)) == len({trace for batch in batches for trace in batch}) == points
+
+    def test_failures_are_never_parents(self):
+        """All with a certain choice fail; with q small, children keep their parents' choice."""
+        failed = []
+
+        def result(candidate):
+            (choice,) = [int(d) for i, d in candidate.sch.trace.decisions.items() if i.kind.name == "SampleCategorical"]
+            failed.append(choice != 2)
+            return RunnerResult(None, "no luck") if choice != 2 else made_up(candidate)
+
+        proposals(task("MM1", "llvm", OpEvoStrategy(seed=0, mutation_rate=0.1, batch_size=16)), 8, result)
+        assert np.mean(failed[:16]) > 0.5
+        assert np.mean(failed[32:]) < 0.35
+
+    def test_when_all_fail_it_says_why_and_goes_on(self, caplog):
+        batches = proposals(task("MM1", "llvm", OpEvoStrategy(seed=0)), 3, lambda _: RunnerResult(None, "first\nno device\n"))
+        assert len({trace for batch in batches for trace in batch}) == 24
+        assert "MM1: all 8 candidates failed, mostly: no device" in caplog.text
+
+
+class TestRejections:
+    @pytest.mark.parametrize("workload", ["MM1", "BMM1", "C1", "C2"])
+    def test_on_a_gpu_where_most_is_rejected_batches_are_found_in_a_bounded_number_of_tries(self, workload, monkeypatch):
+        from autotvm_opevo.meta_schedule.decisions import DecisionSpace
+
+        tries = []
+        candidate = DecisionSpace.candidate
+
+        def counted(self, configuration):
+            found = candidate(self, configuration)
+            tries.append(found[0] is not None)
+            return found
+
+        monkeypatch.setattr(DecisionSpace, "candidate", counted)
+        batches = proposals(task(workload, "cuda", OpEvoStrategy(seed=0)), 8)
+        assert len(batches) == 8
+        assert sum(map(len, batches)) >= 40
+        assert sum(tries) == sum(map(len, batches))
+        assert len(tries) < 64 * sum(tries) + 500
+        assert np.mean(tries[-30:]) > 0.2  # it has learned where the verifier says yes
+
+    def test_rejections_are_no_trials(self):
+        batches = proposals(task("C1", "cuda", OpEvoStrategy(seed=0)), 99, trials=20)
+        assert sum(map(len, batches)) == 20
+
+    def test_bad_luck_does_not_end_a_task(self, monkeypatch):
+        """After the first batch, a hundred configurations in a row are rejected."""
+        from autotvm_opevo.meta_schedule.decisions import DecisionSpace
+
+        candidate, calls = DecisionSpace.candidate, []
+
+        def unlucky(self, configuration):
+            calls.append(configuration)
+            return (None, configuration) if 8 < len(calls) <= 108 else candidate(self, configuration)
+
+        monkeypatch.setattr(DecisionSpace, "candidate", unlucky)
+        batches = proposals(task("MM1", "llvm", OpEvoStrategy(seed=0)), 4)
+        assert len(batches) == 4
+        assert all(batches)
+
+    def test_a_task_without_anything_valid_ends_with_a_warning(self, caplog):
+        """A GPU without shared memory to speak of."""
+        target = tvm.target.Target({**dict(TARGETS["cuda"].export()), "max_shared_memory_per_block": 1, "tag": ""})
+        context = ms.TuneContext(
+            WORKLOADS["C1"](), target=target, space_generator="post-order-apply", search_strategy=OpEvoStrategy(seed=0)
+        )
+        assert proposals(context, 3) == []
+        assert "no more candidates, 1000 trials are left" in caplog.text
+
+
+class TestArguments:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"mutation_rate": 1.5}, "mutation_rate must be .*1.5 given"),
+            ({"parents_size": 0}, "parents_size must be an integer of at least 1, 0 given"),
+            ({"surrogate": "forest"}, "surrogate must be None or one of 'q-walk'; 'forest' given"),
+            ({"batch_size": 0}, "batch_size must be an integer of at least 1, 0 given"),
+            ({"seed": -1}, "seed must be an integer of at least 0, -1 given"),
+        ],
+    )
+    def test_what_is_wrong_is_refused_before_any_tuning(self, arguments, message):
+        with pytest.raises(ValueError, match=message):
+            OpEvoStrategy(**arguments)
+
+    def test_parents_are_different_candidates(self, monkeypatch):
+        """Where many configurations are one candidate."""
+        searches = []
+        make = strategy_module.OpEvo
+        monkeypatch.setattr(strategy_module, "OpEvo", lambda *arguments: searches.append(make(*arguments)) or searches[-1])
+        batches = proposals(task("softmax", "llvm", OpEvoStrategy(seed=0, surrogate="q-walk")), 12)
+        decisions = decision_space("softmax", "llvm")
+        search = searches[-1]
+        told = [search.space[number] for number in search._fitness]
+        assert len(told) == sum(map(len, batches)) == 96
+        assert len({str(decisions.candidate(configuration)[0].sch.trace) for configuration in told}) == 96
+
+    def test_a_clone_is_the_same_strategy(self):
+        strategy = OpEvoStrategy(parents_size=3, offspring_size=5, mutation_rate=0.3, surrogate="q-walk", batch_size=6, seed=9)
+        first, second = (proposals(task("MM1", "llvm", s), 3) for s in (strategy, strategy.clone()))
+        assert first == second
+        assert len(first[0]) == 6
+
+    def test_it_is_documented_like_any_class(self):
+        assert "batch_size : int" in inspect.getdoc(OpEvoStrategy)
+        assert "seed" in inspect.signature(OpEvoStrategy).parameters
+
+
+class TestTuning:
+    @pytest.mark.parametrize(
+        "options",
+        [{}, {"task_scheduler": "round-robin", "num_tuning_cores": 2}, {"database": "memory"}],
+        ids=["gradient", "round-robin on two cores", "memory"],
+    )
+    def test_a_small_matmul_is_tuned_for_real(self, tmp_path, options):
+        database = tune(tmp_path, 12, OpEvoStrategy(seed=0, surrogate="q-walk", batch_size=6), **options)
+        assert len(set(traces(database))) == 12
+        assert all(0 < seconds(record.run_secs) < 1 for record in database.get_all_tuning_records())
+        best = ms.tir_integration.compile_tir(database, SMALL, cpu())
+        x, y = np.random.default_rng(0).standard_normal((2, 64, 64)).astype("float32")
+        tensors = [tvm.runtime.tensor(array) for array in (x, y, np.zeros_like(x))]
+        tvm.compile(best.mod, cpu())["main"](*tensors)
+        np.testing.assert_allclose(tensors[2].numpy(), x @ y, rtol=1e-3, atol=1e-3)
+
+    def test_over_rpc(self, tmp_path):
+        with LocalRPC() as rpc:
+            runner = RPCRunner(RPCConfig(rpc.tracker_host, rpc.tracker_port, rpc.tracker_key), evaluator_config=QUICK)
+            assert len(set(traces(tune(tmp_path, 8, runner=runner)))) == 8
+
+    def test_a_build_that_fails_is_a_failure_and_no_parent(self, tmp_path):
+        @derived_object
+        class Half(PyBuilder):
+            def __init__(self):
+                super().__init__()
+                self.real = local_builder()
+
+            def build(self, inputs):
+                results = list(self.real.build(inputs))
+                return [ms.builder.BuilderResult(None, "out of luck") if i % 2 else r for i, r in enumerate(results)]
+
+        database = tune(tmp_path, 12, builder=Half())
+        times = [seconds(record.run_secs) for record in database.get_all_tuning_records()]
+        assert len(times) == 12
+        assert sum(time == np.inf for time in times) == 6
+
+
+class TestGoingOn:
+    def test_a_restarted_run_measures_nothing_again_and_counts_what_there_is(self, tmp_path):
+        assert len(traces(tune(tmp_path, 8))) == 8
+        assert len(set(traces(tune(tmp_path, 14)))) == 14
+        before = (tmp_path / "database_tuning_record.json").read_bytes()
+        tune(tmp_path, 14)
+        assert (tmp_path / "database_tuning_record.json").read_bytes() == before
+
+    def test_it_goes_on_from_tvms_own_search(self, tmp_path):
+        ms.tune_tir(
+            SMALL,
+            cpu(),
+            str(tmp_path),
+            8,
+            runner=ms.runner.LocalRunner(evaluator_config=QUICK),
+            builder=local_builder(),
+            cost_model="random",
+            seed=1,
+        )
+        database = tune(tmp_path, 12)
+        assert len(set(traces(database))) == 12
+
+    def test_of_a_candidate_that_was_measured_twice_the_success_counts(self, tmp_path):
+        """TVM's own strategies measure some twice."""
+        database = tune(tmp_path, 4)
+        best = database.get_all_tuning_records()[0]
+        failed = ms.database.TuningRecord(best.trace, best.workload, [1e10], best.target, best.args_info)
+        database.commit_tuning_record(failed)
+        strategy = OpEvoStrategy(seed=0)
+        context = ms.TuneContext(SMALL, target=cpu(), space_generator="post-order-apply", search_strategy=strategy)
+        context.pre_tuning(100, design_spaces=context.generate_design_space(), database=database)
+        _, found = strategy._tuning._search.best
+        assert found == pytest.approx(1 / seconds(best.run_secs))
+
+    def test_records_of_another_target_are_not_this_ones(self, tmp_path):
+        database = tune(tmp_path, 4)
+        mod = ms.TuneContext(SMALL, target=cpu()).mod
+        assert len(records_of(database, mod, cpu())) == 4
+        assert records_of(database, mod, cpu(cores=1)) == []
+
+    def test_after_a_kill_in_the_middle_the_same_call_goes_on(self, tmp_path):
+        script = (
+            "import sys; sys.path.insert(0, sys.argv[2])\n"
+            "from pathlib import Path\n"
+            "from test_strategy import tune\n"
+            "tune(Path(sys.argv[1]), 60)\n"
+        )
+        command = [sys.executable, "-c", script, str(tmp_path), str(Path(__file__).parent)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, start_new_session=True)
+        log = tmp_path / "database_tuning_record.json"
+        deadline = time.monotonic() + 120
+        while not (log.exists() and log.read_bytes().count(b"\n") >= 8):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        lines = log.read_bytes().splitlines(keepends=True)
+        log.write_bytes(b"".join(lines[:-1]) + lines[-1][: len(lines[-1]) // 2])  # and the mains went, too
+        trials = len(lines) + 3
+        database = tune(tmp_path, trials)
+        assert len(set(traces(database))) == len(traces(database)) == trials
+        assert log.with_suffix(".json.rejected").read_bytes().strip() == lines[-1][: len(lines[-1]) // 2]
+
+
+def test_importing_changes_nothing_of_tvms():
+    script = (
+        "import inspect; before = inspect.getmodule\n"
+        "from tvm.s_tir import meta_schedule as ms\n"
+        "things = {name: vars(ms.builder.local_builder)[name] for name in ('default_build', 'LocalBuilder')}\n"
+        "import sys, autotvm_opevo.meta_schedule\n"
+        "assert inspect.getmodule is before\n"
+        "assert all(vars(ms.builder.local_builder)[name] is thing for name, thing in things.items())\n"
+        "assert 'tvm.s_tir.tensor_intrin' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
