@@ -160,7 +160,7 @@ class Display:
         left = elapsed / measured * (self._trials - trials) if measured > 0 else float("inf")
         if self._time_limit is not None:
             left = min(left, max(0.0, self._time_limit - elapsed))
-        return left if left < float("inf") else 0.0
+        return max(0.0, left) if left < float("inf") else 0.0  # a last round may go beyond
 
 
 def _network(rows: Sequence[Row], latency: float) -> str:

@@ -27,8 +27,10 @@ class NetworkReport:
         What this call took, without compiling and comparing the networks.
     stopped : str
         Why it ended: ``"trials"``, ``"time limit"``, ``"exhausted"``, ``"interrupted"``, or the name of an error.
-    log_file, best_file : Path
-        All records, and the best of each task: both for ``autotvm.apply_history_best``.
+    log_file : Path
+        All records: AutoTVM's log, or MetaSchedule's work directory.
+    best_file : Path or None
+        The best of each task, for ``autotvm.apply_history_best``; none with MetaSchedule, whose database knows them.
     rejected, foreign : int
         Lines of the log that were moved to ``LOG.rejected``, and records of other networks or targets.
     comparison : Comparison or None
@@ -44,7 +46,7 @@ class NetworkReport:
     seconds: float
     stopped: str
     log_file: Path
-    best_file: Path
+    best_file: Path | None = None
     rejected: int = 0
     foreign: int = 0
     comparison: Comparison | None = None
@@ -75,7 +77,7 @@ class NetworkReport:
                 f"outputs {'match' if self.comparison.outputs_match else 'DIFFER'}, relative error {self.comparison.error:.1e}",
             ]
         lines.append(f"log: {self.log_file}")
-        if works:
+        if works and self.best_file:
             lines.append(f"best: {self.best_file}")
         return "\n".join(lines)
 

@@ -1,0 +1,69 @@
+"""The command line and the tutorial with today's TVM, as they are typed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autotvm_opevo.cli import main
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*arguments):
+    return subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True, timeout=280, cwd=ROOT)
+
+
+def test_a_network_is_tuned_and_the_same_command_goes_on(tmp_path):
+    tune = ["-m", "autotvm_opevo", "tune", "--network", "mlp", "--target", "llvm", "--log", tmp_path / "mlp", "--seed", 0]
+    for tuner, trials, now in (("opevo-q-walk", 8, 8), ("opevo", 12, 4)):
+        done = run(*tune, "--trials", trials, "--tuner", tuner)
+        assert done.returncode == 0, done.stderr
+        assert f"{trials} trials, {now} of them now" in done.stdout
+        assert "outputs match" in done.stdout
+
+
+def test_an_operator_is_tuned_in_this_process(tmp_path, capsys):
+    command = ["tune", "--operator", "matmul", "--tensor", "32x32", "--tensor", "32x32", "--target", "llvm", "--trials", "4"]
+    assert main([*command, "--log", str(tmp_path / "log"), "--tvm", "meta-schedule"]) == 0
+    assert "4 trials, 4 of them now" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["--network", "vgg-16"], 2, "network must be one of alexnet, mlp, resnet-18 with today's TVM; 'vgg-16' given"),
+        (["--network", "mlp", "--target", "abacus"], 2, "target must be a target of TVM"),
+        (["--network", "mlp", "--tuner", "xgb"], 2, "--tuner must be opevo, opevo-q-walk or evolutionary with MetaSchedule"),
+        (["--network", "mlp", "--allocation", "equal"], 2, "--allocation must be gradient or round-robin with MetaSchedule"),
+        (["--network", "mlp", "--time-limit", "3"], 2, "--time-limit is for AutoTVM alone"),
+        (["--network", "mlp", "--early-stopping", "3"], 2, "--early-stopping is for AutoTVM alone"),
+        (["--network", "mlp", "--rpc-key", "cpu"], 2, "--rpc-tracker and --rpc-key are needed together"),
+        (["--network", "mlp", "--tvm", "autotvm"], 1, "which has no AutoTVM: it was removed in TVM 0.20"),
+        (["--model", "missing.onnx"], 2, "cannot read missing.onnx"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path, capsys, arguments, status, message):
+    given = ["tune", *arguments, "--log", str(tmp_path / "log"), "--trials", "4"]
+    assert main(given if "--target" in arguments else [*given, "--target", "llvm"]) == status
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("autotvm_opevo: ")
+    assert message in line
+    assert not (tmp_path / "log").exists()
+
+
+def test_autotvms_tuner_says_what_there_is_instead():
+    done = run("-c", "from autotvm_opevo import OpEvoTuner")
+    assert done.returncode == 1
+    assert "which has no AutoTVM: it was removed in TVM 0.20" in done.stderr
+    assert "from autotvm_opevo.meta_schedule import OpEvoStrategy" in done.stderr
+
+
+def test_the_tutorial_tunes_alexnet_and_its_outputs_match(tmp_path):
+    done = run("tutorials/tune_alexnet_relax.py", "--trials", 13, "--work-dir", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "13 tasks, 13 trials" in done.stderr
+    assert "outputs match" in done.stdout
+    assert "of 1000, with probability" in done.stdout
+    assert "8 trials" in done.stdout.splitlines()[-1]

@@ -1,0 +1,241 @@
+"""A network is tuned from one budget into one folder, and computes what it did."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_strategy import QUICK
+from tvm import relax
+from tvm.s_tir import meta_schedule as ms
+
+from autotvm_opevo.files import LogInUse
+from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, local_builder, models, open_database, tune_network
+from autotvm_opevo.meta_schedule.evaluation import arbitrary_inputs, build, prepared, run_in_turn
+from benchmarks.workloads import cpu
+
+
+def runner():
+    return ms.runner.LocalRunner(evaluator_config=QUICK)
+
+
+def tune(folder, trials, **options):
+    return tune_network(*models.mlp(), cpu(), folder, trials, runner=runner(), seed=0, **options)
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    """An MLP with eight trials for each of its four tasks."""
+    folder = tmp_path_factory.mktemp("mlp")
+    return folder, tune(folder, 32, strategy=OpEvoStrategy(surrogate="q-walk", seed=0))
+
+
+def test_every_task_is_tuned_and_the_network_is_faster_and_computes_the_same(tuned):
+    folder, report = tuned
+    assert report.trials == report.measured == 32
+    assert report.stopped == "trials"
+    assert [row.trials for row in report.rows] == [8] * 4
+    assert all(row.works for row in report.rows)
+    assert report.comparison.outputs_match
+    assert len(open_database(folder)) == 32
+    assert "outputs match" in str(report)
+    assert "best:" not in str(report)
+
+
+def test_timing_leaves_this_process_all_its_cores(tuned):
+    """TVM would bind it to one, and the next tuning's builders and runners with it."""
+    folder, _ = tuned
+    mod = prepared(*models.mlp(), cpu())
+    before = os.sched_getaffinity(0)
+    run_in_turn([build(mod, cpu(), open_database(folder))], arbitrary_inputs(mod), cpu())
+    assert os.sched_getaffinity(0) == before
+
+
+def test_the_same_call_measures_nothing_again_and_a_larger_one_goes_on(tuned):
+    folder, _ = tuned
+    before = (folder / "database_tuning_record.json").read_bytes()
+    again = tune(folder, 32, evaluate=False)
+    assert (again.trials, again.measured) == (32, 0)
+    assert (folder / "database_tuning_record.json").read_bytes() == before
+    more = tune(folder, 40, evaluate=False)
+    assert (more.trials, more.measured) == (40, 8)
+    records = open_database(folder).get_all_tuning_records()
+    assert len({(str(record.workload.mod), str(record.trace)) for record in records}) == len(records)
+
+
+def test_a_user_of_metaschedule_can_apply_the_folder(tuned):
+    folder, _ = tuned
+    mod = prepared(*models.mlp(), cpu())
+    with cpu(), open_database(folder):
+        applied = relax.transform.MetaScheduleApplyDatabase(enable_warning=True)(mod)
+    assert sum(bool(function.attrs.get("tirx.is_scheduled")) for _, function in applied.functions.items()) == 4
+
+
+def test_tvms_own_strategy_can_be_asked_for(tmp_path):
+    report = tune(tmp_path, 8, strategy="evolutionary", cost_model="random", evaluate=False)
+    assert report.measured >= 8
+
+
+@pytest.mark.parametrize("task_scheduler", ["gradient", "round-robin"])
+def test_tvms_own_function_takes_the_strategy(tmp_path, task_scheduler):
+    mod = prepared(*models.mlp(), cpu())
+    database = ms.relax_integration.tune_relax(
+        mod,
+        {},
+        cpu(),
+        str(tmp_path),
+        max_trials_global=8,
+        max_trials_per_task=2,
+        strategy=OpEvoStrategy(seed=0),
+        builder=local_builder(),
+        runner=runner(),
+        cost_model="none",
+        task_scheduler=task_scheduler,
+        database=open_database(tmp_path),
+    )
+    records = database.get_all_tuning_records()
+    assert len({(str(record.workload.mod), str(record.trace)) for record in records}) == 8
+    ((outputs, expected), _) = run_in_turn([build(mod, cpu(), database), build(mod, cpu())], arbitrary_inputs(mod), cpu())
+    np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-3, atol=1e-5)
+
+
+def test_two_processes_cannot_tune_into_one_folder(tmp_path):
+    from autotvm_opevo.files import Lock
+
+    lock = Lock(tmp_path / "lock")
+    lock.acquire(tmp_path)
+    try:
+        with pytest.raises(LogInUse, match=f"pid {os.getpid()}"):
+            tune(tmp_path, 4)
+    finally:
+        lock.release()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": "abacus"}, "target must be a target of TVM, such as llvm .*'abacus' given"),
+        ({"trials": 0}, "trials must be an integer of at least 1, 0 given"),
+        ({"seed": -1}, "seed must be an integer of at least 0, -1 given"),
+        ({"seed": 2**31}, "seed must be less than"),
+        ({"task_scheduler": "fair"}, "task_scheduler must be gradient or round-robin; 'fair' given"),
+    ],
+)
+def test_what_is_wrong_is_refused_before_anything_is_made(tmp_path, options, message):
+    arguments = {"target": cpu(), "trials": 4, **options}
+    with pytest.raises(ValueError, match=message):
+        tune_network(*models.mlp(), work_dir=tmp_path / "new", **arguments)
+    assert not (tmp_path / "new").exists()
+
+
+def test_after_a_kill_in_the_first_round_nothing_that_was_measured_is_lost(tmp_path):
+    """TVM alone goes through all tasks before it writes anything."""
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[2])\n"
+        "from pathlib import Path\n"
+        "from test_network import tune\n"
+        "tune(Path(sys.argv[1]), 64)\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path), str(Path(__file__).parent)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    log = tmp_path / "database_tuning_record.json"
+    deadline = time.monotonic() + 120
+    while not (log.exists() and log.read_bytes().count(b"\n") >= 2):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    kept = log.read_bytes().count(b"\n")
+    assert kept <= 24  # of the 32 of the first round
+    report = tune(tmp_path, kept + 4, evaluate=False)
+    assert report.trials - report.measured == kept
+
+
+@pytest.mark.parametrize("wait", [0.0, 1.5], ids=["while results are taken", "while something is built or run"])
+def test_ctrl_c_prints_the_summary_and_ends_with_what_the_shell_expects(tmp_path, wait):
+    command = ["-m", "autotvm_opevo", "tune", "--network", "mlp", "--target", "llvm", "--log", str(tmp_path), "--seed", "0"]
+    process = subprocess.Popen(
+        [sys.executable, *command],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which a shell in the background has ignored
+    )
+    for line in process.stderr:
+        if "trials, network" in line:
+            break
+    time.sleep(wait)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "ended by: interrupted" in errors
+    assert len(open_database(tmp_path)) >= 1
+
+
+class TestTargets:
+    def test_a_cpu_has_this_machines_cores_unless_it_says_how_many(self):
+        assert as_target("llvm").attrs["num-cores"] >= 1
+        assert as_target({"kind": "llvm", "num-cores": 7}).attrs["num-cores"] == 7
+
+    def test_the_options_of_older_tvms_are_understood(self):
+        target = as_target("llvm -mcpu=skylake-avx512 -mattr=+avx512f,-sse4a -num-cores 3")
+        assert (target.attrs["mcpu"], list(target.attrs["mattr"])) == ("skylake-avx512", ["+avx512f", "-sse4a"])
+        assert target.attrs["num-cores"] == 3
+
+    def test_a_gpu_must_be_named(self):
+        with pytest.raises(ValueError, match=r"target must say what the GPU has, max_threads_per_block and .* name the device"):
+            as_target("cuda")
+
+    @pytest.mark.parametrize("wrong", ["abacus", "llvm mcpu=x", 3, {"kind": "abacus"}, ""])
+    def test_others_are_refused(self, wrong):
+        with pytest.raises(ValueError, match="target must be a target of TVM"):
+            as_target(wrong)
+
+
+class TestModels:
+    def test_a_network_is_called_by_its_name(self):
+        assert len(models.network("resnet-18", 2)[1]) == 42
+        with pytest.raises(ValueError, match=r"network must be one of alexnet, mlp, resnet-18 with today's TVM; 'lenet' given"):
+            models.network("lenet")
+
+    def test_an_operator_is_one_of_relaxs(self):
+        mod, _ = models.operator("nn.conv2d", [(1, 3, 8, 8), (4, 3, 3, 3)], attributes={"padding": [1, 1]})
+        assert [int(extent) for extent in mod["main"].ret_ty.shape] == [1, 4, 8, 8]
+        with pytest.raises(ValueError, match=r"one of Relax's, such as matmul or nn.conv2d; 'nn.dense' given"):
+            models.operator("nn.dense", [(1, 2), (3, 2)])
+        with pytest.raises(ValueError, match=r"operator matmul cannot take tensors of \[\(2, 3\), \(4, 5\)\]"):
+            models.operator("matmul", [(2, 3), (4, 5)])
+
+    def test_an_onnx_file_is_read_with_its_weights(self, tmp_path):
+        import onnx
+        from onnx import TensorProto, helper, numpy_helper
+
+        weight = np.random.default_rng(0).standard_normal((8, 4)).astype("float32")
+        graph = helper.make_graph(
+            [helper.make_node("MatMul", ["x", "w"], ["y"])],
+            "graph",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 8])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])],
+            [numpy_helper.from_array(weight, "w")],
+        )
+        path = tmp_path / "model.onnx"
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+        with pytest.raises(ValueError, match=r"shape of input 'x' of .* must be given, .* --shape x=1x8 on the command line"):
+            models.model_file(path)
+        mod = prepared(*models.model_file(path, {"x": (3, 8)}), cpu())
+        inputs = arbitrary_inputs(mod)
+        ((outputs,), _) = run_in_turn([build(mod, cpu())], inputs, cpu())
+        np.testing.assert_allclose(outputs[0], inputs[0] @ weight, rtol=1e-4, atol=1e-4)
+
+    def test_what_cannot_be_read_is_said(self, tmp_path):
+        (tmp_path / "model.onnx").write_text("no model")
+        with pytest.raises(ValueError, match=r"cannot read .*model.onnx"):
+            models.model_file(tmp_path / "model.onnx")
