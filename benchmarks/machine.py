@@ -13,7 +13,12 @@ def machine(target: str) -> dict[str, str]:
     """The device of a target, and the versions."""
     kind = tvm.target.Target(target).kind.name
     device = processor() if kind == "llvm" else tvm.device(kind, 0).device_name
-    return {"device": device, "python": platform.python_version(), "tvm": tvm.__version__, "xgboost": _version("xgboost-cpu")}
+    return {
+        "device": device,
+        "python": platform.python_version(),
+        "tvm": tvm.__version__,
+        "xgboost": _version("xgboost-cpu", "xgboost"),
+    }
 
 
 def processor() -> str:
@@ -22,8 +27,10 @@ def processor() -> str:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "?"
+def _version(*packages: str) -> str:
+    for package in packages:
+        try:
+            return version(package)
+        except PackageNotFoundError:
+            continue
+    return "?"

@@ -1,0 +1,93 @@
+"""What OpEvoStrategy itself takes for a candidate, and how much of that is TVM's: milliseconds, nothing is measured.
+
+python -m benchmarks.meta_schedule_overhead
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import defaultdict
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import tvm
+from tvm.s_tir import meta_schedule as ms
+from tvm.s_tir.meta_schedule.runner import RunnerResult
+
+from autotvm_opevo.meta_schedule import OpEvoStrategy, decisions
+from benchmarks import document
+from benchmarks.workloads import PAPER, cpu
+
+TARGETS = {"llvm": cpu(), "cuda": tvm.target.Target("nvidia/nvidia-h100")}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="What OpEvoStrategy itself takes for a candidate.")
+    parser.add_argument("--trials", type=int, default=128)
+    parser.add_argument("--workloads", nargs="+", default=["MM1", "BMM1", "C1", "C2"], choices=list(PAPER))
+    parser.add_argument("--publish", metavar="SECTION", help="of docs/results.md, which gets the table")
+    options = parser.parse_args(arguments)
+    head = ["target", "workload", "search", "TVM applies the trace", "TVM's postprocessors", "in all", "rejected for each"]
+    columns = [*head[:2], "surrogate", *head[2:]]
+    rows = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    for target in TARGETS:
+        for workload in options.workloads:
+            for surrogate in (None, "q-walk"):
+                spent, tried = run(workload, target, surrogate, options.trials)
+                search = spent["in all"] - spent["candidate"]
+                after = spent["candidate"] - spent["applied"]
+                parts = [1e3 * seconds / options.trials for seconds in (search, spent["applied"], after, spent["in all"])]
+                figures = " | ".join(f"{part:.1f}" for part in parts)
+                rows.append(f"| {target} | {workload} | {surrogate} | {figures} | {tried / options.trials - 1:.1f} |")
+    head_line = f"Milliseconds for each of {options.trials} accepted candidates, rejected ones included."
+    text = "\n".join([head_line, "", *rows])
+    if options.publish:
+        document.publish(options.publish, text, "meta_schedule_overhead", arguments)
+    print(text)
+
+
+def run(workload: str, target: str, surrogate: str | None, trials: int) -> tuple[dict[str, float], int]:
+    """The seconds of each part, and how many configurations were tried. Results are made up: small tiles are good."""
+    spent: dict[str, float] = defaultdict(float)
+    tried = 0
+
+    def timed(name: str, function: Any) -> Any:
+        def call(*arguments: Any) -> Any:
+            nonlocal tried
+            tried += name == "candidate"
+            start = time.perf_counter()
+            try:
+                return function(*arguments)
+            finally:
+                spent[name] += time.perf_counter() - start
+
+        return call
+
+    strategy = OpEvoStrategy(seed=0, surrogate=surrogate)
+    task = ms.TuneContext(
+        PAPER[workload](),
+        target=TARGETS[target],
+        space_generator="post-order-apply",
+        search_strategy=strategy,
+        task_name=workload,
+    )
+    task.pre_tuning(max_trials=trials)
+    with (
+        mock.patch.object(decisions.DecisionSpace, "candidate", timed("candidate", decisions.DecisionSpace.candidate)),
+        mock.patch.object(decisions._Sketch, "applied", timed("applied", decisions._Sketch.applied)),
+    ):
+        while candidates := timed("in all", task.generate_measure_candidates)():
+            results = [RunnerResult([made_up(candidate)], None) for candidate in candidates]
+            timed("in all", task.notify_runner_results)(candidates, results)
+    return spent, tried
+
+
+def made_up(candidate: Any) -> float:
+    tiles = [int(d[-1]) for i, d in candidate.sch.trace.decisions.items() if i.kind.name == "SamplePerfectTile"]
+    return float(1e-3 * np.prod(np.log2(np.array(tiles)) + 1))
+
+
+if __name__ == "__main__":
+    main()
