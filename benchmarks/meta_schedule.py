@@ -29,6 +29,7 @@ from tvm.s_tir.meta_schedule.measure_callback import PyMeasureCallback
 from autotvm_opevo.meta_schedule import OpEvoStrategy, local_builder, models, open_database, tune_network
 from autotvm_opevo.meta_schedule.database import seconds
 from autotvm_opevo.meta_schedule.evaluation import arbitrary_inputs, build, prepared, run_in_turn, unbound
+from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from benchmarks import document, lines
 from benchmarks.machine import machine
 from benchmarks.statistics import difference
@@ -63,6 +64,7 @@ def main(arguments: list[str] | None = None) -> None:
         for workload in options.workloads
     ]
     done = lines.read(options.out)
+    import_tensor_intrinsics()  # or the first of all would pay for it
     missing = [job for job in jobs if not any(job.items() <= run.items() for run in done)]
     for job in tqdm(missing, initial=len(jobs) - len(missing), total=len(jobs), unit="repetition", disable=None):
         found = {**job, "results": repetition(job["workload"], job["seed"], job["trials"], job["builder"])}
