@@ -65,6 +65,16 @@ def counted(n: int, what: str) -> str:
     return f"{n} {what}{'' if n == 1 else 's'}"
 
 
+def last_line(text: str | None) -> str:
+    """What an error's message says in the end.
+
+    >>> last_line("Traceback ...\\n  RuntimeError: no device\\n")
+    'RuntimeError: no device'
+    """
+    lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
 def table(rows: Sequence[Row]) -> str:
     """All tasks, with the complaints of those that do not work."""
     width = _width(rows)

@@ -29,6 +29,8 @@ import tvm
 from tvm import autotvm, te, topi
 from tvm.autotvm.task import Task
 
+from benchmarks.tensors import batch_matmul
+
 Target = tvm.target.Target
 
 
@@ -74,24 +76,10 @@ def _of_this_module(template: str, *arguments: Any) -> Callable[[Target], Task]:
     return lambda target: autotvm.task.create(f"autotvm_opevo/{template}", args=arguments, target=target)
 
 
-def _batch_matmul(batch: int, n: int, k: int, m: int, transpose: str) -> tuple[Any, Any, Any]:
-    """Z_bnm = sum over k of X_bnk Y_bkm, with X or Y as they lie in memory when they are transposed ("T") or not ("N")."""
-    x = te.placeholder((batch, k, n) if transpose[0] == "T" else (batch, n, k), name="X")
-    y = te.placeholder((batch, m, k) if transpose[1] == "T" else (batch, k, m), name="Y")
-    r = te.reduce_axis((0, k), name="k")
-
-    def product(b: Any, i: Any, j: Any) -> Any:
-        left = x[b, r, i] if transpose[0] == "T" else x[b, i, r]
-        right = y[b, j, r] if transpose[1] == "T" else y[b, r, j]
-        return te.sum(left * right, axis=r)
-
-    return x, y, te.compute((batch, n, m), product, name="Z")
-
-
 @autotvm.template("autotvm_opevo/batch_matmul.cuda")
 def batch_matmul_cuda(batch: int, n: int, k: int, m: int, transpose: str) -> tuple[te.Schedule, list[te.Tensor]]:
     """The batch is split into blocks and threads; rows and columns, as in TOPI's dense, also into virtual threads and tiles."""
-    x, y, z = _batch_matmul(batch, n, k, m, transpose)
+    x, y, z = batch_matmul(batch, n, k, m, transpose)
     s = te.create_schedule(z.op)
     tiles = [(tensor, s.cache_read(tensor, "shared", [z])) for tensor in (x, y)]
     registers = [s.cache_read(shared, "local", [z]) for _, shared in tiles]
@@ -149,7 +137,7 @@ _CUDA: dict[str, Callable[[Target], Task]] = {
 @autotvm.template("autotvm_opevo/batch_matmul.cpu")
 def batch_matmul_cpu(batch: int, n: int, k: int, m: int, transpose: str, parts: int) -> tuple[te.Schedule, list[te.Tensor]]:
     """Rows split in two, columns in `parts`, the sum in two; the order of the three loops inside; a switch and a number."""
-    x, y, z = _batch_matmul(batch, n, k, m, transpose)
+    x, y, z = batch_matmul(batch, n, k, m, transpose)
     s = te.create_schedule(z.op)
     cfg = autotvm.get_config()
     b, i, j = s[z].op.axis
@@ -211,7 +199,7 @@ def conv2d_cpu(
 @autotvm.template("autotvm_opevo/tiled_matmul.cpu")
 def tiled_matmul_cpu(n: int, k: int, m: int, registers: int) -> tuple[te.Schedule, list[te.Tensor]]:
     """Tiles of the result are summed up in registers: those that do not fit are refused, as on a GPU."""
-    x, y, z = _batch_matmul(1, n, k, m, "NN")
+    x, y, z = batch_matmul(1, n, k, m, "NN")
     s = te.create_schedule(z.op)
     sums = s.cache_write(z, "local")
     cfg = autotvm.get_config()
@@ -240,7 +228,7 @@ def tiled_matmul_cpu(n: int, k: int, m: int, registers: int) -> tuple[te.Schedul
 @autotvm.template("autotvm_opevo/split_matmul.cpu")
 def split_matmul_cpu(n: int, k: int, m: int) -> tuple[te.Schedule, list[te.Tensor]]:
     """Nothing but splits, which G-BFS and N-A2C need."""
-    x, y, z = _batch_matmul(1, n, k, m, "NN")
+    x, y, z = batch_matmul(1, n, k, m, "NN")
     s = te.create_schedule(z.op)
     cfg = autotvm.get_config()
     _, i, j = s[z].op.axis

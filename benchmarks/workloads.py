@@ -18,26 +18,14 @@ from typing import Any
 import tvm
 from tvm import te, topi
 
+from benchmarks.tensors import batch_matmul
+
 
 def matmul(n: int, k: int, m: int) -> Any:
     """Z_nm = sum over k of X_nk Y_km."""
     x, y = te.placeholder((n, k), name="X"), te.placeholder((k, m), name="Y")
     r = te.reduce_axis((0, k), name="k")
     return te.create_prim_func([x, y, te.compute((n, m), lambda i, j: te.sum(x[i, r] * y[r, j], axis=r), name="Z")])
-
-
-def batch_matmul(batch: int, n: int, k: int, m: int, transpose: str = "NN") -> Any:
-    """Z_bnm = sum over k of X_bnk Y_bkm, with X or Y as they lie in memory when they are transposed ("T") or not ("N")."""
-    x = te.placeholder((batch, k, n) if transpose[0] == "T" else (batch, n, k), name="X")
-    y = te.placeholder((batch, m, k) if transpose[1] == "T" else (batch, k, m), name="Y")
-    r = te.reduce_axis((0, k), name="k")
-
-    def product(b: Any, i: Any, j: Any) -> Any:
-        left = x[b, r, i] if transpose[0] == "T" else x[b, i, r]
-        right = y[b, j, r] if transpose[1] == "T" else y[b, r, j]
-        return te.sum(left * right, axis=r)
-
-    return te.create_prim_func([x, y, te.compute((batch, n, m), product, name="Z")])
 
 
 def convolution(image: tuple[int, ...], kernel: tuple[int, ...], stride: int, padding: int) -> Any:
@@ -50,16 +38,16 @@ PAPER: dict[str, Callable[[], Any]] = {
     "MM1": lambda: matmul(512, 1024, 1024),
     "MM2": lambda: matmul(512, 1024, 4096),
     "MM3": lambda: matmul(512, 4096, 1024),
-    "BMM1": lambda: batch_matmul(960, 128, 128, 64, "NN"),
-    "BMM2": lambda: batch_matmul(960, 128, 128, 64, "TN"),
-    "BMM3": lambda: batch_matmul(960, 128, 64, 128, "NT"),
+    "BMM1": lambda: te.create_prim_func(batch_matmul(960, 128, 128, 64, "NN")),
+    "BMM2": lambda: te.create_prim_func(batch_matmul(960, 128, 128, 64, "TN")),
+    "BMM3": lambda: te.create_prim_func(batch_matmul(960, 128, 64, 128, "NT")),
     "C1": lambda: convolution((512, 3, 227, 227), (64, 3, 11, 11), 4, 0),
     "C2": lambda: convolution((512, 64, 27, 27), (192, 64, 5, 5), 1, 2),
 }
 
 CPU: dict[str, Callable[[], Any]] = {
     "MM1": lambda: matmul(512, 512, 512),
-    "BMM1": lambda: batch_matmul(192, 128, 128, 64, "NN"),
+    "BMM1": lambda: te.create_prim_func(batch_matmul(192, 128, 128, 64, "NN")),
     "C1": lambda: convolution((1, 3, 227, 227), (64, 3, 11, 11), 4, 0),
     "C2": lambda: convolution((1, 64, 27, 27), (192, 64, 5, 5), 1, 2),
 }

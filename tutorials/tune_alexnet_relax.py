@@ -13,6 +13,7 @@ Stop it whenever you like: the same command goes on with what is left of the tri
 """
 
 import argparse
+import logging
 
 import numpy as np
 import tvm
@@ -77,6 +78,7 @@ print(f"class {probabilities[0].argmax()} of {probabilities.shape[1]}, with prob
 # ---------------------------------
 # The strategy alone is enough: it goes wherever MetaSchedule takes one.
 
+logging.getLogger("tvm.s_tir.meta_schedule").setLevel(logging.WARNING)  # or TVM tells every step on the terminal
 small = ms.relax_integration.extract_tasks(lowered, target)[0]
 folder = f"{options.work_dir}/one-operator"
 database = ms.tune_tir(

@@ -11,6 +11,8 @@ import tvm
 from tvm import relay
 from tvm.relay import testing
 
+from autotvm_opevo.display import last_line
+
 Model = tuple[tvm.IRModule, dict[str, tvm.nd.NDArray]]
 
 
@@ -111,9 +113,8 @@ def operator(
             tvm.IRModule.from_expr(relay.Function(inputs, found(*inputs, **(attributes or {}))))
         ), {}
     except (TypeError, ValueError, tvm.TVMError) as error:
-        reason = [line.strip() for line in str(error).splitlines() if line.strip()][-1]
         raise ValueError(
-            f"operator {name} cannot take tensors of {list(map(tuple, shapes))} with {attributes or {}}: {reason}"
+            f"operator {name} cannot take tensors of {list(map(tuple, shapes))} with {attributes or {}}: {last_line(str(error))}"
         ) from error
 
 

@@ -26,7 +26,7 @@ from autotvm_opevo.autotvm.measuring import Measurer, check_device, default_meas
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
 from autotvm_opevo.autotvm.tuning import TunerFactory, Tuning
 from autotvm_opevo.comparison import Comparison
-from autotvm_opevo.display import Display, Row, counted
+from autotvm_opevo.display import Display, Row, counted, last_line
 from autotvm_opevo.files import write_whole
 from autotvm_opevo.summary import NetworkReport
 from autotvm_opevo.topology.base import integer
@@ -216,8 +216,7 @@ class _Session:
         try:
             self._comparison = compare(mod, params, target, self.best_file, runner)
         except Exception as error:
-            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            self._problem = f"{type(error).__name__}: {lines[-1] if lines else ''}"
+            self._problem = f"{type(error).__name__}: {last_line(str(error))}"
 
     def report(self) -> NetworkReport:
         return NetworkReport(

@@ -25,8 +25,8 @@ _build.__module__ = "__main__"
 def local_builder(max_workers: int | None = None, timeout_sec: float = 30.0) -> LocalBuilder:
     """TVM's `LocalBuilder`, without the import of all tensor intrinsics in every one of its processes.
 
-    TVM makes new processes for every batch, and its own build function has each import ``tvm.s_tir.tensor_intrin`` first: some 14
-    seconds. Code for a CPU is built without: a schedule that uses intrinsics has them in its body already. For other
+    TVM makes new processes for every batch, and its own build function has each import ``tvm.s_tir.tensor_intrin`` first, which
+    takes long. Code for a CPU is built without: a schedule that uses intrinsics has them in its body already. For other
     targets this calls TVM's function.
 
     Parameters

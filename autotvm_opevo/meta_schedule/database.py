@@ -15,6 +15,7 @@ from tvm.s_tir.meta_schedule.database import Database, JSONDatabase, TuningRecor
 from tvm.target import Target
 from tvm_ffi import structural_equal
 
+from autotvm_opevo.display import last_line
 from autotvm_opevo.files import Lock, LogInUse, set_aside
 
 # Beside the database; who tunes the folder has it.
@@ -97,7 +98,7 @@ def opened(folder: Path, module_equality: str = "structural") -> JSONDatabase:
     try:
         return JSONDatabase(work_dir=str(folder), module_equality=module_equality)
     except (RuntimeError, ValueError) as error:
-        reason = str(error).strip().splitlines()[-1]
+        reason = last_line(str(error))
         raise ValueError(f"work_dir must have a database that TVM {_version()} can read, {folder} has not: {reason}") from error
 
 
@@ -117,16 +118,6 @@ def _mended(path: Path, whole: Callable[[Any], bool], in_order: bool = False) ->
     if bad or not all(line.endswith(b"\n") for line in good):
         set_aside(path, good, bad)
     return len(good)
-
-
-def last_line(text: str | None) -> str:
-    """What an error's message says in the end.
-
-    >>> last_line("Traceback ...\\n  RuntimeError: no device\\n")
-    'RuntimeError: no device'
-    """
-    lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
-    return lines[-1] if lines else ""
 
 
 def _version() -> str:

@@ -23,8 +23,8 @@ from autotvm_opevo.space import Configuration, Space
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, Topology
 
 SKETCH = "sketch"
-# Of a computation's location, beside the number of a loop: inlined, and not moved.
-_INLINED, _LARGEST = -2, 1 << 20
+# Of a computation's locations, which are the numbers of loops, the least: inlined. -1 is outside of all loops.
+_INLINED = -2
 # So many threads a block are tried for a start, in this order.
 _THREADS = (128, 64, 256, 32, 512, 1024)
 

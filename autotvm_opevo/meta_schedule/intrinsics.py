@@ -8,7 +8,7 @@ from unittest import mock
 
 
 def import_tensor_intrinsics() -> None:
-    """Import ``tvm.s_tir.tensor_intrin``, as every tuning does, in a third of the time.
+    """Import ``tvm.s_tir.tensor_intrin``, as every tuning does, in less time.
 
     TVM parses the intrinsics' sources and asks ``inspect.getmodule`` about the same few functions again and again, which looks
     through all modules each time. During this import, and only then, it remembers what it said.

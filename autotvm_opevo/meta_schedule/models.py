@@ -10,6 +10,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from autotvm_opevo.display import last_line
+
 Model = tuple[tvm.IRModule, dict[str, tvm.runtime.Tensor]]
 
 
@@ -185,9 +187,8 @@ def operator(
                 output = builder.emit_output(found(*inputs, **(attributes or {})))
             builder.emit_func_output(output)
     except (AttributeError, RuntimeError, TypeError, ValueError) as error:
-        reason = [line.strip() for line in str(error).splitlines() if line.strip()][-1]
         raise ValueError(
-            f"operator {name} cannot take tensors of {list(map(tuple, shapes))} with {attributes or {}}: {reason}"
+            f"operator {name} cannot take tensors of {list(map(tuple, shapes))} with {attributes or {}}: {last_line(str(error))}"
         ) from error
     return builder.finalize(), {}
 

@@ -17,10 +17,10 @@ from tvm.s_tir.analysis import estimate_tir_flops
 
 from autotvm_opevo.allocation import Operator, network_latency, shares
 from autotvm_opevo.comparison import Comparison
-from autotvm_opevo.display import Display, Row, counted
+from autotvm_opevo.display import Display, Row, counted, last_line
 from autotvm_opevo.files import Lock
 from autotvm_opevo.meta_schedule.builder import local_builder
-from autotvm_opevo.meta_schedule.database import LOCK, last_line, mend, opened, records_of, seconds
+from autotvm_opevo.meta_schedule.database import LOCK, mend, opened, records_of, seconds
 from autotvm_opevo.meta_schedule.evaluation import compare, prepared
 from autotvm_opevo.meta_schedule.interrupts import Interrupts
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics

@@ -17,8 +17,9 @@ from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate, PySearchSt
 from tvm.s_tir.schedule import Schedule
 from tvm.target import Target
 
+from autotvm_opevo.display import last_line
 from autotvm_opevo.evolution import OpEvo
-from autotvm_opevo.meta_schedule.database import fitness, last_line, records_of
+from autotvm_opevo.meta_schedule.database import fitness, records_of
 from autotvm_opevo.meta_schedule.decisions import DecisionSpace
 from autotvm_opevo.space import Configuration, Space
 from autotvm_opevo.topology.base import integer
