@@ -48,7 +48,7 @@ tune-relax: setup-tvm
 
 test: setup setup-tvm lint
 	@$(RUN) -m pytest -q $(ARGS)
-	@$(TVM_RUN) -m pytest -q $(ARGS)
+	@$(TVM_RUN) -m pytest -q tests/meta_schedule autotvm_opevo/meta_schedule $(ARGS)
 
 lint: setup
 	@$(RUN) -m ruff check . && $(RUN) -m ruff format --check . && $(RUN) -m mypy

@@ -4,9 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
+from tvm.s_tir.meta_schedule.testing.local_rpc import LocalRPC
 
 from autotvm_opevo.cli import main
+from autotvm_opevo.meta_schedule import open_database
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,10 +28,25 @@ def test_a_network_is_tuned_and_the_same_command_goes_on(tmp_path):
         assert "outputs match" in done.stdout
 
 
-def test_an_operator_is_tuned_in_this_process(tmp_path, capsys):
+@pytest.mark.parametrize("tuner", ["opevo", "evolutionary"])
+def test_an_operator_is_tuned_in_this_process(tmp_path, capsys, tuner):
     command = ["tune", "--operator", "matmul", "--tensor", "32x32", "--tensor", "32x32", "--target", "llvm", "--trials", "4"]
-    assert main([*command, "--log", str(tmp_path / "log"), "--tvm", "meta-schedule"]) == 0
+    assert main([*command, "--log", str(tmp_path / "log"), "--tvm", "meta-schedule", "--tuner", tuner]) == 0
     assert "4 trials, 4 of them now" in capsys.readouterr().out
+
+
+def test_a_model_file_is_tuned_on_the_devices_of_a_tracker(tmp_path, capsys):
+    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 32]) for name in "xyz"]
+    tensors[1] = helper.make_tensor_value_info("y", TensorProto.FLOAT, [32, 32])
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "y"], ["z"])], "graph", tensors[:2], tensors[2:])
+    model = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
+    command = ["tune", "--model", str(model), "--shape", "x=16x32", "--target", "llvm", "--trials", "4", "--log", str(tmp_path)]
+    with LocalRPC() as rpc:
+        address = f"{rpc.tracker_host}:{rpc.tracker_port}"
+        assert main([*command, "--rpc-tracker", address, "--rpc-key", rpc.tracker_key]) == 0
+    assert "4 trials, 4 of them now" in capsys.readouterr().out
+    assert len(open_database(tmp_path)) == 4
 
 
 @pytest.mark.parametrize(
@@ -60,6 +79,7 @@ def test_autotvms_tuner_says_what_there_is_instead():
     assert "from autotvm_opevo.meta_schedule import OpEvoStrategy" in done.stderr
 
 
+@pytest.mark.soak
 def test_the_tutorial_tunes_alexnet_and_its_outputs_match(tmp_path):
     done = run("tutorials/tune_alexnet_relax.py", "--trials", 13, "--work-dir", tmp_path)
     assert done.returncode == 0, done.stderr
