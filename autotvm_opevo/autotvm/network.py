@@ -14,6 +14,7 @@ import numpy as np
 import tvm
 from tvm import relay
 from tvm.autotvm import record
+from tvm.autotvm.measure import MeasureErrorNo
 from tvm.autotvm.measure.measure import Runner
 from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity
@@ -24,10 +25,11 @@ from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.history import Log, Record
 from autotvm_opevo.autotvm.measuring import Measurer, check_device, default_measure_option
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
-from autotvm_opevo.autotvm.tuning import TunerFactory, Tuning
+from autotvm_opevo.autotvm.tuning import TunerFactory, Tuning, failure
 from autotvm_opevo.comparison import Comparison
 from autotvm_opevo.display import Display, Row, counted, last_line
 from autotvm_opevo.files import write_whole
+from autotvm_opevo.journal import Journal, autotvm_task
 from autotvm_opevo.summary import NetworkReport
 from autotvm_opevo.topology.base import integer
 
@@ -164,6 +166,7 @@ class _Session:
         self._comparison: Comparison | None = None
         self._problem = ""
         self.display = Display(trials)
+        self._journal = Journal(f"{log.path}.journal")
 
     def announce(self) -> None:
         """Say what is to be done before worker processes start, which takes some seconds."""
@@ -177,6 +180,7 @@ class _Session:
         def measure(task: Task, configs: list[ConfigEntity]) -> list[Record]:
             records = measurer(task, configs)
             self._log.append(records)
+            self._note(records)
             return records
 
         limit = deadline - time.monotonic() if deadline < inf else None
@@ -211,10 +215,20 @@ class _Session:
         if best:
             write_whole(self.best_file, ((record.encode(*pair) + "\n").encode() for pair in best))
 
+    def _note(self, records: Iterable[Record]) -> None:
+        """What the log does not say of failures."""
+        for measured, result in records:
+            if result.error_no != MeasureErrorNo.NO_ERROR:
+                kind, message = failure(result)
+                self._journal.write(task=_in_journal(measured.task), failure=kind, message=message)
+
     def compare(self, mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray], target: tvm.target.Target, runner: Runner) -> None:
         """The network before and after. What goes wrong here must not cost the user the report of hours of tuning."""
         try:
             self._comparison = compare(mod, params, target, self.best_file, runner)
+            names = [_in_journal(tuning.task) for tuning in self._tunings]
+            operators = [(operator.count, [names[i] for i in operator.tasks]) for operator in self._operators]
+            self._journal.network(operators, self._comparison)
         except Exception as error:
             self._problem = f"{type(error).__name__}: {last_line(str(error))}"
 
@@ -254,6 +268,10 @@ class _Session:
             )
             for name, tuning, latency, share in zip(self._names, self._tunings, latencies, shares(self._operators, latencies))
         ]
+
+
+def _in_journal(task: Task) -> str:
+    return autotvm_task(str(task.target), task.name, task.args)
 
 
 def _key(task: Task) -> tuple[str, Any]:

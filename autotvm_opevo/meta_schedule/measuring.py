@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ from tvm.s_tir.meta_schedule.builder import PyBuilder
 from tvm.s_tir.meta_schedule.measure_callback import PyMeasureCallback
 from tvm.s_tir.meta_schedule.runner import LocalRunner, PyRunner, RPCConfig, RPCRunner
 
+from autotvm_opevo.display import last_line
+from autotvm_opevo.meta_schedule.database import seconds
 from autotvm_opevo.meta_schedule.interrupts import Interrupts
 
 
@@ -86,12 +89,24 @@ class PromptRunner(PyRunner):
 
 @derived_object
 class Watch(PyMeasureCallback):
-    """Calls a function with the number of a task and its results."""
+    """Calls a function with the number of a task, and the latency and the failure of each of its new candidates."""
 
-    def __init__(self, watch: Callable[[int, Sequence[Any]], None]) -> None:
+    def __init__(self, watch: Callable[[int, Sequence[tuple[float, Failure]]], None]) -> None:
         super().__init__()
         self._watch = watch
 
-    def apply(self, task_scheduler: Any, task_id: int, candidates: Any, builds: Any, results: Sequence[Any]) -> None:
+    def apply(self, task_scheduler: Any, task_id: int, candidates: Any, builds: Any, results: Any) -> None:
         """Called by TVM after every batch."""
-        self._watch(task_id, results)
+        self._watch(task_id, [(seconds(result.run_secs), failure(build, result)) for build, result in zip(builds, results)])
+
+
+Failure = tuple[str, str]
+
+
+def failure(build: Any, result: Any) -> Failure:
+    """The kind of a failure in words, and the last line of its message; both empty for what worked."""
+    if seconds(result.run_secs) < math.inf:
+        return "", ""
+    message = last_line(build.error_msg or result.error_msg)
+    kind = "build" if build.error_msg else "run"
+    return f"{kind} timeout" if "Timeout, killed" in message else kind, message[:300]

@@ -19,12 +19,13 @@ from autotvm_opevo.allocation import Operator, network_latency, shares
 from autotvm_opevo.comparison import Comparison
 from autotvm_opevo.display import Display, Row, counted, last_line
 from autotvm_opevo.files import Lock
+from autotvm_opevo.journal import JOURNAL, Journal
 from autotvm_opevo.meta_schedule.builder import local_builder
 from autotvm_opevo.meta_schedule.database import LOCK, mend, opened, records_of, seconds
 from autotvm_opevo.meta_schedule.evaluation import compare, prepared
 from autotvm_opevo.meta_schedule.interrupts import Interrupts
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
-from autotvm_opevo.meta_schedule.measuring import PromptBuilder, PromptRunner, TakeResults, Watch
+from autotvm_opevo.meta_schedule.measuring import Failure, PromptBuilder, PromptRunner, TakeResults, Watch
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.summary import NetworkReport
@@ -168,11 +169,15 @@ class _Session:
         self._trials = [0] * len(tasks)
         self._latencies = [inf] * len(tasks)
         self._failures: list[Counter[str]] = [Counter() for _ in tasks]
+        self._errors: list[Counter[str]] = [Counter() for _ in tasks]
         for i, task in enumerate(tasks):
             for record in records_of(database, task.dispatched[0], target):
-                self._count(i, record.run_secs, "failed" if seconds(record.run_secs) == inf else "")
+                latency = seconds(record.run_secs)
+                self._count(i, latency, "failed" if latency == inf else "", "")
         self._target, self._folder, self._budget, self._start = target, folder, trials, start
         self._before = sum(self._trials)
+        self._in_journal = [str(ms.database.Workload(task.dispatched[0]).as_json()[0]) for task in tasks]
+        self._journal = Journal(folder / JOURNAL)
         self._comparison: Comparison | None = None
         self._problem = ""
         self._tuned = start
@@ -188,9 +193,10 @@ class _Session:
         known = f", {self._before} of them in the database" if self._before else ""
         self.display.say(f"{counted(len(self._names), 'task')}, {counted(self._budget, 'trial')}{known}; starting to measure")
 
-    def watch(self, task: int, results: Sequence[Any]) -> None:
-        for result in results:
-            self._count(task, result.run_secs, last_line(result.error_msg))
+    def watch(self, task: int, results: Sequence[tuple[float, Failure]]) -> None:
+        for latency, (kind, message) in results:
+            self._count(task, latency, kind, message)
+            self._journal.write(task=self._in_journal[task], failure=kind, message=message)
         self._tuned = time.monotonic()
         self.display.show(self._rows(), task, network_latency(self._operators, self._latencies))
 
@@ -198,6 +204,8 @@ class _Session:
         """The network before and after. What goes wrong here must not cost the user the report of hours of tuning."""
         try:
             self._comparison = compare(mod, self._target, database)
+            operators = [(operator.count, [self._in_journal[i] for i in operator.tasks]) for operator in self._operators]
+            self._journal.network(operators, self._comparison)
         except Exception as error:
             self._problem = f"{type(error).__name__}: {last_line(str(error))}"
 
@@ -214,11 +222,12 @@ class _Session:
             problem=self._problem,
         )
 
-    def _count(self, task: int, run_secs: Any, error: str) -> None:
+    def _count(self, task: int, latency: float, kind: str, message: str) -> None:
         self._trials[task] += 1
-        self._latencies[task] = min(self._latencies[task], seconds(run_secs))
-        if error:
-            self._failures[task][error] += 1
+        self._latencies[task] = min(self._latencies[task], latency)
+        if kind:
+            self._failures[task][kind] += 1
+            self._errors[task][message or kind] += 1
 
     def _rows(self) -> list[Row]:
         parts = shares(self._operators, self._latencies)
@@ -229,10 +238,10 @@ class _Session:
                 latency=latency,
                 gflops=flop / latency / 1e9,
                 share=share,
-                failures=f"failed {failures.total()}" if failures else "",
-                complaint=failures.most_common(1)[0][0] if failures and latency == inf else "",
+                failures=", ".join(f"{kind} {count}" for kind, count in failures.most_common()),
+                complaint=errors.most_common(1)[0][0] if errors and latency == inf else "",
             )
-            for name, trials, latency, flop, share, failures in zip(
-                self._names, self._trials, self._latencies, self._flop, parts, self._failures
+            for name, trials, latency, flop, share, failures, errors in zip(
+                self._names, self._trials, self._latencies, self._flop, parts, self._failures, self._errors
             )
         ]

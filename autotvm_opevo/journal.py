@@ -1,0 +1,114 @@
+"""What a tuning run knows and its log has no words for: why trials failed, when they ended, what the network gained.
+
+AutoTVM's log keeps no error's message, MetaSchedule's database no time either. `tune_network` writes them beside it, one line of
+JSON for each, and the report reads them. Nothing depends on a journal: a log without one, or with a torn one, is as good.
+Knows no TVM.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autotvm_opevo.comparison import Comparison
+
+# Its name in a work directory of MetaSchedule's; beside a log of AutoTVM's it is LOG.journal.
+JOURNAL = "journal"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line.
+
+    Attributes
+    ----------
+    task : str
+        What the log calls the task; empty for the network.
+    time : float
+        Seconds since 1970.
+    failure, message : str
+        The kind of a failure and what the error said; empty for a trial that worked.
+    network : dict
+        The ``"operators"``, each how often it is run and the tasks that compute it, and the network's seconds ``"before"`` and
+        ``"after"``, the medians; None for a trial.
+    """
+
+    task: str = ""
+    time: float = 0.0
+    failure: str = ""
+    message: str = ""
+    network: Mapping[str, Any] | None = None
+
+
+class Journal:
+    """Appends to a journal; when the disk is full, it says so once and tuning goes on.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "log.json.journal"
+    ...     Journal(path).write(task="dense", failure="run timeout", message="longer than 20 s")
+    ...     [(entry.task, entry.failure) for entry in read(path)]
+    [('dense', 'run timeout')]
+    """
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self._path = Path(path)
+        self._complained = False
+
+    def write(self, **said: Any) -> None:
+        """An `Entry` of what is said, with the time of now."""
+        line = json.dumps({name: value for name, value in asdict(Entry(time=time.time(), **said)).items() if value})
+        try:
+            with open(self._path, "a") as file:
+                file.write(line + "\n")
+        except OSError as error:
+            if not self._complained:
+                logger.warning("cannot write %s, which only reports read: %s", self._path, error.strerror)
+            self._complained = True
+
+    def network(self, operators: Sequence[tuple[int, Sequence[str]]], comparison: Comparison) -> None:
+        """The network before and after."""
+        before, after = (float(np.median(runs)) for runs in (comparison.before, comparison.after))
+        self.write(network={"operators": operators, "before": before, "after": after})
+
+
+def autotvm_task(target: str, template: str, arguments: Any) -> str:
+    """What a journal and a report call a task of AutoTVM: what its log says of it.
+
+    >>> autotvm_task("llvm", "dense", (("TENSOR", (1, 8), "float32"),))
+    '["llvm", "dense", [["TENSOR", [1, 8], "float32"]]]'
+    """
+    return json.dumps([target, template, arguments])
+
+
+def read(path: Path) -> Iterator[Entry]:
+    """Every line that is one, in their order; none where there is no journal."""
+    if not path.exists():
+        return
+    with open(path, "rb") as file:
+        for line in file:
+            with suppress(AttributeError, LookupError, TypeError, ValueError):
+                yield _entry(json.loads(line))
+
+
+def _entry(said: dict[str, Any]) -> Entry:
+    """With nothing but what an entry has, of the types that it has them."""
+    network = said.get("network")
+    if network is not None:
+        operators = [(int(count), [str(name) for name in names]) for count, names in network["operators"]]
+        network = {"operators": operators, "before": float(network["before"]), "after": float(network["after"])}
+    texts = [str(said.get(name, "")) for name in ("task", "failure", "message")]
+    return Entry(texts[0], float(said["time"]), texts[1], texts[2], network)
