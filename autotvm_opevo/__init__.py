@@ -1,7 +1,7 @@
 """OpEvo for Apache TVM: a tuner that walks on the graphs of its knobs.
 
 `OpEvo` searches any `Space` of topologies and needs no TVM. `OpEvoTuner` does the same inside AutoTVM, and `tune_network` gives
-it a whole Relay network; they are imported when they are first touched.
+it a whole Relay network; `report` shows what tuning has found. They are imported when they are first touched.
 
 Examples
 --------
@@ -14,6 +14,7 @@ Examples
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from autotvm_opevo import random_walk
@@ -24,20 +25,19 @@ from autotvm_opevo.space import Space
 if TYPE_CHECKING:
     from autotvm_opevo.autotvm import OpEvoTuner as OpEvoTuner
     from autotvm_opevo.autotvm import tune_network as tune_network
+    from autotvm_opevo.reporting import report as report
 
 __all__ = ["OpEvo", "Space", "__version__", "random_walk"]
 
 
-_NEED_TVM = ["OpEvoTuner", "tune_network"]
+_NEED_MORE = {"OpEvoTuner": "autotvm", "report": "reporting", "tune_network": "autotvm"}
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_NEED_TVM])
+    return sorted([*globals(), *_NEED_MORE])
 
 
 def __getattr__(name: str) -> Any:
-    if name in _NEED_TVM:
-        from autotvm_opevo import autotvm
-
-        return getattr(autotvm, name)
+    if name in _NEED_MORE:
+        return getattr(import_module(f"autotvm_opevo.{_NEED_MORE[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -187,7 +187,7 @@ def install_tvm(env):
 def install(env):
     """Fill a fresh environment."""
     # As a plain path: the default is a finder, which loses to a clone's own folder where that has the package's name.
-    requirements = ["-r", REQUIREMENTS, "--config-settings", "editable_mode=compat", "-e", ROOT + "[plot,test]"]
+    requirements = ["-r", REQUIREMENTS, "--config-settings", "editable_mode=compat", "-e", ROOT + "[plot,report,test]"]
     pip(env, "installing packages", "install", *requirements)
     pip(env, "installing CUDA's libraries and XGBoost", "install", "--no-deps", *WITHOUT_DEPENDENCIES)
     install_tvm(env)

@@ -33,7 +33,7 @@ def check_machine():
 
 def install(env):
     """Fill a fresh environment."""
-    package = ["--config-settings", "editable_mode=compat", "-e", setup.ROOT + "[tvm,plot,test]"]
+    package = ["--config-settings", "editable_mode=compat", "-e", setup.ROOT + "[tvm,plot,report,test]"]
     setup.pip(env, "installing TVM and packages", "install", *package)
     setup.run(env, "trying the new TVM", os.path.join(env, "bin", "python"), "-c", SELF_CHECK)
 

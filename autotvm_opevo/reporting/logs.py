@@ -1,0 +1,76 @@
+"""Which kind of log a path is, and all of it as trials."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from autotvm_opevo.journal import JOURNAL, read
+from autotvm_opevo.reporting import autotvm_log, meta_schedule_log
+from autotvm_opevo.reporting.trials import Recording
+
+_RECORDS, _WORKLOADS = "database_tuning_record.json", "database_workload.json"
+
+
+def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) -> list[Recording]:
+    """All logs, each called by its name, or by as much of its path as tells it from the others.
+
+    Raises
+    ------
+    ValueError
+        If there is no path, one is there twice, or one is of something else.
+    OSError
+        If one cannot be read.
+    """
+    if not paths:
+        raise ValueError("logs must be at least one: AutoTVM's log, or the folder of a MetaSchedule database; none given")
+    found = [Path(path) for path in paths]
+    if len(set(found)) < len(found):
+        raise ValueError(f"logs must be different, one of {', '.join(map(str, found))} is there twice")
+    return [_read(path, label, must_exist) for path, label in zip(found, _labels(found))]
+
+
+def state(paths: Sequence[str | os.PathLike[str]]) -> str:
+    """What changes whenever one of the logs does."""
+    stats = [os.stat(file) for path in paths if (file := _file(Path(path))).exists()]
+    return "-".join(f"{stat.st_size}.{stat.st_mtime_ns}" for stat in stats)
+
+
+def _read(path: Path, label: str, must_exist: bool) -> Recording:
+    recording = Recording(label)
+    file = _file(path)
+    if not file.exists():
+        if not must_exist:
+            return recording
+        if path.is_dir():
+            raise ValueError(f"{path} must be a log of AutoTVM or the folder of a MetaSchedule database, it has no {_RECORDS}")
+    with open(file, "rb") as lines:
+        if file.name == _RECORDS:
+            workloads = file.with_name(_WORKLOADS)
+            known = meta_schedule_log.hashes(workloads.read_bytes().splitlines()) if workloads.exists() else []
+            meta_schedule_log.read(lines, recording, known)
+        else:
+            autotvm_log.read(lines, recording)
+    recording.explain(read(file.with_name(JOURNAL) if file.name == _RECORDS else Path(f"{file}.journal")))
+    if not recording.tasks and (recording.foreign or recording.torn > 1):
+        raise ValueError(f"{path} must be a log of AutoTVM or the folder of a MetaSchedule database, no line of it is a trial")
+    return recording
+
+
+def _file(path: Path) -> Path:
+    """The file that grows."""
+    return path / _RECORDS if path.is_dir() else path
+
+
+def _labels(paths: Sequence[Path]) -> list[str]:
+    """The last parts of the paths, as many as tell them apart.
+
+    >>> _labels([Path("a/log.json"), Path("b/log.json")]), _labels([Path("a/x.json"), Path("b/y.json")])
+    (['a/log.json', 'b/log.json'], ['x.json', 'y.json'])
+    """
+    for parts in range(1, max(len(path.parts) for path in paths) + 1):
+        labels = ["/".join(path.parts[-parts:]) for path in paths]
+        if len(set(labels)) == len(labels):
+            break
+    return labels

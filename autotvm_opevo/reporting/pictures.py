@@ -1,0 +1,140 @@
+"""Which pictures there are of logs: shown on the page, and saved for those who write papers."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from autotvm_opevo.reporting import charts
+from autotvm_opevo.reporting.knob_graphs import KnobGraph, knob_graph
+from autotvm_opevo.reporting.templates import full_topologies
+from autotvm_opevo.reporting.trials import Knob, Recording, Task
+
+# The same task in several logs, each with the log's number and label.
+Group = list[tuple[int, str, Task]]
+
+# Of a large network, the slowest tasks.
+_MOST_BARS = 24
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure, what it is called, what it says, and what each vertex of a graph is."""
+
+    title: str
+    caption: str
+    figure: Figure
+    vertices: Sequence[str] = ()
+
+
+def groups(recordings: Sequence[Recording]) -> list[Group]:
+    """Tasks, each with its trials in every log, in the order in which tasks appear."""
+    found: dict[str, Group] = {}
+    for number, recording in enumerate(recordings):
+        for key, task in recording.tasks.items():
+            found.setdefault(key, []).append((number, recording.label, task))
+    return list(found.values())
+
+
+def of_all(recordings: Sequence[Recording]) -> list[Picture]:
+    """Of all tasks together: where the time of the operators is, and how fast trials came."""
+    pictures = []
+    bars = sorted(_bars(recordings), key=lambda bar: -bar[2])
+    if len(bars) > 1:
+        some = f"; the {_MOST_BARS} slowest of {len(bars)}" if len(bars) > _MOST_BARS else ""
+        weighted = any(recording.network for recording in recordings)
+        runs = "each as often as the network runs it" if weighted else "one run of each; a network may run some more often"
+        caption = f"Where the time is: the first trial of each operator that worked beside the best, {runs}{some}."
+        pictures.append(Picture("latency of each operator", caption, charts.latencies(bars[:_MOST_BARS])))
+    times = [np.concatenate([np.empty(0), *(task.times for task in recording.tasks.values())]) for recording in recordings]
+    speed = charts.throughput([(i, recording.label, t) for i, (recording, t) in enumerate(zip(recordings, times))])
+    if speed:
+        pictures.append(Picture("trials a minute", "How fast trials came. A gap is time spent on something else.", speed))
+    return pictures
+
+
+def of_progress(group: Group) -> list[Picture]:
+    """Of one task: the best so far."""
+    over_trials, over_time = charts.progress(group), charts.progress(group, over_time=True)
+    pictures = []
+    if over_trials:
+        pictures.append(Picture("best so far over trials", "The best so far over trials.", over_trials))
+    if over_time:
+        pictures.append(Picture("best so far over time", "The best so far over time.", over_time))
+    return pictures
+
+
+def of_knobs(group: Group) -> Iterator[Picture]:
+    """Of one task: every knob that has more than one value."""
+    best = min(task.best for _, _, task in group)
+    if best == math.inf:
+        return
+    full = full_topologies(group[0][2])
+    for name, knob in merged(group).items():
+        graph = knob_graph(name, *full(name, knob))
+        if len(graph.topology) > 1:
+            yield Picture(name, _caption(graph), charts.knob(graph, best), charts.describe(graph))
+
+
+def merged(group: Group) -> Mapping[str, Knob]:
+    """What was seen of each knob in all logs together."""
+    found: dict[str, Knob] = {}
+    for _, _, task in group:
+        for name, knob in task.knobs.items():
+            into = found.setdefault(name, Knob(knob.kind, knob.options))
+            for value, seen in knob.seen.items():
+                into.add(value, seen.trials, seen.latency)
+    return found
+
+
+def save_pictures(recordings: Sequence[Recording], folder: Path) -> None:
+    """All of them as PNG files, a folder for each task where there are several."""
+    tasks = groups(recordings)
+    _save(of_all(recordings), folder)
+    for number, group in enumerate(tasks, start=1):
+        name = _file_name(group[0][2].name)
+        _save([*of_progress(group), *of_knobs(group)], folder / f"{number:02} {name}" if len(tasks) > 1 else folder)
+
+
+def _save(pictures: Sequence[Picture], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for picture in pictures:
+        charts.save(picture.figure, folder / f"{_file_name(picture.title)}.png")
+
+
+def _file_name(text: str) -> str:
+    """What every file system takes.
+
+    >>> _file_name("conv2d <b>/../x</b>")
+    'conv2d b x b'
+    """
+    return " ".join(re.findall(r"[\w-]+", text))[:80] or "picture"
+
+
+def _bars(recordings: Sequence[Recording]) -> Iterator[tuple[str, float, float]]:
+    """Of each operator its name, and the milliseconds of the first trial that worked and of the best, in whichever log."""
+    tasks: dict[str, list[Task]] = {}
+    for group in groups(recordings):
+        tasks.setdefault(group[0][2].in_journal, []).extend(task for _, _, task in group)
+    known = next((recording.network["operators"] for recording in recordings if recording.network), [(1, [n]) for n in tasks])
+    for count, names in known:
+        worked = [task for name in names for task in tasks.get(name, ()) if task.best < math.inf]
+        if worked:
+            best = min(worked, key=lambda task: task.best)
+            first = best.latencies[np.isfinite(best.latencies)][0]
+            name = f"{count} times {best.name}" if count > 1 else best.name
+            yield name, count * float(first) * 1e3, count * best.best * 1e3
+
+
+def _caption(graph: KnobGraph) -> str:
+    tried = sum(value in graph.seen for value in graph.topology)
+    if graph.size == len(graph.topology):
+        return f"{tried} of {graph.size} values tried."
+    of = f" of {graph.size:,}" if graph.size else ""
+    return f"The {len(graph.topology)} values{of} that were tried" + (" and were best." if len(graph.seen) > tried else ".")

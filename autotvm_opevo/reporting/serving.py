@@ -1,0 +1,86 @@
+"""A report that follows a tuning run: a page on this machine alone, made anew whenever a log has grown."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from autotvm_opevo.reporting.logs import open_logs, state
+from autotvm_opevo.reporting.page import render
+
+# So many milliseconds after the page has asked whether there is more, it asks again.
+_EVERY = 3_000
+
+
+def serve(logs: Sequence[str | os.PathLike[str]], title: str = "", port: int = 0) -> None:
+    """Serve the page on 127.0.0.1 until Ctrl-C.
+
+    Parameters
+    ----------
+    logs : sequence of str or path
+        They need not exist yet.
+    title : str
+        Of the page; the logs' names unless given.
+    port : int
+        Any that is free unless given.
+
+    Raises
+    ------
+    ValueError
+        If a log is none.
+    OSError
+        If the port is taken.
+    """
+    open_logs(logs, must_exist=False)
+    with make_server(logs, title, port) as server:
+        print(f"http://127.0.0.1:{server.server_address[1]}/ (Ctrl-C ends it)", flush=True)
+        with suppress(KeyboardInterrupt):  # that is how it ends
+            server.serve_forever()
+
+
+def make_server(logs: Sequence[str | os.PathLike[str]], title: str = "", port: int = 0) -> ThreadingHTTPServer:
+    """What `serve` runs."""
+    lock = threading.Lock()
+    made: dict[str, bytes] = {}
+
+    def page() -> bytes:
+        """Made once for every state of the logs, however many look at it."""
+        with lock:
+            now = state(logs)
+            if now not in made:
+                made.clear()
+                made[now] = render(open_logs(logs, must_exist=False), title, _EVERY, now).encode()
+            return made[now]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            host = self.headers.get("Host", "").partition(":")[0]
+            if host not in ("127.0.0.1", "localhost"):  # another site's name that leads here
+                self.send_error(403)
+            elif self.path == "/":
+                self._answer("text/html; charset=utf-8", page)
+            elif self.path == "/state":
+                self._answer("text/plain", lambda: state(logs).encode())
+            else:
+                self.send_error(404)
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+        def _answer(self, kind: str, body: Callable[[], bytes]) -> None:
+            try:
+                text = body()
+            except (OSError, ValueError) as error:  # of a log that is being replaced, or has become something else
+                self.send_error(503, str(error).splitlines()[0])
+                return
+            self.send_response(200)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(text)))
+            self.send_header("Cache-Control", "no-store")
+            self.end_headers()
+            self.wfile.write(text)
+
+    return ThreadingHTTPServer(("127.0.0.1", port), Handler)

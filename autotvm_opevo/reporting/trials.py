@@ -1,0 +1,225 @@
+"""What a report knows of a log: its trials, task by task, in memory that grows by some bytes a trial."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import nsmallest
+from typing import Any
+
+import numpy as np
+
+from autotvm_opevo.journal import Entry
+
+Array = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+# So many of a task's best configurations are shown.
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Value:
+    """What a knob was set to.
+
+    Attributes
+    ----------
+    kind : {"tile", "inner tile", "order", "number", "annotation", "choice"}
+        What the knob is: a factorization, one of which the log leaves the outermost part open, a permutation, a number, one word
+        for each loop, or one of some options.
+    value : hashable
+        The vertex; of an inner tile, the parts that are known; of an annotation, the words.
+    options : tuple
+        All that a choice could be; empty where the log does not say.
+    """
+
+    kind: str
+    value: Hashable
+    options: tuple[Hashable, ...] = ()
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One line of a log.
+
+    Attributes
+    ----------
+    task : str
+        What tells tasks apart, also those of different logs.
+    name : str
+        What people call the task.
+    latency : float
+        Seconds, infinite for a failure.
+    failure : str
+        Its kind; empty for what worked.
+    time : float
+        When it ended, in seconds since 1970; not a number where the log does not say.
+    knobs : dict of str to Value
+    in_journal : str
+        What a journal calls the task, if that is another.
+    """
+
+    task: str
+    name: str
+    latency: float
+    failure: str
+    time: float
+    knobs: dict[str, Value]
+    in_journal: str = ""
+
+
+@dataclass
+class Seen:
+    """How often a value was tried, and the best latency in seconds seen with it."""
+
+    trials: int = 0
+    latency: float = math.inf
+
+
+@dataclass
+class Knob:
+    """A knob and the values that were tried."""
+
+    kind: str
+    options: tuple[Hashable, ...] = ()
+    seen: dict[Hashable, Seen] = field(default_factory=dict)
+
+    def add(self, value: Hashable, trials: int, latency: float) -> None:
+        """Take so many trials of a value, the best of which took so many seconds."""
+        seen = self.seen.get(value)
+        if seen is None:
+            seen = self.seen[value] = Seen()
+        seen.trials += trials
+        seen.latency = min(seen.latency, latency)
+
+
+class Task:
+    """The trials of one task in one log.
+
+    Attributes
+    ----------
+    key, name, in_journal : str
+        What tells it from others, what people call it, and what a journal does.
+    knobs : dict of str to Knob
+    failures : Counter
+        Trials by the kind of failure.
+    messages : dict of str to Counter
+        Of each kind, what the errors said, where a journal says that.
+    repeated : int
+        Trials of a configuration that was measured before.
+    """
+
+    def __init__(self, key: str, name: str, in_journal: str) -> None:
+        self.key, self.name, self.in_journal = key, name, in_journal
+        self.knobs: dict[str, Knob] = {}
+        self.failures: Counter[str] = Counter()
+        self.messages: dict[str, Counter[str]] = {}
+        self.repeated = 0
+        self._latencies, self._times = array("d"), array("d")
+        self._known: set[int] = set()
+        self._top: list[tuple[float, int, dict[str, Value]]] = []
+
+    def add(self, trial: Trial) -> None:
+        """Take one more trial."""
+        self._latencies.append(trial.latency)
+        self._times.append(trial.time)
+        if trial.failure:
+            self.failures[trial.failure] += 1
+        configuration = hash(frozenset(trial.knobs.items()))
+        self.repeated += configuration in self._known
+        self._known.add(configuration)
+        for name, value in trial.knobs.items():
+            knob = self.knobs.get(name)
+            if knob is None:
+                knob = self.knobs[name] = Knob(value.kind)
+            if len(value.options) > len(knob.options):
+                knob.options = value.options
+            knob.add(value.value, 1, trial.latency)
+        if trial.latency < (self._top[-1][0] if len(self._top) == _SHOWN else math.inf):
+            self._top = nsmallest(_SHOWN, [*self._top, (trial.latency, len(self._latencies), trial.knobs)], key=lambda x: x[:2])
+
+    def explain(self, entries: Sequence[Entry]) -> None:
+        """Take what a journal says: messages of errors, and, where it has all trials, what the log lacks of them."""
+        if len(entries) == len(self) and not len(self.times):
+            self._times = array("d", (entry.time for entry in entries))
+            self.failures = Counter(entry.failure for entry in entries if entry.failure)
+        for entry in entries:
+            if entry.message:
+                self.messages.setdefault(entry.failure, Counter())[entry.message] += 1
+
+    def __len__(self) -> int:
+        return len(self._latencies)
+
+    @property
+    def latencies(self) -> Array:
+        """Of every trial in seconds, infinite for a failure."""
+        return np.array(self._latencies)
+
+    @property
+    def times(self) -> Array:
+        """Of every trial, seconds since 1970; empty where the log does not say all."""
+        times = np.array(self._times)
+        return times if np.isfinite(times).all() else times[:0]
+
+    @property
+    def best_so_far(self) -> Array:
+        """The least latency up to every trial, in seconds."""
+        return np.minimum.accumulate(self.latencies) if len(self) else self.latencies
+
+    @property
+    def best(self) -> float:
+        """Seconds; infinite while nothing works."""
+        return self._top[0][0] if self._top else math.inf
+
+    @property
+    def best_at(self) -> int:
+        """The number of the best trial, from 1; 0 while nothing works."""
+        return self._top[0][1] if self._top else 0
+
+    @property
+    def top(self) -> list[tuple[float, int, dict[str, Value]]]:
+        """The best trials, the best first: seconds, the trial's number, the knobs."""
+        return list(self._top)
+
+
+class Recording:
+    """All tasks of one log.
+
+    Attributes
+    ----------
+    label : str
+        What the report calls it.
+    tasks : dict of str to Task
+        In the order in which they were first tried.
+    torn, foreign : int
+        Lines that are no JSON, and lines that are, but no trial.
+    network : mapping
+        What a journal says of the network; see `autotvm_opevo.journal.Entry`.
+    """
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.tasks: dict[str, Task] = {}
+        self.torn = self.foreign = 0
+        self.network: Mapping[str, Any] = {}
+
+    def add(self, trial: Trial) -> None:
+        """Take one more trial."""
+        if trial.task not in self.tasks:
+            self.tasks[trial.task] = Task(trial.task, trial.name, trial.in_journal or trial.task)
+        self.tasks[trial.task].add(trial)
+
+    def explain(self, journal: Iterable[Entry]) -> None:
+        """Take what a journal says of the trials that are here."""
+        entries: dict[str, list[Entry]] = {}
+        for entry in journal:
+            if entry.network:
+                self.network = entry.network
+            entries.setdefault(entry.task, []).append(entry)
+        for task in self.tasks.values():
+            task.explain(entries.get(task.in_journal, ()))
+
+    def __len__(self) -> int:
+        return sum(map(len, self.tasks.values()))

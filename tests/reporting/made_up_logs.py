@@ -1,0 +1,54 @@
+"""Logs made up line by line, in the formats of AutoTVM and MetaSchedule."""
+
+import json
+
+
+def autotvm_line(trial, template="dense", size=64, error_no=0, tile=8, unroll=0, latency=None):
+    """One line of AutoTVM's log: smaller tiles are slower, and a trial a second."""
+    latency = 1e9 if error_no else latency or 0.064 / tile
+    entity = [["tile_x", "sp", [-1, tile]], ["order", "re", [0, 2, 1]], ["vec", "an", ["vec"]], ["unroll", "ot", unroll]]
+    said = {
+        "input": ["llvm", template, [["TENSOR", [1, size], "float32"]], {}],
+        "config": {"index": trial, "code_hash": None, "entity": entity},
+        "result": [[latency], error_no, 0.5, 1.795e9 + trial],
+        "version": 0.2,
+        "tvm_version": "0.17.0",
+    }
+    return json.dumps(said)
+
+
+def autotvm_log(path, trials=32, **options):
+    """A log of two tasks, of which every eighth trial fails."""
+    lines = []
+    for trial in range(trials):
+        for template in ("dense", "conv2d"):
+            tile = 2 ** (trial % 7)
+            error_no = 4 if trial % 8 == 7 else 0
+            lines.append(autotvm_line(trial, template, tile=tile, unroll=[0, 16][trial % 2], error_no=error_no, **options))
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def meta_schedule_line(tile, unroll, latency, workload=0):
+    """One record of MetaSchedule's database."""
+    instructions = [
+        ["GetSBlock", [], ["matmul", "main"], ["b0"]],
+        ["GetLoops", ["b0"], [], ["l1", "l2", "l3"]],
+        ["SamplePerfectTile", ["l2"], [2, 64], ["v4", "v5"]],
+        ["SampleCategorical", [], [[0, 16, 64], [0.3, 0.3, 0.4]], ["v6"]],
+        ["Annotate", ["b0", "v6"], ["meta_schedule.unroll_explicit"], []],
+        ["EnterPostproc", [], [], []],
+    ]
+    trace = [instructions, [[2, list(tile)], [3, unroll]]]
+    arguments = [["TENSOR", "float32", [8, 64]], ["TENSOR", "float32", [64, 64]]]
+    return json.dumps([workload, [trace, [latency], {"kind": "llvm"}, arguments]])
+
+
+def meta_schedule_folder(folder):
+    """A database of eight records, of which one failed."""
+    folder.mkdir(exist_ok=True)
+    tiles = [(64, 1), (32, 2), (16, 4), (8, 8), (4, 16), (2, 32), (1, 64), (64, 1)]
+    lines = [meta_schedule_line(tile, i % 3, 1e10 if i == 5 else 1e-3 * (i + 1)) for i, tile in enumerate(tiles)]
+    (folder / "database_tuning_record.json").write_text("\n".join(lines) + "\n")
+    (folder / "database_workload.json").write_text('["1234", "..."]\n')
+    return folder

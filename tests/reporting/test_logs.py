@@ -1,0 +1,188 @@
+"""Logs of all kinds become trials, whatever else is in them."""
+
+import json
+import tracemalloc
+
+import numpy as np
+import pytest
+from made_up_logs import autotvm_line, autotvm_log, meta_schedule_folder
+
+from autotvm_opevo.journal import Journal, autotvm_task
+from autotvm_opevo.reporting.logs import open_logs, state
+
+
+def test_a_log_of_autotvm_is_read_task_by_task(tmp_path):
+    (recording,) = open_logs([autotvm_log(tmp_path / "log.json")])
+    assert (len(recording), recording.torn, recording.foreign) == (64, 0, 0)
+    dense, conv2d = recording.tasks.values()
+    assert (dense.name, len(dense), dict(dense.failures)) == ("dense 1x64", 32, {"runtime device": 4})
+    assert conv2d.name == "conv2d 1x64"
+    assert (dense.best, dense.best_at) == (0.001, 7)
+    assert list(dense.best_so_far[:7] * 1e3) == pytest.approx([64, 32, 16, 8, 4, 2, 1])
+    assert list(dense.times[:2]) == [1.795e9, 1.795e9 + 1]
+    assert [latency for latency, _, _ in dense.top] == [0.001, 0.001, 0.001, 0.001, 0.002]
+    assert {name: knob.kind for name, knob in dense.knobs.items()} == {
+        "tile_x": "inner tile",
+        "order": "order",
+        "vec": "annotation",
+        "unroll": "number",
+    }
+    assert dense.knobs["tile_x"].seen[64,].latency == 0.001
+    assert dense.knobs["tile_x"].seen[64,].trials == 4
+
+
+def test_what_is_measured_again_is_counted(tmp_path):
+    path = tmp_path / "log.json"
+    path.write_text("\n".join(autotvm_line(i, tile=8) for i in range(3)))
+    (task,) = open_logs([path])[0].tasks.values()
+    assert task.repeated == 2
+
+
+def test_a_folder_of_metaschedule_is_read_with_its_sketches_and_options(tmp_path):
+    (recording,) = open_logs([meta_schedule_folder(tmp_path / "folder")])
+    (task,) = recording.tasks.values()
+    assert (task.name, len(task), task.best, dict(task.failures)) == ("matmul 8x64 64x64", 8, 1e-3, {"failed": 1})
+    assert len(task.times) == 0
+    assert task.knobs["matmul, loop 2 of 64"].seen[32, 2].latency == 2e-3
+    assert task.knobs["unroll explicit"].options == (0, 16, 64)
+    assert list(task.knobs["sketch"].seen) == ["sketch 1"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[1, 2",
+        "no JSON",
+        "\x00",
+        '{"input": ["llvm", "dense", [], {}], "config": {"entity": [["tile_x", "sp", [-1',
+    ],
+)
+def test_torn_lines_are_counted(tmp_path, line):
+    path = autotvm_log(tmp_path / "log.json", trials=4)
+    with open(path, "a") as file:
+        file.write(line)
+    (recording,) = open_logs([path])
+    assert (len(recording), recording.torn, recording.foreign) == (8, 1, 0)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [],
+        {},
+        None,
+        7,
+        "text",
+        {"input": []},
+        {"input": ["llvm", "dense", [], {}], "config": {}, "result": [[1.0], 0, 1, 1]},
+        {"input": ["llvm", "dense", [], {}], "config": {"entity": []}, "result": [[], 0, 1, 1]},
+        {"input": ["llvm", "dense", [], {}], "config": {"entity": []}, "result": [[1.0], 99, 1, 1]},
+        {"input": ["llvm", "dense", [], {}], "config": {"entity": [["x", "sp", ["a"]]]}, "result": [[1.0], 0, 1, 1]},
+        {"input": ["llvm", "dense", [], {}], "config": {"entity": [["x", "ot", 1]]}, "result": [["a"], 0, 1, 1]},
+    ],
+)
+def test_lines_of_another_kind_are_counted(tmp_path, said):
+    autotvm, meta_schedule = autotvm_log(tmp_path / "log.json", trials=4), meta_schedule_folder(tmp_path / "folder")
+    for path in (autotvm, meta_schedule / "database_tuning_record.json"):
+        with open(path, "a") as file:
+            file.write(json.dumps(said) + "\n")
+    assert [(recording.torn, recording.foreign) for recording in open_logs([autotvm, meta_schedule])] == [(0, 1), (0, 1)]
+
+
+def test_a_success_that_took_no_time_is_a_failure(tmp_path):
+    path = tmp_path / "log.json"
+    path.write_text("\n".join(autotvm_line(i, latency=latency) for i, latency in enumerate([1e-3, -1.0, float("inf")])))
+    (task,) = open_logs([path])[0].tasks.values()
+    assert (task.best, dict(task.failures)) == (1e-3, {"unknown": 2})
+
+
+def test_a_trial_takes_few_bytes_of_memory(tmp_path):
+    """Of 20,000 trials; what they say of knobs is kept once."""
+    path = autotvm_log(tmp_path / "log.json", trials=10_000)
+    tracemalloc.start()
+    (recording,) = open_logs([path])
+    used, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(recording) == 20_000
+    assert used / 20_000 < 60
+    assert peak / 20_000 < 200
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda folder: [], "logs must be at least one"),
+        (lambda folder: [folder], "must be a log of AutoTVM or the folder of a MetaSchedule database"),
+        (lambda folder: [autotvm_log(folder / "a")] * 2, "is there twice"),
+        (lambda folder: [_written(folder / "notes.md", "# Notes\nare no log\nof anything")], "no line of it is a trial"),
+    ],
+)
+def test_what_is_no_log_is_refused(tmp_path, make, message):
+    with pytest.raises(ValueError, match=message):
+        open_logs(make(tmp_path))
+
+
+def _written(path, text):
+    path.write_text(text)
+    return path
+
+
+def test_a_log_that_does_not_exist_is_said(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        open_logs([tmp_path / "missing.json"])
+    (recording,) = open_logs([tmp_path / "missing.json"], must_exist=False)
+    assert len(recording) == 0
+
+
+def test_the_state_changes_when_a_log_grows(tmp_path):
+    path = tmp_path / "log.json"
+    states = [state([path])]
+    for trials in (4, 8):
+        autotvm_log(path, trials)
+        states.append(state([path]))
+    assert len(set(states)) == 3
+
+
+class TestJournal:
+    def test_it_says_why_trials_of_autotvm_failed(self, tmp_path):
+        path = autotvm_log(tmp_path / "log.json")
+        journal = Journal(f"{path}.journal")
+        name = autotvm_task("llvm", "dense", [["TENSOR", [1, 64], "float32"]])
+        for message in ("no device", "too many threads", "too many threads"):
+            journal.write(task=name, failure="runtime device", message=message)
+        dense, conv2d = open_logs([path])[0].tasks.values()
+        assert dense.messages["runtime device"].most_common(1) == [("too many threads", 2)]
+        assert conv2d.messages == {}
+
+    def test_it_gives_metaschedule_times_and_kinds_where_it_has_all_trials(self, tmp_path):
+        folder = meta_schedule_folder(tmp_path / "folder")
+        journal = Journal(folder / "journal")
+        for trial in range(8):
+            journal.write(task="1234", failure="run timeout" if trial == 5 else "", message="killed" if trial == 5 else "")
+        (task,) = open_logs([folder])[0].tasks.values()
+        assert len(task.times) == 8
+        assert dict(task.failures) == {"run timeout": 1}
+        journal.write(task="1234")  # of a candidate that the database has lost
+        (task,) = open_logs([folder])[0].tasks.values()
+        assert len(task.times) == 0
+        assert dict(task.failures) == {"failed": 1}
+
+    @pytest.mark.parametrize("line", ["", "[", "3", "null", '{"time": "soon"}', '{"time": 1, "network": {"before": 1}}'])
+    def test_a_line_that_is_none_changes_nothing(self, tmp_path, line):
+        path = autotvm_log(tmp_path / "log.json")
+        (tmp_path / "log.json.journal").write_text(line + "\n")
+        (recording,) = open_logs([path])
+        assert recording.network == {}
+        assert not any(task.messages for task in recording.tasks.values())
+
+    def test_a_full_disk_is_said_once(self, tmp_path, caplog):
+        journal = Journal(tmp_path / "no folder" / "journal")
+        for _ in range(3):
+            journal.write(task="dense")
+        assert caplog.text.count("cannot write") == 1
+
+
+def test_best_so_far_is_that(tmp_path):
+    (recording,) = open_logs([autotvm_log(tmp_path / "log.json")])
+    for task in recording.tasks.values():
+        assert np.array_equal(task.best_so_far, [task.latencies[: i + 1].min() for i in range(len(task))])

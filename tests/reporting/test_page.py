@@ -1,0 +1,215 @@
+"""The page in a real browser: everything is there, works, and asks nobody for anything."""
+
+import json
+import shutil
+import threading
+import time
+
+import pytest
+from made_up_logs import autotvm_line, autotvm_log, meta_schedule_folder
+
+from autotvm_opevo import report
+from autotvm_opevo.cli import main
+from autotvm_opevo.journal import Journal, autotvm_task
+from autotvm_opevo.reporting.serving import make_server
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+needs_browser = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on this machine")
+EVIL = '<img src=x onerror="document.title=1">$x$</script>'
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=DRIVER))
+    driver.set_page_load_timeout(60)
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """Two tuners' logs of two tasks, one of them with more, and a folder of MetaSchedule's."""
+    folder = tmp_path_factory.mktemp("report")
+    first, second = autotvm_log(folder / "opevo.json"), autotvm_log(folder / "xgb.json", latency=0.02)
+    dense, conv2d = (autotvm_task("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d"))
+    journal = Journal(f"{first}.journal")
+    journal.write(task=dense, failure="runtime device", message=f"no {EVIL}")
+    journal.write(network={"operators": [(3, [dense]), (1, [conv2d])], "before": 0.5, "after": 0.25})
+    with open(second, "a") as file:
+        file.write(autotvm_line(99, EVIL) + '\n{"torn')
+    return report(first, second, meta_schedule_folder(folder / "folder"), out=folder / "report.html", title=f"Night {EVIL}")
+
+
+def opened(browser, address, width=1200, height=900):
+    browser.get_log("browser"), browser.get_log("performance")
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+    )
+    browser.get(address)
+    return browser
+
+
+def requests(browser):
+    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    return [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+
+
+def shown(browser):
+    return [task.get_attribute("id") for task in browser.find_elements("css selector", ".task") if task.is_displayed()]
+
+
+@needs_browser
+class TestInABrowser:
+    def test_the_charts_are_there_and_have_data(self, browser, page):
+        opened(browser, page.as_uri())
+        charts = browser.find_elements("css selector", "#task-1 figure svg")
+        assert len(charts) == 2 + 3  # the best so far over trials and time; knobs but the one whose other options nobody knows
+        for chart in charts:
+            assert chart.size["width"] > 150
+            assert chart.size["height"] > 20
+        for curve in ("#task-1 .best path", "#task-1 .vertices use"):
+            assert len(browser.find_elements("css selector", curve)) >= 2
+        lengths = browser.execute_script(
+            "return [...document.querySelectorAll('#task-1 .best path')].map(path => path.getTotalLength())"
+        )
+        assert len(lengths) == 4  # two logs, over trials and over time
+        assert all(length > 20 for length in lengths)
+
+    def test_nothing_is_asked_for_and_nothing_complains(self, browser, page):
+        opened(browser, page.as_uri())
+        assert [url for url in requests(browser) if not url.startswith(("file:", "data:"))] == []
+        assert browser.get_log("browser") == []
+
+    def test_what_a_log_says_stays_text(self, browser, page):
+        opened(browser, page.as_uri())
+        assert browser.title == f"Night {EVIL}"
+        assert browser.find_element("tag name", "h1").text == f"Night {EVIL}"
+        assert browser.find_elements("css selector", "img") == []
+        text = browser.find_element("tag name", "body").text
+        assert f"no {EVIL}" in text
+        assert f"{EVIL} 1x64" in text
+
+    def test_tasks_are_switched(self, browser, page):
+        from selenium.webdriver.support.ui import Select
+
+        opened(browser, page.as_uri())
+        assert shown(browser) == ["task-1"]
+        Select(browser.find_element("id", "task")).select_by_visible_text("conv2d 1x64")
+        assert shown(browser) == ["task-2"]
+        browser.find_element("link text", "matmul 8x64 64x64").click()
+        assert shown(browser) == ["task-4"]
+        assert browser.find_element("id", "task").get_attribute("value") == "task-4"
+        browser.back()
+        assert shown(browser) == ["task-2"]
+
+    def test_the_theme_is_switched_and_the_charts_with_it(self, browser, page):
+        opened(browser, page.as_uri())
+        colors = """const color = (element, what) => getComputedStyle(document.querySelector(element))[what];
+            return [color("body", "backgroundColor"), color(".best path", "stroke"), color("svg text", "fill")]"""
+        before = browser.execute_script(colors)
+        browser.find_element("id", "theme").click()
+        after = browser.execute_script(colors)
+        assert all(a != b for a, b in zip(before, after))
+        browser.refresh()
+        assert browser.execute_script(colors) == after
+        browser.find_element("id", "theme").click()
+        assert browser.execute_script(colors) == before
+
+    def test_it_fits_on_a_phone(self, browser, page):
+        opened(browser, page.as_uri(), 390, 844)
+        width = browser.execute_script("return document.documentElement.scrollWidth")
+        assert width <= 390
+        assert min(chart.size["width"] for chart in browser.find_elements("css selector", "#task-1 figure svg")) > 300
+
+    def test_paper_has_every_task(self, browser, page):
+        opened(browser, page.as_uri())
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        assert shown(browser) == ["task-1", "task-2", "task-3", "task-4"]
+        assert not browser.find_element("id", "theme").is_displayed()
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+    def test_without_scripts_all_is_there(self, browser, page):
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+        opened(browser, page.as_uri())
+        assert len(shown(browser)) == 4
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+    def test_a_watched_page_grows_with_its_log(self, browser, tmp_path):
+        path, text = tmp_path / "log.json", "return document.body.innerText"
+        with make_server([path]) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            opened(browser, f"http://127.0.0.1:{server.server_address[1]}/")
+            assert "No trial yet." in browser.execute_script(text)
+            autotvm_log(path, trials=4)
+            deadline = time.monotonic() + 60
+            while "8 trials of 2 tasks" not in browser.execute_script(text):
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+            own = (f"http://127.0.0.1:{server.server_address[1]}/", "data:")
+            assert [url for url in requests(browser) if not url.startswith(own)] == []
+            server.shutdown()
+
+
+def test_the_page_says_what_was_found(page):
+    text = page.read_text()
+    for words in (
+        "the network took 500.000 ms before and 250.000 ms after",
+        "1 line torn, left out",
+        "tile_x: ?x64; order: loops in the order 0 2 1; vec: vectorized; unroll: 0",
+        "Where the time is",
+        "each as often as the network runs it",
+        "the log does not say",
+    ):
+        assert words in text
+
+
+def test_only_this_machine_is_answered(tmp_path):
+    import http.client
+
+    with make_server([autotvm_log(tmp_path / "log.json", trials=4)]) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        port = server.server_address[1]
+        assert server.server_address[0] == "127.0.0.1"
+        for path, host, status in (("/", "127.0.0.1", 200), ("/", "evil.example", 403), ("/../etc/passwd", "localhost", 404)):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            connection.request("GET", path, headers={"Host": f"{host}:{port}"})
+            assert connection.getresponse().status == status
+            connection.close()
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["LOG"], 2, "-o FILE is needed"),
+        (["LOG", "-o", "OUT", "--port", "80"], 2, "--port is for --watch alone"),
+        (["LOG", "--watch", "-o", "OUT"], 2, "--watch writes no file, --out given"),
+        (["LOG", "--watch", "--port", "70000"], 2, "--port must be from 0 to 65535, 70000 given"),
+        (["missing.json", "-o", "OUT"], 1, "missing.json: No such file or directory"),
+        (["LOG", "LOG", "-o", "OUT"], 2, "is there twice"),
+        (["LOG", "-o", "no/folder/OUT"], 1, "No such file or directory"),
+        (["LOG", "-o", "OUT", "--import", "no_such_module"], 1, "No module named 'no_such_module'"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, arguments, status, message):
+    monkeypatch.chdir(tmp_path)
+    autotvm_log(tmp_path / "LOG", trials=4)
+    assert main(["report", *arguments]) == status
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("autotvm_opevo: ")
+    assert message in line
+    assert not (tmp_path / "OUT").exists()
+
+
+def test_the_command_makes_a_page(tmp_path, capsys):
+    out = tmp_path / "report.html"
+    assert main(["report", str(autotvm_log(tmp_path / "log.json", trials=4)), "-o", str(out)]) == 0
+    assert capsys.readouterr().out == f"report: {out}\n"
+    assert out.read_text().count("<section") == 2

@@ -1,0 +1,125 @@
+"""Graphs of knobs: which vertices, where they lie, and what is drawn of them."""
+
+from itertools import combinations
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_up_logs import autotvm_log, meta_schedule_folder
+
+from autotvm_opevo.reporting import charts, pictures
+from autotvm_opevo.reporting.knob_graphs import LARGEST, knob_graph, positions
+from autotvm_opevo.reporting.logs import open_logs
+from autotvm_opevo.reporting.trials import Knob, Seen
+from autotvm_opevo.topology import Categorical, Discrete, Factorization, Induced, Permutation, Tiling
+
+TOPOLOGIES = [
+    Factorization(64, parts=2),
+    Factorization(8, parts=3),
+    Factorization(360, parts=3),
+    Factorization(256, parts=4),
+    Factorization(48, parts=5),
+    Permutation(4),
+    Discrete([0, 1, 5, 1500]),
+    Categorical(list("abcdefg")),
+    Categorical("ab"),
+    Induced(Tiling([(a, b) for a in (1, 2, 4, 16) for b in (1, 8)]), [(a, b) for a in (1, 2, 4, 16) for b in (1, 8)]),
+    Induced(Permutation(3), [(0, 1, 2), (2, 1, 0)]),
+]
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=repr)
+def test_no_two_vertices_lie_in_the_same_place(topology):
+    where = positions(topology)
+    assert where.shape == (len(topology), 2)
+    assert np.abs(where).max() <= 1 + 1e-9
+    assert min(np.hypot(*(a - b)) for a, b in combinations(where, 2)) > 0.01
+
+
+def test_three_parts_are_the_papers_triangle():
+    """Every edge of the lattice is as long as any other."""
+    topology = Factorization(8, parts=3)
+    where = positions(topology)
+    edges = list(knob_graph("tile", Knob("tile", seen={(8, 1, 1): Seen()})).edges)
+    assert len(edges) == 18
+    assert np.ptp([np.hypot(*(where[i] - where[j])) for i, j in edges]) < 1e-9
+
+
+def test_inner_tiles_lie_where_the_whole_tile_would():
+    whole = Factorization(64, parts=3)
+    inner = [tile[1:] for tile in whole]
+    assert np.allclose(positions(whole), positions(Induced(Tiling(inner), inner)))
+
+
+@given(st.sampled_from(TOPOLOGIES[:5]), st.data())
+def test_a_graph_has_every_value_that_was_tried_or_the_best_of_them(topology, data):
+    tried = data.draw(st.lists(st.sampled_from(list(topology)), min_size=1, max_size=20, unique=True))
+    knob = Knob("tile")
+    for i, value in enumerate(tried):
+        knob.add(value, 1, float(i))
+    graph = knob_graph("tile", knob)
+    assert all(value in graph.topology for value in tried)
+    assert graph.size == len(topology)
+
+
+def test_of_many_values_the_best_are_drawn():
+    values = list(Factorization(2**12, parts=4))[: LARGEST + 50]
+    graph = knob_graph("tile", Knob("tile", seen={value: Seen(1, float(i)) for i, value in enumerate(values)}))
+    assert set(graph.topology) == set(values[:LARGEST])
+    assert graph.size == 455
+
+
+def test_a_tile_whose_loop_is_unknown_is_a_graph_of_what_was_seen():
+    graph = knob_graph("tile", Knob("inner tile", seen={(2, 8): Seen(1, 0.1), (4, 8): Seen(1, 0.2)}))
+    assert (list(graph.topology), graph.size, list(graph.edges)) == ([(2, 8), (4, 8)], 0, [(0, 1)])
+
+
+def test_a_vertex_says_what_was_seen_there():
+    knob = Knob("tile", seen={(8, 1, 1): Seen(3, 0.002), (1, 8, 1): Seen(1, np.inf)})
+    graph = knob_graph("tile", knob)
+    texts = charts.describe(graph)
+    assert "8x1x1: tried 3 times, best 2.000 ms" in texts
+    assert "1x8x1: tried 1 time, all failed" in texts
+    assert "2x2x2: not tried" in texts
+    root = ElementTree.fromstring(charts.svg(charts.knob(graph, 0.002), "tile", texts))
+    drawn = [title.text for use in root.iter("{http://www.w3.org/2000/svg}use") for title in use]
+    assert sorted(drawn) == sorted(texts)
+
+
+def test_a_picture_takes_its_colours_from_the_page(tmp_path):
+    (recording,) = open_logs([autotvm_log(tmp_path / "log.json")])
+    group = pictures.groups([recording])[0]
+    for picture in pictures.of_progress(group):
+        text = charts.svg(picture.figure, picture.title)
+        assert "var(--ink)" in text
+        assert "var(--series-0)" in text
+        assert charts.INK not in text
+
+
+def test_names_are_text_whatever_is_in_them(tmp_path):
+    name = "<script>alert(1)</script> $\\alpha$ & $x"
+    (recording,) = open_logs([autotvm_log(tmp_path / "log.json")])
+    task = next(iter(recording.tasks.values()))
+    text = charts.svg(charts.progress([(0, name, task), (1, "other", task)]), name)
+    root = ElementTree.fromstring(text)
+    texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert name in texts
+    assert not list(root.iter("script"))
+
+
+def test_pictures_and_tables_are_saved(tmp_path):
+    from autotvm_opevo import report
+
+    logs = [autotvm_log(tmp_path / "log.json"), meta_schedule_folder(tmp_path / "folder")]
+    report(*logs, out=tmp_path / "report.html", png=tmp_path / "png", csv=tmp_path / "csv")
+    found = {str(path.relative_to(tmp_path / "png")) for path in (tmp_path / "png").rglob("*.png")}
+    assert {"latency of each operator.png", "trials a minute.png"} <= found
+    assert {"01 dense 1x64/best so far over trials.png", "01 dense 1x64/tile_x.png"} <= found
+    assert "03 matmul 8x64 64x64/matmul loop 2 of 64.png" in found
+    rows = (tmp_path / "csv" / "trials.csv").read_text().splitlines()
+    assert rows[0] == "log,task,trial,time,latency_ms,best_so_far_ms"
+    assert len(rows) == 1 + 64 + 8
+    assert "log.json,dense 1x64,1,1795000000.0,64.0,64.0" in rows
+    assert 'folder,matmul 8x64 64x64,"matmul, loop 2 of 64",32x2,1,2.0' in (tmp_path / "csv" / "knobs.csv").read_text()
