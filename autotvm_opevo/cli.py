@@ -1,4 +1,4 @@
-"""The command line: ``python -m autotvm_opevo tune``. A thin shell over the public functions."""
+"""The command line: ``python -m autotvm_opevo``. A thin shell over the public functions."""
 
 from __future__ import annotations
 
@@ -7,10 +7,20 @@ import json
 import sys
 from collections.abc import Sequence
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 _EXAMPLES = """examples:
+  python -m autotvm_opevo doctor
+  python -m autotvm_opevo tune --network alexnet --target llvm --trials 200 --log alexnet.json
+  python -m autotvm_opevo report alexnet.json -o report.html
+
+Each has a --help of its own, with more of them.
+
+"""
+
+_TUNE_EXAMPLES = """examples:
   python -m autotvm_opevo tune --network alexnet --target llvm --trials 200 --log alexnet.json
   python -m autotvm_opevo tune --model resnet.onnx --shape data=1x3x224x224 --target "llvm -mcpu=core-avx2" --log resnet.json
   python -m autotvm_opevo tune --operator nn.dense --tensor 64x512 --tensor 256x512 --target llvm --trials 64 --log dense.json
@@ -21,8 +31,28 @@ _EXAMPLES = """examples:
 With today's TVM, which has MetaSchedule in the place of AutoTVM, operators are Relax's and --log is a folder:
   python -m autotvm_opevo tune --operator matmul --tensor 64x512 --tensor 512x256 --target llvm --trials 64 --log dense
 
-The same command goes on where it was stopped. Exit status: 0 tuned; 1 it could not, or the tuned network computes something
-else; 2 a mistake on the command line; 130 interrupted."""
+Tune a network, an operator or a model file with the TVM that is installed. The same command goes on where it was stopped.
+"""
+_TUNE_STATUS = """exit status: 0 tuned; 1 it could not, or the tuned network computes something else; 2 a mistake on the command
+line; 130 interrupted."""
+
+_REPORT_EXAMPLES = """examples:
+  python -m autotvm_opevo report alexnet.json -o report.html          AutoTVM's log, of any tuner
+  python -m autotvm_opevo report opevo.json xgb.json -o report.html   one over the other
+  python -m autotvm_opevo report alexnet -o report.html               the folder of a MetaSchedule database
+  python -m autotvm_opevo report alexnet.json --watch                 while it is being tuned, in a browser on this machine
+  python -m autotvm_opevo report alexnet.json -o report.html --png pictures --csv tables
+
+Make a page of what tuning runs have found. It is one file that needs nothing else, on a screen or on paper. Logs are only read.
+"""
+_REPORT_STATUS = "exit status: 0 made; 1 it could not be written; 2 a mistake on the command line, or a log that is none."
+
+_DOCTOR_EXAMPLES = """examples:
+  python -m autotvm_opevo doctor
+
+Say what of this machine can tune: which TVM there is, which adapters work with it, compilers, devices, and what is missing.
+"""
+_DOCTOR_STATUS = "exit status: 0 when at least one adapter works, 1 when none does."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,21 +64,61 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except (ImportError, OSError, RuntimeError, ValueError) as error:
-        print(f"autotvm_opevo: {error}", file=sys.stderr)
+        print(f"autotvm_opevo: {_words(error)}", file=sys.stderr)
         return 2 if isinstance(error, ValueError) else 1
 
 
+def _words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m autotvm_opevo", description="Tune for Apache TVM with OpEvo.")
+    text = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog="python -m autotvm_opevo", description=f"{_EXAMPLES}Tune for Apache TVM with OpEvo.", formatter_class=text
+    )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     tune = commands.add_parser(
         "tune",
         help="tune a network, an operator or a model file",
-        description="Tune a network, an operator or a model file with the TVM that is installed: AutoTVM or MetaSchedule.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=_TUNE_EXAMPLES,
+        epilog=_TUNE_STATUS,
+        formatter_class=text,
     )
     tune.set_defaults(run=_tune)
+    _add_tune_options(tune)
+    report = commands.add_parser(
+        "report",
+        help="a page of what tuning runs have found",
+        description=_REPORT_EXAMPLES,
+        epilog=_REPORT_STATUS,
+        formatter_class=text,
+    )
+    report.set_defaults(run=_report)
+    report.add_argument("logs", nargs="+", metavar="LOG", help="AutoTVM's log, or the folder of a MetaSchedule database")
+    report.add_argument("-o", "--out", metavar="FILE", help="the page, report.html for example")
+    report.add_argument("--title", default="", help="of the page (default: the logs' names)")
+    report.add_argument("--png", metavar="DIR", help="all pictures as files, too")
+    report.add_argument("--csv", metavar="DIR", help="all trials and what was seen of each knob as tables, too")
+    report.add_argument("--watch", action="store_true", help="serve the page on 127.0.0.1, always of the latest trials")
+    report.add_argument("--port", type=int, help="for --watch (default: any that is free)")
+    report.add_argument(
+        "--import", dest="modules", action="append", default=[], metavar="MODULE", help="that registers templates of your own"
+    )
+    doctor = commands.add_parser(
+        "doctor",
+        help="what of this machine can tune, and what is missing",
+        description=_DOCTOR_EXAMPLES,
+        epilog=_DOCTOR_STATUS,
+        formatter_class=text,
+    )
+    doctor.set_defaults(run=_doctor)
+    return parser
+
+
+def _add_tune_options(tune: argparse.ArgumentParser) -> None:
     what = tune.add_argument_group("what").add_mutually_exclusive_group(required=True)
     what.add_argument(
         "--network",
@@ -88,7 +158,6 @@ def _parser() -> argparse.ArgumentParser:
     tune.add_argument("--rpc-tracker", metavar="HOST:PORT", type=_address, help="measure on the devices of a tracker")
     tune.add_argument("--rpc-key", metavar="KEY", help="the devices' key")
     tune.add_argument("--tvm", choices=["autotvm", "meta-schedule"], help="what of TVM to tune with (default: what there is)")
-    return parser
 
 
 def _tune(options: argparse.Namespace) -> int:
@@ -102,6 +171,38 @@ def _tune(options: argparse.Namespace) -> int:
     if report.comparison is None and not report.problem:  # on other devices, from which MetaSchedule brings no network back
         return 0 if any(row.works for row in report.rows) else 1
     return 0 if report.comparison and report.comparison.outputs_match else 1
+
+
+def _report(options: argparse.Namespace) -> int:
+    if options.watch:
+        given = [f"--{name}" for name in ("out", "png", "csv") if getattr(options, name)]
+        if given:
+            raise ValueError(f"--watch writes no file, {given[0]} given: make the report when the run has ended")
+    elif not options.out:
+        raise ValueError("-o FILE is needed, report.html for example; or --watch, to follow a run")
+    elif options.port is not None:
+        raise ValueError("--port is for --watch alone")
+    if options.port is not None and not 0 <= options.port < 65_536:
+        raise ValueError(f"--port must be from 0 to 65535, {options.port} given")
+    for module in options.modules:
+        import_module(module)
+    if options.watch:
+        from autotvm_opevo.reporting.serving import serve
+
+        serve(options.logs, options.title, options.port or 0)
+        return 0
+    from autotvm_opevo.reporting import report
+
+    print(f"report: {report(*options.logs, out=options.out, title=options.title, png=options.png, csv=options.csv)}")
+    return 0
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from autotvm_opevo.doctor import examine
+
+    findings, works = examine()
+    print(*findings, sep="\n")
+    return 0 if works else 1
 
 
 def _installed() -> str:

@@ -11,6 +11,6 @@ _WHAT_TO_DO = (
 )
 
 
-def require_autotvm() -> None:
-    """Return when ``tvm.autotvm`` can be imported; else raise an `ImportError` that says which TVM was found."""
-    require("tvm.autotvm", "AutoTVM", lambda: "which has no AutoTVM: it was removed in TVM 0.20", _WHAT_TO_DO)
+def require_autotvm() -> str:
+    """Which TVM has the ``tvm.autotvm`` that can be imported; an `ImportError` that says which TVM was found if none."""
+    return require("tvm.autotvm", "AutoTVM", lambda: "which has no AutoTVM: it was removed in TVM 0.20", _WHAT_TO_DO)

@@ -14,13 +14,14 @@ _WHAT_TO_DO = (
 )
 
 
-def require_meta_schedule() -> None:
-    """Return when ``tvm.s_tir.meta_schedule`` can be imported; else raise an `ImportError` that says which TVM was found."""
+def require_meta_schedule() -> str:
+    """Which TVM has the ``tvm.s_tir.meta_schedule`` that can be imported; an `ImportError` that says what was found if none."""
     found = require("tvm.s_tir.meta_schedule", "MetaSchedule", _lacks, _WHAT_TO_DO)
     ffi = _version("apache-tvm-ffi")
     if ffi >= (0, 1, 15) and _version("apache-tvm")[:2] == (0, 27):
         given = ".".join(map(str, ffi))
         raise ImportError(f"found {found} with apache-tvm-ffi {given}, with which it crashes: 'apache-tvm-ffi<0.1.15' is needed")
+    return found
 
 
 def _lacks() -> str:
