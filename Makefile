@@ -11,14 +11,18 @@ RUN := $(ENV)/bin/python
 # Today's TVM, which has MetaSchedule in the place of AutoTVM.
 TVM_ENV := .venv/tvm
 TVM_RUN := $(TVM_ENV)/bin/python
+# The documentation needs no TVM.
+DOCS_ENV := .venv/docs
+DOCS := docs/_build/html
 
-.PHONY: help setup setup-tvm tune tune-relax test lint soak bench bench-sensitivity bench-hardware bench-overhead bench-network figures clean
+.PHONY: help setup setup-tvm tune tune-relax test docs lint soak bench bench-sensitivity bench-hardware bench-overhead bench-network figures clean
 .NOTPARALLEL:
 
 help:
 	@echo "make tune     tune a matrix multiplication on this CPU, OpEvo beside XGBoost: three minutes"
 	@echo "make tune-relax   tune AlexNet with today's TVM on this CPU: five minutes"
 	@echo "make test     all tests, types and style: a quarter of an hour"
+	@echo "make docs     the documentation, from $(DOCS)/index.html on: two minutes"
 	@echo "make lint     types and style alone"
 	@echo "make soak     the long versions of the tests: fifteen minutes"
 	@echo "make bench    every tuner on every recorded landscape, 20 seeds: twenty minutes"
@@ -50,6 +54,15 @@ test: setup setup-tvm lint
 	@$(RUN) -m pytest -q $(ARGS)
 	@$(TVM_RUN) -m pytest -q tests/meta_schedule autotvm_opevo/meta_schedule $(ARGS)
 
+docs: $(DOCS_ENV)/made
+	@$(DOCS_ENV)/bin/sphinx-build -q -W --keep-going -b html docs $(DOCS) $(ARGS)
+	@echo "documentation: $(DOCS)/index.html"
+
+$(DOCS_ENV)/made: setup.cfg
+	@$(PYTHON) -m venv $(DOCS_ENV)
+	@$(DOCS_ENV)/bin/pip install -q --disable-pip-version-check --config-settings editable_mode=compat -e ".[docs,plot,report]"
+	@touch $@
+
 lint: setup
 	@$(RUN) -m ruff check . && $(RUN) -m ruff format --check . && $(RUN) -m mypy
 
@@ -77,4 +90,4 @@ figures: setup
 	@$(RUN) tutorials/draw_topologies.py $(ARGS)
 
 clean:
-	rm -rf .venv tuned build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .pkl_memoize_py3
+	rm -rf .venv tuned build docs/_build docs/tutorials *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .pkl_memoize_py3

@@ -58,6 +58,27 @@ def test_draw_topologies_draws_figures_1_and_2(tmp_path):
     assert set(os.listdir(tmp_path)) == {"topologies.png", "walks.png"}
 
 
+def test_tune_a_c_program_makes_it_faster():
+    done = run("tune_a_c_program.py", "--trials", 24)
+    assert done.returncode == 0, done.stderr
+    assert "839,808 configurations" in done.stdout
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("before "))
+    assert float(line.split()[-4]) > 1
+
+
+def test_the_graph_of_the_c_programs_flags_is_a_hypercube():
+    from tune_a_c_program import Subset
+
+    flags = Subset("abcd")
+    assert [flags.index(value) for value in flags] == list(range(16))
+    for value in flags:
+        neighbours = flags.neighbours(value)
+        assert len(set(neighbours)) == 4
+        assert all(len(value ^ neighbour) == 1 and value in flags.neighbours(neighbour) for neighbour in neighbours)
+    with pytest.raises(ValueError, match="allowed are the 16 vertices"):
+        flags.index(frozenset("e"))
+
+
 def test_tune_on_a_farm_proves_that_both_devices_worked():
     done = run("tune_on_a_farm.py")
     assert done.returncode == 0, done.stderr

@@ -28,7 +28,7 @@ SERIES = ("#1f6fb4", "#d1572b", "#2f8f5b", "#8a55b5", "#b08900", "#5d6b78")
 _VARIABLES = {INK: "--ink", RULE: "--rule", PAPER: "--paper", **{color: f"--series-{i}" for i, color in enumerate(SERIES)}}
 # In inches: small, so that letters can be read on a phone, where a picture is as wide as the screen.
 _WIDTH, _HEIGHT, _GRAPH = 4.6, 2.7, 3.4
-_MOST_DOTS = 2_000
+_MOST_DOTS = 600
 _BINS = 40
 _LABELLED = 12
 _STYLE: Any = {
@@ -165,9 +165,9 @@ def knob(graph: KnobGraph, best: float) -> Figure:
             )
         known = np.nan_to_num(fitness, nan=-1)
         for i in range(len(values)) if len(values) <= _LABELLED else [int(known.argmax())]:
-            axes.annotate(
-                in_words(values[i]), where[i], (0, -0.6 * math.sqrt(size) - 3), textcoords="offset points", ha="center", va="top"
-            )
+            below = {"xytext": (0, -0.6 * math.sqrt(size) - 3), "textcoords": "offset points", "ha": "center", "va": "top"}
+            behind = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.5, "alpha": 0.8}
+            axes.annotate(in_words(values[i]), where[i], **below, bbox=behind, zorder=3)
         axes.margins(0.12, 0.5 if flat else 0.12)
     return figure
 

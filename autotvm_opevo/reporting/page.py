@@ -16,6 +16,7 @@ from autotvm_opevo.display import counted, milliseconds
 from autotvm_opevo.reporting import charts
 from autotvm_opevo.reporting.charts import SERIES
 from autotvm_opevo.reporting.pictures import Group, Picture, groups, merged, of_all, of_knobs, of_progress
+from autotvm_opevo.reporting.templates import Template
 from autotvm_opevo.reporting.trials import Recording, Task, Value
 from autotvm_opevo.reporting.words import schedule, setting
 
@@ -67,16 +68,16 @@ def _log(number: int, recording: Recording) -> dict[str, Any]:
 
 
 def _task(anchor: str, group: Group) -> dict[str, Any]:
-    name = group[0][2].name
+    name, template = group[0][2].name, Template(group[0][2])
     fixed = [
         setting(title, Value(knob.kind, next(iter(knob.seen)))) for title, knob in merged(group).items() if len(knob.seen) == 1
     ]
     return {
         "id": anchor,
         "name": name,
-        "rows": [_row(label, task) for _, label, task in group],
+        "rows": [_row(label, task, template) for _, label, task in group],
         "progress": [_shown(picture, name) for picture in of_progress(group)],
-        "knobs": [_shown(picture, name) for picture in of_knobs(group)],
+        "knobs": [_shown(picture, name) for picture in of_knobs(group, template)],
         "fixed": fixed,
     }
 
@@ -86,7 +87,7 @@ def _shown(picture: Picture, of: str = "") -> dict[str, Any]:
     return {"title": picture.title, "caption": picture.caption, "svg": Markup(svg)}  # ElementTree has escaped it
 
 
-def _row(label: str, task: Task) -> dict[str, Any]:
+def _row(label: str, task: Task, template: Template) -> dict[str, Any]:
     trials = len(task)
     times = task.times
     return {
@@ -99,7 +100,10 @@ def _row(label: str, task: Task) -> dict[str, Any]:
         "minutes": _duration(float(np.ptp(times))) if len(times) > 1 else "",
         **_gain(task),
         "failures": [(kind, count, _message(task, kind)) for kind, count in task.failures.most_common()],
-        "top": [(milliseconds(latency), trial, schedule(knobs)) for latency, trial, knobs in task.top],
+        "top": [
+            (milliseconds(latency), trial, schedule({name: template.value(name, value) for name, value in knobs.items()}))
+            for latency, trial, knobs in task.top
+        ],
     }
 
 
@@ -118,7 +122,6 @@ def _message(task: Task, kind: str) -> str:
 
 
 def _duration(seconds: float) -> str:
-    if seconds < 60:
+    if seconds < 180:
         return f"{seconds:.0f} s"
-    minutes, hours = seconds / 60, seconds / 3600
-    return f"{minutes:.0f} min" if hours < 2 else f"{hours:.1f} h"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

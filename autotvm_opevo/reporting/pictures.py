@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from autotvm_opevo.reporting import charts
 from autotvm_opevo.reporting.knob_graphs import KnobGraph, knob_graph
-from autotvm_opevo.reporting.templates import full_topologies
+from autotvm_opevo.reporting.templates import Template
 from autotvm_opevo.reporting.trials import Knob, Recording, Task
 
 # The same task in several logs, each with the log's number and label.
@@ -70,14 +70,13 @@ def of_progress(group: Group) -> list[Picture]:
     return pictures
 
 
-def of_knobs(group: Group) -> Iterator[Picture]:
+def of_knobs(group: Group, template: Template) -> Iterator[Picture]:
     """Of one task: every knob that has more than one value."""
     best = min(task.best for _, _, task in group)
     if best == math.inf:
         return
-    full = full_topologies(group[0][2])
     for name, knob in merged(group).items():
-        graph = knob_graph(name, *full(name, knob))
+        graph = knob_graph(name, *template.knob(name, knob))
         if len(graph.topology) > 1:
             yield Picture(name, _caption(graph), charts.knob(graph, best), charts.describe(graph))
 
@@ -99,7 +98,10 @@ def save_pictures(recordings: Sequence[Recording], folder: Path) -> None:
     _save(of_all(recordings), folder)
     for number, group in enumerate(tasks, start=1):
         name = _file_name(group[0][2].name)
-        _save([*of_progress(group), *of_knobs(group)], folder / f"{number:02} {name}" if len(tasks) > 1 else folder)
+        _save(
+            [*of_progress(group), *of_knobs(group, Template(group[0][2]))],
+            folder / f"{number:02} {name}" if len(tasks) > 1 else folder,
+        )
 
 
 def _save(pictures: Sequence[Picture], folder: Path) -> None:

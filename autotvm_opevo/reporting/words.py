@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,9 +12,11 @@ from autotvm_opevo.reporting.trials import Value
 def in_words(value: Any) -> str:
     """As a label: a tile's parts, an order's loops, all else as it is.
 
-    >>> in_words((8, 2, 4)), in_words((0, 2, 1)), in_words(("none", "vec")), in_words(64)
-    ('8x2x4', '0 2 1', 'none vec', '64')
+    >>> in_words((8, 2, 4)), in_words((0, 2, 1)), in_words(("none", "vec")), in_words('["none", "vec"]'), in_words(64)
+    ('8x2x4', '0 2 1', 'none vec', 'none vec', '64')
     """
+    if isinstance(value, str) and value.startswith('["'):  # what `KnobSpace` makes of an annotation
+        value = tuple(json.loads(value))
     if isinstance(value, tuple):
         product = all(isinstance(part, int) for part in value) and min(value, default=0) > 0
         return ("x" if product else " ").join(map(str, value))

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +23,7 @@ from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.knobs import KnobSpace
 from autotvm_opevo.autotvm.network import _by_task
 from autotvm_opevo.files import LogInUse
+from autotvm_opevo.reporting.logs import open_logs
 
 TARGET = tvm.target.Target("llvm")
 ALEXNET_TARGET = tvm.target.Target("llvm -mcpu=core-avx2" if "avx2" in Path("/proc/cpuinfo").read_text() else "llvm")
@@ -184,6 +184,10 @@ class TestBudget:
         assert row.failures == f"runtime device {row.trials}"
         assert "all of them failed, mostly: out of registers" in str(report)
         assert "trials failed, mostly: out of registers" in capsys.readouterr().err
+        (recording,) = open_logs([tmp_path / "log.json"])
+        messages = {task.name.split()[0]: task.messages for task in recording.tasks.values()}
+        assert messages["dense_pack.x86"] == {"runtime device": {"out of registers": row.trials}}
+        assert messages["dense_nopack.x86"] == {}
 
     def test_starts_with_what_the_compiler_would_take_untuned(self, tmp_path):
         tune(tmp_path / "log.json", 3)
@@ -304,6 +308,11 @@ class TestEvaluation:
         report = tune(tmp_path / "log.json", 12, measure_option=for_real(), evaluate=True)
         assert report.comparison.outputs_match
         assert len(report.comparison.before) == len(report.comparison.after) >= 5
+        (recording,) = open_logs([tmp_path / "log.json"])
+        assert recording.network["after"] == np.median(report.comparison.after)
+        convolution, dense = recording.network["operators"]
+        assert (convolution[0], dense[0]) == (2, 1)
+        assert all(task.in_journal in (*convolution[1], *dense[1]) for task in recording.tasks.values())
         text = str(report)
         assert "outputs match" in text
         assert "untuned" in text
@@ -405,7 +414,7 @@ class TestKilling:
         assert "ended by: interrupted" in errors
         assert errors.count("Traceback") == errors.count("KeyboardInterrupt") == 1  # Python's own word, after the summary
         assert not children_of_nobody(since)
-        assert Counter(os.listdir(tmp_path)) == Counter(["log.json", "log.best.json"])
+        assert {"log.json", "log.best.json"} <= {*os.listdir(tmp_path)} <= {"log.json", "log.best.json", "log.json.journal"}
         assert all(json.loads(line) for line in log.read_text().splitlines())
 
     def test_an_interrupt_restores_autotvms_global_scope(self, tmp_path):

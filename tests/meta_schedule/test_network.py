@@ -16,6 +16,7 @@ from tvm.s_tir import meta_schedule as ms
 from autotvm_opevo.files import LogInUse
 from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, local_builder, models, open_database, tune_network
 from autotvm_opevo.meta_schedule.evaluation import arbitrary_inputs, build, prepared, run_in_turn
+from autotvm_opevo.reporting.logs import open_logs
 from benchmarks.workloads import cpu
 
 
@@ -44,6 +45,16 @@ def test_every_task_is_tuned_and_the_network_is_faster_and_computes_the_same(tun
     assert len(open_database(folder)) == 32
     assert "outputs match" in str(report)
     assert "best:" not in str(report)
+
+
+def test_the_report_knows_what_the_database_does_not_say(tuned):
+    folder, report = tuned
+    (recording,) = open_logs([folder])
+    assert len(recording) == 32
+    assert all(len(task.times) == 8 for task in recording.tasks.values())
+    assert recording.network["before"] == np.median(report.comparison.before)
+    names = [name for _, (name,) in recording.network["operators"]]
+    assert sorted(names) == sorted(task.in_journal for task in recording.tasks.values())
 
 
 def test_timing_leaves_this_process_all_its_cores(tuned):

@@ -1,0 +1,50 @@
+"""How the documentation is built: `make docs`."""
+
+import os
+from pathlib import Path
+
+import autotvm_opevo
+
+# The gallery looks up what the tutorials import, and without a TVM these would say so by an ImportError.
+autotvm_opevo.OpEvoTuner = autotvm_opevo.tune_network = None
+
+ROOT = Path(__file__).parents[1]
+
+project = "autotvm_opevo"
+author = "the authors of autotvm_opevo"
+copyright = f"2026, {author}"
+version = release = autotvm_opevo.__version__
+
+extensions = [
+    "autoapi.extension",
+    "myst_parser",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "results/*"]
+html_theme = "furo"
+html_title = f"autotvm_opevo {version}"
+default_role = "literal"
+myst_heading_anchors = 3
+napoleon_use_ivar = True
+suppress_warnings = ["config.cache"]  # the gallery's configuration has a function
+
+# Read, not imported: no environment has both AutoTVM and today's TVM.
+autoapi_dirs = [str(ROOT / "autotvm_opevo")]
+autoapi_generate_api_docs = False
+autoapi_options = ["members"]
+
+os.environ["MPLBACKEND"] = "Agg"
+sphinx_gallery_conf = {
+    "examples_dirs": str(ROOT / "tutorials"),
+    "gallery_dirs": "tutorials",
+    # What tunes is shown, not run: that takes a TVM, and minutes. `make soak` runs it.
+    "filename_pattern": r"draw_topologies\.py",
+    "reset_argv": lambda _, script: ["--out", str(ROOT / "docs" / "_build" / "figures")],
+    "download_all_examples": False,
+    "show_signature": False,
+    "write_computation_times": False,
+    "within_subsection_order": "FileNameSortKey",
+}
