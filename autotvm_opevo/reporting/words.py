@@ -30,14 +30,18 @@ def setting(name: str, value: Value) -> str:
     ('tile_y: ?x2x8', 'order: loops in the order 0 2 1')
     >>> setting("matmul, loop 2 of 64", Value("tile", (8, 1, 8))), setting("location of pad", Value("number", -2))
     ('matmul, loop 2 of 64: 8x1x8', 'location of pad: inlined')
+    >>> setting("vec", Value("annotation", ("none", "vec"))), setting("sketch", Value("choice", "sketch 3"))
+    ('vec: left as it is, vectorized', 'sketch: sketch 3')
     """
     words = in_words(value.value)
     if value.kind == "inner tile":
         words = f"?x{words}"
     elif value.kind == "order":
         words = f"loops in the order {words}"
-    elif value.kind in ("annotation", "choice"):
+    elif value.kind == "annotation":
         words = ", ".join(_WORDS.get(word, word) for word in words.split(" "))
+    elif value.kind == "choice":
+        words = _WORDS.get(words, words)
     elif name.startswith("location of "):
         words = {"-2": "inlined", "-1": "outside of all loops"}.get(words, f"in loop {words}")
     return f"{name}: {words}"
