@@ -45,7 +45,9 @@ _REPORT_EXAMPLES = """examples:
 
 Make a page of what tuning runs have found. It is one file that needs nothing else, on a screen or on paper. Logs are only read.
 """
-_REPORT_STATUS = "exit status: 0 made; 1 it could not be written; 2 a mistake on the command line, or a log that is none."
+_REPORT_STATUS = (
+    "exit status: 0 made; 1 a file could not be read or written; 2 a mistake on the command line, or a log that is none."
+)
 
 _DOCTOR_EXAMPLES = """examples:
   python -m autotvm_opevo doctor
@@ -185,7 +187,10 @@ def _report(options: argparse.Namespace) -> int:
     if options.port is not None and not 0 <= options.port < 65_536:
         raise ValueError(f"--port must be from 0 to 65535, {options.port} given")
     for module in options.modules:
-        import_module(module)
+        try:
+            import_module(module)
+        except Exception as error:  # whatever a module of the user's raises
+            raise ValueError(f"--import {module}: {type(error).__name__}: {error}") from error
     if options.watch:
         from autotvm_opevo.reporting.serving import serve
 

@@ -48,14 +48,14 @@ def examine() -> tuple[list[Finding], bool]:
     --------
     >>> findings, _ = examine()
     >>> [finding.name for finding in findings][:3]
-    ['autotvm_opevo', 'Python', 'numpy']
+    ['autotvm_opevo', 'Python', 'libraries']
     """
     findings = [
         Finding("autotvm_opevo", __version__),
         Finding("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
-        *(_package(name) for name in ("numpy", "scipy", "tqdm")),
+        Finding("libraries", ", ".join(f"{name} {_version(name)}" for name in ("numpy", "scipy", "tqdm"))),
     ]
-    adapters = [_adapter("AutoTVM", _autotvm), _adapter("MetaSchedule", _meta_schedule)]
+    adapters = [_adapter("AutoTVM", "OpEvoTuner", _autotvm), _adapter("MetaSchedule", "OpEvoStrategy", _meta_schedule)]
     works = any(adapter.fine for adapter in adapters)
     findings += [replace(adapter, what_to_do="") if works else adapter for adapter in adapters]  # one is enough
     if works:
@@ -64,17 +64,12 @@ def examine() -> tuple[list[Finding], bool]:
     return findings, works
 
 
-def _package(name: str) -> Finding:
-    found = _version(name)
-    return Finding(name, found) if found else Finding(name, "not installed", False, f"pip install {name}")
-
-
-def _adapter(name: str, load: Callable[[], str]) -> Finding:
+def _adapter(name: str, what: str, load: Callable[[], str]) -> Finding:
     try:
         return Finding(name, load())
     except ImportError as error:
-        found, _, what_to_do = str(error).partition(". ")
-        return Finding(name, found, False, what_to_do)
+        found, needs, what_to_do = str(error).partition(f". {what} needs ")
+        return Finding(name, found, False, needs.removeprefix(". ") + what_to_do)
 
 
 def _autotvm() -> str:

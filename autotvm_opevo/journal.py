@@ -54,6 +54,12 @@ class Entry:
 class Journal:
     """Appends to a journal; when the disk is full, it says so once and tuning goes on.
 
+    Parameters
+    ----------
+    path : str or path
+    anew : bool
+        Whether the log has nothing yet: what the journal of an earlier one says is not of this one.
+
     Examples
     --------
     >>> import tempfile
@@ -64,34 +70,33 @@ class Journal:
     [('dense', 'run timeout')]
     """
 
-    def __init__(self, path: str | PathLike[str]) -> None:
+    def __init__(self, path: str | PathLike[str], anew: bool = False) -> None:
         self._path = Path(path)
         self._complained = False
+        with suppress(OSError):
+            if anew:
+                self._path.unlink(missing_ok=True)
+            elif self._path.exists() and not self._path.read_bytes().endswith(b"\n"):
+                self._append("")  # the end of a line that was torn, which would swallow the next one
 
     def write(self, **said: Any) -> None:
         """An `Entry` of what is said, with the time of now."""
         line = json.dumps({name: value for name, value in asdict(Entry(time=time.time(), **said)).items() if value})
         try:
-            with open(self._path, "a") as file:
-                file.write(line + "\n")
+            self._append(line)
         except OSError as error:
             if not self._complained:
                 logger.warning("cannot write %s, which only reports read: %s", self._path, error.strerror)
             self._complained = True
 
+    def _append(self, line: str) -> None:
+        with open(self._path, "a") as file:
+            file.write(line + "\n")
+
     def network(self, operators: Sequence[tuple[int, Sequence[str]]], comparison: Comparison) -> None:
         """The network before and after."""
         before, after = (float(np.median(runs)) for runs in (comparison.before, comparison.after))
         self.write(network={"operators": operators, "before": before, "after": after})
-
-
-def autotvm_task(target: str, template: str, arguments: Any) -> str:
-    """What a journal and a report call a task of AutoTVM: what its log says of it.
-
-    >>> autotvm_task("llvm", "dense", (("TENSOR", (1, 8), "float32"),))
-    '["llvm", "dense", [["TENSOR", [1, 8], "float32"]]]'
-    """
-    return json.dumps([target, template, arguments])
 
 
 def read(path: Path) -> Iterator[Entry]:
@@ -100,7 +105,7 @@ def read(path: Path) -> Iterator[Entry]:
         return
     with open(path, "rb") as file:
         for line in file:
-            with suppress(AttributeError, LookupError, TypeError, ValueError):
+            with suppress(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
                 yield _entry(json.loads(line))
 
 

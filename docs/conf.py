@@ -1,6 +1,7 @@
 """How the documentation is built: `make docs`."""
 
 import os
+import re
 from pathlib import Path
 
 import autotvm_opevo
@@ -48,3 +49,12 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "within_subsection_order": "FileNameSortKey",
 }
+
+
+def setup(app):
+    """Links to scripts, which work where the pages are read as they are, lead to the tutorials' own pages here."""
+
+    def link(_, name, text):
+        text[0] = re.sub(r"\(\.\./tutorials/(\w+)\.py\)", r"(tutorials/\1.rst)", text[0])
+
+    app.connect("source-read", link)

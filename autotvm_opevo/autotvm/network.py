@@ -29,7 +29,8 @@ from autotvm_opevo.autotvm.tuning import TunerFactory, Tuning, failure
 from autotvm_opevo.comparison import Comparison
 from autotvm_opevo.display import Display, Row, counted, last_line
 from autotvm_opevo.files import write_whole
-from autotvm_opevo.journal import Journal, autotvm_task
+from autotvm_opevo.journal import Journal
+from autotvm_opevo.naming import task_key, task_name
 from autotvm_opevo.summary import NetworkReport
 from autotvm_opevo.topology.base import integer
 
@@ -155,7 +156,7 @@ class _Session:
         start: float,
     ) -> None:
         self._tunings, self._operators, self._log, self._trials, self._rng = tunings, operators, log, trials, rng
-        self._names = [_name(tuning.task) for tuning in tunings]
+        self._names = [task_name(tuning.task.name, tuning.task.args) for tuning in tunings]
         self.best_file = log.path.with_name(log.path.name.removesuffix(".json") + ".best.json")
         self.stopped = "trials"
         self._start = self._end = start
@@ -166,7 +167,7 @@ class _Session:
         self._comparison: Comparison | None = None
         self._problem = ""
         self.display = Display(trials)
-        self._journal = Journal(f"{log.path}.journal")
+        self._journal = Journal(f"{log.path}.journal", anew=not log.records)
 
     def announce(self) -> None:
         """Say what is to be done before worker processes start, which takes some seconds."""
@@ -271,7 +272,7 @@ class _Session:
 
 
 def _in_journal(task: Task) -> str:
-    return autotvm_task(str(task.target), task.name, task.args)
+    return task_key(str(task.target), task.name, task.args)
 
 
 def _key(task: Task) -> tuple[str, Any]:
@@ -283,11 +284,3 @@ def _by_task(records: Iterable[Record]) -> dict[tuple[str, Any], list[Record]]:
     for measured, result in records:
         groups[str(measured.target), measured.task.workload].append((measured, result))
     return dict(groups)
-
-
-def _name(task: Task) -> str:
-    """The task's name and the shapes of its tensors."""
-    shapes = [
-        "x".join(map(str, argument[1])) for argument in task.args if isinstance(argument, tuple) and argument[:1] == ("TENSOR",)
-    ]
-    return " ".join([task.name, *shapes])

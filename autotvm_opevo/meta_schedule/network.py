@@ -177,7 +177,7 @@ class _Session:
         self._target, self._folder, self._budget, self._start = target, folder, trials, start
         self._before = sum(self._trials)
         self._in_journal = [str(ms.database.Workload(task.dispatched[0]).as_json()[0]) for task in tasks]
-        self._journal = Journal(folder / JOURNAL)
+        self._journal = Journal(folder / JOURNAL, anew=not self._before)
         self._comparison: Comparison | None = None
         self._problem = ""
         self._tuned = start

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-from autotvm_opevo.journal import autotvm_task
+from autotvm_opevo.naming import task_key, task_name
 from autotvm_opevo.reporting.trials import Recording, Trial, Value
+from autotvm_opevo.reporting.words import printable
 
 # In the order of AutoTVM's MeasureErrorNo.
 _FAILURES = (
@@ -34,20 +35,7 @@ def read(lines: Iterable[bytes], recording: Recording) -> None:
     >>> len(recording), recording.torn, [(task.name, task.best) for task in recording.tasks.values()]
     (1, 1, [('dense 1x8', 0.002)])
     """
-    for line in lines:
-        if not line.strip() or line.startswith(b"#"):
-            continue
-        try:
-            said = json.loads(line)
-        except ValueError:
-            recording.torn += 1
-            continue
-        try:
-            trial = _trial(said)
-        except (ArithmeticError, LookupError, TypeError, ValueError):
-            recording.foreign += 1
-            continue
-        recording.add(trial)
+    recording.read(lines, _trial)
 
 
 def _trial(said: dict[str, Any]) -> Trial:
@@ -57,33 +45,25 @@ def _trial(said: dict[str, Any]) -> Trial:
     failure = _FAILURES[error_no]
     if error_no == 0 and not 0 < latency < math.inf:  # what no clock can have said
         latency, failure = math.inf, "unknown"
-    knobs = {str(name): _value(kind, value) for name, kind, value in said["config"]["entity"]}
-    task = autotvm_task(target, template, arguments)
-    return Trial(task, task_name(template, arguments), latency, failure, float(time), knobs)
-
-
-def task_name(template: str, arguments: Any) -> str:
-    """The template and the shapes of its tensors, or what else are its arguments."""
-    shapes = ["x".join(map(str, argument[1])) for argument in arguments if _is_tensor(argument)]
-    others = [str(argument) for argument in arguments if isinstance(argument, (int, str))]
-    return " ".join([str(template), *(shapes or others)])
-
-
-def _is_tensor(argument: Any) -> bool:
-    return isinstance(argument, list) and len(argument) > 1 and argument[0] == "TENSOR" and isinstance(argument[1], list)
+    knobs = {printable(name): _value(kind, value) for name, kind, value in said["config"]["entity"]}
+    name = printable(task_name(template, arguments))
+    return Trial(task_key(target, template, arguments), name, latency, failure, printable(target), float(time), knobs)
 
 
 def _value(kind: str, value: Any) -> Value:
     if kind == "sp":
-        return Value("inner tile", _integers(value[1:])) if value[0] == -1 else Value("tile", _integers(value))
+        kind, tile = ("inner tile", _integers(value[1:])) if value[0] == -1 else ("tile", _integers(value))
+        if min(tile, default=0) < 1:
+            raise ValueError(f"{value} is no tile")
+        return Value(kind, tile)
     if kind == "re":
         return Value("order", _integers(value))
     if kind == "an":
-        return Value("annotation", tuple(map(str, value)))
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return Value("annotation", tuple(map(printable, value)))
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
         return Value("number", value)
-    return Value("choice", json.dumps(value))
+    return Value("choice", json.dumps(value))  # which writes all but ASCII as that
 
 
-def _integers(values: Any) -> tuple[Hashable, ...]:
+def _integers(values: Any) -> tuple[int, ...]:
     return tuple(int(value) for value in values)

@@ -77,19 +77,22 @@ def progress(tasks: Sequence[tuple[int, str, Task]], over_time: bool = False) ->
     span, unit = _unit(max(float(np.ptp(task.times)) for _, _, task in curves)) if over_time else (1.0, "trials")
     with _drawing() as (figure, axes):
         for number, label, task in curves:
-            color, best = SERIES[number % len(SERIES)], task.best_so_far
-            x = (task.times - task.times.min()) / span if over_time else np.arange(1, len(task) + 1)
+            color, order = SERIES[number % len(SERIES)], np.argsort(task.times, kind="stable") if over_time else slice(None)
+            x = (task.times[order] - task.times.min()) / span if over_time else np.arange(1, len(task) + 1)
+            latencies = task.latencies[order]
+            best = np.minimum.accumulate(latencies)
             if len(curves) == 1:
                 some = np.unique(np.linspace(0, len(x) - 1, _MOST_DOTS).astype(int))
-                axes.plot(x[some], task.latencies[some] * 1e3, ".", color=color, alpha=0.35, markersize=3, gid="trials")
+                axes.plot(x[some], latencies[some] * 1e3, ".", color=color, alpha=0.35, markersize=3, gid="trials")
             drops = np.flatnonzero(best < np.concatenate([[math.inf], best[:-1]]))
             shown = np.unique([*drops, len(best) - 1])
-            axes.plot(x[shown], best[shown] * 1e3, drawstyle="steps-post", color=color, linewidth=1.6, label=label, gid="best")
+            axes.plot(
+                x[shown], best[shown] * 1e3, drawstyle="steps-post", color=color, linewidth=1.6, label=_label(label), gid="best"
+            )
         _limit(axes, [task for _, _, task in curves])
         axes.set_xlabel(unit)
         axes.set_ylabel("best so far, ms")
-        if len(curves) > 1:
-            axes.legend()
+        _legend(axes, [label for _, label, _ in curves])
     return figure
 
 
@@ -108,8 +111,7 @@ def throughput(logs: Sequence[tuple[int, str, Any]]) -> Figure | None:
         axes.set_ylim(bottom=0)
         axes.set_xlabel(unit)
         axes.set_ylabel("trials a minute")
-        if len(known) > 1:
-            axes.legend()
+        _legend(axes, [label for _, label, _ in known])
     return figure
 
 
@@ -216,9 +218,21 @@ def svg(figure: Figure, title: str, vertices: Sequence[str] = ()) -> str:
         if kind == "vertices":
             for use, number in zip(group.iter(f"{{{_SVG}}}use"), map(int, numbers)):
                 ElementTree.SubElement(use, f"{{{_SVG}}}title").text = vertices[number]
-    found = ElementTree.tostring(root, encoding="unicode")
-    found = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", found)
-    return re.sub(r"#[0-9a-f]{6}", lambda color: f"var({_VARIABLES[color[0]]})" if color[0] in _VARIABLES else color[0], found)
+    for element in root.iter():  # the letters' own font, and the colours of the page, but never a word of the text
+        for name in ("style", "fill", "stroke"):
+            if name in element.attrib:
+                element.set(name, _of_page(element.attrib[name]))
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _of_page(style: str) -> str:
+    """A style with the page's letters and colours.
+
+    >>> _of_page("font: 8px 'DejaVu Sans'; fill: #1f2328")
+    'font-size: 8px; fill: var(--ink)'
+    """
+    style = re.sub(r"font: ([\d.]+px) [^;]*", r"font-size: \1", style)
+    return re.sub(r"#[0-9a-f]{6}", lambda color: f"var({_VARIABLES[color[0]]})" if color[0] in _VARIABLES else color[0], style)
 
 
 def save(figure: Figure, path: Path) -> None:
@@ -253,6 +267,16 @@ def _limit(axes: Any, tasks: Sequence[Task]) -> None:
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_locator(NullLocator())
     axes.set_ylim(low * 0.85 if high > 5 * low else low - 0.06 * (high - low) - 0.01 * low, high * 1.05)
+
+
+def _legend(axes: Any, labels: Sequence[str]) -> None:
+    if len(labels) > 1:
+        axes.legend()
+
+
+def _label(name: str) -> str:
+    """Names that begin with an underscore are none to matplotlib."""
+    return f"\u200b{name}" if name.startswith("_") else name
 
 
 def _unit(seconds: float) -> tuple[float, str]:

@@ -16,6 +16,8 @@ Array = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
 # A graph of more vertices is drawn over the values that were tried.
 LARGEST = 200
+# Of a tile whose innermost part has a bound, so many vertices are looked at to know how many there are.
+_LISTED = 20_000
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class KnobGraph:
     topology : Topology
         The vertices that are drawn.
     size : int
-        How many vertices the knob has; 0 where nobody knows.
+        How many vertices the knob has, at the most; 0 where nobody knows.
     seen : mapping
         Of values that were tried, how often and the best latency.
     """
@@ -58,37 +60,52 @@ def knob_graph(name: str, knob: Knob, full: Topology | None = None) -> KnobGraph
 
     Examples
     --------
-    >>> graph = knob_graph("tile", Knob("tile", seen={(8, 1, 1): Seen(3, 0.5), (2, 2, 2): Seen(1, 0.25)}))
+    >>> tile = Knob("tile", seen={(8, 1, 1): Seen(3, 0.5), (2, 2, 2): Seen(1, 0.25)})
+    >>> graph = knob_graph("tile", tile)
+    >>> list(graph.topology), graph.size
+    ([(2, 2, 2), (8, 1, 1)], 0)
+    >>> graph = knob_graph("tile", tile, Factorization(8, parts=3))
     >>> graph.topology, graph.size
     (Factorization(8, parts=3), 10)
-    >>> full = Factorization(2**12, parts=4)
-    >>> graph = knob_graph("tile", Knob("tile", seen={(4096, 1, 1, 1): Seen(), (1024, 2, 2, 1): Seen()}), full)
-    >>> len(graph.topology), graph.size
-    (2, 455)
     """
-    known = full or _whole(knob)
+    known = full if full is not None else _stated(knob)
     if known is not None and known.size <= LARGEST:
         return KnobGraph(name, known, known.size, knob.seen)
     best: list[Any] = sorted(knob.seen, key=lambda value: knob.seen[value].latency)[:LARGEST]
-    if known is None:
-        return KnobGraph(name, Induced(Tiling(best), best), 0, knob.seen)
-    topology = type(known)(best) if isinstance(known, (Categorical, Discrete)) else Induced(known, best)
-    return KnobGraph(name, topology, known.size, knob.seen)
+    return KnobGraph(name, _over(knob.kind, best, known), known.size if known is not None else 0, knob.seen)
 
 
-def _whole(knob: Knob) -> Topology | None:
-    """The topology that values of this kind come from; None where the log leaves open what their product is."""
-    values: list[Any] = [*knob.options, *knob.seen]
-    some = values[0]
-    if knob.kind == "tile":
-        return Factorization(math.prod(some), len(some))
-    if knob.kind == "order":
-        return Permutation(len(some))
-    if knob.kind == "number":
-        return Discrete(set(values))
-    if knob.kind in ("annotation", "choice"):
-        return Categorical(dict.fromkeys(values))
-    return None
+def _stated(knob: Knob) -> Topology | None:
+    """The topology where the log says all that the knob could be."""
+    if knob.options:
+        return Categorical(dict.fromkeys([*knob.options, *knob.seen]))
+    if knob.kind != "tile" or not knob.innermost:
+        return None
+    some: Any = next(iter(knob.seen))
+    whole = Factorization(math.prod(some), len(some))
+    if knob.innermost >= whole.product or whole.size > _LISTED:
+        return whole
+    return Induced(whole, [tile for tile in whole if tile[-1] <= knob.innermost])
+
+
+def _over(kind: str, values: list[Any], known: Topology | None) -> Topology:
+    """The graph over some values, with the edges that the known one has, or else those of their kind."""
+    if isinstance(known, (Categorical, Discrete)):
+        return type(known)(values)
+    if known is not None:
+        return Induced(known, values)
+    try:
+        if kind == "tile":
+            return Induced(Factorization(math.prod(values[0]), len(values[0])), values)
+        if kind == "inner tile":
+            return Induced(Tiling(values), values)
+        if kind == "order":
+            return Induced(Permutation(len(values[0])), values)
+        if kind == "number":
+            return Discrete(values)
+    except ValueError:  # a knob whose values are not of one kind: a loop that was another then, for example
+        pass
+    return Categorical(values)
 
 
 def positions(topology: Topology) -> Array:

@@ -9,6 +9,7 @@ from pathlib import Path
 from autotvm_opevo.journal import JOURNAL, read
 from autotvm_opevo.reporting import autotvm_log, meta_schedule_log
 from autotvm_opevo.reporting.trials import Recording
+from autotvm_opevo.reporting.words import printable
 
 _RECORDS, _WORKLOADS = "database_tuning_record.json", "database_workload.json"
 
@@ -26,19 +27,28 @@ def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) 
     if not paths:
         raise ValueError("logs must be at least one: AutoTVM's log, or the folder of a MetaSchedule database; none given")
     found = [Path(path) for path in paths]
-    if len(set(found)) < len(found):
+    if len({path.resolve() for path in found}) < len(found):
         raise ValueError(f"logs must be different, one of {', '.join(map(str, found))} is there twice")
-    return [_read(path, label, must_exist) for path, label in zip(found, _labels(found))]
+    sketches: meta_schedule_log.Sketches = {}
+    recordings = [_read(path, label, must_exist, sketches) for path, label in zip(found, _labels(found))]
+    _tell_apart(recordings)
+    return recordings
 
 
 def state(paths: Sequence[str | os.PathLike[str]]) -> str:
-    """What changes whenever one of the logs does."""
-    stats = [os.stat(file) for path in paths if (file := _file(Path(path))).exists()]
-    return "-".join(f"{stat.st_size}.{stat.st_mtime_ns}" for stat in stats)
+    """What changes whenever one of the logs does, or its journal."""
+    files = [file for path in paths for file in (_file(Path(path)), _journal(Path(path))) if file.exists()]
+    return "-".join(f"{stat.st_size}.{stat.st_mtime_ns}" for stat in map(os.stat, files))
 
 
-def _read(path: Path, label: str, must_exist: bool) -> Recording:
-    recording = Recording(label)
+def files(paths: Sequence[str | os.PathLike[str]]) -> set[Path]:
+    """All that is read, which a report must never be written to."""
+    found = [Path(path) for path in paths]
+    return {file.resolve() for path in found for file in (_file(path), _journal(path), _file(path).with_name(_WORKLOADS))}
+
+
+def _read(path: Path, label: str, must_exist: bool, sketches: meta_schedule_log.Sketches) -> Recording:
+    recording = Recording(printable(label))
     file = _file(path)
     if not file.exists():
         if not must_exist:
@@ -49,18 +59,42 @@ def _read(path: Path, label: str, must_exist: bool) -> Recording:
         if file.name == _RECORDS:
             workloads = file.with_name(_WORKLOADS)
             known = meta_schedule_log.hashes(workloads.read_bytes().splitlines()) if workloads.exists() else []
-            meta_schedule_log.read(lines, recording, known)
+            meta_schedule_log.read(lines, recording, known, sketches)
         else:
             autotvm_log.read(lines, recording)
-    recording.explain(read(file.with_name(JOURNAL) if file.name == _RECORDS else Path(f"{file}.journal")))
-    if not recording.tasks and (recording.foreign or recording.torn > 1):
+    recording.explain(read(_journal(path)))
+    if not recording.tasks and recording.foreign + recording.torn > _unfinished(file):
         raise ValueError(f"{path} must be a log of AutoTVM or the folder of a MetaSchedule database, no line of it is a trial")
     return recording
+
+
+def _unfinished(file: Path) -> int:
+    """1 if the last line has no end: it may be being written."""
+    with open(file, "rb") as content:
+        if content.seek(0, os.SEEK_END) == 0:
+            return 0
+        content.seek(-1, os.SEEK_END)
+        return int(content.read() != b"\n")
+
+
+def _tell_apart(recordings: Sequence[Recording]) -> None:
+    """Number tasks that people would call the same: of other targets, or other arguments than shapes."""
+    keys: dict[str, dict[str, int]] = {}
+    for recording in recordings:
+        for task in recording.tasks.values():
+            known = keys.setdefault(task.name, {})
+            number = known.setdefault(task.key, len(known) + 1)
+            if number > 1:
+                task.name = f"{task.name} ({number})"
 
 
 def _file(path: Path) -> Path:
     """The file that grows."""
     return path / _RECORDS if path.is_dir() else path
+
+
+def _journal(path: Path) -> Path:
+    return path / JOURNAL if path.is_dir() else path.with_name(path.name + ".journal")
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:

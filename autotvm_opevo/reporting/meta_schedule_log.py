@@ -9,42 +9,39 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from autotvm_opevo.reporting.trials import Recording, Trial, Value
+from autotvm_opevo.reporting.words import printable
 
 # TVM's word for a trial that failed.
 _FAILED = 1e9
 
 
-def read(lines: Iterable[bytes], recording: Recording, workloads: Sequence[str] = ()) -> None:
+Sketches = dict[str, dict[str, int]]
+
+
+def read(lines: Iterable[bytes], recording: Recording, workloads: Sequence[str], sketches: Sketches) -> None:
     """Take all records, which have no time and no error; count what is torn or of another kind.
 
-    `workloads` are the hashes of the database's workloads, by which tasks of different databases are the same.
+    Parameters
+    ----------
+    lines : iterable of bytes
+    recording : Recording
+    workloads : sequence of str
+        The hashes of the database's workloads, by which tasks of different databases are the same.
+    sketches : dict
+        Of each task the numbers of its sketches: one for all logs of a report, or they would be called alike.
 
     >>> recording = Recording("folder")
     >>> trace = [[["GetSBlock", [], ["matmul", "main"], ["b0"]], ["GetLoops", ["b0"], [], ["l1", "l2", "l3"]],
     ...           ["SamplePerfectTile", ["l2"], [4, 64], ["v4", "v5", "v6", "v7"]]], [[2, [2, 4, 1, 8]]]]
     >>> record = [0, [trace, [0.001], {"kind": "llvm"}, [["TENSOR", "float32", [8, 64]]]]]
-    >>> read([json.dumps(record).encode(), b"[0, [[[["], recording)
+    >>> read([json.dumps(record).encode(), b"[0, [[[["], recording, [], {})
     >>> (task,) = recording.tasks.values()
     >>> task.name, task.best, recording.torn
     ('matmul 8x64', 0.001, 1)
     >>> list(task.knobs)
     ['sketch', 'matmul, loop 2 of 64']
     """
-    sketches: dict[str, dict[str, int]] = {}
-    for line in lines:
-        if not line.strip():
-            continue
-        try:
-            said = json.loads(line)
-        except ValueError:
-            recording.torn += 1
-            continue
-        try:
-            trial = _trial(said, sketches, workloads)
-        except (ArithmeticError, LookupError, TypeError, ValueError):
-            recording.foreign += 1
-            continue
-        recording.add(trial)
+    recording.read(lines, lambda said: _trial(said, sketches, workloads))
 
 
 def hashes(lines: Iterable[bytes]) -> list[str]:
@@ -62,20 +59,30 @@ def hashes(lines: Iterable[bytes]) -> list[str]:
     return found
 
 
-def _trial(said: Any, sketches: dict[str, dict[str, int]], workloads: Sequence[str]) -> Trial:
+def _trial(said: Any, sketches: Sketches, workloads: Sequence[str]) -> Trial:
     workload, ((instructions, decisions), run_secs, target, arguments) = said
     seconds = [float(time) for time in run_secs or ()]
     latency = sum(seconds) / len(seconds) if seconds else math.inf
     works = 0 < latency < _FAILED
     trace = _Trace(instructions, dict(map(tuple, decisions)))
     shapes = ["x".join(map(str, argument[2])) for argument in arguments]
-    which = workloads[workload] if workload < len(workloads) else trace.block
+    which = workloads[workload] if 0 <= workload < len(workloads) else trace.block
     task = json.dumps([target, which, arguments])
     known = sketches.setdefault(task, {})
     sketch = known.setdefault(trace.skeleton, len(known))
     knobs = {"sketch": Value("choice", f"sketch {sketch + 1}"), **trace.knobs}
-    name = " ".join([trace.block, *shapes])
-    return Trial(task, name, latency if works else math.inf, "" if works else "failed", math.nan, knobs, which)
+    name = printable(" ".join([trace.block, *shapes]))
+    failure, latency = ("", latency) if works else ("failed", math.inf)
+    return Trial(task, name, latency, failure, printable(_target(target)), math.nan, knobs, which)
+
+
+def _target(said: dict[str, Any]) -> str:
+    """In the words that TVM takes.
+
+    >>> _target({"kind": "llvm", "mcpu": "core-avx2", "keys": ["cpu"], "num-cores": 2, "tag": ""})
+    'llvm -mcpu=core-avx2 -num-cores=2'
+    """
+    return " ".join([str(said["kind"]), *(f"-{name}={said[name]}" for name in ("arch", "mcpu", "num-cores") if name in said)])
 
 
 class _Trace:
@@ -93,7 +100,9 @@ class _Trace:
     def __init__(self, instructions: list[Any], decisions: dict[int, Any]) -> None:
         end = next((i for i, (kind, *_) in enumerate(instructions) if kind == "EnterPostproc"), len(instructions))
         sketch = instructions[:end]
-        self.skeleton = json.dumps(sketch)
+        # How many loops are parallel at most is no decision, though TVM's own search varies it.
+        said = [[kind, [], *rest] if rest[0] == ["meta_schedule.parallel"] else [kind, i, *rest] for kind, i, *rest in sketch]
+        self.skeleton = json.dumps(said)
         self._called: dict[str, str] = {}  # what variables stand for
         annotated = {inputs[1]: attributes[0] for kind, inputs, attributes, _ in sketch if kind == "Annotate"}
         self.knobs: dict[str, Value] = {}
@@ -104,7 +113,7 @@ class _Trace:
                 continue
             name, value = self._knob(kind, inputs, attributes, decisions[position], annotated.get(outputs[0], ""))
             names[name] += 1
-            self.knobs[name if names[name] == 1 else f"{name} ({names[name]})"] = value
+            self.knobs[printable(name) if names[name] == 1 else f"{printable(name)} ({names[name]})"] = value
         tiled = (self._called.get(inputs[0], "") for kind, inputs, _, _ in sketch if kind == "SamplePerfectTile")
         blocks = (str(attributes[0]) for kind, _, attributes, _ in sketch if kind in _GET_BLOCK)
         named = [*(loop.partition(",")[0] for loop in tiled if loop), *(block for block in blocks if block != "root")]
@@ -124,10 +133,13 @@ class _Trace:
     def _knob(self, kind: str, inputs: list[Any], attributes: list[Any], decision: Any, annotation: str) -> tuple[str, Value]:
         if kind == "SamplePerfectTile":
             tile = tuple(int(part) for part in decision)
-            return f"{self._called.get(inputs[0], 'a fused loop')} of {math.prod(tile)}", Value("tile", tile)
+            if min(tile) < 1:
+                raise ValueError(f"{tile} is no tile")
+            name = f"{self._called.get(inputs[0], 'a fused loop')} of {math.prod(tile)}"
+            return name, Value("tile", tile, innermost=int(attributes[1]))
         if kind == "SampleCategorical":
-            options = tuple(attributes[0])
-            name = annotation.removeprefix("meta_schedule.").replace("_", " ") or "choice of " + ", ".join(map(str, options))
+            options = tuple(map(str, attributes[0]))
+            name = str(annotation).removeprefix("meta_schedule.").replace("_", " ") or "choice of " + ", ".join(map(str, options))
             return name, Value("choice", options[int(decision)], options)
         return f"location of {self._called.get(inputs[0], 'a block')}", Value("number", int(decision))
 

@@ -51,11 +51,9 @@ def render(recordings: Sequence[Recording], title: str = "", watch: int = 0, sta
 def _log(number: int, recording: Recording) -> dict[str, Any]:
     failed = sum(sum(task.failures.values()) for task in recording.tasks.values())
     summary = f"{counted(len(recording), 'trial')} of {counted(len(recording.tasks), 'task')}"
-    warnings = [
-        f"{counted(lines, 'line')} {what}, left out"
-        for lines, what in ((recording.torn, "torn"), (recording.foreign, "of another kind"))
-        if lines
-    ]
+    warnings = [f"{counted(lines, 'line')} {what}, left out" for lines, what in _left_out(recording)]
+    if any(not len(task.times) for task in recording.tasks.values()):
+        warnings.append("it does not say when all trials ended, so nothing is drawn over time")
     if recording.network:
         before, after = recording.network["before"], recording.network["after"]
         summary += f"; the network took {milliseconds(before)} ms before and {milliseconds(after)} ms after"
@@ -67,14 +65,23 @@ def _log(number: int, recording: Recording) -> dict[str, Any]:
     }
 
 
+def _left_out(recording: Recording) -> list[tuple[int, str]]:
+    both = ((recording.torn, "torn"), (recording.foreign, "of another kind"))
+    return [(lines, what) for lines, what in both if lines]
+
+
 def _task(anchor: str, group: Group) -> dict[str, Any]:
     name, template = group[0][2].name, Template(group[0][2])
+    trials = sum(len(task) for _, _, task in group)
     fixed = [
-        setting(title, Value(knob.kind, next(iter(knob.seen)))) for title, knob in merged(group).items() if len(knob.seen) == 1
+        setting(title, template.value(title, Value(knob.kind, next(iter(knob.seen)))))
+        for title, knob in merged(group).items()
+        if len(knob.seen) == 1 and knob.trials == trials
     ]
     return {
         "id": anchor,
         "name": name,
+        "target": group[0][2].target,
         "rows": [_row(label, task, template) for _, label, task in group],
         "progress": [_shown(picture, name) for picture in of_progress(group)],
         "knobs": [_shown(picture, name) for picture in of_knobs(group, template)],
@@ -95,7 +102,7 @@ def _row(label: str, task: Task, template: Template) -> dict[str, Any]:
         "trials": trials,
         "best": milliseconds(task.best) if task.best < math.inf else "-",
         "best_at": task.best_at,
-        "failed": f"{task.failures.total() / trials:.0%}",
+        "failed": f"{sum(task.failures.values()) / trials:.0%}",
         "repeated": task.repeated,
         "minutes": _duration(float(np.ptp(times))) if len(times) > 1 else "",
         **_gain(task),
@@ -109,6 +116,8 @@ def _row(label: str, task: Task, template: Template) -> dict[str, Any]:
 
 def _gain(task: Task) -> dict[str, str]:
     """What the last quarter of the trials brought: who wonders about another hour has had one like it."""
+    if len(task) < 4:
+        return {"gain": "-", "gain_words": "too few trials to say what more would bring"}
     best, cut = task.best_so_far, math.ceil(0.75 * len(task))
     before, after = best[max(cut, 1) - 1], best[-1]
     if not math.isfinite(before):

@@ -11,10 +11,12 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from autotvm_opevo.display import milliseconds
 from autotvm_opevo.reporting import charts
 from autotvm_opevo.reporting.knob_graphs import KnobGraph, knob_graph
 from autotvm_opevo.reporting.templates import Template
 from autotvm_opevo.reporting.trials import Knob, Recording, Task
+from autotvm_opevo.reporting.words import in_words
 
 # The same task in several logs, each with the log's number and label.
 Group = list[tuple[int, str, Task]]
@@ -64,7 +66,8 @@ def of_progress(group: Group) -> list[Picture]:
     over_trials, over_time = charts.progress(group), charts.progress(group, over_time=True)
     pictures = []
     if over_trials:
-        pictures.append(Picture("best so far over trials", "The best so far over trials.", over_trials))
+        dots = " Each dot is a trial; the slowest may lie above." if len(group) == 1 else ""
+        pictures.append(Picture("best so far over trials", f"The best so far over trials.{dots}", over_trials))
     if over_time:
         pictures.append(Picture("best so far over time", "The best so far over time.", over_time))
     return pictures
@@ -86,7 +89,8 @@ def merged(group: Group) -> Mapping[str, Knob]:
     found: dict[str, Knob] = {}
     for _, _, task in group:
         for name, knob in task.knobs.items():
-            into = found.setdefault(name, Knob(knob.kind, knob.options))
+            into = found.setdefault(name, Knob(knob.kind, knob.options, knob.innermost))
+            into.kind = knob.kind if knob.kind == into.kind else "choice"
             for value, seen in knob.seen.items():
                 into.add(value, seen.trials, seen.latency)
     return found
@@ -94,8 +98,8 @@ def merged(group: Group) -> Mapping[str, Knob]:
 
 def save_pictures(recordings: Sequence[Recording], folder: Path) -> None:
     """All of them as PNG files, a folder for each task where there are several."""
-    tasks = groups(recordings)
     _save(of_all(recordings), folder)
+    tasks = groups(recordings)
     for number, group in enumerate(tasks, start=1):
         name = _file_name(group[0][2].name)
         _save(
@@ -106,8 +110,8 @@ def save_pictures(recordings: Sequence[Recording], folder: Path) -> None:
 
 def _save(pictures: Sequence[Picture], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for picture in pictures:
-        charts.save(picture.figure, folder / f"{_file_name(picture.title)}.png")
+    for number, picture in enumerate(pictures, start=1):
+        charts.save(picture.figure, folder / f"{number:02} {_file_name(picture.title)}.png")
 
 
 def _file_name(text: str) -> str:
@@ -124,8 +128,11 @@ def _bars(recordings: Sequence[Recording]) -> Iterator[tuple[str, float, float]]
     tasks: dict[str, list[Task]] = {}
     for group in groups(recordings):
         tasks.setdefault(group[0][2].in_journal, []).extend(task for _, _, task in group)
-    known = next((recording.network["operators"] for recording in recordings if recording.network), [(1, [n]) for n in tasks])
-    for count, names in known:
+    operators = dict.fromkeys(
+        (count, tuple(names)) for recording in recordings for count, names in recording.network.get("operators", ())
+    )
+    named = {name for _, names in operators for name in names}
+    for count, names in [*operators, *((1, (name,)) for name in tasks if name not in named)]:
         worked = [task for name in names for task in tasks.get(name, ()) if task.best < math.inf]
         if worked:
             best = min(worked, key=lambda task: task.best)
@@ -135,8 +142,12 @@ def _bars(recordings: Sequence[Recording]) -> Iterator[tuple[str, float, float]]
 
 
 def _caption(graph: KnobGraph) -> str:
-    tried = sum(value in graph.seen for value in graph.topology)
+    tried = [value for value in graph.topology if value in graph.seen]
+    best = sorted(tried, key=lambda value: graph.seen[value].latency)[:3]
+    named = ", ".join(f"{in_words(value)} ({milliseconds(graph.seen[value].latency)} ms)" for value in best)
     if graph.size == len(graph.topology):
-        return f"{tried} of {graph.size} values tried."
-    of = f" of {graph.size:,}" if graph.size else ""
-    return f"The {len(graph.topology)} values{of} that were tried" + (" and were best." if len(graph.seen) > tried else ".")
+        count = f"{len(tried)} of {graph.size} values tried"
+    else:
+        of = f" of {graph.size:,}" if graph.size else ""
+        count = f"the {len(tried)} values{of} that were tried" + (" and were best" if len(graph.seen) > len(tried) else "")
+    return f"{count}; best {named}." if len(tried) > 1 else f"{count}."

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from autotvm_opevo.files import write_whole
 from autotvm_opevo.reporting import tables
-from autotvm_opevo.reporting.logs import open_logs
+from autotvm_opevo.reporting.logs import files, open_logs
 from autotvm_opevo.reporting.page import render
 from autotvm_opevo.reporting.pictures import save_pictures
 
@@ -44,7 +44,7 @@ def report(
     Raises
     ------
     ValueError
-        If a log is none.
+        If a log is none, or `out` is one or no file.
     OSError
         If a log cannot be read, or the page not written.
 
@@ -63,6 +63,10 @@ def report(
     """
     recordings = open_logs(logs)
     page = Path(out)
+    if page.resolve() in files(logs):
+        raise ValueError(f"out must be another file than the logs, which are only read; {page} given")
+    if page.exists() and not page.is_file():
+        raise ValueError(f"out must be a file, {page} is none")
     write_whole(page, [render(recordings, title).encode()])
     if png is not None:
         save_pictures(recordings, Path(png))

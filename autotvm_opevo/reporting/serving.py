@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +14,8 @@ from autotvm_opevo.reporting.page import render
 
 # So many milliseconds after the page has asked whether there is more, it asks again.
 _EVERY = 3_000
+# Making a page takes one of the cores that are measured on; it then rests so many times as long.
+_REST = 9
 
 
 def serve(logs: Sequence[str | os.PathLike[str]], title: str = "", port: int = 0) -> None:
@@ -44,16 +47,22 @@ def serve(logs: Sequence[str | os.PathLike[str]], title: str = "", port: int = 0
 def make_server(logs: Sequence[str | os.PathLike[str]], title: str = "", port: int = 0) -> ThreadingHTTPServer:
     """What `serve` runs."""
     lock = threading.Lock()
-    made: dict[str, bytes] = {}
+    made, text, until = "", b"", 0.0
 
     def page() -> bytes:
-        """Made once for every state of the logs, however many look at it."""
+        """Made once for every state of the logs, however many look at it, and not more often than a tenth of the time allows."""
+        nonlocal made, text, until
         with lock:
             now = state(logs)
-            if now not in made:
-                made.clear()
-                made[now] = render(open_logs(logs, must_exist=False), title, _EVERY, now).encode()
-            return made[now]
+            if not text or (now != made and time.monotonic() >= until):
+                start = time.monotonic()
+                text = render(open_logs(logs, must_exist=False), title, _EVERY, now).encode()
+                made, until = now, time.monotonic() + _REST * (time.monotonic() - start)
+            return text
+
+    def newest() -> bytes:
+        """The state that a page of now would have."""
+        return (made if time.monotonic() < until else state(logs)).encode()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -63,7 +72,7 @@ def make_server(logs: Sequence[str | os.PathLike[str]], title: str = "", port: i
             elif self.path == "/":
                 self._answer("text/html; charset=utf-8", page)
             elif self.path == "/state":
-                self._answer("text/plain", lambda: state(logs).encode())
+                self._answer("text/plain", newest)
             else:
                 self.send_error(404)
 
@@ -71,16 +80,17 @@ def make_server(logs: Sequence[str | os.PathLike[str]], title: str = "", port: i
             pass
 
         def _answer(self, kind: str, body: Callable[[], bytes]) -> None:
-            try:
-                text = body()
-            except (OSError, ValueError) as error:  # of a log that is being replaced, or has become something else
-                self.send_error(503, str(error).splitlines()[0])
-                return
-            self.send_response(200)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(text)))
-            self.send_header("Cache-Control", "no-store")
-            self.end_headers()
-            self.wfile.write(text)
+            with suppress(ConnectionError):  # of a browser that has gone
+                try:
+                    text = body()
+                except Exception as error:  # of a log that is being replaced, or has become something else
+                    self.send_error(503, explain=f"{type(error).__name__}: {error}")
+                    return
+                self.send_response(200)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(text)))
+                self.send_header("Cache-Control", "no-store")
+                self.end_headers()
+                self.wfile.write(text)
 
     return ThreadingHTTPServer(("127.0.0.1", port), Handler)

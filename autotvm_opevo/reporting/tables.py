@@ -37,10 +37,23 @@ def _knobs(recordings: Sequence[Recording]) -> Iterator[list[Any]]:
 
 
 def _write(path: Path, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    with open(path, "w", newline="") as file:
+    with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(head)
-        writer.writerows(rows)
+        writer.writerows([_plain(cell) for cell in row] for row in rows)
+
+
+def _plain(cell: Any) -> Any:
+    """What a spreadsheet takes for text: a name is no formula."""
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") and not _is_number(cell) else cell
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _number(value: float) -> str:

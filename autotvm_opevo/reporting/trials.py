@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from array import array
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from autotvm_opevo.journal import Entry
+from autotvm_opevo.reporting.words import printable
 
 Array = np.ndarray[tuple[int], np.dtype[np.float64]]
 
@@ -33,11 +35,14 @@ class Value:
         The vertex; of an inner tile, the parts that are known; of an annotation, the words.
     options : tuple
         All that a choice could be; empty where the log does not say.
+    innermost : int
+        The largest innermost part that a tile could have; 0 where the log does not say.
     """
 
     kind: str
     value: Hashable
     options: tuple[Hashable, ...] = ()
+    innermost: int = 0
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,8 @@ class Trial:
         Seconds, infinite for a failure.
     failure : str
         Its kind; empty for what worked.
+    target : str
+        What it ran on.
     time : float
         When it ended, in seconds since 1970; not a number where the log does not say.
     knobs : dict of str to Value
@@ -65,6 +72,7 @@ class Trial:
     name: str
     latency: float
     failure: str
+    target: str
     time: float
     knobs: dict[str, Value]
     in_journal: str = ""
@@ -80,11 +88,17 @@ class Seen:
 
 @dataclass
 class Knob:
-    """A knob and the values that were tried."""
+    """A knob and the values that were tried; what they are and could be is as in `Value`."""
 
     kind: str
     options: tuple[Hashable, ...] = ()
+    innermost: int = 0
     seen: dict[Hashable, Seen] = field(default_factory=dict)
+
+    @property
+    def trials(self) -> int:
+        """That had this knob: not every sketch has it."""
+        return sum(seen.trials for seen in self.seen.values())
 
     def add(self, value: Hashable, trials: int, latency: float) -> None:
         """Take so many trials of a value, the best of which took so many seconds."""
@@ -100,8 +114,8 @@ class Task:
 
     Attributes
     ----------
-    key, name, in_journal : str
-        What tells it from others, what people call it, and what a journal does.
+    key, name, in_journal, target : str
+        What tells it from others, what people call it, what a journal does, and what it ran on.
     knobs : dict of str to Knob
     failures : Counter
         Trials by the kind of failure.
@@ -111,8 +125,9 @@ class Task:
         Trials of a configuration that was measured before.
     """
 
-    def __init__(self, key: str, name: str, in_journal: str) -> None:
-        self.key, self.name, self.in_journal = key, name, in_journal
+    def __init__(self, first: Trial) -> None:
+        self.key, self.name, self.target = first.task, first.name, first.target
+        self.in_journal = first.in_journal or first.task
         self.knobs: dict[str, Knob] = {}
         self.failures: Counter[str] = Counter()
         self.messages: dict[str, Counter[str]] = {}
@@ -127,15 +142,16 @@ class Task:
         self._times.append(trial.time)
         if trial.failure:
             self.failures[trial.failure] += 1
-        configuration = hash(frozenset(trial.knobs.items()))
+        # Of the text: Python's hash of -1 is that of -2, and both are locations.
+        configuration = hash(str([(name, value.value) for name, value in trial.knobs.items()]))
         self.repeated += configuration in self._known
         self._known.add(configuration)
         for name, value in trial.knobs.items():
             knob = self.knobs.get(name)
             if knob is None:
-                knob = self.knobs[name] = Knob(value.kind)
-            if len(value.options) > len(knob.options):
-                knob.options = value.options
+                knob = self.knobs[name] = Knob(value.kind, value.options, value.innermost)
+            if value.kind != knob.kind:  # of a knob that can be a number or nothing, for example
+                knob.kind = "choice"
             knob.add(value.value, 1, trial.latency)
         if trial.latency < (self._top[-1][0] if len(self._top) == _SHOWN else math.inf):
             self._top = nsmallest(_SHOWN, [*self._top, (trial.latency, len(self._latencies), trial.knobs)], key=lambda x: x[:2])
@@ -144,10 +160,10 @@ class Task:
         """Take what a journal says: messages of errors, and, where it has all trials, what the log lacks of them."""
         if len(entries) == len(self) and not len(self.times):
             self._times = array("d", (entry.time for entry in entries))
-            self.failures = Counter(entry.failure for entry in entries if entry.failure)
+            self.failures = Counter(printable(entry.failure) for entry in entries if entry.failure)
         for entry in entries:
             if entry.message:
-                self.messages.setdefault(entry.failure, Counter())[entry.message] += 1
+                self.messages.setdefault(printable(entry.failure), Counter())[printable(entry.message)] += 1
 
     def __len__(self) -> int:
         return len(self._latencies)
@@ -194,7 +210,7 @@ class Recording:
     tasks : dict of str to Task
         In the order in which they were first tried.
     torn, foreign : int
-        Lines that are no JSON, and lines that are, but no trial.
+        Lines that are no JSON, and lines that are, but no trial; empty ones and comments are neither.
     network : mapping
         What a journal says of the network; see `autotvm_opevo.journal.Entry`.
     """
@@ -205,10 +221,26 @@ class Recording:
         self.torn = self.foreign = 0
         self.network: Mapping[str, Any] = {}
 
+    def read(self, lines: Iterable[bytes], trial: Callable[[Any], Trial]) -> None:
+        """Take the trial that each line says; count those that say none."""
+        for line in lines:
+            if not line.strip() or line.startswith(b"#"):
+                continue
+            try:
+                said = json.loads(line)
+            except (RecursionError, ValueError):
+                self.torn += 1
+                continue
+            try:
+                self.add(trial(said))
+            except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+                self.foreign += 1
+
     def add(self, trial: Trial) -> None:
-        """Take one more trial."""
+        """Take one more trial, whole or not at all."""
+        hash(tuple(trial.knobs.values()))  # a value that is none, a list for example, raises before anything is taken
         if trial.task not in self.tasks:
-            self.tasks[trial.task] = Task(trial.task, trial.name, trial.in_journal or trial.task)
+            self.tasks[trial.task] = Task(trial)
         self.tasks[trial.task].add(trial)
 
     def explain(self, journal: Iterable[Entry]) -> None:

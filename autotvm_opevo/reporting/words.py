@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from autotvm_opevo.reporting.trials import Value
+if TYPE_CHECKING:
+    from autotvm_opevo.reporting.trials import Value
+
+
+def printable(text: Any) -> str:
+    """A log's text without what no page can show: control characters and halves of characters.
+
+    >>> printable("conv2d\\x00\\ud800"), printable("größe")
+    ('conv2d\ufffd\ufffd', 'größe')
+    """
+    return "".join(c if c.isprintable() else "\ufffd" for c in str(text))
 
 
 def in_words(value: Any) -> str:
@@ -26,6 +36,7 @@ def in_words(value: Any) -> str:
 def setting(name: str, value: Value) -> str:
     """A knob's value as what it does to a schedule.
 
+    >>> from autotvm_opevo.reporting.trials import Value
     >>> setting("tile_y", Value("inner tile", (2, 8))), setting("order", Value("order", (0, 2, 1)))
     ('tile_y: ?x2x8', 'order: loops in the order 0 2 1')
     >>> setting("matmul, loop 2 of 64", Value("tile", (8, 1, 8))), setting("location of pad", Value("number", -2))

@@ -5,9 +5,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from made_up_logs import autotvm_line, autotvm_log, meta_schedule_folder
+from made_up_logs import autotvm_line, autotvm_log, meta_schedule_folder, meta_schedule_line
 
-from autotvm_opevo.journal import Journal, autotvm_task
+from autotvm_opevo.journal import Journal, read
+from autotvm_opevo.naming import task_key
 from autotvm_opevo.reporting.logs import open_logs, state
 
 
@@ -44,7 +45,8 @@ def test_a_folder_of_metaschedule_is_read_with_its_sketches_and_options(tmp_path
     assert (task.name, len(task), task.best, dict(task.failures)) == ("matmul 8x64 64x64", 8, 1e-3, {"failed": 1})
     assert len(task.times) == 0
     assert task.knobs["matmul, loop 2 of 64"].seen[32, 2].latency == 2e-3
-    assert task.knobs["unroll explicit"].options == (0, 16, 64)
+    assert task.knobs["unroll explicit"].options == ("0", "16", "64")
+    assert task.target == "llvm"
     assert list(task.knobs["sketch"].seen) == ["sketch 1"]
 
 
@@ -54,6 +56,7 @@ def test_a_folder_of_metaschedule_is_read_with_its_sketches_and_options(tmp_path
         "[1, 2",
         "no JSON",
         "\x00",
+        "[" * 200_000,
         '{"input": ["llvm", "dense", [], {}], "config": {"entity": [["tile_x", "sp", [-1',
     ],
 )
@@ -79,6 +82,9 @@ def test_torn_lines_are_counted(tmp_path, line):
         {"input": ["llvm", "dense", [], {}], "config": {"entity": []}, "result": [[1.0], 99, 1, 1]},
         {"input": ["llvm", "dense", [], {}], "config": {"entity": [["x", "sp", ["a"]]]}, "result": [[1.0], 0, 1, 1]},
         {"input": ["llvm", "dense", [], {}], "config": {"entity": [["x", "ot", 1]]}, "result": [["a"], 0, 1, 1]},
+        {"input": ["llvm", "dense", [], {}], "config": {"entity": [["x", "sp", [-1, 0]]]}, "result": [[1.0], 0, 1, 1]},
+        [0, [[[["Annotate", ["b0", ["v"]], [7], []]], []], [1.0], {"kind": "llvm"}, []]],
+        [0, [[[["SampleCategorical", [], [[[1], [2]], [0.5, 0.5]], ["v"]]], [[0, [1]]]], [1.0], {"kind": "llvm"}, []]],
     ],
 )
 def test_lines_of_another_kind_are_counted(tmp_path, said):
@@ -127,6 +133,16 @@ def _written(path, text):
     return path
 
 
+@pytest.mark.parametrize(("text", "fine"), [("", True), ('{"input": ["ll', True), ("no log", True), ("no log\n", False)])
+def test_a_first_line_may_be_being_written(tmp_path, text, fine):
+    path = _written(tmp_path / "log.json", text)
+    if fine:
+        assert len(open_logs([path])[0]) == 0
+    else:
+        with pytest.raises(ValueError, match="no line of it is a trial"):
+            open_logs([path])
+
+
 def test_a_log_that_does_not_exist_is_said(tmp_path):
     with pytest.raises(FileNotFoundError):
         open_logs([tmp_path / "missing.json"])
@@ -140,14 +156,16 @@ def test_the_state_changes_when_a_log_grows(tmp_path):
     for trials in (4, 8):
         autotvm_log(path, trials)
         states.append(state([path]))
-    assert len(set(states)) == 3
+    Journal(f"{path}.journal").write(task="dense")
+    states.append(state([path]))
+    assert len(set(states)) == 4
 
 
 class TestJournal:
     def test_it_says_why_trials_of_autotvm_failed(self, tmp_path):
         path = autotvm_log(tmp_path / "log.json")
         journal = Journal(f"{path}.journal")
-        name = autotvm_task("llvm", "dense", [["TENSOR", [1, 64], "float32"]])
+        name = task_key("llvm", "dense", [["TENSOR", [1, 64], "float32"]])
         for message in ("no device", "too many threads", "too many threads"):
             journal.write(task=name, failure="runtime device", message=message)
         dense, conv2d = open_logs([path])[0].tasks.values()
@@ -162,12 +180,36 @@ class TestJournal:
         (task,) = open_logs([folder])[0].tasks.values()
         assert len(task.times) == 8
         assert dict(task.failures) == {"run timeout": 1}
-        journal.write(task="1234")  # of a candidate that the database has lost
+        journal.write(task="1234")  # of a candidate that the database has not
         (task,) = open_logs([folder])[0].tasks.values()
         assert len(task.times) == 0
         assert dict(task.failures) == {"failed": 1}
 
-    @pytest.mark.parametrize("line", ["", "[", "3", "null", '{"time": "soon"}', '{"time": 1, "network": {"before": 1}}'])
+    def test_that_of_an_earlier_log_is_gone_when_a_log_begins(self, tmp_path):
+        Journal(tmp_path / "journal").write(task="dense")
+        Journal(tmp_path / "journal")
+        assert (tmp_path / "journal").exists()
+        Journal(tmp_path / "journal", anew=True)
+        assert not (tmp_path / "journal").exists()
+
+    def test_a_torn_line_does_not_swallow_the_next_one(self, tmp_path):
+        path = tmp_path / "journal"
+        path.write_text('{"task": "den')
+        Journal(path).write(task="conv2d")
+        assert [entry.task for entry in read(path)] == ["conv2d"]
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "",
+            "[",
+            "3",
+            "null",
+            '{"time": 1, "network": {"operators": [[Infinity, []]]}}',
+            '{"time": "soon"}',
+            '{"time": 1, "network": {"before": 1}}',
+        ],
+    )
     def test_a_line_that_is_none_changes_nothing(self, tmp_path, line):
         path = autotvm_log(tmp_path / "log.json")
         (tmp_path / "log.json.journal").write_text(line + "\n")
@@ -180,6 +222,52 @@ class TestJournal:
         for _ in range(3):
             journal.write(task="dense")
         assert caplog.text.count("cannot write") == 1
+
+
+def test_tasks_that_would_be_called_the_same_are_numbered(tmp_path):
+    path = tmp_path / "log.json"
+    lines = [autotvm_line(0), autotvm_line(0).replace('"llvm"', '"llvm -mcpu=core-avx2"')]
+    path.write_text("\n".join(lines))
+    first, second = open_logs([path])[0].tasks.values()
+    assert (first.name, second.name) == ("dense 1x64", "dense 1x64 (2)")
+    assert (first.target, second.target) == ("llvm", "llvm -mcpu=core-avx2")
+
+
+def test_a_sketch_has_the_same_number_in_every_log_and_however_many_loops_are_parallel(tmp_path):
+    def lines(parallel, other):
+        both = [
+            meta_schedule_line((64, 1), 0, 1e-3),
+            meta_schedule_line((64, 1), 0, 5e-3).replace('"matmul", "main"', '"other", "main"'),
+        ]
+        return [
+            line.replace(
+                '["EnterPostproc"', f'["Annotate", ["b0", {parallel}], ["meta_schedule.parallel"], []], ["EnterPostproc"'
+            )
+            for line in both
+        ][::other]
+
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder, parallel, order in zip(folders, (8, 32), (1, -1)):
+        folder.mkdir()
+        (folder / "database_tuning_record.json").write_text("\n".join(lines(parallel, order)))
+        (folder / "database_workload.json").write_text('["1234", "..."]\n')
+    for recording in open_logs(folders):
+        (task,) = recording.tasks.values()
+        assert {value: seen.latency for value, seen in task.knobs["sketch"].seen.items()} == {"sketch 1": 1e-3, "sketch 2": 5e-3}
+
+
+def test_values_that_python_hashes_alike_are_different_trials(tmp_path):
+    path = tmp_path / "log.json"
+    path.write_text("\n".join(autotvm_line(0, unroll=unroll) for unroll in (-1, -2)))
+    (task,) = open_logs([path])[0].tasks.values()
+    assert task.repeated == 0
+
+
+def test_what_no_page_can_show_is_replaced(tmp_path):
+    path = tmp_path / "log.json"
+    path.write_text(autotvm_line(0, template="conv\x00\ud8002d"))
+    (task,) = open_logs([path])[0].tasks.values()
+    assert task.name == "conv\ufffd\ufffd2d 1x64"
 
 
 def test_best_so_far_is_that(tmp_path):

@@ -10,7 +10,8 @@ from made_up_logs import autotvm_line, autotvm_log, meta_schedule_folder
 
 from autotvm_opevo import report
 from autotvm_opevo.cli import main
-from autotvm_opevo.journal import Journal, autotvm_task
+from autotvm_opevo.journal import Journal
+from autotvm_opevo.naming import task_key
 from autotvm_opevo.reporting.serving import make_server
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -38,7 +39,7 @@ def page(tmp_path_factory):
     """Two tuners' logs of two tasks, one of them with more, and a folder of MetaSchedule's."""
     folder = tmp_path_factory.mktemp("report")
     first, second = autotvm_log(folder / "opevo.json"), autotvm_log(folder / "xgb.json", latency=0.02)
-    dense, conv2d = (autotvm_task("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d"))
+    dense, conv2d = (task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d"))
     journal = Journal(f"{first}.journal")
     journal.write(task=dense, failure="runtime device", message=f"no {EVIL}")
     journal.write(network={"operators": [(3, [dense]), (1, [conv2d])], "before": 0.5, "after": 0.25})
@@ -70,7 +71,7 @@ class TestInABrowser:
     def test_the_charts_are_there_and_have_data(self, browser, page):
         opened(browser, page.as_uri())
         charts = browser.find_elements("css selector", "#task-1 figure svg")
-        assert len(charts) == 2 + 3  # the best so far over trials and time; knobs but the one whose other options nobody knows
+        assert len(charts) == 2 + 2  # the best so far over trials and time; the knobs that had more than one value
         for chart in charts:
             assert chart.size["width"] > 150
             assert chart.size["height"] > 20
@@ -166,8 +167,36 @@ def test_the_page_says_what_was_found(page):
         "Where the time is",
         "each as often as the network runs it",
         "the log does not say",
+        "it does not say when all trials ended",
     ):
         assert words in text
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ([["x", "ot", 0]], [["x", "ot", None]]),
+        ([["x", "ot", 0]], [["x", "ot", "a"]]),
+        ([["x", "ot", 0]], [["x", "ot", float("nan")]]),
+        ([["x", "ot", 0]], [["x", "sp", [-1, 2]]]),
+        ([["x", "sp", [4, 2]]], [["x", "sp", [2, 2, 2]]]),
+        ([["x", "sp", [-1, 2]]], [["x", "sp", [-1, 2, 2]]]),
+        ([["x", "sp", [4, 2]]], [["x", "sp", [3, 5]]]),
+        ([["x", "re", [0, 1]]], [["x", "re", [0, 1, 2]]]),
+        ([["x", "re", [0, 1]]], [["x", "re", [5, 7]]]),
+        ([["x", "an", []]], [["x", "an", ["vec"]]]),
+    ],
+)
+def test_a_knob_whose_values_are_of_two_kinds_is_drawn_as_choices(tmp_path, values):
+    lines = []
+    for trial, entity in enumerate(values):
+        said = json.loads(autotvm_line(trial))
+        said["config"]["entity"] = entity
+        lines.append(json.dumps(said))
+    log = tmp_path / "log.json"
+    log.write_text("\n".join(lines))
+    text = report(log, out=tmp_path / "report.html").read_text()
+    assert "that were tried" in text
 
 
 def test_only_this_machine_is_answered(tmp_path):
@@ -195,7 +224,10 @@ def test_only_this_machine_is_answered(tmp_path):
         (["missing.json", "-o", "OUT"], 1, "missing.json: No such file or directory"),
         (["LOG", "LOG", "-o", "OUT"], 2, "is there twice"),
         (["LOG", "-o", "no/folder/OUT"], 1, "No such file or directory"),
-        (["LOG", "-o", "OUT", "--import", "no_such_module"], 1, "No module named 'no_such_module'"),
+        (["LOG", "-o", "OUT", "--import", "no_such_module"], 2, "--import no_such_module: ModuleNotFoundError"),
+        (["LOG", "-o", "OUT", "--import", "./mine.py"], 2, "--import ./mine.py: "),
+        (["LOG", "-o", "LOG"], 2, "out must be another file than the logs, which are only read; LOG given"),
+        (["LOG", "-o", "."], 2, "out must be a file, . is none"),
     ],
 )
 def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, arguments, status, message):

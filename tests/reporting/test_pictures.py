@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_up_logs import autotvm_log, meta_schedule_folder
+from made_up_logs import autotvm_line, autotvm_log, meta_schedule_folder
 
 from autotvm_opevo.reporting import charts, pictures
 from autotvm_opevo.reporting.knob_graphs import LARGEST, knob_graph, positions
@@ -20,7 +20,7 @@ TOPOLOGIES = [
     Factorization(8, parts=3),
     Factorization(360, parts=3),
     Factorization(256, parts=4),
-    Factorization(48, parts=5),
+    Factorization(24, parts=5),
     Permutation(4),
     Discrete([0, 1, 5, 1500]),
     Categorical(list("abcdefg")),
@@ -38,11 +38,17 @@ def test_no_two_vertices_lie_in_the_same_place(topology):
     assert min(np.hypot(*(a - b)) for a, b in combinations(where, 2)) > 0.01
 
 
+@pytest.mark.parametrize("innermost", [1, 4, 64])
+def test_no_tile_is_drawn_that_the_trace_does_not_allow(innermost):
+    graph = knob_graph("tile", Knob("tile", innermost=innermost, seen={(64, 1): Seen(1, 0.1)}))
+    assert sorted(tile[-1] for tile in graph.topology) == [part for part in (1, 2, 4, 8, 16, 32, 64) if part <= innermost]
+
+
 def test_three_parts_are_the_papers_triangle():
     """Every edge of the lattice is as long as any other."""
     topology = Factorization(8, parts=3)
     where = positions(topology)
-    edges = list(knob_graph("tile", Knob("tile", seen={(8, 1, 1): Seen()})).edges)
+    edges = list(knob_graph("tile", Knob("tile", seen={(8, 1, 1): Seen()}), topology).edges)
     assert len(edges) == 18
     assert np.ptp([np.hypot(*(where[i] - where[j])) for i, j in edges]) < 1e-9
 
@@ -59,14 +65,16 @@ def test_a_graph_has_every_value_that_was_tried_or_the_best_of_them(topology, da
     knob = Knob("tile")
     for i, value in enumerate(tried):
         knob.add(value, 1, float(i))
-    graph = knob_graph("tile", knob)
-    assert all(value in graph.topology for value in tried)
-    assert graph.size == len(topology)
+    for full, vertices, size in ((None, tried, 0), (topology, topology, len(topology))):
+        graph = knob_graph("tile", knob, full)
+        assert set(graph.topology) == set(vertices)
+        assert graph.size == size
 
 
 def test_of_many_values_the_best_are_drawn():
     values = list(Factorization(2**12, parts=4))[: LARGEST + 50]
-    graph = knob_graph("tile", Knob("tile", seen={value: Seen(1, float(i)) for i, value in enumerate(values)}))
+    tile = Knob("tile", seen={value: Seen(1, float(i)) for i, value in enumerate(values)})
+    graph = knob_graph("tile", tile, Factorization(2**12, parts=4))
     assert set(graph.topology) == set(values[:LARGEST])
     assert graph.size == 455
 
@@ -78,7 +86,7 @@ def test_a_tile_whose_loop_is_unknown_is_a_graph_of_what_was_seen():
 
 def test_a_vertex_says_what_was_seen_there():
     knob = Knob("tile", seen={(8, 1, 1): Seen(3, 0.002), (1, 8, 1): Seen(1, np.inf)})
-    graph = knob_graph("tile", knob)
+    graph = knob_graph("tile", knob, Factorization(8, parts=3))
     texts = charts.describe(graph)
     assert "8x1x1: tried 3 times, best 2.000 ms" in texts
     assert "1x8x1: tried 1 time, all failed" in texts
@@ -99,7 +107,7 @@ def test_a_picture_takes_its_colours_from_the_page(tmp_path):
 
 
 def test_names_are_text_whatever_is_in_them(tmp_path):
-    name = "<script>alert(1)</script> $\\alpha$ & $x"
+    name = "<script>alert(1)</script> $\\alpha$ & $x font: 1px x #1f2328"
     (recording,) = open_logs([autotvm_log(tmp_path / "log.json")])
     task = next(iter(recording.tasks.values()))
     text = charts.svg(charts.progress([(0, name, task), (1, "other", task)]), name)
@@ -109,15 +117,23 @@ def test_names_are_text_whatever_is_in_them(tmp_path):
     assert not list(root.iter("script"))
 
 
+def test_the_best_so_far_over_time_goes_forward_whatever_the_logs_order(tmp_path):
+    log = tmp_path / "log.json"
+    log.write_text("\n".join(autotvm_line(trial, latency=ms * 1e-3) for trial, ms in ((100, 1), (0, 4), (10, 3))))
+    (task,) = open_logs([log])[0].tasks.values()
+    (curve,) = (line for line in charts.progress([(0, "log", task)], over_time=True).axes[0].lines if line.get_gid() == "best")
+    assert curve.get_xydata() == pytest.approx(np.array([[0, 4], [10, 3], [100, 1]]))
+
+
 def test_pictures_and_tables_are_saved(tmp_path):
     from autotvm_opevo import report
 
     logs = [autotvm_log(tmp_path / "log.json"), meta_schedule_folder(tmp_path / "folder")]
     report(*logs, out=tmp_path / "report.html", png=tmp_path / "png", csv=tmp_path / "csv")
     found = {str(path.relative_to(tmp_path / "png")) for path in (tmp_path / "png").rglob("*.png")}
-    assert {"latency of each operator.png", "trials a minute.png"} <= found
-    assert {"01 dense 1x64/best so far over trials.png", "01 dense 1x64/tile_x.png"} <= found
-    assert "03 matmul 8x64 64x64/matmul loop 2 of 64.png" in found
+    assert {"01 latency of each operator.png", "02 trials a minute.png"} <= found
+    assert {"01 dense 1x64/01 best so far over trials.png", "01 dense 1x64/03 tile_x.png"} <= found
+    assert "03 matmul 8x64 64x64/02 matmul loop 2 of 64.png" in found
     rows = (tmp_path / "csv" / "trials.csv").read_text().splitlines()
     assert rows[0] == "log,task,trial,time,latency_ms,best_so_far_ms"
     assert len(rows) == 1 + 64 + 8

@@ -1,0 +1,30 @@
+"""What tasks of AutoTVM are called, by their logs and by people. Knows no TVM."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def task_key(target: str, template: str, arguments: Any) -> str:
+    """What tells a task from others, in a log's own words.
+
+    >>> task_key("llvm", "dense", (("TENSOR", (1, 8), "float32"),))
+    '["llvm", "dense", [["TENSOR", [1, 8], "float32"]]]'
+    """
+    return json.dumps([target, template, arguments])
+
+
+def task_name(template: str, arguments: Any) -> str:
+    """The template and the shapes of its tensors, or, where it has none, its other arguments.
+
+    >>> task_name("dense", (("TENSOR", (1, 8), "float32"), None)), task_name("matmul", (512, "float32"))
+    ('dense 1x8', 'matmul 512 float32')
+    """
+    shapes = ["x".join(map(str, argument[1])) for argument in arguments if _is_tensor(argument)]
+    others = [str(argument) for argument in arguments if isinstance(argument, (int, str))]
+    return " ".join([template, *(shapes or others)])
+
+
+def _is_tensor(argument: Any) -> bool:
+    return isinstance(argument, (list, tuple)) and len(argument) > 1 and argument[0] == "TENSOR"
