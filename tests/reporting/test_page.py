@@ -118,10 +118,21 @@ class TestInABrowser:
         browser.find_element("id", "theme").click()
         after = browser.execute_script(colors)
         assert all(a != b for a, b in zip(before, after))
-        browser.refresh()
-        assert browser.execute_script(colors) == after
         browser.find_element("id", "theme").click()
         assert browser.execute_script(colors) == before
+
+    def test_the_theme_is_remembered(self, browser, page):
+        opened(browser, page.as_uri())
+        theme = "return document.documentElement.dataset.theme"
+        browser.find_element("id", "theme").click()
+        chosen, deadline = browser.execute_script(theme), time.monotonic() + 20
+        browser.refresh()
+        while browser.execute_script(theme) != chosen:  # the browser stores it when it has time
+            assert time.monotonic() < deadline
+            browser.find_element("id", "theme").click()
+            chosen = browser.execute_script(theme)
+            time.sleep(1)
+            browser.refresh()
 
     def test_it_fits_on_a_phone(self, browser, page):
         opened(browser, page.as_uri(), 390, 844)
