@@ -166,43 +166,60 @@ def _builder(name: str) -> Any:
 
 
 def tables(runs: Sequence[dict[str, Any]]) -> str:
-    """Milliseconds of what was found, and how many times as fast as the rival's that is."""
-    rng = np.random.default_rng(0)
-    texts, ours = [], [name for name in STRATEGIES if name != RIVAL]
+    """Milliseconds of what was found, how many times as fast as the rival's that is, and how long all took."""
     workloads = list(dict.fromkeys(run["workload"] for run in runs))
-    head = "| workload | trials | " + " | ".join([*STRATEGIES, *(f"{name}, times as fast" for name in ours)]) + " |"
-    rows, ratios = [head, "|---" * (2 + len(STRATEGIES) + len(ours)) + "|"], {}
-    for workload in workloads:
-        mine = [run["results"] for run in runs if run["workload"] == workload]
-        for n in mine[0][RIVAL]["again"]:
-            found = {name: np.array([results[name]["again"][n] for results in mine]) for name in STRATEGIES}
-            cells = [f"{np.median(x) * 1e3:.3g} ({x.min() * 1e3:.3g} to {x.max() * 1e3:.3g})" for x in found.values()]
-            for name in ours:
-                gaps = np.log(found[RIVAL] / found[name])
-                if workload != NETWORK:
-                    ratios.setdefault((name, n), []).append(gaps)
-                cells.append(f"{np.exp(gaps.mean()):.2f}")
-            rows.append(f"| {workload} | {n} | " + " | ".join(cells) + " |")
-    texts.append("\n".join(rows))
-    rows = [
-        "| | trials | times as fast as the rival, geometric mean over operators and seeds | 95% interval | p |",
-        "|---|---|---|---|---|",
-    ]
-    for (name, n), gaps in ratios.items():
-        d = difference(np.array(gaps), np.zeros_like(gaps), rng)
-        low, high = np.exp(d.low), np.exp(d.high)
-        rows.append(f"| {name} | {n} | {np.exp(d.mean):.3f} | {low:.3f} to {high:.3f} | {d.p:.3g} |")
-    texts.append("\n".join(rows))
-    rows = ["| workload | " + " | ".join(f"{name}, seconds" for name in STRATEGIES) + " |", "|---" * (1 + len(STRATEGIES)) + "|"]
-    for workload in workloads:
-        took = [[run["results"][name]["seconds"] for run in runs if run["workload"] == workload] for name in STRATEGIES]
-        rows.append(
-            f"| {workload} | "
-            + " | ".join(f"{np.mean(s):.0f} ± {np.std(s, ddof=1 if len(s) > 1 else 0):.0f}" for s in took)
-            + " |"
-        )
-    texts.append("\n".join(rows))
-    return "\n\n".join(texts)
+    results = {workload: [run["results"] for run in runs if run["workload"] == workload] for workload in workloads}
+    return "\n\n".join([_found(results), _ratios(results), _seconds(results)])
+
+
+Results = dict[str, list[dict[str, Any]]]
+OURS = [name for name in STRATEGIES if name != RIVAL]
+
+
+def _found(results: Results) -> str:
+    rows = [[workload, n, *_again(mine, n)] for workload, mine in results.items() for n in mine[0][RIVAL]["again"]]
+    return _table(["workload", "trials", *STRATEGIES, *(f"{name}, times as fast" for name in OURS)], rows)
+
+
+def _again(mine: Sequence[dict[str, Any]], n: str) -> list[str]:
+    """Of one workload after so many trials: each strategy's milliseconds, and how many times as fast ours are."""
+    found = {name: np.array([of[name]["again"][n] for of in mine]) * 1e3 for name in STRATEGIES}
+    cells = [f"{np.median(x):.3g} ({x.min():.3g} to {x.max():.3g})" for x in found.values()]
+    return cells + [f"{np.exp(np.log(found[RIVAL] / found[name]).mean()):.2f}" for name in OURS]
+
+
+def _ratios(results: Results) -> str:
+    """Over all operators, and of the network, with intervals: how many times as fast, and in what part of the time."""
+    rng, rows = np.random.default_rng(0), []
+    operators = {workload: mine for workload, mine in results.items() if workload != NETWORK}
+    for what, some in (("operators", operators), (NETWORK, {name: mine for name, mine in results.items() if name == NETWORK})):
+        for name in OURS if some else ():
+            of_trials = next(iter(some.values()))[0][RIVAL]["again"]
+            for n in of_trials:
+                faster = [[np.log(of[RIVAL]["again"][n] / of[name]["again"][n]) for of in mine] for mine in some.values()]
+                rows.append([what, name, f"times as fast after {n} trials", *_interval(np.array(faster), rng)])
+            shorter = [[np.log(of[name]["seconds"] / of[RIVAL]["seconds"]) for of in mine] for mine in some.values()]
+            rows.append([what, name, "part of the time for all trials", *_interval(np.array(shorter), rng)])
+    return _table(["", "strategy", f"against {RIVAL}", "geometric mean", "95% interval", "p"], rows)
+
+
+def _interval(gaps: Any, rng: np.random.Generator) -> list[str]:
+    d = difference(gaps, np.zeros_like(gaps), rng)
+    low, high = np.exp(d.low), np.exp(d.high)
+    return [f"{np.exp(d.mean):.3f}", f"{low:.3f} to {high:.3f}", f"{d.p:.3g}"]
+
+
+def _seconds(results: Results) -> str:
+    rows = []
+    for workload, mine in results.items():
+        took = [[of[name]["seconds"] for of in mine] for name in STRATEGIES]
+        rows.append([workload, *(f"{np.mean(s):.0f} ± {np.std(s, ddof=1 if len(s) > 1 else 0):.0f}" for s in took)])
+    return _table(["workload", *(f"{name}, seconds" for name in STRATEGIES)], rows)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,8 @@ def test_the_tables_say_how_many_times_as_fast():
 
     text = meta_schedule.tables([{"workload": "MM1", "results": results(2.0)} for _ in range(5)])
     assert "| MM1 | 32 | 2 (2 to 2) | 1 (1 to 1) | 1 (1 to 1) | 2.00 | 2.00 |" in text
-    assert "| OpEvo | 32 | 2.000 | 2.000 to 2.000 |" in text
+    assert "| operators | OpEvo | times as fast after 32 trials | 2.000 | 2.000 to 2.000 |" in text
+    assert "| operators | OpEvo | part of the time for all trials | 1.000 | 1.000 to 1.000 |" in text
 
 
 @pytest.mark.parametrize("target", ["llvm", "cuda"])
