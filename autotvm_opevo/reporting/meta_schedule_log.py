@@ -70,7 +70,7 @@ def _trial(said: Any, sketches: Sketches, workloads: Sequence[str]) -> Trial:
     task = json.dumps([target, which, arguments])
     known = sketches.setdefault(task, {})
     sketch = known.setdefault(trace.skeleton, len(known))
-    knobs = {"sketch": Value("choice", f"sketch {sketch + 1}"), **trace.knobs}
+    knobs = {"sketch": Value("choice", str(sketch + 1)), **trace.knobs}
     name = printable(" ".join([trace.block, *shapes]))
     failure, latency = ("", latency) if works else ("failed", math.inf)
     return Trial(task, name, latency, failure, printable(_target(target)), math.nan, knobs, which)

@@ -41,8 +41,8 @@ def setting(name: str, value: Value) -> str:
     ('tile_y: ?x2x8', 'order: loops in the order 0 2 1')
     >>> setting("matmul, loop 2 of 64", Value("tile", (8, 1, 8))), setting("location of pad", Value("number", -2))
     ('matmul, loop 2 of 64: 8x1x8', 'location of pad: inlined')
-    >>> setting("vec", Value("annotation", ("none", "vec"))), setting("sketch", Value("choice", "sketch 3"))
-    ('vec: left as it is, vectorized', 'sketch: sketch 3')
+    >>> setting("vec", Value("annotation", ("none", "vec"))), setting("sketch", Value("choice", "3"))
+    ('vec: left as it is, vectorized', 'sketch: 3')
     """
     words = in_words(value.value)
     if value.kind == "inner tile":

@@ -47,7 +47,7 @@ def test_a_folder_of_metaschedule_is_read_with_its_sketches_and_options(tmp_path
     assert task.knobs["matmul, loop 2 of 64"].seen[32, 2].latency == 2e-3
     assert task.knobs["unroll explicit"].options == ("0", "16", "64")
     assert task.target == "llvm"
-    assert list(task.knobs["sketch"].seen) == ["sketch 1"]
+    assert list(task.knobs["sketch"].seen) == ["1"]
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_a_sketch_has_the_same_number_in_every_log_and_however_many_loops_are_pa
         (folder / "database_workload.json").write_text('["1234", "..."]\n')
     for recording in open_logs(folders):
         (task,) = recording.tasks.values()
-        assert {value: seen.latency for value, seen in task.knobs["sketch"].seen.items()} == {"sketch 1": 1e-3, "sketch 2": 5e-3}
+        assert {value: seen.latency for value, seen in task.knobs["sketch"].seen.items()} == {"1": 1e-3, "2": 5e-3}
 
 
 def test_values_that_python_hashes_alike_are_different_trials(tmp_path):
