@@ -89,13 +89,6 @@ def test_a_log_in_use_is_told_in_a_line(tmp_path, capfd):
     assert "is being written by the process with pid" in capfd.readouterr().err
 
 
-def test_help_shows_examples():
-    done = run("tune", "--help")
-    assert done.returncode == 0
-    assert "python -m autotvm_opevo tune --network alexnet" in done.stdout
-    assert "Exit status" in done.stdout
-
-
 class TestTvmc:
     def test_offers_opevo_and_keeps_its_own(self):
         done = run("tune", "--help", module="autotvm_opevo.tvmc")

@@ -56,7 +56,7 @@ def tune(log, option, trials=24):
 
 
 class TestFarm:
-    @pytest.mark.parametrize("harm", [signal.SIGKILL, signal.SIGSTOP])
+    @pytest.mark.parametrize("harm", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.soak)])
     def test_a_server_that_dies_or_hangs_while_it_works_costs_time_and_no_trial(self, tmp_path, harm):
         log = tmp_path / "log.json"
         with farm(tmp_path) as (port, servers):
@@ -70,6 +70,7 @@ class TestFarm:
         assert before >= 3
         assert after > before
 
+    @pytest.mark.soak
     def test_more_at_once_than_this_machine_has_cores(self, tmp_path):
         with farm(tmp_path, count=3) as (port, _):
             wide = 2 * (os.cpu_count() or 1)
@@ -148,6 +149,7 @@ class TestBroken:
         assert len(answers) == runs
         assert result.timestamp == runs
 
+    @pytest.mark.soak
     def test_a_last_device_that_hangs_ends_the_run_and_blames_no_configuration(self, tmp_path, monkeypatch):
         monkeypatch.setattr(farms, "_PATIENCE", 3.0)
         log = tmp_path / "log.json"
@@ -195,6 +197,7 @@ class TestMeasurer:
 
 
 class TestStop:
+    @pytest.mark.soak
     def test_ends_workers_that_are_busy_although_their_threads_end_them_too(self):
         """Ctrl-C in a trial. Whoever is second finds nothing to end: one time in four that was an error."""
         for _ in range(8):
