@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tvm
 
@@ -75,6 +76,8 @@ def test_the_graph_of_the_c_programs_flags_is_a_hypercube():
         neighbours = flags.neighbours(value)
         assert len(set(neighbours)) == 4
         assert all(len(value ^ neighbour) == 1 and value in flags.neighbours(neighbour) for neighbour in neighbours)
+        here = np.array(flags.coordinates(value))
+        assert all(np.abs(here - flags.coordinates(neighbour)).sum() == 1 for neighbour in neighbours)
     with pytest.raises(ValueError, match="allowed are the 16 vertices"):
         flags.index(frozenset("e"))
 

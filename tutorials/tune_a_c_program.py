@@ -25,6 +25,7 @@ from autotvm_opevo.topology import Categorical, Factorization, Permutation, Topo
 # ----------------------
 # A topology numbers its values and says who is whose neighbour; that is all a walk needs. A set of flags becomes another one by
 # switching one of them on or off, so the graph is a hypercube. It is never listed: with 40 flags it would have 2**40 vertices.
+# The surrogate, which is used below, asks for distances, too: ``coordinates`` are numbers whose differences count the steps.
 
 
 class Subset(Topology):
@@ -46,6 +47,9 @@ class Subset(Topology):
     def neighbours(self, value):
         self.index(value)  # refuses what is no subset
         return [value ^ {thing} for thing in self.things]
+
+    def coordinates(self, value):
+        return tuple(int(thing in value) for thing in self.things)
 
     def __repr__(self):
         return f"Subset({list(self.things)})"

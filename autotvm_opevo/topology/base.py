@@ -42,7 +42,11 @@ class Topology(ABC):
         """The values adjacent to `value`, ``S(value)`` of Section 4.3, each once; raises `ValueError` when it is no vertex."""
 
     def coordinates(self, value: Any) -> tuple[int, ...]:
-        """Integers whose L1 distance grows with the distance on the graph; see `Induced`, which joins what is nearest."""
+        """Integers whose L1 distance grows with the distance on the graph.
+
+        `Induced` joins what is nearest in it, and the surrogate takes it for the number of steps; the vertex's number unless a
+        subclass says better.
+        """
         return (self.index(value),)
 
     def random(self, rng: np.random.Generator) -> Any:

@@ -360,24 +360,26 @@ def start(log, trials):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env={**os.environ, "TUNES_INTO": str(log)},
         start_new_session=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which a shell in the background has ignored
     )
 
 
-def children_of_nobody(since):
-    """AutoTVM's processes that started after a moment and whose parent is gone."""
+def workers(log):
+    """AutoTVM's processes of the tuning into a log; others' tunings have theirs at the same time."""
     return [
         p
-        for p in psutil.process_iter(["cmdline", "create_time", "ppid"])
-        if "tvm.exec.popen_worker" in " ".join(p.info["cmdline"] or ()) and p.info["create_time"] > since
+        for p in psutil.process_iter(["cmdline", "environ"])
+        if "tvm.exec.popen_worker" in " ".join(p.info["cmdline"] or ())
+        and (p.info["environ"] or {}).get("TUNES_INTO") == str(log)
     ]
 
 
 class TestKilling:
     @pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.soak)])
     def test_sigkill_at_any_moment_loses_nothing_and_measures_nothing_twice(self, tmp_path, kills):
-        log, trials, rng, since = tmp_path / "log.json", 12 + 8 * kills, random.Random(kills), time.time()
+        log, trials, rng = tmp_path / "log.json", 12 + 8 * kills, random.Random(kills)
         log.touch()
         before = []
         for _ in range(kills):
@@ -396,24 +398,25 @@ class TestKilling:
         measured = configurations(log)
         assert len(measured) == len(set(measured)) == trials
         deadline = time.monotonic() + 60
-        while (orphans := children_of_nobody(since)) and time.monotonic() < deadline:
+        while (orphans := workers(log)) and time.monotonic() < deadline:
             time.sleep(0.5)
         assert not orphans
 
     def test_ctrl_c_prints_the_summary_and_leaves_no_children(self, tmp_path):
         """As a terminal does it: the signal goes to all processes of the group."""
-        log, since = tmp_path / "log.json", time.time()
+        log = tmp_path / "log.json"
         process = start(log, 100)
         for line in process.stderr:
             if "trials, network" in line:
                 break
         time.sleep(1.0)
+        assert workers(log)
         os.killpg(process.pid, signal.SIGINT)
         _, errors = process.communicate(timeout=120)
         assert process.returncode == -signal.SIGINT
         assert "ended by: interrupted" in errors
         assert errors.count("Traceback") == errors.count("KeyboardInterrupt") == 1  # Python's own word, after the summary
-        assert not children_of_nobody(since)
+        assert not workers(log)
         assert {"log.json", "log.best.json"} <= {*os.listdir(tmp_path)} <= {"log.json", "log.best.json", "log.json.journal"}
         assert all(json.loads(line) for line in log.read_text().splitlines())
 

@@ -104,6 +104,7 @@ class TestInABrowser:
         assert shown(browser) == ["task-1"]
         Select(browser.find_element("id", "task")).select_by_visible_text("conv2d 1x64")
         assert shown(browser) == ["task-2"]
+        assert browser.execute_script("return document.getElementById('task-2').getBoundingClientRect().top") < 100
         browser.find_element("link text", "matmul 8x64 64x64").click()
         assert shown(browser) == ["task-4"]
         assert browser.find_element("id", "task").get_attribute("value") == "task-4"
