@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any
 
 from autotvm_opevo.commands import command
@@ -31,7 +34,12 @@ def add(commands: Any) -> None:
     report.add_argument("--watch", action="store_true", help="serve the page on 127.0.0.1, always of the latest trials")
     report.add_argument("--port", type=int, help="for --watch (default: any that is free)")
     report.add_argument(
-        "--import", dest="modules", action="append", default=[], metavar="MODULE", help="that registers templates of your own"
+        "--import",
+        dest="modules",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="a module or a file, my_templates.py, that registers templates of your own",
     )
 
 
@@ -48,7 +56,7 @@ def _run(options: argparse.Namespace) -> int:
         raise ValueError(f"--port must be from 0 to 65535, {options.port} given")
     for module in options.modules:
         try:
-            import_module(module)
+            _import(module)
         except Exception as error:  # whatever a module of the user's raises
             raise ValueError(f"--import {module}: {type(error).__name__}: {error}") from error
     if options.watch:
@@ -60,3 +68,17 @@ def _run(options: argparse.Namespace) -> int:
 
     print(f"report: {report(*options.logs, out=options.out, title=options.title, png=options.png, csv=options.csv)}")
     return 0
+
+
+def _import(module: str) -> None:
+    """A module by its name, or, as Python runs a script, a file with its folder."""
+    if not module.endswith(".py"):
+        import_module(module)
+        return
+    path = Path(module).resolve()
+    sys.path.insert(0, str(path.parent))
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None, "every file that ends in .py is a module"
+    assert spec.loader is not None
+    sys.modules[path.stem] = found = module_from_spec(spec)
+    spec.loader.exec_module(found)

@@ -13,9 +13,9 @@ from xml.etree import ElementTree
 
 import matplotlib
 import numpy as np
-from matplotlib.colors import Colormap
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from autotvm_opevo.display import milliseconds
 from autotvm_opevo.reporting.knob_graphs import KnobGraph
@@ -23,12 +23,21 @@ from autotvm_opevo.reporting.trials import Task
 from autotvm_opevo.reporting.words import in_words
 
 # What the page calls its colours, and what they are on paper. Every log of a report has a colour; more of them begin anew.
-INK, RULE, PAPER = "#1f2328", "#c9cdd2", "#ffffff"
+INK, QUIET, RULE, PAPER = "#1f2328", "#59636e", "#c9cdd2", "#ffffff"
 SERIES = ("#1f6fb4", "#d1572b", "#2f8f5b", "#8a55b5", "#b08900", "#5d6b78")
-_VARIABLES = {INK: "--ink", RULE: "--rule", PAPER: "--paper", **{color: f"--series-{i}" for i, color in enumerate(SERIES)}}
+# Of a vertex whose best trial was so many tenths as fast as the best of all. On a dark page they are used from the other end:
+# what matters most stands out most.
+FITNESS = tuple(to_hex(matplotlib.colormaps["viridis_r"](tenths / 10)) for tenths in range(11))
+_VARIABLES = {
+    **{INK: "--ink", QUIET: "--quiet", RULE: "--rule", PAPER: "--paper"},
+    **{color: f"--series-{i}" for i, color in enumerate(SERIES)},
+    **{color: f"--fitness-{tenths}" for tenths, color in enumerate(FITNESS)},
+}
 # In inches: small, so that letters can be read on a phone, where a picture is as wide as the screen.
-_WIDTH, _HEIGHT, _GRAPH = 4.6, 2.7, 3.4
+_WIDTH, _HEIGHT, _GRAPH = 4.2, 2.6, 3.4
 _MOST_DOTS = 600
+# Of fewer trials none is beyond the axis, however slow.
+FEW = 48
 _BINS = 40
 _LABELLED = 12
 _STYLE: Any = {
@@ -39,10 +48,10 @@ _STYLE: Any = {
     "axes.spines.right": False,
     "axes.spines.top": False,
     "figure.facecolor": "none",
-    "font.size": 8,
+    "font.size": 9,
     "grid.color": RULE,
     "grid.linewidth": 0.4,
-    "legend.fontsize": 8,
+    "legend.fontsize": 9,
     "legend.frameon": False,
     "legend.labelcolor": INK,
     "savefig.facecolor": "none",
@@ -62,7 +71,7 @@ def progress(tasks: Sequence[tuple[int, str, Task]], over_time: bool = False) ->
     tasks : sequence of (int, str, Task)
         The log's number, which is its colour, and what it is called.
     over_time : bool
-        Since the task's first trial, instead of trials.
+        Since the task's first trial and without pauses, instead of trials.
 
     Returns
     -------
@@ -71,40 +80,41 @@ def progress(tasks: Sequence[tuple[int, str, Task]], over_time: bool = False) ->
     """
     curves = [(number, label, task) for number, label, task in tasks if task.best < math.inf]
     if over_time:
-        curves = [(number, label, task) for number, label, task in curves if len(task.times)]
+        curves = [(number, label, task) for number, label, task in curves if len(task.elapsed)]
     if not curves:
         return None
-    span, unit = _unit(max(float(np.ptp(task.times)) for _, _, task in curves)) if over_time else (1.0, "trials")
+    span, unit = _unit(max(float(task.elapsed.max()) for _, _, task in curves)) if over_time else (1.0, "trials")
     with _drawing() as (figure, axes):
         for number, label, task in curves:
-            color, order = SERIES[number % len(SERIES)], np.argsort(task.times, kind="stable") if over_time else slice(None)
-            x = (task.times[order] - task.times.min()) / span if over_time else np.arange(1, len(task) + 1)
+            color, order = SERIES[number % len(SERIES)], np.argsort(task.elapsed, kind="stable") if over_time else slice(None)
+            x = task.elapsed[order] / span if over_time else np.arange(1, len(task) + 1)
             latencies = task.latencies[order]
             best = np.minimum.accumulate(latencies)
             if len(curves) == 1:
                 some = np.unique(np.linspace(0, len(x) - 1, _MOST_DOTS).astype(int))
-                axes.plot(x[some], latencies[some] * 1e3, ".", color=color, alpha=0.35, markersize=3, gid="trials")
+                axes.plot(x[some], latencies[some] * 1e3, ".", color=color, alpha=0.5, markersize=4.5, gid="trials")
             drops = np.flatnonzero(best < np.concatenate([[math.inf], best[:-1]]))
             shown = np.unique([*drops, len(best) - 1])
             axes.plot(
                 x[shown], best[shown] * 1e3, drawstyle="steps-post", color=color, linewidth=1.6, label=_label(label), gid="best"
             )
-        _limit(axes, [task for _, _, task in curves])
+        logarithmic = _limit(axes, [task for _, _, task in curves])
         axes.set_xlabel(unit)
-        axes.set_ylabel("best so far, ms")
+        axes.set_ylabel("best so far, ms" + " (logarithmic)" * logarithmic)
+        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=not over_time))
         _legend(axes, [label for _, label, _ in curves])
     return figure
 
 
 def throughput(logs: Sequence[tuple[int, str, Any]]) -> Figure | None:
-    """Trials a minute over time, of whole logs: given as the trials' times, seconds since 1970."""
-    known = [(number, label, np.sort(times)) for number, label, times in logs if len(times) > 1 and np.ptp(times) > 0]
+    """Trials a minute over time, of whole logs: given as the seconds after which trials ended."""
+    known = [(number, label, elapsed) for number, label, elapsed in logs if len(elapsed) > 1 and elapsed.max() > 0]
     if not known:
         return None
-    span, unit = _unit(max(float(times[-1] - times[0]) for _, _, times in known))
+    span, unit = _unit(max(float(elapsed.max()) for _, _, elapsed in known))
     with _drawing() as (figure, axes):
-        for number, label, times in known:
-            counts, edges = np.histogram(times - times[0], bins=min(_BINS, max(2, len(times) // 4)))
+        for number, label, elapsed in known:
+            counts, edges = np.histogram(elapsed, bins=min(_BINS, max(2, len(elapsed) // 4)))
             axes.stairs(
                 counts / np.diff(edges) * 60, edges / span, color=SERIES[number % len(SERIES)], linewidth=1.4, label=label
             )
@@ -130,7 +140,7 @@ def latencies(rows: Sequence[tuple[str, float, float]]) -> Figure:
 
 
 def knob(graph: KnobGraph, best: float) -> Figure:
-    """The paper's Figure 1 with what was seen: dark vertices had the best trials, hollow ones had none, crosses only failures.
+    """The paper's Figure 1 with what was seen: `FITNESS` colours vertices, hollow ones had no trials, crosses only failures.
 
     Parameters
     ----------
@@ -153,14 +163,14 @@ def knob(graph: KnobGraph, best: float) -> Figure:
         for marker, chosen, colors in (
             ("o", np.isnan(fitness), None),
             ("X", fitness == 0, RULE),
-            ("o", fitness > 0, _colormap()(fitness[fitness > 0])),
+            ("o", fitness > 0, [FITNESS[round(10 * one)] for one in fitness[fitness > 0]]),
         ):
             axes.scatter(
                 *where[chosen].T,
                 s=size,
                 marker=marker,
                 color=PAPER if colors is None else colors,
-                edgecolor=INK if colors is not None else RULE,
+                edgecolor=INK if colors is not None else QUIET,
                 linewidth=0.6,
                 zorder=2,
                 gid="vertices " + " ".join(map(str, np.flatnonzero(chosen))),
@@ -176,7 +186,7 @@ def knob(graph: KnobGraph, best: float) -> Figure:
 
 def describe(graph: KnobGraph) -> list[str]:
     """What a pointer that rests on a vertex is told, vertex by vertex."""
-    return [f"{in_words(value)}: {_seen(graph, value)}" for value in graph.topology]
+    return [f"{graph.meaning(value)}: {_seen(graph, value)}" for value in graph.topology]
 
 
 def _seen(graph: KnobGraph, value: Any) -> str:
@@ -252,21 +262,19 @@ def _drawing(width: float = _WIDTH, height: float = _HEIGHT) -> Iterator[tuple[F
         yield figure, figure.add_subplot()
 
 
-def _colormap() -> Colormap:
-    return matplotlib.colormaps["viridis_r"]
-
-
-def _limit(axes: Any, tasks: Sequence[Task]) -> None:
-    """Room for the curves and three quarters of the trials, on a logarithmic axis where they are far apart."""
+def _limit(axes: Any, tasks: Sequence[Task]) -> bool:
+    """Room for the curves and most trials, on a logarithmic axis where they are far apart; whether it is one."""
     low = min(task.best for task in tasks) * 1e3
     worked = [task.latencies[np.isfinite(task.latencies)] * 1e3 for task in tasks]
-    high = max(max(w[0], float(np.quantile(w, 0.75))) for w in worked)
-    if high > 5 * low:
+    high = max(max(w[0], float(np.quantile(w, 0.75 if len(w) > FEW else 1.0))) for w in worked)
+    logarithmic = bool(high > 5 * low)
+    if logarithmic:
         axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high > 50 * low else (1, 1.5, 2, 3, 5, 7)))
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_locator(NullLocator())
-    axes.set_ylim(low * 0.85 if high > 5 * low else low - 0.06 * (high - low) - 0.01 * low, high * 1.05)
+    axes.set_ylim(low * 0.85 if logarithmic else low - 0.06 * (high - low) - 0.01 * low, high * 1.05)
+    return logarithmic
 
 
 def _legend(axes: Any, labels: Sequence[str]) -> None:

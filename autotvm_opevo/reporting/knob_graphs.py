@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from autotvm_opevo.reporting.trials import Knob, Seen
+from autotvm_opevo.reporting.trials import Knob, Seen, Value
+from autotvm_opevo.reporting.words import meaning
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, Induced, Permutation, Tiling, Topology
+from autotvm_opevo.topology.factorization import prime_factors
 
 Array = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
@@ -26,7 +28,8 @@ class KnobGraph:
 
     Attributes
     ----------
-    name : str
+    name, kind : str
+        As in `Knob`.
     topology : Topology
         The vertices that are drawn.
     size : int
@@ -36,9 +39,14 @@ class KnobGraph:
     """
 
     name: str
+    kind: str
     topology: Topology
     size: int
     seen: Mapping[Hashable, Seen]
+
+    def meaning(self, value: Any) -> str:
+        """A vertex in words."""
+        return meaning(self.name, Value(self.kind, value))
 
     @property
     def positions(self) -> Array:
@@ -70,9 +78,9 @@ def knob_graph(name: str, knob: Knob, full: Topology | None = None) -> KnobGraph
     """
     known = full if full is not None else _stated(knob)
     if known is not None and known.size <= LARGEST:
-        return KnobGraph(name, known, known.size, knob.seen)
+        return KnobGraph(name, knob.kind, known, known.size, knob.seen)
     best: list[Any] = sorted(knob.seen, key=lambda value: knob.seen[value].latency)[:LARGEST]
-    return KnobGraph(name, _over(knob.kind, best, known), known.size if known is not None else 0, knob.seen)
+    return KnobGraph(name, knob.kind, _over(knob.kind, best, known), known.size if known is not None else 0, knob.seen)
 
 
 def _stated(knob: Knob) -> Topology | None:
@@ -112,7 +120,8 @@ def positions(topology: Topology) -> Array:
     """Where to draw each vertex: numbers on a line, what is multiplied by the logarithms of its parts, all else on a circle.
 
     Each part pulls towards its own direction by its logarithm, so a step along an edge is as long wherever it is made. With
-    three parts that is the paper's triangle; more lie askew, so that no two vertices hide one another.
+    three parts that is the paper's triangle; more lie askew, so that no two vertices hide one another. Two parts have a
+    direction for each prime instead: those of 12 = 2 x 2 x 3 are a grid of three by two.
     """
     graph: object = topology
     while isinstance(graph, Induced):
@@ -121,6 +130,8 @@ def positions(topology: Topology) -> Array:
         inner = np.log([list(value) for value in topology])
         if isinstance(graph, Tiling):  # whatever the loop's extent is, it is what the inner parts leave of it
             inner = np.column_stack([-inner.sum(axis=1), inner])
+        if inner.shape[1] == 2:
+            return _centred(_of_primes([int(value[-1]) for value in topology]))
         return _centred(inner @ _directions(inner.shape[1]))
     if isinstance(topology, Discrete) or topology.size < 3:
         return np.column_stack([np.linspace(-1, 1, topology.size), np.zeros(topology.size)])
@@ -128,10 +139,17 @@ def positions(topology: Topology) -> Array:
     return np.column_stack([np.cos(angles), np.sin(angles)])
 
 
+def _of_primes(numbers: list[int]) -> Array:
+    """Each prime a direction of a quarter circle, in which a number lies as far as the logarithm of that prime's power in it."""
+    factors = [prime_factors(number) for number in numbers]
+    primes = sorted({p for exponents in factors for p in exponents}) or [2]
+    angles = np.linspace(0, np.pi / 2, len(primes))
+    powers = np.array([[exponents.get(p, 0) * math.log(p) for p in primes] for exponents in factors])
+    return np.asarray(powers @ np.column_stack([np.cos(angles), np.sin(angles)]))
+
+
 def _directions(parts: int) -> Array:
     """Of a regular polygon's corners; of more than three, each a little farther round and out than regular."""
-    if parts < 3:
-        return np.array([[-1.0, 0.0], [1.0, 0.0]])[:parts]
     j = np.arange(parts)
     skew = 0.0 if parts == 3 else 1.0
     angles, radii = np.pi / 2 + 2 * np.pi * j / parts + 0.23 * skew * j, 1 + 0.19 * skew * j

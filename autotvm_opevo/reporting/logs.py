@@ -26,6 +26,8 @@ def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) 
     """
     if not paths:
         raise ValueError("logs must be at least one: AutoTVM's log, or the folder of a MetaSchedule database; none given")
+    if not all(isinstance(path, (str, os.PathLike)) for path in paths):
+        raise ValueError(f"logs must be paths, one argument each; {paths!r} given")
     found = [Path(path) for path in paths]
     if len({path.resolve() for path in found}) < len(found):
         raise ValueError(f"logs must be different, one of {', '.join(map(str, found))} is there twice")
@@ -52,6 +54,7 @@ def _read(path: Path, label: str, must_exist: bool, sketches: meta_schedule_log.
     file = _file(path)
     if not file.exists():
         if not must_exist:
+            recording.exists = False
             return recording
         if path.is_dir():
             raise ValueError(f"{path} must be a log of AutoTVM or the folder of a MetaSchedule database, it has no {_RECORDS}")

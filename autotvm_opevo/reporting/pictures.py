@@ -8,18 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from autotvm_opevo.display import milliseconds
 from autotvm_opevo.reporting import charts
 from autotvm_opevo.reporting.knob_graphs import KnobGraph, knob_graph
+from autotvm_opevo.reporting.network import Group, best, groups, operators
 from autotvm_opevo.reporting.templates import Template
-from autotvm_opevo.reporting.trials import Knob, Recording, Task
-from autotvm_opevo.reporting.words import in_words
-
-# The same task in several logs, each with the log's number and label.
-Group = list[tuple[int, str, Task]]
+from autotvm_opevo.reporting.trials import Knob, Recording
 
 # Of a large network, the slowest tasks.
 _MOST_BARS = 24
@@ -35,27 +31,21 @@ class Picture:
     vertices: Sequence[str] = ()
 
 
-def groups(recordings: Sequence[Recording]) -> list[Group]:
-    """Tasks, each with its trials in every log, in the order in which tasks appear."""
-    found: dict[str, Group] = {}
-    for number, recording in enumerate(recordings):
-        for key, task in recording.tasks.items():
-            found.setdefault(key, []).append((number, recording.label, task))
-    return list(found.values())
-
-
 def of_all(recordings: Sequence[Recording]) -> list[Picture]:
     """Of all tasks together: where the time of the operators is, and how fast trials came."""
     pictures = []
-    bars = sorted(_bars(recordings), key=lambda bar: -bar[2])
+    bars = [
+        (f"{one.runs} times {one.best.name}" if one.runs > 1 else one.best.name, one.seconds_before * 1e3, one.seconds * 1e3)
+        for one in operators(recordings)
+        if one.seconds < math.inf
+    ]
     if len(bars) > 1:
         some = f"; the {_MOST_BARS} slowest of {len(bars)}" if len(bars) > _MOST_BARS else ""
         weighted = any(recording.network for recording in recordings)
         runs = "each as often as the network runs it" if weighted else "one run of each; a network may run some more often"
-        caption = f"Where the time is: the first trial of each operator that worked beside the best, {runs}{some}."
+        caption = f"Where the time is: of each operator, the first trial that worked and the best one; {runs}{some}."
         pictures.append(Picture("latency of each operator", caption, charts.latencies(bars[:_MOST_BARS])))
-    times = [np.concatenate([np.empty(0), *(task.times for task in recording.tasks.values())]) for recording in recordings]
-    speed = charts.throughput([(i, recording.label, t) for i, (recording, t) in enumerate(zip(recordings, times))])
+    speed = charts.throughput([(i, recording.label, recording.elapsed) for i, recording in enumerate(recordings)])
     if speed:
         pictures.append(Picture("trials a minute", "How fast trials came. A gap is time spent on something else.", speed))
     return pictures
@@ -66,7 +56,8 @@ def of_progress(group: Group) -> list[Picture]:
     over_trials, over_time = charts.progress(group), charts.progress(group, over_time=True)
     pictures = []
     if over_trials:
-        dots = " Each dot is a trial; the slowest may lie above." if len(group) == 1 else ""
+        slowest = "; the slowest may lie above" if len(group[0][2]) > charts.FEW else ""
+        dots = f" Each dot is a trial{slowest}." if len(group) == 1 else ""
         pictures.append(Picture("best so far over trials", f"The best so far over trials.{dots}", over_trials))
     if over_time:
         pictures.append(Picture("best so far over time", "The best so far over time.", over_time))
@@ -75,13 +66,13 @@ def of_progress(group: Group) -> list[Picture]:
 
 def of_knobs(group: Group, template: Template) -> Iterator[Picture]:
     """Of one task: every knob that has more than one value."""
-    best = min(task.best for _, _, task in group)
-    if best == math.inf:
+    best_of_all = best(group)
+    if best_of_all == math.inf:
         return
     for name, knob in merged(group).items():
         graph = knob_graph(name, *template.knob(name, knob))
         if len(graph.topology) > 1:
-            yield Picture(name, _caption(graph), charts.knob(graph, best), charts.describe(graph))
+            yield Picture(name, _caption(graph), charts.knob(graph, best_of_all), charts.describe(graph))
 
 
 def merged(group: Group) -> Mapping[str, Knob]:
@@ -100,7 +91,7 @@ def save_pictures(recordings: Sequence[Recording], folder: Path) -> None:
     """All of them as PNG files, a folder for each task where there are several."""
     _save(of_all(recordings), folder)
     tasks = groups(recordings)
-    for number, group in enumerate(tasks, start=1):
+    for number, group in enumerate(tasks, start=1):  # as they appear, so that a longer log gives no folder another name
         name = _file_name(group[0][2].name)
         _save(
             [*of_progress(group), *of_knobs(group, Template(group[0][2]))],
@@ -123,28 +114,10 @@ def _file_name(text: str) -> str:
     return " ".join(re.findall(r"[\w-]+", text))[:80] or "picture"
 
 
-def _bars(recordings: Sequence[Recording]) -> Iterator[tuple[str, float, float]]:
-    """Of each operator its name, and the milliseconds of the first trial that worked and of the best, in whichever log."""
-    tasks: dict[str, list[Task]] = {}
-    for group in groups(recordings):
-        tasks.setdefault(group[0][2].in_journal, []).extend(task for _, _, task in group)
-    operators = dict.fromkeys(
-        (count, tuple(names)) for recording in recordings for count, names in recording.network.get("operators", ())
-    )
-    named = {name for _, names in operators for name in names}
-    for count, names in [*operators, *((1, (name,)) for name in tasks if name not in named)]:
-        worked = [task for name in names for task in tasks.get(name, ()) if task.best < math.inf]
-        if worked:
-            best = min(worked, key=lambda task: task.best)
-            first = best.latencies[np.isfinite(best.latencies)][0]
-            name = f"{count} times {best.name}" if count > 1 else best.name
-            yield name, count * float(first) * 1e3, count * best.best * 1e3
-
-
 def _caption(graph: KnobGraph) -> str:
     tried = [value for value in graph.topology if value in graph.seen]
-    best = sorted(tried, key=lambda value: graph.seen[value].latency)[:3]
-    named = ", ".join(f"{in_words(value)} ({milliseconds(graph.seen[value].latency)} ms)" for value in best)
+    fastest = sorted(tried, key=lambda value: graph.seen[value].latency)[:3]
+    named = ", ".join(f"{graph.meaning(value)} ({milliseconds(graph.seen[value].latency)} ms)" for value in fastest)
     if graph.size == len(graph.topology):
         count = f"{len(tried)} of {graph.size} values tried"
     else:

@@ -63,6 +63,8 @@ def report(
     """
     recordings = open_logs(logs)
     page = Path(out)
+    if not page.parent.is_dir():
+        raise FileNotFoundError(f"out must be in a folder that exists, {page.parent} does not")
     if page.resolve() in files(logs):
         raise ValueError(f"out must be another file than the logs, which are only read; {page} given")
     if page.exists() and not page.is_file():

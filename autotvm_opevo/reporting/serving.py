@@ -37,8 +37,14 @@ def serve(logs: Sequence[str | os.PathLike[str]], title: str = "", port: int = 0
     OSError
         If the port is taken.
     """
-    open_logs(logs, must_exist=False)
-    with make_server(logs, title, port) as server:
+    missing = [recording.label for recording in open_logs(logs, must_exist=False) if not recording.exists]
+    if missing:
+        print(f"there is no {' and no '.join(missing)} yet: the page waits for it", flush=True)
+    try:
+        server = make_server(logs, title, port)
+    except OSError as error:
+        raise OSError(f"port {port} cannot be had ({error.strerror}): name another one, or none for any that is free") from error
+    with server:
         print(f"http://127.0.0.1:{server.server_address[1]}/ (Ctrl-C ends it)", flush=True)
         with suppress(KeyboardInterrupt):  # that is how it ends
             server.serve_forever()

@@ -20,6 +20,8 @@ Array = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 # So many of a task's best configurations are shown.
 _SHOWN = 5
+# No build and no run takes so many seconds by default.
+_PAUSE = 600.0
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,8 @@ class Task:
         Of each kind, what the errors said, where a journal says that.
     repeated : int
         Trials of a configuration that was measured before.
+    pauses : sequence of (float, float)
+        When nothing was measured of any task: when that ended, and how long it took, in seconds.
     """
 
     def __init__(self, first: Trial) -> None:
@@ -132,6 +136,7 @@ class Task:
         self.failures: Counter[str] = Counter()
         self.messages: dict[str, Counter[str]] = {}
         self.repeated = 0
+        self.pauses: Sequence[tuple[float, float]] = ()
         self._latencies, self._times = array("d"), array("d")
         self._known: set[int] = set()
         self._top: list[tuple[float, int, dict[str, Value]]] = []
@@ -180,6 +185,11 @@ class Task:
         return times if np.isfinite(times).all() else times[:0]
 
     @property
+    def elapsed(self) -> Array:
+        """Of every trial, seconds since the task's first, pauses left out; empty where the log does not say all."""
+        return _elapsed(self.times, self.pauses)
+
+    @property
     def best_so_far(self) -> Array:
         """The least latency up to every trial, in seconds."""
         return np.minimum.accumulate(self.latencies) if len(self) else self.latencies
@@ -188,6 +198,12 @@ class Task:
     def best(self) -> float:
         """Seconds; infinite while nothing works."""
         return self._top[0][0] if self._top else math.inf
+
+    @property
+    def first(self) -> float:
+        """Seconds of the first trial that worked; infinite while none does."""
+        worked = self.latencies[np.isfinite(self.latencies)]
+        return float(worked[0]) if len(worked) else math.inf
 
     @property
     def best_at(self) -> int:
@@ -213,6 +229,10 @@ class Recording:
         Lines that are no JSON, and lines that are, but no trial; empty ones and comments are neither.
     network : mapping
         What a journal says of the network; see `autotvm_opevo.journal.Entry`.
+    pauses : sequence of (float, float)
+        When nothing was measured, as a run that went on the next day: when that ended, and how long it took, in seconds.
+    exists : bool
+        Whether there is such a file by now.
     """
 
     def __init__(self, label: str) -> None:
@@ -220,6 +240,8 @@ class Recording:
         self.tasks: dict[str, Task] = {}
         self.torn = self.foreign = 0
         self.network: Mapping[str, Any] = {}
+        self.pauses: Sequence[tuple[float, float]] = ()
+        self.exists = True
 
     def read(self, lines: Iterable[bytes], trial: Callable[[Any], Trial]) -> None:
         """Take the trial that each line says; count those that say none."""
@@ -252,6 +274,37 @@ class Recording:
             entries.setdefault(entry.task, []).append(entry)
         for task in self.tasks.values():
             task.explain(entries.get(task.in_journal, ()))
+        self.pauses = _pauses(self.times)
+        for task in self.tasks.values():
+            task.pauses = self.pauses
+
+    @property
+    def times(self) -> Array:
+        """When the trials of all tasks ended, in that order; seconds since 1970."""
+        return np.sort(np.concatenate([np.empty(0), *(task.times for task in self.tasks.values())]))
+
+    @property
+    def elapsed(self) -> Array:
+        """The same as seconds since the first, pauses left out."""
+        return _elapsed(self.times, self.pauses)
 
     def __len__(self) -> int:
         return sum(map(len, self.tasks.values()))
+
+
+def _elapsed(times: Array, pauses: Sequence[tuple[float, float]]) -> Array:
+    """Seconds since the least of the times, pauses left out."""
+    if not len(times):
+        return times
+    ends, lengths = np.array([(0.0, 0.0), *pauses]).T
+    worked = times - np.cumsum(lengths)[np.searchsorted(ends, times, side="right") - 1]
+    return np.asarray(worked - worked.min())
+
+
+def _pauses(times: Array) -> list[tuple[float, float]]:
+    """Gaps that are no measuring: ten minutes and more, and beyond what trials of this log take."""
+    gaps = np.diff(times)
+    if not len(gaps):
+        return []
+    long = np.flatnonzero(gaps > max(_PAUSE, 50 * float(np.median(gaps))))
+    return [(float(times[i + 1]), float(gaps[i])) for i in long]

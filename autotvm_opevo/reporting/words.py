@@ -34,7 +34,7 @@ def in_words(value: Any) -> str:
 
 
 def setting(name: str, value: Value) -> str:
-    """A knob's value as what it does to a schedule.
+    """A knob's value as what it does to a schedule, with the knob's name.
 
     >>> from autotvm_opevo.reporting.trials import Value
     >>> setting("tile_y", Value("inner tile", (2, 8))), setting("order", Value("order", (0, 2, 1)))
@@ -44,6 +44,11 @@ def setting(name: str, value: Value) -> str:
     >>> setting("vec", Value("annotation", ("none", "vec"))), setting("sketch", Value("choice", "3"))
     ('vec: left as it is, vectorized', 'sketch: 3')
     """
+    return f"{name}: {meaning(name, value)}"
+
+
+def meaning(name: str, value: Value) -> str:
+    """The same without the name."""
     words = in_words(value.value)
     if value.kind == "inner tile":
         words = f"?x{words}"
@@ -55,7 +60,7 @@ def setting(name: str, value: Value) -> str:
         words = _WORDS.get(words, words)
     elif name.startswith("location of "):
         words = {"-2": "inlined", "-1": "outside of all loops"}.get(words, f"in loop {words}")
-    return f"{name}: {words}"
+    return words
 
 
 _WORDS = {"vec": "vectorized", "unroll": "unrolled", "none": "left as it is", "true": "yes", "false": "no"}

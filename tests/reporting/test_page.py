@@ -1,7 +1,9 @@
 """The page in a real browser: everything is there, works, and asks nobody for anything."""
 
 import json
+import re
 import shutil
+import sys
 import threading
 import time
 
@@ -12,6 +14,9 @@ from autotvm_opevo import report
 from autotvm_opevo.cli import main
 from autotvm_opevo.journal import Journal
 from autotvm_opevo.naming import task_key
+from autotvm_opevo.reporting.logs import open_logs
+from autotvm_opevo.reporting.network import operators
+from autotvm_opevo.reporting.page import _tasks
 from autotvm_opevo.reporting.serving import make_server
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -44,7 +49,7 @@ def page(tmp_path_factory):
     journal.write(task=dense, failure="runtime device", message=f"no {EVIL}")
     journal.write(network={"operators": [(3, [dense]), (1, [conv2d])], "before": 0.5, "after": 0.25})
     with open(second, "a") as file:
-        file.write(autotvm_line(99, EVIL) + '\n{"torn')
+        file.write(autotvm_line(99, EVIL, latency=1e-6) + '\n{"torn')
     return report(first, second, meta_schedule_folder(folder / "folder"), out=folder / "report.html", title=f"Night {EVIL}")
 
 
@@ -111,6 +116,15 @@ class TestInABrowser:
         browser.back()
         assert shown(browser) == ["task-2"]
 
+    def test_what_takes_the_most_is_first(self, browser, page):
+        """A dense layer that the network runs three times, then what is run once, then what takes next to nothing."""
+        opened(browser, page.as_uri())
+        (table, *_) = browser.find_elements("tag name", "table")
+        linked = [link.get_attribute("hash") for link in table.find_elements("tag name", "a")]
+        assert linked == ["#task-1", "#task-2", "#task-4", "#task-3"]
+        cells = [cell.text for cell in table.find_elements("css selector", "tr:nth-child(2) td")]
+        assert cells[:4] == ["dense 1x64", "3", "60%", "opevo.json"]
+
     def test_the_theme_is_switched_and_the_charts_with_it(self, browser, page):
         opened(browser, page.as_uri())
         colors = """const color = (element, what) => getComputedStyle(document.querySelector(element))[what];
@@ -144,7 +158,7 @@ class TestInABrowser:
     def test_paper_has_every_task(self, browser, page):
         opened(browser, page.as_uri())
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-        assert shown(browser) == ["task-1", "task-2", "task-3", "task-4"]
+        assert shown(browser) == ["task-1", "task-2", "task-4", "task-3"]
         assert not browser.find_element("id", "theme").is_displayed()
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
@@ -160,6 +174,7 @@ class TestInABrowser:
             threading.Thread(target=server.serve_forever, daemon=True).start()
             opened(browser, f"http://127.0.0.1:{server.server_address[1]}/")
             assert "No trial yet." in browser.execute_script(text)
+            assert "there is no such file yet" in browser.execute_script(text)
             autotvm_log(path, trials=4)
             deadline = time.monotonic() + 60
             while "8 trials of 2 tasks" not in browser.execute_script(text):
@@ -168,6 +183,10 @@ class TestInABrowser:
             own = (f"http://127.0.0.1:{server.server_address[1]}/", "data:")
             assert [url for url in requests(browser) if not url.startswith(own)] == []
             server.shutdown()
+        deadline = time.monotonic() + 60  # of the server's port nothing is left
+        while "Nobody answers" not in browser.execute_script(text):
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
 
 
 def test_the_page_says_what_was_found(page):
@@ -235,7 +254,7 @@ def test_only_this_machine_is_answered(tmp_path):
         (["LOG", "--watch", "--port", "70000"], 2, "--port must be from 0 to 65535, 70000 given"),
         (["missing.json", "-o", "OUT"], 1, "missing.json: No such file or directory"),
         (["LOG", "LOG", "-o", "OUT"], 2, "is there twice"),
-        (["LOG", "-o", "no/folder/OUT"], 1, "No such file or directory"),
+        (["LOG", "-o", "no/folder/OUT"], 1, "out must be in a folder that exists, no/folder does not"),
         (["LOG", "-o", "OUT", "--import", "no_such_module"], 2, "--import no_such_module: ModuleNotFoundError"),
         (["LOG", "-o", "OUT", "--import", "./mine.py"], 2, "--import ./mine.py: "),
         (["LOG", "-o", "LOG"], 2, "out must be another file than the logs, which are only read; LOG given"),
@@ -250,6 +269,94 @@ def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, arguments, status,
     assert line.startswith("autotvm_opevo: ")
     assert message in line
     assert not (tmp_path / "OUT").exists()
+
+
+def test_a_file_of_templates_is_imported_with_its_folder(tmp_path, monkeypatch, capsys):
+    """As Python runs a script: what lies beside it is found."""
+    monkeypatch.setattr("sys.path", list(sys.path))
+    (tmp_path / "beside_my_templates.py").write_text("WORD = 'found'")
+    (tmp_path / "my_templates.py").write_text("from beside_my_templates import WORD\nprint(WORD)")
+    log, out = autotvm_log(tmp_path / "log.json", trials=4), tmp_path / "report.html"
+    assert main(["report", str(log), "-o", str(out), "--import", str(tmp_path / "my_templates.py")]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "found"
+
+
+def test_a_port_that_is_taken_is_said(tmp_path, capsys):
+    log = autotvm_log(tmp_path / "log.json", trials=4)
+    with make_server([log]) as server:
+        port = server.server_address[1]
+        assert main(["report", str(log), "--watch", "--port", str(port)]) == 1
+    assert f"port {port} cannot be had" in capsys.readouterr().err
+
+
+def test_a_log_that_is_waited_for_is_said(tmp_path, monkeypatch, capsys):
+    class Served:
+        server_address = ("127.0.0.1", 1)
+        __enter__ = lambda self: self  # noqa: E731
+        __exit__ = lambda self, *_: None  # noqa: E731
+        serve_forever = staticmethod(lambda: None)
+
+    monkeypatch.setattr("autotvm_opevo.reporting.serving.make_server", lambda *_: Served())
+    assert main(["report", str(tmp_path / "mistyped.json"), "--watch"]) == 0
+    assert "there is no mistyped.json yet: the page waits for it" in capsys.readouterr().out
+
+
+def paged(tmp_path, *lines, name="log.json"):
+    """The words of the page of a log."""
+    log = tmp_path / name
+    log.write_text("\n".join(lines))
+    text = report(log, out=tmp_path / "report.html").read_text()
+    return " ".join(re.sub(r"<svg.*?</svg>|<style.*?</style>|<[^>]+>", " ", text, flags=re.DOTALL).split())
+
+
+def test_a_pause_is_left_out_of_times(tmp_path):
+    """Twenty trials of a second, then the night, then as many."""
+    trials = [*range(20), *range(30_000, 30_020)]
+    text = paged(tmp_path, *(autotvm_line(trial, tile=2 ** (trial % 7)) for trial in trials))
+    assert "1 pause, 8.3 h in all, left out of times" in text
+    assert "38 s from first to last trial" in text
+
+
+def test_a_task_of_which_nothing_works_says_that(tmp_path):
+    text = paged(tmp_path, *(autotvm_line(trial, error_no=4) for trial in range(4)))
+    assert "none worked of 4 100% failed" in text
+    assert "- ms" not in text
+
+
+def test_of_few_trials_nothing_is_foretold(tmp_path):
+    assert "too few trials to say" in paged(tmp_path, *(autotvm_line(trial) for trial in range(15)))
+    assert "faster by the last quarter" in paged(tmp_path, *(autotvm_line(trial) for trial in range(16)))
+
+
+def test_the_best_trials_alone_are_no_run(tmp_path):
+    text = paged(tmp_path, autotvm_line(0), name="alexnet.best.json")
+    assert "the whole run is in alexnet.json" in text
+
+
+def test_two_ways_to_compute_an_operator_are_said_to_be_that(tmp_path):
+    names = [task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense_pack", "dense_nopack")]
+    Journal(tmp_path / "log.json.journal").write(network={"operators": [(2, names)], "before": 0.5, "after": 0.25})
+    text = paged(tmp_path, autotvm_line(0, "dense_pack", latency=1e-3), autotvm_line(1, "dense_nopack", latency=4e-3))
+    assert "dense_pack 1x64 2 100%" in text
+    assert "dense_nopack 1x64 slower than another way 2" in text
+    assert "Another way to compute the same operator: dense_nopack 1x64 , 4.000 ms" in text
+    assert "All of them take 2.000 ms" in text
+
+
+def test_logs_are_compared_by_how_soon_they_are_near_the_best(tmp_path):
+    """One finds 1 ms as its fourth trial, the other 1.04 ms as its second, which is near, the third nothing of the kind."""
+    for name, found in (("a", [4, 3, 2, 1]), ("b", [4, 1.04, 4, 4]), ("c", [4, 3, 2, 2])):
+        lines = [autotvm_line(trial, latency=ms * 1e-3) for trial, ms in enumerate(found)]
+        (tmp_path / f"{name}.json").write_text("\n".join(lines))
+    rows = [
+        [(row["label"], row["best"], row["near_trials"], row["near_time"]) for row in task["rows"]] for task in compared(tmp_path)
+    ]
+    assert rows == [[("a.json", "1.000", 4, "3.0 s"), ("b.json", "1.040", 2, "1.0 s"), ("c.json", "2.000", "never", "")]]
+
+
+def compared(folder):
+    recordings = open_logs(sorted(folder.glob("*.json")))
+    return list(_tasks(operators(recordings), recordings))
 
 
 def test_the_command_makes_a_page(tmp_path, capsys):

@@ -17,6 +17,8 @@ from autotvm_opevo.topology import Categorical, Discrete, Factorization, Induced
 
 TOPOLOGIES = [
     Factorization(64, parts=2),
+    Factorization(12, parts=2),
+    Factorization(3600, parts=2),
     Factorization(8, parts=3),
     Factorization(360, parts=3),
     Factorization(256, parts=4),
@@ -51,6 +53,16 @@ def test_three_parts_are_the_papers_triangle():
     edges = list(knob_graph("tile", Knob("tile", seen={(8, 1, 1): Seen()}), topology).edges)
     assert len(edges) == 18
     assert np.ptp([np.hypot(*(where[i] - where[j])) for i, j in edges]) < 1e-9
+
+
+def test_two_parts_are_a_grid_of_their_primes():
+    """12 = 2 x 2 x 3: three columns of two, and no edge of the lattice lies on another."""
+    topology = Factorization(12, parts=2)
+    where = positions(topology)
+    assert (len({round(x, 9) for x, _ in where}), len({round(y, 9) for _, y in where})) == (3, 2)
+    edges = [where[j] - where[i] for i, j in knob_graph("tile", Knob("tile", seen={(12, 1): Seen()}), topology).edges]
+    assert len(edges) == 7
+    assert all(np.count_nonzero(np.abs(edge) > 1e-9) == 1 for edge in edges)
 
 
 def test_inner_tiles_lie_where_the_whole_tile_would():
