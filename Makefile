@@ -15,13 +15,17 @@ TVM_RUN := $(TVM_ENV)/bin/python
 DOCS_ENV := .venv/docs
 DOCS := docs/_build/html
 
+# Tests mostly wait for compilers and runners, so three at a time do not disturb one another on two cores.
+JOBS := 3
+SIDE_BY_SIDE := -n $(JOBS) --dist loadfile
+
 .PHONY: help setup setup-tvm tune tune-relax test docs lint soak bench bench-sensitivity bench-hardware bench-overhead bench-network figures clean
 .NOTPARALLEL:
 
 help:
 	@echo "make tune     tune a matrix multiplication on this CPU, OpEvo beside XGBoost: three minutes"
 	@echo "make tune-relax   tune AlexNet with today's TVM on this CPU: five minutes"
-	@echo "make test     all tests, types and style: a quarter of an hour"
+	@echo "make test     all tests, types and style: a quarter of an hour (JOBS=1: one after the other)"
 	@echo "make docs     the documentation, from $(DOCS)/index.html on: two minutes"
 	@echo "make lint     types and style alone"
 	@echo "make soak     the long versions of the tests: fifteen minutes"
@@ -51,8 +55,8 @@ tune-relax: setup-tvm
 	@$(TVM_RUN) tutorials/tune_alexnet_relax.py $(ARGS)
 
 test: setup setup-tvm lint
-	@$(RUN) -m pytest -q $(ARGS)
-	@$(TVM_RUN) -m pytest -q tests/meta_schedule autotvm_opevo/meta_schedule $(ARGS)
+	@$(RUN) -m pytest -q $(SIDE_BY_SIDE) $(ARGS)
+	@$(TVM_RUN) -m pytest -q $(SIDE_BY_SIDE) tests/meta_schedule autotvm_opevo/meta_schedule $(ARGS)
 
 docs: $(DOCS_ENV)/made
 	@$(DOCS_ENV)/bin/sphinx-build -q -W --keep-going -b html docs $(DOCS) $(ARGS)
