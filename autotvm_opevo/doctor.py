@@ -9,10 +9,12 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from autotvm_opevo._version import __version__
 from autotvm_opevo.display import last_line
 
+_MARKS = {True: "ok", False: "--", None: ""}
 # TVM asks a device by its driver, which may hang; so it is asked by a process that can be ended.
 _PATIENCE = 60
 
@@ -25,19 +27,19 @@ class Finding:
     ----------
     name, found : str
         What was looked for, and what there is.
-    fine : bool
-        Whether that will do.
+    fine : bool or None
+        Whether that will do; None for what is not there and not everybody needs.
     what_to_do : str
         Where it will not.
     """
 
     name: str
     found: str
-    fine: bool = True
+    fine: bool | None = True
     what_to_do: str = ""
 
     def __str__(self) -> str:
-        line = f"{'ok' if self.fine else '--':<3}{self.name:<16}{self.found}"
+        line = f"{_MARKS[self.fine]:<3}{self.name:<16}{self.found}"
         return f"{line}\n{'':19}{self.what_to_do}" if self.what_to_do else line
 
 
@@ -57,10 +59,11 @@ def examine() -> tuple[list[Finding], bool]:
     ]
     adapters = [_adapter("AutoTVM", "OpEvoTuner", _autotvm), _adapter("MetaSchedule", "OpEvoStrategy", _meta_schedule)]
     works = any(adapter.fine for adapter in adapters)
-    findings += [replace(adapter, what_to_do="") if works else adapter for adapter in adapters]  # one is enough
+    for adapter in adapters:  # one is enough
+        findings.append(adapter if adapter.fine or not works else replace(adapter, fine=None, what_to_do=""))
     if works:
         findings += [*_compilers(), *_devices()]
-    findings += _optional(autotvm=adapters[0].fine)
+    findings += _optional(autotvm=adapters[0].fine is True)
     return findings, works
 
 
@@ -91,9 +94,11 @@ def _compilers() -> Iterator[Finding]:
     else:
         yield Finding("C compiler", "none found", False, "TVM links what it measures with one: install g++ or clang")
     nvcc = shutil.which("nvcc")
-    yield Finding("CUDA compiler", nvcc or "none found; needed for NVIDIA GPUs alone")
+    yield Finding("CUDA compiler", nvcc) if nvcc else Finding("CUDA compiler", "none found; needed for NVIDIA GPUs alone", None)
 
 
+# What Linux says of it.
+_CPU = Path("/proc/cpuinfo")
 _ASK = """
 import tvm
 kinds = [kind for kind in ("cuda", "rocm", "opencl", "vulkan", "metal") if tvm.device(kind, 0).exist]
@@ -115,26 +120,34 @@ def _devices() -> Iterator[Finding]:
         return
     *_, kinds, cpu = ["", "", *done.stdout.splitlines()]
     if "llvm" in kinds.split():
-        named = cpu not in ("", "generic")  # of a CPU that is newer than this LLVM
-        yield Finding("CPU", f'--target "llvm -mcpu={cpu}"' if named else "--target llvm, with -mcpu=... if LLVM knows yours")
+        if cpu in ("", "generic"):  # a CPU that is newer than this LLVM, which would do without vectors
+            flags = _CPU.read_text() if _CPU.exists() else ""
+            cpu = "core-avx2" if " avx2 " in flags and " fma " in flags else ""
+        yield Finding("CPU", f'--target "llvm -mcpu={cpu}"' if cpu else "--target llvm, and -mcpu=... that is like yours")
     else:
         yield Finding("CPU", "this TVM was built without LLVM", False, "build TVM with USE_LLVM=ON to tune for a CPU")
     gpus = [kind for kind in kinds.split() if kind != "llvm"]
-    yield Finding("GPU", ", ".join(gpus) if gpus else "none that TVM can use; a CPU can be tuned, and devices over RPC")
+    without = Finding("GPU", "none that TVM can use; a CPU can be tuned, and devices over RPC", None)
+    yield Finding("GPU", ", ".join(gpus)) if gpus else without
 
 
 def _optional(autotvm: bool) -> Iterator[Finding]:
     xgboost = _version("xgboost") or _version("xgboost-cpu")
     if not xgboost:
-        yield Finding("xgboost", "not installed; TVM's own cost models need it, OpEvo does not")
+        yield Finding("xgboost", "not installed; TVM's own cost models need it, OpEvo does not", None)
     elif autotvm and int(xgboost.partition(".")[0]) >= 2:
         yield Finding("xgboost", f'{xgboost}: XGBTuner needs loss_type="rank-binary" or "reg", its "rank" fails since xgboost 2')
     else:
         yield Finding("xgboost", xgboost)
-    missing = [name for name in ("matplotlib", "jinja2") if not _version(name)]
-    found = f"not installed: {', '.join(missing)}; pip install 'autotvm-opevo[report]'" if missing else "matplotlib and jinja2"
-    yield Finding("for reports", found)
-    yield Finding("for ONNX files", _version("onnx") or "not installed; pip install 'autotvm-opevo[onnx]'")
+    yield _extra("for reports", "report", "matplotlib", "jinja2")
+    yield _extra("for ONNX files", "onnx", "onnx")
+
+
+def _extra(name: str, extra: str, *packages: str) -> Finding:
+    missing = [package for package in packages if not _version(package)]
+    if missing:
+        return Finding(name, f"not installed: {', '.join(missing)}; pip install '.[{extra}]' brings it", None)
+    return Finding(name, ", ".join(f"{package} {_version(package)}" for package in packages))
 
 
 def _version(package: str) -> str:

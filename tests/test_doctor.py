@@ -54,6 +54,24 @@ def test_devices_are_asked_by_a_process_that_may_hang_or_crash(monkeypatch, scri
 
 
 @pytest.mark.parametrize(
+    ("flags", "found"),
+    [("flags : fpu avx2 fma bmi2", 'llvm -mcpu=core-avx2"'), ("flags : fpu sse2", "--target llvm, and -mcpu")],
+)
+def test_a_cpu_that_llvm_does_not_know_gets_a_target_with_its_vectors(monkeypatch, tmp_path, flags, found):
+    monkeypatch.setattr(doctor, "_ASK", "print('llvm'); print('generic')")
+    monkeypatch.setattr(doctor, "_CPU", tmp_path / "cpuinfo")
+    (tmp_path / "cpuinfo").write_text(flags)
+    assert found in named(doctor._devices())["CPU"].found
+
+
+def test_what_not_everybody_needs_is_no_fault(monkeypatch):
+    monkeypatch.setattr(doctor, "_version", lambda name: "")
+    for finding in doctor._optional(autotvm=True):
+        assert str(finding).startswith("   ")
+        assert "not installed" in finding.found
+
+
+@pytest.mark.parametrize(
     ("version", "words"),
     [("1.7.6", "1.7.6"), ("3.2.0", 'its "rank" fails since xgboost 2'), ("", "not installed")],
 )
