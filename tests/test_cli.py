@@ -67,7 +67,16 @@ def test_a_model_file_is_tuned_with_a_surrogate(tmp_path):
         (["--network", "mlp", "--target", "llvm", "--tensor", "8x8"], 2, "--tensor is for --operator alone"),
         (["--operator", "nn.relu", "--target", "llvm", "--batch", "2"], 2, "--batch is for --network alone"),
         (["--network", "mlp", "--target", "llvm", "--seed", "-1"], 2, "seed must be"),
-        (["--network", "mlp", "--target", "llvm", "--time-limit", "-3"], 2, "time_limit must be a positive number"),
+        (["--network", "mlp", "--target", "llvm", "--time-limit", "-3"], 2, "--time-limit: must be a positive number of seconds"),
+        (
+            ["--network", "mlp", "--target", "llvm", "--timeout", "0"],
+            2,
+            "--timeout: must be a positive number of seconds",
+        ),
+        (["--network", "mlp", "--target", "llvm -mcpu=znver9"], 2, "knows, 'znver9' given: take one like it, such as znver"),
+        (["--operator", "nn.relu", "--tensor", "8", "--dtype", "floaty", "--target", "llvm"], 2, "dtype must be one of TVM's"),
+        (["--model", "notes.txt", "--target", "llvm"], 2, "cannot read notes.txt with TVM's frontends"),
+        (["--model", "m.onnx", "--target", "llvm", "--shape", "x=1x"], 2, "such as 1x3x224x224, '1x' given for x"),
     ],
 )
 def test_mistakes_are_told_in_a_line_before_anything_is_measured(tmp_path, arguments, status, message, capfd, monkeypatch):
@@ -81,6 +90,16 @@ def test_mistakes_are_told_in_a_line_before_anything_is_measured(tmp_path, argum
     assert message in errors
     assert "Traceback" not in errors
     assert not (tmp_path / "log.json").exists()
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "folder"])
+def test_what_is_no_log_is_left_as_it_is(tmp_path, capfd, name):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "notes.txt").write_text("of nobody's\nbusiness\n")
+    assert main(["tune", *CONV, "--log", str(tmp_path / name)]) == 2
+    assert "log_file must be a" in capfd.readouterr().err
+    assert (tmp_path / "notes.txt").read_text() == "of nobody's\nbusiness\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "notes.txt"]
 
 
 def test_a_log_in_use_is_told_in_a_line(tmp_path, capfd):

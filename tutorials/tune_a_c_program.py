@@ -155,6 +155,9 @@ def main():
     parser.add_argument("--trials", type=int, default=60, help="how many programs to try (default: 60)")
     parser.add_argument("--seed", type=int, default=0, help="of the search (default: 0)")
     options = parser.parse_args()
+    for name, least in (("trials", 1), ("seed", 0)):
+        if getattr(options, name) < least:
+            parser.error(f"--{name} must be at least {least}, {getattr(options, name)} given")
     if not shutil.which("gcc"):
         sys.exit("tune_a_c_program: there is no gcc on this machine")
     print(f"{space.size:,} configurations")

@@ -100,6 +100,8 @@ class Log:
 
     Raises
     ------
+    ValueError
+        If there is another file or a folder of that name.
     LogInUse
         If another process has the log; says which.
     OSError
@@ -123,6 +125,8 @@ class Log:
     def __enter__(self) -> Log:
         if not self.path.parent.is_dir():
             raise FileNotFoundError(f"log_file must be in a folder that exists, {self.path.parent} does not")
+        if self.path.is_dir():
+            raise ValueError(f"log_file must be a file, a log of AutoTVM; {self.path} is a folder: name a file in it")
         try:
             self._lock.acquire(self.path)
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
@@ -178,6 +182,9 @@ class Log:
                 good.append(line)
                 if found is not None:
                     self.records.append(found)
+        whole = [line for line in bad if line.endswith(b"\n")]
+        if whole and not good:  # a torn line has no end
+            raise ValueError(f"log_file must be a log of AutoTVM or a new file, no line of {self.path} is a record: name another")
         self.rejected = len(bad)
         if bad or not all(line.endswith(b"\n") for line in good):
             self._replace(good, bad)

@@ -6,6 +6,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from types import TracebackType
 from typing import Any
 
@@ -14,6 +15,7 @@ from tvm import autotvm
 from tvm.autotvm.measure import LocalRunner, MeasureErrorNo, MeasureInput, MeasureResult, create_measure_batch
 from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity
+from tvm.target.codegen import llvm_get_cpu_archlist, llvm_version_major
 
 from autotvm_opevo.autotvm.farm import Farm, FarmError, devices, is_farm
 from autotvm_opevo.autotvm.history import Record
@@ -44,12 +46,27 @@ def default_measure_option(
 
 
 def check_device(target: tvm.target.Target, runner: Any) -> None:
-    """Raise `ValueError` when trials are to run on a device of this machine that it does not have."""
+    """Raise `ValueError` when there is no such CPU, or trials are to run on a device of this machine that it does not have."""
     kind = target.kind.name
+    if kind == "llvm":
+        _check_cpu(target)
     if isinstance(runner, LocalRunner) and kind in _NEED_A_DEVICE and not tvm.device(kind, 0).exist:
         raise ValueError(
             f"this machine has no {kind} device to run on (or its driver is not found): measure on another with an RPCRunner and "
             f"a tracker (--rpc-tracker and --rpc-key on the command line), or tune for llvm"
+        )
+
+
+def _check_cpu(target: tvm.target.Target) -> None:
+    """LLVM takes its generic CPU for one that it does not know, and complains at every build."""
+    cpu, options = str(target.attrs.get("mcpu", "")), dict(target.export())
+    options.pop("mcpu", None)  # or else it complains here, too
+    known = [str(name) for name in llvm_get_cpu_archlist(tvm.target.Target(options))]
+    if cpu and known and cpu not in known:
+        alike = get_close_matches(cpu, known, n=3) or ["core-avx2", "generic"]
+        raise ValueError(
+            f"target's -mcpu must be a CPU that this TVM's LLVM {llvm_version_major()} knows, {cpu!r} given: take one like it, "
+            f"such as {' or '.join(alike)}, or none"
         )
 
 

@@ -107,6 +107,10 @@ def operator(
         found = getattr(found, part, None)
     if not callable(found):
         raise ValueError(f"operator must be one of Relay's, such as nn.dense or nn.conv2d; {name!r} given")
+    try:
+        tvm.DataType(dtype)
+    except (ValueError, tvm.TVMError):
+        raise ValueError(f"dtype must be one of TVM's, such as float32 or int8; {dtype!r} given") from None
     inputs = [relay.var(f"input{i}", shape=tuple(shape), dtype=dtype) for i, shape in enumerate(shapes)]
     try:
         return relay.transform.InferType()(
@@ -142,7 +146,8 @@ def model_file(path: str | PathLike[str], shapes: Mapping[str, Sequence[int]] | 
     except tvmc.TVMCImportError as error:
         raise ImportError(f"to read {path}, install {error}: for ONNX, pip install 'autotvm-opevo[onnx]'") from error
     except Exception as error:  # every framework has its own for what it cannot read
-        raise ValueError(f"cannot read {path}: {error}") from error
+        why = "its name ends in nothing that they know, such as .onnx" if "infer the model format" in str(error) else str(error)
+        raise ValueError(f"cannot read {path} with TVM's frontends: {why}") from error
     for variable in model.mod["main"].params:
         extents = ["1" if isinstance(extent, tvm.tir.Any) else str(extent) for extent in variable.type_annotation.shape]
         if any(isinstance(extent, tvm.tir.Any) for extent in variable.type_annotation.shape):

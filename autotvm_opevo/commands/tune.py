@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -53,19 +54,22 @@ def add(commands: Any) -> None:
     tune.add_argument("--target", required=True, help=f"a target of TVM, such as {examples}")
     tune.add_argument("--log", required=True, help="AutoTVM's log or MetaSchedule's folder: written, and gone on from")
     tune.add_argument("--trials", type=_positive, default=1000, help="in all, those in the log included (default: 1000)")
-    tune.add_argument("--time-limit", type=float, metavar="SECONDS", help="begin nothing after so long")
+    tune.add_argument("--time-limit", type=_seconds, metavar="SECONDS", help="begin nothing after so long")
     tune.add_argument(
         "--tuner",
         choices=["opevo", "opevo-q-walk", "xgb", "ga", "random", "gridsearch", "evolutionary"],
         default="opevo",
-        help="the last is MetaSchedule's own, the four before AutoTVM's (default: opevo)",
+        help="opevo is the paper's; opevo-q-walk screens its proposals with a model over the knobs' graphs: fewer trials; "
+        "evolutionary is MetaSchedule's own, the others are AutoTVM's (default: opevo)",
     )
     tune.add_argument("--allocation", choices=["gradient", "equal", "round-robin"], default="gradient", help="of the trials")
     tune.add_argument(
         "--early-stopping", type=_positive, metavar="TRIALS", help="a task leaves after so many without a better one"
     )
     tune.add_argument("--seed", type=int, help="repeat a search, as far as the measurements repeat")
-    tune.add_argument("--timeout", type=float, default=20, metavar="SECONDS", help="of one build, and of one run (default: 20)")
+    tune.add_argument(
+        "--timeout", type=_seconds, default=20, metavar="SECONDS", help="of one build, and of one run (default: 20)"
+    )
     tune.add_argument("--rpc-tracker", metavar="HOST:PORT", type=_address, help="measure on the devices of a tracker")
     tune.add_argument("--rpc-key", metavar="KEY", help="the devices' key")
     tune.add_argument("--tvm", choices=["autotvm", "meta-schedule"], help="what of TVM to tune with (default: what there is)")
@@ -179,15 +183,31 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a positive number of seconds, {text!r} given")
+    return seconds
+
+
 def _shape(text: str) -> tuple[int, ...]:
-    return tuple(map(_positive, text.split("x")))
+    extents = text.split("x")
+    if not all(extent.isdecimal() and int(extent) > 0 for extent in extents):
+        raise argparse.ArgumentTypeError(f"must be extents of at least 1, such as 1x3x224x224, {text!r} given")
+    return tuple(map(int, extents))
 
 
 def _named_shape(text: str) -> tuple[str, tuple[int, ...]]:
     name, separator, shape = text.partition("=")
     if not separator:
         raise argparse.ArgumentTypeError(f"must be an input's name and shape, such as data=1x3x224x224, {text!r} given")
-    return name, _shape(shape)
+    try:
+        return name, _shape(shape)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{error} for {name}") from None
 
 
 def _attribute(text: str) -> tuple[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tvm.s_tir.meta_schedule.utils import cpu_count
 from tvm.target import Target
+from tvm.target.codegen import llvm_is_valid_cpu, llvm_version_major
 
 
 def as_target(target: str | dict[str, Any] | Target) -> Target:
@@ -23,7 +24,7 @@ def as_target(target: str | dict[str, Any] | Target) -> Target:
     Raises
     ------
     ValueError
-        If TVM knows no such target, or a GPU's lacks what MetaSchedule needs to know.
+        If TVM knows no such target, LLVM no such CPU, or a GPU's lacks what MetaSchedule needs to know.
 
     Examples
     --------
@@ -37,6 +38,9 @@ def as_target(target: str | dict[str, Any] | Target) -> Target:
         raise ValueError(f"target must be a target of TVM, such as llvm or nvidia/nvidia-h100; {target!r} given") from None
     if found.kind.name == "llvm" and "num-cores" not in found.attrs:
         found = Target({**dict(found.export()), "num-cores": cpu_count(logical=False)})
+    cpu, triple = str(found.attrs.get("mcpu", "")), str(found.attrs.get("mtriple", ""))
+    if found.kind.name == "llvm" and cpu and not llvm_is_valid_cpu(cpu, triple):
+        raise ValueError(f"target's -mcpu must be a CPU that this TVM's LLVM {llvm_version_major()} knows, {cpu!r} given")
     missing = [name for name in ("max_threads_per_block", "max_shared_memory_per_block") if name not in found.attrs]
     if "gpu" in found.keys and missing:
         raise ValueError(

@@ -105,12 +105,27 @@ class TestReading:
 
     def test_rejected_lines_gather(self, tmp_path):
         path = tmp_path / "log.json"
+        write(path, lines([0]))
         for text in ("first", "second"):
             with open(path, "a") as file:
                 file.write(text + "\n")
             with Log(path):
                 pass
         assert Path(f"{path}.rejected").read_text() == "first\nsecond\n"
+
+    def test_a_file_without_a_record_is_refused_and_left_as_it_is(self, tmp_path):
+        path = tmp_path / "notes.txt"
+        path.write_text("of nobody's\nbusiness")
+        with pytest.raises(ValueError, match=r"no line of .*notes\.txt is a record"), Log(path):
+            pass
+        assert path.read_text() == "of nobody's\nbusiness"
+        assert os.listdir(tmp_path) == ["notes.txt"]
+
+    def test_a_first_line_that_was_torn_is_no_other_file(self, tmp_path):
+        path = tmp_path / "log.json"
+        path.write_text('{"input": ["llvm", "den')
+        with Log(path) as log:
+            assert (log.records, log.rejected) == ([], 1)
 
     def test_mode_and_links_survive_the_exchange(self, tmp_path):
         target, link = tmp_path / "real.json", tmp_path / "log.json"
@@ -201,7 +216,7 @@ class TestWriting:
     @pytest.mark.parametrize("path", ["missing/log.json", "."])
     def test_what_is_no_file_in_a_folder_is_refused(self, tmp_path, path, monkeypatch):
         monkeypatch.chdir(tmp_path)
-        with pytest.raises(OSError, match=r"must be in a folder that exists|Is a directory"), Log(path):
+        with pytest.raises((OSError, ValueError), match=r"must be in a folder that exists|is a folder"), Log(path):
             pass
         assert os.listdir(tmp_path) == []
 

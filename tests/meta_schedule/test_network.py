@@ -211,6 +211,10 @@ class TestTargets:
         with pytest.raises(ValueError, match="target must be a target of TVM"):
             as_target(wrong)
 
+    def test_a_cpu_that_llvm_does_not_know_is_refused(self):
+        with pytest.raises(ValueError, match=r"target's -mcpu must be a CPU that this TVM's LLVM \d+ knows, 'znver9' given"):
+            as_target("llvm -mcpu=znver9")
+
 
 class TestModels:
     def test_a_network_is_called_by_its_name(self):
