@@ -139,14 +139,14 @@ def _optional(autotvm: bool) -> Iterator[Finding]:
         yield Finding("xgboost", f'{xgboost}: XGBTuner needs loss_type="rank-binary" or "reg", its "rank" fails since xgboost 2')
     else:
         yield Finding("xgboost", xgboost)
-    yield _extra("for reports", "report", "matplotlib", "jinja2")
-    yield _extra("for ONNX files", "onnx", "onnx")
+    yield _extra("for reports", "jinja2", "matplotlib")
+    yield _extra("for ONNX files", "onnx")
 
 
-def _extra(name: str, extra: str, *packages: str) -> Finding:
+def _extra(name: str, *packages: str) -> Finding:
     missing = [package for package in packages if not _version(package)]
     if missing:
-        return Finding(name, f"not installed: {', '.join(missing)}; pip install '.[{extra}]' brings it", None)
+        return Finding(name, f"not installed: pip install {' '.join(missing)}", None)
     return Finding(name, ", ".join(f"{package} {_version(package)}" for package in packages))
 
 

@@ -98,7 +98,13 @@ def _step(graph: Graph, start: Any) -> float:
     """How far the coordinates of the nearest neighbour are: on most graphs, of any."""
     here = np.array(graph.coordinates(start))
     beside = list(graph.neighbours(start)[:_SMALL])
-    return min((float(abs(here - graph.coordinates(value)).sum()) for value in beside), default=1.0)
+    steps = [float(abs(here - graph.coordinates(value)).sum()) for value in beside]
+    if 0.0 in steps:
+        raise ValueError(
+            f"coordinates must tell neighbours apart, and no value be its own neighbour: {graph!r} has the same ones for "
+            f"{start!r} and {beside[steps.index(0.0)]!r}"
+        )
+    return min(steps, default=1.0)
 
 
 @dataclass(frozen=True)

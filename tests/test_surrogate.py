@@ -51,6 +51,19 @@ def test_distances_are_those_on_the_graph(graph):
     assert distances(Space({"x": graph})) == pytest.approx(steps_on(graph))
 
 
+@pytest.mark.parametrize("neighbours", [lambda value: [value], lambda value: [(value + 2) % 4]], ids=["itself", "one like it"])
+def test_neighbours_that_coordinates_do_not_tell_apart_are_refused(neighbours):
+    class Ring(Discrete):
+        def neighbours(self, value):
+            return neighbours(value)
+
+        def coordinates(self, value):
+            return (value % 2,)
+
+    with pytest.raises(ValueError, match="coordinates must tell neighbours apart"):
+        Kernel(Space({"ring": Ring(range(4))}))
+
+
 def test_an_order_is_half_as_far_as_there_are_loops_in_other_places():
     orders = Permutation(4)
     found = distances(Space({"x": orders}))

@@ -12,7 +12,7 @@ from typing import Any
 from autotvm_opevo.commands import command
 
 _EXAMPLES = """examples:
-  python -m autotvm_opevo tune --network alexnet --target llvm --trials 200 --log alexnet.json
+  python -m autotvm_opevo tune --network alexnet --target llvm --tuner opevo-q-walk --trials 200 --log alexnet.json
   python -m autotvm_opevo tune --model resnet.onnx --shape data=1x3x224x224 --target "llvm -mcpu=core-avx2" --log resnet.json
   python -m autotvm_opevo tune --operator nn.dense --tensor 64x512 --tensor 256x512 --target llvm --trials 64 --log dense.json
   python -m autotvm_opevo tune --operator nn.conv2d --tensor 1x3x224x224 --tensor 64x3x7x7 --attribute strides=[2,2] \\
@@ -23,6 +23,7 @@ With today's TVM, which has MetaSchedule in the place of AutoTVM, operators are 
   python -m autotvm_opevo tune --operator matmul --tensor 64x512 --tensor 512x256 --target llvm --trials 64 --log dense
 
 Tune a network, an operator or a model file with the TVM that is installed. The same command goes on where it was stopped.
+`python -m autotvm_opevo doctor` prints the --target of this CPU.
 """
 _STATUS = """exit status: 0 tuned; 1 it could not, or the tuned network computes something else; 2 a mistake on the command
 line; 130 interrupted."""

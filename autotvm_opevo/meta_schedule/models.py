@@ -214,7 +214,7 @@ def model_file(path: str | PathLike[str], shapes: Mapping[str, Sequence[int]] | 
         import onnx
         from tvm.relax.frontend.onnx import from_onnx
     except ImportError as error:
-        raise ImportError(f"to read {path}, install onnx: pip install 'autotvm-opevo[onnx]'") from error
+        raise ImportError(f"to read {path}, pip install 'onnx<1.19'") from error
     try:
         mod = from_onnx(onnx.load(str(path)), shape_dict={name: list(shape) for name, shape in (shapes or {}).items()} or None)
     except Exception as error:  # onnx and TVM have many for what they cannot read

@@ -5,6 +5,6 @@ try:
 except ModuleNotFoundError as error:
     if error.name not in ("jinja2", "markupsafe", "matplotlib"):
         raise
-    raise ImportError(f"a report needs {error.name}: pip install 'autotvm-opevo[report]'") from error
+    raise ImportError(f"a report needs {error.name}: pip install jinja2 matplotlib") from error
 
 __all__ = ["report"]

@@ -39,10 +39,13 @@ class Topology(ABC):
 
     @abstractmethod
     def neighbours(self, value: Any) -> Sequence[Any]:
-        """The values adjacent to `value`, ``S(value)`` of Section 4.3, each once; raises `ValueError` when it is no vertex."""
+        """The values adjacent to `value`, ``S(value)`` of Section 4.3, each once, never `value` itself.
+
+        Raises `ValueError` when it is no vertex.
+        """
 
     def coordinates(self, value: Any) -> tuple[int, ...]:
-        """Integers whose L1 distance grows with the distance on the graph.
+        """Integers whose L1 distance grows with the distance on the graph, and is not 0 between neighbours.
 
         `Induced` joins what is nearest in it, and the surrogate takes it for the number of steps; the vertex's number unless a
         subclass says better.

@@ -348,15 +348,10 @@ def test_logs_are_compared_by_how_soon_they_are_near_the_best(tmp_path):
     for name, found in (("a", [4, 3, 2, 1]), ("b", [4, 1.04, 4, 4]), ("c", [4, 3, 2, 2])):
         lines = [autotvm_line(trial, latency=ms * 1e-3) for trial, ms in enumerate(found)]
         (tmp_path / f"{name}.json").write_text("\n".join(lines))
-    rows = [
-        [(row["label"], row["best"], row["near_trials"], row["near_time"]) for row in task["rows"]] for task in compared(tmp_path)
-    ]
-    assert rows == [[("a.json", "1.000", 4, "3.0 s"), ("b.json", "1.040", 2, "1.0 s"), ("c.json", "2.000", "never", "")]]
-
-
-def compared(folder):
-    recordings = open_logs(sorted(folder.glob("*.json")))
-    return list(_tasks(operators(recordings), recordings))
+    recordings = open_logs(sorted(tmp_path.glob("*.json")))
+    (task,) = _tasks(operators(recordings), recordings)
+    rows = [(row["label"], row["best"], row["near_trials"], row["near_time"]) for row in task["rows"]]
+    assert rows == [("a.json", "1.000", 4, "3.0 s"), ("b.json", "1.040", 2, "1.0 s"), ("c.json", "2.000", "never", "")]
 
 
 def test_the_command_makes_a_page(tmp_path, capsys):
