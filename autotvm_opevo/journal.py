@@ -40,7 +40,7 @@ class Entry:
     failure, message : str
         The kind of a failure and what the error said; empty for a trial that worked.
     network : dict
-        The ``"operators"``, each how often it is run and the tasks that compute it, and the network's seconds ``"before"`` and
+        The ``"operators"``, each how often it is run and the tasks that compute it, or the network's seconds ``"before"`` and
         ``"after"``, the medians; None for a trial.
     """
 
@@ -93,10 +93,14 @@ class Journal:
         with open(self._path, "a") as file:
             file.write(line + "\n")
 
-    def network(self, operators: Sequence[tuple[int, Sequence[str]]], comparison: Comparison) -> None:
+    def operators(self, operators: Sequence[tuple[int, Sequence[str]]]) -> None:
+        """What the network consists of: how often it runs each operator, and the tasks that compute it."""
+        self.write(network={"operators": operators})
+
+    def comparison(self, comparison: Comparison) -> None:
         """The network before and after."""
         before, after = (float(np.median(runs)) for runs in (comparison.before, comparison.after))
-        self.write(network={"operators": operators, "before": before, "after": after})
+        self.write(network={"before": before, "after": after})
 
 
 def read(path: Path) -> Iterator[Entry]:
@@ -113,7 +117,8 @@ def _entry(said: dict[str, Any]) -> Entry:
     """With nothing but what an entry has, of the types that it has them."""
     network = said.get("network")
     if network is not None:
-        operators = [(int(count), [str(name) for name in names]) for count, names in network["operators"]]
-        network = {"operators": operators, "before": float(network["before"]), "after": float(network["after"])}
+        times = {name: float(network[name]) for name in ("before", "after")} if "before" in network else {}
+        operators = [(int(count), [str(name) for name in names]) for count, names in network.get("operators", ())]
+        network = {**times, **({"operators": operators} if operators else {})}
     texts = [str(said.get(name, "")) for name in ("task", "failure", "message")]
     return Entry(texts[0], float(said["time"]), texts[1], texts[2], network)

@@ -173,6 +173,8 @@ class _Session:
         """Say what is to be done before worker processes start, which takes some seconds."""
         known = f", {self.trials} of them in the log" if self.trials else ""
         self.display.say(f"{counted(len(self._tunings), 'task')}, {counted(self._trials, 'trial')}{known}; starting to measure")
+        names = [_in_journal(tuning.task) for tuning in self._tunings]
+        self._journal.operators([(operator.count, [names[i] for i in operator.tasks]) for operator in self._operators])
 
     def run(self, measurer: Measurer, allocation: Allocation, deadline: float) -> None:
         """Spend the budget in rounds."""
@@ -227,9 +229,7 @@ class _Session:
         """The network before and after. What goes wrong here must not cost the user the report of hours of tuning."""
         try:
             self._comparison = compare(mod, params, target, self.best_file, runner)
-            names = [_in_journal(tuning.task) for tuning in self._tunings]
-            operators = [(operator.count, [names[i] for i in operator.tasks]) for operator in self._operators]
-            self._journal.network(operators, self._comparison)
+            self._journal.comparison(self._comparison)
         except Exception as error:
             self._problem = f"{type(error).__name__}: {last_line(str(error))}"
 

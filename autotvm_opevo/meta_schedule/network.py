@@ -192,6 +192,7 @@ class _Session:
     def announce(self) -> None:
         known = f", {self._before} of them in the database" if self._before else ""
         self.display.say(f"{counted(len(self._names), 'task')}, {counted(self._budget, 'trial')}{known}; starting to measure")
+        self._journal.operators([(one.count, [self._in_journal[i] for i in one.tasks]) for one in self._operators])
 
     def watch(self, task: int, results: Sequence[tuple[float, Failure]]) -> None:
         for latency, (kind, message) in results:
@@ -204,8 +205,7 @@ class _Session:
         """The network before and after. What goes wrong here must not cost the user the report of hours of tuning."""
         try:
             self._comparison = compare(mod, self._target, database)
-            operators = [(operator.count, [self._in_journal[i] for i in operator.tasks]) for operator in self._operators]
-            self._journal.network(operators, self._comparison)
+            self._journal.comparison(self._comparison)
         except Exception as error:
             self._problem = f"{type(error).__name__}: {last_line(str(error))}"
 

@@ -25,9 +25,10 @@ from autotvm_opevo.reporting.words import in_words
 # What the page calls its colours, and what they are on paper. Every log of a report has a colour; more of them begin anew.
 INK, QUIET, RULE, PAPER = "#1f2328", "#59636e", "#c9cdd2", "#ffffff"
 SERIES = ("#1f6fb4", "#d1572b", "#2f8f5b", "#8a55b5", "#b08900", "#5d6b78")
-# Of a vertex whose best trial was so many tenths as fast as the best of all. On a dark page they are used from the other end:
-# what matters most stands out most.
+# Of a vertex whose best trial was so many tenths as fast as the best of all, and what that is on a dark page, where the other end
+# of the colours stands out.
 FITNESS = tuple(to_hex(matplotlib.colormaps["viridis_r"](tenths / 10)) for tenths in range(11))
+FITNESS_ON_DARK = tuple(to_hex(matplotlib.colormaps["viridis"](0.2 + 0.08 * tenths)) for tenths in range(11))
 _VARIABLES = {
     **{INK: "--ink", QUIET: "--quiet", RULE: "--rule", PAPER: "--paper"},
     **{color: f"--series-{i}" for i, color in enumerate(SERIES)},
@@ -135,7 +136,7 @@ def latencies(rows: Sequence[tuple[str, float, float]]) -> Figure:
         axes.invert_yaxis()
         axes.set_xlabel("ms")
         axes.grid(axis="y", visible=False)
-        axes.legend()
+        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
     return figure
 
 
@@ -149,8 +150,10 @@ def knob(graph: KnobGraph, best: float) -> Figure:
         The task's best latency in seconds: a vertex's colour is how near the best trial there came to it.
     """
     where, values = graph.positions, list(graph.topology)
-    flat = float(np.ptp(where[:, 1])) == 0.0
-    with _drawing(_GRAPH, 0.9 if flat else 0.8 * _GRAPH) as (figure, axes):
+    width, height = np.ptp(where, axis=0)
+    flat = height == 0.0
+    inches = 0.9 if flat else float(np.clip(_GRAPH * (height + 0.4) / (width + 0.4), 1.2, 0.8 * _GRAPH))
+    with _drawing(_GRAPH, inches) as (figure, axes):
         axes.set_axis_off()
         if not flat:
             axes.set_aspect("equal")

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from autotvm_opevo._version import __version__
 from autotvm_opevo.display import counted, milliseconds
 from autotvm_opevo.reporting import charts
-from autotvm_opevo.reporting.charts import FITNESS, SERIES
+from autotvm_opevo.reporting.charts import FITNESS, FITNESS_ON_DARK, SERIES
 from autotvm_opevo.reporting.network import Group, Operator, best, groups, operators
 from autotvm_opevo.reporting.pictures import Picture, merged, of_all, of_knobs, of_progress
 from autotvm_opevo.reporting.templates import Template
@@ -51,10 +51,11 @@ def render(recordings: Sequence[Recording], title: str = "", watch: int = 0, sta
         made=datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         watch=watch,
         state=state,
-        fitness=list(zip(FITNESS, reversed(FITNESS))),
+        fitness=list(zip(FITNESS, FITNESS_ON_DARK)),
         logs=[_log(number, recording) for number, recording in enumerate(recordings)],
         pictures=[_shown(picture) for picture in of_all(recordings)],
-        weighted=any(recording.network for recording in recordings),
+        weighted=any("operators" in recording.network for recording in recordings),
+        several_runs=any(one.runs > 1 for one in network),
         totals=_totals(network, recordings),
         tasks=list(_tasks(network, recordings)),
         near=f"{_NEAR - 1:.0%}",
@@ -64,7 +65,7 @@ def render(recordings: Sequence[Recording], title: str = "", watch: int = 0, sta
 def _log(number: int, recording: Recording) -> dict[str, Any]:
     failed = sum(sum(task.failures.values()) for task in recording.tasks.values())
     summary = f"{counted(len(recording), 'trial')} of {counted(len(recording.tasks), 'task')}"
-    if recording.network:
+    if {"before", "after"} <= set(recording.network):
         before, after = recording.network["before"], recording.network["after"]
         summary += f"; the network took {milliseconds(before)} ms before and {milliseconds(after)} ms after"
     return {
@@ -136,6 +137,7 @@ def _task(address: str, group: Group) -> dict[str, Any]:
         "target": group[0][2].target,
         "rows": rows,
         "open": any("?x" in line for row in rows for _, _, lines in row["top"] for line in lines),
+        "template": template.known,
         "progress": [_shown(picture, name) for picture in of_progress(group)],
         "knobs": [_shown(picture, name) for picture in knobs],
         "fixed": fixed,

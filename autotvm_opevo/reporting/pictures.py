@@ -41,7 +41,7 @@ def of_all(recordings: Sequence[Recording]) -> list[Picture]:
     ]
     if len(bars) > 1:
         some = f"; the {_MOST_BARS} slowest of {len(bars)}" if len(bars) > _MOST_BARS else ""
-        weighted = any(recording.network for recording in recordings)
+        weighted = any("operators" in recording.network for recording in recordings)
         runs = "each as often as the network runs it" if weighted else "one run of each; a network may run some more often"
         caption = f"Where the time is: of each operator, the first trial that worked and the best one; {runs}{some}."
         pictures.append(Picture("latency of each operator", caption, charts.latencies(bars[:_MOST_BARS])))

@@ -28,6 +28,11 @@ class Template:
             logger.debug("%s: no template here: %s", task.name, error)
             self._knobs = None
 
+    @property
+    def known(self) -> bool:
+        """Whether there is one here."""
+        return self._knobs is not None
+
     def value(self, name: str, value: Value) -> Value:
         """The same, a tile with the outermost part that the log leaves open, where that is known."""
         try:
@@ -41,7 +46,7 @@ class Template:
         """What was seen of a knob in the template's words, and its topology; as it is, and None, where no template is known."""
         if self._knobs is None or name not in self._knobs.space.knobs:
             return knob, None
-        whole = Knob(knob.kind, knob.options)
+        whole = Knob("tile" if knob.kind == "inner tile" else knob.kind, knob.options)
         for value, seen in knob.seen.items():
             try:
                 whole.add(self._knobs.vertex(name, _entity(Value(knob.kind, value))), seen.trials, seen.latency)

@@ -270,7 +270,7 @@ class Recording:
         entries: dict[str, list[Entry]] = {}
         for entry in journal:
             if entry.network:
-                self.network = entry.network
+                self.network = {**self.network, **entry.network}
             entries.setdefault(entry.task, []).append(entry)
         for task in self.tasks.values():
             task.explain(entries.get(task.in_journal, ()))

@@ -44,7 +44,8 @@ def setting(name: str, value: Value) -> str:
     >>> setting("vec", Value("annotation", ("none", "vec"))), setting("sketch", Value("choice", "3"))
     ('vec: left as it is, vectorized', 'sketch: 3')
     """
-    return f"{name}: {meaning(name, value)}"
+    order = "loops in the order " if value.kind == "order" else ""
+    return f"{name}: {order}{meaning(name, value)}"
 
 
 def meaning(name: str, value: Value) -> str:
@@ -52,8 +53,6 @@ def meaning(name: str, value: Value) -> str:
     words = in_words(value.value)
     if value.kind == "inner tile":
         words = f"?x{words}"
-    elif value.kind == "order":
-        words = f"loops in the order {words}"
     elif value.kind == "annotation":
         words = ", ".join(_WORDS.get(word, word) for word in words.split(" "))
     elif value.kind == "choice":

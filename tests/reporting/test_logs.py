@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from made_up_logs import autotvm_line, autotvm_log, meta_schedule_folder, meta_schedule_line
 
+from autotvm_opevo.comparison import Comparison
 from autotvm_opevo.journal import Journal, read
 from autotvm_opevo.naming import task_key
 from autotvm_opevo.reporting.logs import open_logs, state
@@ -171,6 +172,15 @@ class TestJournal:
         dense, conv2d = open_logs([path])[0].tasks.values()
         assert dense.messages["runtime device"].most_common(1) == [("too many threads", 2)]
         assert conv2d.messages == {}
+
+    def test_what_it_says_of_a_network_comes_in_parts(self, tmp_path):
+        """When a run begins, and, if it comes to that, when it has ended."""
+        path = autotvm_log(tmp_path / "log.json")
+        journal = Journal(f"{path}.journal")
+        journal.operators([(2, ["dense"])])
+        assert open_logs([path])[0].network == {"operators": [(2, ["dense"])]}
+        journal.comparison(Comparison([0.3, 0.1, 0.2], [0.1], 0.0, True))
+        assert open_logs([path])[0].network == {"operators": [(2, ["dense"])], "before": 0.2, "after": 0.1}
 
     def test_it_gives_metaschedule_times_and_kinds_where_it_has_all_trials(self, tmp_path):
         folder = meta_schedule_folder(tmp_path / "folder")
