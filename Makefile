@@ -71,8 +71,8 @@ lint: setup
 	@$(RUN) -m ruff check . && $(RUN) -m ruff format --check . && $(RUN) -m mypy
 
 soak: setup setup-tvm
-	@$(RUN) -m pytest -q -m "soak or properties" --hypothesis-profile=soak --timeout=3600 $(ARGS)
-	@$(TVM_RUN) -m pytest -q -m "soak or properties" --hypothesis-profile=soak --timeout=3600 $(ARGS)
+	@$(RUN) -m pytest -q $(SIDE_BY_SIDE) -m "soak or properties" --hypothesis-profile=soak --timeout=3600 $(ARGS)
+	@$(TVM_RUN) -m pytest -q $(SIDE_BY_SIDE) -m "soak or properties" --hypothesis-profile=soak --timeout=3600 $(ARGS)
 
 bench: setup
 	@$(RUN) -m benchmarks.compare $(ARGS)
