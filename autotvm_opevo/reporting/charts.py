@@ -72,7 +72,7 @@ def progress(tasks: Sequence[tuple[int, str, Task]], over_time: bool = False) ->
     tasks : sequence of (int, str, Task)
         The log's number, which is its colour, and what it is called.
     over_time : bool
-        Since the task's first trial and without pauses, instead of trials.
+        That was spent on the task, instead of trials.
 
     Returns
     -------

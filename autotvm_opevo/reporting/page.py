@@ -85,8 +85,7 @@ def _warnings(recording: Recording) -> Iterator[str]:
     if any(not len(task.times) for task in recording.tasks.values()):
         yield "it does not say when all trials ended, so nothing is drawn over time"
     if recording.pauses:
-        length = _duration(sum(length for _, length in recording.pauses))
-        yield f"{counted(len(recording.pauses), 'pause')}, {length} in all, left out of times"
+        yield f"{counted(len(recording.pauses), 'pause')}, {_duration(sum(recording.pauses))} in all, left out of times"
     if recording.label.endswith(_BEST):
         yield f"the best trial of each task alone: the whole run is in {recording.label.removesuffix(_BEST)}.json"
 
@@ -115,7 +114,7 @@ def _tasks(network: Sequence[Operator], recordings: Sequence[Recording]) -> Iter
             yield {
                 **_task(addresses[key], way),
                 "runs": operator.runs,
-                "share": f"{operator.seconds / total:.0%}" if fastest else "",
+                "share": _share(operator.seconds / total) if fastest else "",
                 "others": others,
             }
 
@@ -168,6 +167,10 @@ def _row(label: str, task: Task, template: Template, best_of_all: float) -> dict
             for latency, trial, knobs in task.top
         ],
     }
+
+
+def _share(part: float) -> str:
+    return f"{part:.0%}" if part >= 0.005 else "<1%"
 
 
 def _best(seconds: float) -> str:

@@ -60,7 +60,7 @@ def of_progress(group: Group) -> list[Picture]:
         dots = f" Each dot is a trial{slowest}." if len(group) == 1 else ""
         pictures.append(Picture("best so far over trials", f"The best so far over trials.{dots}", over_trials))
     if over_time:
-        pictures.append(Picture("best so far over time", "The best so far over time.", over_time))
+        pictures.append(Picture("best so far over time", "The best so far over the time spent on this task.", over_time))
     return pictures
 
 

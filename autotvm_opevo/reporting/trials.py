@@ -20,8 +20,8 @@ Array = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 # So many of a task's best configurations are shown.
 _SHOWN = 5
-# No build and no run takes so many seconds by default.
-_PAUSE = 600.0
+# No batch takes so many seconds.
+_PAUSE = 1800.0
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,8 @@ class Task:
         Of each kind, what the errors said, where a journal says that.
     repeated : int
         Trials of a configuration that was measured before.
-    pauses : sequence of (float, float)
-        When nothing was measured of any task: when that ended, and how long it took, in seconds.
+    elapsed : array of float
+        Of every trial, the seconds that were spent on this task up to it; empty where the log does not say all.
     """
 
     def __init__(self, first: Trial) -> None:
@@ -136,7 +136,7 @@ class Task:
         self.failures: Counter[str] = Counter()
         self.messages: dict[str, Counter[str]] = {}
         self.repeated = 0
-        self.pauses: Sequence[tuple[float, float]] = ()
+        self.elapsed: Array = np.empty(0)
         self._latencies, self._times = array("d"), array("d")
         self._known: set[int] = set()
         self._top: list[tuple[float, int, dict[str, Value]]] = []
@@ -185,11 +185,6 @@ class Task:
         return times if np.isfinite(times).all() else times[:0]
 
     @property
-    def elapsed(self) -> Array:
-        """Of every trial, seconds since the task's first, pauses left out; empty where the log does not say all."""
-        return _elapsed(self.times, self.pauses)
-
-    @property
     def best_so_far(self) -> Array:
         """The least latency up to every trial, in seconds."""
         return np.minimum.accumulate(self.latencies) if len(self) else self.latencies
@@ -229,8 +224,10 @@ class Recording:
         Lines that are no JSON, and lines that are, but no trial; empty ones and comments are neither.
     network : mapping
         What a journal says of the network; see `autotvm_opevo.journal.Entry`.
-    pauses : sequence of (float, float)
-        When nothing was measured, as a run that went on the next day: when that ended, and how long it took, in seconds.
+    elapsed : array of float
+        When the trials of all tasks ended, in that order: seconds since the first, pauses left out.
+    pauses : list of float
+        How long nothing was measured, in seconds, each time that a run was gone on with.
     exists : bool
         Whether there is such a file by now.
     """
@@ -240,7 +237,8 @@ class Recording:
         self.tasks: dict[str, Task] = {}
         self.torn = self.foreign = 0
         self.network: Mapping[str, Any] = {}
-        self.pauses: Sequence[tuple[float, float]] = ()
+        self.elapsed: Array = np.empty(0)
+        self.pauses: list[float] = []
         self.exists = True
 
     def read(self, lines: Iterable[bytes], trial: Callable[[Any], Trial]) -> None:
@@ -274,37 +272,23 @@ class Recording:
             entries.setdefault(entry.task, []).append(entry)
         for task in self.tasks.values():
             task.explain(entries.get(task.in_journal, ()))
-        self.pauses = _pauses(self.times)
-        for task in self.tasks.values():
-            task.pauses = self.pauses
+        self._spend()
 
-    @property
-    def times(self) -> Array:
-        """When the trials of all tasks ended, in that order; seconds since 1970."""
-        return np.sort(np.concatenate([np.empty(0), *(task.times for task in self.tasks.values())]))
-
-    @property
-    def elapsed(self) -> Array:
-        """The same as seconds since the first, pauses left out."""
-        return _elapsed(self.times, self.pauses)
+    def _spend(self) -> None:
+        """Say how long was worked on every task: a trial took what had passed since the one before it, of whichever task."""
+        tasks = [task for task in self.tasks.values() if len(task.times)]
+        times = np.concatenate([np.empty(0), *(task.times for task in tasks)])
+        order = np.argsort(times, kind="stable")
+        took = np.zeros(len(times))
+        took[order[1:]] = np.diff(times[order])
+        pauses = took > max(_PAUSE, 50 * float(np.median(took))) if len(took) else took > 0
+        self.pauses, took[pauses] = took[pauses].tolist(), 0.0
+        self.elapsed = np.cumsum(took[order])
+        for task in tasks:
+            own, took = np.split(took, [len(task)])
+            order = np.argsort(task.times, kind="stable")
+            task.elapsed = np.empty(len(task))
+            task.elapsed[order] = np.cumsum(own[order])
 
     def __len__(self) -> int:
         return sum(map(len, self.tasks.values()))
-
-
-def _elapsed(times: Array, pauses: Sequence[tuple[float, float]]) -> Array:
-    """Seconds since the least of the times, pauses left out."""
-    if not len(times):
-        return times
-    ends, lengths = np.array([(0.0, 0.0), *pauses]).T
-    worked = times - np.cumsum(lengths)[np.searchsorted(ends, times, side="right") - 1]
-    return np.asarray(worked - worked.min())
-
-
-def _pauses(times: Array) -> list[tuple[float, float]]:
-    """Gaps that are no measuring: ten minutes and more, and beyond what trials of this log take."""
-    gaps = np.diff(times)
-    if not len(gaps):
-        return []
-    long = np.flatnonzero(gaps > max(_PAUSE, 50 * float(np.median(gaps))))
-    return [(float(times[i + 1]), float(gaps[i])) for i in long]

@@ -162,6 +162,18 @@ def test_the_state_changes_when_a_log_grows(tmp_path):
     assert len(set(states)) == 4
 
 
+def test_time_is_spent_on_the_task_that_was_measured(tmp_path):
+    """Two batches of dense, between them one of conv2d, whose trials ended all at once."""
+    path = tmp_path / "log.json"
+    times = [("dense", 0), ("dense", 10), ("conv2d", 70), ("conv2d", 70), ("dense", 75)]
+    path.write_text("\n".join(autotvm_line(time, template) for template, time in times))
+    (recording,) = open_logs([path])
+    dense, conv2d = recording.tasks.values()
+    assert list(dense.elapsed) == [0, 10, 15]
+    assert list(conv2d.elapsed) == [60, 60]
+    assert list(recording.elapsed) == [0, 10, 70, 70, 75]
+
+
 class TestJournal:
     def test_it_says_why_trials_of_autotvm_failed(self, tmp_path):
         path = autotvm_log(tmp_path / "log.json")

@@ -122,6 +122,8 @@ class TestInABrowser:
         (table, *_) = browser.find_elements("tag name", "table")
         linked = [link.get_attribute("hash") for link in table.find_elements("tag name", "a")]
         assert linked == ["#task-1", "#task-2", "#task-4", "#task-3"]
+        shares = [cell.text for cell in table.find_elements("css selector", "td:nth-child(3)")]
+        assert [share for share in shares if share] == ["60%", "20%", "20%", "<1%"]
         cells = [cell.text for cell in table.find_elements("css selector", "tr:nth-child(2) td")]
         assert cells[:4] == ["dense 1x64", "3", "60%", "opevo.json"]
 
@@ -314,7 +316,7 @@ def test_a_pause_is_left_out_of_times(tmp_path):
     trials = [*range(20), *range(30_000, 30_020)]
     text = paged(tmp_path, *(autotvm_line(trial, tile=2 ** (trial % 7)) for trial in trials))
     assert "1 pause, 8.3 h in all, left out of times" in text
-    assert "38 s from first to last trial" in text
+    assert "38 s spent on it since the first trial" in text
 
 
 def test_a_task_of_which_nothing_works_says_that(tmp_path):
