@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from autotvm_opevo._version import __version__
 from autotvm_opevo.commands import doctor, report, tune
 
 _EXAMPLES = """examples:
@@ -42,6 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m autotvm_opevo", description=f"{_EXAMPLES}Tune for Apache TVM with OpEvo.", formatter_class=text
     )
+    parser.add_argument("--version", action="version", version=f"autotvm_opevo {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in (tune, report, doctor):
         command.add(commands)

@@ -97,7 +97,8 @@ def _compilers() -> Iterator[Finding]:
     yield Finding("CUDA compiler", nvcc) if nvcc else Finding("CUDA compiler", "none found; needed for NVIDIA GPUs alone", None)
 
 
-# What Linux says of it.
+# CPUs that every LLVM knows, the best first, and what Linux calls that they have.
+_LIKE = {"skylake-avx512": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}, "core-avx2": {"avx2", "fma"}}
 _CPU = Path("/proc/cpuinfo")
 _ASK = """
 import tvm
@@ -121,8 +122,8 @@ def _devices() -> Iterator[Finding]:
     *_, kinds, cpu = ["", "", *done.stdout.splitlines()]
     if "llvm" in kinds.split():
         if cpu in ("", "generic"):  # a CPU that is newer than this LLVM, which would do without vectors
-            flags = _CPU.read_text() if _CPU.exists() else ""
-            cpu = "core-avx2" if " avx2 " in flags and " fma " in flags else ""
+            flags = set(_CPU.read_text().split()) if _CPU.exists() else set()
+            cpu = next((name for name, needs in _LIKE.items() if needs <= flags), "")
         yield Finding("CPU", f'--target "llvm -mcpu={cpu}"' if cpu else "--target llvm, and -mcpu=... that is like yours")
     else:
         yield Finding("CPU", "this TVM was built without LLVM", False, "build TVM with USE_LLVM=ON to tune for a CPU")
@@ -143,10 +144,14 @@ def _optional(autotvm: bool) -> Iterator[Finding]:
     yield _extra("for ONNX files", "onnx")
 
 
+# What TVM's frontends can read.
+_PINS = {"onnx": "'onnx<1.19'"}
+
+
 def _extra(name: str, *packages: str) -> Finding:
     missing = [package for package in packages if not _version(package)]
     if missing:
-        return Finding(name, f"not installed: pip install {' '.join(missing)}", None)
+        return Finding(name, f"not installed: pip install {' '.join(_PINS.get(package, package) for package in missing)}", None)
     return Finding(name, ", ".join(f"{package} {_version(package)}" for package in packages))
 
 

@@ -40,8 +40,8 @@ class Entry:
     failure, message : str
         The kind of a failure and what the error said; empty for a trial that worked.
     network : dict
-        The ``"operators"``, each how often it is run and the tasks that compute it, or the network's seconds ``"before"`` and
-        ``"after"``, the medians; None for a trial.
+        When tuning begins, the ``"operators"``, each how often it is run and the tasks that compute it, and the ``"tuner"``; in
+        the end, the network's seconds ``"before"`` and ``"after"``, the medians. None for a trial.
     """
 
     task: str = ""
@@ -93,9 +93,9 @@ class Journal:
         with open(self._path, "a") as file:
             file.write(line + "\n")
 
-    def operators(self, operators: Sequence[tuple[int, Sequence[str]]]) -> None:
-        """What the network consists of: how often it runs each operator, and the tasks that compute it."""
-        self.write(network={"operators": operators})
+    def begin(self, operators: Sequence[tuple[int, Sequence[str]]], tuner: str) -> None:
+        """When tuning begins: how often the network runs each operator and the tasks that compute it, and what tunes them."""
+        self.write(network={"operators": operators, "tuner": tuner})
 
     def comparison(self, comparison: Comparison) -> None:
         """The network before and after."""
@@ -117,8 +117,15 @@ def _entry(said: dict[str, Any]) -> Entry:
     """With nothing but what an entry has, of the types that it has them."""
     network = said.get("network")
     if network is not None:
-        times = {name: float(network[name]) for name in ("before", "after")} if "before" in network else {}
-        operators = [(int(count), [str(name) for name in names]) for count, names in network.get("operators", ())]
-        network = {**times, **({"operators": operators} if operators else {})}
+        found: dict[str, Any] = {}
+        if "operators" in network:
+            found["operators"] = [(int(count), [str(name) for name in names]) for count, names in network["operators"]]
+            if any(count < 1 for count, _ in found["operators"]):
+                raise ValueError("no network runs an operator less than once")
+        if "tuner" in network:
+            found["tuner"] = str(network["tuner"])
+        if "before" in network:
+            found.update({name: float(network[name]) for name in ("before", "after")})
+        network = found
     texts = [str(said.get(name, "")) for name in ("task", "failure", "message")]
     return Entry(texts[0], float(said["time"]), texts[1], texts[2], network)

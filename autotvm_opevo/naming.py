@@ -1,8 +1,9 @@
-"""What tasks of AutoTVM are called, by their logs and by people. Knows no TVM."""
+"""What tasks and tuners of AutoTVM are called, by their logs and by people. Knows no TVM."""
 
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 
@@ -28,3 +29,15 @@ def task_name(template: str, arguments: Any) -> str:
 
 def _is_tensor(argument: Any) -> bool:
     return isinstance(argument, (list, tuple)) and len(argument) > 1 and argument[0] == "TENSOR"
+
+
+def called(tuner: Any, seed: int | None) -> str:
+    """What makes tuners, and the seed it was given.
+
+    >>> from autotvm_opevo import OpEvo
+    >>> called(partial(OpEvo, surrogate="q-walk"), 0), called(OpEvo, None)
+    ("OpEvo surrogate='q-walk', seed 0", 'OpEvo')
+    """
+    options = "".join(f" {name}={value!r}" for name, value in tuner.keywords.items()) if isinstance(tuner, partial) else ""
+    made_by = tuner.func if isinstance(tuner, partial) else tuner
+    return getattr(made_by, "__name__", type(made_by).__name__) + options + ("" if seed is None else f", seed {seed}")

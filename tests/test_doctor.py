@@ -55,7 +55,11 @@ def test_devices_are_asked_by_a_process_that_may_hang_or_crash(monkeypatch, scri
 
 @pytest.mark.parametrize(
     ("flags", "found"),
-    [("flags : fpu avx2 fma bmi2", 'llvm -mcpu=core-avx2"'), ("flags : fpu sse2", "--target llvm, and -mcpu")],
+    [
+        ("flags : fpu fma avx2\n", 'llvm -mcpu=core-avx2"'),
+        ("flags : avx2 fma avx512f avx512bw avx512cd avx512dq avx512vl\n", 'llvm -mcpu=skylake-avx512"'),
+        ("flags : fpu sse2", "--target llvm, and -mcpu"),
+    ],
 )
 def test_a_cpu_that_llvm_does_not_know_gets_a_target_with_its_vectors(monkeypatch, tmp_path, flags, found):
     monkeypatch.setattr(doctor, "_ASK", "print('llvm'); print('generic')")

@@ -101,7 +101,7 @@ class Log:
     Raises
     ------
     ValueError
-        If there is another file or a folder of that name.
+        If there is a file of that name that is no log, or a folder.
     LogInUse
         If another process has the log; says which.
     OSError
@@ -182,8 +182,8 @@ class Log:
                 good.append(line)
                 if found is not None:
                     self.records.append(found)
-        whole = [line for line in bad if line.endswith(b"\n")]
-        if whole and not good:  # a torn line has no end
+        others = [line for line in bad if line.strip() and not line.startswith(b'{"input"')]  # blank or torn, it may be a log
+        if others and not good:
             raise ValueError(f"log_file must be a log of AutoTVM or a new file, no line of {self.path} is a record: name another")
         self.rejected = len(bad)
         if bad or not all(line.endswith(b"\n") for line in good):

@@ -6,7 +6,6 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from types import TracebackType
 from typing import Any
 
@@ -20,6 +19,7 @@ from tvm.target.codegen import llvm_get_cpu_archlist, llvm_version_major
 from autotvm_opevo.autotvm.farm import Farm, FarmError, devices, is_farm
 from autotvm_opevo.autotvm.history import Record
 from autotvm_opevo.autotvm.processes import START, Guardian, kill, no_interrupts_in_children, start, stop, within
+from autotvm_opevo.cpus import check_cpu
 
 # Targets whose device may be missing on this machine.
 _NEED_A_DEVICE = ("cuda", "metal", "opencl", "rocm", "vulkan")
@@ -58,16 +58,9 @@ def check_device(target: tvm.target.Target, runner: Any) -> None:
 
 
 def _check_cpu(target: tvm.target.Target) -> None:
-    """LLVM takes its generic CPU for one that it does not know, and complains at every build."""
-    cpu, options = str(target.attrs.get("mcpu", "")), dict(target.export())
-    options.pop("mcpu", None)  # or else it complains here, too
-    known = [str(name) for name in llvm_get_cpu_archlist(tvm.target.Target(options))]
-    if cpu and known and cpu not in known:
-        alike = get_close_matches(cpu, known, n=3) or ["core-avx2", "generic"]
-        raise ValueError(
-            f"target's -mcpu must be a CPU that this TVM's LLVM {llvm_version_major()} knows, {cpu!r} given: take one like it, "
-            f"such as {' or '.join(alike)}, or none"
-        )
+    without = {name: value for name, value in dict(target.export()).items() if name != "mcpu"}  # or TVM complains here, too
+    known = [str(name) for name in llvm_get_cpu_archlist(tvm.target.Target(without))]
+    check_cpu(str(target.attrs.get("mcpu", "")), known, llvm_version_major())
 
 
 class Measurer:

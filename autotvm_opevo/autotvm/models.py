@@ -111,6 +111,8 @@ def operator(
         tvm.DataType(dtype)
     except (ValueError, tvm.TVMError):
         raise ValueError(f"dtype must be one of TVM's, such as float32 or int8; {dtype!r} given") from None
+    if name == "nn.dense" and len({tuple(shape)[-1:] for shape in shapes}) > 1:  # which Relay does not look at
+        raise ValueError(f"operator nn.dense takes tensors with as many columns, {list(map(tuple, shapes))} given")
     inputs = [relay.var(f"input{i}", shape=tuple(shape), dtype=dtype) for i, shape in enumerate(shapes)]
     try:
         return relay.transform.InferType()(

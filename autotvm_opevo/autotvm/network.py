@@ -30,7 +30,7 @@ from autotvm_opevo.comparison import Comparison
 from autotvm_opevo.display import Display, Row, counted, last_line
 from autotvm_opevo.files import write_whole
 from autotvm_opevo.journal import Journal
-from autotvm_opevo.naming import task_key, task_name
+from autotvm_opevo.naming import called, task_key, task_name
 from autotvm_opevo.summary import NetworkReport
 from autotvm_opevo.topology.base import integer
 
@@ -122,7 +122,9 @@ def tune_network(
         tasks, operators = extract(mod, params, target)
         seeds = np.random.SeedSequence(seed).generate_state(len(tasks) + 1)
         tunings = [Tuning(task, tuner, None if seed is None else int(s), early_stopping) for task, s in zip(tasks, seeds[1:])]
-        session = _Session(tunings, operators, log, trials, measurer.batch, np.random.default_rng(seeds[0]), start)
+        session = _Session(
+            tunings, operators, log, trials, measurer.batch, np.random.default_rng(seeds[0]), start, called(tuner, seed)
+        )
         try:
             session.announce()
             with measurer:
@@ -154,12 +156,14 @@ class _Session:
         batch: int,
         rng: np.random.Generator,
         start: float,
+        tuner: str,
     ) -> None:
         self._tunings, self._operators, self._log, self._trials, self._rng = tunings, operators, log, trials, rng
         self._names = [task_name(tuning.task.name, tuning.task.args) for tuning in tunings]
         self.best_file = log.path.with_name(log.path.name.removesuffix(".json") + ".best.json")
         self.stopped = "trials"
         self._start = self._end = start
+        self._tuner = tuner
         self._round_size = round_size(trials, len(tunings), batch)
         records = _by_task(log.records)
         mine = sum(tuning.load(records.get(_key(tuning.task), ()), self._round_size) for tuning in tunings)
@@ -174,7 +178,7 @@ class _Session:
         known = f", {self.trials} of them in the log" if self.trials else ""
         self.display.say(f"{counted(len(self._tunings), 'task')}, {counted(self._trials, 'trial')}{known}; starting to measure")
         names = [_in_journal(tuning.task) for tuning in self._tunings]
-        self._journal.operators([(operator.count, [names[i] for i in operator.tasks]) for operator in self._operators])
+        self._journal.begin([(one.count, [names[i] for i in one.tasks]) for one in self._operators], self._tuner)
 
     def run(self, measurer: Measurer, allocation: Allocation, deadline: float) -> None:
         """Spend the budget in rounds."""

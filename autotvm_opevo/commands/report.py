@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 from autotvm_opevo.commands import command
+from autotvm_opevo.display import last_line
 
 _EXAMPLES = """examples:
   python -m autotvm_opevo report alexnet.json -o report.html          AutoTVM's log, of any tuner
@@ -57,8 +57,8 @@ def _run(options: argparse.Namespace) -> int:
     for module in options.modules:
         try:
             _import(module)
-        except Exception as error:  # whatever a module of the user's raises
-            raise ValueError(f"--import {module}: {type(error).__name__}: {error}") from error
+        except (Exception, SystemExit) as error:  # whatever a module of the user's raises
+            raise ValueError(f"--import {module}: {type(error).__name__}: {last_line(str(error))}") from error
     if options.watch:
         from autotvm_opevo.reporting.serving import serve
 
@@ -72,13 +72,14 @@ def _run(options: argparse.Namespace) -> int:
 
 def _import(module: str) -> None:
     """A module by its name, or, as Python runs a script, a file with its folder."""
-    if not module.endswith(".py"):
+    if "/" not in module and not module.endswith(".py"):
         import_module(module)
         return
     path = Path(module).resolve()
+    if path.suffix != ".py" or not path.is_file():
+        raise ValueError("must be a module's name or a file that ends in .py")
+    known = sys.modules.get(path.stem)
+    if known is not None and getattr(known, "__file__", None) != str(path):
+        raise ValueError(f"there is another module called {path.stem}: give the file another name")
     sys.path.insert(0, str(path.parent))
-    spec = spec_from_file_location(path.stem, path)
-    assert spec is not None, "every file that ends in .py is a module"
-    assert spec.loader is not None
-    sys.modules[path.stem] = found = module_from_spec(spec)
-    spec.loader.exec_module(found)
+    import_module(path.stem)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import socket
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,9 @@ from tvm.s_tir.meta_schedule.runner import LocalRunner, PyRunner, RPCConfig, RPC
 from autotvm_opevo.display import last_line
 from autotvm_opevo.meta_schedule.database import seconds
 from autotvm_opevo.meta_schedule.interrupts import Interrupts
+
+# Seconds for a tracker to be there.
+_PATIENCE = 10
 
 
 def make_runner(timeout: float, key: str | None = None, host: str | None = None, port: int | None = None) -> Any:
@@ -31,10 +35,11 @@ def make_runner(timeout: float, key: str | None = None, host: str | None = None,
     RuntimeError
         If the tracker cannot be reached, or has no such device: every trial would fail.
     """
-    if key is None:
+    if key is None or port is None:
         return LocalRunner(timeout_sec=timeout)
     config = RPCConfig(host, port, key, session_timeout_sec=int(timeout))
     try:
+        socket.create_connection((host, port), timeout=_PATIENCE).close()  # TVM's own asking goes on for a minute
         devices = config.count_num_servers(allow_missing=True)
     except Exception as error:  # of sockets and of TVM's
         raise RuntimeError(f"cannot reach the tracker at {host}:{port}: {error}") from error

@@ -102,6 +102,8 @@ def tune_network(
         raise ValueError(f"task_scheduler must be gradient or round-robin; {task_scheduler!r} given")
     strategy = OpEvoStrategy() if strategy is None else strategy
     folder = Path(work_dir)
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"work_dir must be a folder of MetaSchedule's or a new one, {folder} is a file: name another")
     folder.mkdir(parents=True, exist_ok=True)
     lock = Lock(folder / LOCK)
     lock.acquire(folder)
@@ -114,7 +116,7 @@ def tune_network(
             raise ValueError("mod must have an operator that can be tuned, it has none")
         mend(folder)
         database = opened(folder)
-        session = _Session(tasks, target, database, folder, trials, start)
+        session = _Session(tasks, target, database, folder, trials, start, str(strategy))
         session.announce()
         try:
             if session.left > 0:
@@ -161,7 +163,14 @@ class _Session:
     """One call of `tune_network`: what is known of each task."""
 
     def __init__(
-        self, tasks: Sequence[Any], target: tvm.target.Target, database: Any, folder: Path, trials: int, start: float
+        self,
+        tasks: Sequence[Any],
+        target: tvm.target.Target,
+        database: Any,
+        folder: Path,
+        trials: int,
+        start: float,
+        strategy: str,
     ) -> None:
         self._names = [str(task.task_name) for task in tasks]
         self._operators = [Operator(int(task.weight), (i,)) for i, task in enumerate(tasks)]
@@ -174,7 +183,7 @@ class _Session:
             for record in records_of(database, task.dispatched[0], target):
                 latency = seconds(record.run_secs)
                 self._count(i, latency, "failed" if latency == inf else "", "")
-        self._target, self._folder, self._budget, self._start = target, folder, trials, start
+        self._target, self._folder, self._budget, self._start, self._strategy = target, folder, trials, start, strategy
         self._before = sum(self._trials)
         self._in_journal = [str(ms.database.Workload(task.dispatched[0]).as_json()[0]) for task in tasks]
         self._journal = Journal(folder / JOURNAL, anew=not self._before)
@@ -192,7 +201,7 @@ class _Session:
     def announce(self) -> None:
         known = f", {self._before} of them in the database" if self._before else ""
         self.display.say(f"{counted(len(self._names), 'task')}, {counted(self._budget, 'trial')}{known}; starting to measure")
-        self._journal.operators([(one.count, [self._in_journal[i] for i in one.tasks]) for one in self._operators])
+        self._journal.begin([(one.count, [self._in_journal[i] for i in one.tasks]) for one in self._operators], self._strategy)
 
     def watch(self, task: int, results: Sequence[tuple[float, Failure]]) -> None:
         for latency, (kind, message) in results:

@@ -7,7 +7,9 @@ from typing import Any
 
 from tvm.s_tir.meta_schedule.utils import cpu_count
 from tvm.target import Target
-from tvm.target.codegen import llvm_is_valid_cpu, llvm_version_major
+from tvm.target.codegen import llvm_get_cpu_archlist, llvm_version_major
+
+from autotvm_opevo.cpus import check_cpu
 
 
 def as_target(target: str | dict[str, Any] | Target) -> Target:
@@ -38,9 +40,9 @@ def as_target(target: str | dict[str, Any] | Target) -> Target:
         raise ValueError(f"target must be a target of TVM, such as llvm or nvidia/nvidia-h100; {target!r} given") from None
     if found.kind.name == "llvm" and "num-cores" not in found.attrs:
         found = Target({**dict(found.export()), "num-cores": cpu_count(logical=False)})
-    cpu, triple = str(found.attrs.get("mcpu", "")), str(found.attrs.get("mtriple", ""))
-    if found.kind.name == "llvm" and cpu and not llvm_is_valid_cpu(cpu, triple):
-        raise ValueError(f"target's -mcpu must be a CPU that this TVM's LLVM {llvm_version_major()} knows, {cpu!r} given")
+    if found.kind.name == "llvm":
+        without = Target({name: value for name, value in dict(found.export()).items() if name != "mcpu"})
+        check_cpu(str(found.attrs.get("mcpu", "")), [str(name) for name in llvm_get_cpu_archlist(without)], llvm_version_major())
     missing = [name for name in ("max_threads_per_block", "max_shared_memory_per_block") if name not in found.attrs]
     if "gpu" in found.keys and missing:
         raise ValueError(

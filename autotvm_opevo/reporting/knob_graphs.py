@@ -28,7 +28,8 @@ class KnobGraph:
 
     Attributes
     ----------
-    name, kind : str
+    name : str
+    kind : str
         As in `Knob`.
     topology : Topology
         The vertices that are drawn.
@@ -127,7 +128,7 @@ def positions(topology: Topology) -> Array:
     while isinstance(graph, Induced):
         graph = graph.graph
     if isinstance(graph, (Factorization, Tiling)):
-        inner = np.log([list(value) for value in topology])
+        inner = np.array([[math.log(part) for part in value] for value in topology])  # of any size, as numpy's are not
         if isinstance(graph, Tiling):  # whatever the loop's extent is, it is what the inner parts leave of it
             inner = np.column_stack([-inner.sum(axis=1), inner])
         if inner.shape[1] == 2:

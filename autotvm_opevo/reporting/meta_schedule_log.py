@@ -39,7 +39,7 @@ def read(lines: Iterable[bytes], recording: Recording, workloads: Sequence[str],
     >>> task.name, task.best, recording.torn
     ('matmul 8x64', 0.001, 1)
     >>> list(task.knobs)
-    ['sketch', 'matmul, loop 2 of 64']
+    ['sketch', 'matmul, loop 2, 64 iterations']
     """
     recording.read(lines, lambda said: _trial(said, sketches, workloads))
 
@@ -135,7 +135,7 @@ class _Trace:
             tile = tuple(int(part) for part in decision)
             if min(tile) < 1:
                 raise ValueError(f"{tile} is no tile")
-            name = f"{self._called.get(inputs[0], 'a fused loop')} of {math.prod(tile)}"
+            name = f"{self._called.get(inputs[0], 'a fused loop')}, {math.prod(tile)} iterations"
             return name, Value("tile", tile, innermost=int(attributes[1]))
         if kind == "SampleCategorical":
             options = tuple(map(str, attributes[0]))

@@ -1,15 +1,65 @@
-"""Where a network's time is: its operators, how often each runs, and the tasks that are ways to compute it."""
+"""What the tasks of several logs are together: a network's operators, how often each runs, and the tasks that compute it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from autotvm_opevo.reporting.trials import Recording, Task
+import numpy as np
 
-# The same task in several logs, each with the log's number and label.
-Group = list[tuple[int, str, Task]]
+from autotvm_opevo.reporting.trials import Array, Knob, Recording, Task
+
+
+class Run(NamedTuple):
+    """A task's trials in one log: the log's number and label."""
+
+    log: int
+    label: str
+    task: Task
+
+
+@dataclass(frozen=True)
+class TaskInLogs:
+    """One task in all logs that have it.
+
+    Attributes
+    ----------
+    number : int
+        In the order in which tasks appear, from 1: what it is addressed by, which does not change while logs grow.
+    runs : list of Run
+    """
+
+    number: int
+    runs: list[Run]
+
+    @property
+    def any(self) -> Task:
+        """In one of the logs, where that makes no difference: its name, target and key."""
+        return self.runs[0].task
+
+    @property
+    def fastest(self) -> Task:
+        """In the log that found the best."""
+        return min((run.task for run in self.runs), key=lambda task: task.best)
+
+    @property
+    def best(self) -> float:
+        """Seconds; infinite while nothing works."""
+        return self.fastest.best
+
+    @property
+    def knobs(self) -> Mapping[str, Knob]:
+        """What was seen of each knob in all logs together."""
+        found: dict[str, Knob] = {}
+        for run in self.runs:
+            for name, knob in run.task.knobs.items():
+                into = found.setdefault(name, Knob(knob.kind, knob.options, knob.innermost))
+                into.kind = knob.kind if knob.kind == into.kind else "choice"
+                for value, seen in knob.seen.items():
+                    into.add(value, seen.trials, seen.latency)
+        return found
 
 
 @dataclass(frozen=True)
@@ -18,64 +68,89 @@ class Operator:
 
     Attributes
     ----------
-    runs : int
+    count : int
         How often the network runs it; 1 where no journal says.
-    ways : list of Group
+    ways : list of TaskInLogs
         The tasks that compute it, the best first: TVM may have several templates for one operator.
     """
 
-    runs: int
-    ways: list[Group]
-
-    @property
-    def best(self) -> Task:
-        """The fastest way, in the log that found it."""
-        return min((task for _, _, task in self.ways[0]), key=lambda task: task.best)
+    count: int
+    ways: list[TaskInLogs]
 
     @property
     def seconds(self) -> float:
         """With the best configuration of any log."""
-        return self.runs * self.best.best
+        return self.count * self.ways[0].best
 
     @property
     def seconds_before(self) -> float:
         """With the first of the best task's trials that worked."""
-        return self.runs * self.best.first
+        return self.count * self.ways[0].fastest.first
 
     def seconds_in(self, log: int) -> float:
         """With the best configuration of one log."""
-        return self.runs * min((task.best for way in self.ways for number, _, task in way if number == log), default=math.inf)
+        return self.count * min((run.task.best for way in self.ways for run in way.runs if run.log == log), default=math.inf)
 
 
-def groups(recordings: Sequence[Recording]) -> list[Group]:
-    """Tasks, each with its trials in every log, in the order in which tasks appear."""
-    found: dict[str, Group] = {}
-    for number, recording in enumerate(recordings):
-        for key, task in recording.tasks.items():
-            found.setdefault(key, []).append((number, recording.label, task))
-    return list(found.values())
+class Network:
+    """All tasks of all logs.
 
+    Parameters
+    ----------
+    recordings : sequence of Recording
 
-def operators(recordings: Sequence[Recording]) -> list[Operator]:
-    """All operators, the one that takes the most time first and those of which nothing works last.
-
-    A task that no journal puts into a network is an operator by itself.
+    Attributes
+    ----------
+    tasks : list of TaskInLogs
+        In the order in which they appear.
+    operators : list of Operator
+        What takes the most time first, and that of which nothing works last. A task that no journal names is one by itself.
+    counted : bool
+        Whether journals say of every task how often it runs.
     """
-    known: dict[str, list[Group]] = {}
-    for group in groups(recordings):
-        known.setdefault(group[0][2].in_journal, []).append(group)
-    said = dict.fromkeys(
-        (runs, tuple(names)) for recording in recordings for runs, names in recording.network.get("operators", ())
-    )
-    named = {name for _, names in said for name in names}
-    found = []
-    for runs, names in [*said, *((1, (name,)) for name in known if name not in named)]:
-        ways = sorted((group for name in names for group in known.get(name, ())), key=best)
-        if ways:
-            found.append(Operator(runs, ways))
-    return sorted(found, key=lambda operator: -operator.seconds if math.isfinite(operator.seconds) else 1.0)
 
+    def __init__(self, recordings: Sequence[Recording]) -> None:
+        found: dict[str, list[Run]] = {}
+        for log, recording in enumerate(recordings):
+            for key, task in recording.tasks.items():
+                found.setdefault(key, []).append(Run(log, recording.label, task))
+        self.tasks = [TaskInLogs(number, runs) for number, runs in enumerate(found.values(), start=1)]
+        known: dict[str, list[TaskInLogs]] = {}
+        for one in self.tasks:
+            known.setdefault(one.any.in_journal, []).append(one)
+        self.operators: list[Operator] = []
+        for count, names in [operator for recording in recordings for operator in recording.network.get("operators", ())]:
+            self._add(count, [task for name in names for task in known.pop(name, ())])  # of two journals, the first one counts
+        self.counted = not known
+        for tasks in known.values():
+            self._add(1, tasks)
+        self.operators.sort(key=lambda operator: (operator.seconds == math.inf, -operator.seconds))
 
-def best(group: Group) -> float:
-    """The seconds of a task's best trial in any log."""
-    return min(task.best for _, _, task in group)
+    def _add(self, count: int, tasks: list[TaskInLogs]) -> None:
+        if tasks:
+            self.operators.append(Operator(count, sorted(tasks, key=lambda task: task.best)))
+
+    def seconds_in(self, log: int) -> float:
+        """Of all operators of a log that work there, with the best configurations that it found."""
+        return math.fsum(seconds for operator in self.operators if (seconds := operator.seconds_in(log)) < math.inf)
+
+    def best_so_far(self, log: int) -> Array:
+        """The seconds of all operators after each of a log's trials, in their order; empty where that is not known.
+
+        Infinite while one of them has none that works. As long as `Recording.elapsed`.
+        """
+        ways = [[run.task for way in one.ways for run in way.runs if run.log == log] for one in self.operators]
+        times = [task.times for tasks in ways for task in tasks]
+        ended = np.concatenate([np.empty(0), *times])
+        if not np.isfinite(ended).all() or not all(ways):
+            return np.empty(0)
+        place = np.empty(len(ended), int)
+        place[np.argsort(ended, kind="stable")] = np.arange(len(ended))
+        places = iter(np.split(place, np.cumsum([len(one) for one in times])[:-1]))
+        total = np.zeros(len(ended))
+        for operator, tasks in zip(self.operators, ways):
+            latencies = np.full(len(ended), math.inf)
+            for task in tasks:
+                latencies[next(places)] = operator.count * task.latencies
+            total += np.minimum.accumulate(latencies)
+        return total

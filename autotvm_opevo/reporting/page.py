@@ -13,18 +13,18 @@ from markupsafe import Markup
 
 from autotvm_opevo._version import __version__
 from autotvm_opevo.display import counted, milliseconds
-from autotvm_opevo.reporting import charts
-from autotvm_opevo.reporting.charts import FITNESS, FITNESS_ON_DARK, SERIES
-from autotvm_opevo.reporting.network import Group, Operator, best, groups, operators
-from autotvm_opevo.reporting.pictures import Picture, merged, of_all, of_knobs, of_progress
+from autotvm_opevo.reporting.network import Network, Operator, Run, TaskInLogs
+from autotvm_opevo.reporting.pictures import Picture, of_all, of_knobs, of_progress
+from autotvm_opevo.reporting.style import FITNESS, FITNESS_ON_DARK, SERIES
+from autotvm_opevo.reporting.svg import svg
 from autotvm_opevo.reporting.templates import Template
 from autotvm_opevo.reporting.trials import Recording, Task, Value
 from autotvm_opevo.reporting.words import schedule, setting
 
 # How the file ends that `tune_network` writes beside its log.
-_BEST = ".best.json"
+_BEST_FILE = ".best.json"
 # The last quarter of fewer trials is chance.
-_FEW = 16
+_ENOUGH = 16
 # A log is as good as the best one from there on.
 _NEAR = 1.05
 
@@ -44,7 +44,7 @@ def render(recordings: Sequence[Recording], title: str = "", watch: int = 0, sta
     """
     loader = PackageLoader("autotvm_opevo.reporting", ".")
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
-    network = operators(recordings)
+    network = Network(recordings)
     return environment.get_template("page.html").render(
         title=title or " and ".join(recording.label for recording in recordings),
         version=__version__,
@@ -52,100 +52,104 @@ def render(recordings: Sequence[Recording], title: str = "", watch: int = 0, sta
         watch=watch,
         state=state,
         fitness=list(zip(FITNESS, FITNESS_ON_DARK)),
-        logs=[_log(number, recording) for number, recording in enumerate(recordings)],
-        pictures=[_shown(picture) for picture in of_all(recordings)],
-        weighted=any("operators" in recording.network for recording in recordings),
-        several_runs=any(one.runs > 1 for one in network),
-        totals=_totals(network, recordings),
-        tasks=list(_tasks(network, recordings)),
+        logs=[_log(number, recording, network) for number, recording in enumerate(recordings)],
+        pictures=[_shown(picture) for picture in of_all(network, recordings)],
+        counted=network.counted,
+        several_runs=any(operator.count > 1 for operator in network.operators),
+        tasks=[{**_task(way), **_place(network, operator, way)} for operator in network.operators for way in operator.ways],
         near=f"{_NEAR - 1:.0%}",
     )
 
 
-def _log(number: int, recording: Recording) -> dict[str, Any]:
-    failed = sum(sum(task.failures.values()) for task in recording.tasks.values())
-    summary = f"{counted(len(recording), 'trial')} of {counted(len(recording.tasks), 'task')}"
-    if {"before", "after"} <= set(recording.network):
-        before, after = recording.network["before"], recording.network["after"]
-        summary += f"; the network took {milliseconds(before)} ms before and {milliseconds(after)} ms after"
+def _log(number: int, recording: Recording, network: Network) -> dict[str, Any]:
     return {
         "color": f"var(--series-{number % len(SERIES)})",
         "label": recording.label,
-        "summary": summary + (f", {failed} failed" if failed else ""),
+        "summary": "; ".join(_summary(number, recording, network)),
         "warnings": list(_warnings(recording)),
     }
 
 
+def _summary(number: int, recording: Recording, network: Network) -> Iterator[str]:
+    times = np.concatenate([np.empty(0), *(task.times for task in recording.tasks.values())])
+    said = f"{counted(len(recording), 'trial')} of {counted(len(recording.tasks), 'task')}"
+    if np.isfinite(times).any():
+        first = datetime.fromtimestamp(float(np.nanmin(times)), timezone.utc)
+        said += f" in {_duration(float(recording.elapsed[-1]))}, the first at {first:%Y-%m-%d %H:%M} UTC"
+    yield said
+    if recording.network.get("tuner"):
+        yield f"by {recording.network['tuner']}"
+    failed = sum(sum(task.failures.values()) for task in recording.tasks.values())
+    if failed:
+        yield f"{failed} failed"
+    if len(network.operators) > 1 and all(one.seconds_in(number) < math.inf for one in network.operators):
+        yield f"all operators take {milliseconds(network.seconds_in(number))} ms"
+    if {"before", "after"} <= set(recording.network):
+        before, after = recording.network["before"], recording.network["after"]
+        yield f"the network took {milliseconds(before)} ms before and {milliseconds(after)} ms after"
+
+
 def _warnings(recording: Recording) -> Iterator[str]:
     if not recording.exists:
-        yield "there is no such file yet"
+        yield "there is nothing to read yet"
     for lines, what in ((recording.torn, "torn"), (recording.foreign, "of another kind")):
         if lines:
             yield f"{counted(lines, 'line')} {what}, left out"
-    if any(not len(task.times) for task in recording.tasks.values()):
-        yield "it does not say when all trials ended, so nothing is drawn over time"
+    if any(not len(task.elapsed) for task in recording.tasks.values()):
+        yield "it does not say when all trials ended, so not all is drawn over time"
     if recording.pauses:
         yield f"{counted(len(recording.pauses), 'pause')}, {_duration(sum(recording.pauses))} in all, left out of times"
-    if recording.label.endswith(_BEST):
-        yield f"the best trial of each task alone: the whole run is in {recording.label.removesuffix(_BEST)}.json"
+    if recording.label.endswith(_BEST_FILE) and len(recording) == len(recording.tasks):
+        yield f"the best trial of each task alone: the whole run is in {recording.label.removesuffix(_BEST_FILE)}.json"
 
 
-def _totals(network: Sequence[Operator], recordings: Sequence[Recording]) -> list[tuple[str, str]]:
-    """Of each log that has all operators, the milliseconds of them together."""
-    sums = [(recording.label, sum(one.seconds_in(log) for one in network)) for log, recording in enumerate(recordings)]
-    return [(label, milliseconds(seconds)) for label, seconds in sums if 0 < seconds < math.inf]
+def _place(network: Network, operator: Operator, way: TaskInLogs) -> dict[str, Any]:
+    """What a task is to the network, in every log that has it."""
+    return {
+        "count": operator.count,
+        "shares": [_share(network, operator, run) for run in way.runs],
+        "slower": way is not operator.ways[0] and way.best < math.inf,
+        "others": [(other.number, other.any.name, _ms(other.best)) for other in operator.ways if other is not way],
+    }
 
 
-def _tasks(network: Sequence[Operator], recordings: Sequence[Recording]) -> Iterator[dict[str, Any]]:
-    """All tasks, what takes the most time first. They keep the numbers in which they appeared, which are their addresses."""
-    addresses = {group[0][2].key: f"task-{number}" for number, group in enumerate(groups(recordings), start=1)}
-    total = sum(one.seconds for one in network if one.seconds < math.inf)
-    for operator in network:
-        for way in operator.ways:
-            key = way[0][2].key
-            if key not in addresses:
-                continue  # shown with an operator that takes more
-            fastest = way is operator.ways[0] and operator.seconds < math.inf
-            others = [
-                (addresses.get(other[0][2].key, ""), other[0][2].name, _best(best(other)))
-                for other in operator.ways
-                if other is not way
-            ]
-            yield {
-                **_task(addresses[key], way),
-                "runs": operator.runs,
-                "share": _share(operator.seconds / total) if fastest else "",
-                "others": others,
-            }
+def _share(network: Network, operator: Operator, run: Run) -> str:
+    """Of the time of a log's operators, where this is the fastest way to compute one."""
+    seconds = operator.count * run.task.best
+    if not seconds <= operator.seconds_in(run.log) < math.inf:
+        return ""
+    part = seconds / network.seconds_in(run.log)
+    return f"{part:.0%}" if part >= 0.005 else "<1%"
 
 
-def _task(address: str, group: Group) -> dict[str, Any]:
-    name, template = group[0][2].name, Template(group[0][2])
-    trials = sum(len(task) for _, _, task in group)
-    knobs = list(of_knobs(group, template))
+def _task(task: TaskInLogs) -> dict[str, Any]:
+    name, template = task.any.name, Template(task.any)
+    trials = sum(len(run.task) for run in task.runs)
+    knobs = list(of_knobs(task, template))
     drawn = {picture.title for picture in knobs}
     fixed = [
         setting(title, template.value(title, Value(knob.kind, next(iter(knob.seen)))))
-        for title, knob in merged(group).items()
+        for title, knob in task.knobs.items()
         if len(knob.seen) == 1 and knob.trials == trials and title not in drawn
     ]
-    rows = [_row(label, task, template, best(group)) for _, label, task in group]
+    tops = [template.value(title, value) for run in task.runs for _, _, top in run.task.top for title, value in top.items()]
     return {
-        "id": address,
+        "number": task.number,
+        "works": task.best < math.inf,
         "name": name,
-        "target": group[0][2].target,
-        "rows": rows,
-        "open": any("?x" in line for row in rows for _, _, lines in row["top"] for line in lines),
+        "target": task.any.target,
+        "rows": [_row(run.label, run.task, template, task.best) for run in task.runs],
+        "open": any(value.kind == "inner tile" for value in tops),
         "template": template.known,
-        "progress": [_shown(picture, name) for picture in of_progress(group)],
+        "progress": [_shown(picture, name) for picture in of_progress(task)],
         "knobs": [_shown(picture, name) for picture in knobs],
         "fixed": fixed,
     }
 
 
 def _shown(picture: Picture, of: str = "") -> dict[str, Any]:
-    svg = charts.svg(picture.figure, f"{of}: {picture.title}" if of else picture.title, picture.vertices)
-    return {"title": picture.title, "caption": picture.caption, "svg": Markup(svg)}  # ElementTree has escaped it
+    drawing = svg(picture.figure, f"{of}: {picture.title}" if of else picture.title, picture.vertices)
+    return {"title": picture.title, "caption": picture.caption, "svg": Markup(drawing)}  # ElementTree has escaped it
 
 
 def _row(label: str, task: Task, template: Template, best_of_all: float) -> dict[str, Any]:
@@ -154,7 +158,7 @@ def _row(label: str, task: Task, template: Template, best_of_all: float) -> dict
         "label": label,
         "trials": len(task),
         "works": task.best < math.inf,
-        "best": _best(task.best),
+        "best": _ms(task.best),
         "best_at": task.best_at,
         **_near(task, best_of_all),
         "failed": f"{sum(task.failures.values()) / len(task):.0%}",
@@ -169,30 +173,23 @@ def _row(label: str, task: Task, template: Template, best_of_all: float) -> dict
     }
 
 
-def _share(part: float) -> str:
-    return f"{part:.0%}" if part >= 0.005 else "<1%"
-
-
-def _best(seconds: float) -> str:
+def _ms(seconds: float) -> str:
     return milliseconds(seconds) if seconds < math.inf else "-"
 
 
 def _near(task: Task, best_of_all: float) -> dict[str, Any]:
     """How soon a log came near what the best of the logs ever found: the trials, and the time where that is known."""
-    if not task.best <= _NEAR * best_of_all:
+    near = np.isfinite(task.latencies) & (task.latencies <= _NEAR * best_of_all)
+    if not near.any():
         return {"near_trials": "never", "near_time": ""}
-    near = task.latencies <= _NEAR * best_of_all
-    elapsed = task.elapsed
-    return {
-        "near_trials": int(np.argmax(near)) + 1,
-        "near_time": _duration(float(elapsed[near].min())) if len(elapsed) else "",
-    }
+    first = int(np.argmax(near))
+    return {"near_trials": first + 1, "near_time": _duration(float(task.elapsed[first])) if len(task.elapsed) else ""}
 
 
 def _gain(task: Task) -> dict[str, str]:
-    """What the last quarter of the trials brought, which is what as many more might bring at the best."""
-    if len(task) < _FEW:
-        return {"gain": "-", "gain_words": "too few trials to say what more would bring"}
+    """What the last quarter of the trials brought."""
+    if len(task) < _ENOUGH:
+        return {"gain": "-", "gain_words": "too few trials to say what the last ones brought"}
     best_so_far, cut = task.best_so_far, math.ceil(0.75 * len(task))
     before, after = best_so_far[cut - 1], best_so_far[-1]
     if not math.isfinite(before):
@@ -202,7 +199,7 @@ def _gain(task: Task) -> dict[str, str]:
 
 def _message(task: Task, kind: str) -> str:
     messages = task.messages.get(kind)
-    return messages.most_common(1)[0][0] if messages else "the log does not say"
+    return messages.most_common(1)[0][0] if messages else "the log does not say; tune_network keeps that beside it"
 
 
 def _duration(seconds: float) -> str:

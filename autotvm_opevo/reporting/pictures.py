@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +13,10 @@ from matplotlib.figure import Figure
 from autotvm_opevo.display import milliseconds
 from autotvm_opevo.reporting import charts
 from autotvm_opevo.reporting.knob_graphs import KnobGraph, knob_graph
-from autotvm_opevo.reporting.network import Group, best, groups, operators
+from autotvm_opevo.reporting.network import Network, TaskInLogs
+from autotvm_opevo.reporting.style import RULE, SERIES
 from autotvm_opevo.reporting.templates import Template
-from autotvm_opevo.reporting.trials import Knob, Recording
+from autotvm_opevo.reporting.trials import Recording
 
 # Of a large network, the slowest tasks.
 _MOST_BARS = 24
@@ -31,72 +32,83 @@ class Picture:
     vertices: Sequence[str] = ()
 
 
-def of_all(recordings: Sequence[Recording]) -> list[Picture]:
-    """Of all tasks together: where the time of the operators is, and how fast trials came."""
+def of_all(network: Network, recordings: Sequence[Recording]) -> list[Picture]:
+    """Of all tasks together: how all operators became faster, where their time is, and how fast trials came."""
     pictures = []
-    bars = [
-        (f"{one.runs} times {one.best.name}" if one.runs > 1 else one.best.name, one.seconds_before * 1e3, one.seconds * 1e3)
-        for one in operators(recordings)
-        if one.seconds < math.inf
-    ]
-    if len(bars) > 1:
-        some = f"; the {_MOST_BARS} slowest of {len(bars)}" if len(bars) > _MOST_BARS else ""
-        weighted = any("operators" in recording.network for recording in recordings)
-        runs = "each as often as the network runs it" if weighted else "one run of each; a network may run some more often"
-        caption = f"Where the time is: of each operator, the first trial that worked and the best one; {runs}{some}."
-        pictures.append(Picture("latency of each operator", caption, charts.latencies(bars[:_MOST_BARS])))
+    if len(network.operators) > 1:
+        counts = "as often as the network runs it" if network.counted else "one run; a network may have more of some"
+        curves = [(i, recording.label, network.best_so_far(i)) for i, recording in enumerate(recordings)]
+        over_trials, over_time = charts.whole(curves), charts.whole(curves, [recording.elapsed for recording in recordings])
+        caption = (
+            f"All operators together, from the trial on with which each has one that works: each with its best so far, {counts}"
+        )
+        if over_trials:
+            pictures.append(Picture("all operators over trials", f"{caption}.", over_trials))
+        if over_time:
+            pictures.append(Picture("all operators over time", "The same over the time of tuning, without pauses.", over_time))
+        pictures += _where(network, recordings, counts)
     speed = charts.throughput([(i, recording.label, recording.elapsed) for i, recording in enumerate(recordings)])
     if speed:
-        pictures.append(Picture("trials a minute", "How fast trials came. A gap is time spent on something else.", speed))
+        caption = "How fast trials came. Where none did, time went into something else, a model or a long build."
+        pictures.append(Picture("trials a minute", caption, speed))
     return pictures
 
 
-def of_progress(group: Group) -> list[Picture]:
+def _where(network: Network, recordings: Sequence[Recording], counts: str) -> Iterator[Picture]:
+    """Where the time of the operators is: before and after in one log, after in each of several."""
+    working = [operator for operator in network.operators if operator.seconds < math.inf]
+    shown = working[:_MOST_BARS]
+    if not shown:
+        return
+    bars = [
+        (recording.label, SERIES[i % len(SERIES)], [_bar(operator.seconds_in(i)) for operator in shown])
+        for i, recording in enumerate(recordings)
+    ]
+    what = "the best trial in each log"
+    if len(recordings) == 1:
+        (_, color, best), before = bars[0], [_bar(operator.seconds_before) for operator in shown]
+        bars, what = [("first trial", RULE, before), ("best", color, best)], "the first trial that worked and the best one"
+    names = [operator.ways[0].any.name for operator in shown]
+    labels = [f"{operator.count} times {name}" if operator.count > 1 else name for operator, name in zip(shown, names)]
+    some = f"; the {_MOST_BARS} slowest of {len(working)}" if len(working) > _MOST_BARS else ""
+    caption = f"Where the time is: of each operator, {what}, {counts}{some}."
+    yield Picture("latency of each operator", caption, charts.latencies(labels, bars))
+
+
+def _bar(seconds: float) -> float:
+    """Milliseconds; nothing for what does not work."""
+    return seconds * 1e3 if seconds < math.inf else 0.0
+
+
+def of_progress(task: TaskInLogs) -> list[Picture]:
     """Of one task: the best so far."""
-    over_trials, over_time = charts.progress(group), charts.progress(group, over_time=True)
+    over_trials, over_time = charts.progress(task.runs), charts.progress(task.runs, over_time=True)
     pictures = []
     if over_trials:
-        slowest = "; the slowest may lie above" if len(group[0][2]) > charts.FEW else ""
-        dots = f" Each dot is a trial{slowest}." if len(group) == 1 else ""
+        dots = " Each dot is a trial; the slowest may lie above." if len(task.runs) == 1 else ""
         pictures.append(Picture("best so far over trials", f"The best so far over trials.{dots}", over_trials))
     if over_time:
         pictures.append(Picture("best so far over time", "The best so far over the time spent on this task.", over_time))
     return pictures
 
 
-def of_knobs(group: Group, template: Template) -> Iterator[Picture]:
+def of_knobs(task: TaskInLogs, template: Template) -> Iterator[Picture]:
     """Of one task: every knob that has more than one value."""
-    best_of_all = best(group)
-    if best_of_all == math.inf:
+    if task.best == math.inf:
         return
-    for name, knob in merged(group).items():
+    for name, knob in task.knobs.items():
         graph = knob_graph(name, *template.knob(name, knob))
         if len(graph.topology) > 1:
-            yield Picture(name, _caption(graph), charts.knob(graph, best_of_all), charts.describe(graph))
-
-
-def merged(group: Group) -> Mapping[str, Knob]:
-    """What was seen of each knob in all logs together."""
-    found: dict[str, Knob] = {}
-    for _, _, task in group:
-        for name, knob in task.knobs.items():
-            into = found.setdefault(name, Knob(knob.kind, knob.options, knob.innermost))
-            into.kind = knob.kind if knob.kind == into.kind else "choice"
-            for value, seen in knob.seen.items():
-                into.add(value, seen.trials, seen.latency)
-    return found
+            yield Picture(name, _caption(graph), charts.knob(graph, task.best), charts.describe(graph))
 
 
 def save_pictures(recordings: Sequence[Recording], folder: Path) -> None:
     """All of them as PNG files, a folder for each task where there are several."""
-    _save(of_all(recordings), folder)
-    tasks = groups(recordings)
-    for number, group in enumerate(tasks, start=1):  # as they appear, so that a longer log gives no folder another name
-        name = _file_name(group[0][2].name)
-        _save(
-            [*of_progress(group), *of_knobs(group, Template(group[0][2]))],
-            folder / f"{number:02} {name}" if len(tasks) > 1 else folder,
-        )
+    network = Network(recordings)
+    _save(of_all(network, recordings), folder)
+    for task in network.tasks:
+        pictures = [*of_progress(task), *of_knobs(task, Template(task.any))]
+        _save(pictures, folder / f"{task.number:02} {_file_name(task.any.name)}" if len(network.tasks) > 1 else folder)
 
 
 def _save(pictures: Sequence[Picture], folder: Path) -> None:

@@ -61,10 +61,10 @@ def report(
     >>> "dense 1x8" in page
     True
     """
-    recordings = open_logs(logs)
     page = Path(out)
     if not page.parent.is_dir():
-        raise FileNotFoundError(f"out must be in a folder that exists, {page.parent} does not")
+        raise FileNotFoundError(f"out must be in a folder, {page.parent} is none")
+    recordings = open_logs(logs)
     if page.resolve() in files(logs):
         raise ValueError(f"out must be another file than the logs, which are only read; {page} given")
     if page.exists() and not page.is_file():

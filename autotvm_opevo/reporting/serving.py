@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from autotvm_opevo.reporting.logs import open_logs, state
@@ -14,6 +15,8 @@ from autotvm_opevo.reporting.page import render
 
 # So many milliseconds after the page has asked whether there is more, it asks again.
 _EVERY = 3_000
+# What is shown while a log cannot be read, until it can.
+_AGAIN = '<!DOCTYPE html><meta charset="utf-8"><meta http-equiv="refresh" content="3"><title>waiting</title><p>{}</p>'
 # Making a page takes one of the cores that are measured on; it then rests so many times as long.
 _REST = 9
 
@@ -39,7 +42,7 @@ def serve(logs: Sequence[str | os.PathLike[str]], title: str = "", port: int = 0
     """
     missing = [recording.label for recording in open_logs(logs, must_exist=False) if not recording.exists]
     if missing:
-        print(f"there is no {' and no '.join(missing)} yet: the page waits for it", flush=True)
+        print(f"nothing to read yet: {', '.join(missing)}; the page waits", flush=True)
     try:
         server = make_server(logs, title, port)
     except OSError as error:
@@ -88,11 +91,10 @@ def make_server(logs: Sequence[str | os.PathLike[str]], title: str = "", port: i
         def _answer(self, kind: str, body: Callable[[], bytes]) -> None:
             with suppress(ConnectionError):  # of a browser that has gone
                 try:
-                    text = body()
+                    status, text = 200, body()
                 except Exception as error:  # of a log that is being replaced, or has become something else
-                    self.send_error(503, explain=f"{type(error).__name__}: {error}")
-                    return
-                self.send_response(200)
+                    status, text = 503, _AGAIN.format(escape(f"{type(error).__name__}: {error}")).encode()
+                self.send_response(status)
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(text)))
                 self.send_header("Cache-Control", "no-store")

@@ -23,8 +23,7 @@ def save(recordings: Sequence[Recording], folder: Path) -> None:
 def _trials(recordings: Sequence[Recording]) -> Iterator[list[Any]]:
     for recording in recordings:
         for task in recording.tasks.values():
-            times = task.times if len(task.times) else [math.nan] * len(task)
-            for number, (time, latency, best) in enumerate(zip(times, task.latencies, task.best_so_far), start=1):
+            for number, (time, latency, best) in enumerate(zip(task.times, task.latencies, task.best_so_far), start=1):
                 yield [recording.label, task.name, number, _number(time), _number(latency * 1e3), _number(best * 1e3)]
 
 

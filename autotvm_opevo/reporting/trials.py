@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 
 from autotvm_opevo.journal import Entry
+from autotvm_opevo.reporting.timing import spent
 from autotvm_opevo.reporting.words import printable
 
 Array = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 # So many of a task's best configurations are shown.
 _SHOWN = 5
-# No batch takes so many seconds.
-_PAUSE = 1800.0
 
 
 @dataclass(frozen=True)
@@ -163,7 +162,7 @@ class Task:
 
     def explain(self, entries: Sequence[Entry]) -> None:
         """Take what a journal says: messages of errors, and, where it has all trials, what the log lacks of them."""
-        if len(entries) == len(self) and not len(self.times):
+        if len(entries) == len(self) and not np.isfinite(self.times).all():
             self._times = array("d", (entry.time for entry in entries))
             self.failures = Counter(printable(entry.failure) for entry in entries if entry.failure)
         for entry in entries:
@@ -180,9 +179,8 @@ class Task:
 
     @property
     def times(self) -> Array:
-        """Of every trial, seconds since 1970; empty where the log does not say all."""
-        times = np.array(self._times)
-        return times if np.isfinite(times).all() else times[:0]
+        """Of every trial, seconds since 1970; not a number where the log does not say."""
+        return np.array(self._times)
 
     @property
     def best_so_far(self) -> Array:
@@ -225,7 +223,7 @@ class Recording:
     network : mapping
         What a journal says of the network; see `autotvm_opevo.journal.Entry`.
     elapsed : array of float
-        When the trials of all tasks ended, in that order: seconds since the first, pauses left out.
+        When the trials of all tasks ended, in that order: seconds of tuning, without pauses.
     pauses : list of float
         How long nothing was measured, in seconds, each time that a run was gone on with.
     exists : bool
@@ -263,32 +261,22 @@ class Recording:
             self.tasks[trial.task] = Task(trial)
         self.tasks[trial.task].add(trial)
 
-    def explain(self, journal: Iterable[Entry]) -> None:
-        """Take what a journal says of the trials that are here."""
+    def complete(self, journal: Iterable[Entry]) -> None:
+        """When all lines are read: take what a journal says of the trials that are here, and how long they took."""
         entries: dict[str, list[Entry]] = {}
+        starts: list[float] = []
         for entry in journal:
             if entry.network:
-                self.network = {**self.network, **entry.network}
+                starts += [entry.time] * ("tuner" in entry.network)
+                # A run says its operators when it begins: what is known of the last one's network may be of another.
+                self.network = entry.network if "operators" in entry.network else {**self.network, **entry.network}
             entries.setdefault(entry.task, []).append(entry)
         for task in self.tasks.values():
             task.explain(entries.get(task.in_journal, ()))
-        self._spend()
-
-    def _spend(self) -> None:
-        """Say how long was worked on every task: a trial took what had passed since the one before it, of whichever task."""
-        tasks = [task for task in self.tasks.values() if len(task.times)]
-        times = np.concatenate([np.empty(0), *(task.times for task in tasks)])
-        order = np.argsort(times, kind="stable")
-        took = np.zeros(len(times))
-        took[order[1:]] = np.diff(times[order])
-        pauses = took > max(_PAUSE, 50 * float(np.median(took))) if len(took) else took > 0
-        self.pauses, took[pauses] = took[pauses].tolist(), 0.0
-        self.elapsed = np.cumsum(took[order])
-        for task in tasks:
-            own, took = np.split(took, [len(task)])
-            order = np.argsort(task.times, kind="stable")
-            task.elapsed = np.empty(len(task))
-            task.elapsed[order] = np.cumsum(own[order])
+        timing = spent([task.times for task in self.tasks.values()], starts)
+        self.elapsed, self.pauses = timing.together, timing.pauses
+        for task, seconds in zip(self.tasks.values(), timing.on_tasks):
+            task.elapsed = seconds
 
     def __len__(self) -> int:
         return sum(map(len, self.tasks.values()))

@@ -39,8 +39,8 @@ def setting(name: str, value: Value) -> str:
     >>> from autotvm_opevo.reporting.trials import Value
     >>> setting("tile_y", Value("inner tile", (2, 8))), setting("order", Value("order", (0, 2, 1)))
     ('tile_y: ?x2x8', 'order: loops in the order 0 2 1')
-    >>> setting("matmul, loop 2 of 64", Value("tile", (8, 1, 8))), setting("location of pad", Value("number", -2))
-    ('matmul, loop 2 of 64: 8x1x8', 'location of pad: inlined')
+    >>> setting("matmul, loop 2, 64 iterations", Value("tile", (8, 1, 8))), setting("location of pad", Value("number", -2))
+    ('matmul, loop 2, 64 iterations: 8x1x8', 'location of pad: inlined')
     >>> setting("vec", Value("annotation", ("none", "vec"))), setting("sketch", Value("choice", "3"))
     ('vec: left as it is, vectorized', 'sketch: 3')
     """
@@ -49,7 +49,7 @@ def setting(name: str, value: Value) -> str:
 
 
 def meaning(name: str, value: Value) -> str:
-    """The same without the name."""
+    """What a knob's value is, or does to a schedule."""
     words = in_words(value.value)
     if value.kind == "inner tile":
         words = f"?x{words}"

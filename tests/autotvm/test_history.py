@@ -121,9 +121,10 @@ class TestReading:
         assert path.read_text() == "of nobody's\nbusiness"
         assert os.listdir(tmp_path) == ["notes.txt"]
 
-    def test_a_first_line_that_was_torn_is_no_other_file(self, tmp_path):
+    @pytest.mark.parametrize("text", ["\n", '{"input": ["llvm", "den', '{"input": ["llvm", "den\n'])
+    def test_a_log_that_was_torn_at_once_is_no_other_file(self, tmp_path, text):
         path = tmp_path / "log.json"
-        path.write_text('{"input": ["llvm", "den')
+        path.write_text(text)
         with Log(path) as log:
             assert (log.records, log.rejected) == ([], 1)
 
@@ -213,10 +214,13 @@ class TestWriting:
         finally:
             subprocess.check_call(["umount", str(disk)])
 
-    @pytest.mark.parametrize("path", ["missing/log.json", "."])
-    def test_what_is_no_file_in_a_folder_is_refused(self, tmp_path, path, monkeypatch):
+    @pytest.mark.parametrize(
+        ("path", "error", "message"),
+        [("missing/log.json", FileNotFoundError, "must be in a folder that exists"), (".", ValueError, "is a folder")],
+    )
+    def test_what_is_no_file_in_a_folder_is_refused(self, tmp_path, path, error, message, monkeypatch):
         monkeypatch.chdir(tmp_path)
-        with pytest.raises((OSError, ValueError), match=r"must be in a folder that exists|is a folder"), Log(path):
+        with pytest.raises(error, match=message), Log(path):
             pass
         assert os.listdir(tmp_path) == []
 

@@ -44,8 +44,8 @@ def test_a_folder_of_metaschedule_is_read_with_its_sketches_and_options(tmp_path
     (recording,) = open_logs([meta_schedule_folder(tmp_path / "folder")])
     (task,) = recording.tasks.values()
     assert (task.name, len(task), task.best, dict(task.failures)) == ("matmul 8x64 64x64", 8, 1e-3, {"failed": 1})
-    assert len(task.times) == 0
-    assert task.knobs["matmul, loop 2 of 64"].seen[32, 2].latency == 2e-3
+    assert np.isnan(task.times).all()
+    assert task.knobs["matmul, loop 2, 64 iterations"].seen[32, 2].latency == 2e-3
     assert task.knobs["unroll explicit"].options == ("0", "16", "64")
     assert task.target == "llvm"
     assert list(task.knobs["sketch"].seen) == ["1"]
@@ -189,10 +189,17 @@ class TestJournal:
         """When a run begins, and, if it comes to that, when it has ended."""
         path = autotvm_log(tmp_path / "log.json")
         journal = Journal(f"{path}.journal")
-        journal.operators([(2, ["dense"])])
-        assert open_logs([path])[0].network == {"operators": [(2, ["dense"])]}
+        journal.begin([(2, ["dense"])], "OpEvoTuner")
+        assert open_logs([path])[0].network == {"operators": [(2, ["dense"])], "tuner": "OpEvoTuner"}
         journal.comparison(Comparison([0.3, 0.1, 0.2], [0.1], 0.0, True))
-        assert open_logs([path])[0].network == {"operators": [(2, ["dense"])], "before": 0.2, "after": 0.1}
+        assert open_logs([path])[0].network["before"] == 0.2
+
+    def test_a_new_network_in_the_same_log_has_no_times_of_the_last_one(self, tmp_path):
+        path = autotvm_log(tmp_path / "log.json")
+        journal = Journal(f"{path}.journal")
+        journal.comparison(Comparison([0.2], [0.1], 0.0, True))
+        journal.begin([(1, ["conv2d"])], "OpEvoTuner")
+        assert open_logs([path])[0].network == {"operators": [(1, ["conv2d"])], "tuner": "OpEvoTuner"}
 
     def test_it_gives_metaschedule_times_and_kinds_where_it_has_all_trials(self, tmp_path):
         folder = meta_schedule_folder(tmp_path / "folder")
@@ -200,11 +207,11 @@ class TestJournal:
         for trial in range(8):
             journal.write(task="1234", failure="run timeout" if trial == 5 else "", message="killed" if trial == 5 else "")
         (task,) = open_logs([folder])[0].tasks.values()
-        assert len(task.times) == 8
+        assert len(task.elapsed) == 8
         assert dict(task.failures) == {"run timeout": 1}
         journal.write(task="1234")  # of a candidate that the database has not
         (task,) = open_logs([folder])[0].tasks.values()
-        assert len(task.times) == 0
+        assert len(task.elapsed) == 0
         assert dict(task.failures) == {"failed": 1}
 
     def test_that_of_an_earlier_log_is_gone_when_a_log_begins(self, tmp_path):
@@ -230,6 +237,7 @@ class TestJournal:
             '{"time": 1, "network": {"operators": [[Infinity, []]]}}',
             '{"time": "soon"}',
             '{"time": 1, "network": {"before": 1}}',
+            '{"time": 1, "network": {"operators": [[0, ["dense"]]]}}',
         ],
     )
     def test_a_line_that_is_none_changes_nothing(self, tmp_path, line):

@@ -9,9 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_up_logs import autotvm_line, autotvm_log, meta_schedule_folder
 
+from autotvm_opevo.journal import Journal
+from autotvm_opevo.naming import task_key
 from autotvm_opevo.reporting import charts, pictures
 from autotvm_opevo.reporting.knob_graphs import LARGEST, knob_graph, positions
 from autotvm_opevo.reporting.logs import open_logs
+from autotvm_opevo.reporting.network import Network, Run
+from autotvm_opevo.reporting.style import INK
+from autotvm_opevo.reporting.svg import svg
 from autotvm_opevo.reporting.trials import Knob, Seen
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, Induced, Permutation, Tiling
 
@@ -19,6 +24,7 @@ TOPOLOGIES = [
     Factorization(64, parts=2),
     Factorization(12, parts=2),
     Factorization(3600, parts=2),
+    Factorization(30030, parts=2),
     Factorization(8, parts=3),
     Factorization(360, parts=3),
     Factorization(256, parts=4),
@@ -38,6 +44,23 @@ def test_no_two_vertices_lie_in_the_same_place(topology):
     assert where.shape == (len(topology), 2)
     assert np.abs(where).max() <= 1 + 1e-9
     assert min(np.hypot(*(a - b)) for a, b in combinations(where, 2)) > 0.01
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=repr)
+def test_no_vertex_hides_another(topology):
+    """The dots are at most as wide as the nearest two are apart."""
+    figure = charts.knob(knob_graph("knob", Knob("tile", seen={topology[0]: Seen(1, 0.1)}), topology), 0.1)
+    figure.canvas.draw()
+    axes = figure.axes[0]
+    where = axes.transData.transform(positions(topology)) * 72 / figure.dpi
+    nearest = min(np.hypot(*(a - b)) for a, b in combinations(where, 2))
+    (width,) = {size for dots in axes.collections for size in np.sqrt(dots.get_sizes())}
+    assert width <= max(nearest, np.sqrt(6))
+
+
+def test_loops_longer_than_any_number_of_numpys_are_drawn():
+    knob = Knob("inner tile", seen={(10**20,): Seen(1, 0.1), (1,): Seen(1, 0.2)})
+    assert np.isfinite(knob_graph("tile", knob).positions).all()
 
 
 @pytest.mark.parametrize("innermost", [1, 4, 64])
@@ -103,26 +126,26 @@ def test_a_vertex_says_what_was_seen_there():
     assert "8x1x1: tried 3 times, best 2.000 ms" in texts
     assert "1x8x1: tried 1 time, all failed" in texts
     assert "2x2x2: not tried" in texts
-    root = ElementTree.fromstring(charts.svg(charts.knob(graph, 0.002), "tile", texts))
+    root = ElementTree.fromstring(svg(charts.knob(graph, 0.002), "tile", texts))
     drawn = [title.text for use in root.iter("{http://www.w3.org/2000/svg}use") for title in use]
     assert sorted(drawn) == sorted(texts)
 
 
 def test_a_picture_takes_its_colours_from_the_page(tmp_path):
     (recording,) = open_logs([autotvm_log(tmp_path / "log.json")])
-    group = pictures.groups([recording])[0]
-    for picture in pictures.of_progress(group):
-        text = charts.svg(picture.figure, picture.title)
+    task = Network([recording]).tasks[0]
+    for picture in pictures.of_progress(task):
+        text = svg(picture.figure, picture.title)
         assert "var(--ink)" in text
         assert "var(--series-0)" in text
-        assert charts.INK not in text
+        assert INK not in text
 
 
 def test_names_are_text_whatever_is_in_them(tmp_path):
     name = "<script>alert(1)</script> $\\alpha$ & $x font: 1px x #1f2328"
     (recording,) = open_logs([autotvm_log(tmp_path / "log.json")])
     task = next(iter(recording.tasks.values()))
-    text = charts.svg(charts.progress([(0, name, task), (1, "other", task)]), name)
+    text = svg(charts.progress([Run(0, name, task), Run(1, "other", task)]), name)
     root = ElementTree.fromstring(text)
     texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
     assert name in texts
@@ -133,8 +156,20 @@ def test_the_best_so_far_over_time_goes_forward_whatever_the_logs_order(tmp_path
     log = tmp_path / "log.json"
     log.write_text("\n".join(autotvm_line(trial, latency=ms * 1e-3) for trial, ms in ((100, 1), (0, 4), (10, 3))))
     (task,) = open_logs([log])[0].tasks.values()
-    (curve,) = (line for line in charts.progress([(0, "log", task)], over_time=True).axes[0].lines if line.get_gid() == "best")
+    (curve,) = (line for line in charts.progress([Run(0, "log", task)], over_time=True).axes[0].lines if line.get_gid() == "best")
     assert curve.get_xydata() == pytest.approx(np.array([[0, 4], [10, 3], [100, 1]]))
+
+
+def test_all_operators_together_are_the_sum_of_their_best_so_far(tmp_path):
+    """Dense is run twice and has two ways; nothing is known until both operators have a trial that works."""
+    trials = [("dense", 8), ("conv2d", 5), ("dense_pack", 3), ("conv2d", 9), ("conv2d", 4)]
+    lines = [autotvm_line(i, template, latency=ms * 1e-3) for i, (template, ms) in enumerate(trials)]
+    (tmp_path / "log.json").write_text("\n".join(lines))
+    keys = [task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "dense_pack", "conv2d")]
+    Journal(tmp_path / "log.json.journal").begin([(2, keys[:2]), (1, keys[2:])], "OpEvoTuner")
+    network = Network(open_logs([tmp_path / "log.json"]))
+    assert list(network.best_so_far(0) * 1e3) == pytest.approx([np.inf, 21, 11, 11, 10])
+    assert network.seconds_in(0) == pytest.approx(0.01)
 
 
 def test_pictures_and_tables_are_saved(tmp_path):
@@ -145,9 +180,9 @@ def test_pictures_and_tables_are_saved(tmp_path):
     found = {str(path.relative_to(tmp_path / "png")) for path in (tmp_path / "png").rglob("*.png")}
     assert {"01 latency of each operator.png", "02 trials a minute.png"} <= found
     assert {"01 dense 1x64/01 best so far over trials.png", "01 dense 1x64/03 tile_x.png"} <= found
-    assert "03 matmul 8x64 64x64/02 matmul loop 2 of 64.png" in found
+    assert "03 matmul 8x64 64x64/02 matmul loop 2 64 iterations.png" in found
     rows = (tmp_path / "csv" / "trials.csv").read_text().splitlines()
     assert rows[0] == "log,task,trial,time,latency_ms,best_so_far_ms"
     assert len(rows) == 1 + 64 + 8
     assert "log.json,dense 1x64,1,1795000000.0,64.0,64.0" in rows
-    assert 'folder,matmul 8x64 64x64,"matmul, loop 2 of 64",32x2,1,2.0' in (tmp_path / "csv" / "knobs.csv").read_text()
+    assert 'folder,matmul 8x64 64x64,"matmul, loop 2, 64 iterations",32x2,1,2.0' in (tmp_path / "csv" / "knobs.csv").read_text()
