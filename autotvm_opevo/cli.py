@@ -11,7 +11,7 @@ from autotvm_opevo.commands import doctor, report, tune
 
 _EXAMPLES = """examples:
   python -m autotvm_opevo doctor
-  python -m autotvm_opevo tune --network alexnet --target llvm --tuner opevo-q-walk --trials 200 --log alexnet.json
+  python -m autotvm_opevo tune --network alexnet --target "llvm -mcpu=core-avx2" --tuner opevo-q-walk --log alexnet.json
   python -m autotvm_opevo report alexnet.json -o report.html
 
 Each has a --help of its own, with more of them.

@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.stats import chisquare
 
 from autotvm_opevo import random_walk
-from autotvm_opevo.topology import Categorical, Discrete, Factorization, Induced, Permutation, Tiling, Topology
+from autotvm_opevo.topology import Categorical, Discrete, Factorization, Induced, Permutation, Tiling, Topology, check
 
 SMALL = [
     Factorization(1, parts=1),
@@ -63,6 +63,9 @@ class TestEveryTopology:
         for value in topology:
             numbers = [topology.index(neighbour) for neighbour in topology.neighbours(value)]
             assert len(numbers) == len(set(numbers)) == len(topology.neighbours(value))
+
+    def test_is_what_check_asks_for(self, topology):
+        check(topology)
 
     def test_is_connected(self, topology):
         assert connected(topology)
@@ -310,3 +313,54 @@ def test_a_topology_of_ones_own_needs_four_things():
     law = random_walk.distribution(Ring(), 0, 0.5)
     assert law[1] == pytest.approx(law[11])
     assert connected(Induced(Ring(), [0, 5, 6, 9]))
+
+
+class Ring(Topology):
+    """Four in a circle; a method can be made to go wrong."""
+
+    def __init__(self, **wrong):
+        self.size = 4
+        vars(self).update(wrong)
+
+    def __getitem__(self, index):
+        return self._vertex_number(index)
+
+    def index(self, value):
+        if value not in range(4):
+            raise ValueError(f"{value} is none")
+        return value
+
+    def neighbours(self, value):
+        return [(value - 1) % 4, (value + 1) % 4]
+
+    def coordinates(self, value):
+        return (min(value, 4 - value), abs(value - 2))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"size": -3}, "size of a Ring must be an integer of at least 1"),
+        ({"size": 4.0}, "size of a Ring must be an integer of at least 1"),
+        ({"size": None}, "size of a Ring must be an integer of at least 1"),
+        ({"index": lambda value: 0}, "index of a Ring: 1 is vertex number 1, 0 given"),
+        ({"index": lambda value: value / 0}, "index of a Ring: 0 raises ZeroDivisionError"),
+        ({"neighbours": lambda value: []}, "neighbours of a Ring: 0 has none"),
+        ({"neighbours": lambda value: None}, "neighbours of a Ring: 0 raises TypeError"),
+        ({"neighbours": lambda value: [value]}, "neighbours of a Ring: 0 is one of its own"),
+        ({"neighbours": lambda value: [3 - value] * 2}, "neighbours of a Ring: 3 is twice one of 0"),
+        ({"neighbours": lambda value: [(value + 1) % 4]}, "neighbours of a Ring: 1 is one of 0, but 0 is none of 1"),
+        ({"neighbours": lambda value: [value + 4]}, "index of a Ring: 4 raises ValueError"),
+        ({"coordinates": lambda value: "abc"}, "coordinates of a Ring: 0 raises TypeError"),
+        ({"coordinates": lambda value: (1,) * (value + 1)}, "coordinates of a Ring: 0 has 1, 3 has 4"),
+        ({"coordinates": lambda value: (1,)}, "coordinates of a Ring: 0 and its neighbour 3 have the same"),
+    ],
+)
+def test_what_is_wrong_with_a_topology_is_found(wrong, message):
+    check(Ring())
+    with pytest.raises(ValueError, match=message):
+        check(Ring(**wrong))
+
+
+def test_of_a_graph_that_nobody_could_list_some_vertices_are_checked():
+    check(Permutation(30), at_most=5)

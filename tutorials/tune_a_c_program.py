@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 from autotvm_opevo import OpEvo, Space
-from autotvm_opevo.topology import Categorical, Factorization, Permutation, Topology
+from autotvm_opevo.topology import Categorical, Factorization, Permutation, Topology, check
 
 # %%
 # A topology of your own
@@ -53,6 +53,10 @@ class Subset(Topology):
 
     def __repr__(self):
         return f"Subset({list(self.things)})"
+
+
+# A mistake in such a class is easily made and hard to see: a search would go on with a part of the values. So it is looked for.
+check(Subset("abcd"))
 
 
 # %%

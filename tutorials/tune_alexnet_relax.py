@@ -20,8 +20,7 @@ import tvm
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
-from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, local_builder, open_database, tune_network
-from autotvm_opevo.meta_schedule.evaluation import prepared
+from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, local_builder, open_database, prepared, tune_network
 from autotvm_opevo.meta_schedule.models import alexnet
 
 parser = argparse.ArgumentParser(description="Tune AlexNet with OpEvo and today's TVM.")

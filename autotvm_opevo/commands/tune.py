@@ -12,7 +12,7 @@ from typing import Any
 from autotvm_opevo.commands import command
 
 _EXAMPLES = """examples:
-  python -m autotvm_opevo tune --network alexnet --target llvm --tuner opevo-q-walk --trials 200 --log alexnet.json
+  python -m autotvm_opevo tune --network alexnet --target "llvm -mcpu=core-avx2" --tuner opevo-q-walk --log alexnet.json
   python -m autotvm_opevo tune --model resnet.onnx --shape data=1x3x224x224 --target "llvm -mcpu=core-avx2" --log resnet.json
   python -m autotvm_opevo tune --operator nn.dense --tensor 64x512 --tensor 256x512 --target llvm --trials 64 --log dense.json
   python -m autotvm_opevo tune --operator nn.conv2d --tensor 1x3x224x224 --tensor 64x3x7x7 --attribute strides=[2,2] \\

@@ -26,7 +26,18 @@ def compare(mod: tvm.IRModule, target: tvm.target.Target, database: Any) -> Comp
 
 
 def prepared(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, target: tvm.target.Target) -> tvm.IRModule:
-    """The network with its weights, lowered to the functions that are tuned: operators, fused as TVM fuses them."""
+    """The network with its weights, lowered to the functions that are tuned: operators, fused as TVM fuses them.
+
+    What was tuned is found in a database only if the network is lowered as it was then.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+        As one of Relax's frontends gives it.
+    params : dict, optional
+        Its weights.
+    target : tvm.target.Target
+    """
     if params:
         mod = relax.transform.BindParams("main", params)(mod)
     with target:

@@ -35,8 +35,8 @@ class Picture:
 def of_all(network: Network, recordings: Sequence[Recording]) -> list[Picture]:
     """Of all tasks together: how all operators became faster, where their time is, and how fast trials came."""
     pictures = []
+    counts = "as often as the network runs it" if network.counted else "one run; a network may have more of some"
     if len(network.operators) > 1:
-        counts = "as often as the network runs it" if network.counted else "one run; a network may have more of some"
         curves = [(i, recording.label, network.best_so_far(i)) for i, recording in enumerate(recordings)]
         over_trials, over_time = charts.whole(curves), charts.whole(curves, [recording.elapsed for recording in recordings])
         caption = (
@@ -46,11 +46,12 @@ def of_all(network: Network, recordings: Sequence[Recording]) -> list[Picture]:
             pictures.append(Picture("all operators over trials", f"{caption}.", over_trials))
         if over_time:
             pictures.append(Picture("all operators over time", "The same over the time of tuning, without pauses.", over_time))
-        pictures += _where(network, recordings, counts)
     speed = charts.throughput([(i, recording.label, recording.elapsed) for i, recording in enumerate(recordings)])
     if speed:
         caption = "How fast trials came. Where none did, time went into something else, a model or a long build."
         pictures.append(Picture("trials a minute", caption, speed))
+    if len(network.operators) > 1:
+        pictures += _where(network, recordings, counts)
     return pictures
 
 

@@ -58,6 +58,7 @@ def test_a_model_file_is_tuned_on_the_devices_of_a_tracker(tmp_path, capsys):
         (["--network", "mlp", "--allocation", "equal"], 2, "--allocation must be gradient or round-robin with MetaSchedule"),
         (["--network", "mlp", "--time-limit", "3"], 2, "--time-limit is for AutoTVM alone"),
         (["--network", "mlp", "--early-stopping", "3"], 2, "--early-stopping is for AutoTVM alone"),
+        (["--network", "mlp", "--rpc-tracker", "127.0.0.1:1", "--rpc-key", "x"], 1, "cannot reach the tracker at 127.0.0.1:1"),
         (["--network", "mlp", "--rpc-key", "cpu"], 2, "--rpc-tracker and --rpc-key are needed together"),
         (["--network", "mlp", "--tvm", "autotvm"], 1, "which has no AutoTVM: it was removed in TVM 0.20"),
         (["--model", "missing.onnx"], 2, "cannot read missing.onnx"),
@@ -70,6 +71,13 @@ def test_mistakes_are_one_line(tmp_path, capsys, arguments, status, message):
     assert line.startswith("autotvm_opevo: ")
     assert message in line
     assert not (tmp_path / "log").exists()
+
+
+def test_a_log_of_autotvms_is_no_folder(tmp_path, capsys):
+    (tmp_path / "alexnet.json").write_text("a line")
+    assert main(["tune", "--network", "mlp", "--target", "llvm", "--log", str(tmp_path / "alexnet.json")]) == 2
+    assert "work_dir must be a folder of MetaSchedule's or a new one" in capsys.readouterr().err
+    assert (tmp_path / "alexnet.json").read_text() == "a line"
 
 
 def test_autotvms_tuner_says_what_there_is_instead():
