@@ -116,7 +116,8 @@ def tune_network(
             raise ValueError("mod must have an operator that can be tuned, it has none")
         mend(folder)
         database = opened(folder)
-        session = _Session(tasks, target, database, folder, trials, start, str(strategy))
+        named = strategy if isinstance(strategy, str) else getattr(strategy, "called", type(strategy).__name__)
+        session = _Session(tasks, target, database, folder, trials, start, named)
         session.announce()
         try:
             if session.left > 0:

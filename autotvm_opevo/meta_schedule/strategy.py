@@ -87,6 +87,12 @@ class OpEvoStrategy(PySearchStrategy):
         self._tuning: _Tuning | None = None
         self._shared: list[int] = []  # the trials left to this and all its clones, if they are to share some
 
+    @property
+    def called(self) -> str:
+        """What journals call it."""
+        surrogate = "" if self._surrogate is None else f" surrogate={self._surrogate!r}"
+        return f"OpEvo{surrogate}" + ("" if self._seed is None else f", seed {self._seed}")
+
     def _initialize_with_tune_context(self, context: TuneContext) -> None:
         # Not the context itself, which holds this strategy: neither would ever be freed.
         self._mod: IRModule = context.mod

@@ -8,7 +8,10 @@ import matplotlib
 from matplotlib.colors import to_hex
 
 # What the page calls its colours, and what they are on paper. Every log of a report has a colour; more of them begin anew.
-INK, QUIET, RULE, PAPER = "#1f2328", "#59636e", "#c9cdd2", "#ffffff"
+INK = "#1f2328"
+QUIET = "#59636e"
+RULE = "#c9cdd2"
+PAPER = "#ffffff"
 SERIES = ("#1f6fb4", "#d1572b", "#2f8f5b", "#8a55b5", "#b08900", "#5d6b78")
 # Of a vertex whose best trial was so many tenths as fast as the best of all, and what that is on a dark page, where the other end
 # of the colours stands out.

@@ -309,6 +309,7 @@ class TestEvaluation:
         assert report.comparison.outputs_match
         assert len(report.comparison.before) == len(report.comparison.after) >= 5
         (recording,) = open_logs([tmp_path / "log.json"])
+        assert recording.network["tuner"] == "OpEvoTuner, seed 0"
         assert recording.network["after"] == np.median(report.comparison.after)
         convolution, dense = recording.network["operators"]
         assert (convolution[0], dense[0]) == (2, 1)

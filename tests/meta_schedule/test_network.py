@@ -52,6 +52,7 @@ def test_the_report_knows_what_the_database_does_not_say(tuned):
     (recording,) = open_logs([folder])
     assert len(recording) == 32
     assert all(len(task.elapsed) == 8 for task in recording.tasks.values())
+    assert recording.network["tuner"] == "OpEvo surrogate='q-walk', seed 0"
     assert recording.network["before"] == np.median(report.comparison.before)
     names = [name for _, (name,) in recording.network["operators"]]
     assert sorted(names) == sorted(task.in_journal for task in recording.tasks.values())
