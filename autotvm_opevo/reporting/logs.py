@@ -8,7 +8,7 @@ from pathlib import Path
 
 from autotvm_opevo.journal import JOURNAL, read
 from autotvm_opevo.reporting import autotvm_log, meta_schedule_log
-from autotvm_opevo.reporting.trials import Recording
+from autotvm_opevo.reporting.trials import Recording, Task
 from autotvm_opevo.reporting.words import printable
 
 _RECORDS, _WORKLOADS = "database_tuning_record.json", "database_workload.json"
@@ -81,14 +81,19 @@ def _unfinished(file: Path) -> int:
 
 
 def _tell_apart(recordings: Sequence[Recording]) -> None:
-    """Number tasks that people would call the same: of other targets, or other arguments than shapes."""
-    keys: dict[str, dict[str, int]] = {}
+    """Name the targets of tasks that people would call the same, or number them where that is not the difference."""
+    alike: dict[str, dict[str, list[Task]]] = {}
     for recording in recordings:
         for task in recording.tasks.values():
-            known = keys.setdefault(task.name, {})
-            number = known.setdefault(task.key, len(known) + 1)
-            if number > 1:
-                task.name = f"{task.name} ({number})"
+            alike.setdefault(task.name, {}).setdefault(task.key, []).append(task)
+    for tasks in alike.values():
+        targets = {task.target for same in tasks.values() for task in same}
+        for number, same in enumerate(tasks.values(), start=1):
+            for task in same:
+                if len(targets) == len(tasks) > 1:
+                    task.name = f"{task.name} for {task.target}"
+                elif number > 1:
+                    task.name = f"{task.name} ({number})"
 
 
 def _file(path: Path) -> Path:

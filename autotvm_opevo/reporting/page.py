@@ -27,6 +27,18 @@ _BEST_FILE = ".best.json"
 _ENOUGH = 16
 # A log is as good as the best one from there on.
 _NEAR = 1.05
+# What is said of several logs of a task, and where `_row` has it.
+_COMPARED = {
+    "best, ms": "best",
+    "found at trial": "best_at",
+    "trials": "trials",
+    f"within {_NEAR - 1:.0%} of the best of all logs at trial": "near_trials",
+    "time until then": "near_time",
+    "faster by the last quarter of its trials": "gain",
+    "failed": "failed",
+    "repeated configurations": "repeated",
+    "time spent on it": "span",
+}
 
 
 def render(recordings: Sequence[Recording], title: str = "", watch: int = 0, state: str = "") -> str:
@@ -57,7 +69,7 @@ def render(recordings: Sequence[Recording], title: str = "", watch: int = 0, sta
         counted=network.counted,
         several_runs=any(operator.count > 1 for operator in network.operators),
         tasks=[{**_task(way), **_place(network, operator, way)} for operator in network.operators for way in operator.ways],
-        near=f"{_NEAR - 1:.0%}",
+        compared=_COMPARED,
     )
 
 

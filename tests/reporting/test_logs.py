@@ -254,13 +254,17 @@ class TestJournal:
         assert caplog.text.count("cannot write") == 1
 
 
-def test_tasks_that_would_be_called_the_same_are_numbered(tmp_path):
+@pytest.mark.parametrize(
+    ("old", "new", "names"),
+    [
+        ('"llvm"', '"llvm -mcpu=core-avx2"', ("dense 1x64 for llvm", "dense 1x64 for llvm -mcpu=core-avx2")),
+        ('"float32"', '"float16"', ("dense 1x64", "dense 1x64 (2)")),
+    ],
+)
+def test_tasks_that_would_be_called_the_same_are_told_apart(tmp_path, old, new, names):
     path = tmp_path / "log.json"
-    lines = [autotvm_line(0), autotvm_line(0).replace('"llvm"', '"llvm -mcpu=core-avx2"')]
-    path.write_text("\n".join(lines))
-    first, second = open_logs([path])[0].tasks.values()
-    assert (first.name, second.name) == ("dense 1x64", "dense 1x64 (2)")
-    assert (first.target, second.target) == ("llvm", "llvm -mcpu=core-avx2")
+    path.write_text("\n".join([autotvm_line(0), autotvm_line(0).replace(old, new)]))
+    assert tuple(task.name for task in open_logs([path])[0].tasks.values()) == names
 
 
 def test_a_sketch_has_the_same_number_in_every_log_and_however_many_loops_are_parallel(tmp_path):

@@ -344,7 +344,7 @@ def test_a_pause_is_left_out_of_times(tmp_path):
     trials = [*range(20), *range(30_000, 30_020)]
     text = paged(tmp_path, *(autotvm_line(trial, tile=2 ** (trial % 7)) for trial in trials))
     assert "1 pause, 8.3 h in all, left out of times" in text
-    assert "38 s spent on it since the first trial" in text
+    assert "38 s spent on it" in text
 
 
 def test_time_begins_with_the_run_where_its_journal_says_when(tmp_path, monkeypatch):
