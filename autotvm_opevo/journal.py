@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -105,7 +106,7 @@ class Journal:
 
 def read(path: Path) -> Iterator[Entry]:
     """Every line that is one, in their order; none where there is no journal."""
-    if not path.exists():
+    if not path.is_file():
         return
     with open(path, "rb") as file:
         for line in file:
@@ -122,10 +123,22 @@ def _entry(said: dict[str, Any]) -> Entry:
             found["operators"] = [(int(count), [str(name) for name in names]) for count, names in network["operators"]]
             if any(count < 1 for count, _ in found["operators"]):
                 raise ValueError("no network runs an operator less than once")
-        if "tuner" in network:
+        if "tuner" in network and "operators" in network:
             found["tuner"] = str(network["tuner"])
         if "before" in network:
             found.update({name: float(network[name]) for name in ("before", "after")})
+            if not all(0 < found[name] < math.inf for name in ("before", "after")):
+                raise ValueError("no network takes no time, or never ends")
         network = found
     texts = [str(said.get(name, "")) for name in ("task", "failure", "message")]
-    return Entry(texts[0], float(said["time"]), texts[1], texts[2], network)
+    return Entry(texts[0], moment(said["time"]), texts[1], texts[2], network)
+
+
+def moment(said: Any) -> float:
+    """Seconds since 1970; not a number for what is in no time that anybody tunes in.
+
+    >>> moment(1795260407.5), moment(float("-inf")), moment(1e18)
+    (1795260407.5, nan, nan)
+    """
+    time = float(said)
+    return time if 0 <= time < 1e10 else math.nan

@@ -187,7 +187,7 @@ class _Session:
         self._target, self._folder, self._budget, self._start, self._strategy = target, folder, trials, start, strategy
         self._before = sum(self._trials)
         self._in_journal = [str(ms.database.Workload(task.dispatched[0]).as_json()[0]) for task in tasks]
-        self._journal = Journal(folder / JOURNAL, anew=not self._before)
+        self._journal = Journal(folder / JOURNAL, anew=not len(database))
         self._comparison: Comparison | None = None
         self._problem = ""
         self._tuned = start

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from autotvm_opevo.journal import moment
 from autotvm_opevo.naming import task_key, task_name
 from autotvm_opevo.reporting.trials import Recording, Trial, Value
 from autotvm_opevo.reporting.words import printable
@@ -47,7 +48,7 @@ def _trial(said: dict[str, Any]) -> Trial:
         latency, failure = math.inf, "unknown"
     knobs = {printable(name): _value(kind, value) for name, kind, value in said["config"]["entity"]}
     name = printable(task_name(template, arguments))
-    return Trial(task_key(target, template, arguments), name, latency, failure, printable(target), float(time), knobs)
+    return Trial(task_key(target, template, arguments), name, latency, failure, printable(target), moment(time), knobs)
 
 
 def _value(kind: str, value: Any) -> Value:

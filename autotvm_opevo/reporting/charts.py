@@ -26,6 +26,8 @@ _MOST_DOTS = 600
 # Of so many trials none is beyond the axis, however slow.
 _ALL_SHOWN = 48
 _BINS = 40
+# Of more logs the page's own list has to do.
+_MOST_NAMED = 6
 _LABELLED = 12
 # Of a vertex, in square points; and around a graph, as a part of it.
 _SMALLEST, _MARGIN = 6.0, 0.12
@@ -61,7 +63,8 @@ def progress(runs: Sequence[Run], over_time: bool = False) -> Figure | None:
                     x[some], latencies[some] * 1e3, ".", color=SERIES[log % len(SERIES)], alpha=0.5, markersize=4.5, gid="trials"
                 )
             _steps(axes, log, label, x, np.minimum.accumulate(latencies))
-        _best_so_far(axes, [run.task.latencies for run in curves], unit, len(curves))
+        _best_so_far(axes, [run.task.latencies for run in curves], unit)
+        _name(figure, len(curves))
     return figure
 
 
@@ -92,7 +95,8 @@ def whole(curves: Sequence[tuple[int, str, Array]], elapsed: Sequence[Array] | N
     with _drawing() as (figure, axes):
         for log, label, x, best in drawn:
             _steps(axes, log, label, x / span, best)
-        _best_so_far(axes, [best for *_, best in drawn], unit, len(drawn))
+        _best_so_far(axes, [best for *_, best in drawn], unit)
+        _name(figure, len(drawn))
         axes.set_xlim(left=0)
     return figure
 
@@ -105,15 +109,14 @@ def throughput(logs: Sequence[tuple[int, str, Any]]) -> Figure | None:
     span, unit = _unit(max(float(elapsed.max()) for _, _, elapsed in known))
     with _drawing() as (figure, axes):
         for number, label, elapsed in known:
-            counts, edges = np.histogram(elapsed, bins=min(_BINS // len(known), max(2, len(elapsed) // 4)))
+            counts, edges = np.histogram(elapsed, bins=max(2, min(_BINS // len(known), len(elapsed) // 4)))
             axes.stairs(
-                counts / np.diff(edges) * 60, edges / span, color=SERIES[number % len(SERIES)], linewidth=1.4, label=label
+                counts / np.diff(edges) * 60, edges / span, color=SERIES[number % len(SERIES)], linewidth=1.4, label=_label(label)
             )
         axes.set_ylim(bottom=0)
         axes.set_xlabel(unit)
         axes.set_ylabel("trials a minute")
-        if len(known) > 1:
-            figure.legend(loc="outside upper right", ncols=2)
+        _name(figure, len(known))
     return figure
 
 
@@ -127,7 +130,7 @@ def latencies(names: Sequence[str], bars: Sequence[tuple[str, str, Sequence[floa
         axes.invert_yaxis()
         axes.set_xlabel("ms")
         axes.grid(axis="y", visible=False)
-        figure.legend(loc="outside upper right", ncols=2)
+        _name(figure, len(bars))
     return figure
 
 
@@ -216,7 +219,13 @@ def _steps(axes: Any, log: int, label: str, x: Any, best: Array) -> None:
     axes.plot(x[shown], best[shown] * 1e3, drawstyle="steps-post", color=color, linewidth=1.6, label=_label(label), gid="best")
 
 
-def _best_so_far(axes: Any, seconds: Sequence[Array], unit: str, curves: int) -> None:
+def _name(figure: Figure, drawn: int) -> None:
+    """A legend, where there is something to tell apart and it would not take the picture's room."""
+    if 1 < drawn <= _MOST_NAMED:
+        figure.legend(loc="outside upper right", ncols=2)
+
+
+def _best_so_far(axes: Any, seconds: Sequence[Array], unit: str) -> None:
     """Axes with room for most of what is given, logarithmic where that is far apart."""
     worked = [some[np.isfinite(some)] * 1e3 for some in seconds]
     low = min(float(w.min()) for w in worked)
@@ -231,8 +240,6 @@ def _best_so_far(axes: Any, seconds: Sequence[Array], unit: str, curves: int) ->
     axes.set_xlabel(unit)
     axes.set_ylabel("best so far, ms" + " (logarithmic)" * logarithmic)
     axes.xaxis.set_major_locator(MaxNLocator("auto", integer=unit == "trials"))
-    if curves > 1:
-        axes.legend()
 
 
 def _label(name: str) -> str:

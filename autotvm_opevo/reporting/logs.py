@@ -32,7 +32,10 @@ def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) 
     if len({path.resolve() for path in found}) < len(found):
         raise ValueError(f"logs must be different, one of {', '.join(map(str, found))} is there twice")
     sketches: meta_schedule_log.Sketches = {}
-    recordings = [_read(path, label, must_exist, sketches) for path, label in zip(found, _labels(found))]
+    recordings = [
+        _read(path, label, must_exist, sketches)
+        for path, label in zip(found, _labels([path.resolve() if path.name in ("", "..") else path for path in found]))
+    ]
     _tell_apart(recordings)
     return recordings
 
@@ -102,7 +105,9 @@ def _file(path: Path) -> Path:
 
 
 def _journal(path: Path) -> Path:
-    return path / JOURNAL if path.is_dir() else path.with_name(path.name + ".journal")
+    if path.is_dir() or path.name == _RECORDS:
+        return _file(path).with_name(JOURNAL)
+    return path.with_name(path.name + ".journal")
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:

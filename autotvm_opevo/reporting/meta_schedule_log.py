@@ -66,8 +66,8 @@ def _trial(said: Any, sketches: Sketches, workloads: Sequence[str]) -> Trial:
     works = 0 < latency < _FAILED
     trace = _Trace(instructions, dict(map(tuple, decisions)))
     shapes = ["x".join(map(str, argument[2])) for argument in arguments]
-    which = workloads[workload] if 0 <= workload < len(workloads) else trace.block
-    task = json.dumps([target, which, arguments])
+    which = workloads[workload] if 0 <= workload < len(workloads) else ""
+    task = json.dumps([target, which or trace.block, arguments])
     known = sketches.setdefault(task, {})
     sketch = known.setdefault(trace.skeleton, len(known))
     knobs = {"sketch": Value("choice", str(sketch + 1)), **trace.knobs}

@@ -68,28 +68,43 @@ class Operator:
 
     Attributes
     ----------
-    count : int
-        How often the network runs it; 1 where no journal says.
     ways : list of TaskInLogs
         The tasks that compute it, the best first: TVM may have several templates for one operator.
+    counts : mapping of int to int
+        How often the network of each log runs it, as far as journals say that.
     """
 
-    count: int
     ways: list[TaskInLogs]
+    counts: Mapping[int, int]
 
-    @property
-    def seconds(self) -> float:
-        """With the best configuration of any log."""
-        return self.count * self.ways[0].best
-
-    @property
-    def seconds_before(self) -> float:
-        """With the first of the best task's trials that worked."""
-        return self.count * self.ways[0].fastest.first
+    def count_in(self, log: int) -> int:
+        """As the log's journal says, or else another's; 1 where none does."""
+        return self.counts.get(log, next(iter(self.counts.values()), 1))
 
     def seconds_in(self, log: int) -> float:
         """With the best configuration of one log."""
-        return self.count * min((run.task.best for way in self.ways for run in way.runs if run.log == log), default=math.inf)
+        return self.count_in(log) * min((run.task.best for run in self._runs(log)), default=math.inf)
+
+    def seconds_before(self, log: int) -> float:
+        """With the first trial that worked, of what is best in the end."""
+        fastest = min(self._runs(log), key=lambda run: run.task.best, default=None)
+        return self.count_in(log) * fastest.task.first if fastest else math.inf
+
+    @property
+    def seconds(self) -> float:
+        """In the log where they are the most, of those in which it works."""
+        found = [self.seconds_in(run.log) for way in self.ways for run in way.runs]
+        return max((seconds for seconds in found if seconds < math.inf), default=math.inf)
+
+    @property
+    def name(self) -> str:
+        """What its best way is called, and how often it is run if that is more than once in every log."""
+        counts = {self.count_in(run.log) for way in self.ways for run in way.runs}
+        name = self.ways[0].any.name
+        return f"{min(counts)} times {name}" if len(counts) == 1 and counts != {1} else name
+
+    def _runs(self, log: int) -> list[Run]:
+        return [run for way in self.ways for run in way.runs if run.log == log]
 
 
 class Network:
@@ -115,20 +130,23 @@ class Network:
             for key, task in recording.tasks.items():
                 found.setdefault(key, []).append(Run(log, recording.label, task))
         self.tasks = [TaskInLogs(number, runs) for number, runs in enumerate(found.values(), start=1)]
-        known: dict[str, list[TaskInLogs]] = {}
-        for one in self.tasks:
-            known.setdefault(one.any.in_journal, []).append(one)
+        said = [
+            (log, count, set(names)) for log, one in enumerate(recordings) for count, names in one.network.get("operators", ())
+        ]
         self.operators: list[Operator] = []
-        for count, names in [operator for recording in recordings for operator in recording.network.get("operators", ())]:
-            self._add(count, [task for name in names for task in known.pop(name, ())])  # of two journals, the first one counts
-        self.counted = not known
-        for tasks in known.values():
-            self._add(1, tasks)
+        named: set[int] = set()
+        for names in _joined([names for _, _, names in said]):
+            counts = {log: count for log, count, some in reversed(said) if some <= names}
+            ways: dict[str, list[TaskInLogs]] = {}  # a journal's names are of any target
+            for one in self.tasks:
+                if one.any.in_journal in names and one.number not in named:
+                    ways.setdefault(one.any.target, []).append(one)
+            for alike in ways.values():
+                named |= {one.number for one in alike}
+                self.operators.append(Operator(sorted(alike, key=lambda one: one.best), dict(sorted(counts.items()))))
+        self.counted = len(named) == len(self.tasks)
+        self.operators += [Operator([task], {}) for task in self.tasks if task.number not in named]
         self.operators.sort(key=lambda operator: (operator.seconds == math.inf, -operator.seconds))
-
-    def _add(self, count: int, tasks: list[TaskInLogs]) -> None:
-        if tasks:
-            self.operators.append(Operator(count, sorted(tasks, key=lambda task: task.best)))
 
     def seconds_in(self, log: int) -> float:
         """Of all operators of a log that work there, with the best configurations that it found."""
@@ -151,6 +169,19 @@ class Network:
         for operator, tasks in zip(self.operators, ways):
             latencies = np.full(len(ended), math.inf)
             for task in tasks:
-                latencies[next(places)] = operator.count * task.latencies
+                latencies[next(places)] = operator.count_in(log) * task.latencies
             total += np.minimum.accumulate(latencies)
         return total
+
+
+def _joined(sets: Sequence[set[str]]) -> list[set[str]]:
+    """Sets that share something made one: journals of different logs may know different ways to compute an operator.
+
+    >>> [sorted(one) for one in _joined([{"a", "b"}, {"c"}, {"b", "d"}])]
+    [['c'], ['a', 'b', 'd']]
+    """
+    joined: list[set[str]] = []
+    for one in sets:
+        others = [other for other in joined if not other & one]
+        joined = [*others, one.union(*(other for other in joined if other & one))]
+    return joined

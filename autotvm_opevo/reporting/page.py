@@ -67,7 +67,7 @@ def render(recordings: Sequence[Recording], title: str = "", watch: int = 0, sta
         logs=[_log(number, recording, network) for number, recording in enumerate(recordings)],
         pictures=[_shown(picture) for picture in of_all(network, recordings)],
         counted=network.counted,
-        several_runs=any(operator.count > 1 for operator in network.operators),
+        several_runs=any(operator.count_in(log) > 1 for operator in network.operators for log in range(len(recordings))),
         tasks=[{**_task(way), **_place(network, operator, way)} for operator in network.operators for way in operator.ways],
         compared=_COMPARED,
     )
@@ -85,7 +85,7 @@ def _log(number: int, recording: Recording, network: Network) -> dict[str, Any]:
 def _summary(number: int, recording: Recording, network: Network) -> Iterator[str]:
     times = np.concatenate([np.empty(0), *(task.times for task in recording.tasks.values())])
     said = f"{counted(len(recording), 'trial')} of {counted(len(recording.tasks), 'task')}"
-    if np.isfinite(times).any():
+    if len(recording.elapsed):
         first = datetime.fromtimestamp(float(np.nanmin(times)), timezone.utc)
         said += f" in {_duration(float(recording.elapsed[-1]))}, the first at {first:%Y-%m-%d %H:%M} UTC"
     yield said
@@ -108,7 +108,7 @@ def _warnings(recording: Recording) -> Iterator[str]:
         if lines:
             yield f"{counted(lines, 'line')} {what}, left out"
     if any(not len(task.elapsed) for task in recording.tasks.values()):
-        yield "it does not say when all trials ended, so not all is drawn over time"
+        yield "it does not say when all trials ended, so nothing is drawn over time"
     if recording.pauses:
         yield f"{counted(len(recording.pauses), 'pause')}, {_duration(sum(recording.pauses))} in all, left out of times"
     if recording.label.endswith(_BEST_FILE) and len(recording) == len(recording.tasks):
@@ -118,7 +118,7 @@ def _warnings(recording: Recording) -> Iterator[str]:
 def _place(network: Network, operator: Operator, way: TaskInLogs) -> dict[str, Any]:
     """What a task is to the network, in every log that has it."""
     return {
-        "count": operator.count,
+        "counts": [operator.count_in(run.log) for run in way.runs],
         "shares": [_share(network, operator, run) for run in way.runs],
         "slower": way is not operator.ways[0] and way.best < math.inf,
         "others": [(other.number, other.any.name, _ms(other.best)) for other in operator.ways if other is not way],
@@ -127,7 +127,7 @@ def _place(network: Network, operator: Operator, way: TaskInLogs) -> dict[str, A
 
 def _share(network: Network, operator: Operator, run: Run) -> str:
     """Of the time of a log's operators, where this is the fastest way to compute one."""
-    seconds = operator.count * run.task.best
+    seconds = operator.count_in(run.log) * run.task.best
     if not seconds <= operator.seconds_in(run.log) < math.inf:
         return ""
     part = seconds / network.seconds_in(run.log)
@@ -175,7 +175,7 @@ def _row(label: str, task: Task, template: Template, best_of_all: float) -> dict
         **_near(task, best_of_all),
         "failed": f"{sum(task.failures.values()) / len(task):.0%}",
         "repeated": task.repeated,
-        "span": _duration(float(elapsed.max())) if len(elapsed) > 1 else "",
+        "span": _duration(float(elapsed.max())) if len(elapsed) and elapsed.max() > 0 else "",
         **_gain(task),
         "failures": [(kind, count, _message(task, kind)) for kind, count in task.failures.most_common()],
         "top": [

@@ -67,13 +67,11 @@ def _where(network: Network, recordings: Sequence[Recording], counts: str) -> It
     ]
     what = "the best trial in each log"
     if len(recordings) == 1:
-        (_, color, best), before = bars[0], [_bar(operator.seconds_before) for operator in shown]
+        (_, color, best), before = bars[0], [_bar(operator.seconds_before(0)) for operator in shown]
         bars, what = [("first trial", RULE, before), ("best", color, best)], "the first trial that worked and the best one"
-    names = [operator.ways[0].any.name for operator in shown]
-    labels = [f"{operator.count} times {name}" if operator.count > 1 else name for operator, name in zip(shown, names)]
     some = f"; the {_MOST_BARS} slowest of {len(working)}" if len(working) > _MOST_BARS else ""
     caption = f"Where the time is: of each operator, {what}, {counts}{some}."
-    yield Picture("latency of each operator", caption, charts.latencies(labels, bars))
+    yield Picture("latency of each operator", caption, charts.latencies([operator.name for operator in shown], bars))
 
 
 def _bar(seconds: float) -> float:

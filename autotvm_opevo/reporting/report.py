@@ -64,6 +64,9 @@ def report(
     page = Path(out)
     if not page.parent.is_dir():
         raise FileNotFoundError(f"out must be in a folder, {page.parent} is none")
+    for name, folder in (("png", png), ("csv", csv)):
+        if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
+            raise ValueError(f"{name} must be a folder, {folder} is none")
     recordings = open_logs(logs)
     if page.resolve() in files(logs):
         raise ValueError(f"out must be another file than the logs, which are only read; {page} given")

@@ -65,8 +65,10 @@ def make_server(logs: Sequence[str | os.PathLike[str]], title: str = "", port: i
             now = state(logs)
             if not text or (now != made and time.monotonic() >= until):
                 start = time.monotonic()
-                text = render(open_logs(logs, must_exist=False), title, _EVERY, now).encode()
-                made, until = now, time.monotonic() + _REST * (time.monotonic() - start)
+                try:
+                    text, made = render(open_logs(logs, must_exist=False), title, _EVERY, now).encode(), now
+                finally:
+                    until = time.monotonic() + _REST * (time.monotonic() - start)
             return text
 
     def newest() -> bytes:

@@ -264,13 +264,12 @@ class Recording:
     def complete(self, journal: Iterable[Entry]) -> None:
         """When all lines are read: take what a journal says of the trials that are here, and how long they took."""
         entries: dict[str, list[Entry]] = {}
-        starts: list[float] = []
+        begun = _Begun()
         for entry in journal:
             if entry.network:
-                starts += [entry.time] * ("tuner" in entry.network)
-                # A run says its operators when it begins: what is known of the last one's network may be of another.
-                self.network = entry.network if "operators" in entry.network else {**self.network, **entry.network}
+                begun.add(entry.time, entry.network)
             entries.setdefault(entry.task, []).append(entry)
+        self.network, starts = begun.network, begun.times
         for task in self.tasks.values():
             task.explain(entries.get(task.in_journal, ()))
         timing = spent([task.times for task in self.tasks.values()], starts)
@@ -280,3 +279,36 @@ class Recording:
 
     def __len__(self) -> int:
         return sum(map(len, self.tasks.values()))
+
+
+class _Begun:
+    """What a journal says of the runs that wrote a log, one after the other.
+
+    Attributes
+    ----------
+    network : dict
+        As in `autotvm_opevo.journal.Entry`: the operators of all runs, their tuners, and the times of the last one's network.
+    times : list of float
+        When they began.
+    """
+
+    def __init__(self) -> None:
+        self.network: dict[str, Any] = {}
+        self.times: list[float] = []
+        self._last: Any = None
+
+    def add(self, time: float, said: Mapping[str, Any]) -> None:
+        """Take what is said of a network, when a run begins or when it ends."""
+        tuners = [self.network["tuner"]] if "tuner" in self.network else []
+        if "tuner" in said:
+            self.times.append(time)
+            if said["operators"] != self._last:  # of another network
+                self.network.pop("before", None), self.network.pop("after", None)
+            self._last = said["operators"]
+            tuners += [said["tuner"]] if not tuners or not tuners[-1].endswith(said["tuner"]) else []
+        operators = {tuple(names): count for count, names in [*self.network.get("operators", ()), *said.get("operators", ())]}
+        self.network.update(said)
+        if tuners:
+            self.network["tuner"] = ", then ".join(tuners)
+        if operators:
+            self.network["operators"] = [(count, list(names)) for names, count in operators.items()]

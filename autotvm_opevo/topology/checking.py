@@ -14,7 +14,7 @@ def check(topology: Topology, at_most: int = 1000) -> None:
     """Refuse a topology that a search would stumble over, or, which is worse, would not.
 
     Vertices are numbered without gaps, neighbours are other vertices, each once and each of them a neighbour back, and
-    coordinates tell them apart. Whether the graph is connected is not looked at.
+    coordinates tell a vertex from them. Whether the graph is connected is not looked at.
 
     Parameters
     ----------
@@ -44,7 +44,10 @@ def check(topology: Topology, at_most: int = 1000) -> None:
     except (AttributeError, ValueError) as error:
         raise ValueError(f"size of a {kind} must be an integer of at least 1, set before anything else: {error}") from error
     some = min(size, integer("at_most", at_most))
-    values = {number: topology[number] for number in sorted({i * (size - 1) // max(1, some - 1) for i in range(some)})}
+    values = {
+        number: _called(kind, "__getitem__", lambda number: topology[number], number)
+        for number in sorted({i * (size - 1) // max(1, some - 1) for i in range(some)})
+    }
     for number, value in values.items():
         found = _called(kind, "index", topology.index, value)
         if found != number:
@@ -60,12 +63,15 @@ def _check_neighbours(kind: str, topology: Topology, value: Any) -> None:
         raise ValueError(f"neighbours of a {kind}: {value!r} has none, so no walk leaves it")
     for neighbour in neighbours:
         other = _called(kind, "index", topology.index, neighbour)
+        if not 0 <= other < topology.size or topology[other] != neighbour:
+            raise ValueError(f"neighbours of a {kind}: {neighbour!r}, one of {value!r}, is no vertex")
         if other == number:
             raise ValueError(f"neighbours of a {kind}: {value!r} is one of its own")
         if other in seen:
             raise ValueError(f"neighbours of a {kind}: {neighbour!r} is twice one of {value!r}")
         seen.add(other)
-        if number not in map(topology.index, _called(kind, "neighbours", topology.neighbours, neighbour)):
+        back = _called(kind, "neighbours", lambda value: [topology.index(one) for one in topology.neighbours(value)], neighbour)
+        if number not in back:
             raise ValueError(f"neighbours of a {kind}: {neighbour!r} is one of {value!r}, but {value!r} is none of {neighbour!r}")
         there = _coordinates(kind, topology, neighbour)
         if len(there) != len(here):

@@ -58,6 +58,15 @@ def test_the_report_knows_what_the_database_does_not_say(tuned):
     assert sorted(names) == sorted(task.in_journal for task in recording.tasks.values())
 
 
+def test_another_network_in_the_same_folder_leaves_the_journal_of_the_first(tmp_path):
+    for rows in (8, 16):
+        tune_network(*models.operator("matmul", [(rows, 16), (16, 16)]), cpu(), tmp_path, 2, runner=runner(), evaluate=False)
+    (recording,) = open_logs([tmp_path])
+    assert len(recording) == 4
+    assert all(len(task.elapsed) for task in recording.tasks.values())
+    assert len(recording.network["operators"]) == 2
+
+
 def test_timing_leaves_this_process_all_its_cores(tuned):
     """TVM would bind it to one, and the next tuning's builders and runners with it."""
     folder, _ = tuned

@@ -174,6 +174,14 @@ def test_time_is_spent_on_the_task_that_was_measured(tmp_path):
     assert list(recording.elapsed) == [0, 10, 70, 70, 75]
 
 
+def test_where_one_time_is_unknown_no_task_is_said_to_have_taken_any(tmp_path):
+    path = tmp_path / "log.json"
+    path.write_text("\n".join([autotvm_line(0), autotvm_line(50, "conv2d").replace("1795000050.0", "NaN"), autotvm_line(100)]))
+    (recording,) = open_logs([path])
+    assert all(len(task.elapsed) == 0 for task in recording.tasks.values())
+    assert len(recording.elapsed) == 0
+
+
 class TestJournal:
     def test_it_says_why_trials_of_autotvm_failed(self, tmp_path):
         path = autotvm_log(tmp_path / "log.json")
@@ -199,7 +207,8 @@ class TestJournal:
         journal = Journal(f"{path}.journal")
         journal.comparison(Comparison([0.2], [0.1], 0.0, True))
         journal.begin([(1, ["conv2d"])], "OpEvoTuner")
-        assert open_logs([path])[0].network == {"operators": [(1, ["conv2d"])], "tuner": "OpEvoTuner"}
+        (recording,) = open_logs([path])
+        assert recording.network == {"operators": [(1, ["conv2d"])], "tuner": "OpEvoTuner"}
 
     def test_it_gives_metaschedule_times_and_kinds_where_it_has_all_trials(self, tmp_path):
         folder = meta_schedule_folder(tmp_path / "folder")

@@ -6,12 +6,14 @@ import shutil
 import sys
 import threading
 import time
+from urllib.request import urlopen
 
 import pytest
 from made_up_logs import autotvm_line, autotvm_log, meta_schedule_folder
 
 from autotvm_opevo import report
 from autotvm_opevo.cli import main
+from autotvm_opevo.comparison import Comparison
 from autotvm_opevo.journal import Journal
 from autotvm_opevo.naming import task_key
 from autotvm_opevo.reporting.serving import make_server
@@ -121,7 +123,7 @@ class TestInABrowser:
         assert linked == ["#task-1", "#task-2", "#task-4", "#task-3"]
         rows = [[cell.text for cell in row.find_elements("tag name", "td")] for row in table.find_elements("tag name", "tr")[1:]]
         assert rows[0][:5] == ["dense 1x64", "3", "opevo.json", "75%", "1.000"]
-        assert rows[1][:5] == ["", "", "xgb.json", "75%", "20.000"]
+        assert rows[1][:5] == ["", "3", "xgb.json", "75%", "20.000"]
         assert [row[3] for row in rows[2:]] == ["25%", "25%", "100%", "<1%"]
 
     def test_the_theme_is_switched_and_the_charts_with_it(self, browser, page):
@@ -199,7 +201,7 @@ def test_the_page_says_what_was_found(page):
         "Where the time is",
         "the best trial in each log, one run; a network may have more of some",
         "the log does not say",
-        "it does not say when all trials ended, so not all is drawn over time",
+        "it does not say when all trials ended, so nothing is drawn over time",
     ):
         assert words in text
 
@@ -365,7 +367,10 @@ def test_a_task_of_which_nothing_works_says_that(tmp_path):
 
 def test_of_few_trials_nothing_is_foretold(tmp_path):
     assert "too few trials to say" in paged(tmp_path, *(autotvm_line(trial) for trial in range(15)))
-    assert "faster by the last quarter" in paged(tmp_path, *(autotvm_line(trial) for trial in range(16)))
+    latencies = [4e-3] * 12 + [2e-3] * 4
+    assert "100.0% faster by the last quarter" in paged(
+        tmp_path, *(autotvm_line(trial, latency=latency) for trial, latency in enumerate(latencies))
+    )
 
 
 def test_the_best_trials_alone_are_no_run(tmp_path):
@@ -417,6 +422,109 @@ def test_a_task_that_two_journals_count_otherwise_is_there_once(tmp_path):
     text = report(tmp_path / "a.json", tmp_path / "b.json", out=tmp_path / "report.html").read_text()
     assert text.count('id="task-1"') == text.count('id="task-2"') == 1
     assert "how often a network runs them the logs do not all say" in text  # of the other task
+
+
+def test_every_log_has_the_counts_of_its_own_journal(tmp_path):
+    """8 ms for dense and as much for conv2d, the one of which the second network runs three times."""
+    dense, conv2d = (task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d"))
+    for name, count in (("a", 1), ("b", 3)):
+        autotvm_log(tmp_path / f"{name}.json", trials=4)
+        Journal(tmp_path / f"{name}.json.journal").begin([(count, [dense]), (1, [conv2d])], "OpEvoTuner")
+    text = words(report(tmp_path / "a.json", tmp_path / "b.json", out=tmp_path / "report.html"))
+    assert "all operators take 16.000 ms" in text
+    assert "all operators take 32.000 ms" in text
+    assert "dense 1x64 1 a.json 50%" in text
+    assert "3 b.json 75%" in text
+    assert "as often as the network runs it" in text
+
+
+@pytest.mark.parametrize("logs", [("a", "b"), ("b", "a")])
+def test_journals_that_know_different_ways_of_an_operator_are_taken_together(tmp_path, logs):
+    pack, nopack = (task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense_pack", "dense_nopack"))
+    for name, ways in (("a", [nopack]), ("b", [nopack, pack])):
+        lines = [autotvm_line(0, "dense_nopack", latency=4e-3), *([autotvm_line(1, "dense_pack", latency=1e-3)] * (pack in ways))]
+        (tmp_path / f"{name}.json").write_text("\n".join(lines))
+        Journal(tmp_path / f"{name}.json.journal").begin([(2, ways)], "OpEvoTuner")
+    text = words(report(*(tmp_path / f"{name}.json" for name in logs), out=tmp_path / "report.html"))
+    assert "dense_nopack 1x64 slower than another way" in text
+    assert "2 b.json 100% 1.000" in text
+
+
+def test_tasks_that_no_journal_names_are_no_ways_of_one_operator(tmp_path):
+    for name, target in (("a", "llvm"), ("b", "cuda")):
+        folder = meta_schedule_folder(tmp_path / name)
+        records = folder / "database_tuning_record.json"
+        records.write_text(records.read_text().replace('"llvm"', f'"{target}"'))
+    text = words(report(tmp_path / "a", tmp_path / "b", out=tmp_path / "report.html"))
+    assert "matmul 8x64 64x64 for llvm" in text
+    assert "matmul 8x64 64x64 for cuda" in text
+    assert "another way" not in text
+
+
+def test_a_journal_begins_again_with_every_run(tmp_path):
+    """By another tuner, then of another network, and last a run that had nothing more to do."""
+    log, dense = tmp_path / "log.json", [(1, [task_key("llvm", "dense", [["TENSOR", [1, 64], "float32"]])])]
+    journal = Journal(f"{log}.journal")
+    journal.begin(dense, "XGBTuner")
+    journal.comparison(Comparison([0.4], [0.2], 0.0, True))
+    journal.begin(dense, "OpEvoTuner")
+    text = paged(tmp_path, autotvm_line(0))
+    assert "by XGBTuner, then OpEvoTuner" in text
+    assert "the network took 400.000 ms before" in text
+    assert "pause" not in text
+    journal.begin([(1, ["another"])], "OpEvoTuner")
+    text = paged(tmp_path, autotvm_line(0))
+    assert "by XGBTuner, then OpEvoTuner;" not in text
+    assert "the network took" not in text
+
+
+@pytest.mark.parametrize("time", ["1e18", "-Infinity", "NaN", "-1"])
+def test_times_that_are_none_cost_the_curves_over_time_alone(tmp_path, time):
+    text = paged(tmp_path, autotvm_line(0), autotvm_line(1).replace("1795000001.0", time))
+    assert "2 trials of 1 task" in text
+    assert "nothing is drawn over time" in text
+
+
+def test_a_log_in_this_folder_has_its_folders_name(tmp_path, monkeypatch):
+    folder = meta_schedule_folder(tmp_path / "alexnet")
+    monkeypatch.chdir(folder)
+    assert "alexnet : 8 trials" in words(report(".", out=tmp_path / "report.html"))
+
+
+def test_the_records_of_a_folder_have_its_journal(tmp_path):
+    folder = meta_schedule_folder(tmp_path / "alexnet")
+    Journal(folder / "journal").begin([(3, ["1234"])], "OpEvo")
+    assert "by OpEvo" in words(report(folder / "database_tuning_record.json", out=tmp_path / "report.html"))
+
+
+def test_fifty_logs_are_drawn(tmp_path):
+    logs = [autotvm_log(tmp_path / f"{i}.json", trials=2) for i in range(50)]
+    assert report(*logs, out=tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize("option", ["png", "csv"])
+def test_a_file_is_no_folder_for_pictures_and_tables(tmp_path, option):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=f"{option} must be a folder"):
+        report(autotvm_log(tmp_path / "log.json"), out=tmp_path / "report.html", **{option: tmp_path / "file"})
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_watched_page_is_not_made_anew_for_every_line(tmp_path, monkeypatch):
+    """Making it rests nine times as long as it took: here for ever."""
+    from autotvm_opevo.reporting import serving
+
+    made = []
+    monkeypatch.setattr(serving, "render", lambda *_: made.append(1) or f"page {len(made)}")
+    monkeypatch.setattr(serving, "_REST", 1e9)
+    log = autotvm_log(tmp_path / "log.json", trials=4)
+    with make_server([log]) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for trials in (5, 6, 7):
+            with urlopen(f"http://127.0.0.1:{server.server_address[1]}/", timeout=60) as answer:
+                assert answer.read() == b"page 1"
+            autotvm_log(log, trials)
+        server.shutdown()
 
 
 def test_a_log_without_one_of_the_operators_has_no_sum(tmp_path):

@@ -172,6 +172,41 @@ def test_all_operators_together_are_the_sum_of_their_best_so_far(tmp_path):
     assert network.seconds_in(0) == pytest.approx(0.01)
 
 
+def bars(figure):
+    (axes,) = figure.axes
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    return names, {c.get_label(): [round(bar.get_width(), 6) for bar in c] for c in axes.containers}
+
+
+def test_bars_are_milliseconds_before_and_after_or_those_of_each_log(tmp_path):
+    """Dense, run twice: 64 ms at first, 8 in the end; conv2d the same, once."""
+    log, other = autotvm_log(tmp_path / "log.json", trials=4), autotvm_log(tmp_path / "other.json", trials=4, latency=0.02)
+    dense, conv2d = (task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d"))
+    for path in (log, other):
+        Journal(f"{path}.journal").begin([(2, [dense]), (1, [conv2d])], "OpEvoTuner")
+    for logs, expected in (
+        ([log], {"first trial": [128, 64], "best": [16, 8]}),
+        ([log, other], {"log.json": [16, 8], "other.json": [40, 20]}),
+    ):
+        recordings = open_logs(logs)
+        picture = pictures.of_all(Network(recordings), recordings)[-1]
+        assert bars(picture.figure) == (["2 times dense 1x64", "conv2d 1x64"], expected)
+
+
+def test_the_area_below_trials_a_minute_is_all_trials():
+    elapsed = np.sort(np.random.default_rng(0).uniform(0, 3000, 200))
+    (stairs,) = charts.throughput([(0, "_log", elapsed), (1, "b", elapsed[:1])]).axes[0].patches
+    values, edges, _ = stairs.get_data()
+    assert values @ np.diff(edges) == pytest.approx(200)  # minutes
+
+
+def test_all_operators_over_time_are_drawn_in_the_unit_that_is_named():
+    figure = charts.whole([(0, "log", np.array([3.0, 2.0, 1.0]))], [np.array([600.0, 1200.0, 6000.0])])
+    (curve,) = figure.axes[0].lines
+    assert figure.axes[0].get_xlabel() == "minutes"
+    assert curve.get_xydata() == pytest.approx(np.array([[10, 3000], [20, 2000], [100, 1000]]))
+
+
 def test_pictures_and_tables_are_saved(tmp_path):
     from autotvm_opevo import report
 
