@@ -13,7 +13,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,43 @@ class Entry:
     failure: str = ""
     message: str = ""
     network: Mapping[str, Any] | None = None
+
+
+@dataclass
+class Runs:
+    """What a journal says of the runs that wrote a log, one after the other.
+
+    Attributes
+    ----------
+    starts : list of float
+        When they began, in seconds since 1970.
+    tuners : list of str
+        What tuned, each once for as long as it did.
+    operators : dict of tuple of str to int
+        How often the networks run an operator, by the tasks that compute it.
+    latency : tuple of float, optional
+        The seconds of the last run's network before and after.
+    """
+
+    starts: list[float] = field(default_factory=list)
+    tuners: list[str] = field(default_factory=list)
+    operators: dict[tuple[str, ...], int] = field(default_factory=dict)
+    latency: tuple[float, float] | None = None
+    _network: dict[tuple[str, ...], int] | None = None
+
+    def add(self, entry: Entry) -> None:
+        """Take what an entry says of a network, when a run begins or when it has ended."""
+        said = entry.network or {}
+        operators = {tuple(names): count for count, names in said.get("operators", ())}
+        self.operators.update(operators)
+        if "tuner" in said:
+            self.starts.append(entry.time)
+            if self.tuners[-1:] != [said["tuner"]]:
+                self.tuners.append(said["tuner"])
+            if operators != self._network:  # what is known of the last one's is of another
+                self._network, self.latency = operators, None
+        if "before" in said:
+            self.latency = said["before"], said["after"]
 
 
 class Journal:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -130,22 +130,10 @@ class Network:
             for key, task in recording.tasks.items():
                 found.setdefault(key, []).append(Run(log, recording.label, task))
         self.tasks = [TaskInLogs(number, runs) for number, runs in enumerate(found.values(), start=1)]
-        said = [
-            (log, count, set(names)) for log, one in enumerate(recordings) for count, names in one.network.get("operators", ())
-        ]
-        self.operators: list[Operator] = []
-        named: set[int] = set()
-        for names in _joined([names for _, _, names in said]):
-            counts = {log: count for log, count, some in reversed(said) if some <= names}
-            ways: dict[str, list[TaskInLogs]] = {}  # a journal's names are of any target
-            for one in self.tasks:
-                if one.any.in_journal in names and one.number not in named:
-                    ways.setdefault(one.any.target, []).append(one)
-            for alike in ways.values():
-                named |= {one.number for one in alike}
-                self.operators.append(Operator(sorted(alike, key=lambda one: one.best), dict(sorted(counts.items()))))
-        self.counted = len(named) == len(self.tasks)
-        self.operators += [Operator([task], {}) for task in self.tasks if task.number not in named]
+        named = list(_named([recording.runs.operators for recording in recordings], self.tasks))
+        numbers = {task.number for operator in named for task in operator.ways}
+        self.counted = len(numbers) == len(self.tasks)
+        self.operators = [*named, *(Operator([task], {}) for task in self.tasks if task.number not in numbers)]
         self.operators.sort(key=lambda operator: (operator.seconds == math.inf, -operator.seconds))
 
     def seconds_in(self, log: int) -> float:
@@ -172,6 +160,18 @@ class Network:
                 latencies[next(places)] = operator.count_in(log) * task.latencies
             total += np.minimum.accumulate(latencies)
         return total
+
+
+def _named(said: Sequence[Mapping[tuple[str, ...], int]], tasks: Sequence[TaskInLogs]) -> Iterator[Operator]:
+    """The operators that the logs' journals name, with what there is of their tasks."""
+    for names in _joined([set(some) for operators in said for some in operators]):
+        counts = {log: count for log, operators in enumerate(said) for some, count in operators.items() if names.issuperset(some)}
+        ways: dict[str, list[TaskInLogs]] = {}  # a journal's names are of any target
+        for task in tasks:
+            if task.any.in_journal in names:
+                ways.setdefault(task.any.target, []).append(task)
+        for alike in ways.values():
+            yield Operator(sorted(alike, key=lambda task: task.best), counts)
 
 
 def _joined(sets: Sequence[set[str]]) -> list[set[str]]:

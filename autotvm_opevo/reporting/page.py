@@ -89,15 +89,15 @@ def _summary(number: int, recording: Recording, network: Network) -> Iterator[st
         first = datetime.fromtimestamp(float(np.nanmin(times)), timezone.utc)
         said += f" in {_duration(float(recording.elapsed[-1]))}, the first at {first:%Y-%m-%d %H:%M} UTC"
     yield said
-    if recording.network.get("tuner"):
-        yield f"by {recording.network['tuner']}"
+    if recording.runs.tuners:
+        yield f"by {', then '.join(recording.runs.tuners)}"
     failed = sum(sum(task.failures.values()) for task in recording.tasks.values())
     if failed:
         yield f"{failed} failed"
     if len(network.operators) > 1 and all(one.seconds_in(number) < math.inf for one in network.operators):
         yield f"all operators take {milliseconds(network.seconds_in(number))} ms"
-    if {"before", "after"} <= set(recording.network):
-        before, after = recording.network["before"], recording.network["after"]
+    if recording.runs.latency:
+        before, after = recording.runs.latency
         yield f"the network took {milliseconds(before)} ms before and {milliseconds(after)} ms after"
 
 

@@ -6,14 +6,14 @@ import json
 import math
 from array import array
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Any
 
 import numpy as np
 
-from autotvm_opevo.journal import Entry
+from autotvm_opevo.journal import Entry, Runs
 from autotvm_opevo.reporting.timing import spent
 from autotvm_opevo.reporting.words import printable
 
@@ -220,8 +220,8 @@ class Recording:
         In the order in which they were first tried.
     torn, foreign : int
         Lines that are no JSON, and lines that are, but no trial; empty ones and comments are neither.
-    network : mapping
-        What a journal says of the network; see `autotvm_opevo.journal.Entry`.
+    runs : Runs
+        What a journal says of them.
     elapsed : array of float
         When the trials of all tasks ended, in that order: seconds of tuning, without pauses.
     pauses : list of float
@@ -234,7 +234,7 @@ class Recording:
         self.label = label
         self.tasks: dict[str, Task] = {}
         self.torn = self.foreign = 0
-        self.network: Mapping[str, Any] = {}
+        self.runs = Runs()
         self.elapsed: Array = np.empty(0)
         self.pauses: list[float] = []
         self.exists = True
@@ -264,51 +264,15 @@ class Recording:
     def complete(self, journal: Iterable[Entry]) -> None:
         """When all lines are read: take what a journal says of the trials that are here, and how long they took."""
         entries: dict[str, list[Entry]] = {}
-        begun = _Begun()
         for entry in journal:
-            if entry.network:
-                begun.add(entry.time, entry.network)
+            self.runs.add(entry)
             entries.setdefault(entry.task, []).append(entry)
-        self.network, starts = begun.network, begun.times
         for task in self.tasks.values():
             task.explain(entries.get(task.in_journal, ()))
-        timing = spent([task.times for task in self.tasks.values()], starts)
+        timing = spent([task.times for task in self.tasks.values()], self.runs.starts)
         self.elapsed, self.pauses = timing.together, timing.pauses
         for task, seconds in zip(self.tasks.values(), timing.on_tasks):
             task.elapsed = seconds
 
     def __len__(self) -> int:
         return sum(map(len, self.tasks.values()))
-
-
-class _Begun:
-    """What a journal says of the runs that wrote a log, one after the other.
-
-    Attributes
-    ----------
-    network : dict
-        As in `autotvm_opevo.journal.Entry`: the operators of all runs, their tuners, and the times of the last one's network.
-    times : list of float
-        When they began.
-    """
-
-    def __init__(self) -> None:
-        self.network: dict[str, Any] = {}
-        self.times: list[float] = []
-        self._last: Any = None
-
-    def add(self, time: float, said: Mapping[str, Any]) -> None:
-        """Take what is said of a network, when a run begins or when it ends."""
-        tuners = [self.network["tuner"]] if "tuner" in self.network else []
-        if "tuner" in said:
-            self.times.append(time)
-            if said["operators"] != self._last:  # of another network
-                self.network.pop("before", None), self.network.pop("after", None)
-            self._last = said["operators"]
-            tuners += [said["tuner"]] if not tuners or not tuners[-1].endswith(said["tuner"]) else []
-        operators = {tuple(names): count for count, names in [*self.network.get("operators", ()), *said.get("operators", ())]}
-        self.network.update(said)
-        if tuners:
-            self.network["tuner"] = ", then ".join(tuners)
-        if operators:
-            self.network["operators"] = [(count, list(names)) for names, count in operators.items()]

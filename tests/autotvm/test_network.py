@@ -309,11 +309,11 @@ class TestEvaluation:
         assert report.comparison.outputs_match
         assert len(report.comparison.before) == len(report.comparison.after) >= 5
         (recording,) = open_logs([tmp_path / "log.json"])
-        assert recording.network["tuner"] == "OpEvoTuner, seed 0"
-        assert recording.network["after"] == np.median(report.comparison.after)
-        convolution, dense = recording.network["operators"]
-        assert (convolution[0], dense[0]) == (2, 1)
-        assert all(task.in_journal in (*convolution[1], *dense[1]) for task in recording.tasks.values())
+        assert recording.runs.tuners == ["OpEvoTuner, seed 0"]
+        assert recording.runs.latency[1] == np.median(report.comparison.after)
+        convolution, dense = recording.runs.operators
+        assert list(recording.runs.operators.values()) == [2, 1]
+        assert all(task.in_journal in (*convolution, *dense) for task in recording.tasks.values())
         text = str(report)
         assert "outputs match" in text
         assert "untuned" in text
@@ -328,7 +328,8 @@ class TestEvaluation:
         report = tune(tmp_path / "log.json", 6, evaluate=True)
         assert report.comparison is None
         assert "could not be compared: RuntimeError: no compiler for this device" in str(report)
-        assert list(open_logs([tmp_path / "log.json"])[0].network) == ["operators", "tuner"]
+        runs = open_logs([tmp_path / "log.json"])[0].runs
+        assert (len(runs.operators), runs.latency) == (2, None)
 
     def test_alexnet_from_end_to_end(self, tmp_path):
         mod, params = models.alexnet()

@@ -52,9 +52,9 @@ def test_the_report_knows_what_the_database_does_not_say(tuned):
     (recording,) = open_logs([folder])
     assert len(recording) == 32
     assert all(len(task.elapsed) == 8 for task in recording.tasks.values())
-    assert recording.network["tuner"] == "OpEvo surrogate='q-walk', seed 0"
-    assert recording.network["before"] == np.median(report.comparison.before)
-    names = [name for _, (name,) in recording.network["operators"]]
+    assert recording.runs.tuners == ["OpEvo surrogate='q-walk', seed 0"]
+    assert recording.runs.latency[0] == np.median(report.comparison.before)
+    names = [name for (name,) in recording.runs.operators]
     assert sorted(names) == sorted(task.in_journal for task in recording.tasks.values())
 
 
@@ -64,7 +64,7 @@ def test_another_network_in_the_same_folder_leaves_the_journal_of_the_first(tmp_
     (recording,) = open_logs([tmp_path])
     assert len(recording) == 4
     assert all(len(task.elapsed) for task in recording.tasks.values())
-    assert len(recording.network["operators"]) == 2
+    assert len(recording.runs.operators) == 2
 
 
 def test_timing_leaves_this_process_all_its_cores(tuned):

@@ -8,7 +8,7 @@ import pytest
 from made_up_logs import autotvm_line, autotvm_log, meta_schedule_folder, meta_schedule_line
 
 from autotvm_opevo.comparison import Comparison
-from autotvm_opevo.journal import Journal, read
+from autotvm_opevo.journal import Journal, Runs, read
 from autotvm_opevo.naming import task_key
 from autotvm_opevo.reporting.logs import open_logs, state
 
@@ -198,9 +198,10 @@ class TestJournal:
         path = autotvm_log(tmp_path / "log.json")
         journal = Journal(f"{path}.journal")
         journal.begin([(2, ["dense"])], "OpEvoTuner")
-        assert open_logs([path])[0].network == {"operators": [(2, ["dense"])], "tuner": "OpEvoTuner"}
+        assert open_logs([path])[0].runs.operators == {("dense",): 2}
         journal.comparison(Comparison([0.3, 0.1, 0.2], [0.1], 0.0, True))
-        assert open_logs([path])[0].network["before"] == 0.2
+        runs = open_logs([path])[0].runs
+        assert (runs.operators, runs.tuners, runs.latency) == ({("dense",): 2}, ["OpEvoTuner"], (0.2, 0.1))
 
     def test_a_new_network_in_the_same_log_has_no_times_of_the_last_one(self, tmp_path):
         path = autotvm_log(tmp_path / "log.json")
@@ -208,7 +209,7 @@ class TestJournal:
         journal.comparison(Comparison([0.2], [0.1], 0.0, True))
         journal.begin([(1, ["conv2d"])], "OpEvoTuner")
         (recording,) = open_logs([path])
-        assert recording.network == {"operators": [(1, ["conv2d"])], "tuner": "OpEvoTuner"}
+        assert (recording.runs.operators, recording.runs.latency) == ({("conv2d",): 1}, None)
 
     def test_it_gives_metaschedule_times_and_kinds_where_it_has_all_trials(self, tmp_path):
         folder = meta_schedule_folder(tmp_path / "folder")
@@ -253,7 +254,7 @@ class TestJournal:
         path = autotvm_log(tmp_path / "log.json")
         (tmp_path / "log.json.journal").write_text(line + "\n")
         (recording,) = open_logs([path])
-        assert recording.network == {}
+        assert recording.runs == Runs()
         assert not any(task.messages for task in recording.tasks.values())
 
     def test_a_full_disk_is_said_once(self, tmp_path, caplog):
