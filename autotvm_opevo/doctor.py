@@ -121,10 +121,12 @@ def _devices() -> Iterator[Finding]:
         return
     *_, kinds, cpu = ["", "", *done.stdout.splitlines()]
     if "llvm" in kinds.split():
+        newer = ""
         if cpu in ("", "generic"):  # a CPU that is newer than this LLVM, which would do without vectors
             flags = set(_CPU.read_text().split()) if _CPU.exists() else set()
             cpu = next((name for name, needs in _LIKE.items() if needs <= flags), "")
-        yield Finding("CPU", f'--target "llvm -mcpu={cpu}"' if cpu else "--target llvm, and -mcpu=... that is like yours")
+            newer = ", the nearest that its LLVM knows"
+        yield Finding("CPU", f'--target "llvm -mcpu={cpu}"{newer}' if cpu else "--target llvm, and -mcpu=... that is like yours")
     else:
         yield Finding("CPU", "this TVM was built without LLVM", False, "build TVM with USE_LLVM=ON to tune for a CPU")
     gpus = [kind for kind in kinds.split() if kind != "llvm"]

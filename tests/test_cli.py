@@ -10,6 +10,7 @@ from tvm import autotvm
 
 from autotvm_opevo.autotvm.history import Log
 from autotvm_opevo.cli import main
+from autotvm_opevo.reporting.logs import open_logs
 
 CONV = [
     *["--operator", "nn.conv2d", "--tensor", "1x16x8x8", "--tensor", "16x16x3x3", "--target", "llvm"],
@@ -31,6 +32,7 @@ def test_an_operator_is_tuned_and_the_same_command_goes_on(tmp_path):
         assert "outputs match" in done.stdout
         assert "Cannot find" not in done.stderr  # AutoTVM's warning that a record was not applied
     assert len(log.read_text().splitlines()) == 8
+    assert len(open_logs([log])[0].runs.starts) == 2  # the third had nothing to do
 
 
 def test_a_model_file_is_tuned_with_a_surrogate(tmp_path):

@@ -315,6 +315,12 @@ def test_a_topology_of_ones_own_needs_four_things():
     assert connected(Induced(Ring(), [0, 5, 6, 9]))
 
 
+def unbounded(value):
+    if isinstance(value, int):
+        return value
+    raise ValueError(f"{value} is none")
+
+
 class Ring(Topology):
     """Four in a circle; a method can be made to go wrong."""
 
@@ -326,7 +332,7 @@ class Ring(Topology):
         return self._vertex_number(index)
 
     def index(self, value):
-        if value not in range(4):
+        if value not in (0, 1, 2, 3):
             raise ValueError(f"{value} is none")
         return value
 
@@ -351,7 +357,10 @@ class Ring(Topology):
         ({"neighbours": lambda value: [3 - value] * 2}, "neighbours of a Ring: 3 is twice one of 0"),
         ({"neighbours": lambda value: [(value + 1) % 4]}, "neighbours of a Ring: 1 is one of 0, but 0 is none of 1"),
         ({"neighbours": lambda value: [value + 4]}, "index of a Ring: 4 raises ValueError"),
-        ({"index": lambda value: value, "neighbours": lambda value: [value - 1, value + 1]}, "-1, one of 0, is no vertex"),
+        ({"index": lambda value: int(value)}, "index of a Ring must raise ValueError for what is no vertex; for <object"),
+        ({"index": lambda value: 0 if isinstance(value, str) else value}, "index of a Ring must raise ValueError"),
+        ({"_vertex_number": lambda index: index}, "__getitem__ of a Ring must raise IndexError for what is no vertex; for 4"),
+        ({"index": unbounded, "neighbours": lambda value: [value - 1, value + 1]}, "-1, one of 0, is no vertex"),
         ({"index": lambda value: 3 - value}, "index of a Ring: 0 is vertex number 0, 3 given"),
         ({"neighbours": lambda value: [0] if value == 3 else [(value - 1) % 4, (value + 1) % 4]}, "but 2 is none of 3"),
         ({"coordinates": lambda value: "abc"}, "coordinates of a Ring: 0 raises TypeError"),

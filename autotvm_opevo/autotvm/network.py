@@ -177,6 +177,8 @@ class _Session:
         """Say what is to be done before worker processes start, which takes some seconds."""
         known = f", {self.trials} of them in the log" if self.trials else ""
         self.display.say(f"{counted(len(self._tunings), 'task')}, {counted(self._trials, 'trial')}{known}; starting to measure")
+        if self.trials >= self._trials:
+            return
         names = [_in_journal(tuning.task) for tuning in self._tunings]
         self._journal.begin([(one.count, [names[i] for i in one.tasks]) for one in self._operators], self._tuner)
 

@@ -202,7 +202,10 @@ class _Session:
     def announce(self) -> None:
         known = f", {self._before} of them in the database" if self._before else ""
         self.display.say(f"{counted(len(self._names), 'task')}, {counted(self._budget, 'trial')}{known}; starting to measure")
-        self._journal.begin([(one.count, [self._in_journal[i] for i in one.tasks]) for one in self._operators], self._strategy)
+        if self.left > 0:
+            self._journal.begin(
+                [(one.count, [self._in_journal[i] for i in one.tasks]) for one in self._operators], self._strategy
+            )
 
     def watch(self, task: int, results: Sequence[tuple[float, Failure]]) -> None:
         for latency, (kind, message) in results:

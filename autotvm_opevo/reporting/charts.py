@@ -26,6 +26,10 @@ _MOST_DOTS = 600
 # Of so many trials none is beyond the axis, however slow.
 _ALL_SHOWN = 48
 _BINS = 40
+# Trials that end within so many seconds are of one batch.
+_AT_ONCE = 0.05
+# On an axis, so that they do not run into one another on a phone.
+_MOST_TICKS = 6
 # Of more logs the page's own list has to do.
 _MOST_NAMED = 6
 _LABELLED = 12
@@ -97,7 +101,6 @@ def whole(curves: Sequence[tuple[int, str, Array]], elapsed: Sequence[Array] | N
             _steps(axes, log, label, x / span, best)
         _best_so_far(axes, [best for *_, best in drawn], unit)
         _name(figure, len(drawn))
-        axes.set_xlim(left=0)
     return figure
 
 
@@ -109,7 +112,8 @@ def throughput(logs: Sequence[tuple[int, str, Any]]) -> Figure | None:
     span, unit = _unit(max(float(elapsed.max()) for _, _, elapsed in known))
     with _drawing() as (figure, axes):
         for number, label, elapsed in known:
-            counts, edges = np.histogram(elapsed, bins=max(2, min(_BINS // len(known), len(elapsed) // 4)))
+            ends, edges = _batches(elapsed), np.linspace(0, elapsed[-1], 1 + max(2, min(_BINS // len(known), len(elapsed) // 4)))
+            counts = np.diff(np.interp(edges, np.append(0, elapsed[ends]), np.append(0, ends + 1)))
             axes.stairs(
                 counts / np.diff(edges) * 60, edges / span, color=SERIES[number % len(SERIES)], linewidth=1.4, label=_label(label)
             )
@@ -118,6 +122,11 @@ def throughput(logs: Sequence[tuple[int, str, Any]]) -> Figure | None:
         axes.set_ylabel("trials a minute")
         _name(figure, len(known))
     return figure
+
+
+def _batches(elapsed: Array) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+    """The last trial of each batch: results that came at once were measured since those before."""
+    return np.flatnonzero(np.append(np.diff(elapsed) > _AT_ONCE, True))
 
 
 def latencies(names: Sequence[str], bars: Sequence[tuple[str, str, Sequence[float]]]) -> Figure:
@@ -129,6 +138,7 @@ def latencies(names: Sequence[str], bars: Sequence[tuple[str, str, Sequence[floa
         axes.set_yticks(y, [_short(name, 34) for name in names])
         axes.invert_yaxis()
         axes.set_xlabel("ms")
+        axes.xaxis.set_major_locator(MaxNLocator(_MOST_TICKS))
         axes.grid(axis="y", visible=False)
         _name(figure, len(bars))
     return figure
@@ -239,7 +249,8 @@ def _best_so_far(axes: Any, seconds: Sequence[Array], unit: str) -> None:
     axes.set_ylim(low * 0.85 if logarithmic else low - 0.06 * (high - low) - 0.01 * low, high * 1.05)
     axes.set_xlabel(unit)
     axes.set_ylabel("best so far, ms" + " (logarithmic)" * logarithmic)
-    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=unit == "trials"))
+    axes.xaxis.set_major_locator(MaxNLocator(_MOST_TICKS, integer=unit == "trials"))
+    axes.set_xlim(left=0)
 
 
 def _label(name: str) -> str:

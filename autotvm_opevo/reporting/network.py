@@ -83,11 +83,11 @@ class Operator:
 
     def seconds_in(self, log: int) -> float:
         """With the best configuration of one log."""
-        return self.count_in(log) * min((run.task.best for run in self._runs(log)), default=math.inf)
+        return self.count_in(log) * min((run.task.best for run in self.runs_in(log)), default=math.inf)
 
     def seconds_before(self, log: int) -> float:
         """With the first trial that worked, of what is best in the end."""
-        fastest = min(self._runs(log), key=lambda run: run.task.best, default=None)
+        fastest = min(self.runs_in(log), key=lambda run: run.task.best, default=None)
         return self.count_in(log) * fastest.task.first if fastest else math.inf
 
     @property
@@ -103,7 +103,8 @@ class Operator:
         name = self.ways[0].any.name
         return f"{min(counts)} times {name}" if len(counts) == 1 and counts != {1} else name
 
-    def _runs(self, log: int) -> list[Run]:
+    def runs_in(self, log: int) -> list[Run]:
+        """All its ways in one log."""
         return [run for way in self.ways for run in way.runs if run.log == log]
 
 
@@ -135,31 +136,47 @@ class Network:
         self.counted = len(numbers) == len(self.tasks)
         self.operators = [*named, *(Operator([task], {}) for task in self.tasks if task.number not in numbers)]
         self.operators.sort(key=lambda operator: (operator.seconds == math.inf, -operator.seconds))
+        self._untried = [_untried(recording) for recording in recordings]
+
+    def operators_in(self, log: int) -> list[Operator]:
+        """Those that a log has tried."""
+        return [operator for operator in self.operators if operator.runs_in(log)]
+
+    def lacking_in(self, log: int) -> int:
+        """How many of a log's operators have no trial that works: what its journal names counts also before it is tried."""
+        return self._untried[log] + sum(operator.seconds_in(log) == math.inf for operator in self.operators_in(log))
 
     def seconds_in(self, log: int) -> float:
         """Of all operators of a log that work there, with the best configurations that it found."""
         return math.fsum(seconds for operator in self.operators if (seconds := operator.seconds_in(log)) < math.inf)
 
     def best_so_far(self, log: int) -> Array:
-        """The seconds of all operators after each of a log's trials, in their order; empty where that is not known.
+        """The seconds of all a log's operators after each of its trials, in their order; empty where that is not known.
 
         Infinite while one of them has none that works. As long as `Recording.elapsed`.
         """
-        ways = [[run.task for way in one.ways for run in way.runs if run.log == log] for one in self.operators]
+        operators = self.operators_in(log)
+        ways = [[run.task for run in operator.runs_in(log)] for operator in operators]
         times = [task.times for tasks in ways for task in tasks]
         ended = np.concatenate([np.empty(0), *times])
-        if not np.isfinite(ended).all() or not all(ways):
+        if not np.isfinite(ended).all() or self.lacking_in(log):
             return np.empty(0)
         place = np.empty(len(ended), int)
         place[np.argsort(ended, kind="stable")] = np.arange(len(ended))
         places = iter(np.split(place, np.cumsum([len(one) for one in times])[:-1]))
         total = np.zeros(len(ended))
-        for operator, tasks in zip(self.operators, ways):
+        for operator, tasks in zip(operators, ways):
             latencies = np.full(len(ended), math.inf)
             for task in tasks:
                 latencies[next(places)] = operator.count_in(log) * task.latencies
             total += np.minimum.accumulate(latencies)
         return total
+
+
+def _untried(recording: Recording) -> int:
+    """How many operators a journal names of which its log has nothing."""
+    tried = {task.in_journal for task in recording.tasks.values()}
+    return sum(tried.isdisjoint(names) for names in recording.runs.operators)
 
 
 def _named(said: Sequence[Mapping[tuple[str, ...], int]], tasks: Sequence[TaskInLogs]) -> Iterator[Operator]:

@@ -78,7 +78,7 @@ def _log(number: int, recording: Recording, network: Network) -> dict[str, Any]:
         "color": f"var(--series-{number % len(SERIES)})",
         "label": recording.label,
         "summary": "; ".join(_summary(number, recording, network)),
-        "warnings": list(_warnings(recording)),
+        "warnings": list(_warnings(number, recording, network)),
     }
 
 
@@ -94,19 +94,23 @@ def _summary(number: int, recording: Recording, network: Network) -> Iterator[st
     failed = sum(sum(task.failures.values()) for task in recording.tasks.values())
     if failed:
         yield f"{failed} failed"
-    if len(network.operators) > 1 and all(one.seconds_in(number) < math.inf for one in network.operators):
+    if len(network.operators_in(number)) > 1 and not network.lacking_in(number):
         yield f"all operators take {milliseconds(network.seconds_in(number))} ms"
     if recording.runs.latency:
         before, after = recording.runs.latency
         yield f"the network took {milliseconds(before)} ms before and {milliseconds(after)} ms after"
 
 
-def _warnings(recording: Recording) -> Iterator[str]:
+def _warnings(number: int, recording: Recording, network: Network) -> Iterator[str]:
     if not recording.exists:
         yield "there is nothing to read yet"
     for lines, what in ((recording.torn, "torn"), (recording.foreign, "of another kind")):
         if lines:
             yield f"{counted(lines, 'line')} {what}, left out"
+    lacking = network.lacking_in(number)
+    if lacking and recording.tasks:
+        have = "operator has" if lacking == 1 else "operators have"
+        yield f"{lacking} {have} no trial that works: sums and shares are of the others"
     if any(not len(task.elapsed) for task in recording.tasks.values()):
         yield "it does not say when all trials ended, so nothing is drawn over time"
     if recording.pauses:

@@ -42,13 +42,15 @@ def of_all(network: Network, recordings: Sequence[Recording]) -> list[Picture]:
         caption = (
             f"All operators together, from the trial on with which each has one that works: each with its best so far, {counts}"
         )
+        if any(network.operators_in(i) != network.operators for i in range(len(recordings))):
+            caption += ". The logs do not have the same operators"
         if over_trials:
             pictures.append(Picture("all operators over trials", f"{caption}.", over_trials))
         if over_time:
             pictures.append(Picture("all operators over time", "The same over the time of tuning, without pauses.", over_time))
     speed = charts.throughput([(i, recording.label, recording.elapsed) for i, recording in enumerate(recordings)])
     if speed:
-        caption = "How fast trials came. Where none did, time went into something else, a model or a long build."
+        caption = "How fast trials came. Where few did, time went into something else, such as training a model."
         pictures.append(Picture("trials a minute", caption, speed))
     if len(network.operators) > 1:
         pictures += _where(network, recordings, counts)

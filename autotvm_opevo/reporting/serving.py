@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 from autotvm_opevo.reporting.logs import open_logs, state
 from autotvm_opevo.reporting.page import render
@@ -40,7 +41,8 @@ def serve(logs: Sequence[str | os.PathLike[str]], title: str = "", port: int = 0
     OSError
         If the port is taken.
     """
-    missing = [recording.label for recording in open_logs(logs, must_exist=False) if not recording.exists]
+    recordings = open_logs(logs, must_exist=False)
+    missing = [str(Path(path).resolve()) for path, recording in zip(logs, recordings) if not recording.exists]
     if missing:
         print(f"nothing to read yet: {', '.join(missing)}; the page waits", flush=True)
     try:

@@ -13,8 +13,8 @@ from autotvm_opevo.topology.base import Topology, integer
 def check(topology: Topology, at_most: int = 1000) -> None:
     """Refuse a topology that a search would stumble over, or, which is worse, would not.
 
-    Vertices are numbered without gaps, neighbours are other vertices, each once and each of them a neighbour back, and
-    coordinates tell a vertex from them. Whether the graph is connected is not looked at.
+    Vertices are numbered without gaps, what is none is refused, neighbours are other vertices, each once and each of them a
+    neighbour back, and coordinates tell a vertex from them. Whether the graph is connected is not looked at.
 
     Parameters
     ----------
@@ -52,8 +52,26 @@ def check(topology: Topology, at_most: int = 1000) -> None:
         found = _called(kind, "index", topology.index, value)
         if found != number:
             raise ValueError(f"index of a {kind}: {value!r} is vertex number {number}, {found!r} given")
+    _check_strangers(kind, topology)
     for value in values.values():
         _check_neighbours(kind, topology, value)
+
+
+def _check_strangers(kind: str, topology: Topology) -> None:
+    """What is no vertex has no number, and no number has one beyond the last."""
+    for method, function, stranger, expected in (
+        ("index", topology.index, object(), ValueError),
+        ("__getitem__", lambda number: topology[number], topology.size, IndexError),
+    ):
+        try:
+            found = function(stranger)
+        except expected:
+            continue
+        except Exception as error:  # whatever somebody else's code raises
+            found = error
+        raise ValueError(
+            f"{method} of a {kind} must raise {expected.__name__} for what is no vertex; for {stranger!r} it gave {found!r}"
+        )
 
 
 def _check_neighbours(kind: str, topology: Topology, value: Any) -> None:

@@ -325,7 +325,7 @@ def test_a_log_that_is_waited_for_is_said(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr("autotvm_opevo.reporting.serving.make_server", lambda *_: Served())
     assert main(["report", str(tmp_path / "mistyped.json"), "--watch"]) == 0
-    assert "nothing to read yet: mistyped.json; the page waits" in capsys.readouterr().out
+    assert f"nothing to read yet: {tmp_path / 'mistyped.json'}; the page waits" in capsys.readouterr().out
 
 
 def paged(tmp_path, *lines, name="log.json"):
@@ -533,6 +533,17 @@ def test_a_log_without_one_of_the_operators_has_no_sum(tmp_path):
     text = words(report(tmp_path / "a.json", tmp_path / "b.json", out=tmp_path / "report.html"))
     assert "a.json : 8 trials of 2 tasks in 3.0 s, the first at 2026-11-18 11:06 UTC; all operators take 16.000 ms" in text
     assert text.count("all operators take") == 1
+    assert "The logs do not have the same operators" in text
+
+
+def test_operators_that_were_not_tried_yet_are_missed(tmp_path):
+    """The journal names four, of which one has a trial that works, one has none, and two were not begun."""
+    names = [task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d", "pool", "softmax")]
+    Journal(tmp_path / "log.json.journal").begin([(1, [name]) for name in names], "OpEvoTuner")
+    text = paged(tmp_path, autotvm_line(0), autotvm_line(1, "conv2d", error_no=4))
+    assert "3 operators have no trial that works: sums and shares are of the others" in text
+    assert "all operators take" not in text
+    assert "All operators together" not in text
 
 
 def test_a_tile_whose_template_is_not_known_is_explained(tmp_path):

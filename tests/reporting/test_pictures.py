@@ -200,6 +200,13 @@ def test_the_area_below_trials_a_minute_is_all_trials():
     assert values @ np.diff(edges) == pytest.approx(200)  # minutes
 
 
+def test_a_batch_that_came_at_once_was_measured_since_the_one_before():
+    """Sixty trials a minute, although all results of a batch of eight come after eight seconds."""
+    elapsed = np.repeat(np.arange(8.0, 81.0, 8.0), 8) + np.tile(np.arange(8) * 1e-6, 10)
+    (stairs,) = charts.throughput([(0, "log", elapsed)]).axes[0].patches
+    assert stairs.get_data().values == pytest.approx(60, rel=1e-3)
+
+
 def test_all_operators_over_time_are_drawn_in_the_unit_that_is_named():
     figure = charts.whole([(0, "log", np.array([3.0, 2.0, 1.0]))], [np.array([600.0, 1200.0, 6000.0])])
     (curve,) = figure.axes[0].lines
@@ -213,7 +220,7 @@ def test_pictures_and_tables_are_saved(tmp_path):
     logs = [autotvm_log(tmp_path / "log.json"), meta_schedule_folder(tmp_path / "folder")]
     report(*logs, out=tmp_path / "report.html", png=tmp_path / "png", csv=tmp_path / "csv")
     found = {str(path.relative_to(tmp_path / "png")) for path in (tmp_path / "png").rglob("*.png")}
-    assert {"01 trials a minute.png", "02 latency of each operator.png"} <= found
+    assert {"03 trials a minute.png", "04 latency of each operator.png"} <= found
     assert {"01 dense 1x64/01 best so far over trials.png", "01 dense 1x64/03 tile_x.png"} <= found
     assert "03 matmul 8x64 64x64/02 matmul loop 2 64 iterations.png" in found
     rows = (tmp_path / "csv" / "trials.csv").read_text().splitlines()
