@@ -13,6 +13,7 @@ from pathlib import Path
 
 from autotvm_opevo._version import __version__
 from autotvm_opevo.display import last_line
+from autotvm_opevo.requirement import ONNX
 
 _MARKS = {True: "ok", False: "--", None: ""}
 # TVM asks a device by its driver, which may hang; so it is asked by a process that can be ended.
@@ -146,14 +147,11 @@ def _optional(autotvm: bool) -> Iterator[Finding]:
     yield _extra("for ONNX files", "onnx")
 
 
-# What TVM's frontends can read.
-_PINS = {"onnx": "'onnx<1.19'"}
-
-
 def _extra(name: str, *packages: str) -> Finding:
     missing = [package for package in packages if not _version(package)]
     if missing:
-        return Finding(name, f"not installed: pip install {' '.join(_PINS.get(package, package) for package in missing)}", None)
+        named = " ".join(f"'{ONNX}'" if package == "onnx" else package for package in missing)
+        return Finding(name, f"not installed: pip install {named}", None)
     return Finding(name, ", ".join(f"{package} {_version(package)}" for package in packages))
 
 

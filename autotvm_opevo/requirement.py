@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
+# What TVM's frontends can read; as the extra ``onnx`` has it.
+ONNX = "onnx<1.19"
+
 
 def require(module: str, name: str, lacks: Callable[[], str], what_to_do: str) -> str:
     """Import a module of TVM's; returns which TVM was found, in words.

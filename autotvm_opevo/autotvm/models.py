@@ -12,6 +12,7 @@ from tvm import relay
 from tvm.relay import testing
 
 from autotvm_opevo.display import last_line
+from autotvm_opevo.requirement import ONNX
 
 Model = tuple[tvm.IRModule, dict[str, tvm.nd.NDArray]]
 
@@ -146,7 +147,7 @@ def model_file(path: str | PathLike[str], shapes: Mapping[str, Sequence[int]] | 
     try:
         model = tvmc.load(str(path), shape_dict={name: list(shape) for name, shape in (shapes or {}).items()} or None)
     except tvmc.TVMCImportError as error:
-        raise ImportError(f"to read {path}, install {error}: for ONNX, pip install 'onnx<1.19'") from error
+        raise ImportError(f"to read {path}, install {error}: for ONNX, pip install '{ONNX}'") from error
     except Exception as error:  # every framework has its own for what it cannot read
         why = "its name ends in nothing that they know, such as .onnx" if "infer the model format" in str(error) else str(error)
         raise ValueError(f"cannot read {path} with TVM's frontends: {why}") from error

@@ -11,6 +11,7 @@ import tvm
 from tvm import relax
 
 from autotvm_opevo.display import last_line
+from autotvm_opevo.requirement import ONNX
 
 Model = tuple[tvm.IRModule, dict[str, tvm.runtime.Tensor]]
 
@@ -214,7 +215,7 @@ def model_file(path: str | PathLike[str], shapes: Mapping[str, Sequence[int]] | 
         import onnx
         from tvm.relax.frontend.onnx import from_onnx
     except ImportError as error:
-        raise ImportError(f"to read {path}, pip install 'onnx<1.19'") from error
+        raise ImportError(f"to read {path}, pip install '{ONNX}'") from error
     try:
         mod = from_onnx(onnx.load(str(path)), shape_dict={name: list(shape) for name, shape in (shapes or {}).items()} or None)
     except Exception as error:  # onnx and TVM have many for what they cannot read
