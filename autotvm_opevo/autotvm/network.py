@@ -174,7 +174,7 @@ class _Session:
         self._journal = Journal(f"{log.path}.journal", anew=not log.records)
 
     def announce(self) -> None:
-        """Say what is to be done before worker processes start, which takes some seconds."""
+        """Say what is to be done before worker processes start, which takes some seconds; to the journal, if it is anything."""
         known = f", {self.trials} of them in the log" if self.trials else ""
         self.display.say(f"{counted(len(self._tunings), 'task')}, {counted(self._trials, 'trial')}{known}; starting to measure")
         if self.trials >= self._trials:

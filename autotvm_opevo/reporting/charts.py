@@ -18,7 +18,7 @@ from autotvm_opevo.display import milliseconds
 from autotvm_opevo.reporting.knob_graphs import KnobGraph
 from autotvm_opevo.reporting.network import Run
 from autotvm_opevo.reporting.style import FITNESS, INK, PAPER, QUIET, RULE, SERIES, STYLE
-from autotvm_opevo.reporting.trials import Array
+from autotvm_opevo.reporting.timing import Array
 
 # In inches: small, so that letters can be read on a phone, where a picture is as wide as the screen.
 _WIDTH, _HEIGHT, _GRAPH = 4.2, 2.6, 3.4

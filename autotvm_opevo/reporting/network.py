@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from autotvm_opevo.reporting.trials import Array, Knob, Recording, Task
+from autotvm_opevo.reporting.timing import Array
+from autotvm_opevo.reporting.trials import Knob, Recording, Task
 
 
 class Run(NamedTuple):

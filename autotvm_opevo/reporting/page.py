@@ -83,10 +83,9 @@ def _log(number: int, recording: Recording, network: Network) -> dict[str, Any]:
 
 
 def _summary(number: int, recording: Recording, network: Network) -> Iterator[str]:
-    times = np.concatenate([np.empty(0), *(task.times for task in recording.tasks.values())])
     said = f"{counted(len(recording), 'trial')} of {counted(len(recording.tasks), 'task')}"
     if len(recording.elapsed):
-        first = datetime.fromtimestamp(float(np.nanmin(times)), timezone.utc)
+        first = datetime.fromtimestamp(min(float(task.times.min()) for task in recording.tasks.values()), timezone.utc)
         said += f" in {_duration(float(recording.elapsed[-1]))}, the first at {first:%Y-%m-%d %H:%M} UTC"
     yield said
     if recording.runs.tuners:

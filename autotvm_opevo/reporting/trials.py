@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 
 from autotvm_opevo.journal import Entry, Runs
-from autotvm_opevo.reporting.timing import spent
+from autotvm_opevo.reporting.timing import Array, spent
 from autotvm_opevo.reporting.words import printable
-
-Array = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 # So many of a task's best configurations are shown.
 _SHOWN = 5
