@@ -2,10 +2,13 @@
 
 from importlib.util import find_spec
 
-_OF_AUTOTVM = ["autotvm_opevo/autotvm", "autotvm_opevo/tvmc.py", "tests/autotvm", "tests/benchmarks", "tests/test_cli.py"]
+_OF_AUTOTVM = [
+    *("autotvm_opevo/autotvm", "autotvm_opevo/cli/tvmc.py", "autotvm_opevo/tvmc.py"),
+    *("tests/autotvm", "tests/benchmarks", "tests/cli/test_main.py"),
+]
 _OF_META_SCHEDULE = ["autotvm_opevo/meta_schedule", "tests/meta_schedule"]
 # What needs no TVM is tested once, beside AutoTVM.
-_OF_NONE = ["tests/baselines", "tests/test_tutorials.py", "tests/test_setup_autotvm.py", "tests/reporting"]
+_OF_NONE = ["tests/baselines", "tests/tutorials", "tests/tools", "tests/reporting"]
 
 collect_ignore = _OF_META_SCHEDULE
 if find_spec("tvm") and find_spec("tvm.s_tir"):

@@ -17,10 +17,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from autotvm_opevo import random_walk
 from autotvm_opevo._version import __version__
-from autotvm_opevo.evolution import OpEvo
-from autotvm_opevo.space import Space
+from autotvm_opevo.search import random_walk
+from autotvm_opevo.search.opevo import OpEvo
+from autotvm_opevo.search.space import Space
 
 if TYPE_CHECKING:
     from autotvm_opevo.autotvm import OpEvoTuner as OpEvoTuner

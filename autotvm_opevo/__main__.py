@@ -1,5 +1,5 @@
 """``python -m autotvm_opevo``."""
 
-from autotvm_opevo.cli import main
+from autotvm_opevo.cli.main import main
 
 raise SystemExit(main())

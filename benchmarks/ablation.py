@@ -2,8 +2,8 @@
 
     python -m benchmarks.ablation        # landscapes and further options are those of `benchmarks.compare`
 
-A row's name says what is different. Rows are this module's classes; what they replace is in `autotvm_opevo.screening`,
-`autotvm_opevo.surrogate` and `autotvm_opevo.evolution`.
+A row's name says what is different. Rows are this module's classes; what they replace is in `autotvm_opevo.search.acquisition`,
+`autotvm_opevo.search.gp` and `autotvm_opevo.search.opevo`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tvm.autotvm.tuner import Tuner
 
 from autotvm_opevo import OpEvo, Space, random_walk
 from autotvm_opevo.autotvm.tuner import SearchTuner
-from autotvm_opevo.evolution import Parents
-from autotvm_opevo.screening import Screening
-from autotvm_opevo.surrogate import Expectation, Kernel, Rates, believed, bounds, doubt, learned, surprise
+from autotvm_opevo.search.acquisition import Screening
+from autotvm_opevo.search.gp import Expectation, Kernel, Rates, believed, bounds, doubt, learned, surprise
+from autotvm_opevo.search.opevo import Parents
 from autotvm_opevo.topology import Topology
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -18,7 +18,7 @@ import numpy as np
 from tqdm import tqdm
 from tvm.autotvm.task import Task
 
-from benchmarks import lines, replay, tuners
+from benchmarks import jsonl, replay, tuners
 from benchmarks.landscape import Landscape, load
 
 # XGBTuner where it sees the knobs' values instead of loops.
@@ -102,7 +102,7 @@ def _prepared(path: str, blind: bool) -> tuple[Landscape, Task]:
 
 def run_all(jobs: list[Job], file: Path, workers: int) -> list[dict[str, Any]]:
     """All runs: those that are in the file already, and the others, which are added to it as they finish."""
-    done = {_key(result): result for result in lines.read(file)}
+    done = {_key(result): result for result in jsonl.read(file)}
     missing = [job for job in jobs if _key(job.about) not in done]
     with (
         one_core_each(),
@@ -112,7 +112,7 @@ def run_all(jobs: list[Job], file: Path, workers: int) -> list[dict[str, Any]]:
         try:
             for future in as_completed([pool.submit(run, job) for job in missing]):
                 result = future.result()
-                lines.append(file, result)
+                jsonl.append(file, result)
                 done[_key(result)] = result
                 progress.update()
         except BaseException:

@@ -17,7 +17,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import document, pictures
+from benchmarks import plots, publish
 from benchmarks.arena import curves, jobs, run_all
 from benchmarks.landscape import FOLDER
 from benchmarks.tables import tables, write_csv
@@ -51,10 +51,10 @@ def main(
     text = tables(results, champions)
     (options.out / "tables.md").write_text(text)
     shutil.rmtree(options.out / "pictures", ignore_errors=True)  # those of other landscapes
-    pictures.draw(curves(results), options.out / "pictures")
+    plots.draw(curves(results), options.out / "pictures")
     if options.publish:
         shown = options.out / "pictures" if published_pictures else None
-        document.publish(options.publish, text, name, arguments, shown)
+        publish.publish(options.publish, text, name, arguments, shown)
     print(text)
 
 

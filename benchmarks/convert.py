@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from autotvm_opevo.topology.choices import is_number
+from autotvm_opevo._utils.validation import is_number
 from benchmarks.landscape import RUNTIME_DEVICE, Landscape, dump
 
 

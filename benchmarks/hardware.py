@@ -18,9 +18,9 @@ import tvm
 from tqdm import tqdm
 from tvm import autotvm
 
-from autotvm_opevo.autotvm.measuring import check_device, default_measure_option
-from benchmarks import document, library, lines, operators, tuners
-from benchmarks.machine import machine
+from autotvm_opevo.autotvm.measurer import check_device, default_measure_option
+from benchmarks import jsonl, library, operators, publish, tuners
+from benchmarks.environment import machine
 from benchmarks.paper import PAPER, TUNERS, tables
 
 
@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--show", type=Path, metavar="FILE", help="only make the tables of such a file")
     options = parser.parse_args(arguments)
     if options.show:
-        text = tables(lines.read(options.show))
+        text = tables(jsonl.read(options.show))
     else:
         kind = tvm.target.Target(options.target).kind.name
         check_device(tvm.target.Target(options.target), autotvm.LocalRunner())
@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         text = tables(run_all(options, file))
     if options.publish:
-        document.publish(options.publish, text, "hardware", arguments)
+        publish.publish(options.publish, text, "hardware", arguments)
     print(text)
 
 
@@ -57,11 +57,11 @@ def run_all(options: argparse.Namespace, file: Path) -> list[dict[str, Any]]:
         for tuner in options.tuners[seed:] + options.tuners[:seed]  # nobody is always first
     ]
     jobs = [{**job, **machine(options.target)} for job in jobs]
-    done = lines.read(file)
+    done = jsonl.read(file)
     missing = [job for job in jobs if not any(job.items() <= run.items() for run in done)]
     for job in tqdm(missing, initial=len(jobs) - len(missing), total=len(jobs), unit="run", disable=None):
         found = {**job, **run(*(job[name] for name in ("operator", "tuner", "seed", "trials", "target")))}
-        lines.append(file, found)
+        jsonl.append(file, found)
         done.append(found)
     return [next(run for run in done if job.items() <= run.items()) for job in jobs]
 

@@ -26,12 +26,12 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 from tvm.s_tir.meta_schedule.measure_callback import PyMeasureCallback
 
-from autotvm_opevo.meta_schedule import OpEvoStrategy, local_builder, models, open_database, tune_network
+from autotvm_opevo.meta_schedule import OpEvoStrategy, local_builder, open_database, tune_network, workloads
 from autotvm_opevo.meta_schedule.database import seconds
 from autotvm_opevo.meta_schedule.evaluation import arbitrary_inputs, build, prepared, run_in_turn, unbound
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
-from benchmarks import document, lines
-from benchmarks.machine import machine
+from benchmarks import jsonl, publish
+from benchmarks.environment import machine
 from benchmarks.statistics import difference
 from benchmarks.workloads import CPU, cpu
 
@@ -63,16 +63,16 @@ def main(arguments: list[str] | None = None) -> None:
         for seed in range(options.seeds)
         for workload in options.workloads
     ]
-    done = lines.read(options.out)
+    done = jsonl.read(options.out)
     import_tensor_intrinsics()  # or the first of all would pay for it
     missing = [job for job in jobs if not any(job.items() <= run.items() for run in done)]
     for job in tqdm(missing, initial=len(jobs) - len(missing), total=len(jobs), unit="repetition", disable=None):
         found = {**job, "results": repetition(job["workload"], job["seed"], job["trials"], job["builder"])}
-        lines.append(options.out, found)
+        jsonl.append(options.out, found)
         done.append(found)
     text = tables([next(run for run in done if job.items() <= run.items()) for job in jobs])
     if options.publish:
-        document.publish(options.publish, text, "meta_schedule", arguments)
+        publish.publish(options.publish, text, "meta_schedule", arguments)
     print(text)
 
 
@@ -121,7 +121,7 @@ def tuned_network(
     workload: str, seed: int, trials: Sequence[int], builder: str, options: dict[str, Any]
 ) -> tuple[dict[int, Any], dict[str, Any]]:
     """Tune AlexNet once: the network with the best of all trials, and how long it took."""
-    mod, params = models.alexnet()
+    mod, params = workloads.alexnet()
     lowered = prepared(mod, params, cpu())
     total = _PER_TASK * len(ms.relax_integration.extract_tasks(lowered, cpu()))
     with tempfile.TemporaryDirectory() as folder:

@@ -16,8 +16,9 @@ import tvm
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.runner import RunnerResult
 
-from autotvm_opevo.meta_schedule import OpEvoStrategy, decisions
-from benchmarks import document
+from autotvm_opevo.meta_schedule import OpEvoStrategy
+from autotvm_opevo.meta_schedule import space as spaces
+from benchmarks import publish
 from benchmarks.workloads import PAPER, cpu
 
 TARGETS = {"llvm": cpu(), "cuda": tvm.target.Target("nvidia/nvidia-h100")}
@@ -44,7 +45,7 @@ def main(arguments: list[str] | None = None) -> None:
     head_line = f"Milliseconds for each of {options.trials} accepted candidates, rejected ones included."
     text = "\n".join([head_line, "", *rows])
     if options.publish:
-        document.publish(options.publish, text, "meta_schedule_overhead", arguments)
+        publish.publish(options.publish, text, "meta_schedule_overhead", arguments)
     print(text)
 
 
@@ -75,8 +76,8 @@ def run(workload: str, target: str, surrogate: str | None, trials: int) -> tuple
     )
     task.pre_tuning(max_trials=trials)
     with (
-        mock.patch.object(decisions.DecisionSpace, "candidate", timed("candidate", decisions.DecisionSpace.candidate)),
-        mock.patch.object(decisions._Sketch, "applied", timed("applied", decisions._Sketch.applied)),
+        mock.patch.object(spaces.DecisionSpace, "candidate", timed("candidate", spaces.DecisionSpace.candidate)),
+        mock.patch.object(spaces._Sketch, "applied", timed("applied", spaces._Sketch.applied)),
     ):
         while candidates := timed("in all", task.generate_measure_candidates)():
             results = [RunnerResult([made_up(candidate)], None) for candidate in candidates]

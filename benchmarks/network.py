@@ -16,9 +16,9 @@ import numpy as np
 import tvm
 from tvm import autotvm
 
-from autotvm_opevo.autotvm import OpEvoTuner, models, tune_network
+from autotvm_opevo.autotvm import OpEvoTuner, tune_network, workloads
 from autotvm_opevo.autotvm.evaluation import arbitrary_inputs, build, run_in_turn
-from autotvm_opevo.autotvm.measuring import default_measure_option
+from autotvm_opevo.autotvm.measurer import default_measure_option
 
 RIVALS = {
     "equal + XGBTuner": ("equal", autotvm.tuner.XGBTuner),
@@ -29,7 +29,7 @@ RIVALS = {
 
 def tune_all(name, target, options):
     """The best files and the seconds of tuning of each rival, by repetition."""
-    mod, params = models.network(name)
+    mod, params = workloads.network(name)
     found = {rival: [] for rival in RIVALS}
     rivals = list(RIVALS.items())
     for repetition in range(options.repetitions):
@@ -60,7 +60,7 @@ def tune_all(name, target, options):
 
 def time_all(name, target, found):
     """Milliseconds of one run: of the untuned network, and of every repetition of each rival; their outputs agree."""
-    mod, params = models.network(name)
+    mod, params = workloads.network(name)
     files = [file for runs in found.values() for file, _ in runs]
     libraries = [build(mod, params, target), *(build(mod, params, target, file) for file in files)]
     outputs, latencies = run_in_turn(libraries, arbitrary_inputs(mod, params), target, autotvm.LocalRunner())
@@ -73,7 +73,7 @@ def time_all(name, target, found):
 
 def main():
     parser = argparse.ArgumentParser(description="Tune whole networks with one budget, by three ways to spend it.")
-    parser.add_argument("--networks", nargs="+", default=["alexnet", "resnet-18"], choices=sorted(models.NETWORKS))
+    parser.add_argument("--networks", nargs="+", default=["alexnet", "resnet-18"], choices=sorted(workloads.NETWORKS))
     parser.add_argument("--target", default="llvm -mcpu=core-avx2")
     parser.add_argument("--trials", type=int, default=96, help="for one network, all its tasks (default: 96)")
     parser.add_argument("--repetitions", type=int, default=3)

@@ -22,10 +22,10 @@ from tvm.autotvm.measure import MeasureErrorNo
 from tvm.autotvm.task.space import AnnotateSpace, OtherOptionSpace, ReorderSpace, SplitSpace
 from tvm.contrib.popen_pool import PopenPoolExecutor
 
-from autotvm_opevo.files import write_whole
+from autotvm_opevo._utils.atomic_files import write_whole
 from benchmarks import operators, trial
+from benchmarks.environment import machine
 from benchmarks.landscape import FOLDER, Landscape, dump, load, said
-from benchmarks.machine import machine
 
 # Seconds for one configuration, and between two writes of the file.
 _TIMEOUT, _WRITE = 10.0, 30.0

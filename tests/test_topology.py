@@ -243,7 +243,7 @@ class TestInduced:
         tiles = Factorization(720, parts=3)
         kept = [value for value in tiles if value[-1] in (1, 9, 16, 80)]
         whole = adjacency(Induced(tiles, kept))
-        monkeypatch.setattr("autotvm_opevo.topology.induced._CHUNK", 8)
+        monkeypatch.setattr("autotvm_opevo.topology.subgraph._CHUNK", 8)
         assert adjacency(Induced(tiles, kept)) == whole
 
     def test_of_an_induced_graph(self):

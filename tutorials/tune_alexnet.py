@@ -23,7 +23,7 @@ from tvm import autotvm, relay
 from tvm.contrib import graph_executor
 
 from autotvm_opevo import OpEvoTuner, tune_network
-from autotvm_opevo.autotvm.models import alexnet
+from autotvm_opevo.autotvm.workloads import alexnet
 
 # %%
 # What to tune

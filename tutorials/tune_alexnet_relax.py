@@ -21,7 +21,7 @@ from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, local_builder, open_database, prepared, tune_network
-from autotvm_opevo.meta_schedule.models import alexnet
+from autotvm_opevo.meta_schedule.workloads import alexnet
 
 parser = argparse.ArgumentParser(description="Tune AlexNet with OpEvo and today's TVM.")
 parser.add_argument("--target", default="llvm -mcpu=core-avx2", help="a target of TVM (default: llvm -mcpu=core-avx2)")

@@ -25,8 +25,8 @@ os.environ.setdefault("TOPHUB_LOCATION", "NONE")  # TVM would look for pre-tuned
 from tvm import autotvm
 
 from autotvm_opevo import tune_network
-from autotvm_opevo.autotvm.farm import FarmError, devices
-from autotvm_opevo.autotvm.models import operator
+from autotvm_opevo.autotvm.rpc import FarmError, devices
+from autotvm_opevo.autotvm.workloads import operator
 
 # %%
 # A tracker and two devices

@@ -16,9 +16,9 @@ from tvm.autotvm.measure.measure import Runner
 from tvm.autotvm.measure.measure_methods import request_remote
 from tvm.contrib import graph_executor
 
-from autotvm_opevo.autotvm.farm import is_farm
 from autotvm_opevo.autotvm.processes import within
-from autotvm_opevo.comparison import Array, Comparison, compared
+from autotvm_opevo.autotvm.rpc import is_farm
+from autotvm_opevo.tuning.speedup import Array, Comparison, compared
 
 # The networks are timed so many times, in turn and for at least so many milliseconds each time.
 _TIMES, _AT_LEAST_MS = 9, 50

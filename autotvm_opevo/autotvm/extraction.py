@@ -8,7 +8,7 @@ import tvm
 from tvm import autotvm, relay
 from tvm.autotvm.task import Task
 
-from autotvm_opevo.allocation import Operator
+from autotvm_opevo.tuning.task_scheduler import Operator
 
 
 def extract(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray], target: tvm.target.Target) -> tuple[list[Task], list[Operator]]:

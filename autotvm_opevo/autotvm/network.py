@@ -19,20 +19,21 @@ from tvm.autotvm.measure.measure import Runner
 from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity
 
-from autotvm_opevo.allocation import ALLOCATIONS, Allocation, Operator, network_latency, round_size, shares
+from autotvm_opevo._utils.atomic_files import write_whole
+from autotvm_opevo._utils.text import last_line, pluralize
+from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.autotvm.evaluation import compare
 from autotvm_opevo.autotvm.extraction import extract
-from autotvm_opevo.autotvm.history import Log, Record
-from autotvm_opevo.autotvm.measuring import Measurer, check_device, default_measure_option
+from autotvm_opevo.autotvm.log import Log, Record
+from autotvm_opevo.autotvm.measurer import Measurer, check_device, default_measure_option
+from autotvm_opevo.autotvm.task_state import TunerFactory, Tuning, failure
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
-from autotvm_opevo.autotvm.tuning import TunerFactory, Tuning, failure
-from autotvm_opevo.comparison import Comparison
-from autotvm_opevo.display import Display, Row, counted, last_line
-from autotvm_opevo.files import write_whole
-from autotvm_opevo.journal import Journal
-from autotvm_opevo.naming import called, task_key, task_name
-from autotvm_opevo.summary import NetworkReport
-from autotvm_opevo.topology.base import integer
+from autotvm_opevo.tuning.journal import Journal
+from autotvm_opevo.tuning.naming import called, task_key, task_name
+from autotvm_opevo.tuning.progress import Display, Row
+from autotvm_opevo.tuning.result import NetworkReport
+from autotvm_opevo.tuning.speedup import Comparison
+from autotvm_opevo.tuning.task_scheduler import ALLOCATIONS, Allocation, Operator, network_latency, round_size, shares
 
 
 def tune_network(
@@ -97,11 +98,11 @@ def tune_network(
     """
     start = time.monotonic()
     target = tvm.target.Target(target)
-    trials = integer("trials", trials)
+    trials = as_integer("trials", trials)
     if early_stopping is not None:
-        early_stopping = integer("early_stopping", early_stopping)
+        early_stopping = as_integer("early_stopping", early_stopping)
     if seed is not None:
-        seed = integer("seed", seed, at_least=0)
+        seed = as_integer("seed", seed, at_least=0)
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"time_limit must be a positive number of seconds, {time_limit!r} given")
     if not callable(allocation):
@@ -176,7 +177,9 @@ class _Session:
     def announce(self) -> None:
         """Say what is to be done before worker processes start, which takes some seconds; to the journal, if it is anything."""
         known = f", {self.trials} of them in the log" if self.trials else ""
-        self.display.say(f"{counted(len(self._tunings), 'task')}, {counted(self._trials, 'trial')}{known}; starting to measure")
+        self.display.say(
+            f"{pluralize(len(self._tunings), 'task')}, {pluralize(self._trials, 'trial')}{known}; starting to measure"
+        )
         if self.trials >= self._trials:
             return
         names = [_in_journal(tuning.task) for tuning in self._tunings]

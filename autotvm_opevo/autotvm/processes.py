@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from tvm.contrib.popen_pool import PopenPoolExecutor
 
-from autotvm_opevo.autotvm import guardian
+from autotvm_opevo.autotvm import watchdog
 
 T = TypeVar("T")
 
@@ -50,11 +50,11 @@ class Guardian:
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
-        mark = os.environ[guardian.VARIABLE] = uuid.uuid4().hex
-        self._process = subprocess.Popen([sys.executable, guardian.__file__, mark], stdin=subprocess.PIPE, text=True)
+        mark = os.environ[watchdog.VARIABLE] = uuid.uuid4().hex
+        self._process = subprocess.Popen([sys.executable, watchdog.__file__, mark], stdin=subprocess.PIPE, text=True)
 
     def stop(self) -> None:
-        os.environ.pop(guardian.VARIABLE, None)
+        os.environ.pop(watchdog.VARIABLE, None)
         if self._process is not None:
             self._process.communicate("done\n", timeout=10)
             self._process = None

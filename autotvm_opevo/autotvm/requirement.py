@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autotvm_opevo.requirement import require
+from autotvm_opevo._utils.imports import require
 
 _WHAT_TO_DO = (
     "OpEvoTuner needs a TVM with AutoTVM, 0.8 to 0.19 (`make tune` in a clone of autotvm_opevo makes an environment with one). "

@@ -13,11 +13,11 @@ from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity
 from tvm.autotvm.tuner import Tuner
 
-from autotvm_opevo.autotvm.history import configuration_of, fitness
-from autotvm_opevo.autotvm.knobs import KnobSpace
-from autotvm_opevo.evolution import OpEvo
-from autotvm_opevo.search import Search
-from autotvm_opevo.space import Space
+from autotvm_opevo.autotvm.log import configuration_of, fitness
+from autotvm_opevo.autotvm.space import KnobSpace
+from autotvm_opevo.search.base import Search
+from autotvm_opevo.search.opevo import OpEvo
+from autotvm_opevo.search.space import Space
 
 logger = logging.getLogger("autotvm")
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.baselines.untiled import factorizations, untiled
-from autotvm_opevo.search import Search
-from autotvm_opevo.space import Space
-from autotvm_opevo.topology.base import integer
+from autotvm_opevo.search.base import Search
+from autotvm_opevo.search.space import Space
 
 
 class GBFS(Search):
@@ -44,7 +44,7 @@ class GBFS(Search):
     def __init__(self, space: Space, sample_size: int = 5, seed: int | None = None) -> None:
         super().__init__(space, seed)
         factorizations(space, "G-BFS")
-        self.sample_size = integer("sample_size", sample_size)
+        self.sample_size = as_integer("sample_size", sample_size)
         self._expanded: set[int] = set()
 
     def _refill(self) -> None:

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from autotvm_opevo._utils.validation import as_integer, is_number
 from autotvm_opevo.baselines.untiled import factorizations, untiled
-from autotvm_opevo.search import Search
-from autotvm_opevo.space import Configuration, Space
-from autotvm_opevo.topology.base import integer
-from autotvm_opevo.topology.choices import is_number
+from autotvm_opevo.search.base import Search
+from autotvm_opevo.search.space import Configuration, Space
 from autotvm_opevo.topology.factorization import prime_factors
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -109,8 +108,8 @@ class NA2C(Search):
     ) -> None:
         super().__init__(space, seed)
         knobs = factorizations(space, "N-A2C")
-        self.steps = integer("steps", steps)
-        self.round_size = integer("round_size", round_size)
+        self.steps = as_integer("steps", steps)
+        self.round_size = as_integer("round_size", round_size)
         self.exploration = _fraction("exploration", exploration)
         self.discount = _fraction("discount", discount)
         self._products = {name: knob.product for name, knob in knobs.items()}
@@ -124,7 +123,7 @@ class NA2C(Search):
         ]
         inputs = sum(knob.parts for knob in knobs.values())
         rate = _fraction("learning_rate", learning_rate)
-        self._policy = ActorCritic(inputs, integer("hidden", hidden), len(self._moves), rate, self._rng)
+        self._policy = ActorCritic(inputs, as_integer("hidden", hidden), len(self._moves), rate, self._rng)
         self._walked: list[Step] = []  # those that end where nothing was evaluated yet
         self._memory: deque[Step] = deque(maxlen=_MEMORY)
         self._described: dict[int, tuple[Array, Array]] = {}  # features and legal moves of states

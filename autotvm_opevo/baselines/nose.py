@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from autotvm_opevo.search import Search
-from autotvm_opevo.space import Configuration, Space
-from autotvm_opevo.topology.base import integer
-from autotvm_opevo.topology.choices import is_number
+from autotvm_opevo._utils.validation import as_integer, is_number
+from autotvm_opevo.search.base import Search
+from autotvm_opevo.search.space import Configuration, Space
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -70,15 +69,17 @@ class NoSE(Search):
         seed: int | None = None,
     ) -> None:
         super().__init__(space, seed)
-        self.population_size = integer("population_size", population_size)
-        self.offspring_size = integer(
+        self.population_size = as_integer("population_size", population_size)
+        self.offspring_size = as_integer(
             "offspring_size", round(1.5 * self.population_size) if offspring_size is None else offspring_size
         )
-        self.elite_size = integer("elite_size", max(1, round(0.3 * self.population_size)) if elite_size is None else elite_size)
+        self.elite_size = as_integer(
+            "elite_size", max(1, round(0.3 * self.population_size)) if elite_size is None else elite_size
+        )
         if not is_number(mutation_rate) or not 0 <= mutation_rate <= 1:
             raise ValueError(f"mutation_rate must be a probability, {mutation_rate!r} given")
         self.mutation_rate = float(mutation_rate)
-        self.neighbours = integer("neighbours", neighbours)
+        self.neighbours = as_integer("neighbours", neighbours)
         self._vectors: dict[int, list[float]] = {}
 
     def _refill(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from autotvm_opevo.space import Configuration, Space
+from autotvm_opevo.search.space import Configuration, Space
 from autotvm_opevo.topology import Factorization
 
 

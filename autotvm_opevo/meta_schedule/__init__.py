@@ -10,6 +10,6 @@ from autotvm_opevo.meta_schedule.evaluation import prepared
 from autotvm_opevo.meta_schedule.network import tune_network
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import as_target
-from autotvm_opevo.summary import NetworkReport
+from autotvm_opevo.tuning.result import NetworkReport
 
 __all__ = ["NetworkReport", "OpEvoStrategy", "as_target", "local_builder", "open_database", "prepared", "tune_network"]

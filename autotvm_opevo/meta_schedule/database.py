@@ -15,8 +15,8 @@ from tvm.s_tir.meta_schedule.database import Database, JSONDatabase, TuningRecor
 from tvm.target import Target
 from tvm_ffi import structural_equal
 
-from autotvm_opevo.display import last_line
-from autotvm_opevo.files import Lock, LogInUse, set_aside
+from autotvm_opevo._utils.atomic_files import Lock, LogInUse, set_aside
+from autotvm_opevo._utils.text import last_line
 
 # Beside the database; who tunes the folder has it.
 LOCK = "lock"

@@ -12,7 +12,7 @@ import tvm
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
-from autotvm_opevo.comparison import Array, Comparison, compared
+from autotvm_opevo.tuning.speedup import Array, Comparison, compared
 
 # The networks are timed so many times, in turn and for at least so many milliseconds each time.
 _TIMES, _AT_LEAST_MS = 9, 50

@@ -15,21 +15,22 @@ import tvm
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.analysis import estimate_tir_flops
 
-from autotvm_opevo.allocation import Operator, network_latency, shares
-from autotvm_opevo.comparison import Comparison
-from autotvm_opevo.display import Display, Row, counted, last_line
-from autotvm_opevo.files import Lock
-from autotvm_opevo.journal import JOURNAL, Journal
+from autotvm_opevo._utils.atomic_files import Lock
+from autotvm_opevo._utils.text import last_line, pluralize
+from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.meta_schedule.builder import local_builder
 from autotvm_opevo.meta_schedule.database import LOCK, mend, opened, records_of, seconds
 from autotvm_opevo.meta_schedule.evaluation import compare, prepared
 from autotvm_opevo.meta_schedule.interrupts import Interrupts
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
-from autotvm_opevo.meta_schedule.measuring import Failure, PromptBuilder, PromptRunner, TakeResults, Watch
+from autotvm_opevo.meta_schedule.measurer import Failure, PromptBuilder, PromptRunner, TakeResults, Watch
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import as_target
-from autotvm_opevo.summary import NetworkReport
-from autotvm_opevo.topology.base import integer
+from autotvm_opevo.tuning.journal import JOURNAL, Journal
+from autotvm_opevo.tuning.progress import Display, Row
+from autotvm_opevo.tuning.result import NetworkReport
+from autotvm_opevo.tuning.speedup import Comparison
+from autotvm_opevo.tuning.task_scheduler import Operator, network_latency, shares
 
 # A round has so many trials at most, as TVM's own; a strategy may want fewer.
 _LONGEST = 64
@@ -93,9 +94,9 @@ def tune_network(
     """
     start = time.monotonic()
     target = as_target(target)
-    trials = integer("trials", trials)
+    trials = as_integer("trials", trials)
     if seed is not None:
-        seed = integer("seed", seed, at_least=0)
+        seed = as_integer("seed", seed, at_least=0)
         if seed >= 2**31 - 1:
             raise ValueError(f"seed must be less than 2**31 - 1, which TVM takes; {seed} given")
     if task_scheduler not in ("gradient", "round-robin"):
@@ -201,7 +202,7 @@ class _Session:
 
     def announce(self) -> None:
         known = f", {self._before} of them in the database" if self._before else ""
-        self.display.say(f"{counted(len(self._names), 'task')}, {counted(self._budget, 'trial')}{known}; starting to measure")
+        self.display.say(f"{pluralize(len(self._names), 'task')}, {pluralize(self._budget, 'trial')}{known}; starting to measure")
         if self.left > 0:
             self._journal.begin(
                 [(one.count, [self._in_journal[i] for i in one.tasks]) for one in self._operators], self._strategy

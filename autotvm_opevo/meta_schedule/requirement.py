@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
-from autotvm_opevo.requirement import require
+from autotvm_opevo._utils.imports import require
 
 _WHAT_TO_DO = (
     "OpEvoStrategy needs the MetaSchedule of today's TVM, apache-tvm 0.27, and Python 3.10: pip install '.[tvm]' in a clone of "

@@ -17,12 +17,12 @@ from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate, PySearchSt
 from tvm.s_tir.schedule import Schedule
 from tvm.target import Target
 
-from autotvm_opevo.display import last_line
-from autotvm_opevo.evolution import OpEvo
+from autotvm_opevo._utils.text import last_line
+from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.meta_schedule.database import fitness, records_of
-from autotvm_opevo.meta_schedule.decisions import DecisionSpace
-from autotvm_opevo.space import Configuration, Space
-from autotvm_opevo.topology.base import integer
+from autotvm_opevo.meta_schedule.space import DecisionSpace
+from autotvm_opevo.search.opevo import OpEvo
+from autotvm_opevo.search.space import Configuration, Space
 
 logger = logging.getLogger("tvm.s_tir.meta_schedule.opevo")
 
@@ -82,7 +82,7 @@ class OpEvoStrategy(PySearchStrategy):
         super().__init__()
         self._parameters = (parents_size, offspring_size, mutation_rate)
         self._surrogate, self._seed = surrogate, seed
-        self._batch_size = integer("batch_size", batch_size)
+        self._batch_size = as_integer("batch_size", batch_size)
         OpEvo(Space({}), *self._parameters, seed, surrogate)  # refuses what is wrong now, and not in the middle of a tuning
         self._tuning: _Tuning | None = None
         self._shared: list[int] = []  # the trials left to this and all its clones, if they are to share some

@@ -9,7 +9,7 @@ from tvm.s_tir.meta_schedule.utils import cpu_count
 from tvm.target import Target
 from tvm.target.codegen import llvm_get_cpu_archlist, llvm_version_major
 
-from autotvm_opevo.cpus import check_cpu
+from autotvm_opevo._utils.target_cpu import check_cpu
 
 
 def as_target(target: str | dict[str, Any] | Target) -> Target:

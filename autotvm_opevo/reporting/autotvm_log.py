@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from autotvm_opevo.journal import moment
-from autotvm_opevo.naming import task_key, task_name
+from autotvm_opevo.reporting.formatting import printable
 from autotvm_opevo.reporting.trials import Recording, Trial, Value
-from autotvm_opevo.reporting.words import printable
+from autotvm_opevo.tuning.journal import moment
+from autotvm_opevo.tuning.naming import task_key, task_name
 
 # In the order of AutoTVM's MeasureErrorNo.
 _FAILURES = (

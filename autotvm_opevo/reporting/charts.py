@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from scipy.spatial.distance import pdist
 
-from autotvm_opevo.display import milliseconds
+from autotvm_opevo._utils.text import milliseconds
 from autotvm_opevo.reporting.knob_graphs import KnobGraph
 from autotvm_opevo.reporting.network import Run
 from autotvm_opevo.reporting.style import FITNESS, INK, PAPER, QUIET, RULE, SERIES, STYLE

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from autotvm_opevo.reporting.formatting import meaning
 from autotvm_opevo.reporting.trials import Knob, Seen, Value
-from autotvm_opevo.reporting.words import meaning
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, Induced, Permutation, Tiling, Topology
 from autotvm_opevo.topology.factorization import prime_factors
 

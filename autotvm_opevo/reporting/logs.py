@@ -6,10 +6,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from autotvm_opevo.journal import JOURNAL, read
 from autotvm_opevo.reporting import autotvm_log, meta_schedule_log
+from autotvm_opevo.reporting.formatting import printable
 from autotvm_opevo.reporting.trials import Recording, Task
-from autotvm_opevo.reporting.words import printable
+from autotvm_opevo.tuning.journal import JOURNAL, read
 
 _RECORDS, _WORKLOADS = "database_tuning_record.json", "database_workload.json"
 

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from autotvm_opevo.reporting.formatting import printable
 from autotvm_opevo.reporting.trials import Recording, Trial, Value
-from autotvm_opevo.reporting.words import printable
 
 # TVM's word for a trial that failed.
 _FAILED = 1e9

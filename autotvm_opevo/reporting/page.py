@@ -11,15 +11,15 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from autotvm_opevo._utils.text import milliseconds, pluralize
 from autotvm_opevo._version import __version__
-from autotvm_opevo.display import counted, milliseconds
+from autotvm_opevo.reporting.autotvm_spaces import Template
+from autotvm_opevo.reporting.formatting import schedule, setting
 from autotvm_opevo.reporting.network import Network, Operator, Run, TaskInLogs
 from autotvm_opevo.reporting.pictures import Picture, of_all, of_knobs, of_progress
 from autotvm_opevo.reporting.style import FITNESS, FITNESS_ON_DARK, SERIES
 from autotvm_opevo.reporting.svg import svg
-from autotvm_opevo.reporting.templates import Template
 from autotvm_opevo.reporting.trials import Recording, Task, Value
-from autotvm_opevo.reporting.words import schedule, setting
 
 # How the file ends that `tune_network` writes beside its log.
 _BEST_FILE = ".best.json"
@@ -66,7 +66,7 @@ def render(recordings: Sequence[Recording], title: str = "", watch: int = 0, sta
         fitness=list(zip(FITNESS, FITNESS_ON_DARK)),
         logs=[_log(number, recording, network) for number, recording in enumerate(recordings)],
         pictures=[_shown(picture) for picture in of_all(network, recordings)],
-        counted=network.counted,
+        pluralize=network.counted,
         several_runs=any(operator.count_in(log) > 1 for operator in network.operators for log in range(len(recordings))),
         tasks=[{**_task(way), **_place(network, operator, way)} for operator in network.operators for way in operator.ways],
         compared=_COMPARED,
@@ -83,7 +83,7 @@ def _log(number: int, recording: Recording, network: Network) -> dict[str, Any]:
 
 
 def _summary(number: int, recording: Recording, network: Network) -> Iterator[str]:
-    said = f"{counted(len(recording), 'trial')} of {counted(len(recording.tasks), 'task')}"
+    said = f"{pluralize(len(recording), 'trial')} of {pluralize(len(recording.tasks), 'task')}"
     if len(recording.elapsed):
         first = datetime.fromtimestamp(min(float(task.times.min()) for task in recording.tasks.values()), timezone.utc)
         said += f" in {_duration(float(recording.elapsed[-1]))}, the first at {first:%Y-%m-%d %H:%M} UTC"
@@ -105,7 +105,7 @@ def _warnings(number: int, recording: Recording, network: Network) -> Iterator[s
         yield "there is nothing to read yet"
     for lines, what in ((recording.torn, "torn"), (recording.foreign, "of another kind")):
         if lines:
-            yield f"{counted(lines, 'line')} {what}, left out"
+            yield f"{pluralize(lines, 'line')} {what}, left out"
     lacking = network.lacking_in(number)
     if lacking and recording.tasks:
         have = "operator has" if lacking == 1 else "operators have"
@@ -113,7 +113,7 @@ def _warnings(number: int, recording: Recording, network: Network) -> Iterator[s
     if any(not len(task.elapsed) for task in recording.tasks.values()):
         yield "it does not say when all trials ended, so nothing is drawn over time"
     if recording.pauses:
-        yield f"{counted(len(recording.pauses), 'pause')}, {_duration(sum(recording.pauses))} in all, left out of times"
+        yield f"{pluralize(len(recording.pauses), 'pause')}, {_duration(sum(recording.pauses))} in all, left out of times"
     if recording.label.endswith(_BEST_FILE) and len(recording) == len(recording.tasks):
         yield f"the best trial of each task alone: the whole run is in {recording.label.removesuffix(_BEST_FILE)}.json"
 

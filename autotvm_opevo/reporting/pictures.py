@@ -10,12 +10,12 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from autotvm_opevo.display import milliseconds
+from autotvm_opevo._utils.text import milliseconds
 from autotvm_opevo.reporting import charts
+from autotvm_opevo.reporting.autotvm_spaces import Template
 from autotvm_opevo.reporting.knob_graphs import KnobGraph, knob_graph
 from autotvm_opevo.reporting.network import Network, TaskInLogs
 from autotvm_opevo.reporting.style import RULE, SERIES
-from autotvm_opevo.reporting.templates import Template
 from autotvm_opevo.reporting.trials import Recording
 
 # Of a large network, the slowest tasks.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from autotvm_opevo.files import write_whole
+from autotvm_opevo._utils.atomic_files import write_whole
 from autotvm_opevo.reporting import tables
 from autotvm_opevo.reporting.logs import files, open_logs
 from autotvm_opevo.reporting.page import render

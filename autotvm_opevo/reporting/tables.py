@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from autotvm_opevo.reporting.formatting import in_words
 from autotvm_opevo.reporting.trials import Recording
-from autotvm_opevo.reporting.words import in_words
 
 
 def save(recordings: Sequence[Recording], folder: Path) -> None:

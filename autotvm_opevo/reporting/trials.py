@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from autotvm_opevo.journal import Entry, Runs
+from autotvm_opevo.reporting.formatting import printable
 from autotvm_opevo.reporting.timing import Array, spent
-from autotvm_opevo.reporting.words import printable
+from autotvm_opevo.tuning.journal import Entry, Runs
 
 # So many of a task's best configurations are shown.
 _SHOWN = 5

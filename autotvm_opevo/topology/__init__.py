@@ -18,10 +18,10 @@ All but `Induced` are implicit: making one costs time and memory in proportion t
 """
 
 from autotvm_opevo.topology.base import Graph, Topology
-from autotvm_opevo.topology.checking import check
-from autotvm_opevo.topology.choices import Categorical, Discrete
+from autotvm_opevo.topology.discrete import Categorical, Discrete
 from autotvm_opevo.topology.factorization import Factorization, Tiling
-from autotvm_opevo.topology.induced import Induced
 from autotvm_opevo.topology.permutation import Permutation
+from autotvm_opevo.topology.subgraph import Induced
+from autotvm_opevo.topology.testing import check
 
 __all__ = ["Categorical", "Discrete", "Factorization", "Graph", "Induced", "Permutation", "Tiling", "Topology", "check"]

@@ -103,17 +103,6 @@ class Lazily(Sequence[Any]):
         return repr(list(self))
 
 
-def integer(name: str, value: Any, at_least: int = 1) -> int:
-    """`value` as a plain int, or a `ValueError` that names the argument and what is allowed."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = at_least - 1
-    if number < at_least or isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} must be an integer of at least {at_least}, {value!r} given")
-    return number
-
-
 def vertices(values: Any) -> list[Any]:
     """The elements of the argument `values`, at least one, or a `ValueError`."""
     try:

@@ -7,7 +7,8 @@ from itertools import permutations
 from math import comb, prod
 from typing import Any
 
-from autotvm_opevo.topology.base import Lazily, Topology, integer, integers
+from autotvm_opevo._utils.validation import as_integer
+from autotvm_opevo.topology.base import Lazily, Topology, integers
 
 # Trial division up to here takes some 50 ms at worst, and finds every factor of a number below its square.
 _LARGEST_DIVISOR = 10**6
@@ -40,8 +41,8 @@ class Factorization(Topology):
     """
 
     def __init__(self, product: int, parts: int) -> None:
-        self.product = integer("product", product)
-        self.parts = integer("parts", parts)
+        self.product = as_integer("product", product)
+        self.parts = as_integer("parts", parts)
         self._exponents = prime_factors(self.product)
         self.size = prod(_compositions(e, self.parts) for e in self._exponents.values())
 
@@ -113,7 +114,7 @@ class Tiling:
     """
 
     def __init__(self, values: Iterable[tuple[int, ...]]) -> None:
-        parts = {integer("values", part) for value in values for part in value}
+        parts = {as_integer("values", part) for value in values for part in value}
         self._primes = sorted({p for part in parts for p in prime_factors(part)})
 
     def neighbours(self, value: Any) -> Sequence[tuple[int, ...]]:

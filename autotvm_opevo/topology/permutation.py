@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from math import factorial, isqrt
 from typing import Any
 
-from autotvm_opevo.topology.base import Lazily, Topology, integer, integers
+from autotvm_opevo._utils.validation import as_integer
+from autotvm_opevo.topology.base import Lazily, Topology, integers
 
 
 class Permutation(Topology):
@@ -32,7 +33,7 @@ class Permutation(Topology):
     """
 
     def __init__(self, n: int) -> None:
-        self.n = integer("n", n)
+        self.n = as_integer("n", n)
         self.size = factorial(self.n)
 
     def __getitem__(self, index: int) -> tuple[int, ...]:

@@ -3,8 +3,8 @@
 import logging
 
 import pytest
-from measuring import Recorder, for_real, instant
-from templates import matmul_task, scaling_task
+from instant_measuring import Recorder, for_real, instant
+from small_templates import matmul_task, scaling_task
 from tvm import autotvm
 
 from autotvm_opevo.autotvm import GBFSTuner, NA2CTuner, NoSETuner

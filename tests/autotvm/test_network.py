@@ -13,44 +13,20 @@ import numpy as np
 import psutil
 import pytest
 import tvm
-from measuring import InstantBuilder, InstantRunner, for_real
+from instant_measuring import InstantBuilder, InstantRunner, for_real
+from small_networks import TARGET, one_layer, two_layers
 from tvm import autotvm, relay
 from tvm.contrib import graph_executor
 
 from autotvm_opevo import OpEvoTuner, tune_network
-from autotvm_opevo.autotvm import models, network
+from autotvm_opevo._utils.atomic_files import LogInUse
+from autotvm_opevo.autotvm import network, workloads
 from autotvm_opevo.autotvm.extraction import extract
-from autotvm_opevo.autotvm.knobs import KnobSpace
 from autotvm_opevo.autotvm.network import _by_task
-from autotvm_opevo.files import LogInUse
+from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.reporting.logs import open_logs
 
-TARGET = tvm.target.Target("llvm")
 ALEXNET_TARGET = tvm.target.Target("llvm -mcpu=core-avx2" if "avx2" in Path("/proc/cpuinfo").read_text() else "llvm")
-
-
-def two_layers(batch=1, width=48):
-    """conv2d twice alike, then dense: three tasks, since dense has two on a CPU."""
-    x = relay.var("x", shape=(batch, 16, 8, 8))
-    for i in range(2):
-        x = relay.nn.relu(
-            relay.nn.conv2d(
-                x,
-                relay.const(np.full((16, 16, 3, 3), 0.01 * (i + 1), "float32")),
-                channels=16,
-                kernel_size=(3, 3),
-                padding=(1, 1),
-            )
-        )
-    x = relay.nn.batch_flatten(x)
-    x = relay.nn.dense(x, relay.const(np.full((width, 1024), 0.001, "float32")))
-    return tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(x), x))
-
-
-def one_layer():
-    """A dense layer, with some hundreds of points in each of its two tasks."""
-    x = relay.var("x", shape=(4, 256))
-    return tvm.IRModule.from_expr(relay.Function([x], relay.nn.dense(x, relay.const(np.full((96, 256), 0.1, "float32")))))
 
 
 class Seconds:
@@ -94,7 +70,7 @@ class TestExtraction:
 
     @pytest.mark.parametrize("name", ["alexnet", pytest.param("resnet-18", marks=pytest.mark.soak)])
     def test_finds_what_autotvm_finds(self, name):
-        mod, params = models.network(name)
+        mod, params = workloads.network(name)
         tasks, operators = extract(mod, params, TARGET)
         with autotvm.apply_history_best([]):
             theirs = autotvm.task.extract_from_program(mod["main"], params, TARGET)
@@ -262,7 +238,7 @@ class TestLogs:
             assert all(context.query(TARGET, measured.task.workload).index == measured.config.index for measured, _ in records)
 
     def test_a_log_in_use_is_refused_before_anything_is_measured(self, tmp_path):
-        from autotvm_opevo.autotvm.history import Log
+        from autotvm_opevo.autotvm.log import Log
 
         seconds = Seconds()
         with Log(tmp_path / "log.json"), pytest.raises(LogInUse, match=f"pid {os.getpid()}"):
@@ -332,7 +308,7 @@ class TestEvaluation:
         assert (len(runs.operators), runs.latency) == (2, None)
 
     def test_alexnet_from_end_to_end(self, tmp_path):
-        mod, params = models.alexnet()
+        mod, params = workloads.alexnet()
         log = tmp_path / "alexnet.json"
         report = tune_network(mod, params, ALEXNET_TARGET, log, trials=13, measure_option=for_real(), seed=0, early_stopping=100)
         assert report.trials == 13
@@ -347,8 +323,8 @@ class TestEvaluation:
 
 SCRIPT = """
 import sys
-from measuring import for_real
-from test_network import TARGET, two_layers
+from instant_measuring import for_real
+from small_networks import TARGET, two_layers
 from autotvm_opevo import tune_network
 print(tune_network(two_layers(), {}, TARGET, sys.argv[1], int(sys.argv[2]), for_real(), seed=0))
 """
@@ -359,7 +335,7 @@ def start(log, trials):
     command = [sys.executable, "-c", SCRIPT, str(log), str(trials)]
     return subprocess.Popen(
         command,
-        cwd=Path(__file__).parent,
+        cwd=Path(__file__).parents[1] / "helpers",
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

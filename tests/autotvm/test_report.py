@@ -3,14 +3,14 @@
 import json
 
 import pytest
-from templates import matmul_task
+from small_templates import matmul_task
 from tvm.autotvm import record
 from tvm.autotvm.measure import MeasureInput, MeasureResult
 
-from autotvm_opevo.autotvm.knobs import KnobSpace
+from autotvm_opevo.autotvm.space import KnobSpace
+from autotvm_opevo.reporting.autotvm_spaces import Template
 from autotvm_opevo.reporting.knob_graphs import knob_graph
 from autotvm_opevo.reporting.logs import open_logs
-from autotvm_opevo.reporting.templates import Template
 from autotvm_opevo.reporting.trials import Value
 
 

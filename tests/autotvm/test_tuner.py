@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from measuring import Recorder, for_real, instant, measured, result
-from templates import matmul_task, scaling_task
+from instant_measuring import Recorder, for_real, instant, measured, result
+from small_templates import matmul_task, scaling_task
 from tvm import autotvm
 from tvm.autotvm.task.space import ConfigSpace
 
@@ -403,6 +403,6 @@ def test_a_reorder_of_twelve_loops_needs_no_list_of_ours():
     candidates = [[axes[i] for i in order[n]] for n in (0, 1, 2, 10**8, 4 * 10**8)]
     cfg.define_reorder("order", axes, policy="candidate", candidate=candidates)
 
-    from autotvm_opevo.autotvm.knobs import KnobSpace
+    from autotvm_opevo.autotvm.space import KnobSpace
 
     assert KnobSpace(cfg).space.size == 5

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from autotvm_opevo import OpEvo, Space, random_walk
-from autotvm_opevo.screening import Screening
+from autotvm_opevo.search.acquisition import Screening
 from autotvm_opevo.topology import Discrete, Factorization, Permutation
 from benchmarks import ablation, replay, tuners
 from benchmarks.landscape import FOLDER, load

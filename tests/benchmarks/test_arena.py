@@ -7,9 +7,9 @@ import sys
 
 import numpy as np
 import pytest
-from tiny import landscape
+from tiny_landscape import landscape
 
-from benchmarks import compare, lines, record, sensitivity
+from benchmarks import compare, jsonl, record, sensitivity
 from benchmarks.arena import Job, curve, run
 from benchmarks.landscape import dump, load
 
@@ -95,7 +95,7 @@ def test_a_landscape_that_was_recorded_again_is_run_again(tiny_file, tmp_path):
         whole.time *= factor
         tiny_file.write_bytes(dump(whole))
         compare.main([*map(str, arguments), "--out", str(tmp_path / "out")])
-    assert len(lines.read(tmp_path / "out" / "runs.jsonl")) == 2
+    assert len(jsonl.read(tmp_path / "out" / "runs.jsonl")) == 2
 
 
 class TestRecord:

@@ -5,7 +5,7 @@ import json
 import pytest
 import tvm
 
-from benchmarks import document, hardware, paper
+from benchmarks import hardware, paper, publish
 
 ARGUMENTS = ["--target", "llvm -mcpu=core-avx2", "--operators", "BMM1", "--tuners", "OpEvo", "G-BFS", "library", "--trials", "3"]
 
@@ -52,14 +52,14 @@ class TestDocument:
         page = tmp_path / "docs" / "results.md"
         page.parent.mkdir()
         page.write_text("before\n<!-- cpu -->\nold\n<!-- end of cpu -->\nafter\n")
-        monkeypatch.setattr(document, "DOCUMENT", page)
+        monkeypatch.setattr(publish, "DOCUMENT", page)
         return page
 
     def test_a_section_is_replaced_and_says_its_command(self, page, tmp_path):
         (tmp_path / "pictures").mkdir()
         (tmp_path / "pictures" / "mm.png").write_bytes(b"picture")
         for _ in range(2):
-            document.publish("cpu", "| a table |", "compare", ["--tuners", "G A"], tmp_path / "pictures")
+            publish.publish("cpu", "| a table |", "compare", ["--tuners", "G A"], tmp_path / "pictures")
         text = page.read_text()
         assert text.startswith("before\n<!-- cpu -->\n`python -m benchmarks.compare --tuners 'G A'`\n\n| a table |\n")
         assert "![mm](results/cpu/mm.png)" in text
@@ -69,4 +69,4 @@ class TestDocument:
 
     def test_a_section_that_is_not_there_is_refused(self):
         with pytest.raises(ValueError, match="no section gpu"):
-            document.publish("gpu", "", "compare", [])
+            publish.publish("gpu", "", "compare", [])

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from tiny import landscape
+from tiny_landscape import landscape
 
 from benchmarks.landscape import dump, load
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tiny import landscape
+from tiny_landscape import landscape
 from tvm import autotvm, te
 from tvm.autotvm.measure import MeasureErrorNo
 

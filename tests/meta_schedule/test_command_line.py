@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 from tvm.s_tir.meta_schedule.testing.local_rpc import LocalRPC
 
-from autotvm_opevo.cli import main
+from autotvm_opevo.cli.main import main
 from autotvm_opevo.meta_schedule import open_database
 
 ROOT = Path(__file__).parents[2]

@@ -4,10 +4,10 @@ import json
 import shutil
 
 import pytest
-from test_strategy import traces, tune
+from quick_tuning import traces, tune
 from tvm.s_tir.meta_schedule.database import JSONDatabase
 
-from autotvm_opevo.files import Lock
+from autotvm_opevo._utils.atomic_files import Lock
 from autotvm_opevo.meta_schedule import open_database
 
 RECORDS, WORKLOADS = "database_tuning_record.json", "database_workload.json"

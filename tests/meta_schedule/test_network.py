@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_strategy import QUICK
+from quick_tuning import QUICK
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
-from autotvm_opevo.files import LogInUse
-from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, local_builder, models, open_database, tune_network
+from autotvm_opevo._utils.atomic_files import LogInUse
+from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, local_builder, open_database, tune_network, workloads
 from autotvm_opevo.meta_schedule.evaluation import arbitrary_inputs, build, prepared, run_in_turn
 from autotvm_opevo.reporting.logs import open_logs
 from benchmarks.workloads import cpu
@@ -25,7 +25,7 @@ def runner():
 
 
 def tune(folder, trials, **options):
-    return tune_network(*models.mlp(), cpu(), folder, trials, runner=runner(), seed=0, **options)
+    return tune_network(*workloads.mlp(), cpu(), folder, trials, runner=runner(), seed=0, **options)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_the_report_knows_what_the_database_does_not_say(tuned):
 
 def test_another_network_in_the_same_folder_leaves_the_journal_of_the_first(tmp_path):
     for rows in (8, 16):
-        tune_network(*models.operator("matmul", [(rows, 16), (16, 16)]), cpu(), tmp_path, 2, runner=runner(), evaluate=False)
+        tune_network(*workloads.operator("matmul", [(rows, 16), (16, 16)]), cpu(), tmp_path, 2, runner=runner(), evaluate=False)
     (recording,) = open_logs([tmp_path])
     assert len(recording) == 4
     assert all(len(task.elapsed) for task in recording.tasks.values())
@@ -70,7 +70,7 @@ def test_another_network_in_the_same_folder_leaves_the_journal_of_the_first(tmp_
 def test_timing_leaves_this_process_all_its_cores(tuned):
     """TVM would bind it to one, and the next tuning's builders and runners with it."""
     folder, _ = tuned
-    mod = prepared(*models.mlp(), cpu())
+    mod = prepared(*workloads.mlp(), cpu())
     before = os.sched_getaffinity(0)
     run_in_turn([build(mod, cpu(), open_database(folder))], arbitrary_inputs(mod), cpu())
     assert os.sched_getaffinity(0) == before
@@ -90,21 +90,21 @@ def test_the_same_call_measures_nothing_again_and_a_larger_one_goes_on(tuned):
 
 def test_a_user_of_metaschedule_can_apply_the_folder(tuned):
     folder, _ = tuned
-    mod = prepared(*models.mlp(), cpu())
+    mod = prepared(*workloads.mlp(), cpu())
     with cpu(), open_database(folder):
         applied = relax.transform.MetaScheduleApplyDatabase(enable_warning=True)(mod)
     assert sum(bool(function.attrs.get("tirx.is_scheduled")) for _, function in applied.functions.items()) == 4
 
 
 def test_tvms_own_strategy_can_be_asked_for(tmp_path):
-    operator = models.operator("matmul", [(32, 32), (32, 32)])
+    operator = workloads.operator("matmul", [(32, 32), (32, 32)])
     options = {"strategy": "evolutionary", "cost_model": "random", "evaluate": False}
     assert tune_network(*operator, cpu(), tmp_path, 4, runner=runner(), seed=0, **options).measured >= 4
 
 
 @pytest.mark.parametrize("task_scheduler", ["gradient", "round-robin"])
 def test_tvms_own_function_takes_the_strategy(tmp_path, task_scheduler):
-    mod = prepared(*models.mlp(), cpu())
+    mod = prepared(*workloads.mlp(), cpu())
     database = ms.relax_integration.tune_relax(
         mod,
         {},
@@ -126,7 +126,7 @@ def test_tvms_own_function_takes_the_strategy(tmp_path, task_scheduler):
 
 
 def test_two_processes_cannot_tune_into_one_folder(tmp_path):
-    from autotvm_opevo.files import Lock
+    from autotvm_opevo._utils.atomic_files import Lock
 
     lock = Lock(tmp_path / "lock")
     lock.acquire(tmp_path)
@@ -150,7 +150,7 @@ def test_two_processes_cannot_tune_into_one_folder(tmp_path):
 def test_what_is_wrong_is_refused_before_anything_is_made(tmp_path, options, message):
     arguments = {"target": cpu(), "trials": 4, **options}
     with pytest.raises(ValueError, match=message):
-        tune_network(*models.mlp(), work_dir=tmp_path / "new", **arguments)
+        tune_network(*workloads.mlp(), work_dir=tmp_path / "new", **arguments)
     assert not (tmp_path / "new").exists()
 
 
@@ -228,17 +228,17 @@ class TestTargets:
 
 class TestModels:
     def test_a_network_is_called_by_its_name(self):
-        assert len(models.network("resnet-18", 2)[1]) == 42
+        assert len(workloads.network("resnet-18", 2)[1]) == 42
         with pytest.raises(ValueError, match=r"network must be one of alexnet, mlp, resnet-18 with today's TVM; 'lenet' given"):
-            models.network("lenet")
+            workloads.network("lenet")
 
     def test_an_operator_is_one_of_relaxs(self):
-        mod, _ = models.operator("nn.conv2d", [(1, 3, 8, 8), (4, 3, 3, 3)], attributes={"padding": [1, 1]})
+        mod, _ = workloads.operator("nn.conv2d", [(1, 3, 8, 8), (4, 3, 3, 3)], attributes={"padding": [1, 1]})
         assert [int(extent) for extent in mod["main"].ret_ty.shape] == [1, 4, 8, 8]
         with pytest.raises(ValueError, match=r"one of Relax's, such as matmul or nn.conv2d; 'nn.dense' given"):
-            models.operator("nn.dense", [(1, 2), (3, 2)])
+            workloads.operator("nn.dense", [(1, 2), (3, 2)])
         with pytest.raises(ValueError, match=r"operator matmul cannot take tensors of \[\(2, 3\), \(4, 5\)\]"):
-            models.operator("matmul", [(2, 3), (4, 5)])
+            workloads.operator("matmul", [(2, 3), (4, 5)])
 
     def test_an_onnx_file_is_read_with_its_weights(self, tmp_path):
         import onnx
@@ -255,8 +255,8 @@ class TestModels:
         path = tmp_path / "model.onnx"
         onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
         with pytest.raises(ValueError, match=r"shape of input 'x' of .* must be given, .* --shape x=1x8 on the command line"):
-            models.model_file(path)
-        mod = prepared(*models.model_file(path, {"x": (3, 8)}), cpu())
+            workloads.model_file(path)
+        mod = prepared(*workloads.model_file(path, {"x": (3, 8)}), cpu())
         inputs = arbitrary_inputs(mod)
         ((outputs,), _) = run_in_turn([build(mod, cpu())], inputs, cpu())
         np.testing.assert_allclose(outputs[0], inputs[0] @ weight, rtol=1e-4, atol=1e-4)
@@ -264,4 +264,4 @@ class TestModels:
     def test_what_cannot_be_read_is_said(self, tmp_path):
         (tmp_path / "model.onnx").write_text("no model")
         with pytest.raises(ValueError, match=r"cannot read .*model.onnx"):
-            models.model_file(tmp_path / "model.onnx")
+            workloads.model_file(tmp_path / "model.onnx")

@@ -11,20 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
+from quick_tuning import QUICK, SMALL, traces, tune
 from sketches import TARGETS, WORKLOADS, decision_space
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.builder import PyBuilder
-from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, RPCConfig, RPCRunner, RunnerResult
+from tvm.s_tir.meta_schedule.runner import RPCConfig, RPCRunner, RunnerResult
 from tvm.s_tir.meta_schedule.testing.local_rpc import LocalRPC
 
-from autotvm_opevo.meta_schedule import OpEvoStrategy, local_builder, open_database
+from autotvm_opevo.meta_schedule import OpEvoStrategy, local_builder
 from autotvm_opevo.meta_schedule import strategy as strategy_module
 from autotvm_opevo.meta_schedule.database import records_of, seconds
-from benchmarks.workloads import cpu, matmul
-
-SMALL = matmul(64, 64, 64)
-QUICK = EvaluatorConfig(number=1, repeat=1, min_repeat_ms=5)
+from benchmarks.workloads import cpu
 
 
 def task(workload, target, strategy, rand_state=1):
@@ -59,21 +57,6 @@ def made_up(candidate):
     """Better the nearer the innermost tiles are to 8."""
     tiles = [list(map(int, d)) for i, d in candidate.sch.trace.decisions.items() if i.kind.name == "SamplePerfectTile"]
     return RunnerResult([1e-3 * (1 + sum(abs(np.log2(tile[-1] / 8)) for tile in tiles))], None)
-
-
-def tune(work_dir, trials, strategy=None, **options):
-    strategy = strategy or OpEvoStrategy(seed=0, batch_size=4)
-    options = {
-        "runner": ms.runner.LocalRunner(evaluator_config=QUICK),
-        "builder": local_builder(),
-        "database": open_database(work_dir),
-        **options,
-    }
-    return ms.tune_tir(SMALL, cpu(), str(work_dir), trials, strategy=strategy, cost_model="none", **options)
-
-
-def traces(database):
-    return [str(record.trace) for record in database.get_all_tuning_records()]
 
 
 class TestProposals:
@@ -139,7 +122,7 @@ class TestProposals:
 class TestRejections:
     @pytest.mark.parametrize("workload", ["MM1", "BMM1", "C1", "C2"])
     def test_on_a_gpu_where_most_is_rejected_batches_are_found_in_a_bounded_number_of_tries(self, workload, monkeypatch):
-        from autotvm_opevo.meta_schedule.decisions import DecisionSpace
+        from autotvm_opevo.meta_schedule.space import DecisionSpace
 
         tries = []
         candidate = DecisionSpace.candidate
@@ -163,7 +146,7 @@ class TestRejections:
 
     def test_bad_luck_does_not_end_a_task(self, monkeypatch):
         """After the first batch, a hundred configurations in a row are rejected."""
-        from autotvm_opevo.meta_schedule.decisions import DecisionSpace
+        from autotvm_opevo.meta_schedule.space import DecisionSpace
 
         candidate, calls = DecisionSpace.candidate, []
 
@@ -306,7 +289,7 @@ class TestGoingOn:
         script = (
             "import sys; sys.path.insert(0, sys.argv[2])\n"
             "from pathlib import Path\n"
-            "from test_strategy import tune\n"
+            "from quick_tuning import tune\n"
             "tune(Path(sys.argv[1]), 60)\n"
         )
         command = [sys.executable, "-c", script, str(tmp_path), str(Path(__file__).parent)]

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from made_up_logs import autotvm_line, autotvm_log, meta_schedule_folder, meta_schedule_line
 
-from autotvm_opevo.comparison import Comparison
-from autotvm_opevo.journal import Journal, Runs, read
-from autotvm_opevo.naming import task_key
 from autotvm_opevo.reporting.logs import open_logs, state
+from autotvm_opevo.tuning.journal import Journal, Runs, read
+from autotvm_opevo.tuning.naming import task_key
+from autotvm_opevo.tuning.speedup import Comparison
 
 
 def test_a_log_of_autotvm_is_read_task_by_task(tmp_path):

@@ -12,11 +12,11 @@ import pytest
 from made_up_logs import autotvm_line, autotvm_log, meta_schedule_folder
 
 from autotvm_opevo import report
-from autotvm_opevo.cli import main
-from autotvm_opevo.comparison import Comparison
-from autotvm_opevo.journal import Journal
-from autotvm_opevo.naming import task_key
+from autotvm_opevo.cli.main import main
 from autotvm_opevo.reporting.serving import make_server
+from autotvm_opevo.tuning.journal import Journal
+from autotvm_opevo.tuning.naming import task_key
+from autotvm_opevo.tuning.speedup import Comparison
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 needs_browser = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on this machine")

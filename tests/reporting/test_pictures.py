@@ -9,8 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_up_logs import autotvm_line, autotvm_log, meta_schedule_folder
 
-from autotvm_opevo.journal import Journal
-from autotvm_opevo.naming import task_key
 from autotvm_opevo.reporting import charts, pictures
 from autotvm_opevo.reporting.knob_graphs import LARGEST, knob_graph, positions
 from autotvm_opevo.reporting.logs import open_logs
@@ -19,6 +17,8 @@ from autotvm_opevo.reporting.style import INK
 from autotvm_opevo.reporting.svg import svg
 from autotvm_opevo.reporting.trials import Knob, Seen
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, Induced, Permutation, Tiling
+from autotvm_opevo.tuning.journal import Journal
+from autotvm_opevo.tuning.naming import task_key
 
 TOPOLOGIES = [
     Factorization(64, parts=2),

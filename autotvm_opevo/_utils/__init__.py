@@ -1,0 +1,1 @@
+"""Helpers that have nothing to do with tuning: files, imports, text."""

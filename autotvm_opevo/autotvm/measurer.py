@@ -1,0 +1,191 @@
+"""AutoTVM's builders and runners, started once for all tasks of a network, and limited in time whatever they do."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+import tvm
+from tvm import autotvm
+from tvm.autotvm.measure import LocalRunner, MeasureErrorNo, MeasureInput, MeasureResult, create_measure_batch
+from tvm.autotvm.task import Task
+from tvm.autotvm.task.space import ConfigEntity
+from tvm.target.codegen import llvm_get_cpu_archlist, llvm_version_major
+
+from autotvm_opevo._utils.target_cpu import check_cpu
+from autotvm_opevo.autotvm.log import Record
+from autotvm_opevo.autotvm.processes import START, Guardian, kill, no_interrupts_in_children, start, stop, within
+from autotvm_opevo.autotvm.rpc import Farm, FarmError, devices, is_farm
+
+# Targets whose device may be missing on this machine.
+_NEED_A_DEVICE = ("cuda", "metal", "opencl", "rocm", "vulkan")
+# Seconds for a device to describe itself.
+_DEVICE = 60.0
+
+_NOT_BUILT = (MeasureErrorNo.INSTANTIATION_ERROR, MeasureErrorNo.COMPILE_HOST, MeasureErrorNo.BUILD_TIMEOUT)
+
+
+def default_measure_option(
+    target: tvm.target.Target, timeout: float = 20, key: str | None = None, host: str | None = None, port: int | None = None
+) -> dict[str, Any]:
+    """How to measure: compiled here, and run on this machine's device, or on all that a tracker has of a key.
+
+    Every trial runs for three times 50 ms on a CPU, and for three times 150 ms on other devices, which take longer to wake up.
+    """
+    effort = {"number": 1, "repeat": 3, "min_repeat_ms": 50 if target.kind.name == "llvm" else 150, "cooldown_interval": 0}
+    if key is None or host is None or port is None:
+        runner = autotvm.LocalRunner(timeout=timeout, **effort)
+    else:
+        runner = autotvm.RPCRunner(key, host, port, timeout=timeout, n_parallel=max(1, devices(key, host, port)), **effort)
+    option: dict[str, Any] = autotvm.measure_option(builder=autotvm.LocalBuilder(timeout=timeout), runner=runner)
+    return option
+
+
+def check_device(target: tvm.target.Target, runner: Any) -> None:
+    """Raise `ValueError` when there is no such CPU, or trials are to run on a device of this machine that it does not have."""
+    kind = target.kind.name
+    if kind == "llvm":
+        _check_cpu(target)
+    if isinstance(runner, LocalRunner) and kind in _NEED_A_DEVICE and not tvm.device(kind, 0).exist:
+        raise ValueError(
+            f"this machine has no {kind} device to run on (or its driver is not found): measure on another with an RPCRunner and "
+            f"a tracker (--rpc-tracker and --rpc-key on the command line), or tune for llvm"
+        )
+
+
+def _check_cpu(target: tvm.target.Target) -> None:
+    without = {name: value for name, value in dict(target.export()).items() if name != "mcpu"}  # or TVM complains here, too
+    known = [str(name) for name in llvm_get_cpu_archlist(tvm.target.Target(without))]
+    check_cpu(str(target.attrs.get("mcpu", "")), known, llvm_version_major())
+
+
+class Measurer:
+    """Measure configurations of any task, to be used in a ``with`` statement, which ends every child process.
+
+    Parameters
+    ----------
+    measure_option : dict
+        What ``autotvm.measure_option`` returns. Its builder and runner can be used again afterwards.
+
+    Attributes
+    ----------
+    batch : int
+        How many configurations at once keep the builder and all devices busy.
+
+    Raises
+    ------
+    FarmError
+        If an ``RPCRunner``'s tracker does not answer or has no device of its key.
+    """
+
+    def __init__(self, measure_option: dict[str, Any]) -> None:
+        if not isinstance(measure_option, dict) or not {"builder", "runner"} <= measure_option.keys():
+            raise ValueError(f"measure_option must be what autotvm.measure_option returns, {measure_option!r} given")
+        self._option = measure_option
+        self._builder, self._runner = measure_option["builder"], measure_option["runner"]
+        self.batch: int = max(self._builder.n_parallel, self._runner.n_parallel)
+        self._in_tuning: bool = False
+        self._guardian = Guardian()
+        self._task: Task | None = None
+        self._measure: Callable[[list[MeasureInput]], list[MeasureResult]] | None = None
+        self._farm = Farm(self._runner) if is_farm(self._runner) else None
+        self._build_kwargs: dict[str, Any] = {}  # by target
+
+    def __enter__(self) -> Measurer:
+        # Before the children start, who are told it: some templates leave out while tuning what cannot be measured alone.
+        self._in_tuning, autotvm.GLOBAL_SCOPE.in_tuning = autotvm.GLOBAL_SCOPE.in_tuning, True
+        try:
+            # Ctrl-C in a terminal reaches every process of its group: it is for this one to end the others.
+            with no_interrupts_in_children():
+                self._guardian.start()
+                for owner in (self._builder, self._runner):
+                    start(getattr(owner, "executor", None), owner.n_parallel)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+        autotvm.GLOBAL_SCOPE.in_tuning = self._in_tuning
+        self._forget()
+        for owner in (self._builder, self._runner):
+            stop(getattr(owner, "executor", None))
+        if getattr(self._builder, "tmp_dir", None):
+            shutil.rmtree(self._builder.tmp_dir, ignore_errors=True)
+        self._guardian.stop()
+
+    def __call__(self, task: Task, configs: Sequence[ConfigEntity]) -> list[Record]:
+        """Build and run, in the order given.
+
+        Raises
+        ------
+        FarmError
+            If the last device is gone, and none came back in a minute.
+        """
+        inputs = [MeasureInput(task.target, task, config) for config in configs]
+        with self._limit(len(inputs)):
+            results = self._for(task)(inputs)
+        ran = [result for result in results if result.error_no not in _NOT_BUILT]
+        if self._farm is None and ran and all(result.error_no == MeasureErrorNo.RUN_TIMEOUT for result in ran):
+            self._forget()  # a server ends a slow trial in time: LocalRunner's is gone, and the next batch has a new one
+        return list(zip(inputs, results))
+
+    def _for(self, task: Task) -> Callable[[list[MeasureInput]], list[MeasureResult]]:
+        """AutoTVM's measure_batch for a task. LocalRunner's `set_task` starts a tracker and a server: once is enough."""
+        if self._measure is not None and task is self._task:
+            return self._measure
+        if self._farm or (self._measure is not None and isinstance(self._runner, LocalRunner)):
+            self._runner.task = task
+            self._builder.set_task(task, self._device_limits(task))
+            measure = self._on_farm if self._farm else self._measure
+        else:
+            with no_interrupts_in_children():
+                measure = within(START, lambda: create_measure_batch(task, self._option), "a device to answer")
+        assert measure is not None
+        self._measure, self._task = measure, task
+        return measure
+
+    def _forget(self) -> None:
+        """End the tracker and the server of a LocalRunner, the tracker first: it warns of a server that goes while they talk."""
+        for process in reversed(getattr(self._measure, "attach_objects", None) or ()):
+            process.terminate()
+        self._measure = self._task = None
+
+    def _device_limits(self, task: Task) -> Any:
+        """What the builder must know of the device, a GPU's shared memory for example. Asked once: that takes a device."""
+        target = str(task.target)
+        for attempt in range(2):
+            if target not in self._build_kwargs:
+                try:
+                    self._build_kwargs[target] = within(_DEVICE, self._runner.get_build_kwargs, "a device to describe itself")
+                except (OSError, RuntimeError) as error:
+                    if attempt:
+                        raise FarmError(f"no device of key {self._runner.key!r} answers: {error}") from error
+        return self._build_kwargs[target]
+
+    def _on_farm(self, inputs: list[MeasureInput]) -> list[MeasureResult]:
+        assert self._farm is not None
+        return self._farm.run(inputs, self._builder.build(inputs))
+
+    @contextmanager
+    def _limit(self, trials: int) -> Iterator[None]:
+        """AutoTVM's own limits are kept by the children; one that hangs for good is ended from here."""
+        seconds = 2 * trials * (self._builder.timeout + (self._runner.n_parallel + 1) * self._runner.timeout)
+        seconds += START + _DEVICE
+        executors = [getattr(owner, "executor", None) for owner in (self._builder, self._runner)]
+        done = threading.Event()
+
+        def watch() -> None:
+            while not done.wait(seconds):
+                for executor in executors:
+                    kill(executor)
+
+        threading.Thread(target=watch, daemon=True).start()
+        try:
+            yield
+        finally:
+            done.set()

@@ -1,0 +1,218 @@
+"""AutoTVM's knobs as topologies: a ConfigSpace becomes a Space, and their configurations become each other's."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from tvm.autotvm.task.space import (
+    AnnotateSpace,
+    ConfigEntity,
+    ConfigSpace,
+    OtherOptionSpace,
+    ReorderEntity,
+    ReorderSpace,
+    SplitSpace,
+    TransformSpace,
+)
+
+from autotvm_opevo._utils.validation import is_number
+from autotvm_opevo.search.space import Configuration, Space
+from autotvm_opevo.topology import Categorical, Discrete, Factorization, Induced, Permutation, Tiling, Topology
+
+logger = logging.getLogger("autotvm")
+
+Tiles = tuple[int, ...]
+Reader = Callable[[Any], Any]  # takes an entity, returns the vertex it stands for
+# What reading an entity raises that says something else than its kind does.
+_UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+class KnobSpace:
+    """A ConfigSpace of AutoTVM as a `Space`.
+
+    Parameters
+    ----------
+    config_space : tvm.autotvm.task.space.ConfigSpace
+        A task's ``config_space``. Its ``multi_filter`` becomes the space's constraint and is asked point by point: AutoTVM's
+        own ``is_index_valid`` and ``len`` go through the whole space first.
+
+    Attributes
+    ----------
+    space : Space
+    """
+
+    def __init__(self, config_space: ConfigSpace) -> None:
+        self._config_space = config_space
+        self._knobs = {name: Knob(transform) for name, transform in config_space.space_map.items()}
+        unread = [name for name, knob in self._knobs.items() if not knob.readable]
+        if unread:
+            logger.warning("The knobs %s cannot be read as graphs and are taken as categorical.", unread)
+        multi_filter = getattr(config_space, "_shared_filter", None)  # since TVM 0.11
+        constraint = None if multi_filter is None else lambda configuration: multi_filter(self._entities(configuration))
+        self.space = Space({name: knob.topology for name, knob in self._knobs.items()}, constraint)
+
+    def config_entity(self, configuration: Configuration) -> ConfigEntity:
+        """What AutoTVM builds and measures. Made from its parts: ``ConfigSpace.get`` overflows beyond 2**63 points."""
+        index, stride = 0, 1
+        for name, knob in self._knobs.items():
+            index += stride * knob.position(configuration[name])
+            stride *= knob.positions
+        return ConfigEntity(index, self._config_space.code_hash, self._entities(configuration), self._config_space._constraints)
+
+    def configuration(self, config: ConfigEntity) -> Configuration:
+        """The configuration of a ConfigEntity, also of one from a log.
+
+        Raises
+        ------
+        ValueError
+            If it is not of this space.
+        """
+        entities = config._entity_map
+        if entities.keys() != self._knobs.keys():
+            raise ValueError(f"config must have the knobs {list(self._knobs)}, {list(entities)} given")
+        return {name: knob.value(entities[name]) for name, knob in self._knobs.items()}
+
+    def vertex(self, name: str, entity: Any) -> Any:
+        """The vertex of one knob's entity, also of one from a log; raises `ValueError` when it is none of this knob's."""
+        return self._knobs[name].value(entity)
+
+    def _entities(self, configuration: Configuration) -> OrderedDict[str, Any]:
+        return OrderedDict((name, knob.entity(configuration[name])) for name, knob in self._knobs.items())
+
+
+class Knob:
+    """One knob. Its entities are known by what they say: AutoTVM's order of them means nothing.
+
+    Parameters
+    ----------
+    transform : tvm.autotvm.task.space.TransformSpace
+        What ``cfg.define_split``, ``define_reorder``, ``define_annotate`` or ``define_knob`` made.
+
+    Attributes
+    ----------
+    topology : Topology
+        Splits are factorizations, or tilings where they leave tails; reorders permutations; numbers discrete; annotations and
+        all other options categorical, with their JSON as value, which tells True from 1 and not a list from a tuple.
+    readable : bool
+        False when the entities are not what their kind should be: then they are categorical.
+    positions : int
+        How many entities AutoTVM counts; several may say the same, and are one vertex.
+    """
+
+    def __init__(self, transform: TransformSpace) -> None:
+        entities = [_loggable(entity) for entity in transform.entities]
+        try:
+            reading = next((read(transform, entities) for kind, read in _KINDS if isinstance(transform, kind)), None)
+        except _UNREADABLE:
+            reading = None
+        self.readable = reading is not None
+        self.topology, self._read = reading or _categorical(entities, lambda entity: _text(vars(entity)))
+        self.positions = len(entities)
+        self._entities: dict[Any, tuple[int, Any]] = {}
+        for position, entity in enumerate(entities):
+            self._entities.setdefault(self._read(entity), (position, entity))
+
+    def position(self, value: Any) -> int:
+        """Where AutoTVM's list has the entity of a vertex."""
+        return self._entities[value][0]
+
+    def entity(self, value: Any) -> Any:
+        """AutoTVM's entity of a vertex."""
+        return self._entities[value][1]
+
+    def value(self, entity: Any) -> Any:
+        """The vertex of an entity, also of one from a log; raises `ValueError` when it is none of this knob's."""
+        try:
+            value = self._read(entity)
+        except _UNREADABLE as error:
+            raise ValueError(f"entity {entity!r} given, which is of another kind: {error}") from None
+        return self.topology[self.topology.index(value)]
+
+
+Reading = tuple[Topology, Reader]
+
+
+def _split(transform: SplitSpace, entities: list[Any]) -> Reading | None:
+    def factors(entity: Any) -> Tiles:
+        """All parts, the outermost of which TVM writes as -1, and computes."""
+        size = _integers(entity.size)
+        inner = math.prod(size[1:])
+        resolved = size[0] == -1 and inner > 0 and transform.product % inner == 0
+        return (transform.product // inner, *size[1:]) if resolved else size
+
+    def inner_parts(entity: Any) -> Tiles:
+        """All but the outermost part: where they leave a tail, it follows from them."""
+        return _integers(entity.size)[1:]
+
+    sizes = [factors(entity) for entity in entities]
+    if all(min(size) > 0 and math.prod(size) == math.prod(sizes[0]) for size in sizes):
+        return _part(Factorization(math.prod(sizes[0]), len(sizes[0])), sizes), factors
+    tiles = [inner_parts(entity) for entity in entities]
+    if len(set(tiles)) == len(set(sizes)):
+        return Induced(Tiling(tiles), dict.fromkeys(tiles)), inner_parts
+    return None
+
+
+def _reorder(_: ReorderSpace, entities: list[Any]) -> Reading | None:
+    def permutation(entity: Any) -> Tiles:
+        return _integers(entity.perm)
+
+    orders = [permutation(entity) for entity in entities]
+    if any(sorted(order) != list(range(len(orders[0]))) for order in orders):
+        return None
+    return _part(Permutation(len(orders[0])), orders), permutation
+
+
+def _annotate(_: AnnotateSpace, entities: list[Any]) -> Reading:
+    return _categorical(entities, lambda entity: _text(entity.anns))
+
+
+def _option(_: OtherOptionSpace, entities: list[Any]) -> Reading:
+    if any(isinstance(entity.val, bool) or not is_number(entity.val) for entity in entities):
+        return _categorical(entities, lambda entity: _text(entity.val))
+    return Discrete({entity.val for entity in entities}), lambda entity: entity.val
+
+
+_KINDS: list[tuple[type, Callable[..., Reading | None]]] = [
+    (SplitSpace, _split),
+    (ReorderSpace, _reorder),
+    (AnnotateSpace, _annotate),
+    (OtherOptionSpace, _option),
+]
+
+
+def _part(graph: Topology, values: list[Tiles]) -> Topology:
+    """The graph itself when all its vertices are there, else the part of it that the values induce."""
+    distinct = dict.fromkeys(values)
+    return graph if graph.size == len(distinct) else Induced(graph, distinct)
+
+
+def _categorical(entities: list[Any], read: Reader) -> Reading:
+    return Categorical(dict.fromkeys(map(read, entities))), read
+
+
+def _text(value: Any) -> str:
+    """What a log says of a value, which is the same for a list and a tuple; Python's words for what no log can hold."""
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError):
+        return repr(value)
+
+
+def _integers(values: Any) -> Tiles:
+    integers = tuple(map(int, values))
+    if any(as_integer != value for as_integer, value in zip(integers, values)):
+        raise ValueError(f"{values!r} are not all integers")
+    return integers
+
+
+def _loggable(entity: Any) -> Any:
+    """AutoTVM's identity reorder holds a range, which its own log cannot write."""
+    if isinstance(entity, ReorderEntity) and isinstance(entity.perm, range):
+        return ReorderEntity(list(entity.perm))
+    return entity

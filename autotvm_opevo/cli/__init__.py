@@ -1,0 +1,1 @@
+"""The command line, one command a file: thin shells over the public functions."""

@@ -1,0 +1,234 @@
+"""Something to tune, in Relax: well-known networks, one operator, or an ONNX file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from autotvm_opevo._utils.imports import ONNX
+from autotvm_opevo._utils.text import last_line
+
+Model = tuple[tvm.IRModule, dict[str, tvm.runtime.Tensor]]
+
+
+class _Builder:
+    """A network in the making: layer after layer, with arbitrary weights that keep what flows through it at its size."""
+
+    def __init__(self, *shape: int) -> None:
+        self._rng = np.random.default_rng(0)
+        self._builder = relax.BlockBuilder()
+        self._data = relax.Var("data", relax.TensorType(shape, "float32"))
+        self._weights: dict[relax.Var, tvm.runtime.Tensor] = {}
+        self._layers: list[Callable[[Any], Any]] = []
+
+    def weight(self, name: str, *shape: int) -> relax.Var:
+        scale = np.sqrt(2.0 / np.prod(shape[1:])) if shape[0] > 1 else 0.1
+        variable = relax.Var(name, relax.TensorType(shape, "float32"))
+        self._weights[variable] = tvm.runtime.tensor(self._rng.standard_normal(shape, dtype="float32") * np.float32(scale))
+        return variable
+
+    def then(self, layer: Callable[[Any], Any]) -> None:
+        self._layers.append(layer)
+
+    def convolution(self, name: str, inputs: int, outputs: int, kernel: int, stride: int, padding: int) -> Callable[[Any], Any]:
+        weight = self.weight(f"{name}_weight", outputs, inputs, kernel, kernel)
+        bias = self.weight(f"{name}_bias", 1, outputs, 1, 1)
+        return lambda x: relax.op.add(relax.op.nn.conv2d(x, weight, strides=stride, padding=padding), bias)
+
+    def dense(self, name: str, inputs: int, outputs: int) -> Callable[[Any], Any]:
+        weight = self.weight(f"{name}_weight", outputs, inputs)
+        bias = self.weight(f"{name}_bias", 1, outputs)
+        return lambda x: relax.op.add(relax.op.matmul(x, relax.op.permute_dims(weight)), bias)
+
+    def network(self) -> Model:
+        builder = self._builder
+        with builder.function("main", [self._data, *self._weights]):
+            with builder.dataflow():
+                x: Any = self._data
+                for layer in self._layers:
+                    x = builder.emit(builder.normalize(layer(x)))
+                x = builder.emit_output(x)
+            builder.emit_func_output(x)
+        return builder.finalize(), {variable.name: weight for variable, weight in self._weights.items()}
+
+
+def mlp(batch: int = 1) -> Model:
+    """Three dense layers for images of 784 pixels: the quickest to try.
+
+    Examples
+    --------
+    >>> mod, params = mlp()
+    >>> len(params)
+    6
+    """
+    net = _Builder(batch, 784)
+    for i, (inputs, outputs) in enumerate([(784, 128), (128, 64), (64, 10)], start=1):
+        net.then(net.dense(f"dense{i}", inputs, outputs))
+        net.then(relax.op.nn.relu if outputs > 10 else relax.op.nn.softmax)
+    return net.network()
+
+
+def alexnet(batch: int = 1) -> Model:
+    """AlexNet for images of 224 x 224, with one column of channels (Krizhevsky 2014), and arbitrary weights.
+
+    Examples
+    --------
+    >>> mod, params = alexnet()
+    >>> len(params), sum(int(np.prod(p.shape)) for p in params.values())
+    (16, 61100840)
+    """
+    net = _Builder(batch, 3, 224, 224)
+    channels = 3
+    for i, (outputs, kernel, stride, padding, pooled) in enumerate(
+        [(64, 11, 4, 2, True), (192, 5, 1, 2, True), (384, 3, 1, 1, False), (256, 3, 1, 1, False), (256, 3, 1, 1, True)], start=1
+    ):
+        net.then(net.convolution(f"conv{i}", channels, outputs, kernel, stride, padding))
+        net.then(relax.op.nn.relu)
+        if pooled:
+            net.then(lambda x: relax.op.nn.max_pool2d(x, pool_size=(3, 3), strides=(2, 2)))
+        channels = outputs
+    net.then(lambda x: relax.op.reshape(x, (batch, 256 * 6 * 6)))
+    for i, (inputs, outputs) in enumerate([(256 * 6 * 6, 4096), (4096, 4096), (4096, 1000)], start=1):
+        net.then(net.dense(f"dense{i}", inputs, outputs))
+        net.then(relax.op.nn.relu if outputs > 1000 else relax.op.nn.softmax)
+    return net.network()
+
+
+def resnet_18(batch: int = 1) -> Model:
+    """ResNet-18 for images of 224 x 224 (He et al. 2016), its batch normalizations folded into the convolutions.
+
+    Examples
+    --------
+    >>> mod, params = resnet_18()
+    >>> sum(name.endswith("weight") for name in params)
+    21
+    """
+    net = _Builder(batch, 3, 224, 224)
+    net.then(net.convolution("conv0", 3, 64, 7, 2, 3))
+    net.then(relax.op.nn.relu)
+    net.then(lambda x: relax.op.nn.max_pool2d(x, pool_size=(3, 3), strides=(2, 2), padding=(1, 1)))
+    inputs = 64
+    for stage, outputs in enumerate([64, 128, 256, 512], start=1):
+        for block in (1, 2):
+            name, stride = f"conv{stage}_{block}", 2 if stage > 1 and block == 1 else 1
+            first = net.convolution(f"{name}a", inputs, outputs, 3, stride, 1)
+            second = net.convolution(f"{name}b", outputs, outputs, 3, 1, 1)
+            shortcut = net.convolution(f"{name}c", inputs, outputs, 1, stride, 0) if stride > 1 else lambda x: x
+            net.then(_residual(first, second, shortcut))
+            inputs = outputs
+    net.then(lambda x: relax.op.mean(x, axis=[2, 3]))
+    net.then(net.dense("dense", 512, 1000))
+    net.then(relax.op.nn.softmax)
+    return net.network()
+
+
+def _residual(*branches: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    first, second, shortcut = branches
+    return lambda x: relax.op.nn.relu(relax.op.add(second(relax.op.nn.relu(first(x))), shortcut(x)))
+
+
+NETWORKS: dict[str, Callable[[int], Model]] = {"alexnet": alexnet, "mlp": mlp, "resnet-18": resnet_18}
+
+
+def network(name: str, batch: int = 1) -> Model:
+    """A network by its name, one of `NETWORKS`, with arbitrary weights.
+
+    Raises
+    ------
+    ValueError
+        If there is none of that name.
+    """
+    if name not in NETWORKS:
+        raise ValueError(f"network must be one of {', '.join(NETWORKS)} with today's TVM; {name!r} given")
+    return NETWORKS[name](batch)
+
+
+def operator(
+    name: str, shapes: Sequence[Sequence[int]], dtype: str = "float32", attributes: Mapping[str, Any] | None = None
+) -> Model:
+    """One of Relax's operators as a network.
+
+    Parameters
+    ----------
+    name : str
+        As ``tvm.relax.op`` has it, ``"nn.conv2d"`` for example.
+    shapes : sequence of sequence of int
+        Of the tensors it takes, weights included.
+    dtype : str
+        Of all of them.
+    attributes : dict, optional
+        Its other arguments: ``{"strides": (2, 2)}``.
+
+    Raises
+    ------
+    ValueError
+        If Relax has no such operator, or it cannot be used like that.
+
+    Examples
+    --------
+    >>> mod, _ = operator("matmul", [(8, 16), (16, 32)])
+    >>> [int(extent) for extent in mod["main"].ret_ty.shape]
+    [8, 32]
+    """
+    found: Any = relax.op
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        raise ValueError(f"operator must be one of Relax's, such as matmul or nn.conv2d; {name!r} given")
+    inputs = [relax.Var(f"input{i}", relax.TensorType(tuple(shape), dtype)) for i, shape in enumerate(shapes)]
+    builder = relax.BlockBuilder()
+    try:
+        with builder.function("main", inputs):
+            with builder.dataflow():
+                output = builder.emit_output(found(*inputs, **(attributes or {})))
+            builder.emit_func_output(output)
+    except (AttributeError, RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"operator {name} cannot take tensors of {list(map(tuple, shapes))} with {attributes or {}}: {last_line(str(error))}"
+        ) from error
+    return builder.finalize(), {}
+
+
+def model_file(path: str | PathLike[str], shapes: Mapping[str, Sequence[int]] | None = None) -> Model:
+    """An ONNX model, as far as TVM reads it.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    shapes : dict, optional
+        Of the inputs, by name, where the model leaves them open.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read, or leaves a shape open that is not given.
+    ImportError
+        If onnx is not installed.
+    """
+    try:
+        import onnx
+        from tvm.relax.frontend.onnx import from_onnx
+    except ImportError as error:
+        raise ImportError(f"to read {path}, pip install '{ONNX}'") from error
+    try:
+        mod = from_onnx(onnx.load(str(path)), shape_dict={name: list(shape) for name, shape in (shapes or {}).items()} or None)
+    except Exception as error:  # onnx and TVM have many for what they cannot read
+        raise ValueError(f"cannot read {path}: {error}") from error
+    for variable in mod["main"].params:
+        extents = [getattr(extent, "value", None) for extent in variable.ty.shape]
+        if None in extents:
+            given = "x".join(str(extent or 1) for extent in extents)
+            raise ValueError(
+                f"the shape of input {variable.name!r} of {path} must be given, which the file leaves open: for example "
+                f"--shape {variable.name}={given} on the command line"
+            )
+    mod, params = relax.frontend.detach_params(mod)
+    names = [variable.name for variable in mod["main"].params]
+    weights = params.get("main", [])
+    return mod, dict(zip(names[len(names) - len(weights) :], weights))

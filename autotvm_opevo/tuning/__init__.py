@@ -1,0 +1,1 @@
+"""What the adapters of both TVMs share and neither owns. Knows no TVM."""

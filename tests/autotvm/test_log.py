@@ -1,0 +1,289 @@
+"""The log: what is read, what is moved away, what is written, and who may write it."""
+
+import errno
+import json
+import multiprocessing
+import os
+import pickle
+import resource
+import signal
+import subprocess
+import sys
+import time
+from base64 import b64encode
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from instant_measuring import measured, result
+from small_templates import matmul_task
+from tvm import autotvm
+
+from autotvm_opevo._utils.atomic_files import LogInUse
+from autotvm_opevo.autotvm.log import Log, parse
+
+TASK = matmul_task()
+
+
+def lines(indices, seconds=1e-3):
+    pairs = [(measured(TASK, TASK.config_space.get(i)), result(seconds)) for i in indices]
+    return [autotvm.record.encode(*pair) for pair in pairs]
+
+
+def write(path, rows):
+    path.write_bytes("".join(row + "\n" for row in rows).encode())
+
+
+class Bomb:
+    def __reduce__(self):
+        return os.mkdir, ("exploded",)
+
+
+GOOD = lines([0])[0]
+NO_RECORDS = {
+    "torn": GOOD[: len(GOOD) // 2],
+    "empty": "",
+    "blank": "   ",
+    "no JSON": "hello",
+    "JSON of something else": '{"i": [1, 2]}',
+    "a list": "[1, 2]",
+    "a number": "7",
+    "nested too deep": "[" * 100_000,
+    "a target of no TVM": GOOD.replace('"llvm', '"no-such-kind'),
+    "no numbers": json.dumps({**json.loads(GOOD), "result": [["fast"], 0, 1.0, 2.0]}),
+    "a time that is no number": json.dumps({**json.loads(GOOD), "result": [[float("nan")], 0, 1.0, 2.0]}),
+    "no time at all": json.dumps({**json.loads(GOOD), "result": [[0.0], 0, 1.0, 2.0]}),
+    "less than no time": json.dumps({**json.loads(GOOD), "result": [[1.0, -1.0], 0, 1.0, 2.0]}),
+    "two lines, the first a comment": "# a\r" + GOOD,
+    "no costs": json.dumps({**json.loads(GOOD), "result": [[], 0, 1.0, 2.0]}),
+    "an unknown error": json.dumps({**json.loads(GOOD), "result": [[1.0], 99, 1.0, 2.0]}),
+    "unhashable arguments": json.dumps({**json.loads(GOOD), "input": ["llvm", "dense", [{"a": 1}], {}]}),
+    "two on a line": GOOD + GOOD,
+    "two lines to a reader of text": GOOD + "\r" + GOOD,
+    "pickled": "\t".join(["llvm", *[b64encode(pickle.dumps(Bomb())).decode()] * 3, "0.2", "0.17"]),
+    "not of this alphabet": b"\xff\xfe".decode(errors="surrogateescape"),
+}
+
+
+class TestReading:
+    @pytest.mark.parametrize("kind", NO_RECORDS)
+    def test_what_is_no_record_moves_away_and_autotvm_reads_the_rest(self, kind, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        path, bad = tmp_path / "log.json", NO_RECORDS[kind].encode(errors="surrogateescape")
+        good = [row.encode() for row in lines([0, 1, 2])]
+        path.write_bytes(b"\n".join([good[0], bad, *good[1:]]) + b"\n")
+        with Log(path) as log:
+            assert [pair[0].config.index for pair in log.records] == [0, 1, 2]
+            assert log.rejected == 1
+        assert path.read_bytes().splitlines() == good
+        assert Path(f"{path}.rejected").read_bytes() == bad + b"\n"
+        assert len(list(autotvm.record.load_from_file(str(path)))) == 3
+        assert autotvm.apply_history_best(str(path)).best_by_targetkey
+        assert not Path("exploded").exists()
+
+    def test_valid_lines_of_others_comments_and_duplicates_stay_where_they_are(self, tmp_path):
+        path, other = tmp_path / "log.json", matmul_task(32)
+        foreign = autotvm.record.encode(measured(other, other.config_space.get(5)), result(None))
+        rows = ["# made by hand\u2028really", "# and on Windows\r", *lines([3]), foreign, *lines([3, 4]), json.dumps({"v": 0.1})]
+        write(path, rows)
+        with Log(path) as log:
+            assert len(log.records) == 4
+            assert log.rejected == 0
+        assert path.read_bytes().decode().split("\n") == [*rows, ""]
+        assert len(list(autotvm.record.load_from_file(str(path)))) == 4
+        assert sorted(os.listdir(tmp_path)) == ["log.json"]
+
+    def test_a_last_line_without_an_end_is_kept_and_ended(self, tmp_path):
+        path = tmp_path / "log.json"
+        path.write_text("\n".join(lines([0, 1])))
+        with Log(path) as log:
+            log.append(log.records[:1])
+            assert len(log.records) == 2
+        assert path.read_text().splitlines() == lines_of(path, 3)
+
+    def test_rejected_lines_gather(self, tmp_path):
+        path = tmp_path / "log.json"
+        write(path, lines([0]))
+        for text in ("first", "second"):
+            with open(path, "a") as file:
+                file.write(text + "\n")
+            with Log(path):
+                pass
+        assert Path(f"{path}.rejected").read_text() == "first\nsecond\n"
+
+    def test_a_file_without_a_record_is_refused_and_left_as_it_is(self, tmp_path):
+        path = tmp_path / "notes.txt"
+        path.write_text("of nobody's\nbusiness")
+        with pytest.raises(ValueError, match=r"no line of .*notes\.txt is a record"), Log(path):
+            pass
+        assert path.read_text() == "of nobody's\nbusiness"
+        assert os.listdir(tmp_path) == ["notes.txt"]
+
+    @pytest.mark.parametrize("text", ["\n", '{"input": ["llvm", "den', '{"input": ["llvm", "den\n'])
+    def test_a_log_that_was_torn_at_once_is_no_other_file(self, tmp_path, text):
+        path = tmp_path / "log.json"
+        path.write_text(text)
+        with Log(path) as log:
+            assert (log.records, log.rejected) == ([], 1)
+
+    def test_mode_and_links_survive_the_exchange(self, tmp_path):
+        target, link = tmp_path / "real.json", tmp_path / "log.json"
+        write(target, ["torn", *lines([0])])
+        target.chmod(0o640)
+        link.symlink_to(target)
+        with Log(link) as log:
+            log.append(log.records)
+        assert link.is_symlink()
+        assert len(lines_of(target, 2)) == 2
+        assert target.stat().st_mode & 0o777 == 0o640
+
+    @given(st.text() | st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists).map(json.dumps))
+    def test_any_text_is_a_record_or_none_or_refused(self, text):
+        with suppress(ValueError):
+            parse(text)
+
+    @given(st.data())
+    def test_any_damage_to_a_record_is_seen_or_harmless(self, data):
+        """What parse lets through, AutoTVM's own reader takes, too, and apply_history_best."""
+        row = GOOD
+        for _ in range(data.draw(st.integers(1, 3))):
+            at = data.draw(st.integers(0, len(row)))
+            row = row[:at] + data.draw(st.sampled_from(["", "1", '"', "]", "[", "{", ",", "null", "-"])) + row[at + 1 :]
+        try:
+            found = parse(row)
+        except ValueError:
+            return
+        if found:
+            autotvm.apply_history_best([autotvm.record.decode(row)])
+
+
+def lines_of(path, n):
+    rows = path.read_text().splitlines()
+    assert len(rows) == n
+    assert all(parse(row) for row in rows)
+    return rows
+
+
+class TestWriting:
+    def test_records_are_on_disk_when_append_returns(self, tmp_path):
+        with Log(tmp_path / "log.json") as log:
+            log.append([(measured(TASK, TASK.config_space.get(0)), result(1.0))])
+            assert len(lines_of(log.path, 1)) == 1
+
+    @pytest.mark.parametrize("keep", [0, 1, 2])
+    def test_a_file_that_cannot_grow_keeps_whole_lines_and_says_what_to_do(self, tmp_path, keep):
+        """A limit of the system's own, in the middle of a line, stands for the end of the disk."""
+        path, pairs = tmp_path / "log.json", [(measured(TASK, TASK.config_space.get(i)), result(1.0)) for i in range(3)]
+        write(path, lines([7]))
+        length = len(autotvm.record.encode(*pairs[0])) + 1
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        with Log(path) as log:
+            try:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + keep * length + length // 2, limits[1]))
+                with pytest.raises(OSError, match=r"cannot write the log: .* make room") as caught:
+                    log.append(pairs)
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+                signal.signal(signal.SIGXFSZ, before)
+            assert caught.value.filename == str(path)
+            assert len(lines_of(path, 1 + keep)) == 1 + keep
+            log.append(pairs[keep:])
+        assert len(lines_of(path, 4)) == 4
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+    @pytest.mark.parametrize("options", ["size=16k", "ro"])
+    def test_a_full_and_a_read_only_filesystem(self, tmp_path, options):
+        disk = tmp_path / "disk"
+        disk.mkdir()
+        if subprocess.call(["mount", "-t", "tmpfs", "-o", options, "none", str(disk)], stderr=subprocess.DEVNULL):
+            pytest.skip("this root may not mount either")
+        try:
+            if options == "ro":
+                with pytest.raises(OSError, match="Read-only") as caught, Log(disk / "log.json"):
+                    pass
+                assert caught.value.errno == errno.EROFS
+                return
+            with Log(disk / "log.json") as log:
+                pair = [(measured(TASK, TASK.config_space.get(0)), result(1.0))]
+                with pytest.raises(OSError, match="No space left on device"):
+                    log.append(1000 * pair)
+                assert len(lines_of(log.path, len(log.path.read_text().splitlines()))) > 5
+        finally:
+            subprocess.check_call(["umount", str(disk)])
+
+    @pytest.mark.parametrize(
+        ("path", "error", "message"),
+        [("missing/log.json", FileNotFoundError, "must be in a folder that exists"), (".", ValueError, "is a folder")],
+    )
+    def test_what_is_no_file_in_a_folder_is_refused(self, tmp_path, path, error, message, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(error, match=message), Log(path):
+            pass
+        assert os.listdir(tmp_path) == []
+
+
+HOLD = "import sys, time; from autotvm_opevo.autotvm.log import Log\nwith Log(sys.argv[1]): print('held', flush=True); {0}"
+
+
+def hold(path, then="time.sleep(60)"):
+    process = subprocess.Popen([sys.executable, "-c", HOLD.format(then), str(path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+class TestLock:
+    def test_a_second_process_is_refused_at_once_with_the_first_ones_pid(self, tmp_path):
+        process = hold(tmp_path / "log.json")
+        start = time.monotonic()
+        try:
+            with pytest.raises(LogInUse, match=f"pid {process.pid}:"), Log(tmp_path / "log.json"):
+                pass
+            assert time.monotonic() - start < 1
+        finally:
+            process.kill()
+            process.wait()
+        with Log(tmp_path / "log.json"):
+            pass
+        assert os.listdir(tmp_path) == ["log.json"]
+
+    def test_the_same_process_is_refused_too(self, tmp_path):
+        with Log(tmp_path / "log.json"), pytest.raises(LogInUse, match=f"pid {os.getpid()}:"), Log(tmp_path / "log.json"):
+            pass
+
+    @pytest.mark.parametrize(
+        "child", ["import subprocess; subprocess.Popen(['sleep', '60'])", "import os; os.fork() or time.sleep(60)"]
+    )
+    def test_it_goes_with_its_holder_even_when_children_outlive_it(self, tmp_path, child):
+        process = hold(tmp_path / "log.json", f"{child}; print('child', flush=True); time.sleep(60)")
+        try:
+            assert process.stdout.readline() == "child\n"
+            process.kill()
+            process.wait()
+            with Log(tmp_path / "log.json"):
+                pass
+        finally:
+            subprocess.call(["pkill", "-9", "-f", str(tmp_path)])
+
+    def test_many_processes_get_it_one_after_the_other(self, tmp_path):
+        """Each adds a line and asserts that nobody else did meanwhile."""
+        script = (
+            "import sys, time\n"
+            "from autotvm_opevo.autotvm.log import Log\n"
+            "from autotvm_opevo._utils.atomic_files import LogInUse\n"
+            "for _ in range(20):\n"
+            "    while True:\n"
+            "        try:\n"
+            "            with Log(sys.argv[1]) as log:\n"
+            "                path = log.path.with_name('count'); n = int(path.read_text() or 0) if path.exists() else 0\n"
+            "                time.sleep(0.002); path.write_text(str(n + 1))\n"
+            "            break\n"
+            "        except LogInUse: time.sleep(0.001)\n"
+        )
+        command = [sys.executable, "-c", script, str(tmp_path / "log.json")]
+        processes = [subprocess.Popen(command) for _ in range(3)]
+        assert [process.wait(120) for process in processes] == [0, 0, 0]
+        assert (tmp_path / "count").read_text() == "60"
+        assert multiprocessing.active_children() == []

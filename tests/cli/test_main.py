@@ -1,0 +1,132 @@
+"""The command line, as it is typed."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from onnx_files import save_onnx
+from tvm import autotvm
+
+from autotvm_opevo.autotvm.log import Log
+from autotvm_opevo.cli.main import main
+from autotvm_opevo.reporting.logs import open_logs
+
+CONV = [
+    *["--operator", "nn.conv2d", "--tensor", "1x16x8x8", "--tensor", "16x16x3x3", "--target", "llvm"],
+    *["--attribute", "padding=[1,1]", "--attribute", "channels=16", "--attribute", "kernel_size=[3,3]"],
+]
+
+
+def run(*arguments, module="autotvm_opevo", **options):
+    command = [sys.executable, "-m", module, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=280, **options)
+
+
+def test_an_operator_is_tuned_and_the_same_command_goes_on(tmp_path):
+    log = tmp_path / "conv.json"
+    for trials, now in ((4, 4), (8, 4), (8, 0)):
+        done = run("tune", *CONV, "--trials", trials, "--log", log, "--seed", 0)
+        assert done.returncode == 0, done.stderr
+        assert f"{trials} trials, {now} of them now" in done.stdout
+        assert "outputs match" in done.stdout
+        assert "Cannot find" not in done.stderr  # AutoTVM's warning that a record was not applied
+    assert len(log.read_text().splitlines()) == 8
+    assert len(open_logs([log])[0].runs.starts) == 2  # the third had nothing to do
+
+
+def test_a_model_file_is_tuned_with_a_surrogate(tmp_path):
+    save_onnx(tmp_path / "model.onnx")
+    options = ["--target", "llvm", "--tuner", "opevo-q-walk", "--trials", 12, "--seed", 0]
+    done = run("tune", "--model", tmp_path / "model.onnx", *options, "--log", tmp_path / "log.json")
+    assert done.returncode == 0, done.stderr
+    assert "conv2d_NCHWc.x86 1x8x8x8 16x8x3x3" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["--network", "lexnet", "--target", "llvm"], 2, "network must be one of alexnet"),
+        (["--network", "mlp", "--target", "abacus"], 2, "--target must be a target of TVM, such as llvm or cuda; 'abacus' given"),
+        (["--network", "mlp", "--target", "llvm", "--rpc-key", "cpu"], 2, "--rpc-tracker and --rpc-key are needed together"),
+        (["--model", "missing.onnx", "--target", "llvm"], 2, "cannot read missing.onnx"),
+        (["--operator", "nn.nothing", "--target", "llvm"], 2, "operator must be one of Relay's"),
+        (["--network", "mlp"], 2, "--target"),
+        (["--target", "llvm"], 2, "--network"),
+        (
+            ["--network", "mlp", "--target", "llvm", "--trials", "0"],
+            2,
+            "argument --trials: must be an integer of at least 1, '0' given",
+        ),
+        (["--network", "mlp", "--target", "llvm", "--tensor", "8xx"], 2, "argument --tensor"),
+        (["--network", "mlp", "--target", "llvm", "--attribute", "a"], 2, "argument --attribute: must be a name and a value"),
+        (
+            ["--network", "mlp", "--target", "llvm", "--rpc-tracker", "here"],
+            2,
+            "argument --rpc-tracker: must be a host and a port",
+        ),
+        (["--model", "m.onnx", "--target", "llvm", "--shape", "x"], 2, "argument --shape: must be an input's name and shape"),
+        (["--network", "mlp", "--target", "llvm", "--tensor", "8x8"], 2, "--tensor is for --operator alone"),
+        (["--operator", "nn.relu", "--target", "llvm", "--batch", "2"], 2, "--batch is for --network alone"),
+        (["--network", "mlp", "--target", "llvm", "--seed", "-1"], 2, "seed must be"),
+        (["--network", "mlp", "--target", "llvm", "--time-limit", "-3"], 2, "--time-limit: must be a positive number of seconds"),
+        (
+            ["--network", "mlp", "--target", "llvm", "--timeout", "0"],
+            2,
+            "--timeout: must be a positive number of seconds",
+        ),
+        (["--network", "mlp", "--target", "llvm -mcpu=znver9"], 2, "knows, 'znver9' given: such as znver"),
+        (["--operator", "nn.relu", "--tensor", "8", "--dtype", "floaty", "--target", "llvm"], 2, "dtype must be one of TVM's"),
+        (["--operator", "nn.dense", "--tensor", "8x16", "--tensor", "8x15", "--target", "llvm"], 2, "takes tensors with as many"),
+        (["--model", "notes.txt", "--target", "llvm"], 2, "cannot read notes.txt with TVM's frontends"),
+        (["--model", "m.onnx", "--target", "llvm", "--shape", "x=1x"], 2, "such as 1x3x224x224, '1x' given for x"),
+    ],
+)
+def test_mistakes_are_told_in_a_line_before_anything_is_measured(tmp_path, arguments, status, message, capfd, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    try:
+        code = main(["tune", *arguments, "--log", "log.json"])
+    except SystemExit as error:
+        code = error.code
+    assert code == status
+    errors = capfd.readouterr().err
+    assert message in errors
+    assert "Traceback" not in errors
+    assert not (tmp_path / "log.json").exists()
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "folder"])
+def test_what_is_no_log_is_left_as_it_is(tmp_path, capfd, name):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "notes.txt").write_text("of nobody's\nbusiness\n")
+    assert main(["tune", *CONV, "--log", str(tmp_path / name)]) == 2
+    assert "log_file must be a" in capfd.readouterr().err
+    assert (tmp_path / "notes.txt").read_text() == "of nobody's\nbusiness\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "notes.txt"]
+
+
+def test_a_log_in_use_is_told_in_a_line(tmp_path, capfd):
+    with Log(tmp_path / "log.json"):
+        assert main(["tune", *CONV, "--log", str(tmp_path / "log.json")]) == 1
+    assert "is being written by the process with pid" in capfd.readouterr().err
+
+
+class TestTvmc:
+    def test_offers_opevo_and_keeps_its_own(self):
+        done = run("tune", "--help", module="autotvm_opevo.cli.tvmc")
+        assert done.returncode == 0, done.stderr
+        for name in ("opevo", "xgb_rank_binary", "gridsearch"):
+            assert name in done.stdout
+
+    @pytest.mark.parametrize("tuner", ["opevo", "random"])
+    def test_tunes_a_model(self, tmp_path, tuner):
+        save_onnx(tmp_path / "model.onnx")
+        records = tmp_path / "records.json"
+        done = run(
+            *["tune", "--target", "llvm", "--tuner", tuner, "--trials", 5, "--number", 1, "--output", records],
+            tmp_path / "model.onnx",
+            module="autotvm_opevo.cli.tvmc",
+        )
+        assert done.returncode == 0, done.stderr
+        assert len(list(autotvm.record.load_from_file(str(records)))) == 5
+        assert len({json.dumps(json.loads(line)["config"]["entity"]) for line in records.read_text().splitlines()}) == 5

@@ -1,0 +1,172 @@
+"""MetaSchedule's sketches as a space: what is proposed is legal, and what is measured is what its trace says."""
+
+import numpy as np
+import pytest
+from sketches import TASKS, context, decision_space, run
+from tvm.s_tir.schedule import Schedule
+
+from autotvm_opevo.meta_schedule.space import SKETCH
+from autotvm_opevo.topology import Categorical, Discrete, Factorization
+
+
+def allowed(decisions, n, seed=0):
+    """Some random configurations."""
+    rng = np.random.default_rng(seed)
+    found = []
+    while len(found) < n:
+        configuration = decisions.space.random(rng)
+        if decisions.space.allows(configuration):
+            found.append(configuration)
+    return found
+
+
+def accepted(workload, target, n, seed=0):
+    """Pairs of a random configuration and its candidate, and what that is called."""
+    decisions = decision_space(workload, target)
+    pairs = []
+    for configuration in allowed(decisions, n, seed):
+        candidate, effective = decisions.candidate(decisions.known_as(configuration))
+        if candidate is not None:
+            pairs.append((configuration, candidate, effective))
+    return decisions, pairs
+
+
+@pytest.mark.parametrize(("workload", "target"), TASKS)
+def test_every_sketch_is_one_of_the_space_and_comes_back_from_its_trace(workload, target):
+    decisions = decision_space(workload, target)
+    sketches = context(workload, target).generate_design_space()
+    assert len(decisions.space.knobs[SKETCH]) == len(sketches)
+    for number, start in enumerate(decisions.starts()):
+        candidate, effective = next(pair for pair in map(decisions.candidate, start) if pair[0] is not None)
+        assert effective[SKETCH] == number
+        assert decisions.configuration(candidate.sch.trace) == effective
+
+
+@pytest.mark.parametrize(("workload", "target"), TASKS)
+def test_a_candidate_has_the_decisions_of_its_configuration(workload, target):
+    decisions, pairs = accepted(workload, target, 12)
+    for start in decisions.starts():  # on a GPU most random points are rejected
+        for configuration in start:
+            candidate, effective = decisions.candidate(configuration)
+            if candidate is not None:
+                pairs.append((configuration, candidate, effective))
+                break
+    assert len(pairs) >= len(decisions.space.knobs[SKETCH])
+    for configuration, candidate, effective in pairs:
+        assert decisions.configuration(candidate.sch.trace) == effective
+        again, same = decisions.candidate(effective)
+        assert again is not None
+        assert same == effective
+        assert str(again.sch.trace) == str(candidate.sch.trace)
+        for name, value in decisions.known_as(configuration).items():
+            if not name.startswith("location"):  # these alone TVM mends, where a loop has one iteration
+                assert effective[name] == value
+
+
+@pytest.mark.parametrize(("workload", "target"), [("MM1", "llvm"), ("C2", "llvm"), ("BMM1", "cuda")])
+def test_no_tile_goes_beyond_its_bound(workload, target):
+    decisions = decision_space(workload, target)
+    rng = np.random.default_rng(0)
+    forbidden = 0
+    for _ in range(300):
+        configuration = decisions.space.random(rng)
+        innermost = [value[-1] for value in configuration.values() if isinstance(value, tuple)]
+        assert decisions.space.allows(configuration) == (max(innermost) <= 64)
+        forbidden += max(innermost) > 64
+    assert forbidden
+    _, pairs = accepted(workload, target, 20)
+    starts = [decisions.candidate(configuration)[0] for start in decisions.starts() for configuration in start]
+    for candidate in [pair[1] for pair in pairs] + starts:
+        if candidate is None:
+            continue
+        for instruction, decision in candidate.sch.trace.decisions.items():
+            if instruction.kind.name == "SamplePerfectTile":
+                assert int(decision[-1]) <= int(instruction.attrs[1])
+
+
+def test_a_tile_is_a_factorization_a_choice_categorical_a_location_discrete():
+    knobs = decision_space("C2", "llvm").space.knobs
+    assert {type(topology) for name, topology in knobs.items() if name.startswith("tile")} == {Factorization}
+    assert {type(topology) for name, topology in knobs.items() if name.startswith("choice")} == {Categorical}
+    assert {type(topology) for name, topology in knobs.items() if name.startswith("location")} == {Discrete}
+    assert knobs["tile 512 in 4, last to 64 (1)"].product == 512
+    assert list(knobs["choice of 0, 16, 64, 512 (1)"]) == [0, 16, 64, 512]
+
+
+def test_sketches_of_a_matrix_product_differ_in_nothing_but_the_sketch():
+    decisions = decision_space("MM1", "llvm")
+    first = allowed(decisions, 1)[0]
+    traces = {str(decisions.candidate({**first, SKETCH: number})[0].sch.trace) for number in range(3)}
+    assert len(traces) == 3
+    assert decisions.known_as(first) == first
+
+
+def test_a_knob_that_a_sketch_has_not_is_idle():
+    decisions = decision_space("softmax", "llvm")
+    idle = 0
+    for configuration in allowed(decisions, 60):
+        known = decisions.known_as(configuration)
+        candidate, effective = decisions.candidate(configuration)
+        assert candidate is not None
+        assert decisions.candidate(known)[1] == effective
+        idle += known != configuration
+    assert idle > 10
+
+
+def test_locations_inside_loops_of_one_iteration_are_one_candidate():
+    decisions = decision_space("C2", "llvm")
+    location = next(name for name in decisions.space.knobs if name.startswith("location"))
+    base = next(iter(next(decisions.starts())))
+    found = {decisions.candidate({**base, location: value})[1][location] for value in decisions.space.knobs[location]}
+    assert 1 < len(found) < len(decisions.space.knobs[location])
+
+
+@pytest.mark.parametrize("workload", ["MM1", "C2"])
+def test_a_trace_of_tvms_own_search_is_read(workload):
+    task = context(workload, "llvm")
+    task.pre_tuning(max_trials=16, num_trials_per_iter=16)
+    decisions = decision_space(workload, "llvm")
+    candidates = task.generate_measure_candidates()
+    task.post_tuning()
+    read = 0
+    for candidate in candidates:
+        if 'ann_key="meta_schedule.parallel", ann_val=32' not in str(candidate.sch.trace):
+            continue  # TVM's mutation of this annotation is no decision: it makes another sketch
+        configuration = decisions.configuration(candidate.sch.trace)
+        again, _ = decisions.candidate(configuration)
+        assert str(again.sch.trace) == str(candidate.sch.trace)
+        read += 1
+    assert read >= 8
+
+
+def test_a_trace_of_another_workload_is_refused():
+    decisions = decision_space("MM1", "llvm")
+    other = context("C1", "llvm").generate_design_space()[0]
+    with pytest.raises(ValueError, match="one of the sketches"):
+        decisions.configuration(other.trace)
+    larger = context("MM2", "llvm").generate_design_space()[0]  # the same instructions, other extents
+    with pytest.raises(ValueError, match="decisions of this workload's space"):
+        decisions.configuration(larger.trace)
+
+
+@pytest.mark.parametrize("workload", ["sum", "softmax"])
+def test_candidates_compute_what_the_workload_does(workload):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((64, 1000)).astype("float32")
+    empty = np.zeros((), "float32") if workload == "sum" else np.zeros_like(x)
+    expected = run(context(workload, "llvm").mod, x, empty)
+    _, pairs = accepted(workload, "llvm", 6)
+    for _, candidate, _ in pairs:
+        np.testing.assert_allclose(run(candidate.sch.mod, x, empty), expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(("workload", "target"), [("C2", "cuda"), ("C2", "llvm"), ("softmax", "llvm")])
+def test_the_space_has_all_that_tvm_samples(workload, target):
+    task = context(workload, target)
+    decisions = decision_space(workload, target)
+    for seed in range(1, 30):
+        for sketch in task.generate_design_space():
+            sampled = Schedule(task.mod, seed=seed)
+            trace = sketch.trace.simplified(True)
+            type(trace)(list(trace.insts), {}).apply_to_schedule(sampled, remove_postproc=True)
+            assert decisions.space.allows(decisions.configuration(sampled.trace))

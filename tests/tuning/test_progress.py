@@ -1,0 +1,110 @@
+"""The display on a real pseudo-terminal and elsewhere."""
+
+import fcntl
+import io
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+
+import pytest
+
+from autotvm_opevo._utils.text import milliseconds
+from autotvm_opevo.tuning.progress import Display, Row, table
+
+ROWS = [
+    Row("conv2d 1x3x8x8", 8, 0.002, 16.0, 0.8, "build timeout 2"),
+    Row("dense 8x8", 4, float("inf"), 0.0, 0.0, "runtime device 4", "boom"),
+]
+
+
+def test_elsewhere_it_writes_a_line_a_round():
+    file = io.StringIO()
+    with Display(24, file=file) as display:
+        display.show(ROWS[:1], 0, 0.002, end_of_round=False)
+        assert file.getvalue() == ""
+        display.show(ROWS[:1], 0, 0.002)
+    line = file.getvalue()
+    best = "2.000 ms, 16.0 GFLOPS, 80% of the network, failed: build timeout 2"
+    assert line.startswith(f"8/24 trials, network 2.000 ms: conv2d 1x3x8x8 8 trials, {best}, ")
+    assert line.endswith(" left\n")
+    assert "\r" not in line
+
+
+def test_a_complaint_is_said_once():
+    file = io.StringIO()
+    with Display(24, file=file) as display:
+        for _ in range(3):
+            display.show(ROWS, 1, 0.002)
+    assert file.getvalue().count("dense 8x8: all 4 trials failed, mostly: boom") == 1
+    assert "none works, failed: runtime device 4" in file.getvalue()
+
+
+def test_time_left_is_what_ends_first():
+    file = io.StringIO()
+    with Display(10**9, time_limit=30.0, file=file) as display:
+        display.show(ROWS[:1], 0, 0.002)
+    assert "00:29 left" in file.getvalue() or "00:30 left" in file.getvalue()
+
+
+def test_the_table_names_every_task_and_its_complaint():
+    lines = table(ROWS).splitlines()
+    assert [line.split()[0] for line in lines] == ["task", "conv2d", "dense", "all"]
+    assert lines[1].split()[-7:] == ["8", "2.000", "16.0", "80%", "build", "timeout", "2"]
+    assert lines[2].split()[-6:] == ["-", "-", "-", "runtime", "device", "4"]
+    assert lines[3].strip() == "all of them failed, mostly: boom"
+
+
+def test_the_table_fits_on_80_columns():
+    """Two more are the mark of the task that is being tuned."""
+    row = Row("conv2d_NCHWc.x86 1x512x7x7 512x512x3x3", 10_000, 0.0123, 1234.5, 1.0, "")
+    assert max(map(len, table([row]).splitlines())) + 2 <= 80
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.0, "0"), (2.13e-6, "0.00213"), (0.0002, "0.2"), (0.0415, "41.500"), (3.0, "3000.000")]
+)
+def test_short_times_keep_their_digits(seconds, text):
+    assert milliseconds(seconds) == text
+
+
+def test_an_estimate_of_a_part_says_so():
+    file = io.StringIO()
+    with Display(24, file=file) as display:
+        display.show([ROWS[0], Row("dense 8x8", 0, float("inf"), 0.0, 0.0)], 0, 0.002)
+        display.show(ROWS, 0, 0.002)
+    assert ["(1 of 2 tasks)" in line for line in file.getvalue().splitlines()] == [True, False, False]
+
+
+@pytest.mark.parametrize("lines", [24, 4])
+def test_on_a_terminal_it_redraws_in_place(lines):
+    """Also where the table is longer than the terminal."""
+    script = (
+        "import sys; from autotvm_opevo.tuning.progress import Display, Row\n"
+        "with Display(100) as display:\n"
+        "    for i in range(1, 51):\n"
+        "        display.show([Row(f'task{j}', i, 0.001 / i, 1.0 * i, 0.1) for j in range(10)], i % 10, 0.01 / i, i % 5 == 0)\n"
+        "print('after', file=sys.stderr)\n"
+    )
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", lines, 110, 0, 0))
+    process = subprocess.Popen([sys.executable, "-c", script], stderr=theirs, stdin=theirs)
+    os.close(theirs)
+    output = b""
+    while True:
+        try:
+            chunk = os.read(ours, 65536)
+        except OSError:
+            break
+        if not chunk:
+            break
+        output += chunk
+    assert process.wait(60) == 0
+    text = output.decode()
+    assert "\r" in text
+    assert "/100 trials |" in text
+    assert "left, network" in text
+    assert ("task9" in text) == (lines > 12)
+    assert text.rstrip().endswith("after")
