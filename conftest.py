@@ -10,6 +10,6 @@ _OF_META_SCHEDULE = ["autotvm_opevo/meta_schedule", "tests/meta_schedule"]
 # What needs no TVM is tested once, beside AutoTVM.
 _OF_NONE = ["tests/baselines", "tests/tutorials", "tests/tools", "tests/reporting"]
 
-collect_ignore = _OF_META_SCHEDULE
+collect_ignore = ["tests/helpers", *_OF_META_SCHEDULE]
 if find_spec("tvm") and find_spec("tvm.s_tir"):
-    collect_ignore = _OF_AUTOTVM + _OF_NONE
+    collect_ignore = ["tests/helpers", *_OF_AUTOTVM, *_OF_NONE]

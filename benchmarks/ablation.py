@@ -87,7 +87,7 @@ class Spectral(Unordered):
 
 
 def _spectrum(topology: Topology) -> tuple[Array, Array]:
-    steps = random_walk.transitions(topology, 0.5).toarray()
+    steps = random_walk.transition_matrix(topology, 0.5).toarray()
     values, vectors = eigh(np.sqrt(steps * steps.T) / 0.5)
     return values, vectors
 
@@ -184,8 +184,8 @@ class Strangers(OpEvo):
     """Candidates are random configurations instead of children."""
 
     def _candidates(self, parents: Parents) -> list[int]:
-        drawn = (self.space.index(self.space.random(self._rng)) for _ in range(200))
-        return [number for number in dict.fromkeys(drawn) if self._open(number)]
+        drawn = (self.space.index(self.space.sample(self._rng)) for _ in range(200))
+        return [number for number in dict.fromkeys(drawn) if self._is_proposable(number)]
 
 
 class WithStrangers(Strangers):
@@ -205,18 +205,18 @@ class WithNeighbours(OpEvo):
             for i, graph in enumerate(self._graphs)
             for step in graph.neighbours(vertices[i])
         ]
-        return list(dict.fromkeys([*super()._candidates(parents), *filter(self._open, beside)]))
+        return list(dict.fromkeys([*super()._candidates(parents), *filter(self._is_proposable, beside)]))
 
 
 class WithCorners(OpEvo):
     """The first two have all knobs at their first values, and all at their last."""
 
-    def _refill(self) -> None:
+    def _generate(self) -> None:
         if not self._known:
             for number in dict.fromkeys((0, self.space.size - 1)):
-                if self._open(number):
+                if self._is_proposable(number):
                     self._enqueue(number)
-        super()._refill()
+        super()._generate()
 
 
 class SpreadFirst(OpEvo):
@@ -224,8 +224,8 @@ class SpreadFirst(OpEvo):
 
     def _enqueue(self, number: int | None) -> bool:
         if number is None and self._known and not self._ranking:
-            drawn = dict.fromkeys(self.space.index(self.space.random(self._rng)) for _ in range(200))
-            strangers = [stranger for stranger in drawn if self._open(stranger)]
+            drawn = dict.fromkeys(self.space.index(self.space.sample(self._rng)) for _ in range(200))
+            strangers = [stranger for stranger in drawn if self._is_proposable(stranger)]
             if strangers:
                 number = strangers[int(np.argmin(self._nearness(strangers)))]
         return super()._enqueue(number)
@@ -239,11 +239,11 @@ class SpreadFirst(OpEvo):
 class TwiceAsManyFirst(OpEvo):
     """16 random configurations first instead of 8."""
 
-    def _refill(self) -> None:
+    def _generate(self) -> None:
         while len(self._known) < 16 and self._enqueue(None):
             pass
         if not self._queue:
-            super()._refill()
+            super()._generate()
 
 
 # --------------------------------------------------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ class TwiceAsManyFirst(OpEvo):
 
 def _tuner(search: type[OpEvo], screening: type[Screening], task: Task, seed: int, **options: Any) -> Tuner:
     def make(space: Space) -> OpEvo:
-        made = search(space, seed=seed, surrogate="q-walk", **options)
+        made = search(space, seed=seed, surrogate="gp", **options)
         made._screening = screening(space, made._rng)
         return made
 

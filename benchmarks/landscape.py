@@ -138,7 +138,7 @@ def dump(landscape: Landscape) -> bytes:
     return file.getvalue()
 
 
-def said(entity: Any) -> Any:
+def entity_value(entity: Any) -> Any:
     """What an entity says, for JSON."""
     for attribute in ("size", "perm", "anns", "val"):
         if hasattr(entity, attribute):

@@ -28,7 +28,7 @@ from tvm.s_tir.meta_schedule.measure_callback import PyMeasureCallback
 
 from autotvm_opevo.meta_schedule import OpEvoStrategy, local_builder, open_database, tune_network, workloads
 from autotvm_opevo.meta_schedule.database import seconds
-from autotvm_opevo.meta_schedule.evaluation import arbitrary_inputs, build, prepared, run_in_turn, unbound
+from autotvm_opevo.meta_schedule.evaluation import build, lower_for_tuning, random_inputs, time_interleaved, unbound
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from benchmarks import jsonl, publish
 from benchmarks.environment import machine
@@ -39,7 +39,7 @@ RIVAL = "evolutionary + XGBoost"
 STRATEGIES: dict[str, Any] = {
     RIVAL: lambda seed: {"strategy": "evolutionary", "cost_model": "xgb"},
     "OpEvo": lambda seed: {"strategy": OpEvoStrategy(seed=seed), "cost_model": "none"},
-    'OpEvo surrogate="q-walk"': lambda seed: {"strategy": OpEvoStrategy(seed=seed, surrogate="q-walk"), "cost_model": "none"},
+    'OpEvo surrogate="gp"': lambda seed: {"strategy": OpEvoStrategy(seed=seed, surrogate="gp"), "cost_model": "none"},
 }
 NETWORK = "AlexNet"
 # A network's operators get so many trials each, in the mean.
@@ -122,7 +122,7 @@ def tuned_network(
 ) -> tuple[dict[int, Any], dict[str, Any]]:
     """Tune AlexNet once: the network with the best of all trials, and how long it took."""
     mod, params = workloads.alexnet()
-    lowered = prepared(mod, params, cpu())
+    lowered = lower_for_tuning(mod, params, cpu())
     total = _PER_TASK * len(ms.relax_integration.extract_tasks(lowered, cpu()))
     with tempfile.TemporaryDirectory() as folder:
         report = tune_network(mod, params, cpu(), folder, total, builder=_builder(builder), seed=seed, evaluate=False, **options)
@@ -145,7 +145,7 @@ def time_operators(mods: Sequence[tvm.IRModule]) -> list[float]:
 def time_networks(networks: Sequence[tuple[tvm.IRModule, Any]]) -> list[float]:
     """Each network's latency in seconds, the same way."""
     lowered = networks[0][0]
-    _, latencies = run_in_turn([executable for _, executable in networks], arbitrary_inputs(lowered), cpu())
+    _, latencies = time_interleaved([executable for _, executable in networks], random_inputs(lowered), cpu())
     return [float(np.median(runs)) for runs in latencies]
 
 

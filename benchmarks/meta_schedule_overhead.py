@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> None:
     rows = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
     for target in TARGETS:
         for workload in options.workloads:
-            for surrogate in (None, "q-walk"):
+            for surrogate in (None, "gp"):
                 spent, tried = run(workload, target, surrogate, options.trials)
                 search = spent["in all"] - spent["candidate"]
                 after = spent["candidate"] - spent["applied"]

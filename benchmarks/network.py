@@ -17,7 +17,7 @@ import tvm
 from tvm import autotvm
 
 from autotvm_opevo.autotvm import OpEvoTuner, tune_network, workloads
-from autotvm_opevo.autotvm.evaluation import arbitrary_inputs, build, run_in_turn
+from autotvm_opevo.autotvm.evaluation import build, random_inputs, time_interleaved
 from autotvm_opevo.autotvm.measurer import default_measure_option
 
 RIVALS = {
@@ -46,7 +46,7 @@ def tune_all(name, target, options):
                 trials=options.trials,
                 measure_option=default_measure_option(target, timeout=10),
                 tuner=tuner,
-                allocation=allocation,
+                task_scheduler=allocation,
                 seed=repetition,
                 evaluate=False,
             )
@@ -63,7 +63,7 @@ def time_all(name, target, found):
     mod, params = workloads.network(name)
     files = [file for runs in found.values() for file, _ in runs]
     libraries = [build(mod, params, target), *(build(mod, params, target, file) for file in files)]
-    outputs, latencies = run_in_turn(libraries, arbitrary_inputs(mod, params), target, autotvm.LocalRunner())
+    outputs, latencies = time_interleaved(libraries, random_inputs(mod, params), target, autotvm.LocalRunner())
     for output in outputs[1:]:
         np.testing.assert_allclose(output[0], outputs[0][0], rtol=1e-3, atol=1e-4)
     medians = iter(1e3 * np.median(latencies, axis=1))

@@ -155,7 +155,7 @@ def _screened(task: Any) -> list[float]:
 
 def _told(task: Any, results: int) -> OpEvoTuner:
     """A tuner that has so many results, of random configurations."""
-    tuner = OpEvoTuner(task, surrogate="q-walk", seed=0)
+    tuner = OpEvoTuner(task, surrogate="gp", seed=0)
     numbers = np.random.default_rng(0).choice(len(task.config_space), results, replace=False)
     tuner.update(*_made_up(task, [task.config_space.get(int(number)) for number in numbers]))
     return tuner

@@ -25,7 +25,7 @@ from tvm.contrib.popen_pool import PopenPoolExecutor
 from autotvm_opevo._utils.atomic_files import write_whole
 from benchmarks import operators, trial
 from benchmarks.environment import machine
-from benchmarks.landscape import FOLDER, Landscape, dump, load, said
+from benchmarks.landscape import FOLDER, Landscape, dump, entity_value, load
 
 # Seconds for one configuration, and between two writes of the file.
 _TIMEOUT, _WRITE = 10.0, 30.0
@@ -98,7 +98,7 @@ def empty(operator: str, target: str, task: autotvm.task.Task) -> Landscape:
     space = task.config_space.space_map
     return Landscape(
         name=operator,
-        values={knob: [said(entity) for entity in transform.entities] for knob, transform in space.items()},
+        values={knob: [entity_value(entity) for entity in transform.entities] for knob, transform in space.items()},
         kinds={knob: next(kind for of, kind in _KINDS.items() if isinstance(transform, of)) for knob, transform in space.items()},
         positions=np.empty((0, len(space)), dtype=np.uint16),
         time=np.empty(0, dtype=np.float32),

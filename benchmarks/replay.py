@@ -20,7 +20,7 @@ from tvm.autotvm.measure.measure import Builder, Runner
 from tvm.autotvm.task import Task
 
 from benchmarks import operators
-from benchmarks.landscape import Landscape, said
+from benchmarks.landscape import Landscape, entity_value
 
 # Those that a task was made of, by the name that the task's argument holds.
 _LANDSCAPES: dict[str, Landscape] = {}
@@ -47,7 +47,9 @@ def task(landscape: Landscape, blind: bool = True) -> Task:
             raise ValueError(f"landscape {landscape.name} has gaps and a template, which proposes them: replay it blind")
         made = operators.task(landscape.about["operator"], landscape.about["target"])
         space = made.config_space.space_map
-        if {knob: [said(entity) for entity in transform.entities] for knob, transform in space.items()} != landscape.values:
+        if {
+            knob: [entity_value(entity) for entity in transform.entities] for knob, transform in space.items()
+        } != landscape.values:
             raise ValueError(f"landscape {landscape.name} was recorded of another template: record it again")
         return made
     words = {knob: value for knob, values in landscape.values.items() for value in values if not isinstance(value, (int, float))}

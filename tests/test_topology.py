@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.stats import chisquare
 
 from autotvm_opevo import random_walk
-from autotvm_opevo.topology import Categorical, Discrete, Factorization, Induced, Permutation, Tiling, Topology, check
+from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Permutation, Tiling, Topology, check
 
 SMALL = [
     Factorization(1, parts=1),
@@ -29,8 +29,8 @@ SMALL = [
     Discrete([0, 16, 64.5, 512]),
     Categorical(["x"]),
     Categorical([False, True, 0, 1, None, "a", (1, 2), [1, 2], {"k": 1}]),
-    Induced(Factorization(60, parts=3), [(60, 1, 1), (30, 2, 1), (1, 1, 60), (1, 60, 1), (2, 5, 6)]),
-    Induced(Tiling([(16, 4), (1, 15)]), [(16, 4), (8, 4), (15, 4), (1, 1), (3, 1)]),
+    InducedSubgraph(Factorization(60, parts=3), [(60, 1, 1), (30, 2, 1), (1, 1, 60), (1, 60, 1), (2, 5, 6)]),
+    InducedSubgraph(Tiling([(16, 4), (1, 15)]), [(16, 4), (8, 4), (15, 4), (1, 1), (3, 1)]),
 ]
 
 
@@ -72,7 +72,7 @@ class TestEveryTopology:
 
     def test_draws_vertices_uniformly(self, topology):
         rng = np.random.default_rng(1)
-        drawn = np.bincount([topology.index(topology.random(rng)) for _ in range(50 * len(topology))], minlength=len(topology))
+        drawn = np.bincount([topology.index(topology.sample(rng)) for _ in range(50 * len(topology))], minlength=len(topology))
         assert len(topology) == 1 or chisquare(drawn).pvalue > 1e-4
 
     def test_refuses_what_is_not_a_vertex(self, topology):
@@ -165,7 +165,7 @@ class TestImplicit:
         tracemalloc.start()
         try:
             topology = make()
-            value = topology.random(rng)
+            value = topology.sample(rng)
             for _ in range(100):
                 value = random_walk.sample(topology, value, 0.9, rng)
             assert tracemalloc.get_traced_memory()[1] < 1_000_000
@@ -181,14 +181,14 @@ class TestImplicit:
     def test_random_vertices_and_walks_need_no_enumeration(self, topology):
         rng = np.random.default_rng(0)
         for _ in range(200):
-            value = topology.random(rng)
+            value = topology.sample(rng)
             assert topology[topology.index(value)] == value
             assert random_walk.sample(topology, value, 0.9, rng) in topology
 
     def test_random_vertices_beyond_64_bits_are_uniform(self):
         rng = np.random.default_rng(2)
         order = Permutation(25)
-        first = [order.random(rng)[0] for _ in range(2500)]
+        first = [order.sample(rng)[0] for _ in range(2500)]
         assert chisquare(np.bincount(first, minlength=25)).pvalue > 1e-4
 
     def test_numbers_may_be_beyond_any_float(self):
@@ -204,19 +204,19 @@ class TestInduced:
     def test_keeps_the_edges_between_its_vertices(self):
         tiles = Factorization(64, parts=3)
         kept = [value for value in tiles if value[-1] <= 8]
-        part = Induced(tiles, kept)
+        part = InducedSubgraph(tiles, kept)
         assert list(part) == kept
         for value in kept:
             assert set(part.neighbours(value)) == set(tiles.neighbours(value)) & set(kept)
 
     def test_joins_pieces_where_they_are_nearest(self):
         tiles = Factorization(64, parts=2)  # a path: 64x1, 32x2, ..., 1x64
-        part = Induced(tiles, [(64, 1), (32, 2), (4, 16), (2, 32)])
+        part = InducedSubgraph(tiles, [(64, 1), (32, 2), (4, 16), (2, 32)])
         assert [set(part.neighbours(value)) for value in part] == [{(32, 2)}, {(64, 1), (4, 16)}, {(32, 2), (2, 32)}, {(4, 16)}]
 
     def test_joins_layers_by_all_shortest_bridges(self):
         tiles = Factorization(64, parts=3)
-        part = Induced(tiles, [value for value in tiles if value[-1] in (1, 16)])
+        part = InducedSubgraph(tiles, [value for value in tiles if value[-1] in (1, 16)])
         for value in part:
             if value[-1] == 16:  # 2^0 to 2^2 in the first two parts: every one of these has a bridge
                 assert any(neighbour[-1] == 1 for neighbour in part.neighbours(value))
@@ -226,33 +226,33 @@ class TestInduced:
     def test_is_connected_whatever_is_left(self, data):
         graph = data.draw(st.sampled_from([Factorization(720, 3), Permutation(5), Discrete(range(40)), Categorical(range(20))]))
         numbers = data.draw(st.sets(st.integers(0, len(graph) - 1), min_size=1, max_size=25))
-        assert connected(Induced(graph, [graph[i] for i in sorted(numbers)]))
+        assert connected(InducedSubgraph(graph, [graph[i] for i in sorted(numbers)]))
 
     @pytest.mark.properties
     @given(st.sets(st.tuples(st.integers(1, 70), st.integers(1, 70)), min_size=1, max_size=20))
     def test_connects_tiles_that_divide_nothing(self, tiles):
-        part = Induced(Tiling(tiles), sorted(tiles))
+        part = InducedSubgraph(Tiling(tiles), sorted(tiles))
         assert connected(part)
 
     def test_joins_hundreds_of_single_vertices(self):
         rng = np.random.default_rng(0)
         order = Permutation(9)
-        assert connected(Induced(order, {order.random(rng): None for _ in range(800)}))
+        assert connected(InducedSubgraph(order, {order.sample(rng): None for _ in range(800)}))
 
     def test_joins_the_same_whatever_it_holds_at_a_time(self, monkeypatch):
         tiles = Factorization(720, parts=3)
         kept = [value for value in tiles if value[-1] in (1, 9, 16, 80)]
-        whole = adjacency(Induced(tiles, kept))
+        whole = adjacency(InducedSubgraph(tiles, kept))
         monkeypatch.setattr("autotvm_opevo.topology.subgraph._CHUNK", 8)
-        assert adjacency(Induced(tiles, kept)) == whole
+        assert adjacency(InducedSubgraph(tiles, kept)) == whole
 
     def test_of_an_induced_graph(self):
         tiles = Factorization(64, parts=3)
-        part = Induced(Induced(tiles, [v for v in tiles if v[0] <= 8]), [(1, 1, 64), (8, 8, 1), (1, 64, 1)])
+        part = InducedSubgraph(InducedSubgraph(tiles, [v for v in tiles if v[0] <= 8]), [(1, 1, 64), (8, 8, 1), (1, 64, 1)])
         assert connected(part)
 
     def test_takes_the_lists_of_a_log(self):
-        part = Induced(Factorization(8, parts=2), [(8, 1), (4, 2)])
+        part = InducedSubgraph(Factorization(8, parts=2), [(8, 1), (4, 2)])
         assert part.index([4, 2]) == 1
 
 
@@ -285,9 +285,9 @@ def test_tiles_with_tails_step_by_a_prime():
         (lambda: Discrete(["a"]), "values must be finite numbers, 'a' given"),
         (lambda: Categorical([]), "values must have at least one element"),
         (lambda: Categorical(["a", "a"]), "'a' is there twice"),
-        (lambda: Induced(Discrete([1, 2]), []), "values must have at least one element"),
-        (lambda: Induced(Discrete([1, 2]), [1, 1]), "values must all be different"),
-        (lambda: Induced(Discrete([1, 2]), [3]), "value 3 given, allowed are"),
+        (lambda: InducedSubgraph(Discrete([1, 2]), []), "values must have at least one element"),
+        (lambda: InducedSubgraph(Discrete([1, 2]), [1, 1]), "values must all be different"),
+        (lambda: InducedSubgraph(Discrete([1, 2]), [3]), "value 3 given, allowed are"),
     ],
 )
 def test_wrong_arguments_are_refused_by_name(make, message):
@@ -312,7 +312,7 @@ def test_a_topology_of_ones_own_needs_four_things():
 
     law = random_walk.distribution(Ring(), 0, 0.5)
     assert law[1] == pytest.approx(law[11])
-    assert connected(Induced(Ring(), [0, 5, 6, 9]))
+    assert connected(InducedSubgraph(Ring(), [0, 5, 6, 9]))
 
 
 def unbounded(value):

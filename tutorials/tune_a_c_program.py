@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 from autotvm_opevo import OpEvo, Space
-from autotvm_opevo.topology import Categorical, Factorization, Permutation, Topology, check
+from autotvm_opevo.topology import Categorical, Factorization, Permutation, Topology, check_topology
 
 # %%
 # A topology of your own
@@ -56,7 +56,7 @@ class Subset(Topology):
 
 
 # A mistake in such a class is easily made and hard to see: a search would go on with a part of the values. So it is looked for.
-check(Subset("abcd"))
+check_topology(Subset("abcd"))
 
 
 # %%
@@ -134,8 +134,8 @@ def run(configuration, folder):
     code, program = folder / "product.c", folder / "product"
     code.write_text(source(configuration))
     compiler = ["gcc", configuration["level"], *sorted(configuration["flags"]), str(code), "-o", str(program)]
-    subprocess.run(compiler, check=True, capture_output=True, timeout=30)
-    done = subprocess.run([program], check=True, capture_output=True, text=True, timeout=10)
+    subprocess.run(compiler, check_topology=True, capture_output=True, timeout=30)
+    done = subprocess.run([program], check_topology=True, capture_output=True, text=True, timeout=10)
     seconds, checksum = done.stdout.split()
     return float(seconds), checksum
 
@@ -165,7 +165,7 @@ def main():
     if not shutil.which("gcc"):
         sys.exit("tune_a_c_program: there is no gcc on this machine")
     print(f"{space.size:,} configurations")
-    search = OpEvo(space, seed=options.seed, surrogate="q-walk")
+    search = OpEvo(space, seed=options.seed)
     plain = {"i": (1, N), "j": (1, N), "k": (1, N), "order": (0, 1, 2), "level": "-O2", "flags": frozenset()}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -20,7 +20,7 @@ import tvm
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
-from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, local_builder, open_database, prepared, tune_network
+from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, local_builder, lower_for_tuning, open_database, tune_network
 from autotvm_opevo.meta_schedule.workloads import alexnet
 
 parser = argparse.ArgumentParser(description="Tune AlexNet with OpEvo and today's TVM.")
@@ -51,7 +51,7 @@ report = tune_network(
     target,
     options.work_dir,
     trials=options.trials,
-    strategy=OpEvoStrategy(surrogate="q-walk", seed=0),
+    strategy=OpEvoStrategy(seed=0),
     builder=local_builder(),
     seed=0,
 )
@@ -63,7 +63,7 @@ print(report)
 # The report has compared the network before and after. To use it, apply the database, as any user of MetaSchedule does. The
 # network must be lowered and fused as it was when it was tuned.
 
-lowered = prepared(mod, params, target)
+lowered = lower_for_tuning(mod, params, target)
 with target, open_database(options.work_dir), tvm.transform.PassContext(opt_level=3):
     executable = tvm.compile(relax.transform.MetaScheduleApplyDatabase()(lowered), target)
 device = tvm.device("cpu" if target.kind.name == "llvm" else target.kind.name)

@@ -25,7 +25,7 @@ os.environ.setdefault("TOPHUB_LOCATION", "NONE")  # TVM would look for pre-tuned
 from tvm import autotvm
 
 from autotvm_opevo import tune_network
-from autotvm_opevo.autotvm.rpc import FarmError, devices
+from autotvm_opevo.autotvm.rpc import DevicePoolError, devices
 from autotvm_opevo.autotvm.workloads import operator
 
 # %%
@@ -83,7 +83,7 @@ def wait_for(condition, otherwise):
 def answers(port):
     try:
         devices(KEY, "127.0.0.1", port)
-    except FarmError:
+    except DevicePoolError:
         return False
     return True
 

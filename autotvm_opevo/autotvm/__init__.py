@@ -7,6 +7,6 @@ require_autotvm()
 from autotvm_opevo.autotvm.baselines import GBFSTuner, NA2CTuner, NoSETuner
 from autotvm_opevo.autotvm.network import tune_network
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
-from autotvm_opevo.tuning.result import NetworkReport
+from autotvm_opevo.tuning.result import TuningResult
 
-__all__ = ["GBFSTuner", "NA2CTuner", "NetworkReport", "NoSETuner", "OpEvoTuner", "tune_network"]
+__all__ = ["GBFSTuner", "NA2CTuner", "NoSETuner", "OpEvoTuner", "TuningResult", "tune_network"]

@@ -16,9 +16,9 @@ from tvm.autotvm.measure.measure import Runner
 from tvm.autotvm.measure.measure_methods import request_remote
 from tvm.contrib import graph_executor
 
-from autotvm_opevo.autotvm.processes import within
-from autotvm_opevo.autotvm.rpc import is_farm
-from autotvm_opevo.tuning.speedup import Array, Comparison, compared
+from autotvm_opevo.autotvm.processes import run_with_timeout
+from autotvm_opevo.autotvm.rpc import is_remote
+from autotvm_opevo.tuning.speedup import Array, Speedup, compared
 
 # The networks are timed so many times, in turn and for at least so many milliseconds each time.
 _TIMES, _AT_LEAST_MS = 9, 50
@@ -28,12 +28,14 @@ _WAIT, _SESSION = 300, 600
 
 def compare(
     mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray], target: tvm.target.Target, best_file: Path, runner: Runner
-) -> Comparison:
+) -> Speedup:
     """Build a network as it is without tuning and with the records of a file, and run both where the runner runs its trials."""
     libraries = [build(mod, params, target), build(mod, params, target, best_file)]
-    inputs = arbitrary_inputs(mod, params)
+    inputs = random_inputs(mod, params)
     # A thread of its own, which a hung device may have for ever.
-    results = within(_SESSION, lambda: run_in_turn(libraries, inputs, target, runner), "the device to run the networks")
+    results = run_with_timeout(
+        _SESSION, lambda: time_interleaved(libraries, inputs, target, runner), "the device to run the networks"
+    )
     (expected, outputs), (before, after) = results
     return compared(expected, outputs, before, after)
 
@@ -45,7 +47,7 @@ def build(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray], target: tvm.targ
         return relay.build(mod, target=target, params=params)
 
 
-def run_in_turn(
+def time_interleaved(
     libraries: Sequence[Any], inputs: dict[str, Array], target: tvm.target.Target, runner: Runner
 ) -> tuple[list[list[Array]], list[list[float]]]:
     """Outputs of compiled networks on the same inputs, and their latencies in seconds, taken in turn: chance favours none."""
@@ -70,14 +72,14 @@ def _quiet() -> Iterator[None]:
 @contextmanager
 def _device(target: tvm.target.Target, runner: Runner) -> Iterator[tuple[tvm.runtime.Device, Callable[[Any], Any]]]:
     """The device, and how a library gets there: one of the farm's, or this machine's own."""
-    if not is_farm(runner):
+    if not is_remote(runner):
         yield tvm.device(target.kind.name, 0), lambda library: library
         return
 
     def request() -> Any:
         return request_remote(runner.key, runner.host, runner.port, timeout=_SESSION)
 
-    remote = within(_WAIT, request, f"a free device of key {runner.key!r}")
+    remote = run_with_timeout(_WAIT, request, f"a free device of key {runner.key!r}")
     with tempfile.TemporaryDirectory() as folder:
         names = count()
 
@@ -90,7 +92,7 @@ def _device(target: tvm.target.Target, runner: Runner) -> Iterator[tuple[tvm.run
         yield remote.device(target.kind.name, 0), load
 
 
-def arbitrary_inputs(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray]) -> dict[str, Array]:
+def random_inputs(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray]) -> dict[str, Array]:
     """The same arbitrary inputs for both; integers, which may be indices, are 0 and 1."""
     rng = np.random.default_rng(0)
     arrays = {}

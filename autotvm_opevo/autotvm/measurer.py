@@ -18,8 +18,8 @@ from tvm.target.codegen import llvm_get_cpu_archlist, llvm_version_major
 
 from autotvm_opevo._utils.target_cpu import check_cpu
 from autotvm_opevo.autotvm.log import Record
-from autotvm_opevo.autotvm.processes import START, Guardian, kill, no_interrupts_in_children, start, stop, within
-from autotvm_opevo.autotvm.rpc import Farm, FarmError, devices, is_farm
+from autotvm_opevo.autotvm.processes import START, Watchdog, kill, no_interrupts_in_children, run_with_timeout, start, stop
+from autotvm_opevo.autotvm.rpc import DevicePool, DevicePoolError, devices, is_remote
 
 # Targets whose device may be missing on this machine.
 _NEED_A_DEVICE = ("cuda", "metal", "opencl", "rocm", "vulkan")
@@ -78,7 +78,7 @@ class Measurer:
 
     Raises
     ------
-    FarmError
+    DevicePoolError
         If an ``RPCRunner``'s tracker does not answer or has no device of its key.
     """
 
@@ -89,10 +89,10 @@ class Measurer:
         self._builder, self._runner = measure_option["builder"], measure_option["runner"]
         self.batch: int = max(self._builder.n_parallel, self._runner.n_parallel)
         self._in_tuning: bool = False
-        self._guardian = Guardian()
+        self._guardian = Watchdog()
         self._task: Task | None = None
         self._measure: Callable[[list[MeasureInput]], list[MeasureResult]] | None = None
-        self._farm = Farm(self._runner) if is_farm(self._runner) else None
+        self._farm = DevicePool(self._runner) if is_remote(self._runner) else None
         self._build_kwargs: dict[str, Any] = {}  # by target
 
     def __enter__(self) -> Measurer:
@@ -123,7 +123,7 @@ class Measurer:
 
         Raises
         ------
-        FarmError
+        DevicePoolError
             If the last device is gone, and none came back in a minute.
         """
         inputs = [MeasureInput(task.target, task, config) for config in configs]
@@ -144,7 +144,7 @@ class Measurer:
             measure = self._on_farm if self._farm else self._measure
         else:
             with no_interrupts_in_children():
-                measure = within(START, lambda: create_measure_batch(task, self._option), "a device to answer")
+                measure = run_with_timeout(START, lambda: create_measure_batch(task, self._option), "a device to answer")
         assert measure is not None
         self._measure, self._task = measure, task
         return measure
@@ -161,10 +161,12 @@ class Measurer:
         for attempt in range(2):
             if target not in self._build_kwargs:
                 try:
-                    self._build_kwargs[target] = within(_DEVICE, self._runner.get_build_kwargs, "a device to describe itself")
+                    self._build_kwargs[target] = run_with_timeout(
+                        _DEVICE, self._runner.get_build_kwargs, "a device to describe itself"
+                    )
                 except (OSError, RuntimeError) as error:
                     if attempt:
-                        raise FarmError(f"no device of key {self._runner.key!r} answers: {error}") from error
+                        raise DevicePoolError(f"no device of key {self._runner.key!r} answers: {error}") from error
         return self._build_kwargs[target]
 
     def _on_farm(self, inputs: list[MeasureInput]) -> list[MeasureResult]:

@@ -26,14 +26,14 @@ from autotvm_opevo.autotvm.evaluation import compare
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.log import Log, Record
 from autotvm_opevo.autotvm.measurer import Measurer, check_device, default_measure_option
-from autotvm_opevo.autotvm.task_state import TunerFactory, Tuning, failure
+from autotvm_opevo.autotvm.task_state import TaskState, TunerFactory, failure
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
 from autotvm_opevo.tuning.journal import Journal
-from autotvm_opevo.tuning.naming import called, task_key, task_name
-from autotvm_opevo.tuning.progress import Display, Row
-from autotvm_opevo.tuning.result import NetworkReport
-from autotvm_opevo.tuning.speedup import Comparison
-from autotvm_opevo.tuning.task_scheduler import ALLOCATIONS, Allocation, Operator, network_latency, round_size, shares
+from autotvm_opevo.tuning.naming import describe_tuner, task_key, task_name
+from autotvm_opevo.tuning.progress import ProgressDisplay, Row
+from autotvm_opevo.tuning.result import TuningResult
+from autotvm_opevo.tuning.speedup import Speedup
+from autotvm_opevo.tuning.task_scheduler import TASK_SCHEDULERS, Operator, TaskScheduler, network_latency, round_size, shares
 
 
 def tune_network(
@@ -45,11 +45,11 @@ def tune_network(
     measure_option: dict[str, Any] | None = None,
     time_limit: float | None = None,
     tuner: TunerFactory = OpEvoTuner,
-    allocation: str | Allocation = "gradient",
+    task_scheduler: str | TaskScheduler = "gradient",
     early_stopping: int | None = None,
     seed: int | None = None,
     evaluate: bool = True,
-) -> NetworkReport:
+) -> TuningResult:
     """Tune all operators of a network from one budget, and go on where a log ends.
 
     Whatever stops this function, the same call goes on with what is left of the trials: all that was measured is in the log,
@@ -73,13 +73,13 @@ def tune_network(
         Seconds after which no more batch is begun.
     tuner : callable
         Makes the tuner of a task: a class of AutoTVM's tuners, or a function.
-    allocation : {"gradient", "equal", "round-robin"} or callable
+    task_scheduler : {"gradient", "equal", "round-robin"} or callable
         Who gets the next trials: the task that promises the largest drop of the network's latency, every task as many, or each
         in turn.
     early_stopping : int, optional
         A task leaves after so many trials in a row that were not its best; the others share what it leaves.
     seed : int, optional
-        For the tuners that take one, and for the allocation.
+        For tuners that take one, and for the task scheduler.
     evaluate : bool
         Whether to compile the network before and after, compare the outputs and measure both.
 
@@ -89,7 +89,7 @@ def tune_network(
         If an argument is not what it should be, there is nothing to tune, or this machine has no such device.
     LogInUse
         If another process has the log.
-    FarmError
+    DevicePoolError
         If there are no devices.
     OSError
         If the log cannot be written.
@@ -105,10 +105,12 @@ def tune_network(
         seed = as_integer("seed", seed, at_least=0)
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"time_limit must be a positive number of seconds, {time_limit!r} given")
-    if not callable(allocation):
-        if allocation not in ALLOCATIONS:
-            raise ValueError(f"allocation must be one of {', '.join(ALLOCATIONS)}, or a function; {allocation!r} given")
-        allocation = ALLOCATIONS[allocation]
+    if not callable(task_scheduler):
+        if task_scheduler not in TASK_SCHEDULERS:
+            raise ValueError(
+                f"task_scheduler must be one of {', '.join(TASK_SCHEDULERS)}, or a function; {task_scheduler!r} given"
+            )
+        task_scheduler = TASK_SCHEDULERS[task_scheduler]
     if not callable(tuner):
         raise ValueError(f"tuner must be a class of AutoTVM's tuners, or a function that makes one of a task; {tuner!r} given")
     if isinstance(mod, relay.Function):
@@ -122,16 +124,16 @@ def tune_network(
     with Log(log_file) as log:
         tasks, operators = extract(mod, params, target)
         seeds = np.random.SeedSequence(seed).generate_state(len(tasks) + 1)
-        tunings = [Tuning(task, tuner, None if seed is None else int(s), early_stopping) for task, s in zip(tasks, seeds[1:])]
+        states = [TaskState(task, tuner, None if seed is None else int(s), early_stopping) for task, s in zip(tasks, seeds[1:])]
         session = _Session(
-            tunings, operators, log, trials, measurer.batch, np.random.default_rng(seeds[0]), start, called(tuner, seed)
+            states, operators, log, trials, measurer.batch, np.random.default_rng(seeds[0]), start, describe_tuner(tuner, seed)
         )
         try:
             session.announce()
             with measurer:
-                session.run(measurer, allocation, start + time_limit if time_limit is not None else inf)
+                session.run(measurer, task_scheduler, start + time_limit if time_limit is not None else inf)
             session.save_best()
-            if evaluate and any(tuning.best for tuning in tunings):
+            if evaluate and any(state.best for state in states):
                 session.compare(mod, params, target, option["runner"])
         except BaseException as error:
             session.stopped = "interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__
@@ -140,8 +142,8 @@ def tune_network(
             session.display.say(str(session.report()))
             raise
         finally:
-            for tuning in tunings:
-                tuning.close()
+            for state in states:
+                state.close()
         return session.report()
 
 
@@ -150,7 +152,7 @@ class _Session:
 
     def __init__(
         self,
-        tunings: Sequence[Tuning],
+        states: Sequence[TaskState],
         operators: Sequence[Operator],
         log: Log,
         trials: int,
@@ -159,19 +161,19 @@ class _Session:
         start: float,
         tuner: str,
     ) -> None:
-        self._tunings, self._operators, self._log, self._trials, self._rng = tunings, operators, log, trials, rng
-        self._names = [task_name(tuning.task.name, tuning.task.args) for tuning in tunings]
+        self._tunings, self._operators, self._log, self._trials, self._rng = states, operators, log, trials, rng
+        self._names = [task_name(state.task.name, state.task.args) for state in states]
         self.best_file = log.path.with_name(log.path.name.removesuffix(".json") + ".best.json")
         self.stopped = "trials"
         self._start = self._end = start
         self._tuner = tuner
-        self._round_size = round_size(trials, len(tunings), batch)
+        self._round_size = round_size(trials, len(states), batch)
         records = _by_task(log.records)
-        mine = sum(tuning.load(records.get(_key(tuning.task), ()), self._round_size) for tuning in tunings)
-        self._foreign, self._before = len(log.records) - mine, self.trials
-        self._comparison: Comparison | None = None
+        mine = sum(state.load(records.get(_key(state.task), ()), self._round_size) for state in states)
+        self._unrelated, self._before = len(log.records) - mine, self.trials
+        self._comparison: Speedup | None = None
         self._problem = ""
-        self.display = Display(trials)
+        self.display = ProgressDisplay(trials)
         self._journal = Journal(f"{log.path}.journal", anew=not log.records)
 
     def announce(self) -> None:
@@ -182,12 +184,12 @@ class _Session:
         )
         if self.trials >= self._trials:
             return
-        names = [_in_journal(tuning.task) for tuning in self._tunings]
+        names = [_in_journal(state.task) for state in self._tunings]
         self._journal.begin([(one.count, [names[i] for i in one.tasks]) for one in self._operators], self._tuner)
 
-    def run(self, measurer: Measurer, allocation: Allocation, deadline: float) -> None:
+    def run(self, measurer: Measurer, task_scheduler: TaskScheduler, deadline: float) -> None:
         """Spend the budget in rounds."""
-        progress = [tuning.progress for tuning in self._tunings]
+        progress = [state.progress for state in self._tunings]
 
         def measure(task: Task, configs: list[ConfigEntity]) -> list[Record]:
             records = measurer(task, configs)
@@ -196,21 +198,21 @@ class _Session:
             return records
 
         limit = deadline - time.monotonic() if deadline < inf else None
-        with Display(self._trials, self.trials, limit) as self.display:
+        with ProgressDisplay(self._trials, self.trials, limit) as self.display:
             while (left := self._trials - self.trials) > 0:
                 if not any(task.active for task in progress):
                     self.stopped = "exhausted"
                     break
-                current = allocation(progress, self._operators, left, self._rng)
+                current = task_scheduler(progress, self._operators, left, self._rng)
                 if not progress[current].active:
-                    raise ValueError(f"allocation must return an active task, {current} returned, which wants no more trials")
-                tuning, end = self._tunings[current], self.trials + min(self._round_size, left)
+                    raise ValueError(f"task_scheduler must return an active task, {current} returned, which wants no more trials")
+                state, end = self._tunings[current], self.trials + min(self._round_size, left)
                 while self.trials < end and time.monotonic() < deadline:
-                    if not tuning.measure_batch(min(measurer.batch, end - self.trials), measure):
+                    if not state.measure_batch(min(measurer.batch, end - self.trials), measure):
                         break
                     self._end = time.monotonic()
                     self._show(current, end_of_round=False)
-                tuning.end_round()
+                state.end_round()
                 self._show(current, end_of_round=True)
                 if time.monotonic() >= deadline:
                     self.stopped = "time limit"
@@ -219,11 +221,11 @@ class _Session:
     @property
     def trials(self) -> int:
         """Measured so far, those in the log included."""
-        return sum(tuning.progress.trials for tuning in self._tunings)
+        return sum(state.progress.trials for state in self._tunings)
 
     def save_best(self) -> None:
         """The best record of each task, for any user of AutoTVM."""
-        best = [tuning.best for tuning in self._tunings if tuning.best]
+        best = [state.best for state in self._tunings if state.best]
         if best:
             write_whole(self.best_file, ((record.encode(*pair) + "\n").encode() for pair in best))
 
@@ -242,8 +244,8 @@ class _Session:
         except Exception as error:
             self._problem = f"{type(error).__name__}: {last_line(str(error))}"
 
-    def report(self) -> NetworkReport:
-        return NetworkReport(
+    def report(self) -> TuningResult:
+        return TuningResult(
             rows=self._rows(),
             latency=network_latency(self._operators, self._latencies()),
             trials=self.trials,
@@ -253,7 +255,7 @@ class _Session:
             log_file=self._log.path,
             best_file=self.best_file,
             rejected=self._log.rejected,
-            foreign=self._foreign,
+            unrelated=self._unrelated,
             comparison=self._comparison,
             problem=self._problem,
         )
@@ -262,21 +264,21 @@ class _Session:
         self.display.show(self._rows(), current, network_latency(self._operators, self._latencies()), end_of_round)
 
     def _latencies(self) -> list[float]:
-        return [tuning.latency for tuning in self._tunings]
+        return [state.latency for state in self._tunings]
 
     def _rows(self) -> list[Row]:
         latencies = self._latencies()
         return [
             Row(
                 name=name,
-                trials=tuning.progress.trials,
+                trials=state.progress.trials,
                 latency=latency,
-                gflops=tuning.progress.flop / latency / 1e9,
+                gflops=state.progress.flop / latency / 1e9,
                 share=share,
-                failures=", ".join(f"{kind} {count}" for kind, count in tuning.failures.most_common()),
-                complaint=tuning.complaint,
+                failures=", ".join(f"{kind} {count}" for kind, count in state.failures.most_common()),
+                dominant_error=state.dominant_error,
             )
-            for name, tuning, latency, share in zip(self._names, self._tunings, latencies, shares(self._operators, latencies))
+            for name, state, latency, share in zip(self._names, self._tunings, latencies, shares(self._operators, latencies))
         ]
 
 

@@ -22,7 +22,7 @@ T = TypeVar("T")
 START = 120.0
 
 
-def within(seconds: float, function: Callable[[], T], what: str) -> T:
+def run_with_timeout(seconds: float, function: Callable[[], T], what: str) -> T:
     """What a function returns, if it does so in time; else `TimeoutError`, and the function is left to itself."""
     outcome: list[T] = []
     failure: list[BaseException] = []
@@ -43,7 +43,7 @@ def within(seconds: float, function: Callable[[], T], what: str) -> T:
     return outcome[0]
 
 
-class Guardian:
+class Watchdog:
     """Ends this run's processes when this one is killed."""
 
     def __init__(self) -> None:

@@ -15,17 +15,17 @@ from tvm.autotvm.measure.measure import Runner
 from tvm.autotvm.measure.measure_methods import request_remote
 from tvm.contrib.popen_pool import PopenPoolExecutor
 
-from autotvm_opevo.autotvm.processes import kill, within
+from autotvm_opevo.autotvm.processes import kill, run_with_timeout
 
 # Seconds: for a tracker to answer, and for a farm that has lost its last device to get one back.
 _ANSWER, _PATIENCE = 30.0, 60.0
 
 
-class FarmError(RuntimeError):
+class DevicePoolError(RuntimeError):
     """The tracker or its devices are not there; nothing measured so far is lost."""
 
 
-def is_farm(runner: Runner) -> bool:
+def is_remote(runner: Runner) -> bool:
     """Whether a runner's devices are behind a tracker; a ``LocalRunner``, whose tracker is its own, is none."""
     return isinstance(runner, RPCRunner) and not isinstance(runner, LocalRunner)
 
@@ -35,7 +35,7 @@ def devices(key: str, host: str, port: int) -> int:
 
     Raises
     ------
-    FarmError
+    DevicePoolError
         If no tracker answers there.
     """
 
@@ -48,21 +48,21 @@ def devices(key: str, host: str, port: int) -> int:
             session.close()
 
     try:
-        return sum(server["key"] == f"server:{key}" for server in within(_ANSWER, servers, "an answer"))
+        return sum(server["key"] == f"server:{key}" for server in run_with_timeout(_ANSWER, servers, "an answer"))
     except (OSError, RuntimeError) as error:
-        raise FarmError(
+        raise DevicePoolError(
             f"no tracker answers at {host}:{port} ({error}): start one with python -m tvm.exec.rpc_tracker --port {port}"
         ) from error
 
 
-class Farm:
+class DevicePool:
     """The devices behind an ``RPCRunner``: every trial on whichever is free, once more where its session broke."""
 
     def __init__(self, runner: RPCRunner) -> None:
         self._runner = runner
         self._over = False
         if not self._devices():
-            raise FarmError(
+            raise DevicePoolError(
                 f"the tracker at {self._address} has no device of key {runner.key!r}: start one with "
                 f"python -m tvm.exec.rpc_server --tracker {self._address} --key {runner.key}"
             )
@@ -105,9 +105,9 @@ class Farm:
     def _try_a_session(self) -> None:
         """A trial that broke two sessions may have itself to blame, or a farm whose last device hangs."""
         try:
-            within(_PATIENCE, self._session, "a device that answers")
+            run_with_timeout(_PATIENCE, self._session, "a device that answers")
         except (OSError, RuntimeError) as error:
-            raise FarmError(f"no device of key {self._runner.key!r} answers any more: {error}") from error
+            raise DevicePoolError(f"no device of key {self._runner.key!r} answers any more: {error}") from error
 
     def _session(self) -> None:
         request_remote(self._runner.key, self._runner.host, self._runner.port, timeout=int(_PATIENCE))
@@ -117,7 +117,7 @@ class Farm:
         end = time.monotonic() + _PATIENCE
         while not self._devices():
             if time.monotonic() > end:
-                raise FarmError(f"the last device of key {self._runner.key!r} has left the tracker at {self._address}")
+                raise DevicePoolError(f"the last device of key {self._runner.key!r} has left the tracker at {self._address}")
             time.sleep(1.0)
 
 

@@ -22,7 +22,7 @@ from tvm.autotvm.task.space import (
 
 from autotvm_opevo._utils.validation import is_number
 from autotvm_opevo.search.space import Configuration, Space
-from autotvm_opevo.topology import Categorical, Discrete, Factorization, Induced, Permutation, Tiling, Topology
+from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Permutation, Tiling, Topology
 
 logger = logging.getLogger("autotvm")
 
@@ -154,7 +154,7 @@ def _split(transform: SplitSpace, entities: list[Any]) -> Reading | None:
         return _part(Factorization(math.prod(sizes[0]), len(sizes[0])), sizes), factors
     tiles = [inner_parts(entity) for entity in entities]
     if len(set(tiles)) == len(set(sizes)):
-        return Induced(Tiling(tiles), dict.fromkeys(tiles)), inner_parts
+        return InducedSubgraph(Tiling(tiles), dict.fromkeys(tiles)), inner_parts
     return None
 
 
@@ -189,7 +189,7 @@ _KINDS: list[tuple[type, Callable[..., Reading | None]]] = [
 def _part(graph: Topology, values: list[Tiles]) -> Topology:
     """The graph itself when all its vertices are there, else the part of it that the values induce."""
     distinct = dict.fromkeys(values)
-    return graph if graph.size == len(distinct) else Induced(graph, distinct)
+    return graph if graph.size == len(distinct) else InducedSubgraph(graph, distinct)
 
 
 def _categorical(entities: list[Any], read: Reader) -> Reading:

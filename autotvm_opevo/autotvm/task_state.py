@@ -15,7 +15,7 @@ from tvm.error import TVMError
 
 from autotvm_opevo.autotvm.log import Record, configuration_of, seconds
 from autotvm_opevo.autotvm.space import KnobSpace
-from autotvm_opevo.tuning.task_scheduler import Progress
+from autotvm_opevo.tuning.task_scheduler import TaskProgress
 
 TunerFactory = Callable[..., Tuner]
 Measure = Callable[[Task, list[ConfigEntity]], list[Record]]
@@ -24,7 +24,7 @@ Measure = Callable[[Task, list[ConfigEntity]], list[Record]]
 _STALE = 100
 
 
-class Tuning:
+class TaskState:
     """A task, its tuner, and all that is known of it.
 
     Parameters
@@ -40,7 +40,7 @@ class Tuning:
     Attributes
     ----------
     progress : Progress
-        For an `Allocation`.
+        For an `TaskScheduler`.
     best : (MeasureInput, MeasureResult) or None
         The fastest record.
     failures : Counter
@@ -51,7 +51,7 @@ class Tuning:
 
     def __init__(self, task: Task, make_tuner: TunerFactory, seed: int | None, early_stopping: int | None = None) -> None:
         self.task = task
-        self.progress = Progress(flop=float(task.flop or 0), kind=task.name)
+        self.progress = TaskProgress(flop=float(task.flop or 0), kind=task.name)
         self.best: Record | None = None
         self.failures: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
@@ -107,7 +107,7 @@ class Tuning:
         return 0
 
     def end_round(self) -> None:
-        """Note the best latency for the `Allocation`."""
+        """Note the best latency for the `TaskScheduler`."""
         self.progress.latencies.append(self.latency)
 
     @property
@@ -116,7 +116,7 @@ class Tuning:
         return seconds(self.best[1]) if self.best else float("inf")
 
     @property
-    def complaint(self) -> str:
+    def dominant_error(self) -> str:
         """While all trials fail, the most common error, in full as far as that is known."""
         if self.best or not self.failures:
             return ""

@@ -148,7 +148,7 @@ class OpEvoTuner(SearchTuner):
         rho: how many children are made from one set of parents.
     mutation_rate : float
         q, 0 < q < 1: near 0 exploits what is good, near 1 explores.
-    surrogate : {None, "q-walk"}
+    surrogate : {"gp", None}
         What chooses among the children: nothing, which is OpEvo as published, or a Gaussian process whose kernel counts
         steps on the knobs' graphs; see `OpEvo`.
     seed : int, optional
@@ -186,7 +186,7 @@ class OpEvoTuner(SearchTuner):
         parents_size: int = 8,
         offspring_size: int = 8,
         mutation_rate: float = 0.5,
-        surrogate: str | None = None,
+        surrogate: str | None = "gp",
         seed: int | None = None,
         **xgb_only: Any,
     ) -> None:

@@ -39,7 +39,7 @@ class GBFS(Search):
     [{'tile': (32, 2)}]
     """
 
-    _waits = True
+    _generational = True
 
     def __init__(self, space: Space, sample_size: int = 5, seed: int | None = None) -> None:
         super().__init__(space, seed)
@@ -47,7 +47,7 @@ class GBFS(Search):
         self.sample_size = as_integer("sample_size", sample_size)
         self._expanded: set[int] = set()
 
-    def _refill(self) -> None:
+    def _generate(self) -> None:
         if not self._known:
             self._enqueue(self._new(untiled(self.space)))
             return

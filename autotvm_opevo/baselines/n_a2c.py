@@ -93,7 +93,7 @@ class NA2C(Search):
     6
     """
 
-    _waits = True
+    _generational = True
 
     def __init__(
         self,
@@ -124,20 +124,20 @@ class NA2C(Search):
         inputs = sum(knob.parts for knob in knobs.values())
         rate = _fraction("learning_rate", learning_rate)
         self._policy = ActorCritic(inputs, as_integer("hidden", hidden), len(self._moves), rate, self._rng)
-        self._walked: list[Step] = []  # those that end where nothing was evaluated yet
+        self._mutate: list[Step] = []  # those that end where nothing was evaluated yet
         self._memory: deque[Step] = deque(maxlen=_MEMORY)
         self._described: dict[int, tuple[Array, Array]] = {}  # features and legal moves of states
 
     def tell(self, configurations: Sequence[Mapping[str, Any]], fitnesses: Sequence[float]) -> None:
         super().tell(configurations, fitnesses)
-        evaluated = [step for step in self._walked if step.successor in self._fitness]
+        evaluated = [step for step in self._mutate if step.successor in self._fitness]
         if evaluated and self._ranking:
-            self._walked = [step for step in self._walked if step.successor not in self._fitness]
+            self._mutate = [step for step in self._mutate if step.successor not in self._fitness]
             self._memory.extend(evaluated)
             for _ in range(_REPLAYS):
                 self._learn()
 
-    def _refill(self) -> None:
+    def _generate(self) -> None:
         if not self._known:
             self._enqueue(self._new(untiled(self.space)))
             return
@@ -162,7 +162,7 @@ class NA2C(Search):
             successor = self.space.index(configuration)
             if number is not None:
                 self._enqueue(number)
-                self._walked.append(Step(state, action, successor))
+                self._mutate.append(Step(state, action, successor))
             state = successor
 
     def _act(self, features: Array, legal: Array) -> int:

@@ -56,7 +56,7 @@ class NoSE(Search):
     100
     """
 
-    _waits = True
+    _generational = True
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class NoSE(Search):
         self.neighbours = as_integer("neighbours", neighbours)
         self._vectors: dict[int, list[float]] = {}
 
-    def _refill(self) -> None:
+    def _generate(self) -> None:
         missing = self.population_size - len(self._fitness)
         if missing > 0 or not self._ranking:
             candidates, wanted = [], max(missing, self.elite_size) if self._fitness else self.population_size
@@ -125,7 +125,7 @@ class NoSE(Search):
 
     def _mutated(self, child: Configuration) -> Configuration:
         return {
-            name: knob.random(self._rng) if self._rng.random() < self.mutation_rate else child[name]
+            name: knob.sample(self._rng) if self._rng.random() < self.mutation_rate else child[name]
             for name, knob in self.space.knobs.items()
         }
 

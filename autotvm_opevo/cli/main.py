@@ -11,7 +11,7 @@ from autotvm_opevo.cli import doctor, report, tune
 
 _EXAMPLES = """examples:
   python -m autotvm_opevo doctor
-  python -m autotvm_opevo tune --network alexnet --target "llvm -mcpu=core-avx2" --tuner opevo-q-walk --log alexnet.json
+  python -m autotvm_opevo tune --network alexnet --target "llvm -mcpu=core-avx2" --log alexnet.json
   python -m autotvm_opevo report alexnet.json -o report.html
 
 Each has a --help of its own, with more of them.

@@ -12,7 +12,7 @@ from typing import Any
 from autotvm_opevo.cli.command import command
 
 _EXAMPLES = """examples:
-  python -m autotvm_opevo tune --network alexnet --target "llvm -mcpu=core-avx2" --tuner opevo-q-walk --log alexnet.json
+  python -m autotvm_opevo tune --network alexnet --target "llvm -mcpu=core-avx2" --log alexnet.json
   python -m autotvm_opevo tune --model resnet.onnx --shape data=1x3x224x224 --target "llvm -mcpu=core-avx2" --log resnet.json
   python -m autotvm_opevo tune --operator nn.dense --tensor 64x512 --tensor 256x512 --target llvm --trials 64 --log dense.json
   python -m autotvm_opevo tune --operator nn.conv2d --tensor 1x3x224x224 --tensor 64x3x7x7 --attribute strides=[2,2] \\
@@ -58,12 +58,12 @@ def add(commands: Any) -> None:
     tune.add_argument("--time-limit", type=_seconds, metavar="SECONDS", help="begin nothing after so long")
     tune.add_argument(
         "--tuner",
-        choices=["opevo", "opevo-q-walk", "xgb", "ga", "random", "gridsearch", "evolutionary"],
+        choices=["opevo", "opevo-published", "xgb", "ga", "random", "gridsearch", "evolutionary"],
         default="opevo",
-        help="opevo is the paper's; opevo-q-walk screens its proposals with a model over the knobs' graphs: fewer trials; "
-        "evolutionary is MetaSchedule's own, the others are AutoTVM's (default: opevo)",
+        help="opevo guides its proposals by a Gaussian process, opevo-published is the paper's, evolutionary is MetaSchedule's, "
+        "the others are AutoTVM's (default: opevo)",
     )
-    tune.add_argument("--allocation", choices=["gradient", "equal", "round-robin"], default="gradient", help="of the trials")
+    tune.add_argument("--task-scheduler", choices=["gradient", "equal", "round-robin"], default="gradient", help="of the trials")
     tune.add_argument(
         "--early-stopping", type=_positive, metavar="TRIALS", help="a task leaves after so many without a better one"
     )
@@ -104,11 +104,11 @@ def _tune_meta_schedule(options: argparse.Namespace) -> Any:
     for name in ("time_limit", "early_stopping"):
         if getattr(options, name):
             raise ValueError(f"--{name.replace('_', '-')} is for AutoTVM alone, this TVM has MetaSchedule")
-    surrogates = {"opevo": None, "opevo-q-walk": "q-walk"}
+    surrogates = {"opevo": "gp", "opevo-published": None}
     if options.tuner not in (*surrogates, "evolutionary"):
-        raise ValueError(f"--tuner must be opevo, opevo-q-walk or evolutionary with MetaSchedule, {options.tuner!r} given")
-    if options.allocation == "equal":
-        raise ValueError("--allocation must be gradient or round-robin with MetaSchedule, 'equal' given")
+        raise ValueError(f"--tuner must be opevo, opevo-published or evolutionary with MetaSchedule, {options.tuner!r} given")
+    if options.task_scheduler == "equal":
+        raise ValueError("--task-scheduler must be gradient or round-robin with MetaSchedule, 'equal' given")
     target = as_target(options.target)
     mod, params = _model(options, workloads)
     host, port = options.rpc_tracker or (None, None)
@@ -123,7 +123,7 @@ def _tune_meta_schedule(options: argparse.Namespace) -> Any:
         strategy=OpEvoStrategy(surrogate=surrogates[options.tuner], seed=options.seed) if own else "evolutionary",
         builder=local_builder(timeout_sec=options.timeout),
         runner=runner,
-        task_scheduler=options.allocation,
+        task_scheduler=options.task_scheduler,
         cost_model="none" if own else "xgb",
         seed=options.seed,
     )
@@ -141,7 +141,7 @@ def _tune_autotvm(options: argparse.Namespace) -> Any:
 
     tuners: dict[str, Any] = {
         "opevo": OpEvoTuner,
-        "opevo-q-walk": partial(OpEvoTuner, surrogate="q-walk"),
+        "opevo-published": partial(OpEvoTuner, surrogate=None),
         "xgb": autotvm.tuner.XGBTuner,
         "ga": autotvm.tuner.GATuner,
         "random": autotvm.tuner.RandomTuner,
@@ -164,7 +164,7 @@ def _tune_autotvm(options: argparse.Namespace) -> Any:
         measure_option=default_measure_option(target, options.timeout, options.rpc_key, host, port),
         time_limit=options.time_limit,
         tuner=tuners[options.tuner],
-        allocation=options.allocation,
+        task_scheduler=options.task_scheduler,
         early_stopping=options.early_stopping,
         seed=options.seed,
     )

@@ -6,10 +6,10 @@ require_meta_schedule()
 
 from autotvm_opevo.meta_schedule.builder import local_builder
 from autotvm_opevo.meta_schedule.database import open_database
-from autotvm_opevo.meta_schedule.evaluation import prepared
+from autotvm_opevo.meta_schedule.evaluation import lower_for_tuning
 from autotvm_opevo.meta_schedule.network import tune_network
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import as_target
-from autotvm_opevo.tuning.result import NetworkReport
+from autotvm_opevo.tuning.result import TuningResult
 
-__all__ = ["NetworkReport", "OpEvoStrategy", "as_target", "local_builder", "open_database", "prepared", "tune_network"]
+__all__ = ["OpEvoStrategy", "TuningResult", "as_target", "local_builder", "lower_for_tuning", "open_database", "tune_network"]

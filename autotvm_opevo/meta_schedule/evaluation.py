@@ -12,20 +12,20 @@ import tvm
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
-from autotvm_opevo.tuning.speedup import Array, Comparison, compared
+from autotvm_opevo.tuning.speedup import Array, Speedup, compared
 
 # The networks are timed so many times, in turn and for at least so many milliseconds each time.
 _TIMES, _AT_LEAST_MS = 9, 50
 
 
-def compare(mod: tvm.IRModule, target: tvm.target.Target, database: Any) -> Comparison:
-    """Build a prepared network untuned and with the best of a database, and run both on this machine."""
+def compare(mod: tvm.IRModule, target: tvm.target.Target, database: Any) -> Speedup:
+    """Build a lower_for_tuning network untuned and with the best of a database, and run both on this machine."""
     executables = [build(mod, target), build(mod, target, database)]
-    (expected, outputs), (before, after) = run_in_turn(executables, arbitrary_inputs(mod), target)
+    (expected, outputs), (before, after) = time_interleaved(executables, random_inputs(mod), target)
     return compared(expected, outputs, before, after)
 
 
-def prepared(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, target: tvm.target.Target) -> tvm.IRModule:
+def lower_for_tuning(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, target: tvm.target.Target) -> tvm.IRModule:
     """The network with its weights, lowered to the functions that are tuned: operators, fused as TVM fuses them.
 
     What was tuned is found in a database only if the network is lowered as it was then.
@@ -45,13 +45,13 @@ def prepared(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, ta
 
 
 def build(mod: tvm.IRModule, target: tvm.target.Target, database: Any = None) -> Any:
-    """Compile a prepared network with the best schedules of a database, or untuned."""
+    """Compile a lower_for_tuning network with the best schedules of a database, or untuned."""
     # Not by TVM's compile_relax: it fuses once more first, and then does not find the records of what was tuned.
     with target, database or ms.database.MemoryDatabase(), tvm.transform.PassContext(opt_level=3):
         return tvm.compile(relax.transform.MetaScheduleApplyDatabase()(mod), target)
 
 
-def run_in_turn(
+def time_interleaved(
     executables: Sequence[Any], inputs: Sequence[Array], target: tvm.target.Target
 ) -> tuple[list[list[Array]], list[list[float]]]:
     """Outputs of compiled networks on the same inputs, and their latencies in seconds, taken in turn: chance favours none."""
@@ -79,7 +79,7 @@ def unbound() -> Iterator[None]:
             os.sched_setaffinity(0, cores)
 
 
-def arbitrary_inputs(mod: tvm.IRModule) -> list[Array]:
+def random_inputs(mod: tvm.IRModule) -> list[Array]:
     """The same arbitrary inputs for both; integers, which may be indices, are 0 and 1."""
     rng = np.random.default_rng(0)
     arrays = []

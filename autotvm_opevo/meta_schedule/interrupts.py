@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 
-class Interrupts:
+class SigintGuard:
     """Notes Ctrl-C, to be used in a ``with`` statement around what calls Python from C++.
 
     A `KeyboardInterrupt` comes back through TVM as another error without a word, and out of a callback within a callback not at
@@ -25,7 +25,7 @@ class Interrupts:
         self.noted = False
         self._held = self._installed = False
 
-    def __enter__(self) -> Interrupts:
+    def __enter__(self) -> SigintGuard:
         main = threading.current_thread() is threading.main_thread()
         if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, self._note)

@@ -14,7 +14,7 @@ from tvm.s_tir.meta_schedule.runner import LocalRunner, PyRunner, RPCConfig, RPC
 
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.meta_schedule.database import seconds
-from autotvm_opevo.meta_schedule.interrupts import Interrupts
+from autotvm_opevo.meta_schedule.interrupts import SigintGuard
 
 # Seconds for a tracker to be there.
 _PATIENCE = 10
@@ -48,14 +48,14 @@ def make_runner(timeout: float, key: str | None = None, host: str | None = None,
     return RPCRunner(config, max_workers=devices)
 
 
-class TakeResults:
+class ResultFlusher:
     """Has TVM take the results of all tasks that are finished.
 
     Its gradient scheduler goes once through all tasks before it takes any result: a network that is stopped meanwhile would lose
     them.
     """
 
-    def __init__(self, task_scheduler: Any, tasks: int, interrupts: Interrupts) -> None:
+    def __init__(self, task_scheduler: Any, tasks: int, interrupts: SigintGuard) -> None:
         self._task_scheduler, self._tasks, self._interrupts = task_scheduler, tasks, interrupts
 
     def __call__(self) -> None:
@@ -65,7 +65,7 @@ class TakeResults:
 
 
 @derived_object
-class PromptBuilder(PyBuilder):
+class FlushingBuilder(PyBuilder):
     """A builder before whose work results are taken."""
 
     def __init__(self, builder: Any, take_results: Callable[[], None]) -> None:
@@ -79,7 +79,7 @@ class PromptBuilder(PyBuilder):
 
 
 @derived_object
-class PromptRunner(PyRunner):
+class FlushingRunner(PyRunner):
     """A runner before whose work results are taken: those of other devices come meanwhile."""
 
     def __init__(self, runner: Any, take_results: Callable[[], None]) -> None:
@@ -93,7 +93,7 @@ class PromptRunner(PyRunner):
 
 
 @derived_object
-class Watch(PyMeasureCallback):
+class ProgressCallback(PyMeasureCallback):
     """Calls a function with the number of a task, and the latency and the failure of each of its new candidates."""
 
     def __init__(self, watch: Callable[[int, Sequence[tuple[float, Failure]]], None]) -> None:

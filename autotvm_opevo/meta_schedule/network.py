@@ -20,16 +20,16 @@ from autotvm_opevo._utils.text import last_line, pluralize
 from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.meta_schedule.builder import local_builder
 from autotvm_opevo.meta_schedule.database import LOCK, mend, opened, records_of, seconds
-from autotvm_opevo.meta_schedule.evaluation import compare, prepared
-from autotvm_opevo.meta_schedule.interrupts import Interrupts
+from autotvm_opevo.meta_schedule.evaluation import compare, lower_for_tuning
+from autotvm_opevo.meta_schedule.interrupts import SigintGuard
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
-from autotvm_opevo.meta_schedule.measurer import Failure, PromptBuilder, PromptRunner, TakeResults, Watch
+from autotvm_opevo.meta_schedule.measurer import Failure, FlushingBuilder, FlushingRunner, ProgressCallback, ResultFlusher
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.tuning.journal import JOURNAL, Journal
-from autotvm_opevo.tuning.progress import Display, Row
-from autotvm_opevo.tuning.result import NetworkReport
-from autotvm_opevo.tuning.speedup import Comparison
+from autotvm_opevo.tuning.progress import ProgressDisplay, Row
+from autotvm_opevo.tuning.result import TuningResult
+from autotvm_opevo.tuning.speedup import Speedup
 from autotvm_opevo.tuning.task_scheduler import Operator, network_latency, shares
 
 # A round has so many trials at most, as TVM's own; a strategy may want fewer.
@@ -50,7 +50,7 @@ def tune_network(
     cost_model: Any = "none",
     seed: int | None = None,
     evaluate: bool = True,
-) -> NetworkReport:
+) -> TuningResult:
     """Tune all operators of a Relax network from one budget, and go on where a work directory ends.
 
     Whatever stops this function, the same call goes on with what is left of the trials: all batches that were finished are in the
@@ -108,16 +108,16 @@ def tune_network(
     folder.mkdir(parents=True, exist_ok=True)
     lock = Lock(folder / LOCK)
     lock.acquire(folder)
-    interrupts = Interrupts()
+    interrupts = SigintGuard()
     try:
         import_tensor_intrinsics()
-        mod = prepared(mod, params, target)
+        mod = lower_for_tuning(mod, params, target)
         tasks = ms.relax_integration.extract_tasks(mod, target)
         if not tasks:
             raise ValueError("mod must have an operator that can be tuned, it has none")
         mend(folder)
         database = opened(folder)
-        named = strategy if isinstance(strategy, str) else getattr(strategy, "called", type(strategy).__name__)
+        named = strategy if isinstance(strategy, str) else getattr(strategy, "description", type(strategy).__name__)
         session = _Session(tasks, target, database, folder, trials, start, named)
         session.announce()
         try:
@@ -131,7 +131,7 @@ def tune_network(
                 )
                 runner = ms.Runner.create(runner) if isinstance(runner, str) else runner
                 scheduler = ms.TaskScheduler.create(task_scheduler)
-                take_results = TakeResults(scheduler, len(contexts), interrupts)
+                take_results = ResultFlusher(scheduler, len(contexts), interrupts)
                 with session.display, interrupts:
                     ms.tune.tune_tasks(
                         tasks=contexts,
@@ -140,11 +140,11 @@ def tune_network(
                         max_trials_global=session.left,
                         max_trials_per_task=trials,
                         num_trials_per_iter=max(1, min(_LONGEST, trials // len(tasks))),
-                        builder=PromptBuilder(builder or local_builder(), take_results),
-                        runner=PromptRunner(runner, take_results),
+                        builder=FlushingBuilder(builder or local_builder(), take_results),
+                        runner=FlushingRunner(runner, take_results),
                         database=database,
                         cost_model=cost_model,
-                        measure_callbacks=[*ms.MeasureCallback.create("default"), Watch(session.watch)],
+                        measure_callbacks=[*ms.MeasureCallback.create("default"), ProgressCallback(session.watch)],
                         task_scheduler=scheduler,
                     )
                 session.stopped = "trials" if session.left <= 0 else "exhausted"
@@ -189,11 +189,11 @@ class _Session:
         self._before = sum(self._trials)
         self._in_journal = [str(ms.database.Workload(task.dispatched[0]).as_json()[0]) for task in tasks]
         self._journal = Journal(folder / JOURNAL, anew=not len(database))
-        self._comparison: Comparison | None = None
+        self._comparison: Speedup | None = None
         self._problem = ""
         self._tuned = start
         self.stopped = "trials"
-        self.display = Display(trials, self._before)
+        self.display = ProgressDisplay(trials, self._before)
 
     @property
     def left(self) -> int:
@@ -223,8 +223,8 @@ class _Session:
         except Exception as error:
             self._problem = f"{type(error).__name__}: {last_line(str(error))}"
 
-    def report(self) -> NetworkReport:
-        return NetworkReport(
+    def report(self) -> TuningResult:
+        return TuningResult(
             rows=self._rows(),
             latency=network_latency(self._operators, self._latencies),
             trials=sum(self._trials),
@@ -253,7 +253,7 @@ class _Session:
                 gflops=flop / latency / 1e9,
                 share=share,
                 failures=", ".join(f"{kind} {count}" for kind, count in failures.most_common()),
-                complaint=errors.most_common(1)[0][0] if errors and latency == inf else "",
+                dominant_error=errors.most_common(1)[0][0] if errors and latency == inf else "",
             )
             for name, trials, latency, flop, share, failures, errors in zip(
                 self._names, self._trials, self._latencies, self._flop, parts, self._failures, self._errors

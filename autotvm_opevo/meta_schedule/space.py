@@ -79,7 +79,7 @@ class DecisionSpace:
             return None, configuration
         effective = self._completed(configuration[SKETCH], sketch.read(schedule.trace))
         try:
-            if effective is None or not self.space.allows(effective):
+            if effective is None or not self.space.is_feasible(effective):
                 return None, configuration
             schedule.enter_postproc()
             if not all(postproc.apply(schedule) for postproc in self._postprocs):
@@ -89,7 +89,7 @@ class DecisionSpace:
             return None, configuration
         return MeasureCandidate(schedule, arguments), effective
 
-    def known_as(self, configuration: Configuration) -> Configuration:
+    def canonicalize(self, configuration: Configuration) -> Configuration:
         """The same with its idle knobs at their first values."""
         active = self._sketches[configuration[SKETCH]].decisions
         return {
@@ -114,14 +114,14 @@ class DecisionSpace:
             raise ValueError("trace must have decisions of this workload's space, one of them is not")
         return configuration
 
-    def starts(self) -> Iterator[Iterator[Configuration]]:
+    def seed_configurations(self) -> Iterator[Iterator[Configuration]]:
         """For each sketch, simple configurations of which one should work, the likeliest first.
 
         On a GPU most tilings do not: too much memory or too many threads in a block. These have all loops outermost, in
         which nothing is large; then as many threads as are usual, on the axes that are contiguous in memory.
         """
         for number, sketch in enumerate(self._sketches):
-            yield (self.known_as({**self.space[0], **simple, SKETCH: number}) for simple in sketch.simple())
+            yield (self.canonicalize({**self.space[0], **simple, SKETCH: number}) for simple in sketch.simple())
 
     def _completed(self, number: int, active: Configuration) -> Configuration | None:
         whole = {name: active.get(name, topology[0]) for name, topology in self.space.knobs.items()} | {SKETCH: number}

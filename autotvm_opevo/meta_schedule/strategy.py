@@ -47,7 +47,7 @@ class OpEvoStrategy(PySearchStrategy):
         rho: how many children are made from one set of parents.
     mutation_rate : float
         q, 0 < q < 1: near 0 exploits what is good, near 1 explores.
-    surrogate : {None, "q-walk"}
+    surrogate : {"gp", None}
         What chooses among the children: nothing, which is OpEvo as published, or a Gaussian process whose kernel counts
         steps on the knobs' graphs; see `OpEvo`.
     batch_size : int
@@ -65,7 +65,7 @@ class OpEvoStrategy(PySearchStrategy):
     Examples
     --------
     >>> from tvm.s_tir import meta_schedule as ms
-    >>> strategy = OpEvoStrategy(surrogate="q-walk", seed=0)
+    >>> strategy = OpEvoStrategy(seed=0)
     >>> database = ms.tune_tir(mod, target, work_dir, max_trials_global=64, strategy=strategy)  # doctest: +SKIP
     """
 
@@ -75,7 +75,7 @@ class OpEvoStrategy(PySearchStrategy):
         parents_size: int = 8,
         offspring_size: int = 8,
         mutation_rate: float = 0.5,
-        surrogate: str | None = None,
+        surrogate: str | None = "gp",
         batch_size: int = 8,
         seed: int | None = None,
     ) -> None:
@@ -84,11 +84,11 @@ class OpEvoStrategy(PySearchStrategy):
         self._surrogate, self._seed = surrogate, seed
         self._batch_size = as_integer("batch_size", batch_size)
         OpEvo(Space({}), *self._parameters, seed, surrogate)  # refuses what is wrong now, and not in the middle of a tuning
-        self._tuning: _Tuning | None = None
+        self._tuning: _TaskSearch | None = None
         self._shared: list[int] = []  # the trials left to this and all its clones, if they are to share some
 
     @property
-    def called(self) -> str:
+    def description(self) -> str:
         """What journals call it."""
         surrogate = "" if self._surrogate is None else f" surrogate={self._surrogate!r}"
         return f"OpEvo{surrogate}" + ("" if self._seed is None else f", seed {self._seed}")
@@ -113,7 +113,7 @@ class OpEvoStrategy(PySearchStrategy):
         decisions = DecisionSpace(self._mod, design_spaces, self._postprocs)
         seed = self._rand_state if self._seed is None else self._seed
         search = OpEvo(decisions.space, *self._parameters, seed, self._surrogate)
-        self._tuning = _Tuning(self._name, decisions, search, max_trials, min(self._batch_size, num_trials_per_iter))
+        self._tuning = _TaskSearch(self._name, decisions, search, max_trials, min(self._batch_size, num_trials_per_iter))
         if database is not None:
             self._tuning.load(records_of(database, self._mod, self._target))
 
@@ -157,7 +157,7 @@ class OpEvoStrategy(PySearchStrategy):
         return strategy
 
 
-class _Tuning:
+class _TaskSearch:
     """One task while it is tuned: between a search, which thinks in configurations, and TVM, which measures candidates.
 
     Several configurations can be one candidate, which is called by the one that its trace says. That one alone is measured and
@@ -222,7 +222,7 @@ class _Tuning:
 
     def _consider(self, configuration: Configuration, batch: list[MeasureCandidate]) -> bool:
         """Put a configuration's candidate into the batch, if it is one and new; whether it is."""
-        asked = self._decisions.known_as(configuration)
+        asked = self._decisions.canonicalize(configuration)
         number = self._number(asked)
         candidate = None
         if number not in self._known and number not in self._pending:
@@ -235,10 +235,10 @@ class _Tuning:
             if self._known.get(number) == 0.0:
                 self._search.tell([configuration], [0.0])
             else:
-                self._search.dismiss([configuration])
+                self._search.discard([configuration])
             return False
         if number != self._number(configuration):
-            self._search.dismiss([configuration])
+            self._search.discard([configuration])
         self._pending.append(number)
         batch.append(candidate)
         return True
@@ -249,7 +249,7 @@ class _Tuning:
         They are parents at once, before their results, so that the rest of the batch can be their children.
         """
         self._started = True
-        for configurations in self._decisions.starts():
+        for configurations in self._decisions.seed_configurations():
             if len(batch) < size and any(self._consider(configuration, batch) for configuration in configurations):
                 self._search.tell([self._decisions.space[self._pending[-1]]], [1.0])
 

@@ -33,7 +33,7 @@ def read(lines: Iterable[bytes], recording: Recording) -> None:
     >>> read([b'{"input": ["llvm", "dense", [["TENSOR", [1, 8], "float32"]], {}], "config": {"index": 3, "code_hash": null, '
     ...       b'"entity": [["tile_x", "sp", [-1, 4]]]}, "result": [[0.002], 0, 1.5, 1795260407.0], "version": 0.2}',
     ...       b'{"input": ["llvm", "den'], recording)
-    >>> len(recording), recording.torn, [(task.name, task.best) for task in recording.tasks.values()]
+    >>> len(recording), recording.malformed, [(task.name, task.best) for task in recording.tasks.values()]
     (1, 1, [('dense 1x8', 0.002)])
     """
     recording.read(lines, _trial)

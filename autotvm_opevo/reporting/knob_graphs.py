@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from autotvm_opevo.reporting.formatting import meaning
-from autotvm_opevo.reporting.trials import Knob, Seen, Value
-from autotvm_opevo.topology import Categorical, Discrete, Factorization, Induced, Permutation, Tiling, Topology
+from autotvm_opevo.reporting.trials import Knob, Value, ValueStats
+from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Permutation, Tiling, Topology
 from autotvm_opevo.topology.factorization import prime_factors
 
 Array = np.ndarray[tuple[int, int], np.dtype[np.float64]]
@@ -43,7 +43,7 @@ class KnobGraph:
     kind: str
     topology: Topology
     size: int
-    seen: Mapping[Hashable, Seen]
+    seen: Mapping[Hashable, ValueStats]
 
     def meaning(self, value: Any) -> str:
         """A vertex in words."""
@@ -94,7 +94,7 @@ def _stated(knob: Knob) -> Topology | None:
     whole = Factorization(math.prod(some), len(some))
     if knob.innermost >= whole.product or whole.size > _LISTED:
         return whole
-    return Induced(whole, [tile for tile in whole if tile[-1] <= knob.innermost])
+    return InducedSubgraph(whole, [tile for tile in whole if tile[-1] <= knob.innermost])
 
 
 def _over(kind: str, values: list[Any], known: Topology | None) -> Topology:
@@ -102,14 +102,14 @@ def _over(kind: str, values: list[Any], known: Topology | None) -> Topology:
     if isinstance(known, (Categorical, Discrete)):
         return type(known)(values)
     if known is not None:
-        return Induced(known, values)
+        return InducedSubgraph(known, values)
     try:
         if kind == "tile":
-            return Induced(Factorization(math.prod(values[0]), len(values[0])), values)
+            return InducedSubgraph(Factorization(math.prod(values[0]), len(values[0])), values)
         if kind == "inner tile":
-            return Induced(Tiling(values), values)
+            return InducedSubgraph(Tiling(values), values)
         if kind == "order":
-            return Induced(Permutation(len(values[0])), values)
+            return InducedSubgraph(Permutation(len(values[0])), values)
         if kind == "number":
             return Discrete(values)
     except ValueError:  # a knob whose values are not of one kind: a loop that was another then, for example
@@ -125,7 +125,7 @@ def positions(topology: Topology) -> Array:
     direction for each prime instead: those of 12 = 2 x 2 x 3 are a grid of three by two.
     """
     graph: object = topology
-    while isinstance(graph, Induced):
+    while isinstance(graph, InducedSubgraph):
         graph = graph.graph
     if isinstance(graph, (Factorization, Tiling)):
         inner = np.array([[math.log(part) for part in value] for value in topology])  # of any size, as numpy's are not

@@ -69,7 +69,7 @@ def _read(path: Path, label: str, must_exist: bool, sketches: meta_schedule_log.
         else:
             autotvm_log.read(lines, recording)
     recording.complete(read(_journal(path)))
-    if not recording.tasks and recording.foreign + recording.torn > _unfinished(file):
+    if not recording.tasks and recording.unrelated + recording.malformed > _unfinished(file):
         raise ValueError(f"{path} must be a log of AutoTVM or the folder of a MetaSchedule database, no line of it is a trial")
     return recording
 

@@ -36,7 +36,7 @@ def read(lines: Iterable[bytes], recording: Recording, workloads: Sequence[str],
     >>> record = [0, [trace, [0.001], {"kind": "llvm"}, [["TENSOR", "float32", [8, 64]]]]]
     >>> read([json.dumps(record).encode(), b"[0, [[[["], recording, [], {})
     >>> (task,) = recording.tasks.values()
-    >>> task.name, task.best, recording.torn
+    >>> task.name, task.best, recording.malformed
     ('matmul 8x64', 0.001, 1)
     >>> list(task.knobs)
     ['sketch', 'matmul, loop 2, 64 iterations']

@@ -75,7 +75,7 @@ class Operator:
         How often the network of each log runs it, as far as journals say that.
     """
 
-    ways: list[TaskInLogs]
+    implementations: list[TaskInLogs]
     counts: Mapping[int, int]
 
     def count_in(self, log: int) -> int:
@@ -94,19 +94,19 @@ class Operator:
     @property
     def seconds(self) -> float:
         """In the log where they are the most, of those in which it works."""
-        found = [self.seconds_in(run.log) for way in self.ways for run in way.runs]
+        found = [self.seconds_in(run.log) for implementation in self.implementations for run in implementation.runs]
         return max((seconds for seconds in found if seconds < math.inf), default=math.inf)
 
     @property
     def name(self) -> str:
         """What its best way is called, and how often it is run if that is more than once in every log."""
-        counts = {self.count_in(run.log) for way in self.ways for run in way.runs}
-        name = self.ways[0].any.name
+        counts = {self.count_in(run.log) for implementation in self.implementations for run in implementation.runs}
+        name = self.implementations[0].any.name
         return f"{min(counts)} times {name}" if len(counts) == 1 and counts != {1} else name
 
     def runs_in(self, log: int) -> list[Run]:
         """All its ways in one log."""
-        return [run for way in self.ways for run in way.runs if run.log == log]
+        return [run for implementation in self.implementations for run in implementation.runs if run.log == log]
 
 
 class Network:
@@ -133,7 +133,7 @@ class Network:
                 found.setdefault(key, []).append(Run(log, recording.label, task))
         self.tasks = [TaskInLogs(number, runs) for number, runs in enumerate(found.values(), start=1)]
         named = list(_named([recording.runs.operators for recording in recordings], self.tasks))
-        numbers = {task.number for operator in named for task in operator.ways}
+        numbers = {task.number for operator in named for task in operator.implementations}
         self.counted = len(numbers) == len(self.tasks)
         self.operators = [*named, *(Operator([task], {}) for task in self.tasks if task.number not in numbers)]
         self.operators.sort(key=lambda operator: (operator.seconds == math.inf, -operator.seconds))
@@ -157,8 +157,8 @@ class Network:
         Infinite while one of them has none that works. As long as `Recording.elapsed`.
         """
         operators = self.operators_in(log)
-        ways = [[run.task for run in operator.runs_in(log)] for operator in operators]
-        times = [task.times for tasks in ways for task in tasks]
+        implementations = [[run.task for run in operator.runs_in(log)] for operator in operators]
+        times = [task.times for tasks in implementations for task in tasks]
         ended = np.concatenate([np.empty(0), *times])
         if not np.isfinite(ended).all() or self.lacking_in(log):
             return np.empty(0)
@@ -166,7 +166,7 @@ class Network:
         place[np.argsort(ended, kind="stable")] = np.arange(len(ended))
         places = iter(np.split(place, np.cumsum([len(one) for one in times])[:-1]))
         total = np.zeros(len(ended))
-        for operator, tasks in zip(operators, ways):
+        for operator, tasks in zip(operators, implementations):
             latencies = np.full(len(ended), math.inf)
             for task in tasks:
                 latencies[next(places)] = operator.count_in(log) * task.latencies
@@ -184,11 +184,11 @@ def _named(said: Sequence[Mapping[tuple[str, ...], int]], tasks: Sequence[TaskIn
     """The operators that the logs' journals name, with what there is of their tasks."""
     for names in _joined([set(some) for operators in said for some in operators]):
         counts = {log: count for log, operators in enumerate(said) for some, count in operators.items() if names.issuperset(some)}
-        ways: dict[str, list[TaskInLogs]] = {}  # a journal's names are of any target
+        implementations: dict[str, list[TaskInLogs]] = {}  # a journal's names are of any target
         for task in tasks:
             if task.any.in_journal in names:
-                ways.setdefault(task.any.target, []).append(task)
-        for alike in ways.values():
+                implementations.setdefault(task.any.target, []).append(task)
+        for alike in implementations.values():
             yield Operator(sorted(alike, key=lambda task: task.best), counts)
 
 

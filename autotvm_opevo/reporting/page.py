@@ -66,9 +66,13 @@ def render(recordings: Sequence[Recording], title: str = "", watch: int = 0, sta
         fitness=list(zip(FITNESS, FITNESS_ON_DARK)),
         logs=[_log(number, recording, network) for number, recording in enumerate(recordings)],
         pictures=[_shown(picture) for picture in of_all(network, recordings)],
-        pluralize=network.counted,
+        counted=network.counted,
         several_runs=any(operator.count_in(log) > 1 for operator in network.operators for log in range(len(recordings))),
-        tasks=[{**_task(way), **_place(network, operator, way)} for operator in network.operators for way in operator.ways],
+        tasks=[
+            {**_task(implementation), **_place(network, operator, implementation)}
+            for operator in network.operators
+            for implementation in operator.implementations
+        ],
         compared=_COMPARED,
     )
 
@@ -103,7 +107,7 @@ def _summary(number: int, recording: Recording, network: Network) -> Iterator[st
 def _warnings(number: int, recording: Recording, network: Network) -> Iterator[str]:
     if not recording.exists:
         yield "there is nothing to read yet"
-    for lines, what in ((recording.torn, "torn"), (recording.foreign, "of another kind")):
+    for lines, what in ((recording.malformed, "torn"), (recording.unrelated, "of another kind")):
         if lines:
             yield f"{pluralize(lines, 'line')} {what}, left out"
     lacking = network.lacking_in(number)
@@ -118,13 +122,15 @@ def _warnings(number: int, recording: Recording, network: Network) -> Iterator[s
         yield f"the best trial of each task alone: the whole run is in {recording.label.removesuffix(_BEST_FILE)}.json"
 
 
-def _place(network: Network, operator: Operator, way: TaskInLogs) -> dict[str, Any]:
+def _place(network: Network, operator: Operator, implementation: TaskInLogs) -> dict[str, Any]:
     """What a task is to the network, in every log that has it."""
     return {
-        "counts": [operator.count_in(run.log) for run in way.runs],
-        "shares": [_share(network, operator, run) for run in way.runs],
-        "slower": way is not operator.ways[0] and way.best < math.inf,
-        "others": [(other.number, other.any.name, _ms(other.best)) for other in operator.ways if other is not way],
+        "counts": [operator.count_in(run.log) for run in implementation.runs],
+        "shares": [_share(network, operator, run) for run in implementation.runs],
+        "slower": implementation is not operator.implementations[0] and implementation.best < math.inf,
+        "others": [
+            (other.number, other.any.name, _ms(other.best)) for other in operator.implementations if other is not implementation
+        ],
     }
 
 

@@ -16,7 +16,7 @@ _SHORT = 60.0
 
 
 @dataclass(frozen=True)
-class Spent:
+class TimeSpent:
     """Of each task and of all together.
 
     Attributes
@@ -34,7 +34,7 @@ class Spent:
     pauses: list[float]
 
 
-def spent(times: Sequence[Array], starts: Sequence[float] = ()) -> Spent:
+def time_spent(times: Sequence[Array], starts: Sequence[float] = ()) -> TimeSpent:
     """What trials took: what had passed since the one before, of whichever task, or since tuning began.
 
     Parameters
@@ -47,16 +47,16 @@ def spent(times: Sequence[Array], starts: Sequence[float] = ()) -> Spent:
 
     Examples
     --------
-    >>> found = spent([np.array([0.0, 10.0, 75.0]), np.array([70.0, 70.0])])
+    >>> found = time_spent([np.array([0.0, 10.0, 75.0]), np.array([70.0, 70.0])])
     >>> [list(map(float, seconds)) for seconds in found.on_tasks], list(map(float, found.together))
     ([[0.0, 10.0, 15.0], [60.0, 60.0]], [0.0, 10.0, 70.0, 70.0, 75.0])
-    >>> found = spent([np.array([5.0, 8.0, 104.0])], starts=[0.0, 100.0, 500.0])
+    >>> found = time_spent([np.array([5.0, 8.0, 104.0])], starts=[0.0, 100.0, 500.0])
     >>> list(map(float, found.on_tasks[0])), found.pauses
     ([5.0, 8.0, 12.0], [92.0])
     """
     ended = np.concatenate([np.empty(0), *times])
     if not len(ended) or not np.isfinite(ended).all():
-        return Spent([np.empty(0) for _ in times], np.empty(0), [])
+        return TimeSpent([np.empty(0) for _ in times], np.empty(0), [])
     order = np.argsort(ended, kind="stable")
     now, before = ended[order], np.concatenate([[-np.inf], ended[order[:-1]]])
     begun = np.concatenate([[-np.inf], np.sort(starts)])[np.searchsorted(np.sort(starts), now, side="right")]
@@ -70,7 +70,7 @@ def spent(times: Sequence[Array], starts: Sequence[float] = ()) -> Spent:
     took[order] = gaps
     ends = np.cumsum([len(task) for task in times])
     on_tasks = [_summed(took[end - len(task) : end], task) for task, end in zip(times, ends)]
-    return Spent(on_tasks, np.cumsum(gaps), [float(pause) for pause in paused[1:] if pause >= _SHORT])
+    return TimeSpent(on_tasks, np.cumsum(gaps), [float(pause) for pause in paused[1:] if pause >= _SHORT])
 
 
 def _summed(took: Array, times: Array) -> Array:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from autotvm_opevo.reporting.formatting import printable
-from autotvm_opevo.reporting.timing import Array, spent
+from autotvm_opevo.reporting.timing import Array, time_spent
 from autotvm_opevo.tuning.journal import Entry, Runs
 
 # So many of a task's best configurations are shown.
@@ -78,7 +78,7 @@ class Trial:
 
 
 @dataclass
-class Seen:
+class ValueStats:
     """How often a value was tried, and the best latency in seconds seen with it."""
 
     trials: int = 0
@@ -92,7 +92,7 @@ class Knob:
     kind: str
     options: tuple[Hashable, ...] = ()
     innermost: int = 0
-    seen: dict[Hashable, Seen] = field(default_factory=dict)
+    seen: dict[Hashable, ValueStats] = field(default_factory=dict)
 
     @property
     def trials(self) -> int:
@@ -103,7 +103,7 @@ class Knob:
         """Take so many trials of a value, the best of which took so many seconds."""
         seen = self.seen.get(value)
         if seen is None:
-            seen = self.seen[value] = Seen()
+            seen = self.seen[value] = ValueStats()
         seen.trials += trials
         seen.latency = min(seen.latency, latency)
 
@@ -231,7 +231,7 @@ class Recording:
     def __init__(self, label: str) -> None:
         self.label = label
         self.tasks: dict[str, Task] = {}
-        self.torn = self.foreign = 0
+        self.malformed = self.unrelated = 0
         self.runs = Runs()
         self.elapsed: Array = np.empty(0)
         self.pauses: list[float] = []
@@ -245,12 +245,12 @@ class Recording:
             try:
                 said = json.loads(line)
             except (RecursionError, ValueError):
-                self.torn += 1
+                self.malformed += 1
                 continue
             try:
                 self.add(trial(said))
             except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
-                self.foreign += 1
+                self.unrelated += 1
 
     def add(self, trial: Trial) -> None:
         """Take one more trial, whole or not at all."""
@@ -267,7 +267,7 @@ class Recording:
             entries.setdefault(entry.task, []).append(entry)
         for task in self.tasks.values():
             task.explain(entries.get(task.in_journal, ()))
-        timing = spent([task.times for task in self.tasks.values()], self.runs.starts)
+        timing = time_spent([task.times for task in self.tasks.values()], self.runs.starts)
         self.elapsed, self.pauses = timing.together, timing.pauses
         for task, seconds in zip(self.tasks.values(), timing.on_tasks):
             task.elapsed = seconds

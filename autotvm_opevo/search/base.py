@@ -22,7 +22,7 @@ _ENUMERABLE = 10**6
 class Search(ABC):
     """Search a space for the configuration of the highest fitness, evaluating as few as possible.
 
-    No configuration is proposed twice, nor one that was told. A subclass says what comes next (`_refill`).
+    No configuration is proposed twice, nor one that was told. A subclass says what comes next (`_generate`).
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Search(ABC):
     """
 
     # Whether what follows is made from the results of what was proposed, all of them: then a batch ends where the queue does.
-    _waits = False
+    _generational = False
 
     def __init__(self, space: Space, seed: int | None = None) -> None:
         if not isinstance(space, Space):
@@ -58,9 +58,9 @@ class Search(ABC):
         self._ranking: list[tuple[float, int]] = []  # (-fitness, number), best first, failures left out
         self._known: set[int] = set()  # queued, proposed or told: not to be proposed again
         self._queue: deque[int] = deque()  # made and not proposed yet
-        self._waiting: dict[int, None] = {}  # queued or proposed, and not told yet, oldest first
-        self._wanted = 1  # how many proposals are needed, as far as `ask` has said
-        self._left: list[int] | None = None  # once enumerated: all that may not be known yet, in random order
+        self._pending: dict[int, None] = {}  # queued or proposed, and not told yet, oldest first
+        self._batch_size = 1  # how many proposals are needed, as far as `ask` has said
+        self._remaining: list[int] | None = None  # once enumerated: all that may not be known yet, in random order
 
     @property
     def best(self) -> tuple[Configuration, float] | None:
@@ -84,12 +84,12 @@ class Search(ABC):
         """
         n = as_integer("n", n, at_least=0)
         batch: list[Configuration] = []
-        while len(batch) < n and not (self._waits and batch and not self._queue):
-            self._wanted = n - len(batch)
+        while len(batch) < n and not (self._generational and batch and not self._queue):
+            self._batch_size = n - len(batch)
             if not self.has_next():
                 break
             batch.append(self.space[self._queue.popleft()])
-        self._wanted = max(n, 1)
+        self._batch_size = max(n, 1)
         return batch
 
     def has_next(self) -> bool:
@@ -97,7 +97,7 @@ class Search(ABC):
         while self._queue and self._queue[0] in self._fitness:  # told while it waited
             self._queue.popleft()
         if not self._queue:
-            self._refill()
+            self._generate()
         return bool(self._queue)
 
     def tell(self, configurations: Sequence[Mapping[str, Any]], fitnesses: Sequence[float]) -> None:
@@ -132,9 +132,9 @@ class Search(ABC):
                 insort(self._ranking, (-fitness, number))
             self._fitness[number] = fitness
             self._known.add(number)
-            self._waiting.pop(number, None)
+            self._pending.pop(number, None)
 
-    def dismiss(self, configurations: Sequence[Mapping[str, Any]]) -> None:
+    def discard(self, configurations: Sequence[Mapping[str, Any]]) -> None:
         """Expect no results of proposals: they are not proposed again, and nothing is learned from them.
 
         For those that turn out to be another configuration under a second name, which alone is told.
@@ -146,10 +146,10 @@ class Search(ABC):
         """
         for number in map(self.space.index, configurations):
             self._known.add(number)
-            self._waiting.pop(number, None)
+            self._pending.pop(number, None)
 
     @abstractmethod
-    def _refill(self) -> None:
+    def _generate(self) -> None:
         """Queue what to propose next, with `_enqueue`; nothing when there is nothing left."""
 
     def _enqueue(self, number: int | None) -> bool:
@@ -159,33 +159,33 @@ class Search(ABC):
         if number is None:
             return False
         self._known.add(number)
-        self._waiting[number] = None
+        self._pending[number] = None
         self._queue.append(number)
         return True
 
     def _new(self, configuration: Configuration) -> int | None:
         """The number of a configuration that may be proposed; None when it is known or forbidden."""
         number = self.space.index(configuration)
-        return number if self._open(number) else None
+        return number if self._is_proposable(number) else None
 
-    def _open(self, number: int) -> bool:
+    def _is_proposable(self, number: int) -> bool:
         """Whether the configuration of that number may be proposed."""
-        return number not in self._known and (self.space.constraint is None or self.space.allows(self.space[number]))
+        return number not in self._known and (self.space.constraint is None or self.space.is_feasible(self.space[number]))
 
     def _unseen(self) -> int | None:
         """A random configuration that is new and allowed; None when there is none, or none is found."""
         enumerable = self.space.size <= _ENUMERABLE
-        if self._left is None:
+        if self._remaining is None:
             for _ in range(_DRAWS if enumerable else _DRAWS_AT_MOST):
-                number = self._new(self.space.random(self._rng))
+                number = self._new(self.space.sample(self._rng))
                 if number is not None:
                     return number
             if not enumerable:
                 return None
-            left = [i for i, c in enumerate(self.space) if i not in self._known and self.space.allows(c)]
-            self._left = [left[i] for i in self._rng.permutation(len(left))]
-        while self._left:
-            number = self._left.pop()
+            left = [i for i, c in enumerate(self.space) if i not in self._known and self.space.is_feasible(c)]
+            self._remaining = [left[i] for i in self._rng.permutation(len(left))]
+        while self._remaining:
+            number = self._remaining.pop()
             if number not in self._known:
                 return number
         return None

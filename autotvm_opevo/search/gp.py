@@ -27,7 +27,7 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
 from autotvm_opevo.search.space import Space
-from autotvm_opevo.topology import Categorical, Induced
+from autotvm_opevo.topology import Categorical, InducedSubgraph
 from autotvm_opevo.topology.base import Graph
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -54,7 +54,7 @@ class Kernel:
 
     def __init__(self, space: Space) -> None:
         self._topologies = list(space.knobs.values())
-        graphs = [topology.graph if isinstance(topology, Induced) else topology for topology in self._topologies]
+        graphs = [topology.graph if isinstance(topology, InducedSubgraph) else topology for topology in self._topologies]
         self._scales = [1 / _step(graph, topology[0]) for graph, topology in zip(graphs, self._topologies)]
         self._remembered: list[dict[int, Array]] = [{} for _ in self._topologies]
         widths = [len(topology.coordinates(topology[0])) for topology in self._topologies]

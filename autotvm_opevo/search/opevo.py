@@ -12,14 +12,14 @@ from autotvm_opevo.search import random_walk
 from autotvm_opevo.search.acquisition import Screening
 from autotvm_opevo.search.base import Search
 from autotvm_opevo.search.space import Space
-from autotvm_opevo.topology.indexed import Numbered
+from autotvm_opevo.topology.indexed import IndexedGraph
 
 # A configuration by the numbers of its vertices, and its fitness.
 Vertices = Sequence[int]
 Parents = Sequence[tuple[Vertices, float]]
 
 # What may guide the search.
-SURROGATES = ("q-walk",)
+SURROGATES = ("gp",)
 # So many children are made for the surrogate to choose from.
 _CANDIDATES = 200
 
@@ -50,7 +50,7 @@ class OpEvo(Search):
         q, 0 < q < 1: near 0 exploits what is good, near 1 explores.
     seed : int, optional
         Where the proposals' randomness starts: the same seed, asked and told the same, gives the same proposals. None draws one.
-    surrogate : {None, "q-walk"}
+    surrogate : {"gp", None}
         What chooses among the children: nothing, which is OpEvo as published, or a Gaussian process whose kernel counts
         steps on the knobs' graphs. As many are chosen as are asked for, and `offspring_size` of them before anybody has asked.
 
@@ -84,20 +84,20 @@ class OpEvo(Search):
         offspring_size: int = 8,
         mutation_rate: float = 0.5,
         seed: int | None = None,
-        surrogate: str | None = None,
+        surrogate: str | None = "gp",
     ) -> None:
         super().__init__(space, seed)
         if surrogate not in (None, *SURROGATES):
             raise ValueError(f"surrogate must be None or one of {', '.join(map(repr, SURROGATES))}; {surrogate!r} given")
         self.surrogate = surrogate
         self._screening = Screening(space, self._rng) if surrogate else None
-        self._graphs = [Numbered(topology) for topology in space.knobs.values()]
+        self._graphs = [IndexedGraph(topology) for topology in space.knobs.values()]
         self.parents_size = as_integer("parents_size", parents_size)
         self.offspring_size = as_integer("offspring_size", offspring_size)
         self.mutation_rate = random_walk.check_rate("mutation_rate", mutation_rate)
-        self._wanted = self.offspring_size  # until somebody asks
+        self._batch_size = self.offspring_size  # until somebody asks
 
-    def _refill(self) -> None:
+    def _generate(self) -> None:
         """Queue children of the best, or random configurations while nothing valid is known; fewer when there are no more.
 
         With a surrogate, the children that it chooses of many.
@@ -108,41 +108,41 @@ class OpEvo(Search):
                 if not self._enqueue(self._child(parents)):
                     break
             return
-        candidates, waiting = self._candidates(parents), list(self._waiting)
-        for number in self._screening.choose(candidates, self._fitness, waiting, self._wanted):
+        candidates, waiting = self._candidates(parents), list(self._pending)
+        for number in self._screening.choose(candidates, self._fitness, waiting, self._batch_size):
             self._enqueue(number)
         if not self._queue:  # no candidate was new: this walks on until one is
             self._enqueue(self._child(parents))
 
     def _candidates(self, parents: Parents) -> list[int]:
         """New and allowed children, all different; once few configurations are known to be left, all of them."""
-        if self._left is not None and len(self._left) <= _CANDIDATES:
-            made = self._left
+        if self._remaining is not None and len(self._remaining) <= _CANDIDATES:
+            made = self._remaining
         else:
-            made = [self.space.number(self._walked(self._recombined(parents))) for _ in range(_CANDIDATES)]
-        return [number for number in dict.fromkeys(made) if self._open(number)]
+            made = [self.space.number(self._mutate(self._crossover(parents))) for _ in range(_CANDIDATES)]
+        return [number for number in dict.fromkeys(made) if self._is_proposable(number)]
 
     def _child(self, parents: Parents) -> int | None:
         """A new and allowed child; None without parents, or when none is found."""
         if not parents:
             return None
         for _ in range(_CHILDREN):
-            child = self._recombined(parents)
+            child = self._crossover(parents)
             for _ in range(_WALKS):
-                child = self._walked(child)  # from where it stands, as Section 4.4 has it
+                child = self._mutate(child)  # from where it stands, as Section 4.4 has it
                 number = self.space.number(child)
-                if self._open(number):
+                if self._is_proposable(number):
                     return number
         return None
 
-    def _walked(self, child: Vertices) -> Vertices:
+    def _mutate(self, child: Vertices) -> Vertices:
         """Every knob walks on its graph (Equation 3)."""
         return [random_walk.sample(graph, vertex, self.mutation_rate, self._rng) for graph, vertex in zip(self._graphs, child)]
 
-    def _recombined(self, parents: Parents) -> Vertices:
+    def _crossover(self, parents: Parents) -> Vertices:
         """Every knob from a parent drawn in proportion to its fitness (Equation 2)."""
         best = parents[0][1]
         weights = list(accumulate(fitness / best for _, fitness in parents))
         draws = self._rng.random(len(self.space.knobs)) * weights[-1]
-        heirs = np.searchsorted(weights, draws, side="right").clip(max=len(parents) - 1)
-        return [parents[j][0][i] for i, j in enumerate(heirs)]
+        selected = np.searchsorted(weights, draws, side="right").clip(max=len(parents) - 1)
+        return [parents[j][0][i] for i, j in enumerate(selected)]

@@ -16,10 +16,10 @@ from scipy.sparse import coo_array, identity
 from scipy.sparse.linalg import splu
 
 from autotvm_opevo.topology import Topology
-from autotvm_opevo.topology.indexed import Numbered
+from autotvm_opevo.topology.indexed import IndexedGraph
 
 
-def sample(graph: Topology | Numbered, start: Any, q: float, rng: np.random.Generator) -> Any:
+def sample(graph: Topology | IndexedGraph, start: Any, q: float, rng: np.random.Generator) -> Any:
     """Walk from `start` and return the vertex where the walk stops.
 
     Parameters
@@ -93,7 +93,7 @@ def distribution(graph: Topology, start: Any, q: float) -> np.ndarray[Any, np.dt
     check_rate("q", q)
     p0 = np.zeros(len(graph))
     p0[graph.index(start)] = 1.0
-    transition = transitions(graph, q)
+    transition = transition_matrix(graph, q)
     # I - Q is an M-matrix with diagonally dominant columns: it needs no pivoting, and without it no small probability is lost
     # in a difference of large ones. Its pattern is symmetric, which the ordering makes use of.
     system = (identity(len(graph), format="csc") - transition).tocsc()
@@ -103,7 +103,7 @@ def distribution(graph: Topology, start: Any, q: float) -> np.ndarray[Any, np.dt
     return law
 
 
-def transitions(graph: Topology, q: float) -> coo_array:
+def transition_matrix(graph: Topology, q: float) -> coo_array:
     """Equation 3 as a sparse matrix Q: column u holds the probability q / |S(u)| of a step from u to each neighbour.
 
     A vertex without neighbours steps onto itself, which keeps the walk where it is.

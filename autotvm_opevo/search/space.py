@@ -137,13 +137,13 @@ class Space:
             for value in topology.neighbours(configuration[name]):
                 yield {**configuration, name: value}
 
-    def allows(self, configuration: Configuration) -> bool:
+    def is_feasible(self, configuration: Configuration) -> bool:
         """Whether the constraint lets this configuration be proposed."""
         return self.constraint is None or bool(self.constraint(configuration))
 
-    def random(self, rng: np.random.Generator) -> Configuration:
+    def sample(self, rng: np.random.Generator) -> Configuration:
         """A configuration, each as likely as any other, those that the constraint forbids included."""
-        return {name: topology.random(rng) for name, topology in self.knobs.items()}
+        return {name: topology.sample(rng) for name, topology in self.knobs.items()}
 
     def __repr__(self) -> str:
         limits = "" if self.constraint is None else f", constraint={self.constraint!r}"

@@ -11,7 +11,7 @@ import numpy as np
 
 
 class Graph(Protocol):
-    """Vertices that know their neighbours: all that `Induced` needs, so that a graph without an end will do."""
+    """Vertices that know their neighbours: all that `InducedSubgraph` needs, so that a graph without an end will do."""
 
     def neighbours(self, value: Any) -> Sequence[Any]:
         """The values adjacent to `value`, each once, never `value` itself."""
@@ -47,12 +47,12 @@ class Topology(ABC):
     def coordinates(self, value: Any) -> tuple[int, ...]:
         """Integers whose L1 distance grows with the distance on the graph, and is not 0 between neighbours.
 
-        `Induced` joins what is nearest in it, and the surrogate takes it for the number of steps; the vertex's number unless a
-        subclass says better.
+        `InducedSubgraph` bridges components at their nearest vertices, and the Gaussian process takes the distance for the number
+        of steps. The vertex's number unless a subclass overrides it.
         """
         return (self.index(value),)
 
-    def random(self, rng: np.random.Generator) -> Any:
+    def sample(self, rng: np.random.Generator) -> Any:
         """A vertex, each as likely as any other."""
         return self[_below(self.size, rng)]
 
@@ -79,7 +79,7 @@ class Topology(ABC):
         return ValueError(f"value {value!r} given, allowed are the {self.size} vertices of {self!r}, such as {self[0]!r}")
 
 
-class Lazily(Sequence[Any]):
+class LazySequence(Sequence[Any]):
     """A sequence whose elements are made when they are looked at: a walk looks at one neighbour of many."""
 
     def __init__(self, size: int, element: Callable[[int], Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from autotvm_opevo._utils.validation import is_number
-from autotvm_opevo.topology.base import Lazily, Topology, vertices
+from autotvm_opevo.topology.base import LazySequence, Topology, vertices
 
 
 class Discrete(Topology):
@@ -100,7 +100,7 @@ class Categorical(Topology):
 
     def neighbours(self, value: Any) -> Sequence[Any]:
         i = self.index(value)
-        return Lazily(self.size - 1, lambda k: self._values[k + (k >= i)])
+        return LazySequence(self.size - 1, lambda k: self._values[k + (k >= i)])
 
     def __repr__(self) -> str:
         return f"Categorical({_shortened(self._values)})"

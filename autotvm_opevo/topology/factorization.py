@@ -8,7 +8,7 @@ from math import comb, prod
 from typing import Any
 
 from autotvm_opevo._utils.validation import as_integer
-from autotvm_opevo.topology.base import Lazily, Topology, integers
+from autotvm_opevo.topology.base import LazySequence, Topology, integers
 
 # Trial division up to here takes some 50 ms at worst, and finds every factor of a number below its square.
 _LARGEST_DIVISOR = 10**6
@@ -74,7 +74,7 @@ class Factorization(Topology):
             (n, p), m = sources[k // others], k % others
             return _move(vertex, n, m + (m >= n), p)
 
-        return Lazily(len(sources) * others, neighbour)
+        return LazySequence(len(sources) * others, neighbour)
 
     def coordinates(self, value: Any) -> tuple[int, ...]:
         """The exponents of every prime in every part; a step changes two of them by one."""
@@ -95,7 +95,7 @@ class Tiling:
     """The endless graph of tiles that need not divide a loop: TVM's splits with tails, 60 as [-1, 16, 4].
 
     A vertex is a tuple of positive integers. An edge multiplies or divides one part by a prime, or moves a prime from one part
-    to another. Only `Induced` subgraphs of it are searched.
+    to another. Only `InducedSubgraph` subgraphs of it are searched.
 
     Parameters
     ----------

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autotvm_opevo.topology.base import Lazily, Topology
+from autotvm_opevo.topology.base import LazySequence, Topology
 
 # Neighbours are remembered where there are up to so many vertices.
 _SMALL = 1000
 
 
-class Numbered:
+class IndexedGraph:
     """The same graph with numbers in the place of values.
 
     Parameters
@@ -20,7 +20,7 @@ class Numbered:
     Examples
     --------
     >>> from autotvm_opevo.topology import Discrete
-    >>> list(Numbered(Discrete([8, 16, 64])).neighbours(1))
+    >>> list(IndexedGraph(Discrete([8, 16, 64])).neighbours(1))
     [0, 2]
     """
 
@@ -34,7 +34,7 @@ class Numbered:
         if vertex in self._remembered:
             return self._remembered[vertex]
         values = self.topology.neighbours(self.topology[vertex])
-        numbers: Sequence[int] = Lazily(len(values), lambda k: self.topology.index(values[k]))
+        numbers: Sequence[int] = LazySequence(len(values), lambda k: self.topology.index(values[k]))
         if self.size <= _SMALL:
             numbers = self._remembered[vertex] = list(numbers)
         return numbers

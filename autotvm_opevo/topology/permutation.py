@@ -7,7 +7,7 @@ from math import factorial, isqrt
 from typing import Any
 
 from autotvm_opevo._utils.validation import as_integer
-from autotvm_opevo.topology.base import Lazily, Topology, integers
+from autotvm_opevo.topology.base import LazySequence, Topology, integers
 
 
 class Permutation(Topology):
@@ -64,7 +64,7 @@ class Permutation(Topology):
             swapped[i], swapped[j] = swapped[j], swapped[i]
             return tuple(swapped)
 
-        return Lazily(self.n * (self.n - 1) // 2, neighbour)
+        return LazySequence(self.n * (self.n - 1) // 2, neighbour)
 
     def coordinates(self, value: Any) -> tuple[int, ...]:
         """The permutation's matrix row by row: the L1 distance is twice the number of positions that differ."""

@@ -15,7 +15,7 @@ from autotvm_opevo.topology.base import Graph, Topology, vertices
 _CHUNK = 1 << 22  # distances held at a time: 32 MiB
 
 
-class Induced(Topology):
+class InducedSubgraph(Topology):
     """Some vertices of a graph with the edges between them, joined where they fall apart.
 
     Without more, a filter could cut the graph into pieces that no walk connects. So, while there are several pieces, each is
@@ -45,7 +45,7 @@ class Induced(Topology):
     Examples
     --------
     >>> from autotvm_opevo.topology import Factorization
-    >>> vectors = Induced(Factorization(64, parts=2), [(64, 1), (8, 8), (4, 16)])
+    >>> vectors = InducedSubgraph(Factorization(64, parts=2), [(64, 1), (8, 8), (4, 16)])
     >>> vectors.neighbours((4, 16)), vectors.neighbours((64, 1))  # the first is an edge of the graph, the second a bridge
     ([(8, 8)], [(8, 8)])
     """
@@ -98,7 +98,7 @@ class Induced(Topology):
         return int(pieces), piece
 
     def __repr__(self) -> str:
-        return f"Induced({self.graph!r}, {self.size} values)"
+        return f"InducedSubgraph({self.graph!r}, {self.size} values)"
 
 
 def _hashable(value: Any) -> Any:

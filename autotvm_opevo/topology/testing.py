@@ -11,7 +11,7 @@ from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.topology.base import Topology
 
 
-def check(topology: Topology, at_most: int = 1000) -> None:
+def check_topology(topology: Topology, at_most: int = 1000) -> None:
     """Refuse a topology that a search would stumble over, or, which is worse, would not.
 
     Vertices are numbered without gaps, what is none is refused, neighbours are other vertices, each once and each of them a

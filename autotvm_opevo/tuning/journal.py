@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from autotvm_opevo.tuning.speedup import Comparison
+from autotvm_opevo.tuning.speedup import Speedup
 
 # Its name in a work directory of MetaSchedule's; beside a log of AutoTVM's it is LOG.journal.
 JOURNAL = "journal"
@@ -135,7 +135,7 @@ class Journal:
         """When tuning begins: how often the network runs each operator and the tasks that compute it, and what tunes them."""
         self.write(network={"operators": operators, "tuner": tuner})
 
-    def comparison(self, comparison: Comparison) -> None:
+    def comparison(self, comparison: Speedup) -> None:
         """The network before and after."""
         before, after = (float(np.median(runs)) for runs in (comparison.before, comparison.after))
         self.write(network={"before": before, "after": after})

@@ -31,11 +31,11 @@ def _is_tensor(argument: Any) -> bool:
     return isinstance(argument, (list, tuple)) and len(argument) > 1 and argument[0] == "TENSOR"
 
 
-def called(tuner: Any, seed: int | None) -> str:
+def describe_tuner(tuner: Any, seed: int | None) -> str:
     """What makes tuners, and the seed it was given.
 
     >>> from autotvm_opevo import OpEvo
-    >>> called(partial(OpEvo, surrogate="q-walk"), 0), called(OpEvo, None)
+    >>> describe_tuner(partial(OpEvo, surrogate="gp"), 0), describe_tuner(OpEvo, None)
     ("OpEvo surrogate='q-walk', seed 0", 'OpEvo')
     """
     options = "".join(f" {name}={value!r}" for name, value in tuner.keywords.items()) if isinstance(tuner, partial) else ""

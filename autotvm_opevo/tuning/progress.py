@@ -23,7 +23,7 @@ class Row:
     gflops: float
     share: float
     failures: str = ""
-    complaint: str = ""  # the most common error's message, while all trials fail
+    dominant_error: str = ""  # the most common error's message, while all trials fail
 
     @property
     def works(self) -> bool:
@@ -55,12 +55,12 @@ def table(rows: Sequence[Row]) -> str:
     lines = [_head(width)]
     for row in rows:
         lines.append(row.line(width))
-        if row.complaint:
-            lines.append(f"    all of them failed, mostly: {row.complaint}")
+        if row.dominant_error:
+            lines.append(f"    all of them failed, mostly: {row.dominant_error}")
     return "\n".join(lines)
 
 
-class Display:
+class ProgressDisplay:
     """Show progress, to be used in a ``with`` statement.
 
     Parameters
@@ -75,7 +75,7 @@ class Display:
     Examples
     --------
     >>> import sys
-    >>> with Display(trials=8, file=sys.stdout) as display:
+    >>> with ProgressDisplay(trials=8, file=sys.stdout) as display:
     ...     display.show([Row("dense", 8, 0.002, 16.0, 1.0)], 0, 0.002)
     8/8 trials, network 2.000 ms: dense 8 trials, 2.000 ms, 16.0 GFLOPS, 100% of the network
     """
@@ -86,9 +86,9 @@ class Display:
         self._start = time.monotonic()
         self._live = self._file.isatty()
         self._bars: list[tqdm[Any]] = []
-        self._complaints: set[tuple[str, str]] = set()
+        self._reported_errors: set[tuple[str, str]] = set()
 
-    def __enter__(self) -> Display:
+    def __enter__(self) -> ProgressDisplay:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -113,9 +113,9 @@ class Display:
             best = best if row.works else "none works"
             self.say(f"{head}: {row.name} {pluralize(row.trials, 'trial')}, {best}{failed}{left}")
         for row in rows:
-            if row.complaint and (row.name, row.complaint) not in self._complaints:
-                self._complaints.add((row.name, row.complaint))
-                self.say(f"{row.name}: all {pluralize(row.trials, 'trial')} failed, mostly: {row.complaint}")
+            if row.dominant_error and (row.name, row.dominant_error) not in self._reported_errors:
+                self._reported_errors.add((row.name, row.dominant_error))
+                self.say(f"{row.name}: all {pluralize(row.trials, 'trial')} failed, mostly: {row.dominant_error}")
 
     def say(self, line: str) -> None:
         """A line that stays."""

@@ -9,11 +9,11 @@ import numpy as np
 
 from autotvm_opevo._utils.text import milliseconds, pluralize
 from autotvm_opevo.tuning.progress import Row, table
-from autotvm_opevo.tuning.speedup import Comparison
+from autotvm_opevo.tuning.speedup import Speedup
 
 
 @dataclass(frozen=True)
-class NetworkReport:
+class TuningResult:
     """What tuning a network came to; ``print`` shows it as a table.
 
     Attributes
@@ -49,8 +49,8 @@ class NetworkReport:
     log_file: Path
     best_file: Path | None = None
     rejected: int = 0
-    foreign: int = 0
-    comparison: Comparison | None = None
+    unrelated: int = 0
+    comparison: Speedup | None = None
     problem: str = ""
 
     def __str__(self) -> str:
@@ -64,8 +64,8 @@ class NetworkReport:
         if self.rejected:
             moved = f"{self.log_file}.rejected"
             lines.append(f"{pluralize(self.rejected, 'line')} of {self.log_file} that said nothing to AutoTVM, moved to {moved}")
-        if self.foreign:
-            others = pluralize(self.foreign, "record")
+        if self.unrelated:
+            others = pluralize(self.unrelated, "record")
             lines.append(f"{others} of other networks or targets in {self.log_file}, left alone")
         if self.problem:
             lines.append(f"the networks could not be compared: {self.problem}")

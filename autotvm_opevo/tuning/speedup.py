@@ -12,7 +12,7 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Speedup:
     """Seconds of one run of the network, each measured several times and in turn, and how far the outputs are apart.
 
     Attributes
@@ -31,7 +31,7 @@ class Comparison:
     outputs_match: bool
 
 
-def compared(expected: Sequence[Array], outputs: Sequence[Array], before: list[float], after: list[float]) -> Comparison:
+def compared(expected: Sequence[Array], outputs: Sequence[Array], before: list[float], after: list[float]) -> Speedup:
     """The comparison of what two networks have computed from the same inputs, and of how long they took.
 
     Examples
@@ -41,7 +41,7 @@ def compared(expected: Sequence[Array], outputs: Sequence[Array], before: list[f
     """
     error = max((_error(x, y) for x, y in zip(expected, outputs)), default=0.0)
     coarse = any(x.dtype.kind == "f" and x.dtype.itemsize < 4 for x in expected)
-    return Comparison(before, after, error, error <= (3e-2 if coarse else 1e-3))
+    return Speedup(before, after, error, error <= (3e-2 if coarse else 1e-3))
 
 
 def _error(x: Array, y: Array) -> float:

@@ -24,7 +24,7 @@ _LONGEST, _ROUNDS = 64, 8
 
 
 @dataclass
-class Progress:
+class TaskProgress:
     """How far one task has come.
 
     Parameters
@@ -62,7 +62,7 @@ class Operator:
 
 
 # Takes the progress of all tasks, the operators, the trials left and a generator; returns the position of an active task.
-Allocation = Callable[[Sequence[Progress], Sequence[Operator], int, np.random.Generator], int]
+TaskScheduler = Callable[[Sequence[TaskProgress], Sequence[Operator], int, np.random.Generator], int]
 
 
 def network_latency(operators: Sequence[Operator], latencies: Sequence[float] | Mapping[int, float]) -> float:
@@ -106,7 +106,7 @@ def round_size(trials: int, tasks: int, batch: int = 1) -> int:
     return max(1, min(batches * batch, trials // tasks))
 
 
-def gradient(tasks: Sequence[Progress], operators: Sequence[Operator], left: int, rng: np.random.Generator) -> int:
+def gradient(tasks: Sequence[TaskProgress], operators: Sequence[Operator], left: int, rng: np.random.Generator) -> int:
     """The task whose next round promises the largest drop of f; first a round for each, the heaviest first.
 
     A task that has not worked yet promises nothing that could be compared: it gets half of an equal share.
@@ -127,7 +127,7 @@ def gradient(tasks: Sequence[Progress], operators: Sequence[Operator], left: int
     return max(working, key=lambda i: (promises[i], -tasks[i].trials))
 
 
-def equal(tasks: Sequence[Progress], operators: Sequence[Operator], left: int, rng: np.random.Generator) -> int:
+def equal(tasks: Sequence[TaskProgress], operators: Sequence[Operator], left: int, rng: np.random.Generator) -> int:
     """The same number of trials for every task, one task after the other; what one leaves is shared by those that follow."""
     active = _active(tasks)
     budget = left + sum(tasks[i].trials for i in active)
@@ -137,27 +137,27 @@ def equal(tasks: Sequence[Progress], operators: Sequence[Operator], left: int, r
     return next((i for i in active if i in sharing and tasks[i].trials * len(sharing) < budget), active[0])
 
 
-def round_robin(tasks: Sequence[Progress], operators: Sequence[Operator], left: int, rng: np.random.Generator) -> int:
+def round_robin(tasks: Sequence[TaskProgress], operators: Sequence[Operator], left: int, rng: np.random.Generator) -> int:
     """A round for each, and again: the task that has had the fewest trials."""
     return min(_active(tasks), key=lambda i: tasks[i].trials)
 
 
-ALLOCATIONS: dict[str, Allocation] = {"gradient": gradient, "equal": equal, "round-robin": round_robin}
+TASK_SCHEDULERS: dict[str, TaskScheduler] = {"gradient": gradient, "equal": equal, "round-robin": round_robin}
 
 
-def _active(tasks: Sequence[Progress]) -> list[int]:
+def _active(tasks: Sequence[TaskProgress]) -> list[int]:
     active = [i for i, task in enumerate(tasks) if task.active]
     if not active:
         raise ValueError("an active task is needed to give trials to, and there is none")
     return active
 
 
-def _work(tasks: Sequence[Progress], operators: Sequence[Operator]) -> list[float]:
+def _work(tasks: Sequence[TaskProgress], operators: Sequence[Operator]) -> list[float]:
     """Floating point operations of each task in one run of the network."""
     return [task.flop * sum(o.count for o in operators if i in o.tasks) for i, task in enumerate(tasks)]
 
 
-def _promises(tasks: Sequence[Progress], operators: Sequence[Operator]) -> dict[int, float]:
+def _promises(tasks: Sequence[TaskProgress], operators: Sequence[Operator]) -> dict[int, float]:
     """By how many seconds one more round of each task that works would shorten the network, at Ansor's guess."""
     fastest: dict[str, float] = {}  # max V_k: FLOP/s, by kind
     for task in tasks:
@@ -172,7 +172,7 @@ def _promises(tasks: Sequence[Progress], operators: Sequence[Operator]) -> dict[
     return promises
 
 
-def _slope(task: Progress, fastest: float) -> float:
+def _slope(task: TaskProgress, fastest: float) -> float:
     """dg_i/dt_i, t in rounds: a * what the last rounds brought + (1 - a) * what an optimist expects; at most 0."""
     worked = [g for g in task.latencies if g < math.inf]
     window = min(_WINDOW, len(worked) - 1)

@@ -85,8 +85,15 @@ class TestReading:
 
     def test_valid_lines_of_others_comments_and_duplicates_stay_where_they_are(self, tmp_path):
         path, other = tmp_path / "log.json", matmul_task(32)
-        foreign = autotvm.record.encode(measured(other, other.config_space.get(5)), result(None))
-        rows = ["# made by hand\u2028really", "# and on Windows\r", *lines([3]), foreign, *lines([3, 4]), json.dumps({"v": 0.1})]
+        unrelated = autotvm.record.encode(measured(other, other.config_space.get(5)), result(None))
+        rows = [
+            "# made by hand\u2028really",
+            "# and on Windows\r",
+            *lines([3]),
+            unrelated,
+            *lines([3, 4]),
+            json.dumps({"v": 0.1}),
+        ]
         write(path, rows)
         with Log(path) as log:
             assert len(log.records) == 4

@@ -15,8 +15,8 @@ from autotvm_opevo import tune_network
 from autotvm_opevo.autotvm import rpc, workloads
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.measurer import Measurer, check_device
-from autotvm_opevo.autotvm.processes import start, stop, within
-from autotvm_opevo.autotvm.rpc import FarmError
+from autotvm_opevo.autotvm.processes import run_with_timeout, start, stop
+from autotvm_opevo.autotvm.rpc import DevicePoolError
 
 SHAPES = [(1, 16, 8, 8), (16, 16, 3, 3)]
 MOD, PARAMS = workloads.operator("nn.conv2d", SHAPES, attributes={"padding": (1, 1), "channels": 16, "kernel_size": (3, 3)})
@@ -84,7 +84,7 @@ class TestFarm:
         log = tmp_path / "log.json"
         with farm(tmp_path) as (port, servers):
             when(log, 6, lambda: [os.killpg(server.pid, signal.SIGKILL) for server in servers])
-            with pytest.raises(FarmError, match=f"last device of key '{KEY}' has left the tracker at 127.0.0.1:{port}"):
+            with pytest.raises(DevicePoolError, match=f"last device of key '{KEY}' has left the tracker at 127.0.0.1:{port}"):
                 tune(log, on_farm(port))
         assert 6 <= len(records(log)) < 24
         assert all(result.error_no == 0 for _, result in records(log))
@@ -94,7 +94,7 @@ class TestFarm:
         with farm(tmp_path, count=0) as (port, _):
             end = time.monotonic() + 60
             while True:
-                with pytest.raises(FarmError) as caught:
+                with pytest.raises(DevicePoolError) as caught:
                     tune(tmp_path / "log.json", on_farm(port))
                 if "no tracker answers" not in str(caught.value) or time.monotonic() > end:
                     break
@@ -103,7 +103,7 @@ class TestFarm:
     def test_no_tracker_is_refused(self, tmp_path, monkeypatch):
         monkeypatch.setattr(rpc, "_ANSWER", 2.0)
         port = free_port()
-        with pytest.raises(FarmError, match=f"no tracker answers at 127.0.0.1:{port} .*rpc_tracker --port {port}"):
+        with pytest.raises(DevicePoolError, match=f"no tracker answers at 127.0.0.1:{port} .*rpc_tracker --port {port}"):
             tune(tmp_path / "log.json", on_farm(port))
 
 
@@ -137,7 +137,7 @@ class TestBroken:
                 error_no = autotvm.MeasureErrorNo.RUN_TIMEOUT if broke else 0
                 return [autotvm.MeasureResult(("", TimeoutError()) if broke else (1.0,), error_no, 1.0, float(len(answers)))]
 
-        class Here(rpc.Farm):
+        class Here(rpc.DevicePool):
             def _devices(self):
                 return 1
 
@@ -154,7 +154,7 @@ class TestBroken:
         log = tmp_path / "log.json"
         with farm(tmp_path, count=1) as (port, servers):
             when(log, 6, lambda: os.killpg(servers[0].pid, signal.SIGSTOP))
-            with pytest.raises(FarmError, match=f"no device of key '{KEY}' answers any more"):
+            with pytest.raises(DevicePoolError, match=f"no device of key '{KEY}' answers any more"):
                 tune(log, on_farm(port, n_parallel=1, timeout=3))
         assert 6 <= len(records(log)) < 24
         assert all(result.error_no == 0 for _, result in records(log))
@@ -223,8 +223,8 @@ class TestDevice:
 
 class TestWithin:
     def test_returns_raises_or_gives_up(self):
-        assert within(5, lambda: 7, "seven") == 7
+        assert run_with_timeout(5, lambda: 7, "seven") == 7
         with pytest.raises(ZeroDivisionError):
-            within(5, lambda: 1 // 0, "nothing")
+            run_with_timeout(5, lambda: 1 // 0, "nothing")
         with pytest.raises(TimeoutError, match=r"waited 0.1 seconds for Godot"):
-            within(0.1, lambda: time.sleep(10), "Godot")
+            run_with_timeout(0.1, lambda: time.sleep(10), "Godot")

@@ -90,7 +90,7 @@ class TestBudget:
     @pytest.mark.parametrize("trials", [1, 2, 7, 60])
     def test_spends_exactly_the_trials_on_different_configurations(self, tmp_path, allocation, trials):
         seconds = Seconds()
-        report = tune(tmp_path / "log.json", trials, seconds, allocation=allocation)
+        report = tune(tmp_path / "log.json", trials, seconds, task_scheduler=allocation)
         assert report.trials == report.measured == len(seconds.measured) == len(set(seconds.measured)) == trials
         assert len(set(configurations(tmp_path / "log.json"))) == trials
         assert report.stopped == "trials"
@@ -125,13 +125,15 @@ class TestBudget:
     @pytest.mark.parametrize("name", ["GridSearchTuner", "RandomTuner"])
     def test_a_tuner_that_forgets_its_history_still_goes_on(self, tmp_path, name):
         for trials in (400, 440):
-            report = tune(tmp_path / "log.json", trials, tuner=getattr(autotvm.tuner, name), allocation="equal", mod=one_layer())
+            report = tune(
+                tmp_path / "log.json", trials, tuner=getattr(autotvm.tuner, name), task_scheduler="equal", mod=one_layer()
+            )
             assert report.trials == trials
             assert report.stopped == "trials"
 
     def test_an_allocation_that_insists_on_a_finished_task_is_refused(self, tmp_path):
-        with pytest.raises(ValueError, match="allocation must return an active task, 1 returned"):
-            tune(tmp_path / "log.json", 10_000, allocation=lambda tasks, operators, left, rng: 1)
+        with pytest.raises(ValueError, match="task_scheduler must return an active task, 1 returned"):
+            tune(tmp_path / "log.json", 10_000, task_scheduler=lambda tasks, operators, left, rng: 1)
 
     def test_ends_when_every_space_is_exhausted(self, tmp_path):
         tasks, _ = extract(two_layers(), {}, TARGET)
@@ -141,7 +143,7 @@ class TestBudget:
         assert report.trials == points
 
     def test_a_task_that_stops_early_leaves_its_trials_to_the_others(self, tmp_path):
-        report = tune(tmp_path / "log.json", 150, early_stopping=12, allocation="equal")
+        report = tune(tmp_path / "log.json", 150, early_stopping=12, task_scheduler="equal")
         assert report.stopped == "exhausted"
         assert all(12 < row.trials < 150 for row in report.rows)
 
@@ -180,7 +182,10 @@ class TestBudget:
         [
             ({"trials": 0}, "trials must be"),
             ({"time_limit": 0}, "time_limit must be a positive number of seconds, 0 given"),
-            ({"allocation": "fair"}, "allocation must be one of gradient, equal, round-robin, or a function; 'fair' given"),
+            (
+                {"task_scheduler": "fair"},
+                "task_scheduler must be one of gradient, equal, round-robin, or a function; 'fair' given",
+            ),
             ({"early_stopping": 0}, "early_stopping must be"),
             ({"seed": -1}, "seed must be"),
             ({"tuner": "xgb"}, "tuner must be a class of AutoTVM's tuners, .*'xgb' given"),
@@ -218,7 +223,7 @@ class TestLogs:
 
         seconds = Seconds()
         report = tune(log, 40, seconds)
-        assert (report.trials, report.measured, report.foreign, report.rejected) == (40, 30, 20, 1)
+        assert (report.trials, report.measured, report.unrelated, report.rejected) == (40, 30, 20, 1)
         assert log.read_text().splitlines()[:31] == [*rows, rows[-1]]
         assert Path(f"{log}.rejected").read_text() == rows[-1][:100] + "\n"
         assert len(list(autotvm.record.load_from_file(str(log)))) == 61

@@ -9,7 +9,7 @@ from small_templates import matmul_task, scaling_task
 from tvm.autotvm.task.space import ConfigEntity, ConfigSpace
 
 from autotvm_opevo.autotvm.space import Knob, KnobSpace
-from autotvm_opevo.topology import Categorical, Discrete, Factorization, Induced, Permutation
+from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Permutation
 
 
 def axes(count, extent=4):
@@ -142,7 +142,7 @@ def test_splits_of_all_factors_are_the_papers_factorizations():
 
 def test_limited_splits_are_parts_of_the_factorizations():
     graph = topology(SPLITS["factors with a filter"])
-    assert isinstance(graph, Induced)
+    assert isinstance(graph, InducedSubgraph)
     whole = Factorization(64, parts=3)
     assert all(value in whole and value[-1] in (1, 32) for value in graph)
     layer = (4, 16, 1)
@@ -247,7 +247,7 @@ class TestConfigSpace:
 
         task = scaling_task(define)
         knobs = KnobSpace(task.config_space)
-        ours = {knobs.config_entity(c).index for c in knobs.space if knobs.space.allows(c)}
+        ours = {knobs.config_entity(c).index for c in knobs.space if knobs.space.is_feasible(c)}
         assert ours == {i for i in range(task.config_space.range_length) if task.config_space.is_index_valid(i)}
         assert 0 < len(ours) < knobs.space.size
 
@@ -269,9 +269,9 @@ class TestConfigSpace:
     )
     def test_configurations_of_another_space_are_refused(self, entities, message):
         knobs = KnobSpace(SPLITS["factors"])
-        foreign = ConfigEntity.from_json_dict({"index": 0, "code_hash": None, "entity": entities})
+        unrelated = ConfigEntity.from_json_dict({"index": 0, "code_hash": None, "entity": entities})
         with pytest.raises(ValueError, match=message):
-            knobs.configuration(foreign)
+            knobs.configuration(unrelated)
 
 
 def test_sizes_agree_with_the_note_on_the_papers_spaces():

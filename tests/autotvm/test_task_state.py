@@ -7,7 +7,7 @@ from tvm import autotvm
 from tvm.autotvm.measure import MeasureErrorNo, MeasureResult
 
 from autotvm_opevo import OpEvoTuner
-from autotvm_opevo.autotvm.task_state import Tuning, failure
+from autotvm_opevo.autotvm.task_state import TaskState, failure
 
 TASK = matmul_task()
 TRACE = "Traceback (most recent call last):\n  1: tvm::runtime"
@@ -19,14 +19,14 @@ def records(indices, seconds):
 
 class TestLoad:
     def test_rebuilds_the_rounds(self):
-        tuning = Tuning(TASK, OpEvoTuner, seed=0)
+        tuning = TaskState(TASK, OpEvoTuner, seed=0)
         tuning.load(records(range(7), [None, 5.0, 4.0, 6.0, 3.0, 7.0, 2.0]), round_size=3)
         assert tuning.progress.trials == 7
         assert tuning.progress.latencies == [4.0, 3.0, 2.0]
         assert tuning.failures == {"runtime device": 1}
 
     def test_counts_a_configuration_once_with_its_best_result(self):
-        tuning = Tuning(TASK, OpEvoTuner, seed=0)
+        tuning = TaskState(TASK, OpEvoTuner, seed=0)
         tuning.load(records([4, 4, 4, 5], [3.0, None, 2.0, 9.0]), round_size=8)
         assert tuning.progress.trials == 2
         assert tuning.latency == 2.0
@@ -34,13 +34,13 @@ class TestLoad:
 
     def test_ignores_records_of_others(self):
         other = matmul_task(32)
-        tuning = Tuning(TASK, OpEvoTuner, seed=0)
+        tuning = TaskState(TASK, OpEvoTuner, seed=0)
         tuning.load([(measured(other, other.config_space.get(0)), result(1.0))], round_size=8)
         assert tuning.progress.trials == 0
         assert tuning.progress.latencies == []
 
     def test_the_tuner_goes_on_from_the_best(self):
-        tuning = Tuning(TASK, OpEvoTuner, seed=0)
+        tuning = TaskState(TASK, OpEvoTuner, seed=0)
         tuning.load(records(range(20), [1.0 + i for i in range(20)]), round_size=8)
         assert tuning.tuner.best_config.index == 0
         assert {config.index for config in tuning.tuner.next_batch(50)}.isdisjoint(range(20))
@@ -48,9 +48,9 @@ class TestLoad:
 
 class TestTuner:
     def test_gets_a_seed_only_if_it_takes_one(self):
-        assert Tuning(TASK, OpEvoTuner, seed=7).tuner.seed == 7
-        assert isinstance(Tuning(TASK, autotvm.tuner.RandomTuner, seed=7).tuner, autotvm.tuner.RandomTuner)
-        assert Tuning(TASK, lambda task: OpEvoTuner(task, seed=3), seed=7).tuner.seed == 3
+        assert TaskState(TASK, OpEvoTuner, seed=7).tuner.seed == 7
+        assert isinstance(TaskState(TASK, autotvm.tuner.RandomTuner, seed=7).tuner, autotvm.tuner.RandomTuner)
+        assert TaskState(TASK, lambda task: OpEvoTuner(task, seed=3), seed=7).tuner.seed == 3
 
     def test_one_that_only_repeats_itself_is_done(self):
         class Broken(autotvm.tuner.RandomTuner):
@@ -60,7 +60,7 @@ class TestTuner:
             def next_batch(self, batch_size):
                 return [self.space.get(1)] * batch_size
 
-        tuning, asked = Tuning(TASK, Broken, seed=None), []
+        tuning, asked = TaskState(TASK, Broken, seed=None), []
 
         def measure(task, configs):
             asked.extend(configs)

@@ -52,7 +52,7 @@ def drive(tuner, task, batches, seconds=lambda config: 1e-3):
 
 
 published_and_screened = pytest.mark.parametrize(
-    "opevo", [OpEvoTuner, partial(OpEvoTuner, surrogate="q-walk")], ids=["published", "q-walk"]
+    "opevo", [OpEvoTuner, partial(OpEvoTuner, surrogate="gp")], ids=["published", "gp"]
 )
 
 
@@ -209,8 +209,8 @@ class TestSearch:
         valid, failed = uniform(0), uniform(1)
         tuner.update([measured(task, failed), measured(task, valid)], [result(None), result(1e-3)])
         tuner.update([measured(task, uniform(2))], [result(5e-3)])
-        heirs = Counter(config[f"k{i}"].val for config in tuner.next_batch(4) for i in range(12))
-        assert set(heirs) == {"good", "worse"}
+        selected = Counter(config[f"k{i}"].val for config in tuner.next_batch(4) for i in range(12))
+        assert set(selected) == {"good", "worse"}
 
     def test_fitness_is_one_over_the_mean_cost(self):
         task = small_task()
@@ -236,12 +236,12 @@ class TestSearch:
 
     def test_a_surrogate_finds_large_tiles_sooner(self):
         task, best = wide_task(), {}
-        for surrogate in (None, "q-walk"):
+        for surrogate in (None, "gp"):
             recorder = Recorder()
             tuner = OpEvoTuner(task, seed=0, surrogate=surrogate)
             tuner.tune(96, instant(slow_where_tiles_are_small), callbacks=[recorder])
             best[surrogate] = min(r.costs[0] for _, r in recorder.pairs)
-        assert best["q-walk"] < best[None] / 1.5
+        assert best["gp"] < best[None] / 1.5
 
     def test_a_drawn_seed_is_told_and_repeats(self):
         task = matmul_task()

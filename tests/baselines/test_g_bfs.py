@@ -7,7 +7,7 @@ from scipy.stats import chisquare
 
 from autotvm_opevo import Space
 from autotvm_opevo.baselines import GBFS
-from autotvm_opevo.topology import Categorical, Factorization, Induced
+from autotvm_opevo.topology import Categorical, Factorization, InducedSubgraph
 
 
 def space():
@@ -74,7 +74,7 @@ def test_where_everything_fails_it_goes_on_at_random():
     ("knobs", "word"),
     [
         ({"y": Factorization(8, 2), "switch": Categorical([0, 1])}, "'switch' is a Categorical"),
-        ({"y": Induced(Factorization(8, 2), [(1, 8), (8, 1)])}, "'y' is a Induced"),
+        ({"y": InducedSubgraph(Factorization(8, 2), [(1, 8), (8, 1)])}, "'y' is a InducedSubgraph"),
         ({}, "no knobs"),
     ],
 )

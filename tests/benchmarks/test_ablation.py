@@ -59,7 +59,7 @@ def tilings(configuration):
 def best_tilings(screening, seed):
     """What is found in 64 trials."""
     space = Space({knob: Factorization(1024, 4) for knob in "yxk"})
-    search = OpEvo(space, seed=seed, surrogate="q-walk")
+    search = OpEvo(space, seed=seed, surrogate="gp")
     search._screening = screening(space, search._rng)
     for _ in range(8):
         configurations = search.ask(8)

@@ -37,7 +37,7 @@ def test_an_operator_is_tuned_and_the_same_command_goes_on(tmp_path):
 
 def test_a_model_file_is_tuned_with_a_surrogate(tmp_path):
     save_onnx(tmp_path / "model.onnx")
-    options = ["--target", "llvm", "--tuner", "opevo-q-walk", "--trials", 12, "--seed", 0]
+    options = ["--target", "llvm", "--tuner", "opevo", "--trials", 12, "--seed", 0]
     done = run("tune", "--model", tmp_path / "model.onnx", *options, "--log", tmp_path / "log.json")
     assert done.returncode == 0, done.stderr
     assert "conv2d_NCHWc.x86 1x8x8x8 16x8x3x3" in done.stdout

@@ -35,6 +35,6 @@ def test_the_tables_say_how_many_times_as_fast():
 
 @pytest.mark.parametrize("target", ["llvm", "cuda"])
 def test_the_parts_of_the_cost_are_within_the_whole(target):
-    spent, tried = meta_schedule_overhead.run("MM1", target, None, 8)
-    assert 0 < spent["applied"] < spent["candidate"] < spent["in all"]
+    time_spent, tried = meta_schedule_overhead.run("MM1", target, None, 8)
+    assert 0 < time_spent["applied"] < time_spent["candidate"] < time_spent["in all"]
     assert tried >= 8

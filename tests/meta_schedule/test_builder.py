@@ -42,8 +42,8 @@ def assembly(module):
 def test_a_cpus_code_is_the_same(workload):
     decisions = decision_space(workload, "llvm")
     rng = np.random.default_rng(0)
-    for start in decisions.starts():
-        for configuration in (next(iter(start)), decisions.known_as(decisions.space.random(rng))):
+    for start in decisions.seed_configurations():
+        for configuration in (next(iter(start)), decisions.canonicalize(decisions.space.sample(rng))):
             candidate, _ = decisions.candidate(configuration)
             if candidate is not None:
                 mod = candidate.sch.mod
@@ -82,7 +82,7 @@ def test_other_targets_are_handed_to_tvm(monkeypatch):
 
 def test_its_processes_build_what_can_be_run_and_say_what_cannot(tmp_path):
     decisions = decision_space("MM1", "llvm")
-    candidate, _ = decisions.candidate(next(iter(next(decisions.starts()))))
+    candidate, _ = decisions.candidate(next(iter(next(decisions.seed_configurations()))))
     builder = local_builder(max_workers=1, timeout_sec=60)
     good, bad = builder.build(
         [

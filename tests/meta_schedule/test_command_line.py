@@ -21,7 +21,7 @@ def run(*arguments):
 
 def test_a_network_is_tuned_and_the_same_command_goes_on(tmp_path):
     tune = ["-m", "autotvm_opevo", "tune", "--network", "mlp", "--target", "llvm", "--log", tmp_path / "mlp", "--seed", 0]
-    for tuner, trials, now in (("opevo-q-walk", 8, 8), ("opevo", 12, 4)):
+    for tuner, trials, now in (("opevo", 8, 8), ("opevo-published", 12, 4)):
         done = run(*tune, "--trials", trials, "--tuner", tuner)
         assert done.returncode == 0, done.stderr
         assert f"{trials} trials, {now} of them now" in done.stdout
@@ -55,7 +55,11 @@ def test_a_model_file_is_tuned_on_the_devices_of_a_tracker(tmp_path, capsys):
         (["--network", "vgg-16"], 2, "network must be one of alexnet, mlp, resnet-18 with today's TVM; 'vgg-16' given"),
         (["--network", "mlp", "--target", "abacus"], 2, "target must be a target of TVM"),
         (["--network", "mlp", "--tuner", "xgb"], 2, "--tuner must be opevo, opevo-q-walk or evolutionary with MetaSchedule"),
-        (["--network", "mlp", "--allocation", "equal"], 2, "--allocation must be gradient or round-robin with MetaSchedule"),
+        (
+            ["--network", "mlp", "--task-scheduler", "equal"],
+            2,
+            "--task-scheduler must be gradient or round-robin with MetaSchedule",
+        ),
         (["--network", "mlp", "--time-limit", "3"], 2, "--time-limit is for AutoTVM alone"),
         (["--network", "mlp", "--early-stopping", "3"], 2, "--early-stopping is for AutoTVM alone"),
         (["--network", "mlp", "--rpc-tracker", "127.0.0.1:1", "--rpc-key", "x"], 1, "cannot reach the tracker at 127.0.0.1:1"),

@@ -77,14 +77,14 @@ def test_a_broken_workload_takes_those_after_it_with_it(folder):
 
 def test_nothing_is_mended_while_a_network_is_being_tuned(folder):
     tear(folder, RECORDS, keep=-1)
-    torn = (folder / RECORDS).read_bytes()
+    malformed = (folder / RECORDS).read_bytes()
     lock = Lock(folder / "lock")
     lock.acquire(folder)
     try:
         assert len(open_database(folder)) == 4
     finally:
         lock.release()
-    assert (folder / RECORDS).read_bytes() == torn
+    assert (folder / RECORDS).read_bytes() == malformed
 
 
 @pytest.mark.parametrize(

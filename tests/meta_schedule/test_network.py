@@ -15,7 +15,7 @@ from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo._utils.atomic_files import LogInUse
 from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, local_builder, open_database, tune_network, workloads
-from autotvm_opevo.meta_schedule.evaluation import arbitrary_inputs, build, prepared, run_in_turn
+from autotvm_opevo.meta_schedule.evaluation import build, lower_for_tuning, random_inputs, time_interleaved
 from autotvm_opevo.reporting.logs import open_logs
 from benchmarks.workloads import cpu
 
@@ -32,7 +32,7 @@ def tune(folder, trials, **options):
 def tuned(tmp_path_factory):
     """An MLP with eight trials for each of its four tasks."""
     folder = tmp_path_factory.mktemp("mlp")
-    return folder, tune(folder, 32, strategy=OpEvoStrategy(surrogate="q-walk", seed=0))
+    return folder, tune(folder, 32, strategy=OpEvoStrategy(seed=0))
 
 
 def test_every_task_is_tuned_and_the_network_is_faster_and_computes_the_same(tuned):
@@ -70,9 +70,9 @@ def test_another_network_in_the_same_folder_leaves_the_journal_of_the_first(tmp_
 def test_timing_leaves_this_process_all_its_cores(tuned):
     """TVM would bind it to one, and the next tuning's builders and runners with it."""
     folder, _ = tuned
-    mod = prepared(*workloads.mlp(), cpu())
+    mod = lower_for_tuning(*workloads.mlp(), cpu())
     before = os.sched_getaffinity(0)
-    run_in_turn([build(mod, cpu(), open_database(folder))], arbitrary_inputs(mod), cpu())
+    time_interleaved([build(mod, cpu(), open_database(folder))], random_inputs(mod), cpu())
     assert os.sched_getaffinity(0) == before
 
 
@@ -90,7 +90,7 @@ def test_the_same_call_measures_nothing_again_and_a_larger_one_goes_on(tuned):
 
 def test_a_user_of_metaschedule_can_apply_the_folder(tuned):
     folder, _ = tuned
-    mod = prepared(*workloads.mlp(), cpu())
+    mod = lower_for_tuning(*workloads.mlp(), cpu())
     with cpu(), open_database(folder):
         applied = relax.transform.MetaScheduleApplyDatabase(enable_warning=True)(mod)
     assert sum(bool(function.attrs.get("tirx.is_scheduled")) for _, function in applied.functions.items()) == 4
@@ -104,7 +104,7 @@ def test_tvms_own_strategy_can_be_asked_for(tmp_path):
 
 @pytest.mark.parametrize("task_scheduler", ["gradient", "round-robin"])
 def test_tvms_own_function_takes_the_strategy(tmp_path, task_scheduler):
-    mod = prepared(*workloads.mlp(), cpu())
+    mod = lower_for_tuning(*workloads.mlp(), cpu())
     database = ms.relax_integration.tune_relax(
         mod,
         {},
@@ -121,7 +121,7 @@ def test_tvms_own_function_takes_the_strategy(tmp_path, task_scheduler):
     )
     records = database.get_all_tuning_records()
     assert len({(str(record.workload.mod), str(record.trace)) for record in records}) == 8
-    ((outputs, expected), _) = run_in_turn([build(mod, cpu(), database), build(mod, cpu())], arbitrary_inputs(mod), cpu())
+    ((outputs, expected), _) = time_interleaved([build(mod, cpu(), database), build(mod, cpu())], random_inputs(mod), cpu())
     np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-3, atol=1e-5)
 
 
@@ -256,9 +256,9 @@ class TestModels:
         onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
         with pytest.raises(ValueError, match=r"shape of input 'x' of .* must be given, .* --shape x=1x8 on the command line"):
             workloads.model_file(path)
-        mod = prepared(*workloads.model_file(path, {"x": (3, 8)}), cpu())
-        inputs = arbitrary_inputs(mod)
-        ((outputs,), _) = run_in_turn([build(mod, cpu())], inputs, cpu())
+        mod = lower_for_tuning(*workloads.model_file(path, {"x": (3, 8)}), cpu())
+        inputs = random_inputs(mod)
+        ((outputs,), _) = time_interleaved([build(mod, cpu())], inputs, cpu())
         np.testing.assert_allclose(outputs[0], inputs[0] @ weight, rtol=1e-4, atol=1e-4)
 
     def test_what_cannot_be_read_is_said(self, tmp_path):

@@ -14,8 +14,8 @@ def allowed(decisions, n, seed=0):
     rng = np.random.default_rng(seed)
     found = []
     while len(found) < n:
-        configuration = decisions.space.random(rng)
-        if decisions.space.allows(configuration):
+        configuration = decisions.space.sample(rng)
+        if decisions.space.is_feasible(configuration):
             found.append(configuration)
     return found
 
@@ -25,7 +25,7 @@ def accepted(workload, target, n, seed=0):
     decisions = decision_space(workload, target)
     pairs = []
     for configuration in allowed(decisions, n, seed):
-        candidate, effective = decisions.candidate(decisions.known_as(configuration))
+        candidate, effective = decisions.candidate(decisions.canonicalize(configuration))
         if candidate is not None:
             pairs.append((configuration, candidate, effective))
     return decisions, pairs
@@ -36,7 +36,7 @@ def test_every_sketch_is_one_of_the_space_and_comes_back_from_its_trace(workload
     decisions = decision_space(workload, target)
     sketches = context(workload, target).generate_design_space()
     assert len(decisions.space.knobs[SKETCH]) == len(sketches)
-    for number, start in enumerate(decisions.starts()):
+    for number, start in enumerate(decisions.seed_configurations()):
         candidate, effective = next(pair for pair in map(decisions.candidate, start) if pair[0] is not None)
         assert effective[SKETCH] == number
         assert decisions.configuration(candidate.sch.trace) == effective
@@ -45,7 +45,7 @@ def test_every_sketch_is_one_of_the_space_and_comes_back_from_its_trace(workload
 @pytest.mark.parametrize(("workload", "target"), TASKS)
 def test_a_candidate_has_the_decisions_of_its_configuration(workload, target):
     decisions, pairs = accepted(workload, target, 12)
-    for start in decisions.starts():  # on a GPU most random points are rejected
+    for start in decisions.seed_configurations():  # on a GPU most random points are rejected
         for configuration in start:
             candidate, effective = decisions.candidate(configuration)
             if candidate is not None:
@@ -58,7 +58,7 @@ def test_a_candidate_has_the_decisions_of_its_configuration(workload, target):
         assert again is not None
         assert same == effective
         assert str(again.sch.trace) == str(candidate.sch.trace)
-        for name, value in decisions.known_as(configuration).items():
+        for name, value in decisions.canonicalize(configuration).items():
             if not name.startswith("location"):  # these alone TVM mends, where a loop has one iteration
                 assert effective[name] == value
 
@@ -69,14 +69,16 @@ def test_no_tile_goes_beyond_its_bound(workload, target):
     rng = np.random.default_rng(0)
     forbidden = 0
     for _ in range(300):
-        configuration = decisions.space.random(rng)
+        configuration = decisions.space.sample(rng)
         innermost = [value[-1] for value in configuration.values() if isinstance(value, tuple)]
-        assert decisions.space.allows(configuration) == (max(innermost) <= 64)
+        assert decisions.space.is_feasible(configuration) == (max(innermost) <= 64)
         forbidden += max(innermost) > 64
     assert forbidden
     _, pairs = accepted(workload, target, 20)
-    starts = [decisions.candidate(configuration)[0] for start in decisions.starts() for configuration in start]
-    for candidate in [pair[1] for pair in pairs] + starts:
+    seed_configurations = [
+        decisions.candidate(configuration)[0] for start in decisions.seed_configurations() for configuration in start
+    ]
+    for candidate in [pair[1] for pair in pairs] + seed_configurations:
         if candidate is None:
             continue
         for instruction, decision in candidate.sch.trace.decisions.items():
@@ -98,14 +100,14 @@ def test_sketches_of_a_matrix_product_differ_in_nothing_but_the_sketch():
     first = allowed(decisions, 1)[0]
     traces = {str(decisions.candidate({**first, SKETCH: number})[0].sch.trace) for number in range(3)}
     assert len(traces) == 3
-    assert decisions.known_as(first) == first
+    assert decisions.canonicalize(first) == first
 
 
 def test_a_knob_that_a_sketch_has_not_is_idle():
     decisions = decision_space("softmax", "llvm")
     idle = 0
     for configuration in allowed(decisions, 60):
-        known = decisions.known_as(configuration)
+        known = decisions.canonicalize(configuration)
         candidate, effective = decisions.candidate(configuration)
         assert candidate is not None
         assert decisions.candidate(known)[1] == effective
@@ -116,7 +118,7 @@ def test_a_knob_that_a_sketch_has_not_is_idle():
 def test_locations_inside_loops_of_one_iteration_are_one_candidate():
     decisions = decision_space("C2", "llvm")
     location = next(name for name in decisions.space.knobs if name.startswith("location"))
-    base = next(iter(next(decisions.starts())))
+    base = next(iter(next(decisions.seed_configurations())))
     found = {decisions.candidate({**base, location: value})[1][location] for value in decisions.space.knobs[location]}
     assert 1 < len(found) < len(decisions.space.knobs[location])
 
@@ -169,4 +171,4 @@ def test_the_space_has_all_that_tvm_samples(workload, target):
             sampled = Schedule(task.mod, seed=seed)
             trace = sketch.trace.simplified(True)
             type(trace)(list(trace.insts), {}).apply_to_schedule(sampled, remove_postproc=True)
-            assert decisions.space.allows(decisions.configuration(sampled.trace))
+            assert decisions.space.is_feasible(decisions.configuration(sampled.trace))

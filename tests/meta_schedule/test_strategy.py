@@ -70,7 +70,7 @@ class TestProposals:
         runs = [proposals(task("MM1", "llvm", OpEvoStrategy(), rand_state), 2) for rand_state in (1, 1, 2)]
         assert runs[0] == runs[1] != runs[2]
 
-    @pytest.mark.parametrize("surrogate", [None, "q-walk"])
+    @pytest.mark.parametrize("surrogate", [None, "gp"])
     @pytest.mark.parametrize("workload", ["MM1", "C2", "softmax"])
     def test_nothing_is_proposed_twice_and_a_batch_is_full(self, workload, surrogate):
         batches = proposals(task(workload, "llvm", OpEvoStrategy(seed=0, surrogate=surrogate)), 12)
@@ -84,7 +84,7 @@ class TestProposals:
             found.append(made_up(candidate).run_secs[0])
             return made_up(candidate)
 
-        proposals(task("MM1", "llvm", OpEvoStrategy(seed=0, surrogate="q-walk")), 16, result)
+        proposals(task("MM1", "llvm", OpEvoStrategy(seed=0, surrogate="gp")), 16, result)
         assert np.median(found[-16:]) < 0.7 * np.median(found[:16])
 
     def test_a_batch_is_never_larger_than_tvm_asks_for(self):
@@ -189,7 +189,7 @@ class TestArguments:
         searches = []
         make = strategy_module.OpEvo
         monkeypatch.setattr(strategy_module, "OpEvo", lambda *arguments: searches.append(make(*arguments)) or searches[-1])
-        batches = proposals(task("softmax", "llvm", OpEvoStrategy(seed=0, surrogate="q-walk")), 12)
+        batches = proposals(task("softmax", "llvm", OpEvoStrategy(seed=0, surrogate="gp")), 12)
         decisions = decision_space("softmax", "llvm")
         search = searches[-1]
         told = [search.space[number] for number in search._fitness]
@@ -197,7 +197,7 @@ class TestArguments:
         assert len({str(decisions.candidate(configuration)[0].sch.trace) for configuration in told}) == 96
 
     def test_a_clone_is_the_same_strategy(self):
-        strategy = OpEvoStrategy(parents_size=3, offspring_size=5, mutation_rate=0.3, surrogate="q-walk", batch_size=6, seed=9)
+        strategy = OpEvoStrategy(parents_size=3, offspring_size=5, mutation_rate=0.3, surrogate="gp", batch_size=6, seed=9)
         first, second = (proposals(task("MM1", "llvm", s), 3) for s in (strategy, strategy.clone()))
         assert first == second
         assert len(first[0]) == 6
@@ -214,7 +214,7 @@ class TestTuning:
         ids=["gradient", "round-robin on two cores", "memory"],
     )
     def test_a_small_matmul_is_tuned_for_real(self, tmp_path, options):
-        database = tune(tmp_path, 12, OpEvoStrategy(seed=0, surrogate="q-walk", batch_size=6), **options)
+        database = tune(tmp_path, 12, OpEvoStrategy(seed=0, surrogate="gp", batch_size=6), **options)
         assert len(set(traces(database))) == 12
         assert all(0 < seconds(record.run_secs) < 1 for record in database.get_all_tuning_records())
         best = ms.tir_integration.compile_tir(database, SMALL, cpu())

@@ -10,12 +10,12 @@ from made_up_logs import autotvm_line, autotvm_log, meta_schedule_folder, meta_s
 from autotvm_opevo.reporting.logs import open_logs, state
 from autotvm_opevo.tuning.journal import Journal, Runs, read
 from autotvm_opevo.tuning.naming import task_key
-from autotvm_opevo.tuning.speedup import Comparison
+from autotvm_opevo.tuning.speedup import Speedup
 
 
 def test_a_log_of_autotvm_is_read_task_by_task(tmp_path):
     (recording,) = open_logs([autotvm_log(tmp_path / "log.json")])
-    assert (len(recording), recording.torn, recording.foreign) == (64, 0, 0)
+    assert (len(recording), recording.malformed, recording.unrelated) == (64, 0, 0)
     dense, conv2d = recording.tasks.values()
     assert (dense.name, len(dense), dict(dense.failures)) == ("dense 1x64", 32, {"runtime device": 4})
     assert conv2d.name == "conv2d 1x64"
@@ -66,7 +66,7 @@ def test_torn_lines_are_counted(tmp_path, line):
     with open(path, "a") as file:
         file.write(line)
     (recording,) = open_logs([path])
-    assert (len(recording), recording.torn, recording.foreign) == (8, 1, 0)
+    assert (len(recording), recording.malformed, recording.unrelated) == (8, 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_lines_of_another_kind_are_counted(tmp_path, said):
     for path in (autotvm, meta_schedule / "database_tuning_record.json"):
         with open(path, "a") as file:
             file.write(json.dumps(said) + "\n")
-    assert [(recording.torn, recording.foreign) for recording in open_logs([autotvm, meta_schedule])] == [(0, 1), (0, 1)]
+    assert [(recording.malformed, recording.unrelated) for recording in open_logs([autotvm, meta_schedule])] == [(0, 1), (0, 1)]
 
 
 def test_a_success_that_took_no_time_is_a_failure(tmp_path):
@@ -199,14 +199,14 @@ class TestJournal:
         journal = Journal(f"{path}.journal")
         journal.begin([(2, ["dense"])], "OpEvoTuner")
         assert open_logs([path])[0].runs.operators == {("dense",): 2}
-        journal.comparison(Comparison([0.3, 0.1, 0.2], [0.1], 0.0, True))
+        journal.comparison(Speedup([0.3, 0.1, 0.2], [0.1], 0.0, True))
         runs = open_logs([path])[0].runs
         assert (runs.operators, runs.tuners, runs.latency) == ({("dense",): 2}, ["OpEvoTuner"], (0.2, 0.1))
 
     def test_a_new_network_in_the_same_log_has_no_times_of_the_last_one(self, tmp_path):
         path = autotvm_log(tmp_path / "log.json")
         journal = Journal(f"{path}.journal")
-        journal.comparison(Comparison([0.2], [0.1], 0.0, True))
+        journal.comparison(Speedup([0.2], [0.1], 0.0, True))
         journal.begin([(1, ["conv2d"])], "OpEvoTuner")
         (recording,) = open_logs([path])
         assert (recording.runs.operators, recording.runs.latency) == ({("conv2d",): 1}, None)

@@ -16,7 +16,7 @@ from autotvm_opevo.cli.main import main
 from autotvm_opevo.reporting.serving import make_server
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.naming import task_key
-from autotvm_opevo.tuning.speedup import Comparison
+from autotvm_opevo.tuning.speedup import Speedup
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 needs_browser = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on this machine")
@@ -441,10 +441,13 @@ def test_every_log_has_the_counts_of_its_own_journal(tmp_path):
 @pytest.mark.parametrize("logs", [("a", "b"), ("b", "a")])
 def test_journals_that_know_different_ways_of_an_operator_are_taken_together(tmp_path, logs):
     pack, nopack = (task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense_pack", "dense_nopack"))
-    for name, ways in (("a", [nopack]), ("b", [nopack, pack])):
-        lines = [autotvm_line(0, "dense_nopack", latency=4e-3), *([autotvm_line(1, "dense_pack", latency=1e-3)] * (pack in ways))]
+    for name, implementations in (("a", [nopack]), ("b", [nopack, pack])):
+        lines = [
+            autotvm_line(0, "dense_nopack", latency=4e-3),
+            *([autotvm_line(1, "dense_pack", latency=1e-3)] * (pack in implementations)),
+        ]
         (tmp_path / f"{name}.json").write_text("\n".join(lines))
-        Journal(tmp_path / f"{name}.json.journal").begin([(2, ways)], "OpEvoTuner")
+        Journal(tmp_path / f"{name}.json.journal").begin([(2, implementations)], "OpEvoTuner")
     text = words(report(*(tmp_path / f"{name}.json" for name in logs), out=tmp_path / "report.html"))
     assert "dense_nopack 1x64 slower than another way" in text
     assert "2 b.json 100% 1.000" in text
@@ -466,7 +469,7 @@ def test_a_journal_begins_again_with_every_run(tmp_path):
     log, dense = tmp_path / "log.json", [(1, [task_key("llvm", "dense", [["TENSOR", [1, 64], "float32"]])])]
     journal = Journal(f"{log}.journal")
     journal.begin(dense, "XGBTuner")
-    journal.comparison(Comparison([0.4], [0.2], 0.0, True))
+    journal.comparison(Speedup([0.4], [0.2], 0.0, True))
     journal.begin(dense, "OpEvoTuner")
     text = paged(tmp_path, autotvm_line(0))
     assert "by XGBTuner, then OpEvoTuner" in text

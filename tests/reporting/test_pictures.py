@@ -15,8 +15,8 @@ from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.network import Network, Run
 from autotvm_opevo.reporting.style import INK
 from autotvm_opevo.reporting.svg import svg
-from autotvm_opevo.reporting.trials import Knob, Seen
-from autotvm_opevo.topology import Categorical, Discrete, Factorization, Induced, Permutation, Tiling
+from autotvm_opevo.reporting.trials import Knob, ValueStats
+from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Permutation, Tiling
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.naming import task_key
 
@@ -33,8 +33,8 @@ TOPOLOGIES = [
     Discrete([0, 1, 5, 1500]),
     Categorical(list("abcdefg")),
     Categorical("ab"),
-    Induced(Tiling([(a, b) for a in (1, 2, 4, 16) for b in (1, 8)]), [(a, b) for a in (1, 2, 4, 16) for b in (1, 8)]),
-    Induced(Permutation(3), [(0, 1, 2), (2, 1, 0)]),
+    InducedSubgraph(Tiling([(a, b) for a in (1, 2, 4, 16) for b in (1, 8)]), [(a, b) for a in (1, 2, 4, 16) for b in (1, 8)]),
+    InducedSubgraph(Permutation(3), [(0, 1, 2), (2, 1, 0)]),
 ]
 
 
@@ -49,7 +49,7 @@ def test_no_two_vertices_lie_in_the_same_place(topology):
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=repr)
 def test_no_vertex_hides_another(topology):
     """The dots are at most as wide as the nearest two are apart."""
-    figure = charts.knob(knob_graph("knob", Knob("tile", seen={topology[0]: Seen(1, 0.1)}), topology), 0.1)
+    figure = charts.knob(knob_graph("knob", Knob("tile", seen={topology[0]: ValueStats(1, 0.1)}), topology), 0.1)
     figure.canvas.draw()
     axes = figure.axes[0]
     where = axes.transData.transform(positions(topology)) * 72 / figure.dpi
@@ -59,13 +59,13 @@ def test_no_vertex_hides_another(topology):
 
 
 def test_loops_longer_than_any_number_of_numpys_are_drawn():
-    knob = Knob("inner tile", seen={(10**20,): Seen(1, 0.1), (1,): Seen(1, 0.2)})
+    knob = Knob("inner tile", seen={(10**20,): ValueStats(1, 0.1), (1,): ValueStats(1, 0.2)})
     assert np.isfinite(knob_graph("tile", knob).positions).all()
 
 
 @pytest.mark.parametrize("innermost", [1, 4, 64])
 def test_no_tile_is_drawn_that_the_trace_does_not_allow(innermost):
-    graph = knob_graph("tile", Knob("tile", innermost=innermost, seen={(64, 1): Seen(1, 0.1)}))
+    graph = knob_graph("tile", Knob("tile", innermost=innermost, seen={(64, 1): ValueStats(1, 0.1)}))
     assert sorted(tile[-1] for tile in graph.topology) == [part for part in (1, 2, 4, 8, 16, 32, 64) if part <= innermost]
 
 
@@ -73,7 +73,7 @@ def test_three_parts_are_the_papers_triangle():
     """Every edge of the lattice is as long as any other."""
     topology = Factorization(8, parts=3)
     where = positions(topology)
-    edges = list(knob_graph("tile", Knob("tile", seen={(8, 1, 1): Seen()}), topology).edges)
+    edges = list(knob_graph("tile", Knob("tile", seen={(8, 1, 1): ValueStats()}), topology).edges)
     assert len(edges) == 18
     assert np.ptp([np.hypot(*(where[i] - where[j])) for i, j in edges]) < 1e-9
 
@@ -83,7 +83,7 @@ def test_two_parts_are_a_grid_of_their_primes():
     topology = Factorization(12, parts=2)
     where = positions(topology)
     assert (len({round(x, 9) for x, _ in where}), len({round(y, 9) for _, y in where})) == (3, 2)
-    edges = [where[j] - where[i] for i, j in knob_graph("tile", Knob("tile", seen={(12, 1): Seen()}), topology).edges]
+    edges = [where[j] - where[i] for i, j in knob_graph("tile", Knob("tile", seen={(12, 1): ValueStats()}), topology).edges]
     assert len(edges) == 7
     assert all(np.count_nonzero(np.abs(edge) > 1e-9) == 1 for edge in edges)
 
@@ -91,7 +91,7 @@ def test_two_parts_are_a_grid_of_their_primes():
 def test_inner_tiles_lie_where_the_whole_tile_would():
     whole = Factorization(64, parts=3)
     inner = [tile[1:] for tile in whole]
-    assert np.allclose(positions(whole), positions(Induced(Tiling(inner), inner)))
+    assert np.allclose(positions(whole), positions(InducedSubgraph(Tiling(inner), inner)))
 
 
 @given(st.sampled_from(TOPOLOGIES[:5]), st.data())
@@ -108,19 +108,19 @@ def test_a_graph_has_every_value_that_was_tried_or_the_best_of_them(topology, da
 
 def test_of_many_values_the_best_are_drawn():
     values = list(Factorization(2**12, parts=4))[: LARGEST + 50]
-    tile = Knob("tile", seen={value: Seen(1, float(i)) for i, value in enumerate(values)})
+    tile = Knob("tile", seen={value: ValueStats(1, float(i)) for i, value in enumerate(values)})
     graph = knob_graph("tile", tile, Factorization(2**12, parts=4))
     assert set(graph.topology) == set(values[:LARGEST])
     assert graph.size == 455
 
 
 def test_a_tile_whose_loop_is_unknown_is_a_graph_of_what_was_seen():
-    graph = knob_graph("tile", Knob("inner tile", seen={(2, 8): Seen(1, 0.1), (4, 8): Seen(1, 0.2)}))
+    graph = knob_graph("tile", Knob("inner tile", seen={(2, 8): ValueStats(1, 0.1), (4, 8): ValueStats(1, 0.2)}))
     assert (list(graph.topology), graph.size, list(graph.edges)) == ([(2, 8), (4, 8)], 0, [(0, 1)])
 
 
 def test_a_vertex_says_what_was_seen_there():
-    knob = Knob("tile", seen={(8, 1, 1): Seen(3, 0.002), (1, 8, 1): Seen(1, np.inf)})
+    knob = Knob("tile", seen={(8, 1, 1): ValueStats(3, 0.002), (1, 8, 1): ValueStats(1, np.inf)})
     graph = knob_graph("tile", knob, Factorization(8, parts=3))
     texts = charts.describe(graph)
     assert "8x1x1: tried 3 times, best 2.000 ms" in texts

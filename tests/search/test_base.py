@@ -13,7 +13,7 @@ from autotvm_opevo.topology import Discrete, Factorization
 
 SEARCHES = {
     "OpEvo": OpEvo,
-    "OpEvo, q-walk": lambda space, seed=None: OpEvo(space, seed=seed, surrogate="q-walk"),
+    "OpEvo, q-walk": lambda space, seed=None: OpEvo(space, seed=seed, surrogate="gp"),
     "G-BFS": GBFS,
     "N-A2C": NA2C,
     "NoSE": lambda space, seed=None: NoSE(space, population_size=10, seed=seed),
@@ -50,7 +50,7 @@ def test_every_configuration_is_proposed_once_and_then_it_ends(make, value):
 def test_what_is_dismissed_is_expected_no_more_and_never_proposed_again():
     search = OpEvo(Space({"x": Discrete(range(20))}), seed=0)
     (first, *others) = search.ask(8)
-    search.dismiss([first])
+    search.discard([first])
     search.tell(others, [1.0] * 7)
     proposed = []
     while batch := search.ask(4):
@@ -60,7 +60,7 @@ def test_what_is_dismissed_is_expected_no_more_and_never_proposed_again():
     assert len(proposed) == 12
     assert search.best[0] != first
     with pytest.raises(ValueError, match="must be a dict of the knobs"):
-        search.dismiss([{"y": 1}])
+        search.discard([{"y": 1}])
 
 
 @every_search

@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import shortest_path
 
 from autotvm_opevo import Space
 from autotvm_opevo.search.gp import Kernel, Process, Rates, believed, improbability, learned
-from autotvm_opevo.topology import Categorical, Discrete, Factorization, Induced, Permutation, Tiling
+from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Permutation, Tiling
 
 GRAPHS = {
     "line": Discrete([1, 2, 4, 9, 100]),
@@ -22,8 +22,8 @@ GRAPHS = {
 }
 OTHERS = {
     "orders": Permutation(4),
-    "filtered tiles": Induced(Factorization(64, 3), [v for v in Factorization(64, 3) if v[2] in (1, 4, 16)]),
-    "tiles with tails": Induced(Tiling(list(product([1, 2, 4, 12], repeat=2))), list(product([1, 2, 4, 12], repeat=2))),
+    "filtered tiles": InducedSubgraph(Factorization(64, 3), [v for v in Factorization(64, 3) if v[2] in (1, 4, 16)]),
+    "tiles with tails": InducedSubgraph(Tiling(list(product([1, 2, 4, 12], repeat=2))), list(product([1, 2, 4, 12], repeat=2))),
     "one value": Discrete([7]),
     "one tile": Factorization(1, 3),
     "many things": Categorical(range(300)),
@@ -96,7 +96,9 @@ def test_a_part_of_a_graph_has_the_distances_of_the_whole():
     tiles, things = Factorization(64, 2), Categorical("abcde")
     for whole, part in ((tiles, [(64, 1), (8, 8), (4, 16)]), (things, ["a", "c", "e"])):
         rows = [whole.index(value) for value in part]
-        assert distances(Space({"x": Induced(whole, part)})) == pytest.approx(distances(Space({"x": whole}))[np.ix_(rows, rows)])
+        assert distances(Space({"x": InducedSubgraph(whole, part)})) == pytest.approx(
+            distances(Space({"x": whole}))[np.ix_(rows, rows)]
+        )
 
 
 def test_graphs_that_nobody_could_list_have_the_same_kernel():

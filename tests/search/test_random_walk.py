@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import chisquare
 
 from autotvm_opevo import random_walk
-from autotvm_opevo.topology import Categorical, Discrete, Factorization, Induced, Permutation
+from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Permutation
 
 GRAPHS = [
     Factorization(8, parts=3),
@@ -13,7 +13,7 @@ GRAPHS = [
     Permutation(4),
     Discrete([0, 16, 64, 512, 1500]),
     Categorical(["a", "b", "c", "d"]),
-    Induced(Factorization(64, parts=3), [(64, 1, 1), (1, 64, 1), (1, 32, 2), (4, 4, 4), (8, 4, 2)]),
+    InducedSubgraph(Factorization(64, parts=3), [(64, 1, 1), (1, 64, 1), (1, 32, 2), (4, 4, 4), (8, 4, 2)]),
 ]
 ALONE = [Factorization(1, parts=4), Permutation(1), Discrete([7]), Categorical(["only"])]
 

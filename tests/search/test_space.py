@@ -41,12 +41,12 @@ def test_no_knobs_make_one_configuration():
 def test_draws_from_the_whole_product():
     space = small()
     rng = np.random.default_rng(0)
-    assert {space.index(space.random(rng)) for _ in range(400)} == set(range(space.size))
+    assert {space.index(space.sample(rng)) for _ in range(400)} == set(range(space.size))
 
 
 def test_a_constraint_forbids_but_does_not_renumber():
     space = Space({"x": Discrete(range(10))}, constraint=lambda c: c["x"] % 2)
-    assert [space.allows({"x": x}) for x in (1, 2)] == [True, False]
+    assert [space.is_feasible({"x": x}) for x in (1, 2)] == [True, False]
     assert space.size == 10
     assert space.index({"x": 4}) == 4
 

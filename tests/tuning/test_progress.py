@@ -12,7 +12,7 @@ import termios
 import pytest
 
 from autotvm_opevo._utils.text import milliseconds
-from autotvm_opevo.tuning.progress import Display, Row, table
+from autotvm_opevo.tuning.progress import ProgressDisplay, Row, table
 
 ROWS = [
     Row("conv2d 1x3x8x8", 8, 0.002, 16.0, 0.8, "build timeout 2"),
@@ -22,7 +22,7 @@ ROWS = [
 
 def test_elsewhere_it_writes_a_line_a_round():
     file = io.StringIO()
-    with Display(24, file=file) as display:
+    with ProgressDisplay(24, file=file) as display:
         display.show(ROWS[:1], 0, 0.002, end_of_round=False)
         assert file.getvalue() == ""
         display.show(ROWS[:1], 0, 0.002)
@@ -35,7 +35,7 @@ def test_elsewhere_it_writes_a_line_a_round():
 
 def test_a_complaint_is_said_once():
     file = io.StringIO()
-    with Display(24, file=file) as display:
+    with ProgressDisplay(24, file=file) as display:
         for _ in range(3):
             display.show(ROWS, 1, 0.002)
     assert file.getvalue().count("dense 8x8: all 4 trials failed, mostly: boom") == 1
@@ -44,7 +44,7 @@ def test_a_complaint_is_said_once():
 
 def test_time_left_is_what_ends_first():
     file = io.StringIO()
-    with Display(10**9, time_limit=30.0, file=file) as display:
+    with ProgressDisplay(10**9, time_limit=30.0, file=file) as display:
         display.show(ROWS[:1], 0, 0.002)
     assert "00:29 left" in file.getvalue() or "00:30 left" in file.getvalue()
 
@@ -72,7 +72,7 @@ def test_short_times_keep_their_digits(seconds, text):
 
 def test_an_estimate_of_a_part_says_so():
     file = io.StringIO()
-    with Display(24, file=file) as display:
+    with ProgressDisplay(24, file=file) as display:
         display.show([ROWS[0], Row("dense 8x8", 0, float("inf"), 0.0, 0.0)], 0, 0.002)
         display.show(ROWS, 0, 0.002)
     assert ["(1 of 2 tasks)" in line for line in file.getvalue().splitlines()] == [True, False, False]

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotvm_opevo.tuning.task_scheduler import (
-    ALLOCATIONS,
+    TASK_SCHEDULERS,
     Operator,
-    Progress,
+    TaskProgress,
     equal,
     gradient,
     network_latency,
@@ -36,7 +36,7 @@ class Curve:
 def spend(allocation, curves, operators, budget, size=8, seed=0):
     """Tune made-up tasks; returns their progress, and the network's latency after every round."""
     rng = np.random.default_rng(seed)
-    tasks = [Progress(flop=1e9, kind=str(i)) for i in range(len(curves))]
+    tasks = [TaskProgress(flop=1e9, kind=str(i)) for i in range(len(curves))]
     history, left = [], budget
     while left and any(task.active for task in tasks):
         current = allocation(tasks, operators, left, rng)
@@ -80,7 +80,7 @@ class TestGradient:
         assert mine <= 1.05 * even
 
     def test_warms_up_with_one_round_each_the_heaviest_first(self):
-        tasks = [Progress(flop=flop) for flop in (1.0, 3.0, 2.0)]
+        tasks = [TaskProgress(flop=flop) for flop in (1.0, 3.0, 2.0)]
         operators = [Operator(1, (0,)), Operator(1, (1,)), Operator(4, (2,))]
         order = []
         for _ in range(3):
@@ -125,8 +125,8 @@ class TestGradient:
 
     def test_expects_of_a_slow_task_what_similar_ones_reach(self):
         """Ansor's optimist: the same operations at a tenth of the speed of its kind have most to gain."""
-        alike = [Progress(1e9, "conv", 400, [1.0] * 50), Progress(1e9, "conv", 400, [10.0] * 50)]
-        other = Progress(1e9, "dense", 400, [11.0] * 50)
+        alike = [TaskProgress(1e9, "conv", 400, [1.0] * 50), TaskProgress(1e9, "conv", 400, [10.0] * 50)]
+        other = TaskProgress(1e9, "dense", 400, [11.0] * 50)
         rng = np.random.default_rng(1)
         chosen = [gradient([*alike, other], one_each(3), 1, rng) for _ in range(200)]
         assert chosen.count(1) > 180
@@ -137,15 +137,15 @@ class TestGradient:
             min_size=1,
             max_size=6,
         ).filter(lambda tasks: any(active for _, active, _ in tasks)),
-        st.sampled_from(sorted(ALLOCATIONS)),
+        st.sampled_from(sorted(TASK_SCHEDULERS)),
         st.integers(0, 2**32),
     )
     def test_any_allocation_chooses_an_active_task_whatever_the_progress(self, tasks, name, seed):
         progress = [
-            Progress(flop, "k", 8 * len(g), list(np.minimum.accumulate(g)) if g else [], active) for g, active, flop in tasks
+            TaskProgress(flop, "k", 8 * len(g), list(np.minimum.accumulate(g)) if g else [], active) for g, active, flop in tasks
         ]
         operators = [Operator(1 + i, (i, (i + 1) % len(tasks))) for i in range(len(tasks))]
-        assert progress[ALLOCATIONS[name](progress, operators, 8, np.random.default_rng(seed))].active
+        assert progress[TASK_SCHEDULERS[name](progress, operators, 8, np.random.default_rng(seed))].active
 
 
 class TestEqual:
@@ -160,7 +160,7 @@ class TestEqual:
         assert [task.trials for task in tasks] == [8, 40, 40, 40]
 
     def test_takes_into_account_what_a_log_holds(self):
-        tasks = [Progress(trials=100, latencies=[1.0]), Progress(), Progress()]
+        tasks = [TaskProgress(trials=100, latencies=[1.0]), TaskProgress(), TaskProgress()]
         assert equal(tasks, one_each(3), 20, np.random.default_rng(0)) == 1
         tasks[1].trials = 10
         assert equal(tasks, one_each(3), 10, np.random.default_rng(0)) == 2
@@ -171,10 +171,10 @@ def test_round_robin_takes_turns():
     assert [task.trials for task in tasks] == [40, 40, 40]
 
 
-@pytest.mark.parametrize("name", ALLOCATIONS)
+@pytest.mark.parametrize("name", TASK_SCHEDULERS)
 def test_without_an_active_task_an_allocation_says_so(name):
     with pytest.raises(ValueError, match="an active task is needed"):
-        ALLOCATIONS[name]([Progress(active=False)], one_each(1), 8, np.random.default_rng(0))
+        TASK_SCHEDULERS[name]([TaskProgress(active=False)], one_each(1), 8, np.random.default_rng(0))
 
 
 @given(st.integers(1, 10**6), st.integers(1, 200), st.integers(1, 64))
