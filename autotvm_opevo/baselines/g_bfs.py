@@ -49,12 +49,12 @@ class GBFS(Search):
 
     def _generate(self) -> None:
         if not self._known:
-            self._enqueue(self._new(untiled(self.space)))
+            self._enqueue(self._proposable(untiled(self.space)))
             return
         for _, number in self._ranking:  # the priority queue: the best first
             if number not in self._expanded:
                 self._expanded.add(number)
-                around = [self._new(neighbour) for neighbour in self.space.neighbours(self.space[number])]
+                around = [self._proposable(neighbour) for neighbour in self.space.neighbours(self.space[number])]
                 new = [neighbour for neighbour in around if neighbour is not None]
                 for i in self._rng.permutation(len(new))[: self.sample_size]:
                     self._enqueue(new[i])

@@ -139,7 +139,7 @@ class NA2C(Search):
 
     def _generate(self) -> None:
         if not self._known:
-            self._enqueue(self._new(untiled(self.space)))
+            self._enqueue(self._proposable(untiled(self.space)))
             return
         start = self.space[self._ranking[0][1]] if self._ranking else untiled(self.space)
         for _ in range(_WALKS):
@@ -158,7 +158,7 @@ class NA2C(Search):
                 return
             action = self._act(features, legal)
             configuration = self._moves[action](configuration)
-            number = self._new(configuration)
+            number = self._proposable(configuration)
             successor = self.space.index(configuration)
             if number is not None:
                 self._enqueue(number)

@@ -111,7 +111,7 @@ class NoSE(Search):
         for _ in range(self.offspring_size):
             for _ in range(_TRIES):
                 father, mother = np.searchsorted(wheel, self._rng.random(2) * wheel[-1], side="right").clip(max=len(parents) - 1)
-                number = self._new(self._mutated(self._crossed(parents[father], parents[mother])))
+                number = self._proposable(self._mutated(self._crossed(parents[father], parents[mother])))
                 if number is not None and number not in children:
                     children[number] = None
                     break

@@ -1,144 +1,186 @@
-"""Which of many candidates are worth an evaluation: those that a surrogate expects to improve most on the best."""
+"""Acquisition: which candidates to evaluate next, by expected improvement and probability of feasibility."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from itertools import cycle, islice
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import erfcx, ndtr, ndtri
 from scipy.stats import rankdata
+from threadpoolctl import ThreadpoolController
 
-from autotvm_opevo.search.gp import Expectation, Kernel, Process, Rates, believed, learned
+from autotvm_opevo.search.gp import GaussianProcess, GraphKernel, Posterior, prior_median
 from autotvm_opevo.search.space import Space
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Target = Callable[[Array], Array]
+Criterion = Callable[[Array, Array, float], Array]
 
-# A process looks at so many results, and learns its rates from so many: half of them are the best, the others are drawn.
-# Of what is pending, so many are looked at.
-_LOOK, _LEARN, _PENDING = 400, 128, 256
-# Rates are learned anew when there are so many times as many results.
-_GROWTH = 1.25
-# Nothing is taken for a certain failure, and no result for less than this part of the best.
-_SUCCESS, _LEAST = 0.02, 1e-9
+# A Gaussian process is conditioned on at most this many results, and its hyperparameters are fitted to at most so many; of the
+# pending evaluations, the latest count.
+_MAX_TRAIN, _MAX_FIT, _MAX_PENDING = 400, 128, 256
+# Hyperparameters are fitted again when the number of results has grown by this factor.
+_REFIT_GROWTH = 1.25
+# Lower bounds of the probability of feasibility, and of a fitness relative to the best.
+_MIN_PROB_FEASIBLE, _MIN_RELATIVE_FITNESS = 0.02, 1e-9
 
 
-class Screening:
-    """Chooses candidates by what a Gaussian process believes of them.
+def log_fitness(fitness: Array) -> Array:
+    """Logarithm of the fitness relative to the best: a factor counts the same everywhere."""
+    logarithms: Array = np.log(np.maximum(fitness / fitness.max(), _MIN_RELATIVE_FITNESS))
+    return logarithms
 
-    A candidate's worth is its expected improvement times its chance of success. The improvement is expected in two ways, which
-    take turns: of the logarithm of the fitness, and of its normal score, which knows only ranks: there what is close is spread,
-    and nothing is far off. The chance of success is another process's, which sees failures as 0 and successes as 1.
+
+def normal_scores(fitness: Array) -> Array:
+    """Ranks mapped to quantiles of the normal distribution: close results are told apart, and there are no outliers.
+
+    >>> normal_scores(np.array([3.0, 1.0, 2.0])).round(2).tolist()
+    [0.97, -0.97, 0.0]
+    """
+    scores: Array = ndtri((rankdata(fitness) - 0.5) / len(fitness))
+    return scores
+
+
+def log_ei(mean: Array, stddev: Array, best_f: float) -> Array:
+    """Logarithm of the expected improvement on `best_f` of normal variables, accurate where the improvement underflows.
+
+    log EI = log stddev + log h(z) with z = (mean - best_f) / stddev and h(z) = phi(z) + z Phi(z); below z = -1 in the form of
+    Ament et al. (2023, Unexpected Improvements to Expected Improvement), phi(z) (1 - |z| Phi(z) / phi(z)), with the scaled
+    complementary error function.
+
+    >>> log_ei(np.array([0.0, -40.0]), np.array([1.0, 1.0]), 0.0).round(4).tolist()
+    [-0.9189, -808.2986]
+    """
+    z = (mean - best_f) / stddev
+    upper, lower = np.maximum(z, -1.0), np.maximum(-z, 1.0)  # both branches are evaluated everywhere
+    body = np.log(np.exp(-(upper**2) / 2) / np.sqrt(2 * np.pi) + upper * ndtr(upper))
+    exact = np.log1p(-np.sqrt(np.pi / 2) * np.minimum(lower, 1e5) * erfcx(np.minimum(lower, 1e5) / np.sqrt(2)))
+    tail = -(lower**2) / 2 - np.log(2 * np.pi) / 2 + np.where(lower < 1e5, exact, -2 * np.log(lower))
+    log_h: Array = np.where(z > -1, body, tail)
+    return np.log(stddev) + log_h
+
+
+class Acquisition:
+    """Selects candidates greedily, each conditioned on those before it.
+
+    A candidate scores log EI + log P(feasible). EI takes the targets in turn: the logarithm of the fitness, and its normal score.
+    Both are outputs of one Gaussian process; a second one predicts feasibility from all results, with failures as 0 and successes
+    as 1.
 
     Parameters
     ----------
     space : Space
     rng : numpy.random.Generator
+    kernel : GraphKernel, optional
+        `GraphKernel` of the space unless given.
+    targets : sequence of callable
+        Map fitnesses, shape (n,), to what is modelled; hyperparameters are fitted to the first.
+    criterion : callable
+        Takes the posterior's mean and standard deviation and the best target so far; higher is better.
     """
 
-    def __init__(self, space: Space, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        space: Space,
+        rng: np.random.Generator,
+        *,
+        kernel: GraphKernel | None = None,
+        targets: Sequence[Target] = (log_fitness, normal_scores),
+        criterion: Criterion = log_ei,
+    ) -> None:
         self._space = space
-        self._rng = rng
-        self._kernel = Kernel(space)
-        self._told = self._points([])
-        self._rates: dict[str, Rates] = {}
-        self._learned_from: dict[str, int] = {}
-        self._kinds = cycle((0, 1))  # of values, as they take turns
+        self._kernel = GraphKernel(space) if kernel is None else kernel
+        self._targets, self._criterion = targets, criterion
+        self._next_output = cycle(range(len(targets)))
+        self._train_x = self._encode([])
+        self._objective = _Regression(self._kernel, len(space.knobs), rng)
+        self._feasibility = _Regression(self._kernel, len(space.knobs), rng)
 
-    def choose(self, candidates: Sequence[int], results: Mapping[int, float], pending: Sequence[int], n: int) -> list[int]:
+    def select(self, candidates: Sequence[int], results: Mapping[int, float], pending: Sequence[int], n: int) -> list[int]:
         """Up to `n` of the candidates, best first.
 
         Parameters
         ----------
         candidates : sequence of int
-            Numbers of configurations, all different, none of which has a result.
+            Numbers of configurations, all different, without results.
         results : mapping of int to float
-            The fitnesses of numbers; at least one is no failure.
+            Fitness by number, 0 for failures, at least one of them positive. Entries are only ever added.
         pending : sequence of int
-            Numbers that will be evaluated anyhow; the last of many are looked at.
+            Numbers of configurations under evaluation.
         n : int
         """
         if not candidates:
             return []
+        # More threads only wait for each other on matrices this small, above all while builders keep every core busy.
+        with _blas().limit(limits=1, user_api="blas"):
+            return self._select(candidates, results, pending[-_MAX_PENDING:], n)
+
+    def _select(self, candidates: Sequence[int], results: Mapping[int, float], pending: Sequence[int], n: int) -> list[int]:
         fitness = np.array(list(results.values()))
-        new = list(islice(results, len(self._told), None))  # results only ever become more
-        told = self._told = np.concatenate([self._told, self._points(new)])
-        worked = fitness > 0
-        points = self._points([*candidates, *pending[-_PENDING:]])
-        chance = self._chance(told, worked, points)
-        expected, best = self._expected(told[worked], fitness[worked], points)
-        for j in range(len(candidates), len(points)):
-            expected.choose(j)
-        chance[len(candidates) :] = -np.inf
-        chosen: list[int] = []
-        while len(chosen) < min(n, len(candidates)):
-            kind = next(self._kinds)
-            j = int(np.argmax(chance + self._improvement(expected, kind, best[kind])))
-            chosen.append(candidates[j])
-            chance[j] = -np.inf
-            expected.choose(j)
-        return chosen
+        self._train_x = np.concatenate([self._train_x, self._encode(islice(results, len(self._train_x), None))])
+        feasible = fitness > 0
+        x = self._encode([*candidates, *pending])
+        score = self._log_prob_feasible(feasible, x)
+        train_y = np.stack([target(fitness[feasible]) for target in self._targets], axis=1)
+        posterior = self._objective.posterior(self._train_x[feasible], train_y, fitness[feasible], x)
+        best_f = train_y.max(axis=0)
+        for j in range(len(candidates), len(x)):
+            self._condition(posterior, j)
+        score[len(candidates) :] = -np.inf
+        selected: list[int] = []
+        while len(selected) < min(n, len(candidates)):
+            output = next(self._next_output)
+            j = int(np.argmax(score + self._criterion(posterior.mean[:, output], posterior.stddev(output), best_f[output])))
+            selected.append(candidates[j])
+            score[j] = -np.inf
+            self._condition(posterior, j)
+        return selected
 
-    def _expected(self, points: Array, fitness: Array, candidates: Array) -> tuple[Expectation, Array]:
-        """What is expected of candidates, and what the best has: of both values."""
-        values = self._values(fitness)
-        look = self._some(fitness, _LOOK)
-        rates = self._learn("fitness", points, values[:, 0], self._some(fitness, _LEARN))
-        return Process(self._kernel, points[look], values[look], rates).expect(candidates), values.max(axis=0)
+    def _log_prob_feasible(self, feasible: Array, x: Array) -> Array:
+        if feasible.all():
+            return np.zeros(len(x))
+        labels = feasible.astype(float)
+        posterior = self._feasibility.posterior(self._train_x, labels[:, None], labels, x)
+        log_prob: Array = np.log(np.clip(posterior.mean[:, 0], _MIN_PROB_FEASIBLE, 1.0))
+        return log_prob
 
-    def _values(self, fitness: Array) -> Array:
-        """The logarithm and the normal score, shape (results, 2)."""
-        logarithms = np.log(np.maximum(fitness / fitness.max(), _LEAST))
-        return np.stack([logarithms, ndtri((rankdata(fitness) - 0.5) / len(fitness))], axis=1)
+    def _condition(self, posterior: Posterior, j: int) -> None:
+        posterior.condition_on(j)
 
-    def _improvement(self, expected: Expectation, kind: int, best: float) -> Array:
-        return log_improvement(expected.mean[:, kind], expected.deviation(kind), best)
+    def _encode(self, numbers: Iterable[int]) -> Array:
+        return self._kernel.encode([self._space.vertices(number) for number in numbers])
 
-    def _chance(self, points: Array, worked: Array, candidates: Array) -> Array:
-        """The logarithm of the chance of success."""
-        if worked.all():
-            return np.zeros(len(candidates))
-        labels = worked.astype(float)
-        look = self._some(labels, _LOOK)
-        rates = self._learn("success", points, labels, self._some(labels, _LEARN))
-        process = Process(self._kernel, points[look], labels[look, None], rates)
-        chances: Array = np.log(np.clip(process.expect(candidates).mean[:, 0], _SUCCESS, 1.0))
-        return chances
 
-    def _learn(self, what: str, points: Array, values: Array, which: Array) -> Rates:
-        """The rates, learned anew where there is enough new to learn from."""
-        rates = self._rates.setdefault(what, believed(len(self._space.knobs)))
-        if len(values) >= _GROWTH * self._learned_from.get(what, 0) and np.ptp(values[which]) > 1e-9:
-            self._learned_from[what] = len(values)
-            rates = self._rates[what] = self._learned(points[which], values[which], rates)
-        return rates
+class _Regression:
+    """A Gaussian process on a subsample of the results, whose hyperparameters are fitted again as results come in."""
 
-    def _learned(self, points: Array, values: Array, start: Rates) -> Rates:
-        return learned(self._kernel.distances(points), values, start)
+    def __init__(self, kernel: GraphKernel, knobs: int, rng: np.random.Generator) -> None:
+        self._kernel, self._rng = kernel, rng
+        self._hyperparameters, self._fitted_to = prior_median(knobs), 0
 
-    def _some(self, values: Array, most: int) -> Array:
-        """Which results to look at: all, or half of them the best and half of them others."""
-        order = np.argsort(-values, kind="stable")
-        if len(order) <= most:
+    def posterior(self, train_x: Array, train_y: Array, priority: Array, x: Array) -> Posterior:
+        """Posterior at `x`; of many results, those of highest priority are used, and a random sample of the others."""
+        subset, fit_subset = self._subsample(priority, _MAX_TRAIN), self._subsample(priority, _MAX_FIT)
+        self._fit(train_x[fit_subset], train_y[fit_subset, 0], len(train_y))
+        return GaussianProcess(self._kernel, train_x[subset], train_y[subset], self._hyperparameters).posterior(x)
+
+    def _fit(self, x: Array, y: Array, results: int) -> None:
+        if results >= _REFIT_GROWTH * self._fitted_to and np.ptp(y) > 1e-9:
+            self._hyperparameters, self._fitted_to = self._kernel.fit(x, y, self._hyperparameters), results
+
+    def _subsample(self, priority: Array, size: int) -> Array:
+        """Indices of at most `size` results: all, or half of them the best and half drawn from the rest."""
+        order = np.argsort(-priority, kind="stable")
+        if len(order) <= size:
             return order
-        others = self._rng.choice(order[most // 2 :], most - most // 2, replace=False)
-        return np.concatenate([order[: most // 2], others])
-
-    def _points(self, numbers: Iterable[int]) -> Array:
-        return self._kernel.points([self._space.vertices(number) for number in numbers])
+        rest = self._rng.choice(order[size // 2 :], size - size // 2, replace=False)
+        return np.concatenate([order[: size // 2], rest])
 
 
-def log_improvement(mean: Array, deviation: Array, best: float) -> Array:
-    """The logarithm of the expected improvement of a normal variable on `best`.
-
-    >>> log_improvement(np.array([0.0]), np.array([1.0]), 0.0).round(4).tolist()  # ln(1 / sqrt(2 pi))
-    [-0.9189]
-    """
-    z = (mean - best) / deviation
-    inside = np.clip(z, -30, 30)  # beyond, where the terms cancel or are too small, the leading term is exact enough
-    improvement = np.log(np.exp(-(inside**2) / 2) / np.sqrt(2 * np.pi) + inside * ndtr(inside))
-    below = np.where(z < inside, (inside**2 - z**2) / 2 - 2 * np.log(np.maximum(-z, 30) / 30), 0.0)
-    above = np.where(z > inside, np.log(np.maximum(z, 30) / 30), 0.0)
-    logarithms: Array = np.log(deviation) + improvement + below + above
-    return logarithms
+@cache
+def _blas() -> ThreadpoolController:
+    """The BLAS libraries of numpy and scipy, found once: looking for them takes longer than a proposal."""
+    return ThreadpoolController()

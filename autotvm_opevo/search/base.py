@@ -1,4 +1,4 @@
-"""What every search shares: it is asked and told, proposes nothing twice, and knows when its space is exhausted."""
+"""Ask and tell: what every search shares. It proposes no configuration twice and ends when its space is exhausted."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ import numpy as np
 from autotvm_opevo._utils.validation import as_integer, is_number
 from autotvm_opevo.search.space import Configuration, Space
 
-# Random draws before the space is enumerated, or given up where it is too large for that.
-_DRAWS, _DRAWS_AT_MOST = 100, 10_000
-_ENUMERABLE = 10**6
+# Random draws before a space of at most _MAX_ENUMERATED points is enumerated, and before a larger one is given up.
+_DRAWS, _MAX_DRAWS = 100, 10_000
+_MAX_ENUMERATED = 10**6
 
 
 class Search(ABC):
-    """Search a space for the configuration of the highest fitness, evaluating as few as possible.
+    """Find the configuration of the highest fitness in few evaluations.
 
-    No configuration is proposed twice, nor one that was told. A subclass says what comes next (`_generate`).
+    No configuration is proposed twice, nor one whose result was told. A subclass decides what comes next (`_generate`).
 
     Parameters
     ----------
     space : Space
-        Where to search.
+        The search space.
     seed : int, optional
-        Where the proposals' randomness starts: the same seed and the same results give the same proposals. None draws one.
+        Makes the search reproducible: the same seed and the same results give the same proposals. Drawn if None.
 
     Attributes
     ----------
     space
         As given.
     seed : int
-        The one given, or the one drawn.
+        As given, or as drawn.
 
     Raises
     ------
     ValueError
-        If an argument is not what it should be.
+        If an argument is out of range.
     """
 
-    # Whether what follows is made from the results of what was proposed, all of them: then a batch ends where the queue does.
+    # Whether a generation needs all results of the one before: then a batch ends with the generation.
     _generational = False
 
     def __init__(self, space: Space, seed: int | None = None) -> None:
@@ -53,34 +53,34 @@ class Search(ABC):
         self.space = space
         self.seed = _entropy() if seed is None else as_integer("seed", seed, at_least=0)
         self._rng = np.random.default_rng(self.seed)
-        # Configurations are kept as their numbers in the space.
-        self._fitness: dict[int, float] = {}  # of all that were told
-        self._ranking: list[tuple[float, int]] = []  # (-fitness, number), best first, failures left out
-        self._known: set[int] = set()  # queued, proposed or told: not to be proposed again
-        self._queue: deque[int] = deque()  # made and not proposed yet
-        self._pending: dict[int, None] = {}  # queued or proposed, and not told yet, oldest first
-        self._batch_size = 1  # how many proposals are needed, as far as `ask` has said
-        self._remaining: list[int] | None = None  # once enumerated: all that may not be known yet, in random order
+        # Configurations are stored as their numbers in the space.
+        self._fitness: dict[int, float] = {}  # of all results
+        self._ranking: list[tuple[float, int]] = []  # (-fitness, number), best first, without failures
+        self._known: set[int] = set()  # queued, proposed or told: never proposed again
+        self._queue: deque[int] = deque()  # generated, not yet proposed
+        self._pending: dict[int, None] = {}  # queued or proposed, not yet told, oldest first
+        self._batch_size = 1  # proposals still wanted by the current `ask`
+        self._remaining: list[int] | None = None  # once enumerated: a superset of what may be proposed, in random order
 
     @property
     def best(self) -> tuple[Configuration, float] | None:
-        """The best configuration told and its fitness; None while there is none, or all have failed."""
+        """The best configuration and its fitness; None before the first success."""
         if not self._ranking:
             return None
         fitness, number = self._ranking[0]
         return self.space[number], -fitness
 
     def ask(self, n: int = 1) -> list[Configuration]:
-        """Propose up to `n` configurations that were never proposed or told before.
+        """Propose up to `n` configurations, none of them proposed or told before.
 
-        Fewer are returned when the space has no more, or, where a constraint rules over more points than can be enumerated,
-        when no more are found in a bounded number of tries, and at the end of a generation whose results the search needs; none
-        at all, the empty list, when there is nothing left.
+        The list is shorter when the space is nearly exhausted, when a constraint on a space too large to enumerate leaves no
+        feasible configuration within a bounded number of draws, and at the end of a generation whose results the search needs. It
+        is empty when nothing is left.
 
         Raises
         ------
         ValueError
-            If `n` is negative or no integer.
+            If `n` is not a non-negative integer.
         """
         n = as_integer("n", n, at_least=0)
         batch: list[Configuration] = []
@@ -93,38 +93,38 @@ class Search(ABC):
         return batch
 
     def has_next(self) -> bool:
-        """Whether `ask` would propose anything; to find out, it makes the next proposals when none are queued."""
-        while self._queue and self._queue[0] in self._fitness:  # told while it waited
+        """Whether `ask` would propose anything; generates the next proposals if none are queued."""
+        while self._queue and self._queue[0] in self._fitness:  # told while queued
             self._queue.popleft()
         if not self._queue:
             self._generate()
         return bool(self._queue)
 
     def tell(self, configurations: Sequence[Mapping[str, Any]], fitnesses: Sequence[float]) -> None:
-        """Take results: of proposals in any order and grouping, and of configurations that were never asked for.
+        """Report results: of proposals, in any order and grouping, and of configurations that were never proposed.
 
-        Nothing is taken when an argument is wrong.
+        All or nothing: an invalid argument leaves the search as it was.
 
         Parameters
         ----------
         configurations : sequence of dict
-            Told again, a configuration keeps its later fitness. What the constraint forbids may be told, and be a parent,
-            though it is never proposed.
+            Told again, a configuration keeps its latest fitness. Infeasible configurations may be told and become parents, though
+            they are never proposed.
         fitnesses : sequence of float, same length
-            Higher is better, only ratios matter; 0 for a configuration that failed.
+            Higher is better, only ratios matter; 0 for a failure.
 
         Raises
         ------
         ValueError
-            If the lengths differ, a configuration is none of the space's, or a fitness is negative, NaN or infinite.
+            If the lengths differ, a configuration is not in the space, or a fitness is negative, NaN or infinite.
         """
         if isinstance(configurations, Mapping) or not (hasattr(configurations, "__len__") and hasattr(fitnesses, "__len__")):
             raise ValueError(
-                f"sequences of configurations and of fitnesses are needed, {configurations!r} and {fitnesses!r} given"
+                f"tell needs a sequence of configurations and a sequence of fitnesses, {configurations!r} and {fitnesses!r} given"
             )
         if len(configurations) != len(fitnesses):
-            raise ValueError(f"as many fitnesses as configurations are needed, {len(configurations)} and {len(fitnesses)} given")
-        results = list(zip(map(self.space.index, configurations), map(_checked, fitnesses)))
+            raise ValueError(f"tell needs one fitness per configuration, {len(fitnesses)} given for {len(configurations)}")
+        results = list(zip(map(self.space.index, configurations), map(_check_fitness, fitnesses)))
         for number, fitness in results:
             if self._fitness.get(number):
                 del self._ranking[bisect_left(self._ranking, (-self._fitness[number], number))]
@@ -135,14 +135,14 @@ class Search(ABC):
             self._pending.pop(number, None)
 
     def discard(self, configurations: Sequence[Mapping[str, Any]]) -> None:
-        """Expect no results of proposals: they are not proposed again, and nothing is learned from them.
+        """Withdraw proposals that get no result: they are not proposed again, and the search learns nothing from them.
 
-        For those that turn out to be another configuration under a second name, which alone is told.
+        For proposals that turn out to be aliases of another configuration, which alone is told.
 
         Raises
         ------
         ValueError
-            If one is none of the space's.
+            If a configuration is not in the space.
         """
         for number in map(self.space.index, configurations):
             self._known.add(number)
@@ -150,12 +150,12 @@ class Search(ABC):
 
     @abstractmethod
     def _generate(self) -> None:
-        """Queue what to propose next, with `_enqueue`; nothing when there is nothing left."""
+        """Queue the next proposals with `_enqueue`; none when nothing is left."""
 
     def _enqueue(self, number: int | None) -> bool:
-        """Let a new configuration be proposed, or, where None came up, a random one; False when there are no more."""
+        """Queue a configuration that was not seen before, a random one for None; False when there are no more."""
         if number is None:
-            number = self._unseen()
+            number = self._draw()
         if number is None:
             return False
         self._known.add(number)
@@ -163,27 +163,27 @@ class Search(ABC):
         self._queue.append(number)
         return True
 
-    def _new(self, configuration: Configuration) -> int | None:
-        """The number of a configuration that may be proposed; None when it is known or forbidden."""
+    def _proposable(self, configuration: Configuration) -> int | None:
+        """The number of a configuration that may be proposed; None for any other."""
         number = self.space.index(configuration)
         return number if self._is_proposable(number) else None
 
     def _is_proposable(self, number: int) -> bool:
-        """Whether the configuration of that number may be proposed."""
+        """Whether the configuration is feasible and was not seen before."""
         return number not in self._known and (self.space.constraint is None or self.space.is_feasible(self.space[number]))
 
-    def _unseen(self) -> int | None:
-        """A random configuration that is new and allowed; None when there is none, or none is found."""
-        enumerable = self.space.size <= _ENUMERABLE
+    def _draw(self) -> int | None:
+        """A random configuration that may be proposed; None when there is none, or none is found."""
+        enumerable = self.space.size <= _MAX_ENUMERATED
         if self._remaining is None:
-            for _ in range(_DRAWS if enumerable else _DRAWS_AT_MOST):
-                number = self._new(self.space.sample(self._rng))
+            for _ in range(_DRAWS if enumerable else _MAX_DRAWS):
+                number = self._proposable(self.space.sample(self._rng))
                 if number is not None:
                     return number
             if not enumerable:
                 return None
-            left = [i for i, c in enumerate(self.space) if i not in self._known and self.space.is_feasible(c)]
-            self._remaining = [left[i] for i in self._rng.permutation(len(left))]
+            remaining = [i for i, c in enumerate(self.space) if i not in self._known and self.space.is_feasible(c)]
+            self._remaining = [remaining[i] for i in self._rng.permutation(len(remaining))]
         while self._remaining:
             number = self._remaining.pop()
             if number not in self._known:
@@ -191,13 +191,13 @@ class Search(ABC):
         return None
 
 
-def _checked(fitness: Any) -> float:
+def _check_fitness(fitness: Any) -> float:
     if not is_number(fitness) or not 0 <= fitness <= sys.float_info.max:
-        raise ValueError(f"fitness must be a finite number of at least 0 (0 means failed), {fitness!r} given")
+        raise ValueError(f"fitness must be a finite number of at least 0 (0 for a failure), {fitness!r} given")
     return float(fitness)
 
 
 def _entropy() -> int:
-    entropy = np.random.SeedSequence().entropy  # from the operating system: nobody else's generator moves
+    entropy = np.random.SeedSequence().entropy  # from the operating system: no global generator is read
     assert isinstance(entropy, int)
     return entropy

@@ -1,18 +1,32 @@
-"""What walks on the knobs' graphs let one believe of configurations that were not evaluated: a Gaussian process.
+"""Gaussian process regression on the knobs' graphs: kernel, marginal likelihood, posterior.
 
-A q-random walk gets d steps far with probability q^d at most (Section 4.3): the further it has to go from one configuration to
-another, the less the one says about the other. That suggests, for the correlation of what they achieve,
+Notation
+--------
+n                 number of evaluated configurations (training points)
+X, train_x        their encodings, shape (n, columns)
+Y, train_y        their targets, shape (n, outputs); the outputs share the kernel
+d_i(x, x')        distance between two values of knob i on its graph, in steps
+a_i               inverse lengthscale of knob i, per step
+k(x, x')          exp(-sum_i a_i d_i(x_i, x'_i)), the kernel
+K                 k(X, X), the Gram matrix, shape (n, n)
+noise             noise variance, as a fraction of the signal variance
+L                 lower Cholesky factor of K + noise I
+alpha             (K + noise I)^-1 (Y - mean), shape (n, outputs)
+sigma2            signal variance of an output, estimated by maximum likelihood
 
-    k(x, x') = prod_i q_i ^ d_i(x_i, x'_i)
+The kernel
+----------
+A q-random walk gets d steps far with probability q^d at most (Section 4.3 of the paper): the farther one configuration is from
+another, the less its result says about the other's. Hence the exponential ARD kernel on graph distances,
 
-where d_i counts steps on knob i's graph. Every knob has a q_i of its own, learned from what was evaluated and unrelated to the
-mutation rate: near 1 the knob does not matter, near 0 each of its values is on its own.
+    k(x, x') = prod_i q_i ^ d_i(x_i, x'_i),    a_i = -ln q_i
 
-d_i is the L1 distance of the topology's `coordinates`, in steps, and 1 between different values of a `Categorical`. On lines,
-complete graphs and factorizations that is the distance on the graph; between permutations it is half the number of places that
-differ; between tiles with tails, where moving a prime is one step, it counts two; between vertices of an induced subgraph it
-is that of the whole graph. exp(-L1 distance) is positive definite, and so is k, on every space. The law of the walk itself, which
-is another such kernel, is in `benchmarks.ablation`: it is no better, and needs the eigenvectors of every graph.
+q_i is learned per knob and unrelated to the mutation rate: near 1 the knob is irrelevant, near 0 its values are independent.
+
+d_i is the L1 distance between the `coordinates` of the topology, in steps; between different values of a `Categorical` it is 1.
+It equals the graph distance on lines, complete graphs and factorizations. Between permutations it is half the number of positions
+that differ; between tiles with tails, where moving a prime is one step, it counts two; in an induced subgraph it is the distance
+in the whole graph. exp(-L1 distance) is positive definite, and so is k, on every space.
 """
 
 from __future__ import annotations
@@ -32,20 +46,35 @@ from autotvm_opevo.topology.base import Graph
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
-# What is believed before anything is known: -ln q and the noise have these medians, and their logarithms are normal with these
-# standard deviations. A step on a knob's graph leaves 87% of the correlation, or anything from 68% to 95%.
-# Beyond the ranges a knob does not matter, or all of its values are on their own, and noise is all or nothing.
-_DECAY, _DECAY_SPREAD, _DECAY_RANGE = 0.14, 1.0, (1e-3, 20.0)
-_NOISE, _NOISE_SPREAD, _NOISE_RANGE = 0.01, 2.0, (1e-4, 1.0)
-_ITERATIONS = 20
-# On the diagonal, so that rounding leaves it positive definite.
+# Log-normal priors by median and standard deviation of the logarithm: one step on a knob's graph keeps 87% of the correlation,
+# give or take 68% to 95%. Beyond the bounds a knob is irrelevant, its values are independent, or all variance is noise.
+_INVERSE_LENGTHSCALE, _INVERSE_LENGTHSCALE_SCALE, _INVERSE_LENGTHSCALE_BOUNDS = 0.14, 1.0, (1e-3, 20.0)
+_NOISE, _NOISE_SCALE, _NOISE_BOUNDS = 0.01, 2.0, (1e-4, 1.0)
+_MAX_ITERATIONS = 20
+# Added to the diagonal for numerical stability.
 _JITTER = 1e-8
-# Rows are remembered where a topology has up to so many vertices.
-_SMALL = 1000
+# Encodings are cached for topologies with at most this many vertices.
+_MAX_CACHED = 1000
 
 
-class Kernel:
-    """How much configurations of a space say about each other: those that few steps part, most.
+@dataclass(frozen=True)
+class Hyperparameters:
+    """What is learned from the data.
+
+    Attributes
+    ----------
+    inverse_lengthscales : array of float, shape (knobs,)
+        a_i = -ln q_i, per step on the knob's graph.
+    noise : float
+        Noise variance, as a fraction of the signal variance.
+    """
+
+    inverse_lengthscales: Array
+    noise: float
+
+
+class GraphKernel:
+    """Exponential ARD kernel on graph distances.
 
     Parameters
     ----------
@@ -55,208 +84,204 @@ class Kernel:
     def __init__(self, space: Space) -> None:
         self._topologies = list(space.knobs.values())
         graphs = [topology.graph if isinstance(topology, InducedSubgraph) else topology for topology in self._topologies]
-        self._scales = [1 / _step(graph, topology[0]) for graph, topology in zip(graphs, self._topologies)]
-        self._remembered: list[dict[int, Array]] = [{} for _ in self._topologies]
+        self._scales = [1 / _step_length(graph, topology[0]) for graph, topology in zip(graphs, self._topologies)]
+        self._cache: list[dict[int, Array]] = [{} for _ in self._topologies]
         widths = [len(topology.coordinates(topology[0])) for topology in self._topologies]
-        self._knobs = np.repeat(np.arange(len(widths)), widths)  # whose a column is
-        self._unordered = np.array([isinstance(graphs[i], Categorical) for i in self._knobs], dtype=bool)
+        self._knob_of = np.repeat(np.arange(len(widths)), widths)  # by column
+        self._is_categorical = np.array([isinstance(graphs[i], Categorical) for i in self._knob_of], dtype=bool)
 
-    def points(self, configurations: Iterable[Sequence[int]]) -> Array:
-        """Configurations, given by their vertices' numbers, as rows of coordinates, in steps."""
+    def encode(self, configurations: Iterable[Sequence[int]]) -> Array:
+        """Coordinates in steps, shape (n, columns), of configurations given by their vertex numbers."""
         rows = list(configurations)
-        columns = [np.array([self._row(i, row[i]) for row in rows]) for i in range(len(self._topologies))]
-        return np.concatenate(columns, axis=1) if rows and columns else np.empty((len(rows), len(self._knobs)))
+        columns = [np.array([self._encode_vertex(i, row[i]) for row in rows]) for i in range(len(self._topologies))]
+        return np.concatenate(columns, axis=1) if rows and columns else np.empty((len(rows), len(self._knob_of)))
 
-    def distances(self, points: Array) -> Array:
-        """The steps on each knob between any two points, shape (knobs, points, points)."""
-        apart = np.zeros((len(self._topologies), len(points), len(points)))
-        for i, unordered, column in zip(self._knobs, self._unordered, points.T):
-            apart[i] += column[:, None] != column if unordered else abs(column[:, None] - column)
-        return apart
+    def pairwise_distances(self, x: Array) -> Array:
+        """Steps between all pairs of points on each knob's graph, shape (knobs, n, n)."""
+        distances = np.zeros((len(self._topologies), len(x), len(x)))
+        for i, categorical, column in zip(self._knob_of, self._is_categorical, x.T):
+            distances[i] += column[:, None] != column if categorical else abs(column[:, None] - column)
+        return distances
 
-    def correlations(self, first: Array, second: Array, decay: Array) -> Array:
-        """k of every point of the first and every one of the second, where `decay` holds each knob's -ln q."""
-        scales = decay[self._knobs]
-        lines = scales * ~self._unordered
-        apart = cdist(first * lines, second * lines, "cityblock")
-        for column in np.flatnonzero(self._unordered):
-            apart += scales[column] * (first[:, column, None] != second[:, column])
-        correlations: Array = np.exp(-apart)
-        return correlations
+    def gram(self, x1: Array, x2: Array, inverse_lengthscales: Array) -> Array:
+        """k(x1, x2), shape (n1, n2)."""
+        weights = inverse_lengthscales[self._knob_of]
+        numeric = weights * ~self._is_categorical
+        distances = cdist(x1 * numeric, x2 * numeric, "cityblock")
+        for column in np.flatnonzero(self._is_categorical):
+            distances += weights[column] * (x1[:, column, None] != x2[:, column])
+        gram: Array = np.exp(-distances)
+        return gram
 
-    def _row(self, i: int, vertex: int) -> Array:
-        row = self._remembered[i].get(vertex)
+    def fit(self, x: Array, y: Array, start: Hyperparameters) -> Hyperparameters:
+        """Hyperparameters for targets `y`, shape (n,), searched from `start`; see `fit_hyperparameters`."""
+        return fit_hyperparameters(self.pairwise_distances(x), y, start)
+
+    def _encode_vertex(self, i: int, vertex: int) -> Array:
+        row = self._cache[i].get(vertex)
         if row is None:
             topology = self._topologies[i]
             row = np.multiply(topology.coordinates(topology[vertex]), self._scales[i])
-            if topology.size <= _SMALL:
-                self._remembered[i][vertex] = row
+            if topology.size <= _MAX_CACHED:
+                self._cache[i][vertex] = row
         return row
 
 
-def _step(graph: Graph, start: Any) -> float:
-    """How far the coordinates of the nearest neighbour are: on most graphs, of any."""
-    here = np.array(graph.coordinates(start))
-    beside = list(graph.neighbours(start)[:_SMALL])
-    steps = [float(abs(here - graph.coordinates(value)).sum()) for value in beside]
-    if 0.0 in steps:
+def _step_length(graph: Graph, start: Any) -> float:
+    """L1 distance between the coordinates of a vertex and its nearest neighbour: on most graphs, of any."""
+    origin = np.array(graph.coordinates(start))
+    neighbours = list(graph.neighbours(start)[:_MAX_CACHED])
+    lengths = [float(abs(origin - graph.coordinates(value)).sum()) for value in neighbours]
+    if 0.0 in lengths:
         raise ValueError(
-            f"coordinates must tell neighbours apart, and no value be its own neighbour: {graph!r} has the same ones for "
-            f"{start!r} and {beside[steps.index(0.0)]!r}"
+            f"coordinates must differ between neighbours, and no value be its own neighbour: {graph!r} has the same for "
+            f"{start!r} and {neighbours[lengths.index(0.0)]!r}; see topology.check_topology"
         )
-    return min(steps, default=1.0)
+    return min(lengths, default=1.0)
 
 
-@dataclass(frozen=True)
-class Rates:
-    """What is learned.
-
-    Attributes
-    ----------
-    decay : array of float, shape (knobs,)
-        -ln q_i: how quickly one value of a knob ceases to say something about the others.
-    noise : float
-        The variance that the knobs do not explain, as a part of that which they do.
-    """
-
-    decay: Array
-    noise: float
+def prior_median(knobs: int) -> Hyperparameters:
+    """Hyperparameters before any result: the medians of their priors."""
+    return Hyperparameters(np.full(knobs, _INVERSE_LENGTHSCALE), _NOISE)
 
 
-def believed(knobs: int) -> Rates:
-    """The rates of so many knobs before anything was evaluated."""
-    return Rates(np.full(knobs, _DECAY), _NOISE)
-
-
-def learned(distances: Array, values: Array, start: Rates) -> Rates:
-    """The most probable rates after some values, sought from `start`.
+def fit_hyperparameters(distances: Array, y: Array, start: Hyperparameters) -> Hyperparameters:
+    """Maximum a posteriori hyperparameters, by L-BFGS-B on their logarithms.
 
     Parameters
     ----------
     distances : array of float, shape (knobs, n, n)
-    values : array of float, shape (n,)
-        Not all the same.
-    start : Rates
+        `GraphKernel.pairwise_distances` of the training points.
+    y : array of float, shape (n,)
+        Targets, not all equal.
+    start : Hyperparameters
+        Where the optimiser starts.
     """
-    found = minimize(
-        improbability,
-        np.log([*start.decay, start.noise]),
-        (distances, (values - values.mean()) / values.std()),
+    result = minimize(
+        neg_log_posterior,
+        np.log([*start.inverse_lengthscales, start.noise]),
+        (distances, (y - y.mean()) / y.std()),
         jac=True,
         method="L-BFGS-B",
-        bounds=bounds(len(start.decay)),
-        options={"maxiter": _ITERATIONS},
+        bounds=log_bounds(len(start.inverse_lengthscales)),
+        options={"maxiter": _MAX_ITERATIONS},
     )
-    *decay, noise = np.exp(found.x)
-    return Rates(np.array(decay), noise)
+    *inverse_lengthscales, noise = np.exp(result.x)
+    return Hyperparameters(np.array(inverse_lengthscales), noise)
 
 
-def bounds(knobs: int) -> Array:
-    """Within which the logarithms of the rates are sought, shape (knobs + 1, 2)."""
-    return np.log([_DECAY_RANGE] * knobs + [_NOISE_RANGE])
+def log_bounds(knobs: int) -> Array:
+    """Bounds of the logarithms of the hyperparameters, shape (knobs + 1, 2)."""
+    return np.log([_INVERSE_LENGTHSCALE_BOUNDS] * knobs + [_NOISE_BOUNDS])
 
 
-def improbability(logarithms: Array, distances: Array, values: Array) -> tuple[float, Array]:
-    """The negative logarithm of the rates' probability after some values, up to a constant, and its gradient.
+def neg_log_posterior(log_hyperparameters: Array, distances: Array, y: Array) -> tuple[float, Array]:
+    """Negative log posterior density of the hyperparameters, up to a constant, and its gradient.
 
     Parameters
     ----------
-    logarithms : array of float, shape (knobs + 1,)
-        Of every knob's decay, and of the noise.
+    log_hyperparameters : array of float, shape (knobs + 1,)
+        Logarithms of the inverse lengthscales and of the noise.
     distances : array of float, shape (knobs, n, n)
-    values : array of float, shape (n,)
-        With a mean of 0.
+    y : array of float, shape (n,)
+        Targets with mean 0.
     """
-    *decay, noise = np.exp(logarithms)
-    correlations = np.exp(-np.tensordot(decay, distances, 1))
-    surprised, slopes = surprise(correlations, noise, values)
-    gradient = np.append(-np.array(decay) * np.tensordot(distances, slopes * correlations, 2), noise * np.trace(slopes))
-    doubted, doubts = doubt(logarithms)
-    return surprised + doubted, gradient + doubts
+    *inverse_lengthscales, noise = np.exp(log_hyperparameters)
+    gram = np.exp(-np.tensordot(inverse_lengthscales, distances, 1))
+    nll, d_gram = neg_log_marginal_likelihood(gram, noise, y)
+    gradient = np.append(-np.array(inverse_lengthscales) * np.tensordot(distances, d_gram * gram, 2), noise * np.trace(d_gram))
+    nlp, d_prior = neg_log_prior(log_hyperparameters)
+    return nll + nlp, gradient + d_prior
 
 
-def surprise(correlations: Array, noise: float, values: Array) -> tuple[float, Array]:
-    """The negative logarithm of the values' likelihood, up to a constant, and its slopes by the correlations.
+def neg_log_marginal_likelihood(gram: Array, noise: float, y: Array) -> tuple[float, Array]:
+    """Negative log marginal likelihood of the targets, up to a constant, and its derivative by the Gram matrix.
 
-    The variance is the one that makes the values most likely.
+    The signal variance is profiled out: it takes its maximum-likelihood value.
     """
-    n = len(values)
-    factor = cholesky(correlations + (noise + _JITTER) * np.eye(n), lower=True)
+    n = len(y)
+    factor = cholesky(gram + (noise + _JITTER) * np.eye(n), lower=True)
     inverse = cho_solve((factor, True), np.eye(n))
-    weights = inverse @ values
-    variance = values @ weights / n
-    likelihood = n * np.log(variance) / 2 + np.log(np.diag(factor)).sum()
-    return likelihood, (inverse - np.outer(weights, weights) / variance) / 2
+    alpha = inverse @ y
+    variance = y @ alpha / n
+    nll = n * np.log(variance) / 2 + np.log(np.diag(factor)).sum()
+    return nll, (inverse - np.outer(alpha, alpha) / variance) / 2
 
 
-def doubt(logarithms: Array) -> tuple[float, Array]:
-    """The negative logarithm of the rates' probability before any value, up to a constant, and its gradient."""
-    knobs = len(logarithms) - 1
-    spreads = np.array([_DECAY_SPREAD] * knobs + [_NOISE_SPREAD])
-    off = (logarithms - np.log([_DECAY] * knobs + [_NOISE])) / spreads
-    return off @ off / 2, off / spreads
+def neg_log_prior(log_hyperparameters: Array) -> tuple[float, Array]:
+    """Negative log prior density of the hyperparameters, up to a constant, and its gradient."""
+    knobs = len(log_hyperparameters) - 1
+    scales = np.array([_INVERSE_LENGTHSCALE_SCALE] * knobs + [_NOISE_SCALE])
+    z = (log_hyperparameters - np.log([_INVERSE_LENGTHSCALE] * knobs + [_NOISE])) / scales
+    return z @ z / 2, z / scales
 
 
-class Process:
-    """A Gaussian process after some values.
-
-    Several kinds of values can be given for the same points: they share the correlations.
+class GaussianProcess:
+    """A Gaussian process conditioned on results.
 
     Parameters
     ----------
-    kernel : Kernel
-    points : array of float, shape (n, columns)
-    values : array of float, shape (n, kinds)
-    rates : Rates
+    kernel : GraphKernel
+    train_x : array of float, shape (n, columns)
+        Encoded by the kernel.
+    train_y : array of float, shape (n, outputs)
+        One column per output; all share the kernel.
+    hyperparameters : Hyperparameters
     """
 
-    def __init__(self, kernel: Kernel, points: Array, values: Array, rates: Rates) -> None:
-        self._kernel, self._points, self._decay = kernel, points, rates.decay
-        self._noise = rates.noise + _JITTER
-        correlations = kernel.correlations(points, points, rates.decay) + self._noise * np.eye(len(points))
-        self._factor = cholesky(correlations, lower=True)
-        self._mean = values.mean(axis=0)
-        self._weights = cho_solve((self._factor, True), values - self._mean)
-        self._deviations = np.sqrt(np.maximum(((values - self._mean) * self._weights).mean(axis=0), 1e-24))
+    def __init__(self, kernel: GraphKernel, train_x: Array, train_y: Array, hyperparameters: Hyperparameters) -> None:
+        self._kernel, self._train_x = kernel, train_x
+        self._inverse_lengthscales = hyperparameters.inverse_lengthscales
+        self._noise = hyperparameters.noise + _JITTER
+        gram = kernel.gram(train_x, train_x, self._inverse_lengthscales) + self._noise * np.eye(len(train_x))
+        self._factor = cholesky(gram, lower=True)
+        self._mean = train_y.mean(axis=0)
+        self._alpha = cho_solve((self._factor, True), train_y - self._mean)
+        self._sigma = np.sqrt(np.maximum(((train_y - self._mean) * self._alpha).mean(axis=0), 1e-24))
 
-    def expect(self, points: Array) -> Expectation:
-        """What the process says of other points."""
-        correlations = self._kernel.correlations(self._points, points, self._decay)
-        return Expectation(
-            self._mean + correlations.T @ self._weights,
-            self._deviations,
-            solve_triangular(self._factor, correlations, lower=True),
-            lambda j: self._kernel.correlations(points, points[j : j + 1], self._decay)[:, 0],
+    def posterior(self, x: Array) -> Posterior:
+        """Posterior at other points, shape (points, columns)."""
+        cross = self._kernel.gram(self._train_x, x, self._inverse_lengthscales)
+        return Posterior(
+            self._mean + cross.T @ self._alpha,
+            self._sigma,
+            solve_triangular(self._factor, cross, lower=True),
+            lambda j: self._kernel.gram(x, x[j : j + 1], self._inverse_lengthscales)[:, 0],
             self._noise,
         )
 
 
-class Expectation:
-    """What a process says of some points, while some of them are chosen to be evaluated.
+class Posterior:
+    """Posterior at some points, which can be conditioned on evaluations to come, one after the other.
 
     Attributes
     ----------
-    mean : array of float, shape (points, kinds)
+    mean : array of float, shape (points, outputs)
     """
 
     def __init__(
-        self, mean: Array, deviations: Array, explained: Array, correlations_with: Callable[[int], Array], noise: float
+        self, mean: Array, sigma: Array, whitened_cross_cov: Array, covariance_with: Callable[[int], Array], noise: float
     ) -> None:
         self.mean = mean
-        self._deviations, self._explained, self._correlations_with, self._noise = deviations, explained, correlations_with, noise
-        self._variance = 1 - (explained**2).sum(axis=0)
-        self._chosen: list[Array] = []  # what each has explained since
+        self._sigma, self._whitened_cross_cov, self._covariance_with, self._noise = (
+            sigma,
+            whitened_cross_cov,
+            covariance_with,
+            noise,
+        )
+        self._variance = 1 - (whitened_cross_cov**2).sum(axis=0)
+        self._updates: list[Array] = []  # of the variance, one row for each point conditioned on
 
-    def deviation(self, kind: int) -> Array:
-        """Standard deviations, shape (points,)."""
-        deviations: Array = self._deviations[kind] * np.sqrt(np.maximum(self._variance, 1e-12))
-        return deviations
+    def stddev(self, output: int) -> Array:
+        """Posterior standard deviation of one output, shape (points,)."""
+        stddev: Array = self._sigma[output] * np.sqrt(np.maximum(self._variance, 1e-12))
+        return stddev
 
-    def choose(self, j: int) -> None:
-        """Point j will be evaluated: whatever comes out, less will be uncertain around it."""
-        covariances = self._correlations_with(j) - self._explained.T @ self._explained[:, j]
-        for row in self._chosen:
-            covariances -= row[j] * row
-        row = covariances / np.sqrt(max(self._variance[j], 0.0) + self._noise)
-        self._chosen.append(row)
-        self._variance = self._variance - row**2
+    def condition_on(self, j: int) -> None:
+        """Condition the variance on an evaluation of point j, whose result is still unknown; the mean stays."""
+        covariance = self._covariance_with(j) - self._whitened_cross_cov.T @ self._whitened_cross_cov[:, j]
+        for update in self._updates:
+            covariance -= update[j] * update
+        update = covariance / np.sqrt(max(self._variance[j], 0.0) + self._noise)
+        self._updates.append(update)
+        self._variance = self._variance - update**2

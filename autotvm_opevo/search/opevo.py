@@ -1,70 +1,71 @@
-"""OpEvo (Algorithm 1): evolution whose mutations are q-random walks, as a search that is asked and told."""
+"""OpEvo (Algorithm 1): evolution by q-random walks, guided by a Gaussian process unless told otherwise."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 
 import numpy as np
 
 from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.search import random_walk
-from autotvm_opevo.search.acquisition import Screening
+from autotvm_opevo.search.acquisition import Acquisition
 from autotvm_opevo.search.base import Search
 from autotvm_opevo.search.space import Space
 from autotvm_opevo.topology.indexed import IndexedGraph
 
-# A configuration by the numbers of its vertices, and its fitness.
+# A configuration by its vertex numbers, and its fitness.
 Vertices = Sequence[int]
 Parents = Sequence[tuple[Vertices, float]]
 
-# What may guide the search.
-SURROGATES = ("gp",)
-# So many children are made for the surrogate to choose from.
+# Makes the acquisition of a space, with the search's generator.
+Surrogate = Callable[[Space, np.random.Generator], Acquisition]
+SURROGATES: dict[str, Surrogate] = {"gp": Acquisition}
+# Children made for the acquisition to select from.
 _CANDIDATES = 200
 
-# A child that is not new or not allowed is mutated so many times, and then left for another child of the same parents, so many
-# times before a random configuration takes its place.
-_WALKS, _CHILDREN = 10, 10
+# A child that was seen before or is infeasible walks on, at most so many times; then the parents get another one, at most so many
+# times; then a random configuration takes its place.
+_MAX_WALKS, _MAX_CHILDREN = 10, 10
 
 
 class OpEvo(Search):
-    """Search a space for the configuration of the highest fitness, evaluating as few as possible.
+    """Find the configuration of the highest fitness in few evaluations.
 
-    The first `parents_size` configurations are random. From then on, whenever `ask` has none left, it makes `offspring_size`
-    children: each knob of a child comes from one of the best `parents_size` configurations known, drawn in proportion to
-    their fitness (Equation 2), and walks on its graph (Equation 3). No configuration is proposed twice, nor one that was told.
+    The first `parents_size` configurations are random. From then on the best `parents_size` configurations known are the parents:
+    each knob of a child comes from a parent drawn in proportion to fitness (Equation 2) and takes a q-random walk on its graph
+    (Equation 3). No configuration is proposed twice, nor one whose result was told.
 
-    With a surrogate many more children are made, and those are proposed that promise most, after all results so far
-    (`Screening`).
+    With the Gaussian-process surrogate, `ask` makes 200 children and proposes those with the best acquisition value: log expected
+    improvement plus log probability of feasibility. Without it, it proposes the next of `offspring_size` children, as published.
 
     Parameters
     ----------
     space : Space
-        Where to search.
+        The search space.
     parents_size : int
-        lambda: how many configurations may have children. More are more robust, fewer are quicker.
+        lambda, the number of parents. More are more robust, fewer converge faster.
     offspring_size : int
-        rho: how many children are made from one set of parents.
+        rho, the number of children per generation.
     mutation_rate : float
-        q, 0 < q < 1: near 0 exploits what is good, near 1 explores.
+        q, 0 < q < 1: near 0 exploits, near 1 explores.
     seed : int, optional
-        Where the proposals' randomness starts: the same seed, asked and told the same, gives the same proposals. None draws one.
-    surrogate : {"gp", None}
-        What chooses among the children: nothing, which is OpEvo as published, or a Gaussian process whose kernel counts
-        steps on the knobs' graphs. As many are chosen as are asked for, and `offspring_size` of them before anybody has asked.
+        Makes the search reproducible: the same seed and the same results give the same proposals. Drawn if None.
+    surrogate : {"gp", None} or callable
+        ``"gp"`` selects among many children by a Gaussian process on the knobs' graphs, None is OpEvo as published. A callable
+        takes the space and a generator and returns an `Acquisition`.
 
     Attributes
     ----------
     space, parents_size, offspring_size, mutation_rate, surrogate
         As given.
     seed : int
-        The one given, or the one drawn.
+        As given, or as drawn.
 
     Raises
     ------
     ValueError
-        If an argument is not what it should be.
+        If an argument is out of range.
 
     Examples
     --------
@@ -84,65 +85,63 @@ class OpEvo(Search):
         offspring_size: int = 8,
         mutation_rate: float = 0.5,
         seed: int | None = None,
-        surrogate: str | None = "gp",
+        surrogate: str | Surrogate | None = "gp",
     ) -> None:
         super().__init__(space, seed)
-        if surrogate not in (None, *SURROGATES):
-            raise ValueError(f"surrogate must be None or one of {', '.join(map(repr, SURROGATES))}; {surrogate!r} given")
+        make = SURROGATES.get(surrogate) if isinstance(surrogate, str) else surrogate
+        if (make is None and surrogate is not None) or not (make is None or callable(make)):
+            raise ValueError(f'surrogate must be "gp", or None for OpEvo as published; {surrogate!r} given')
         self.surrogate = surrogate
-        self._screening = Screening(space, self._rng) if surrogate else None
+        self._acquisition = None if make is None else make(space, self._rng)
         self._graphs = [IndexedGraph(topology) for topology in space.knobs.values()]
         self.parents_size = as_integer("parents_size", parents_size)
         self.offspring_size = as_integer("offspring_size", offspring_size)
         self.mutation_rate = random_walk.check_rate("mutation_rate", mutation_rate)
-        self._batch_size = self.offspring_size  # until somebody asks
+        self._batch_size = self.offspring_size  # until `ask` says otherwise
 
     def _generate(self) -> None:
-        """Queue children of the best, or random configurations while nothing valid is known; fewer when there are no more.
-
-        With a surrogate, the children that it chooses of many.
-        """
+        """Queue children of the parents, or random configurations while there are no parents; fewer where no more are found."""
         parents = [(self.space.vertices(number), -fitness) for fitness, number in self._ranking[: self.parents_size]]
-        if self._screening is None or not parents:
+        if self._acquisition is None or not parents:
             for _ in range(self.offspring_size if parents else self.parents_size):
                 if not self._enqueue(self._child(parents)):
                     break
             return
-        candidates, waiting = self._candidates(parents), list(self._pending)
-        for number in self._screening.choose(candidates, self._fitness, waiting, self._batch_size):
+        candidates, pending = self._candidates(parents), list(self._pending)
+        for number in self._acquisition.select(candidates, self._fitness, pending, self._batch_size):
             self._enqueue(number)
-        if not self._queue:  # no candidate was new: this walks on until one is
+        if not self._queue:  # every candidate is known: walk on until one is not
             self._enqueue(self._child(parents))
 
     def _candidates(self, parents: Parents) -> list[int]:
-        """New and allowed children, all different; once few configurations are known to be left, all of them."""
+        """Distinct children that may be proposed; all configurations that are left once these are enumerated and few."""
         if self._remaining is not None and len(self._remaining) <= _CANDIDATES:
-            made = self._remaining
+            children = self._remaining
         else:
-            made = [self.space.number(self._mutate(self._crossover(parents))) for _ in range(_CANDIDATES)]
-        return [number for number in dict.fromkeys(made) if self._is_proposable(number)]
+            children = [self.space.number(self._mutate(self._crossover(parents))) for _ in range(_CANDIDATES)]
+        return [number for number in dict.fromkeys(children) if self._is_proposable(number)]
 
     def _child(self, parents: Parents) -> int | None:
-        """A new and allowed child; None without parents, or when none is found."""
+        """A child that may be proposed; None without parents, or when none is found."""
         if not parents:
             return None
-        for _ in range(_CHILDREN):
+        for _ in range(_MAX_CHILDREN):
             child = self._crossover(parents)
-            for _ in range(_WALKS):
-                child = self._mutate(child)  # from where it stands, as Section 4.4 has it
+            for _ in range(_MAX_WALKS):
+                child = self._mutate(child)  # from where it stands (Section 4.4)
                 number = self.space.number(child)
                 if self._is_proposable(number):
                     return number
         return None
 
     def _mutate(self, child: Vertices) -> Vertices:
-        """Every knob walks on its graph (Equation 3)."""
+        """Every knob takes a q-random walk on its graph (Equation 3)."""
         return [random_walk.sample(graph, vertex, self.mutation_rate, self._rng) for graph, vertex in zip(self._graphs, child)]
 
     def _crossover(self, parents: Parents) -> Vertices:
-        """Every knob from a parent drawn in proportion to its fitness (Equation 2)."""
+        """Every knob comes from a parent drawn in proportion to fitness (Equation 2)."""
         best = parents[0][1]
-        weights = list(accumulate(fitness / best for _, fitness in parents))
-        draws = self._rng.random(len(self.space.knobs)) * weights[-1]
-        selected = np.searchsorted(weights, draws, side="right").clip(max=len(parents) - 1)
+        cumulative = list(accumulate(fitness / best for _, fitness in parents))
+        draws = self._rng.random(len(self.space.knobs)) * cumulative[-1]
+        selected = np.searchsorted(cumulative, draws, side="right").clip(max=len(parents) - 1)
         return [parents[j][0][i] for i, j in enumerate(selected)]

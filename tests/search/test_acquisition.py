@@ -1,4 +1,4 @@
-"""Which candidates are chosen."""
+"""Expected improvement against its integral, and which candidates are selected."""
 
 import warnings
 
@@ -6,22 +6,23 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
+from threadpoolctl import ThreadpoolController
 
 from autotvm_opevo import Space
-from autotvm_opevo.search.acquisition import Screening, log_improvement
+from autotvm_opevo.search.acquisition import Acquisition, log_ei, log_fitness
 from autotvm_opevo.topology import Categorical, Discrete, Factorization
 
 
 @pytest.mark.parametrize("z", [-8.0, -2.0, 0.0, 0.5, 6.0])
 def test_expected_improvement_is_the_integral(z):
     expected = quad(lambda x: (x - 1.0) * norm.pdf(x, 1.0 + 3 * z, 3.0), 1.0, 1.0 + 3 * max(z, 0) + 40)[0]
-    assert log_improvement(np.array([1.0 + 3 * z]), np.array([3.0]), 1.0) == pytest.approx(np.log(expected), rel=1e-4)
+    assert log_ei(np.array([1.0 + 3 * z]), np.array([3.0]), 1.0) == pytest.approx(np.log(expected), rel=1e-4)
 
 
 def test_expected_improvement_grows_with_the_mean_however_hopeless_or_certain():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = log_improvement(np.array([-1e9, -1e4, -31.0, -30.0, -29.0, 0.0, 29.0, 30.0, 31.0, 1e4]), np.ones(10), 0.0)
+        found = log_ei(np.array([-1e9, -1e4, -31.0, -30.0, -29.0, 0.0, 29.0, 30.0, 31.0, 1e4]), np.ones(10), 0.0)
     assert (np.diff(found) > 0).all()
     assert np.isfinite(found).all()
 
@@ -30,35 +31,35 @@ def line():
     return Space({"x": Discrete(range(1000)), "flag": Categorical([False, True])})
 
 
-def told(space, values):
+def results_of(space, values):
     return {space.index({"x": x, "flag": flag}): fitness for (x, flag), fitness in values.items()}
 
 
-def chosen(space, results, candidates, n=1, pending=(), seed=0):
+def selected(space, results, candidates, n=1, pending=(), seed=0):
     """As configurations."""
-    screening = Screening(space, np.random.default_rng(seed))
+    acquisition = Acquisition(space, np.random.default_rng(seed))
     numbers = [space.index({"x": x, "flag": flag}) for x, flag in candidates]
     return [
         tuple(space[i].values())
-        for i in screening.choose(numbers, results, [space.index({"x": x, "flag": f}) for x, f in pending], n)
+        for i in acquisition.select(numbers, results, [space.index({"x": x, "flag": f}) for x, f in pending], n)
     ]
 
 
-def test_the_neighbours_of_the_good_are_chosen_and_not_those_of_failures():
+def test_neighbours_of_good_configurations_are_selected_and_those_of_failures_are_not():
     space = line()
-    results = told(space, {(x, False): (1.0 if 480 <= x <= 520 else 0.1 if x > 520 else 0.0) for x in range(0, 1000, 20)})
-    found = chosen(space, results, [(x, False) for x in (10, 110, 490, 510, 710, 910)], n=2)
+    results = results_of(space, {(x, False): (1.0 if 480 <= x <= 520 else 0.1 if x > 520 else 0.0) for x in range(0, 1000, 20)})
+    found = selected(space, results, [(x, False) for x in (10, 110, 490, 510, 710, 910)], n=2)
     assert set(found) == {(490, False), (510, False)}
 
 
-def test_a_batch_is_spread_and_what_is_pending_counts():
+def test_a_batch_is_diverse_and_accounts_for_pending_evaluations():
     space = line()
-    results = told(space, {(100, False): 1.0, (900, False): 1.0, (500, False): 0.1, (0, True): 0.2, (999, True): 0.3})
+    results = results_of(space, {(100, False): 1.0, (900, False): 1.0, (500, False): 0.1, (0, True): 0.2, (999, True): 0.3})
     candidates = [(104, False), (105, False), (106, False), (896, False), (895, False)]
-    first, second = chosen(space, results, candidates, n=2)
+    first, second = selected(space, results, candidates, n=2)
     assert (first[0] < 500) != (second[0] < 500)
-    beside = chosen(space, results, candidates, pending=[(105, False), (103, False), (107, False)])
-    assert beside[0][0] > 500
+    pending = selected(space, results, candidates, pending=[(105, False), (103, False), (107, False)])
+    assert pending[0][0] > 500
 
 
 @pytest.mark.parametrize(
@@ -79,33 +80,66 @@ def test_degenerate_results_neither_warn_nor_raise(values, repeat):
     candidates = [i for i in range(300) if i not in results]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = Screening(space, np.random.default_rng(0)).choose(candidates, results, [], 16)
+        found = Acquisition(space, np.random.default_rng(0)).select(candidates, results, [], 16)
     assert len(set(found)) == 16
 
 
-def test_the_same_seed_chooses_the_same():
+def test_the_same_seed_selects_the_same():
     space = Space({"y": Factorization(64, 3), "x": Discrete(range(100))})
     results = {int(i): float(i % 7) for i in np.random.default_rng(0).permutation(space.size)[:900]}
     candidates = [i for i in range(400) if i not in results]
-    first, again = (Screening(space, np.random.default_rng(3)).choose(candidates, results, [], 20) for _ in range(2))
+    first, again = (Acquisition(space, np.random.default_rng(3)).select(candidates, results, [], 20) for _ in range(2))
     assert first == again
 
 
-def test_fewer_candidates_than_wanted_are_all_chosen():
+def test_all_candidates_are_selected_when_fewer_than_wanted():
     space = line()
-    results = told(space, {(5, True): 1.0, (7, True): 2.0})
-    assert len(chosen(space, results, [(1, True), (2, True)], n=5)) == 2
+    results = results_of(space, {(5, True): 1.0, (7, True): 2.0})
+    assert len(selected(space, results, [(1, True), (2, True)], n=5)) == 2
 
 
-def test_no_more_than_so_many_pending_are_looked_at():
-    """A caller that never tells does not make the next question dearer."""
+def test_the_cost_does_not_grow_with_pending_evaluations():
+    """Of a caller that never tells."""
     space = Space({"x": Discrete(range(100_000))})
     results = {i * 1000: float(i) for i in range(1, 9)}
-    screening = Screening(space, np.random.default_rng(0))
+    acquisition = Acquisition(space, np.random.default_rng(0))
     candidates = list(range(7000, 7100))
     pending = list(range(20_000, 30_000))
-    looked = []
-    points = screening._points
-    screening._points = lambda numbers: looked.append(list(numbers)) or points(looked[-1])
-    screening.choose(candidates, results, pending, 8)
-    assert max(map(len, looked)) <= len(candidates) + 256
+    encoded = []
+    encode = acquisition._encode
+    acquisition._encode = lambda numbers: encoded.append(list(numbers)) or encode(encoded[-1])
+    acquisition.select(candidates, results, pending, 8)
+    assert max(map(len, encoded)) <= len(candidates) + 256
+
+
+def test_expected_improvement_agrees_with_high_precision_far_in_the_tail():
+    """ln h(z) for z = -1e2, -1e4, -1e6, by its asymptotic series h(z) = phi(z) (z^-2 - 3 z^-4 + 15 z^-6 - ...)."""
+    z = np.array([-1e2, -1e4, -1e6])
+    series = -(z**2) / 2 - np.log(2 * np.pi) / 2 + np.log(z**-2.0 - 3 * z**-4.0 + 15 * z**-6.0)
+    assert log_ei(z, np.ones(3), 0.0) == pytest.approx(series, rel=1e-12)
+
+
+def test_targets_and_criterion_can_be_replaced():
+    """With one target and the posterior mean for a criterion, the best of a batch is next to the best result."""
+    space = line()
+    results = results_of(space, {(x, False): float(1 + x) for x in range(0, 1000, 100)})
+    acquisition = Acquisition(space, np.random.default_rng(0), targets=[log_fitness], criterion=lambda mean, stddev, best_f: mean)
+    candidates = [space.index({"x": x, "flag": False}) for x in (5, 405, 905)]
+    assert acquisition.select(candidates, results, [], 1) == [candidates[-1]]
+
+
+def test_the_model_runs_in_one_blas_thread_and_restores_the_others():
+    controller = ThreadpoolController()
+    with controller.limit(limits=2, user_api="blas"):
+        before = [library["num_threads"] for library in controller.info()]
+        seen = []
+
+        def criterion(mean, stddev, best_f):
+            seen.extend(library["num_threads"] for library in controller.info() if library["user_api"] == "blas")
+            return mean
+
+        space = line()
+        acquisition = Acquisition(space, np.random.default_rng(0), criterion=criterion)
+        acquisition.select([1, 3], results_of(space, {(5, True): 1.0, (7, True): 2.0}), [], 1)
+        assert set(seen) == {1}
+        assert [library["num_threads"] for library in controller.info()] == before

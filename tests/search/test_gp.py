@@ -1,4 +1,4 @@
-"""The q-walk's kernel and the Gaussian process that has it, against their mathematics."""
+"""The graph kernel and the Gaussian process, against their mathematics."""
 
 from itertools import product
 
@@ -11,7 +11,14 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import shortest_path
 
 from autotvm_opevo import Space
-from autotvm_opevo.search.gp import Kernel, Process, Rates, believed, improbability, learned
+from autotvm_opevo.search.gp import (
+    GaussianProcess,
+    GraphKernel,
+    Hyperparameters,
+    fit_hyperparameters,
+    neg_log_posterior,
+    prior_median,
+)
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Permutation, Tiling
 
 GRAPHS = {
@@ -32,9 +39,9 @@ OTHERS = {
 
 def distances(space):
     """Between all configurations, in steps."""
-    kernel = Kernel(space)
-    points = kernel.points([space.vertices(i) for i in range(space.size)])
-    return kernel.distances(points).sum(axis=0)
+    kernel = GraphKernel(space)
+    x = kernel.encode([space.vertices(i) for i in range(space.size)])
+    return kernel.pairwise_distances(x).sum(axis=0)
 
 
 def steps_on(graph):
@@ -52,7 +59,7 @@ def test_distances_are_those_on_the_graph(graph):
 
 
 @pytest.mark.parametrize("neighbours", [lambda value: [value], lambda value: [(value + 2) % 4]], ids=["itself", "one like it"])
-def test_neighbours_that_coordinates_do_not_tell_apart_are_refused(neighbours):
+def test_neighbours_with_equal_coordinates_are_refused(neighbours):
     class Ring(Discrete):
         def neighbours(self, value):
             return neighbours(value)
@@ -60,11 +67,11 @@ def test_neighbours_that_coordinates_do_not_tell_apart_are_refused(neighbours):
         def coordinates(self, value):
             return (value % 2,)
 
-    with pytest.raises(ValueError, match="coordinates must tell neighbours apart"):
-        Kernel(Space({"ring": Ring(range(4))}))
+    with pytest.raises(ValueError, match="coordinates must differ between neighbours"):
+        GraphKernel(Space({"ring": Ring(range(4))}))
 
 
-def test_an_order_is_half_as_far_as_there_are_loops_in_other_places():
+def test_the_distance_of_permutations_is_half_the_number_of_positions_that_differ():
     orders = Permutation(4)
     found = distances(Space({"x": orders}))
     assert found == pytest.approx(np.array([[sum(a != b for a, b in zip(p, q)) / 2 for q in orders] for p in orders]))
@@ -74,9 +81,9 @@ def test_an_order_is_half_as_far_as_there_are_loops_in_other_places():
 @pytest.mark.parametrize("q", [0.01, 0.5, 0.99])
 def test_the_kernel_is_positive_definite_on_every_topology(graph, q):
     space = Space({"x": graph})
-    walks = Kernel(space)
-    points = walks.points([space.vertices(i) for i in range(space.size)])
-    kernel = walks.correlations(points, points, np.array([-np.log(q)]))
+    walks = GraphKernel(space)
+    x = walks.encode([space.vertices(i) for i in range(space.size)])
+    kernel = walks.gram(x, x, np.array([-np.log(q)]))
     assert kernel == pytest.approx(q ** distances(space))
     assert np.linalg.eigvalsh(kernel).min() > 0
     assert np.diag(kernel) == pytest.approx(1)
@@ -85,14 +92,14 @@ def test_the_kernel_is_positive_definite_on_every_topology(graph, q):
 def test_the_kernel_factorises_over_knobs():
     knobs = {"tile": Factorization(12, 2), "order": Permutation(3), "unroll": Discrete([0, 16, 64])}
     space = Space(knobs)
-    decay = np.array([0.3, 1.0, 0.05])
-    kernel = Kernel(space)
-    points = kernel.points([space.vertices(i) for i in range(space.size)])
-    each = [np.exp(-rate * distances(Space({name: knob}))) for rate, (name, knob) in zip(decay, knobs.items())]
-    assert kernel.correlations(points, points, decay) == pytest.approx(np.kron(np.kron(each[0], each[1]), each[2]))
+    inverse_lengthscales = np.array([0.3, 1.0, 0.05])
+    kernel = GraphKernel(space)
+    x = kernel.encode([space.vertices(i) for i in range(space.size)])
+    each = [np.exp(-a * distances(Space({name: knob}))) for a, (name, knob) in zip(inverse_lengthscales, knobs.items())]
+    assert kernel.gram(x, x, inverse_lengthscales) == pytest.approx(np.kron(np.kron(each[0], each[1]), each[2]))
 
 
-def test_a_part_of_a_graph_has_the_distances_of_the_whole():
+def test_an_induced_subgraph_has_the_distances_of_the_whole_graph():
     tiles, things = Factorization(64, 2), Categorical("abcde")
     for whole, part in ((tiles, [(64, 1), (8, 8), (4, 16)]), (things, ["a", "c", "e"])):
         rows = [whole.index(value) for value in part]
@@ -101,26 +108,26 @@ def test_a_part_of_a_graph_has_the_distances_of_the_whole():
         )
 
 
-def test_graphs_that_nobody_could_list_have_the_same_kernel():
+def test_the_kernel_works_on_graphs_too_large_to_enumerate():
     knobs = {"tile": Factorization(2**40 * 3**20, 6), "order": Permutation(12), "thing": Categorical(range(100_000))}
     space = Space(knobs)
     rng = np.random.default_rng(0)
     vertices = [[int(rng.integers(min(knob.size, 2**62))) for knob in knobs.values()] for _ in range(60)]
-    kernel = Kernel(space)
-    points = kernel.points(vertices)
-    correlations = kernel.correlations(points, points, np.array([0.02, 0.1, 0.5]))
-    assert np.linalg.eigvalsh(correlations).min() > 0
+    kernel = GraphKernel(space)
+    x = kernel.encode(vertices)
+    gram = kernel.gram(x, x, np.array([0.02, 0.1, 0.5]))
+    assert np.linalg.eigvalsh(gram).min() > 0
     first, second = (knobs["order"][row[1]] for row in vertices[:2])
-    assert kernel.distances(points)[1, 0, 1] == sum(a != b for a, b in zip(first, second)) / 2
+    assert kernel.pairwise_distances(x)[1, 0, 1] == sum(a != b for a, b in zip(first, second)) / 2
 
 
-def drawn(space, n, seed=0):
-    """A kernel, distinct configurations as its points, and values that depend on the knobs."""
+def sample(space, n, seed=0):
+    """A kernel, distinct configurations encoded by it, and targets that depend on the knobs."""
     rng = np.random.default_rng(seed)
-    kernel = Kernel(space)
+    kernel = GraphKernel(space)
     numbers = rng.choice(space.size, n, replace=False)
-    points = kernel.points([space.vertices(int(i)) for i in numbers])
-    return kernel, points, points @ rng.normal(size=points.shape[1]) + 0.1 * rng.normal(size=n)
+    x = kernel.encode([space.vertices(int(i)) for i in numbers])
+    return kernel, x, x @ rng.normal(size=x.shape[1]) + 0.1 * rng.normal(size=n)
 
 
 SPACE = Space({"tile": Factorization(64, 3), "order": Permutation(3), "unroll": Discrete(range(9)), "flag": Categorical("ab")})
@@ -128,49 +135,49 @@ SPACE = Space({"tile": Factorization(64, 3), "order": Permutation(3), "unroll": 
 
 @pytest.mark.properties
 @given(seed=st.integers(0, 100), shift=st.floats(-1.5, 1.5), noise=st.floats(-6, -0.5))
-def test_the_likelihoods_gradient_is_that_of_finite_differences(seed, shift, noise):
-    kernel, points, values = drawn(SPACE, 30, seed)
-    per_knob = kernel.distances(points)
+def test_the_gradient_of_the_log_posterior_is_that_of_finite_differences(seed, shift, noise):
+    kernel, x, targets = sample(SPACE, 30, seed)
+    distances = kernel.pairwise_distances(x)
     at = np.append(np.log(0.2) + shift * np.array([1, -1, 0.5, 0]), noise)
-    values = values - values.mean()
-    found = improbability(at, per_knob, values)[1]
-    expected = approx_fprime(at, lambda x: improbability(x, per_knob, values)[0], 1e-6)
+    targets = targets - targets.mean()
+    found = neg_log_posterior(at, distances, targets)[1]
+    expected = approx_fprime(at, lambda x: neg_log_posterior(x, distances, targets)[0], 1e-6)
     assert found == pytest.approx(expected, rel=1e-3, abs=1e-3)
 
 
-def test_a_knob_that_does_not_matter_is_found_out():
+def test_an_irrelevant_knob_gets_a_long_lengthscale():
     space = Space({"matters": Discrete(range(12)), "does not": Discrete(range(12))})
-    kernel = Kernel(space)
+    kernel = GraphKernel(space)
     numbers = np.random.default_rng(0).choice(space.size, 60, replace=False)
-    points = kernel.points([space.vertices(int(i)) for i in numbers])
-    rates = learned(kernel.distances(points), np.sin(points[:, 0] * 1.5), believed(2))
-    assert rates.decay[1] < 0.02 < 0.2 < rates.decay[0]
+    x = kernel.encode([space.vertices(int(i)) for i in numbers])
+    hyperparameters = fit_hyperparameters(kernel.pairwise_distances(x), np.sin(x[:, 0] * 1.5), prior_median(2))
+    assert hyperparameters.inverse_lengthscales[1] < 0.02 < 0.2 < hyperparameters.inverse_lengthscales[0]
 
 
-def test_expectations_are_those_of_a_dense_solution():
-    kernel, points, values = drawn(SPACE, 40)
-    told, others = points[:25], points[25:]
-    rates = Rates(np.array([0.3, 0.6, 0.1, 0.9]), 0.05)
-    both = np.stack([values[:25], np.exp(values[:25])], axis=1)
-    expected = Process(kernel, told, both, rates).expect(others)
+def test_the_posterior_is_that_of_a_dense_solution():
+    kernel, x, targets = sample(SPACE, 40)
+    train_x, others = x[:25], x[25:]
+    hyperparameters = Hyperparameters(np.array([0.3, 0.6, 0.1, 0.9]), 0.05)
+    both = np.stack([targets[:25], np.exp(targets[:25])], axis=1)
+    posterior = GaussianProcess(kernel, train_x, both, hyperparameters).posterior(others)
 
-    correlations = np.exp(-np.tensordot(rates.decay, kernel.distances(points), 1))
-    inverse = np.linalg.inv(correlations[:25, :25] + 0.05 * np.eye(25))
-    between = correlations[25:, :25]
-    for kind in range(2):
-        y = both[:, kind] - both[:, kind].mean()
-        assert expected.mean[:, kind] == pytest.approx(both[:, kind].mean() + between @ inverse @ y, rel=1e-5)
-        variance = y @ inverse @ y / 25 * (1 - np.einsum("ij,jk,ik->i", between, inverse, between))
-        assert expected.deviation(kind) == pytest.approx(np.sqrt(variance), rel=1e-5)
+    gram = np.exp(-np.tensordot(hyperparameters.inverse_lengthscales, kernel.pairwise_distances(x), 1))
+    inverse = np.linalg.inv(gram[:25, :25] + 0.05 * np.eye(25))
+    cross = gram[25:, :25]
+    for output in range(2):
+        y = both[:, output] - both[:, output].mean()
+        assert posterior.mean[:, output] == pytest.approx(both[:, output].mean() + cross @ inverse @ y, rel=1e-5)
+        variance = y @ inverse @ y / 25 * (1 - np.einsum("ij,jk,ik->i", cross, inverse, cross))
+        assert posterior.stddev(output) == pytest.approx(np.sqrt(variance), rel=1e-5)
 
 
-def test_choosing_a_point_leaves_the_uncertainty_that_its_result_would():
-    kernel, points, values = drawn(SPACE, 40)
-    rates = Rates(np.array([0.3, 0.6, 0.1, 0.9]), 0.05)
-    expected = Process(kernel, points[:25], values[:25, None], rates).expect(points[25:])
-    before = expected.deviation(0)
-    expected.choose(3)
-    expected.choose(7)
-    result = Process(kernel, points[[*range(25), 28, 32]], np.arange(27.0)[:, None], rates).expect(points[25:])
-    assert expected.deviation(0) / expected._deviations == pytest.approx(result.deviation(0) / result._deviations, rel=1e-6)
-    assert (expected.deviation(0) <= before).all()
+def test_conditioning_on_a_point_leaves_the_variance_that_its_result_would():
+    kernel, x, targets = sample(SPACE, 40)
+    hyperparameters = Hyperparameters(np.array([0.3, 0.6, 0.1, 0.9]), 0.05)
+    posterior = GaussianProcess(kernel, x[:25], targets[:25, None], hyperparameters).posterior(x[25:])
+    before = posterior.stddev(0)
+    posterior.condition_on(3)
+    posterior.condition_on(7)
+    result = GaussianProcess(kernel, x[[*range(25), 28, 32]], np.arange(27.0)[:, None], hyperparameters).posterior(x[25:])
+    assert posterior.stddev(0) / posterior._sigma == pytest.approx(result.stddev(0) / result._sigma, rel=1e-6)
+    assert (posterior.stddev(0) <= before).all()

@@ -1,0 +1,238 @@
+"""Variants of OpEvo for the ablation: one part of the Gaussian-process search replaced by another, or left out.
+
+`ACQUISITIONS` replace the kernel, the targets or the criterion, `SEARCHES` the candidates or the initial design. `TUNERS` has all
+of them as AutoTVM tuners, by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.optimize import minimize
+from tvm.autotvm.task import Task
+from tvm.autotvm.tuner import Tuner
+
+from autotvm_opevo import OpEvo, Space, random_walk
+from autotvm_opevo.autotvm.tuner import SearchTuner
+from autotvm_opevo.search.acquisition import Acquisition, log_fitness, normal_scores
+from autotvm_opevo.search.gp import (
+    GraphKernel,
+    Hyperparameters,
+    Posterior,
+    fit_hyperparameters,
+    log_bounds,
+    neg_log_marginal_likelihood,
+    neg_log_prior,
+    prior_median,
+)
+from autotvm_opevo.search.opevo import Parents
+from autotvm_opevo.topology import Topology
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# --- kernels --------------------------------------------------------------------------------------------------------------------
+
+
+class FixedHyperparameters(GraphKernel):
+    """Hyperparameters stay at the prior's medians."""
+
+    def fit(self, x: Array, y: Array, start: Hyperparameters) -> Hyperparameters:
+        return start
+
+
+class IsotropicKernel(GraphKernel):
+    """All knobs share one lengthscale."""
+
+    def fit(self, x: Array, y: Array, start: Hyperparameters) -> Hyperparameters:
+        distances = self.pairwise_distances(x).sum(axis=0, keepdims=True)
+        found = fit_hyperparameters(distances, y, Hyperparameters(start.inverse_lengthscales[:1], start.noise))
+        return Hyperparameters(np.repeat(found.inverse_lengthscales, len(start.inverse_lengthscales)), found.noise)
+
+
+class CategoricalKernel(GraphKernel):
+    """All values of a knob are equally far apart: no graph."""
+
+    def encode(self, configurations: Any) -> Array:
+        return np.array(list(configurations), dtype=float).reshape(-1, len(self._topologies))
+
+    def pairwise_distances(self, x: Array) -> Array:
+        return np.array([column[:, None] != column for column in x.T], dtype=float)
+
+    def gram(self, x1: Array, x2: Array, inverse_lengthscales: Array) -> Array:
+        return np.exp(-np.tensordot(inverse_lengthscales, x1.T[:, :, None] != x2.T[:, None, :], 1))
+
+
+class RegularizedLaplacianKernel(CategoricalKernel):
+    """The walk's stopping distribution made symmetric: (I - q N)^-1 with N = D^-1/2 A D^-1/2, scaled to a unit diagonal (Smola, Kondor 2003).
+
+    The gradient of its likelihood is taken by finite differences.
+    """
+
+    def __init__(self, space: Space) -> None:
+        super().__init__(space)
+        self._spectra = [_spectrum(topology) for topology in self._topologies]
+
+    def gram(self, x1: Array, x2: Array, inverse_lengthscales: Array) -> Array:
+        product = np.ones((len(x1), len(x2)))
+        for (values, vectors), a, i, j in zip(self._spectra, inverse_lengthscales, x1.T.astype(int), x2.T.astype(int)):
+            stopping = (vectors / (1 - np.exp(-a) * values)) @ vectors.T
+            scale = np.sqrt(np.diag(stopping))
+            product *= (stopping / np.outer(scale, scale))[np.ix_(i, j)]
+        return product
+
+    def fit(self, x: Array, y: Array, start: Hyperparameters) -> Hyperparameters:
+        y = (y - y.mean()) / y.std()
+
+        def neg_log_posterior(log_hyperparameters: Array) -> float:
+            *inverse_lengthscales, noise = np.exp(log_hyperparameters)
+            likelihood, _ = neg_log_marginal_likelihood(self.gram(x, x, np.array(inverse_lengthscales)), noise, y)
+            return likelihood + neg_log_prior(log_hyperparameters)[0]
+
+        begin, bounds = np.log([*start.inverse_lengthscales, start.noise]), log_bounds(len(start.inverse_lengthscales))
+        found = minimize(neg_log_posterior, begin, method="L-BFGS-B", bounds=bounds, options={"maxiter": 20})
+        *inverse_lengthscales, noise = np.exp(found.x)
+        return Hyperparameters(np.array(inverse_lengthscales), noise)
+
+
+def _spectrum(topology: Topology) -> tuple[Array, Array]:
+    steps = random_walk.transition_matrix(topology, 0.5).toarray()
+    values, vectors = eigh(np.sqrt(steps * steps.T) / 0.5)
+    return values, vectors
+
+
+# --- targets, criteria and batches ----------------------------------------------------------------------------------------------
+
+
+def relative_fitness(fitness: Array) -> Array:
+    """Fitness relative to the best."""
+    return fitness / fitness.max()
+
+
+def posterior_mean(mean: Array, stddev: Array, best_f: float) -> Array:
+    """Exploitation only."""
+    return mean
+
+
+def ucb(mean: Array, stddev: Array, best_f: float) -> Array:
+    """Upper confidence bound, two standard deviations above the mean."""
+    return mean + 2 * stddev
+
+
+class IgnoreFailures(Acquisition):
+    """Every candidate counts as feasible."""
+
+    def _log_prob_feasible(self, feasible: Array, x: Array) -> Array:
+        return np.zeros(len(x))
+
+
+class TopK(Acquisition):
+    """A batch is the best candidates one by one, not conditioned on each other nor on what is pending."""
+
+    def _condition(self, posterior: Posterior, j: int) -> None:
+        pass
+
+
+def _with_kernel(kernel: type[GraphKernel]) -> Callable[[Space, np.random.Generator], Acquisition]:
+    return lambda space, rng: Acquisition(space, rng, kernel=kernel(space))
+
+
+ACQUISITIONS: dict[str, Callable[[Space, np.random.Generator], Acquisition]] = {
+    **{
+        kernel.__name__: _with_kernel(kernel)
+        for kernel in (RegularizedLaplacianKernel, CategoricalKernel, IsotropicKernel, FixedHyperparameters)
+    },
+    "LogTarget": partial(Acquisition, targets=(log_fitness,)),
+    "RankTarget": partial(Acquisition, targets=(normal_scores,)),
+    "LogAndRelativeTargets": partial(Acquisition, targets=(log_fitness, relative_fitness)),
+    "IgnoreFailures": IgnoreFailures,
+    "UCB": partial(Acquisition, targets=(log_fitness,), criterion=ucb),
+    "PosteriorMean": partial(Acquisition, targets=(log_fitness,), criterion=posterior_mean),
+    "TopK": TopK,
+}
+
+# --- candidates and initial designs ---------------------------------------------------------------------------------------------
+
+
+class RandomCandidates(OpEvo):
+    """Candidates are random configurations instead of children."""
+
+    def _candidates(self, parents: Parents) -> list[int]:
+        drawn = (self.space.index(self.space.sample(self._rng)) for _ in range(200))
+        return [number for number in dict.fromkeys(drawn) if self._is_proposable(number)]
+
+
+class AlsoRandomCandidates(RandomCandidates):
+    """Candidates are children and as many random configurations."""
+
+    def _candidates(self, parents: Parents) -> list[int]:
+        return list(dict.fromkeys([*OpEvo._candidates(self, parents), *super()._candidates(parents)]))
+
+
+class AlsoNeighbours(OpEvo):
+    """Candidates are children and all neighbours of the best three."""
+
+    def _candidates(self, parents: Parents) -> list[int]:
+        neighbours = [
+            self.space.number([*vertices[:i], step, *vertices[i + 1 :]])
+            for vertices, _ in parents[:3]
+            for i, graph in enumerate(self._graphs)
+            for step in graph.neighbours(vertices[i])
+        ]
+        return list(dict.fromkeys([*super()._candidates(parents), *filter(self._is_proposable, neighbours)]))
+
+
+class CornersFirst(OpEvo):
+    """The first two configurations have all knobs at their first values, and all at their last."""
+
+    def _generate(self) -> None:
+        if not self._known:
+            for number in dict.fromkeys((0, self.space.size - 1)):
+                if self._is_proposable(number):
+                    self._enqueue(number)
+        super()._generate()
+
+
+class MaximinInit(OpEvo):
+    """Configurations drawn before the first success maximise the minimal kernel distance to those before."""
+
+    def _enqueue(self, number: int | None) -> bool:
+        if number is None and self._known and not self._ranking:
+            drawn = dict.fromkeys(self.space.index(self.space.sample(self._rng)) for _ in range(200))
+            candidates = [candidate for candidate in drawn if self._is_proposable(candidate)]
+            if candidates:
+                number = candidates[int(np.argmin(self._max_correlation(candidates)))]
+        return super()._enqueue(number)
+
+    def _max_correlation(self, candidates: list[int]) -> Array:
+        kernel = GraphKernel(self.space)
+        x, known = (kernel.encode(map(self.space.vertices, numbers)) for numbers in (candidates, self._known))
+        return kernel.gram(x, known, prior_median(len(self.space.knobs)).inverse_lengthscales).max(axis=1)
+
+
+class SixteenInitial(OpEvo):
+    """16 random configurations first instead of 8."""
+
+    def _generate(self) -> None:
+        while len(self._known) < 16 and self._enqueue(None):
+            pass
+        if not self._queue:
+            super()._generate()
+
+
+SEARCHES = (RandomCandidates, AlsoRandomCandidates, AlsoNeighbours, CornersFirst, MaximinInit, SixteenInitial)
+
+# --------------------------------------------------------------------------------------------------------------------------------
+
+
+def _tuner(search: type[OpEvo], surrogate: Any, task: Task, seed: int, **options: Any) -> Tuner:
+    return SearchTuner(task, lambda space: search(space, seed=seed, surrogate=surrogate, **options))
+
+
+TUNERS: dict[str, Callable[..., Tuner]] = {
+    **{name: partial(_tuner, OpEvo, acquisition) for name, acquisition in ACQUISITIONS.items()},
+    **{search.__name__: partial(_tuner, search, "gp") for search in SEARCHES},
+}
