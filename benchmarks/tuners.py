@@ -19,7 +19,7 @@ from tvm.autotvm.tuner import Tuner, xgboost_cost_model
 from tvm.contrib.popen_pool import MapResult, StatusKind
 
 from autotvm_opevo.autotvm import GBFSTuner, NA2CTuner, NoSETuner, OpEvoTuner
-from benchmarks import ablation
+from benchmarks import variants
 
 OWN: dict[str, Callable[..., Tuner]] = {"OpEvo": OpEvoTuner, "G-BFS": GBFSTuner, "N-A2C": NA2CTuner, "NoSE": NoSETuner}
 AUTOTVM: dict[str, Callable[..., Tuner]] = {
@@ -50,7 +50,7 @@ def make(name: str, task: Task, seed: int) -> Tuner:
     own = zlib.crc32(f"{kind} {seed}".encode())
     random.seed(own)
     np.random.seed(own)  # noqa: NPY002  it is what they use
-    ours = OWN.get(kind) or ablation.TUNERS.get(kind)
+    ours = OWN.get(kind) or variants.TUNERS.get(kind)
     tuner = ours(task, seed=own, **options) if ours else AUTOTVM[kind](task, **options)
     tuner.set_error_threshold(float("inf"))  # after 150 failures in a row AutoTVM would begin to print every trial
     return tuner

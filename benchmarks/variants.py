@@ -67,7 +67,9 @@ class CategoricalKernel(GraphKernel):
 
 
 class RegularizedLaplacianKernel(CategoricalKernel):
-    """The walk's stopping distribution made symmetric: (I - q N)^-1 with N = D^-1/2 A D^-1/2, scaled to a unit diagonal (Smola, Kondor 2003).
+    """The walk's stopping distribution made symmetric (Smola and Kondor 2003).
+
+    (I - q N)^-1 with N = D^-1/2 A D^-1/2, scaled to a unit diagonal.
 
     The gradient of its likelihood is taken by finite differences.
     """

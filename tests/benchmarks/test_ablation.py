@@ -1,4 +1,4 @@
-"""What replaces the parts of the surrogate: kernels against their mathematics, and every variant for real."""
+"""Variants for the ablation: kernels against their mathematics, and every variant replayed."""
 
 from functools import cache
 
@@ -6,31 +6,30 @@ import numpy as np
 import pytest
 
 from autotvm_opevo import OpEvo, Space, random_walk
-from autotvm_opevo.search.acquisition import Screening
 from autotvm_opevo.topology import Discrete, Factorization, Permutation
-from benchmarks import ablation, replay, tuners
+from benchmarks import replay, tuners, variants
 from benchmarks.landscape import FOLDER, load
 
 
 @pytest.mark.parametrize("graph", [Factorization(24, 3), Permutation(4), Discrete(range(7))])
 @pytest.mark.parametrize("q", [0.1, 0.6, 0.95])
-def test_the_spectral_kernel_is_the_walks_law_made_symmetric(graph, q):
-    kernel = ablation.Spectral(Space({"x": graph}))
-    points = kernel.points([(i,) for i in range(len(graph))])
-    found = kernel.correlations(points, points, np.array([-np.log(q)]))
-    law = np.array([random_walk.distribution(graph, value, q) for value in graph])
+def test_the_regularized_laplacian_is_the_stopping_distribution_made_symmetric(graph, q):
+    kernel = variants.RegularizedLaplacianKernel(Space({"x": graph}))
+    x = kernel.encode([(i,) for i in range(len(graph))])
+    found = kernel.gram(x, x, np.array([-np.log(q)]))
+    stopping = np.array([random_walk.distribution(graph, value, q) for value in graph])
     degrees = np.sqrt([len(graph.neighbours(value)) for value in graph])
-    law *= degrees[:, None] / degrees  # a walk's law is D^1/2 (I - qN)^-1 D^-1/2, up to a factor
-    scale = np.sqrt(np.diag(law))
-    assert found == pytest.approx(law / np.outer(scale, scale))
+    stopping *= degrees[:, None] / degrees  # it is D^1/2 (I - qN)^-1 D^-1/2, up to a factor
+    scale = np.sqrt(np.diag(stopping))
+    assert found == pytest.approx(stopping / np.outer(scale, scale))
     assert np.linalg.eigvalsh(found).min() > 0
 
 
-def test_without_graphs_all_other_values_are_equally_far():
-    kernel = ablation.Unordered(Space({"x": Discrete(range(5)), "y": Discrete(range(3))}))
-    points = kernel.points([(0, 0), (0, 2), (4, 2), (1, 0)])
-    assert kernel.distances(points).sum(axis=0).tolist() == [[0, 1, 2, 1], [1, 0, 1, 2], [2, 1, 0, 2], [1, 2, 2, 0]]
-    assert kernel.correlations(points, points, np.array([0.5, 2.0]))[0] == pytest.approx(np.exp([0, -2, -2.5, -0.5]))
+def test_the_categorical_kernel_has_all_other_values_equally_far():
+    kernel = variants.CategoricalKernel(Space({"x": Discrete(range(5)), "y": Discrete(range(3))}))
+    x = kernel.encode([(0, 0), (0, 2), (4, 2), (1, 0)])
+    assert kernel.pairwise_distances(x).sum(axis=0).tolist() == [[0, 1, 2, 1], [1, 0, 1, 2], [2, 1, 0, 2], [1, 2, 2, 0]]
+    assert kernel.gram(x, x, np.array([0.5, 2.0]))[0] == pytest.approx(np.exp([0, -2, -2.5, -0.5]))
 
 
 @cache
@@ -43,11 +42,11 @@ def proposed(name):
     return seen
 
 
-@pytest.mark.parametrize("name", ablation.TUNERS)
+@pytest.mark.parametrize("name", variants.TUNERS)
 def test_every_variant_is_another_search_that_proposes_nothing_twice(name):
     seen = proposed(name)
     assert len(set(seen)) == 48
-    assert seen != proposed(tuners.QWALK)
+    assert seen != proposed("OpEvo")
 
 
 def tilings(configuration):
@@ -56,21 +55,20 @@ def tilings(configuration):
     return float(np.exp(-0.3 * sum(abs(np.log2(configuration[knob][part]) - log) for knob, part, log in best)))
 
 
-def best_tilings(screening, seed):
+def best_tilings(surrogate, seed):
     """What is found in 64 trials."""
     space = Space({knob: Factorization(1024, 4) for knob in "yxk"})
-    search = OpEvo(space, seed=seed, surrogate="gp")
-    search._screening = screening(space, search._rng)
+    search = OpEvo(space, seed=seed, surrogate=surrogate)
     for _ in range(8):
         configurations = search.ask(8)
         search.tell(configurations, list(map(tilings, configurations)))
     return search.best[1]
 
 
-def test_where_knobs_have_hundreds_of_values_counting_steps_is_the_better_kernel():
+def test_on_knobs_with_hundreds_of_values_graph_distances_make_the_better_kernel():
     found = {
-        screening: np.mean([best_tilings(screening, seed) for seed in range(5)])
-        for screening in (Screening, ablation.WithoutGraphs, ablation.SpectralWalk)
+        name: np.mean([best_tilings(variants.ACQUISITIONS.get(name, name), seed) for seed in range(5)])
+        for name in ("gp", "CategoricalKernel", "RegularizedLaplacianKernel")
     }
-    assert found[ablation.WithoutGraphs] < 0.9 * found[Screening]
-    assert found[ablation.SpectralWalk] < 0.7 * found[Screening]
+    assert found["CategoricalKernel"] < 0.9 * found["gp"]
+    assert found["RegularizedLaplacianKernel"] < 0.7 * found["gp"]
