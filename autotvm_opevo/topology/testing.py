@@ -92,7 +92,8 @@ def _check_neighbours(kind: str, topology: Topology, value: Any) -> None:
         back = _call(kind, "neighbours", lambda value: [topology.index(v) for v in topology.neighbours(value)], neighbour)
         if index not in back:
             raise ValueError(
-                f"neighbours of a {kind}: {neighbour!r} is a neighbour of {value!r}, but {value!r} is not a neighbour of {neighbour!r}"
+                f"neighbours of a {kind}: {neighbour!r} is a neighbour of {value!r}, "
+                f"but {value!r} is not a neighbour of {neighbour!r}"
             )
         others = _coordinates(kind, topology, neighbour)
         if len(others) != len(coordinates):
