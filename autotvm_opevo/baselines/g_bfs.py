@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from autotvm_opevo._utils.validation import as_integer
-from autotvm_opevo.baselines.untiled import factorizations, untiled
+from autotvm_opevo.baselines.factorizations import require_factorizations, untiled
 from autotvm_opevo.search.base import Search
 from autotvm_opevo.search.space import Space
 
 
 class GBFS(Search):
-    """Expand the best configuration that was not expanded yet: evaluate some of its neighbours, chosen at random.
+    """Greedy best-first search: expand the best unexpanded configuration by evaluating a random sample of its neighbours.
 
-    The first is the configuration without multi-level tiling. Beyond what is published: neighbours are drawn among those that are
-    new, what failed is never expanded, and where nothing is left to expand a random configuration goes on.
+    It starts from the configuration without multi-level tiling. Unlike the published version, it samples only new neighbours,
+    never expands a failed configuration, and continues from a random configuration when there is nothing left to expand.
 
     Parameters
     ----------
     space : Space
-        Of factorizations only.
+        All knobs must be factorizations.
     sample_size : int
-        rho: how many neighbours of a configuration are evaluated.
+        rho, the maximum number of neighbours to evaluate per expansion.
     seed : int, optional
-        As for every `Search`.
+        See `Search`.
 
     Raises
     ------
     ValueError
-        If the space has a knob that is no `Factorization`, or an argument is not what it should be.
+        If a knob is not a `Factorization`, or an argument is invalid.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class GBFS(Search):
 
     def __init__(self, space: Space, sample_size: int = 5, seed: int | None = None) -> None:
         super().__init__(space, seed)
-        factorizations(space, "G-BFS")
+        require_factorizations(space, "G-BFS")
         self.sample_size = as_integer("sample_size", sample_size)
         self._expanded: set[int] = set()
 
@@ -51,11 +51,11 @@ class GBFS(Search):
         if not self._known:
             self._enqueue(self._proposable(untiled(self.space)))
             return
-        for _, number in self._ranking:  # the priority queue: the best first
+        for _, number in self._ranking:  # the priority queue, best first
             if number not in self._expanded:
                 self._expanded.add(number)
-                around = [self._proposable(neighbour) for neighbour in self.space.neighbours(self.space[number])]
-                new = [neighbour for neighbour in around if neighbour is not None]
+                neighbours = [self._proposable(neighbour) for neighbour in self.space.neighbours(self.space[number])]
+                new = [neighbour for neighbour in neighbours if neighbour is not None]
                 for i in self._rng.permutation(len(new))[: self.sample_size]:
                     self._enqueue(new[i])
                 if new:

@@ -1,4 +1,4 @@
-"""NoSE (Gatopoulos et al.): an evolutionary search whose children are screened by their nearest neighbours."""
+"""NoSE (Gatopoulos et al.): an evolutionary search that screens its offspring by k-nearest-neighbour regression."""
 
 from __future__ import annotations
 
@@ -14,39 +14,38 @@ from autotvm_opevo.search.space import Configuration, Space
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
-# Tries for each child to be a new one.
-_TRIES = 20
+# Maximum number of attempts at a new child.
+_MAX_ATTEMPTS = 20
 
 
 class NoSE(Search):
-    """Evolve a population, and evaluate only the children that the k nearest evaluated configurations speak for.
+    """Evolve a population, and evaluate only the offspring with the highest fitness predicted by k nearest neighbours.
 
-    A configuration is the vector of its vertices' numbers, as this package numbers them. Parents are drawn by the roulette
-    wheel, children are made by single-point crossover and uniform mutation, and those of the highest estimate (`estimate`) are
-    evaluated. The population is the best `population_size` of all that was evaluated: at first, that many random
-    configurations. A child that is known is made again.
+    A configuration is encoded as the vector of its vertex indices. Parents are selected by roulette wheel, and recombined by
+    single-point crossover and uniform mutation; duplicates are drawn again. The offspring with the highest predicted fitness
+    (`knn_predict`) are evaluated. The population is the best `population_size` of all evaluated configurations; the first
+    `population_size` are random.
 
     Parameters
     ----------
     space : Space
-        Any.
     population_size : int
         N.
     offspring_size : int, optional
-        M: how many children are made in a generation; 1.5 N by default.
+        M, the number of children per generation; 1.5 N by default.
     elite_size : int, optional
-        E: how many of them are evaluated; 0.3 N by default.
+        E, the number of children to evaluate per generation; 0.3 N by default.
     mutation_rate : float
-        p: the probability that a knob takes a random value.
+        p, the probability that a knob takes a random value.
     neighbours : int
-        k: how many evaluated configurations an estimate looks at.
+        k, the number of nearest neighbours in a prediction.
     seed : int, optional
-        As for every `Search`.
+        See `Search`.
 
     Raises
     ------
     ValueError
-        If an argument is not what it should be.
+        If an argument is invalid.
 
     Examples
     --------
@@ -77,88 +76,89 @@ class NoSE(Search):
             "elite_size", max(1, round(0.3 * self.population_size)) if elite_size is None else elite_size
         )
         if not is_number(mutation_rate) or not 0 <= mutation_rate <= 1:
-            raise ValueError(f"mutation_rate must be a probability, {mutation_rate!r} given")
+            raise ValueError(f"mutation_rate must be between 0 and 1, {mutation_rate!r} given")
         self.mutation_rate = float(mutation_rate)
         self.neighbours = as_integer("neighbours", neighbours)
-        self._vectors: dict[int, list[float]] = {}
+        self._encoded: dict[int, list[float]] = {}
 
     def _generate(self) -> None:
         missing = self.population_size - len(self._fitness)
         if missing > 0 or not self._ranking:
-            candidates, wanted = [], max(missing, self.elite_size) if self._fitness else self.population_size
+            candidates, count = [], max(missing, self.elite_size) if self._fitness else self.population_size
         else:
-            candidates, wanted = self._elite(), self.elite_size
-        for number in [*candidates, *[None] * (wanted - len(candidates))]:
+            candidates, count = self._elite(), self.elite_size
+        for number in [*candidates, *[None] * (count - len(candidates))]:
             if not self._enqueue(number):
                 break
 
     def _elite(self) -> list[int]:
-        """The children of the highest estimates, best first."""
-        children = self._children()
-        if not children:
+        """The offspring with the highest predicted fitness, best first."""
+        offspring = self._offspring()
+        if not offspring:
             return []
-        best = -self._ranking[0][0]  # a fitness may be as large as a float can be, and a sum of them is larger
+        best = -self._ranking[0][0]  # scaled by the best, a sum of the largest floats does not overflow
         fitnesses = [fitness / best for fitness in self._fitness.values()]
-        estimates = estimate(self._genes(children), self._genes(self._fitness), fitnesses, self.neighbours)
-        return [children[i] for i in np.argsort(-estimates, kind="stable")[: self.elite_size]]
+        predictions = knn_predict(self._encode(offspring), self._encode(self._fitness), fitnesses, self.neighbours)
+        return [offspring[i] for i in np.argsort(-predictions, kind="stable")[: self.elite_size]]
 
-    def _children(self) -> list[int]:
-        """New and allowed children, each once; fewer than `offspring_size` where hardly any are left."""
+    def _offspring(self) -> list[int]:
+        """Distinct new and feasible children; fewer than `offspring_size` if few are left."""
         population = self._ranking[: self.population_size]
         parents = [self.space[number] for _, number in population]
         wheel = np.cumsum([fitness / population[0][0] for fitness, _ in population])
-        children: dict[int, None] = {}
+        offspring: dict[int, None] = {}
         for _ in range(self.offspring_size):
-            for _ in range(_TRIES):
-                father, mother = np.searchsorted(wheel, self._rng.random(2) * wheel[-1], side="right").clip(max=len(parents) - 1)
-                number = self._proposable(self._mutated(self._crossed(parents[father], parents[mother])))
-                if number is not None and number not in children:
-                    children[number] = None
+            for _ in range(_MAX_ATTEMPTS):
+                first, second = np.searchsorted(wheel, self._rng.random(2) * wheel[-1], side="right").clip(max=len(parents) - 1)
+                number = self._proposable(self._mutate(self._crossover(parents[first], parents[second])))
+                if number is not None and number not in offspring:
+                    offspring[number] = None
                     break
-        return list(children)
+        return list(offspring)
 
-    def _crossed(self, father: Configuration, mother: Configuration) -> Configuration:
-        """The father's knobs up to a random one, the mother's from there."""
+    def _crossover(self, first: Configuration, second: Configuration) -> Configuration:
+        """Single-point crossover: the first parent's knobs up to a random one, the second parent's from there."""
         names = list(self.space.knobs)
         cut = int(self._rng.integers(1, len(names))) if len(names) > 1 else 0
-        return {name: (father if position < cut else mother)[name] for position, name in enumerate(names)}
+        return {name: (first if position < cut else second)[name] for position, name in enumerate(names)}
 
-    def _mutated(self, child: Configuration) -> Configuration:
+    def _mutate(self, child: Configuration) -> Configuration:
+        """Uniform mutation."""
         return {
             name: knob.sample(self._rng) if self._rng.random() < self.mutation_rate else child[name]
             for name, knob in self.space.knobs.items()
         }
 
-    def _genes(self, numbers: Iterable[int]) -> Array:
-        """Configurations as rows of their vertices' numbers."""
+    def _encode(self, numbers: Iterable[int]) -> Array:
+        """Configurations as rows of vertex indices, shape (configurations, knobs)."""
         for number in numbers:
-            if number not in self._vectors:
+            if number not in self._encoded:
                 configuration = self.space[number]
-                self._vectors[number] = [float(knob.index(configuration[name])) for name, knob in self.space.knobs.items()]
-        return np.array([self._vectors[number] for number in numbers])
+                self._encoded[number] = [float(knob.index(configuration[name])) for name, knob in self.space.knobs.items()]
+        return np.array([self._encoded[number] for number in numbers])
 
 
-def estimate(candidates: Array, evaluated: Array, fitnesses: Sequence[float], k: int) -> Array:
-    """The weighted mean of the `k` nearest evaluated configurations (Equations 1 to 3).
+def knn_predict(candidates: Array, evaluated: Array, fitnesses: Sequence[float], k: int) -> Array:
+    """Predict fitness by inverse-distance weighting of the `k` nearest neighbours (Equations 1 to 3).
 
     Parameters
     ----------
     candidates : array of float, shape (m, knobs)
     evaluated : array of float, shape (n, knobs)
-        None of which is a candidate.
+        Must not contain any of the candidates.
     fitnesses : sequence of float, length n
-        Of the evaluated.
+        Of the evaluated configurations.
     k : int
-        Fewer where fewer are evaluated.
+        Number of neighbours; all if `k` exceeds n.
 
     Returns
     -------
     array of float, shape (m,)
-        Weights are one over the Canberra distance (Equation 4).
+        Means weighted by the inverse Canberra distance (Equation 4).
 
     Examples
     --------
-    >>> estimate(np.array([[1.0]]), np.array([[3.0], [2.0], [9.0]]), [6.0, 3.0, 0.0], k=2).round(6).tolist()
+    >>> knn_predict(np.array([[1.0]]), np.array([[3.0], [2.0], [9.0]]), [6.0, 3.0, 0.0], k=2).round(6).tolist()
     [4.2]
     """
     distances = cdist(candidates, evaluated, "canberra")

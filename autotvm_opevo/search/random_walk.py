@@ -1,9 +1,10 @@
-"""The q-random walk (Section 4.3): sampled, and the exact law of where it stops (appendix A).
+"""The q-random walk (Section 4.3) and its exact stopping distribution (appendix A).
 
-At every vertex the walk goes on with probability q, to any neighbour alike (Equation 3), and stops with probability 1 - q.
-A vertex without neighbours keeps the walk.
+At every vertex, the walk continues with probability q to a uniformly random neighbour (Equation 3), and stops with
+probability 1 - q. It also stops at a vertex without neighbours.
 
-The functions take any graph that has ``graph[i]``, ``graph.index(value)``, ``graph.neighbours(value)`` and ``len(graph)``.
+`sample` needs a graph with ``neighbours(value)``; the other functions also need ``graph[i]``, ``graph.index(value)`` and
+``len(graph)``.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ def sample(graph: Topology | IndexedGraph, start: Any, q: float, rng: np.random.
     Parameters
     ----------
     graph : Topology
-        Where to walk.
+        The graph to walk on.
     start : vertex of `graph`
-        Where to begin.
+        Where the walk starts.
     q : float
-        The mutation rate, 0 < q < 1: the walk takes q / (1 - q) steps in the mean.
+        The mutation rate, 0 < q < 1: the walk takes q / (1 - q) steps on average.
     rng : numpy.random.Generator
-        The only source of randomness.
+        The source of randomness.
 
     Returns
     -------
     vertex of `graph`
-        `start` itself with a probability of at least 1 - q.
+        `start` itself with probability at least 1 - q.
 
     Raises
     ------
     ValueError
-        If q is outside (0, 1), or `start` is no vertex (found when the first step is taken).
+        If q is outside (0, 1), or `start` is not a vertex (found when the first step is taken).
 
     Examples
     --------
@@ -60,7 +61,7 @@ def sample(graph: Topology | IndexedGraph, start: Any, q: float, rng: np.random.
 
 
 def distribution(graph: Topology, start: Any, q: float) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """The probability that a walk from `start` stops at each vertex: ``(1 - q) (I - Q)^-1 p0`` of appendix A.
+    """Stopping distribution of a walk from `start`: ``(1 - q) (I - Q)^-1 p0`` of appendix A.
 
     One sparse solve: 0.1 s for a factorization with 1,771 vertices, 2 s for the 5,040 permutations of 7, 10 s and 0.6 GB for
     3,000 categories, which have 9 million edges.
@@ -68,21 +69,21 @@ def distribution(graph: Topology, start: Any, q: float) -> np.ndarray[Any, np.dt
     Parameters
     ----------
     graph : Topology
-        With up to some thousands of vertices.
+        With up to a few thousand vertices.
     start : vertex of `graph`
-        Where to begin.
+        Where the walk starts.
     q : float
         The mutation rate, 0 < q < 1.
 
     Returns
     -------
     numpy.ndarray of float, shape (len(graph),)
-        By vertex number; sums to 1.
+        The probability of stopping at each vertex, by vertex index; sums to 1.
 
     Raises
     ------
     ValueError
-        If q is outside (0, 1), or `start` is no vertex.
+        If q is outside (0, 1), or `start` is not a vertex.
 
     Examples
     --------
@@ -94,31 +95,31 @@ def distribution(graph: Topology, start: Any, q: float) -> np.ndarray[Any, np.dt
     p0 = np.zeros(len(graph))
     p0[graph.index(start)] = 1.0
     transition = transition_matrix(graph, q)
-    # I - Q is an M-matrix with diagonally dominant columns: it needs no pivoting, and without it no small probability is lost
-    # in a difference of large ones. Its pattern is symmetric, which the ordering makes use of.
+    # I - Q is an M-matrix with diagonally dominant columns. It needs no pivoting, and without pivoting no small probability
+    # is lost to cancellation. Its sparsity pattern is symmetric, which the ordering exploits.
     system = (identity(len(graph), format="csc") - transition).tocsc()
     options = {"SymmetricMode": True}
     solver = splu(system, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
-    law: np.ndarray[Any, np.dtype[np.float64]] = (1 - q) * solver.solve(p0)
-    return law
+    probabilities: np.ndarray[Any, np.dtype[np.float64]] = (1 - q) * solver.solve(p0)
+    return probabilities
 
 
 def transition_matrix(graph: Topology, q: float) -> coo_array:
     """Equation 3 as a sparse matrix Q: column u holds the probability q / |S(u)| of a step from u to each neighbour.
 
-    A vertex without neighbours steps onto itself, which keeps the walk where it is.
+    A vertex without neighbours has a self-loop, which keeps the walk where it is.
     """
-    rows, columns, steps = [], [], []
+    rows, columns, probabilities = [], [], []
     for u in range(len(graph)):
-        beside = [graph.index(value) for value in graph.neighbours(graph[u])] or [u]
-        rows += beside
-        columns += [u] * len(beside)
-        steps += [q / len(beside)] * len(beside)
-    return coo_array((steps, (rows, columns)), shape=(len(graph), len(graph)))
+        neighbours = [graph.index(value) for value in graph.neighbours(graph[u])] or [u]
+        rows += neighbours
+        columns += [u] * len(neighbours)
+        probabilities += [q / len(neighbours)] * len(neighbours)
+    return coo_array((probabilities, (rows, columns)), shape=(len(graph), len(graph)))
 
 
 def check_rate(name: str, q: Any) -> float:
-    """`q` as a float, or a `ValueError` that names the argument and what is allowed."""
+    """Return `q` as a float; raises `ValueError` if it is outside (0, 1)."""
     if not isinstance(q, Real) or not 0 < float(q) < 1:
         raise ValueError(f"{name} must be greater than 0 and less than 1, {q!r} given")
     return float(q)

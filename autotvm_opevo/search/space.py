@@ -16,30 +16,30 @@ Configuration = dict[str, Any]
 
 
 class Space:
-    """All combinations of the knobs' values that a constraint allows.
+    """The Cartesian product of the knobs' values, with an optional constraint.
 
-    A configuration is a dict from every knob's name to one of its values. It has a number, too: a mixed radix number whose
-    digits are the vertex numbers, the last knob's changing fastest. Numbers are Python integers: a space may have more than
-    2**63 points.
+    A configuration is a dict of knob names and values. Its index is the mixed-radix number whose digits are the indices of the
+    values in their topologies; the last knob varies fastest. Indices are Python integers, since a space may have more than
+    2**63 configurations.
 
     Parameters
     ----------
     knobs : mapping of str to Topology
-        X_1 to X_mu of Equation 1. None at all make the space of one empty configuration.
+        X_1 to X_mu of Equation 1. Without knobs, the space consists of one empty configuration.
     constraint : callable, optional
-        Takes a configuration and tells whether it may be proposed.
+        Takes a configuration and returns whether it is feasible. Searches propose feasible configurations only.
 
     Attributes
     ----------
     knobs : dict of str to Topology
     constraint : callable or None
     size : int
-        The number of points, those that `constraint` forbids included.
+        Number of configurations, infeasible ones included.
 
     Raises
     ------
     ValueError
-        If a knob is no `Topology`, or `constraint` cannot be called.
+        If a knob is not a `Topology`, or `constraint` is not callable.
 
     Examples
     --------
@@ -59,17 +59,17 @@ class Space:
             if not isinstance(topology, Topology):
                 raise ValueError(f"knob {name!r} must be a Topology (see autotvm_opevo.topology), {topology!r} given")
         if constraint is not None and not callable(constraint):
-            raise ValueError(f"constraint must be a function of a configuration or None, {constraint!r} given")
+            raise ValueError(f"constraint must be a function of a configuration, or None; {constraint!r} given")
         self.constraint = constraint
         self.size = prod(topology.size for topology in self.knobs.values())
 
     def index(self, configuration: Mapping[str, Any]) -> int:
-        """The number of a configuration, whether the constraint allows it or not.
+        """Return the index of a configuration, feasible or not.
 
         Raises
         ------
         ValueError
-            If a knob is missing or unknown, or a value is none of its knob's.
+            If a knob is missing or unknown, or a value is not one of its knob's.
         """
         if not isinstance(configuration, Mapping) or configuration.keys() != self.knobs.keys():
             raise ValueError(f"a configuration must be a dict of the knobs {list(self.knobs)}, {configuration!r} given")
@@ -82,11 +82,11 @@ class Space:
         return self.number(vertices)
 
     def __getitem__(self, index: int) -> Configuration:
-        """The configuration of that number, 0 <= index < size; raises `IndexError` outside."""
+        """Return the configuration at `index`, 0 <= index < size; raises `IndexError` if it is out of range."""
         return {name: topology[vertex] for (name, topology), vertex in zip(self.knobs.items(), self.vertices(index))}
 
     def vertices(self, index: int) -> tuple[int, ...]:
-        """The vertices' numbers, knob by knob, of the configuration of that number.
+        """Return the index of every knob's value in its topology, for the configuration at `index`.
 
         >>> from autotvm_opevo.topology import Discrete
         >>> Space({"x": Discrete([1, 2, 3]), "y": Discrete([1, 2])}).vertices(5)
@@ -95,11 +95,11 @@ class Space:
         Raises
         ------
         IndexError
-            If there is no such configuration.
+            If `index` is out of range.
         """
         rest = operator.index(index)
         if not 0 <= rest < self.size:
-            raise IndexError(f"configuration number {rest} given, this space has 0 to {self.size - 1}")
+            raise IndexError(f"configuration index {rest} given, allowed for this space are 0 to {self.size - 1}")
         vertices = []
         for topology in reversed(self.knobs.values()):
             rest, vertex = divmod(rest, topology.size)
@@ -107,27 +107,27 @@ class Space:
         return tuple(reversed(vertices))
 
     def number(self, vertices: Iterable[int]) -> int:
-        """The inverse of `vertices`.
+        """Return the index of the configuration whose values have these indices in their topologies: the inverse of `vertices`.
 
         >>> from autotvm_opevo.topology import Discrete
         >>> Space({"x": Discrete([1, 2, 3]), "y": Discrete([1, 2])}).number([2, 1])
         5
         """
-        number = 0
+        index = 0
         for topology, vertex in zip(self.knobs.values(), vertices):
-            number = number * topology.size + vertex
-        return number
+            index = index * topology.size + vertex
+        return index
 
     def __len__(self) -> int:
         return self.size
 
     def __iter__(self) -> Iterator[Configuration]:
-        """Every configuration in the order of their numbers, those that the constraint forbids included."""
+        """Iterate over all configurations in the order of their indices, infeasible ones included."""
         for values in product(*self.knobs.values()):
             yield dict(zip(self.knobs, values))
 
     def neighbours(self, configuration: Configuration) -> Iterator[Configuration]:
-        """All that differ in one knob, by one step on its graph, those that the constraint forbids included.
+        """Iterate over the configurations that differ in one knob, by one step on its graph, infeasible ones included.
 
         >>> from autotvm_opevo.topology import Discrete
         >>> list(Space({"x": Discrete([1, 2, 3]), "y": Discrete([1, 2])}).neighbours({"x": 1, "y": 2}))
@@ -138,13 +138,13 @@ class Space:
                 yield {**configuration, name: value}
 
     def is_feasible(self, configuration: Configuration) -> bool:
-        """Whether the constraint lets this configuration be proposed."""
+        """Return whether a configuration satisfies the constraint."""
         return self.constraint is None or bool(self.constraint(configuration))
 
     def sample(self, rng: np.random.Generator) -> Configuration:
-        """A configuration, each as likely as any other, those that the constraint forbids included."""
+        """Draw a configuration uniformly at random, infeasible ones included."""
         return {name: topology.sample(rng) for name, topology in self.knobs.items()}
 
     def __repr__(self) -> str:
-        limits = "" if self.constraint is None else f", constraint={self.constraint!r}"
-        return f"Space({self.knobs!r}{limits})"
+        constraint = "" if self.constraint is None else f", constraint={self.constraint!r}"
+        return f"Space({self.knobs!r}{constraint})"

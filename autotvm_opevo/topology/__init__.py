@@ -1,20 +1,20 @@
-"""Search spaces of knobs as graphs (Section 3 of the paper): neighbours should perform alike.
+"""Knobs as graphs (Section 3 of the paper): neighbouring values are expected to perform alike.
 
-Every topology is an undirected graph whose vertices are the knob's values themselves:
+A topology is an undirected graph whose vertices are the values of a knob:
 
 ===================  ==============================================  ===========================================
 topology             values                                          neighbours
 ===================  ==============================================  ===========================================
-`Factorization`      tuples of positive integers with a given        one prime factor moved between two parts
-                     product
-`Permutation`        permutations of ``range(n)``                    two positions swapped
-`Discrete`           numbers                                         the next smaller and the next larger
-`Categorical`        anything                                        all others
-`InducedSubgraph`            some of the vertices of another graph           the same edges, and bridges where they fall
-                                                                     apart
+`Factorization`      tuples of positive integers with a given        move one prime factor from one part to
+                     product                                         another
+`Permutation`        permutations of ``range(n)``                    swap two positions
+`Discrete`           numbers                                         the next smaller and the next larger value
+`Categorical`        anything                                        all other values
+`InducedSubgraph`    a subset of the vertices of another graph       the same edges, plus bridges between
+                                                                     connected components
 ===================  ==============================================  ===========================================
 
-All but `InducedSubgraph` are implicit: making one costs time and memory in proportion to its description, not to its vertices.
+All but `InducedSubgraph` are implicit: no vertex or edge is stored, however many there are.
 """
 
 from autotvm_opevo.topology.base import Graph, Topology

@@ -1,4 +1,4 @@
-"""What a topology is: values numbered from 0, and who is whose neighbour."""
+"""`Topology`, the base class of all knobs, and helpers for its subclasses."""
 
 from __future__ import annotations
 
@@ -11,50 +11,50 @@ import numpy as np
 
 
 class Graph(Protocol):
-    """Vertices that know their neighbours: all that `InducedSubgraph` needs, so that a graph without an end will do."""
+    """What `InducedSubgraph` needs of a graph, which may be infinite."""
 
     def neighbours(self, value: Any) -> Sequence[Any]:
-        """The values adjacent to `value`, each once, never `value` itself."""
+        """Return the values adjacent to `value`, without repetition and without `value` itself."""
 
     def coordinates(self, value: Any) -> tuple[int, ...]:
-        """Where `value` lies: the nearer two vertices are on the graph, the smaller, roughly, the L1 distance of these."""
+        """Return integer coordinates of `value` whose L1 distance approximates the distance on the graph."""
 
 
 class Topology(ABC):
-    """A knob's values as the vertices of an undirected graph, ``G = (V, E)`` of Section 3.
+    """The values of a knob as the vertices of an undirected graph, ``G = (V, E)`` of Section 3.
 
-    A subclass says how many vertices there are (`size`), which is the i-th, which number a value has, and which are its
-    neighbours. ``len`` is `size` too, but Python limits it to 2**63 - 1.
+    A subclass sets `size`, the number of vertices, and implements `__getitem__`, `index` and `neighbours`. ``len`` returns
+    `size` too, but Python limits it to 2**63 - 1.
     """
 
     size: int
 
     @abstractmethod
     def __getitem__(self, index: int) -> Any:
-        """The vertex number `index`, 0 <= index < size; raises `IndexError` outside."""
+        """Return the vertex at `index`, 0 <= index < size; raises `IndexError` if it is out of range."""
 
     @abstractmethod
     def index(self, value: Any) -> int:
-        """The number of the vertex `value`; raises `ValueError` when it is none."""
+        """Return the index of the vertex `value`; raises `ValueError` if it is not a vertex."""
 
     @abstractmethod
     def neighbours(self, value: Any) -> Sequence[Any]:
-        """The values adjacent to `value`, ``S(value)`` of Section 4.3, each once, never `value` itself.
+        """Return the values adjacent to `value`, ``S(value)`` of Section 4.3, without repetition and without `value` itself.
 
-        Raises `ValueError` when it is no vertex.
+        Raises `ValueError` if `value` is not a vertex.
         """
 
     def coordinates(self, value: Any) -> tuple[int, ...]:
-        """Integers whose L1 distance grows with the distance on the graph, and is not 0 between neighbours.
+        """Return integer coordinates whose L1 distance grows with the distance on the graph, and is not 0 between neighbours.
 
-        `InducedSubgraph` bridges components at their nearest vertices, and the Gaussian process takes the distance for the number
-        of steps. The vertex's number unless a subclass overrides it.
+        `InducedSubgraph` adds bridges where this distance is smallest, and the kernel of the Gaussian process takes it for the
+        number of steps. Defaults to the vertex's index.
         """
         return (self.index(value),)
 
     def sample(self, rng: np.random.Generator) -> Any:
-        """A vertex, each as likely as any other."""
-        return self[_below(self.size, rng)]
+        """Draw a vertex uniformly at random."""
+        return self[_randbelow(self.size, rng)]
 
     def __len__(self) -> int:
         return self.size
@@ -69,18 +69,20 @@ class Topology(ABC):
             return False
         return True
 
-    def _vertex_number(self, index: int) -> int:
+    def _check_index(self, index: int) -> int:
+        """Return `index` as a plain int; raises `IndexError` if it is out of range."""
         index = operator.index(index)
         if not 0 <= index < self.size:
-            raise IndexError(f"vertex number {index} given, {self!r} has 0 to {self.size - 1}")
+            raise IndexError(f"vertex index {index} given, allowed for {self!r} are 0 to {self.size - 1}")
         return index
 
-    def _no_vertex(self, value: Any) -> ValueError:
+    def _invalid_value(self, value: Any) -> ValueError:
+        """The error to raise for a value that is not a vertex."""
         return ValueError(f"value {value!r} given, allowed are the {self.size} vertices of {self!r}, such as {self[0]!r}")
 
 
 class LazySequence(Sequence[Any]):
-    """A sequence whose elements are made when they are looked at: a walk looks at one neighbour of many."""
+    """A sequence that computes its elements on access: a walk looks at one neighbour of many."""
 
     def __init__(self, size: int, element: Callable[[int], Any]) -> None:
         self._size = size
@@ -103,8 +105,8 @@ class LazySequence(Sequence[Any]):
         return repr(list(self))
 
 
-def vertices(values: Any) -> list[Any]:
-    """The elements of the argument `values`, at least one, or a `ValueError`."""
+def nonempty_list(values: Any) -> list[Any]:
+    """The argument `values` as a list; raises `ValueError` if it is empty or not iterable."""
     try:
         elements = list(values)
     except TypeError:
@@ -114,16 +116,16 @@ def vertices(values: Any) -> list[Any]:
     return elements
 
 
-def integers(value: Any) -> tuple[int, ...]:
-    """`value` as a tuple of plain ints; an empty one when it is no sequence of integers."""
+def int_tuple(value: Any) -> tuple[int, ...]:
+    """`value` as a tuple of plain ints; an empty one if it is not a sequence of integers."""
     try:
         return tuple(map(operator.index, value))
     except TypeError:
         return ()
 
 
-def _below(n: int, rng: np.random.Generator) -> int:
-    """A uniform integer of 0 <= i < n, for any n (numpy's own ends at 64 bits)."""
+def _randbelow(n: int, rng: np.random.Generator) -> int:
+    """A uniform integer 0 <= i < n, for any n (numpy's own generator is limited to 64 bits)."""
     if n < 1 << 63:
         return int(rng.integers(n))
     bits = (n - 1).bit_length()

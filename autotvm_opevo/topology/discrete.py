@@ -1,4 +1,4 @@
-"""Numbers on a line and things without an order (Section 3, discrete and categorical parameters)."""
+"""Numeric and categorical knobs (Section 3, discrete and categorical parameters)."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 
 from autotvm_opevo._utils.validation import is_number
-from autotvm_opevo.topology.base import LazySequence, Topology, vertices
+from autotvm_opevo.topology.base import LazySequence, Topology, nonempty_list
 
 
 class Discrete(Topology):
-    """Some numbers; each is adjacent to the next smaller and the next larger.
+    """Numbers, each adjacent to the next smaller and the next larger one.
 
     Parameters
     ----------
     values : iterable of numbers
-        At least one; finite and all different; they are kept in increasing order.
+        At least one; finite and distinct, in any order.
 
     Raises
     ------
     ValueError
-        If there is none, or one is no finite number or there twice.
+        If `values` is empty, has duplicates, or holds anything but finite numbers.
 
     Examples
     --------
@@ -32,7 +32,7 @@ class Discrete(Topology):
     """
 
     def __init__(self, values: Iterable[float]) -> None:
-        given = vertices(values)
+        given = nonempty_list(values)
         for value in given:
             if not is_number(value):
                 raise ValueError(f"values must be finite numbers, {value!r} given (Categorical takes anything)")
@@ -40,39 +40,39 @@ class Discrete(Topology):
         self._index = {value: i for i, value in enumerate(self._values)}
         self.size = len(self._values)
         if len(self._index) < self.size:
-            raise ValueError(f"values must all be different, {given!r} given")
+            raise ValueError(f"values must be distinct, {given!r} given")
 
     def __getitem__(self, index: int) -> float:
-        return self._values[self._vertex_number(index)]
+        return self._values[self._check_index(index)]
 
     def index(self, value: Any) -> int:
         try:
             return self._index[value]
         except (KeyError, TypeError):
-            raise self._no_vertex(value) from None
+            raise self._invalid_value(value) from None
 
     def neighbours(self, value: Any) -> Sequence[float]:
         i = self.index(value)
         return self._values[max(i - 1, 0) : i] + self._values[i + 1 : i + 2]
 
     def __repr__(self) -> str:
-        return f"Discrete({_shortened(self._values)})"
+        return f"Discrete({_abbreviate(self._values)})"
 
 
 class Categorical(Topology):
-    """Some things, each adjacent to all others.
+    """Values without an order, all adjacent to each other.
 
-    Values of different types are different, also when Python calls them equal (``True`` and ``1``).
+    Values of different types are distinct, even if they compare equal (``True`` and ``1``).
 
     Parameters
     ----------
     values : iterable
-        At least one; anything, all different; their order means nothing.
+        At least one; any distinct objects.
 
     Raises
     ------
     ValueError
-        If there is none, or one is there twice.
+        If `values` is empty or has duplicates.
 
     Examples
     --------
@@ -82,34 +82,34 @@ class Categorical(Topology):
     """
 
     def __init__(self, values: Iterable[Any]) -> None:
-        self._values = vertices(values)
+        self._values = nonempty_list(values)
         self.size = len(self._values)
         self._index: dict[Any, int] = {}
         for i, value in enumerate(self._values):
-            if self._index.setdefault(_identity(value), i) != i:
-                raise ValueError(f"values must all be different, {value!r} is there twice")
+            if self._index.setdefault(_key(value), i) != i:
+                raise ValueError(f"values must be distinct, {value!r} given twice")
 
     def __getitem__(self, index: int) -> Any:
-        return self._values[self._vertex_number(index)]
+        return self._values[self._check_index(index)]
 
     def index(self, value: Any) -> int:
         try:
-            return self._index[_identity(value)]
+            return self._index[_key(value)]
         except KeyError:
-            raise self._no_vertex(value) from None
+            raise self._invalid_value(value) from None
 
     def neighbours(self, value: Any) -> Sequence[Any]:
         i = self.index(value)
         return LazySequence(self.size - 1, lambda k: self._values[k + (k >= i)])
 
     def __repr__(self) -> str:
-        return f"Categorical({_shortened(self._values)})"
+        return f"Categorical({_abbreviate(self._values)})"
 
 
-def _identity(value: Any) -> tuple[type, Any]:
-    """What tells a value from others: its type and itself, or its text when it cannot be hashed."""
+def _key(value: Any) -> tuple[type, Any]:
+    """A dict key that differs between types: the type and the value, or its repr if it is not hashable."""
     if isinstance(value, np.generic):
-        value = value.item()  # a numpy scalar is the number it holds
+        value = value.item()  # a numpy scalar equals the Python number it holds
     try:
         hash(value)
     except TypeError:
@@ -117,7 +117,7 @@ def _identity(value: Any) -> tuple[type, Any]:
     return type(value), value
 
 
-def _shortened(values: list[Any]) -> str:
+def _abbreviate(values: list[Any]) -> str:
     if len(values) <= 8:
         return repr(values)
     return f"[{', '.join(map(repr, values[:4]))}, ..., {values[-1]!r}]"

@@ -1,4 +1,4 @@
-"""Tilings of a loop: prime factors that move between parts (Section 3, factorization parameters)."""
+"""Loop tilings (Section 3, factorization parameters): prime factors move between the parts of a product."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from math import comb, prod
 from typing import Any
 
 from autotvm_opevo._utils.validation import as_integer
-from autotvm_opevo.topology.base import LazySequence, Topology, integers
+from autotvm_opevo.topology.base import LazySequence, Topology, int_tuple
 
-# Trial division up to here takes some 50 ms at worst, and finds every factor of a number below its square.
-_LARGEST_DIVISOR = 10**6
+# Trial division up to this limit takes about 50 ms at worst, and fully factors every number below its square.
+_MAX_DIVISOR = 10**6
 
 
 class Factorization(Topology):
-    """All ways to write `product` (C) as an ordered product of `parts` (nu) factors.
+    """All ways to write `product` (C) as an ordered product of `parts` (nu) positive integers.
 
-    Two are adjacent when one becomes the other by moving one prime factor from one part to another.
+    Two are adjacent if moving one prime factor from one part to another turns one into the other.
 
     Parameters
     ----------
     product : int
-        C, at least 1: a loop's extent.
+        C, the extent of the loop, at least 1.
     parts : int
-        nu, at least 1: how many nested loops it is split into.
+        nu, the number of nested loops it is split into, at least 1.
 
     Raises
     ------
     ValueError
-        If an argument is not a positive integer, or if `product` has two prime factors beyond 10**6.
+        If an argument is not a positive integer, or if `product` has two prime factors above 10**6.
 
     Examples
     --------
@@ -44,47 +44,47 @@ class Factorization(Topology):
         self.product = as_integer("product", product)
         self.parts = as_integer("parts", parts)
         self._exponents = prime_factors(self.product)
-        self.size = prod(_compositions(e, self.parts) for e in self._exponents.values())
+        self.size = prod(_num_compositions(e, self.parts) for e in self._exponents.values())
 
-    # A vertex is, prime by prime, a composition of that prime's exponent into nu exponents. Its number is the mixed radix
-    # number of the compositions' lexicographic ranks.
+    # For every prime of C, a vertex splits the prime's exponent among the nu parts: a weak composition of the exponent. The
+    # index is the mixed-radix number whose digits are the lexicographic ranks of these compositions.
 
     def __getitem__(self, index: int) -> tuple[int, ...]:
-        rest = self._vertex_number(index)
+        rest = self._check_index(index)
         value = [1] * self.parts
         for p, exponent in reversed(self._exponents.items()):
-            rest, rank = divmod(rest, _compositions(exponent, self.parts))
-            for j, e in enumerate(_composition(rank, exponent, self.parts)):
+            rest, rank = divmod(rest, _num_compositions(exponent, self.parts))
+            for j, e in enumerate(_unrank(rank, exponent, self.parts)):
                 value[j] *= p**e
         return tuple(value)
 
     def index(self, value: Any) -> int:
-        vertex = self._checked(value)
+        vertex = self._validate(value)
         index = 0
         for p, exponent in self._exponents.items():
-            index = index * _compositions(exponent, self.parts) + _rank([_exponent(p, a) for a in vertex])
+            index = index * _num_compositions(exponent, self.parts) + _rank([_exponent(p, a) for a in vertex])
         return index
 
     def neighbours(self, value: Any) -> Sequence[tuple[int, ...]]:
-        vertex = self._checked(value)
+        vertex = self._validate(value)
         sources = [(n, p) for n, a in enumerate(vertex) for p in self._exponents if a % p == 0]
         others = self.parts - 1
 
         def neighbour(k: int) -> tuple[int, ...]:
             (n, p), m = sources[k // others], k % others
-            return _move(vertex, n, m + (m >= n), p)
+            return _move_factor(vertex, n, m + (m >= n), p)
 
         return LazySequence(len(sources) * others, neighbour)
 
     def coordinates(self, value: Any) -> tuple[int, ...]:
-        """The exponents of every prime in every part; a step changes two of them by one."""
-        vertex = self._checked(value)
+        """Return the exponent of every prime in every part; a step changes two of them by one."""
+        vertex = self._validate(value)
         return tuple(_exponent(p, a) for p in self._exponents for a in vertex)
 
-    def _checked(self, value: Any) -> tuple[int, ...]:
-        vertex = integers(value)
+    def _validate(self, value: Any) -> tuple[int, ...]:
+        vertex = int_tuple(value)
         if len(vertex) != self.parts or prod(vertex) != self.product or min(vertex) < 1:
-            raise self._no_vertex(value)
+            raise self._invalid_value(value)
         return vertex
 
     def __repr__(self) -> str:
@@ -92,15 +92,15 @@ class Factorization(Topology):
 
 
 class Tiling:
-    """The endless graph of tiles that need not divide a loop: TVM's splits with tails, 60 as [-1, 16, 4].
+    """The infinite graph of tile sizes that need not divide the loop, such as TVM's splits with tails: 60 as [-1, 16, 4].
 
-    A vertex is a tuple of positive integers. An edge multiplies or divides one part by a prime, or moves a prime from one part
-    to another. Only `InducedSubgraph` subgraphs of it are searched.
+    A vertex is a tuple of positive integers. An edge multiplies or divides one part by a prime, or moves a prime factor from
+    one part to another. A search space uses an `InducedSubgraph` of it.
 
     Parameters
     ----------
     values : iterable of tuple of int
-        The tiles that will be looked at: the primes that divide any of them are those that move.
+        The tiles of interest; their prime factors are the ones that edges move.
 
     Raises
     ------
@@ -118,24 +118,25 @@ class Tiling:
         self._primes = sorted({p for part in parts for p in prime_factors(part)})
 
     def neighbours(self, value: Any) -> Sequence[tuple[int, ...]]:
-        vertex = integers(value)
-        steps = []
+        vertex = int_tuple(value)
+        neighbours = []
         for p in self._primes:
             divisible = [n for n, a in enumerate(vertex) if a % p == 0]
-            steps += [vertex[:n] + (a * p,) + vertex[n + 1 :] for n, a in enumerate(vertex)]
-            steps += [vertex[:n] + (vertex[n] // p,) + vertex[n + 1 :] for n in divisible]
-            steps += [_move(vertex, n, m, p) for n, m in permutations(range(len(vertex)), 2) if n in divisible]
-        return steps
+            neighbours += [vertex[:n] + (a * p,) + vertex[n + 1 :] for n, a in enumerate(vertex)]
+            neighbours += [vertex[:n] + (vertex[n] // p,) + vertex[n + 1 :] for n in divisible]
+            neighbours += [_move_factor(vertex, n, m, p) for n, m in permutations(range(len(vertex)), 2) if n in divisible]
+        return neighbours
 
     def coordinates(self, value: Any) -> tuple[int, ...]:
+        """Return the exponent of every prime in every part; a step changes one or two of them by one."""
         return tuple(_exponent(p, a) for p in self._primes for a in value)
 
     def __repr__(self) -> str:
-        return f"Tiling of the primes {self._primes}"
+        return f"Tiling(primes={self._primes})"
 
 
 def prime_factors(number: int) -> dict[int, int]:
-    """The primes of a positive `number` with their exponents.
+    """The prime factorization of a positive integer, as exponents by prime.
 
     >>> prime_factors(360)
     {2: 3, 3: 2, 5: 1}
@@ -143,8 +144,8 @@ def prime_factors(number: int) -> dict[int, int]:
     exponents: dict[int, int] = {}
     rest, p = number, 2
     while p * p <= rest:
-        if p > _LARGEST_DIVISOR:
-            raise ValueError(f"product {number} given, allowed are those with at most one prime factor beyond {_LARGEST_DIVISOR}")
+        if p > _MAX_DIVISOR:
+            raise ValueError(f"product must have at most one prime factor above {_MAX_DIVISOR}, {number} given")
         while rest % p == 0:
             exponents[p] = exponents.get(p, 0) + 1
             rest //= p
@@ -154,8 +155,8 @@ def prime_factors(number: int) -> dict[int, int]:
     return exponents
 
 
-def _move(vertex: tuple[int, ...], n: int, m: int, p: int) -> tuple[int, ...]:
-    """`vertex` with the prime p moved from its n-th to its m-th part."""
+def _move_factor(vertex: tuple[int, ...], n: int, m: int, p: int) -> tuple[int, ...]:
+    """Move the prime factor `p` from the n-th to the m-th part of `vertex`."""
     parts = list(vertex)
     parts[n] //= p
     parts[m] *= p
@@ -163,6 +164,7 @@ def _move(vertex: tuple[int, ...], n: int, m: int, p: int) -> tuple[int, ...]:
 
 
 def _exponent(p: int, number: int) -> int:
+    """The exponent of the prime `p` in `number`."""
     e = 0
     while number % p == 0:
         number //= p
@@ -170,17 +172,17 @@ def _exponent(p: int, number: int) -> int:
     return e
 
 
-def _compositions(total: int, parts: int) -> int:
-    """How many tuples of `parts` non-negative integers have the sum `total`."""
+def _num_compositions(total: int, parts: int) -> int:
+    """The number of weak compositions: tuples of `parts` non-negative integers whose sum is `total`."""
     return comb(total + parts - 1, parts - 1)
 
 
 def _rank(composition: list[int]) -> int:
-    """The number of a composition among those of its sum and length, in lexicographic order."""
+    """The lexicographic rank of a weak composition among those of the same sum and length."""
     rank, total, parts = 0, sum(composition), len(composition)
     for e in composition:
-        # Those that begin with less than e: all, less those that begin with e or more.
-        rank += _compositions(total, parts) - _compositions(total - e, parts)
+        # The compositions whose first element is less than e: all of them, minus those whose first element is at least e.
+        rank += _num_compositions(total, parts) - _num_compositions(total - e, parts)
         total -= e
         parts -= 1
         if parts == 1:
@@ -188,13 +190,13 @@ def _rank(composition: list[int]) -> int:
     return rank
 
 
-def _composition(rank: int, total: int, parts: int) -> list[int]:
-    """The composition of that rank: the inverse of `_rank`."""
+def _unrank(rank: int, total: int, parts: int) -> list[int]:
+    """The weak composition of a given rank, the inverse of `_rank`."""
     composition = []
-    for left in range(parts, 1, -1):
+    for remaining in range(parts, 1, -1):
         e = 0
-        while rank >= (those := _compositions(total - e, left - 1)):  # as many begin with exactly e
-            rank -= those
+        while rank >= (count := _num_compositions(total - e, remaining - 1)):  # those whose first element is e
+            rank -= count
             e += 1
         composition.append(e)
         total -= e

@@ -1,4 +1,4 @@
-"""A topology whose vertices are called by their numbers: what a search computes with."""
+"""A topology over vertex indices instead of values, which is what a search computes with."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from autotvm_opevo.topology.base import LazySequence, Topology
 
-# Neighbours are remembered where there are up to so many vertices.
-_SMALL = 1000
+# Neighbours are cached in graphs of at most this many vertices.
+_MAX_CACHED_SIZE = 1000
 
 
 class IndexedGraph:
-    """The same graph with numbers in the place of values.
+    """The graph of a topology with its vertices named by their indices.
 
     Parameters
     ----------
@@ -27,14 +27,14 @@ class IndexedGraph:
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
         self.size = topology.size
-        self._remembered: dict[int, Sequence[int]] = {}
+        self._cache: dict[int, Sequence[int]] = {}
 
     def neighbours(self, vertex: int) -> Sequence[int]:
-        """The numbers of the vertices adjacent to that of number `vertex`."""
-        if vertex in self._remembered:
-            return self._remembered[vertex]
+        """Return the indices of the vertices adjacent to the one at index `vertex`."""
+        if vertex in self._cache:
+            return self._cache[vertex]
         values = self.topology.neighbours(self.topology[vertex])
-        numbers: Sequence[int] = LazySequence(len(values), lambda k: self.topology.index(values[k]))
-        if self.size <= _SMALL:
-            numbers = self._remembered[vertex] = list(numbers)
-        return numbers
+        indices: Sequence[int] = LazySequence(len(values), lambda k: self.topology.index(values[k]))
+        if self.size <= _MAX_CACHED_SIZE:
+            indices = self._cache[vertex] = list(indices)
+        return indices

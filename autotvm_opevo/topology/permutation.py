@@ -1,4 +1,4 @@
-"""Orders of loops (Section 3, permutation parameters)."""
+"""Loop orders (Section 3, permutation parameters)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from math import factorial, isqrt
 from typing import Any
 
 from autotvm_opevo._utils.validation import as_integer
-from autotvm_opevo.topology.base import LazySequence, Topology, integers
+from autotvm_opevo.topology.base import LazySequence, Topology, int_tuple
 
 
 class Permutation(Topology):
-    """All orders of `n` things, as tuples of 0 to n-1; two are adjacent when swapping two positions makes one the other.
+    """All permutations of ``range(n)``; two are adjacent if they differ by a swap of two positions.
 
     Parameters
     ----------
     n : int
-        At least 1: how many nested loops there are to order.
+        Number of loops to order, at least 1.
 
     Raises
     ------
@@ -36,29 +36,31 @@ class Permutation(Topology):
         self.n = as_integer("n", n)
         self.size = factorial(self.n)
 
+    # The index of a permutation is its lexicographic rank, whose digits in the factorial number system are its Lehmer code.
+
     def __getitem__(self, index: int) -> tuple[int, ...]:
-        rest = self._vertex_number(index)
-        left = list(range(self.n))
+        rank = self._check_index(index)
+        remaining = list(range(self.n))
         value = []
         for k in range(self.n - 1, -1, -1):
-            digit, rest = divmod(rest, factorial(k))
-            value.append(left.pop(digit))
+            digit, rank = divmod(rank, factorial(k))
+            value.append(remaining.pop(digit))
         return tuple(value)
 
     def index(self, value: Any) -> int:
-        left = list(range(self.n))
-        index = 0
-        for element in self._checked(value):  # the lexicographic rank, a digit of the factorial number system each
-            digit = left.index(element)
-            index = index * len(left) + digit
-            left.pop(digit)
-        return index
+        remaining = list(range(self.n))
+        rank = 0
+        for element in self._validate(value):
+            digit = remaining.index(element)
+            rank = rank * len(remaining) + digit
+            remaining.pop(digit)
+        return rank
 
     def neighbours(self, value: Any) -> Sequence[tuple[int, ...]]:
-        vertex = self._checked(value)
+        vertex = self._validate(value)
 
         def neighbour(k: int) -> tuple[int, ...]:
-            j = (1 + isqrt(8 * k + 1)) // 2  # k counts the pairs i < j: (0, 1), (0, 2), (1, 2), (0, 3), ...
+            j = (1 + isqrt(8 * k + 1)) // 2  # k enumerates the pairs i < j: (0, 1), (0, 2), (1, 2), (0, 3), ...
             i = k - j * (j - 1) // 2
             swapped = list(vertex)
             swapped[i], swapped[j] = swapped[j], swapped[i]
@@ -67,13 +69,13 @@ class Permutation(Topology):
         return LazySequence(self.n * (self.n - 1) // 2, neighbour)
 
     def coordinates(self, value: Any) -> tuple[int, ...]:
-        """The permutation's matrix row by row: the L1 distance is twice the number of positions that differ."""
-        return tuple(int(element == column) for element in self._checked(value) for column in range(self.n))
+        """Return the flattened permutation matrix: the L1 distance is twice the number of positions that differ."""
+        return tuple(int(element == column) for element in self._validate(value) for column in range(self.n))
 
-    def _checked(self, value: Any) -> tuple[int, ...]:
-        vertex = integers(value)
+    def _validate(self, value: Any) -> tuple[int, ...]:
+        vertex = int_tuple(value)
         if len(vertex) != self.n or set(vertex) != set(range(self.n)):
-            raise self._no_vertex(value)
+            raise self._invalid_value(value)
         return vertex
 
     def __repr__(self) -> str:

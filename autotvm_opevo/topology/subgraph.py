@@ -1,4 +1,4 @@
-"""A part of a graph: what a filter, a limit or a list of candidates leaves of a knob's values."""
+"""Subgraphs: the values of a knob that a filter, a limit or a list of candidates leaves."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 
-from autotvm_opevo.topology.base import Graph, Topology, vertices
+from autotvm_opevo.topology.base import Graph, Topology, nonempty_list
 
-_CHUNK = 1 << 22  # distances held at a time: 32 MiB
+_CHUNK_SIZE = 1 << 22  # number of distances in memory at a time: 32 MiB
 
 
 class InducedSubgraph(Topology):
-    """Some vertices of a graph with the edges between them, joined where they fall apart.
+    """The subgraph induced by some vertices of a graph, with bridges that make it connected.
 
-    Without more, a filter could cut the graph into pieces that no walk connects. So, while there are several pieces, each is
-    joined to the nearest other one: by an edge between every pair of vertices, one in the piece and one outside, whose
-    `coordinates` are as near as any such pair's (in L1). All keep their edges, and some gain bridges.
+    A filter can disconnect a graph, and no walk would leave the component it starts in. So every connected component is
+    bridged to the nearest other one, until the graph is connected: edges are added between all pairs of vertices, one in the
+    component and one outside, whose `coordinates` are closest in L1 distance.
 
-    Making one looks at every neighbour of every value once. When they fall apart, the time to join them grows with the square
-    of their number: a second for some thousands.
+    Construction visits the neighbours of every value once. Bridging takes time quadratic in the number of values: about a
+    second for a few thousand.
 
     Parameters
     ----------
     graph : Graph
-        A topology, or anything with `neighbours` and `coordinates`.
+        A topology, or any object with `neighbours` and `coordinates`.
     values : iterable
-        The vertices that stay, at least one, each once; hashable. Vertex i is the i-th of them.
+        The vertices to keep: at least one; distinct and hashable. They are indexed in the order given.
 
     Attributes
     ----------
@@ -40,84 +40,85 @@ class InducedSubgraph(Topology):
     Raises
     ------
     ValueError
-        If there is none, one is there twice, or one is no vertex of `graph`.
+        If `values` is empty, has duplicates, or holds a value that is not a vertex of `graph`.
 
     Examples
     --------
     >>> from autotvm_opevo.topology import Factorization
     >>> vectors = InducedSubgraph(Factorization(64, parts=2), [(64, 1), (8, 8), (4, 16)])
-    >>> vectors.neighbours((4, 16)), vectors.neighbours((64, 1))  # the first is an edge of the graph, the second a bridge
+    >>> vectors.neighbours((4, 16)), vectors.neighbours((64, 1))  # an edge of the graph, and a bridge
     ([(8, 8)], [(8, 8)])
     """
 
     def __init__(self, graph: Graph, values: Iterable[Any]) -> None:
-        self._values = [_hashable(value) for value in vertices(values)]
+        self._values = [_hashable(value) for value in nonempty_list(values)]
         self._index = {value: i for i, value in enumerate(self._values)}
         self.size = len(self._values)
         if len(self._index) < self.size:
-            raise ValueError("values must all be different, one is there twice")
+            raise ValueError(f"values must be distinct, {self.size - len(self._index)} of {self.size} are duplicates")
         self.graph = graph
-        self._adjacent = [[self._index[v] for v in graph.neighbours(u) if v in self._index] for u in self._values]
-        self._join()
+        self._adjacency = [[self._index[v] for v in graph.neighbours(u) if v in self._index] for u in self._values]
+        self._add_bridges()
 
     def __getitem__(self, index: int) -> Any:
-        return self._values[self._vertex_number(index)]
+        return self._values[self._check_index(index)]
 
     def index(self, value: Any) -> int:
         try:
             return self._index[_hashable(value)]
         except (KeyError, TypeError):
-            raise self._no_vertex(value) from None
+            raise self._invalid_value(value) from None
 
     def neighbours(self, value: Any) -> Sequence[Any]:
-        return [self._values[j] for j in self._adjacent[self.index(value)]]
+        return [self._values[j] for j in self._adjacency[self.index(value)]]
 
     def coordinates(self, value: Any) -> tuple[int, ...]:
+        """Return the coordinates of `value` in the whole graph."""
         return self.graph.coordinates(value)
 
-    def _join(self) -> None:
-        """Add bridges until all is one piece; every round at least halves the number of pieces."""
+    def _add_bridges(self) -> None:
+        """Bridge components until the graph is connected; each round at least halves their number."""
         points: np.ndarray[Any, Any] | None = None
         while True:
-            pieces, piece = self._pieces()
-            if pieces == 1:
+            n_components, labels = self._components()
+            if n_components == 1:
                 return
             if points is None:
                 points = np.array([self.graph.coordinates(value) for value in self._values], dtype=float)
-            bridges = {(min(i, j), max(i, j)) for p in range(pieces) for i, j in _nearest(points, piece == p)}
+            bridges = {(min(i, j), max(i, j)) for c in range(n_components) for i, j in _closest_pairs(points, labels == c)}
             for i, j in sorted(bridges):
-                self._adjacent[i].append(j)
-                self._adjacent[j].append(i)
+                self._adjacency[i].append(j)
+                self._adjacency[j].append(i)
 
-    def _pieces(self) -> tuple[int, np.ndarray[Any, Any]]:
-        """How many pieces there are, and which one every vertex lies in."""
-        ends = [(i, j) for i, adjacent in enumerate(self._adjacent) for j in adjacent]
-        rows, columns = np.array(ends, dtype=int).reshape(-1, 2).T
-        matrix = coo_array((np.ones(len(ends), dtype=bool), (rows, columns)), shape=(self.size, self.size))
-        pieces, piece = connected_components(matrix, directed=False)
-        return int(pieces), piece
+    def _components(self) -> tuple[int, np.ndarray[Any, Any]]:
+        """The number of connected components, and the component of every vertex."""
+        edges = [(i, j) for i, adjacent in enumerate(self._adjacency) for j in adjacent]
+        rows, columns = np.array(edges, dtype=int).reshape(-1, 2).T
+        matrix = coo_array((np.ones(len(edges), dtype=bool), (rows, columns)), shape=(self.size, self.size))
+        n_components, labels = connected_components(matrix, directed=False)
+        return int(n_components), labels
 
     def __repr__(self) -> str:
         return f"InducedSubgraph({self.graph!r}, {self.size} values)"
 
 
 def _hashable(value: Any) -> Any:
-    """Tuples that went through JSON come back as lists."""
+    """Convert a list to a tuple: JSON turns tuples into lists."""
     return tuple(value) if isinstance(value, list) else value
 
 
-def _nearest(points: np.ndarray[Any, Any], inside: np.ndarray[Any, Any]) -> list[tuple[int, int]]:
-    """The pairs of a vertex inside and one outside that lie nearest to each other."""
+def _closest_pairs(points: np.ndarray[Any, Any], inside: np.ndarray[Any, Any]) -> list[tuple[int, int]]:
+    """All pairs of a vertex inside and a vertex outside at the minimum L1 distance."""
     (ours,), (others,) = np.nonzero(inside), np.nonzero(~inside)
-    nearest = np.inf
+    minimum = np.inf
     pairs: list[tuple[int, int]] = []
-    step = max(1, _CHUNK // len(others))
+    step = max(1, _CHUNK_SIZE // len(others))
     for start in range(0, len(ours), step):
         distances = cdist(points[ours[start : start + step]], points[others], "cityblock")
         shortest = distances.min()
-        if shortest < nearest:
-            nearest, pairs = shortest, []
-        if shortest == nearest:
+        if shortest < minimum:
+            minimum, pairs = shortest, []
+        if shortest == minimum:
             i, j = np.nonzero(distances == shortest)
             pairs += zip(ours[start + i].tolist(), others[j].tolist())
     return pairs

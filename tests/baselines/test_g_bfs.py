@@ -18,11 +18,11 @@ def adjacent(space, first, second):
     return second in list(space.neighbours(first))
 
 
-def test_it_starts_without_tiling():
+def test_starts_without_tiling():
     assert GBFS(space(), seed=0).ask(8) == [{"y": (512, 1, 1, 1), "x": (96, 1, 1)}]
 
 
-def test_the_best_is_expanded_first_and_rho_of_its_neighbours_evaluated():
+def test_expands_the_best_first_and_evaluates_rho_of_its_neighbours():
     search = GBFS(space(), seed=0)
     start = search.ask(8)
     search.tell(start, [1.0])
@@ -33,7 +33,7 @@ def test_the_best_is_expanded_first_and_rho_of_its_neighbours_evaluated():
     assert all(adjacent(search.space, first[1], c) for c in search.ask(8))
 
 
-def test_nothing_is_expanded_twice_although_it_stays_the_best():
+def test_does_not_expand_the_best_twice():
     search = GBFS(space(), sample_size=2, seed=0)
     start = search.ask(1)
     search.tell(start, [9.0])
@@ -43,7 +43,7 @@ def test_nothing_is_expanded_twice_although_it_stays_the_best():
     assert all(adjacent(search.space, first[0], c) for c in second)
 
 
-def test_what_failed_is_not_expanded():
+def test_does_not_expand_failures():
     search = GBFS(space(), sample_size=3, seed=0)
     search.tell(search.ask(1), [1.0])
     first = search.ask(8)
@@ -51,18 +51,18 @@ def test_what_failed_is_not_expanded():
     assert all(adjacent(search.space, first[2], c) for c in search.ask(8))
 
 
-def test_neighbours_are_drawn_uniformly():
+def test_samples_neighbours_uniformly():
     small = Space({"y": Factorization(32, 4), "x": Factorization(9, 3)})
     drawn = Counter()
     for seed in range(400):
         search = GBFS(small, sample_size=1, seed=seed)
         search.tell(search.ask(1), [1.0])
         drawn[small.index(search.ask(8)[0])] += 1
-    assert len(drawn) == 5  # 3 places for a factor of 2, and 2 for a factor of 3
+    assert len(drawn) == 5  # 3 targets for a factor of 2, and 2 for a factor of 3
     assert chisquare(list(drawn.values())).pvalue > 1e-4
 
 
-def test_where_everything_fails_it_goes_on_at_random():
+def test_continues_at_random_if_everything_fails():
     search = GBFS(space(), seed=0)
     for _ in range(20):
         configurations = search.ask(8)
@@ -71,19 +71,19 @@ def test_where_everything_fails_it_goes_on_at_random():
 
 
 @pytest.mark.parametrize(
-    ("knobs", "word"),
+    ("knobs", "reason"),
     [
         ({"y": Factorization(8, 2), "switch": Categorical([0, 1])}, "'switch' is a Categorical"),
         ({"y": InducedSubgraph(Factorization(8, 2), [(1, 8), (8, 1)])}, "'y' is a InducedSubgraph"),
         ({}, "no knobs"),
     ],
 )
-def test_other_spaces_are_refused_with_the_reason(knobs, word):
-    with pytest.raises(ValueError, match=f"G-BFS moves prime factors .*{word}"):
+def test_other_spaces_are_rejected_with_the_reason(knobs, reason):
+    with pytest.raises(ValueError, match=f"G-BFS only moves prime factors .*{reason} given"):
         GBFS(Space(knobs))
 
 
 @pytest.mark.parametrize("sample_size", [0, 2.5, "5"])
-def test_a_sample_that_is_no_count_is_refused(sample_size):
+def test_invalid_sample_sizes_are_rejected(sample_size):
     with pytest.raises(ValueError, match="sample_size must be an integer"):
         GBFS(space(), sample_size=sample_size)

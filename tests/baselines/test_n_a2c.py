@@ -1,4 +1,4 @@
-"""N-A2C: its walks, and that it learns."""
+"""N-A2C: its episodes, and that it learns."""
 
 import numpy as np
 import pytest
@@ -15,51 +15,51 @@ def space():
 
 
 def steps_between(space, first, second):
-    """On the graph of factorizations, half of what the exponents differ."""
+    """The distance on the graph of factorizations: half the L1 distance of the exponents."""
     pairs = ((knob.coordinates(first[name]), knob.coordinates(second[name])) for name, knob in space.knobs.items())
     return sum(abs(a - b) for one, other in pairs for a, b in zip(one, other)) // 2
 
 
 class TestActorCritic:
-    def network(self, rate=1e-2):
-        return ActorCritic(inputs=3, hidden=16, actions=4, learning_rate=rate, rng=np.random.default_rng(0))
+    def network(self):
+        return ActorCritic(state_size=3, hidden_size=16, n_actions=4, learning_rate=1e-2, rng=np.random.default_rng(0))
 
-    def test_the_probability_of_a_rewarded_action_rises_and_of_a_punished_one_falls(self):
-        state, legal = np.array([[0.1, -0.4, 0.3]]), np.ones((1, 4), bool)
+    def test_rewarded_actions_become_likelier_and_punished_ones_less_likely(self):
+        state, mask = np.array([[0.1, -0.4, 0.3]]), np.ones((1, 4), bool)
         for target, rises in ((1.0, True), (-1.0, False)):
             network = self.network()
-            (before,), _ = network(state, legal)
-            network.learn(state, legal, np.array([2]), np.array([target]))
-            (after,), _ = network(state, legal)
+            (before,), _ = network(state, mask)
+            network.update(state, mask, np.array([2]), np.array([target]))
+            (after,), _ = network(state, mask)
             assert (after[2] > before[2]) == rises
             assert after.sum() == pytest.approx(1)
 
-    def test_the_value_of_a_state_approaches_its_target(self):
-        state, legal, network = np.array([[0.1, -0.4, 0.3]]), np.ones((1, 4), bool), self.network()
+    def test_state_values_converge_to_their_targets(self):
+        state, mask, network = np.array([[0.1, -0.4, 0.3]]), np.ones((1, 4), bool), self.network()
         for _ in range(300):
-            network.learn(state, legal, np.array([0]), np.array([0.7]))
-        assert network(state, legal)[1] == pytest.approx([0.7], abs=0.02)
+            network.update(state, mask, np.array([0]), np.array([0.7]))
+        assert network(state, mask)[1] == pytest.approx([0.7], abs=0.02)
 
-    def test_what_is_not_legal_has_no_probability(self):
-        legal = np.array([[True, False, True, False]])
-        (probabilities,), _ = self.network()(np.zeros((1, 3)), legal)
+    def test_masked_actions_have_probability_zero(self):
+        mask = np.array([[True, False, True, False]])
+        (probabilities,), _ = self.network()(np.zeros((1, 3)), mask)
         assert probabilities[[1, 3]].tolist() == [0, 0]
 
-    def test_the_gradient_is_that_of_the_loss(self):
-        """Against differences, with the advantage a constant to the actor."""
+    def test_gradient_is_that_of_the_loss(self):
+        """Against central differences, with the advantage a constant to the actor."""
         rng = np.random.default_rng(1)
         states, actions, targets = rng.normal(size=(6, 3)), rng.integers(4, size=6), rng.normal(size=6)
-        legal = rng.random((6, 4)) < 0.7
-        legal[np.arange(6), actions] = True
+        mask = rng.random((6, 4)) < 0.7
+        mask[np.arange(6), actions] = True
         network = self.network()
         gradients = {}
-        network._descend = gradients.update
-        network.learn(states, legal, actions, targets)
-        _, values = network(states, legal)
+        network._adam_step = gradients.update
+        network.update(states, mask, actions, targets)
+        _, values = network(states, mask)
         advantages = targets - values
 
         def loss():
-            probabilities, values = network(states, legal)
+            probabilities, values = network(states, mask)
             actor = -np.log(probabilities[np.arange(6), actions]) * advantages
             return np.mean(actor + (targets - values) ** 2 / 2)
 
@@ -74,11 +74,11 @@ class TestActorCritic:
                 assert gradients[name][position] == pytest.approx((above - below) / 2e-6, abs=1e-5)
 
 
-def test_it_starts_without_tiling():
+def test_starts_without_tiling():
     assert NA2C(space(), seed=0).ask(8) == [{"y": (1024, 1, 1, 1), "x": (1024, 1, 1, 1), "k": (768, 1, 1)}]
 
 
-def test_a_round_is_six_new_states_within_three_steps_of_the_best():
+def test_round_has_six_new_states_within_three_steps_of_the_best():
     search = NA2C(space(), seed=0)
     search.tell(search.ask(1), [1.0])
     for _ in range(5):
@@ -96,30 +96,30 @@ def smooth(target):
     return fitness
 
 
-def found(seed, learning_rate, trials=150):
-    """The mean and the best of what it evaluates."""
-    fitness = smooth(space().random(np.random.default_rng(seed)))
-    search, found = NA2C(space(), learning_rate=learning_rate, seed=seed), []
-    while len(found) < trials:
+def mean_and_best_fitness(seed, learning_rate, trials=150):
+    """The mean and the best fitness of the evaluated configurations."""
+    fitness = smooth(space().sample(np.random.default_rng(seed)))
+    search, fitnesses = NA2C(space(), learning_rate=learning_rate, seed=seed), []
+    while len(fitnesses) < trials:
         states = search.ask(6)
-        found += [fitness(state) for state in states]
-        search.tell(states, found[-len(states) :])
-    return np.mean(found), np.max(found)
+        fitnesses += [fitness(state) for state in states]
+        search.tell(states, fitnesses[-len(states) :])
+    return np.mean(fitnesses), np.max(fitnesses)
 
 
-def test_what_it_learned_beats_its_own_untrained_policy():
-    trained, untrained = (np.array([found(seed, rate) for seed in range(20)]) for rate in (1e-3, 0.0))
+def test_trained_policy_beats_the_untrained_one():
+    trained, untrained = (np.array([mean_and_best_fitness(seed, rate) for seed in range(20)]) for rate in (1e-3, 0.0))
     for mean_or_best in (0, 1):
         assert trained[:, mean_or_best].mean() > 1.2 * untrained[:, mean_or_best].mean()
         assert wilcoxon(trained[:, mean_or_best], untrained[:, mean_or_best], alternative="greater").pvalue < 0.05
 
 
-def test_other_spaces_are_refused_with_the_reason():
-    with pytest.raises(ValueError, match=r"N-A2C moves prime factors .*'switch' is a Categorical"):
+def test_other_spaces_are_rejected_with_the_reason():
+    with pytest.raises(ValueError, match=r"N-A2C only moves prime factors .*'switch' is a Categorical given"):
         NA2C(Space({"y": Factorization(8, 2), "switch": Categorical([0, 1])}))
 
 
 @pytest.mark.parametrize("option", ["exploration", "discount", "learning_rate"])
-def test_wrong_options_are_refused(option):
-    with pytest.raises(ValueError, match=f"{option} must be a number of 0 to 1, 1.5 given"):
+def test_invalid_options_are_rejected(option):
+    with pytest.raises(ValueError, match=f"{option} must be between 0 and 1, 1.5 given"):
         NA2C(space(), **{option: 1.5})

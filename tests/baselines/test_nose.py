@@ -1,4 +1,4 @@
-"""NoSE: its estimate, its roulette wheel, its crossover and its mutation, as the paper has them."""
+"""NoSE: prediction, roulette-wheel selection, crossover and mutation, as in the paper."""
 
 from collections import Counter
 
@@ -8,41 +8,41 @@ from scipy.stats import binomtest, chisquare
 
 from autotvm_opevo import Space
 from autotvm_opevo.baselines import NoSE
-from autotvm_opevo.baselines.nose import estimate
+from autotvm_opevo.baselines.nose import knn_predict
 from autotvm_opevo.topology import Categorical, Discrete
 
 
 def canberra(x, z):
-    """Equation 4, with 0 / 0 as 0."""
+    """Equation 4, where 0 / 0 is 0."""
     return sum(abs(a - b) / (abs(a) + abs(b)) for a, b in zip(x, z) if a or b)
 
 
-class TestEstimate:
+class TestKnnPredict:
     def test_is_the_weighted_mean_of_equations_1_to_4(self):
         rng = np.random.default_rng(0)
         evaluated = np.unique(rng.integers(0, 9, size=(40, 4)), axis=0).astype(float)
         fitnesses = rng.random(len(evaluated)).tolist()
         candidates = rng.integers(10, 20, size=(7, 4)).astype(float)
-        found = estimate(candidates, evaluated, fitnesses, k=9)
-        for candidate, value in zip(candidates, found):
+        predictions = knn_predict(candidates, evaluated, fitnesses, k=9)
+        for candidate, prediction in zip(candidates, predictions):
             distances = [canberra(candidate, x) for x in evaluated]
             nearest = sorted(range(len(evaluated)), key=distances.__getitem__)[:9]
             weights = [1 / distances[i] for i in nearest]
-            assert value == pytest.approx(sum(w * fitnesses[i] for w, i in zip(weights, nearest)) / sum(weights))
+            assert prediction == pytest.approx(sum(w * fitnesses[i] for w, i in zip(weights, nearest)) / sum(weights))
 
-    def test_by_hand(self):
+    def test_known_values(self):
         """Distances 1/3 and 1: weights 3 and 1."""
-        assert estimate(np.array([[2.0, 0.0]]), np.array([[1.0, 0.0], [2.0, 5.0]]), [8.0, 4.0], k=2) == pytest.approx([7.0])
+        assert knn_predict(np.array([[2.0, 0.0]]), np.array([[1.0, 0.0], [2.0, 5.0]]), [8.0, 4.0], k=2) == pytest.approx([7.0])
 
-    def test_of_fewer_than_k_takes_them_all(self):
-        assert estimate(np.array([[3.0]]), np.array([[1.0]]), [2.0], k=9) == pytest.approx([2.0])
+    def test_uses_all_if_there_are_fewer_than_k(self):
+        assert knn_predict(np.array([[3.0]]), np.array([[1.0]]), [2.0], k=9) == pytest.approx([2.0])
 
 
 def wide(values, knobs=40):
     return Space({f"x{i}": Categorical(range(values)) for i in range(knobs)})
 
 
-def test_n_random_configurations_come_first_and_then_the_elite():
+def test_starts_with_n_random_configurations_and_continues_with_the_elite():
     search = NoSE(wide(50), seed=0)
     sizes = []
     for _ in range(3):
@@ -52,38 +52,39 @@ def test_n_random_configurations_come_first_and_then_the_elite():
     assert sizes == [100, 30, 30]
 
 
-def test_the_elite_are_the_children_of_the_highest_estimates():
+def test_elite_has_the_highest_predictions():
     space = Space({f"x{i}": Discrete(range(1, 60)) for i in range(5)})
     search = NoSE(space, seed=1)
     first = search.ask(100)
     search.tell(first, [float(sum(c.values())) for c in first])
-    made = search._children()
-    estimates = estimate(search._genes(made), search._genes(search._fitness), list(search._fitness.values()), 9)
+    offspring = search._offspring()
+    fitnesses = list(search._fitness.values())
+    predictions = knn_predict(search._encode(offspring), search._encode(search._fitness), fitnesses, 9)
     again = NoSE(space, seed=1)
     again.tell(again.ask(100), [float(sum(c.values())) for c in first])
     elite = [space.index(c) for c in again.ask(100)]
-    assert elite == [made[i] for i in np.argsort(-estimates, kind="stable")[:30]]
+    assert elite == [offspring[i] for i in np.argsort(-predictions, kind="stable")[:30]]
 
 
-def test_parents_are_drawn_in_proportion_to_fitness_and_cross_at_one_point():
-    """Without mutation, and of parents that share no value: the first knob tells the father, the last the mother."""
+def test_parents_are_selected_in_proportion_to_fitness_and_cross_at_one_point():
+    """Without mutation, and with parents that share no value: the first and last knobs identify the two parents."""
     space = Space({f"x{i}": Categorical(range(4)) for i in range(3)})
     fitness = np.array([1.0, 2.0, 3.0, 10.0])
-    fathers, cuts = Counter(), Counter()
+    selected, cuts = Counter(), Counter()
     for seed in range(1500):
         search = NoSE(space, population_size=4, offspring_size=1, elite_size=1, mutation_rate=0.0, seed=seed)
         search.tell([dict.fromkeys(space.knobs, j) for j in range(4)], fitness)
         child = list(search.ask(1)[0].values())
-        fathers[child[0], child[-1]] += 1
+        selected[child[0], child[-1]] += 1
         cuts[child.index(child[-1])] += 1
-    pairs = [(f, m) for f in range(4) for m in range(4) if f != m]  # a pair of the same makes nothing new, and is drawn again
-    expected = np.array([fitness[f] * fitness[m] for f, m in pairs])
-    assert set(fathers) <= set(pairs)
-    assert chisquare([fathers[pair] for pair in pairs], 1500 * expected / expected.sum()).pvalue > 1e-4
+    pairs = [(i, j) for i in range(4) for j in range(4) if i != j]  # equal parents make a duplicate, and are drawn again
+    expected = np.array([fitness[i] * fitness[j] for i, j in pairs])
+    assert set(selected) <= set(pairs)
+    assert chisquare([selected[pair] for pair in pairs], 1500 * expected / expected.sum()).pvalue > 1e-4
     assert chisquare([cuts[1], cuts[2]]).pvalue > 1e-4
 
 
-def test_every_knob_takes_a_random_value_with_probability_p():
+def test_every_knob_mutates_with_probability_p():
     space = wide(10**5)
     search = NoSE(space, population_size=1, offspring_size=50, elite_size=50, seed=0)
     search.tell([dict.fromkeys(space.knobs, 7)], [1.0])
@@ -91,7 +92,7 @@ def test_every_knob_takes_a_random_value_with_probability_p():
     assert binomtest(changed, 50 * 40, 0.3).pvalue > 1e-4
 
 
-def test_only_the_best_n_of_all_are_parents():
+def test_only_the_best_n_are_parents():
     space = wide(20)
     search = NoSE(space, population_size=3, offspring_size=40, elite_size=40, mutation_rate=0.0, seed=0)
     search.tell([dict.fromkeys(space.knobs, j) for j in range(20)], range(20))
@@ -104,10 +105,10 @@ def test_only_the_best_n_of_all_are_parents():
         ({"population_size": 0}, "population_size must be an integer"),
         ({"offspring_size": 0}, "offspring_size must be an integer"),
         ({"elite_size": 0}, "elite_size must be an integer"),
-        ({"mutation_rate": 1.5}, "mutation_rate must be a probability"),
+        ({"mutation_rate": 1.5}, "mutation_rate must be between 0 and 1, 1.5 given"),
         ({"neighbours": 0}, "neighbours must be an integer"),
     ],
 )
-def test_wrong_options_are_refused(options, message):
+def test_invalid_options_are_rejected(options, message):
     with pytest.raises(ValueError, match=message):
         NoSE(wide(2), **options)

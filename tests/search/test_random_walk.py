@@ -1,4 +1,4 @@
-"""The q-random walk: its exact law against appendix A, and samples against the law."""
+"""The q-random walk: its stopping distribution against appendix A, and samples against that distribution."""
 
 import numpy as np
 import pytest
@@ -15,80 +15,81 @@ GRAPHS = [
     Categorical(["a", "b", "c", "d"]),
     InducedSubgraph(Factorization(64, parts=3), [(64, 1, 1), (1, 64, 1), (1, 32, 2), (4, 4, 4), (8, 4, 2)]),
 ]
-ALONE = [Factorization(1, parts=4), Permutation(1), Discrete([7]), Categorical(["only"])]
+SINGLE_VERTEX = [Factorization(1, parts=4), Permutation(1), Discrete([7]), Categorical(["only"])]
 
 
-def dense_law(graph, start, q):
-    """Appendix A with dense matrices and a sum instead of a solve: S = (1 - q) (p0 + Q p0 + Q Q p0 + ...)."""
+def dense_distribution(graph, start, q):
+    """Appendix A with dense matrices and a series instead of a solve: S = (1 - q) (p0 + Q p0 + Q Q p0 + ...)."""
     n = len(graph)
     step = np.zeros((n, n))
     for u in range(n):
-        beside = graph.neighbours(graph[u])
-        for value in beside:
-            step[graph.index(value), u] = q / len(beside)
+        neighbours = graph.neighbours(graph[u])
+        for value in neighbours:
+            step[graph.index(value), u] = q / len(neighbours)
     p = np.zeros(n)
     p[graph.index(start)] = 1 - q
-    law = np.zeros(n)
+    probabilities = np.zeros(n)
     while p.sum() > 1e-18:
-        law, p = law + p, step @ p
-    return law
+        probabilities, p = probabilities + p, step @ p
+    return probabilities
 
 
 @pytest.mark.parametrize("q", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("graph", GRAPHS, ids=repr)
-def test_law_is_the_series_of_appendix_a(graph, q):
+def test_distribution_is_the_series_of_appendix_a(graph, q):
     for start in graph:
-        np.testing.assert_allclose(random_walk.distribution(graph, start, q), dense_law(graph, start, q), rtol=1e-9)
+        expected = dense_distribution(graph, start, q)
+        np.testing.assert_allclose(random_walk.distribution(graph, start, q), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("q", [0.01, 0.5, 0.99, 0.99999])
-@pytest.mark.parametrize("graph", [*GRAPHS, *ALONE], ids=repr)
-def test_law_sums_to_one_and_is_positive_on_connected_graphs(graph, q):
-    law = random_walk.distribution(graph, graph[0], q)
-    assert law.shape == (len(graph),)
-    assert law.sum() == pytest.approx(1, abs=1e-9)
-    assert (law > 0).all()
+@pytest.mark.parametrize("graph", [*GRAPHS, *SINGLE_VERTEX], ids=repr)
+def test_distribution_sums_to_one_and_is_positive_on_connected_graphs(graph, q):
+    probabilities = random_walk.distribution(graph, graph[0], q)
+    assert probabilities.shape == (len(graph),)
+    assert probabilities.sum() == pytest.approx(1, abs=1e-9)
+    assert (probabilities > 0).all()
 
 
-def test_law_keeps_tiny_probabilities():
-    """Rounding must not lose them: the far end of a path is q**7 / 2**6 times a little more than 1 - q away."""
+def test_tiny_probabilities_are_not_lost_to_rounding():
+    """The far end of a path is q**7 / 2**6 times a little more than 1 - q away."""
     q = 1e-3
-    law = random_walk.distribution(Discrete(range(8)), 0, q)
-    assert law[7] == pytest.approx((1 - q) * q**7 / 2**6, rel=1e-4)
+    probabilities = random_walk.distribution(Discrete(range(8)), 0, q)
+    assert probabilities[7] == pytest.approx((1 - q) * q**7 / 2**6, rel=1e-4)
 
 
 @pytest.mark.parametrize("q", [0.3, 0.5, 0.8])
-def test_complex_neighbourhoods_are_likelier_as_the_paper_remarks(q):
+def test_vertices_of_larger_degree_are_likelier_as_the_paper_remarks(q):
     """Section 4.3, C = 8 and nu = 3: all three are two steps from (8, 1, 1), and (2, 2, 2) has the larger degree."""
     tiles = Factorization(8, parts=3)
-    law = random_walk.distribution(tiles, (8, 1, 1), q)
-    middle, side, other = (law[tiles.index(value)] for value in [(2, 2, 2), (2, 1, 4), (2, 4, 1)])
+    probabilities = random_walk.distribution(tiles, (8, 1, 1), q)
+    middle, side, other = (probabilities[tiles.index(value)] for value in [(2, 2, 2), (2, 1, 4), (2, 4, 1)])
     assert middle > side * (1 + 1e-6)
     assert side == pytest.approx(other, rel=1e-12)
 
 
 @pytest.mark.parametrize("q", [0.3, 0.5, 0.9])
 @pytest.mark.parametrize("graph", GRAPHS, ids=repr)
-def test_samples_follow_the_law(graph, q):
-    """Chi-square of 4,000 walks: a right sampler fails this with a probability of 1e-4, and the seed is fixed."""
+def test_samples_follow_the_distribution(graph, q):
+    """Chi-squared test of 4,000 walks: a correct sampler fails it with probability 1e-4, and the seed is fixed."""
     rng = np.random.default_rng(20210)
     start, walks = graph[0], 4000
     stops = np.bincount([graph.index(random_walk.sample(graph, start, q, rng)) for _ in range(walks)], minlength=len(graph))
     expected = walks * random_walk.distribution(graph, start, q)
-    rare = expected < 5  # the chi-square approximation wants more: what is rare is counted together
+    rare = expected < 5  # too few for the chi-squared approximation: rare vertices are pooled
     observed, expected = (np.append(counts[~rare], counts[rare].sum()) for counts in (stops, expected))
     kept = expected > 0
     assert chisquare(observed[kept], expected[kept] * (walks / expected[kept].sum())).pvalue > 1e-4
 
 
-@pytest.mark.parametrize("graph", ALONE, ids=repr)
-def test_walk_stays_where_there_is_nowhere_to_go(graph):
+@pytest.mark.parametrize("graph", SINGLE_VERTEX, ids=repr)
+def test_walk_on_a_single_vertex_stays_there(graph):
     rng = np.random.default_rng(0)
     assert {random_walk.sample(graph, graph[0], 0.9, rng) for _ in range(20)} == {graph[0]}
     assert random_walk.distribution(graph, graph[0], 0.9).tolist() == pytest.approx([1.0])
 
 
-def test_isolated_vertices_of_any_graph_keep_the_walk():
+def test_walk_stops_at_isolated_vertices():
     class TwoIslands(Discrete):
         def neighbours(self, value):
             return []
@@ -98,22 +99,22 @@ def test_isolated_vertices_of_any_graph_keep_the_walk():
     assert random_walk.sample(islands, 2, 0.999, np.random.default_rng(0)) == 2
 
 
-def test_law_of_thousands_of_vertices():
+def test_distribution_over_thousands_of_vertices():
     tiles = Factorization(2**20, parts=4)
-    law = random_walk.distribution(tiles, (2**20, 1, 1, 1), 0.9)
-    assert len(law) == 1771
-    assert law.sum() == pytest.approx(1)
-    assert law.argmax() == tiles.index((2**20, 1, 1, 1))
+    probabilities = random_walk.distribution(tiles, (2**20, 1, 1, 1), 0.9)
+    assert len(probabilities) == 1771
+    assert probabilities.sum() == pytest.approx(1)
+    assert probabilities.argmax() == tiles.index((2**20, 1, 1, 1))
 
 
 @pytest.mark.parametrize("q", [0, 1, -0.5, 2, float("nan"), "half", None])
-def test_rates_outside_zero_and_one_are_refused(q):
+def test_rates_outside_zero_and_one_are_rejected(q):
     with pytest.raises(ValueError, match=r"q must be greater than 0 and less than 1, .* given"):
         random_walk.sample(Discrete([1, 2]), 1, q, np.random.default_rng(0))
     with pytest.raises(ValueError, match=r"q must be greater than 0 and less than 1"):
         random_walk.distribution(Discrete([1, 2]), 1, q)
 
 
-def test_unknown_starts_are_refused():
+def test_invalid_starts_are_rejected():
     with pytest.raises(ValueError, match="value 3 given"):
         random_walk.distribution(Discrete([1, 2]), 3, 0.5)

@@ -1,4 +1,4 @@
-"""The product of topologies: configurations, their numbers, and a constraint."""
+"""The product of topologies: configurations, their indices, and a constraint."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ def small():
     return Space({"tile": Factorization(6, parts=2), "unroll": Discrete([0, 16, 64]), "explicit": Categorical([False, True])})
 
 
-def test_numbers_every_configuration_the_last_knob_fastest():
+def test_indexes_every_configuration_last_knob_fastest():
     space = small()
     configurations = list(space)
     assert len(configurations) == len(space) == space.size == 4 * 3 * 2
@@ -24,7 +24,7 @@ def test_numbers_every_configuration_the_last_knob_fastest():
     ]
 
 
-def test_sizes_and_numbers_are_exact_beyond_64_bits():
+def test_sizes_and_indices_are_exact_beyond_64_bits():
     space = Space({f"order{i}": Permutation(12) for i in range(5)})
     assert space.size == 479001600**5
     last = space[space.size - 1]
@@ -32,19 +32,19 @@ def test_sizes_and_numbers_are_exact_beyond_64_bits():
     assert space.index(last) == space.size - 1
 
 
-def test_no_knobs_make_one_configuration():
+def test_space_without_knobs_has_one_configuration():
     space = Space({})
     assert space.size == 1
     assert list(space) == [space[0]] == [{}]
 
 
-def test_draws_from_the_whole_product():
+def test_samples_the_whole_product():
     space = small()
     rng = np.random.default_rng(0)
     assert {space.index(space.sample(rng)) for _ in range(400)} == set(range(space.size))
 
 
-def test_a_constraint_forbids_but_does_not_renumber():
+def test_constraint_does_not_change_indices():
     space = Space({"x": Discrete(range(10))}, constraint=lambda c: c["x"] % 2)
     assert [space.is_feasible({"x": x}) for x in (1, 2)] == [True, False]
     assert space.size == 10
@@ -62,12 +62,12 @@ def test_a_constraint_forbids_but_does_not_renumber():
         ({"tile": (2, 3), "unroll": 0, "explicit": 1}, "knob 'explicit': value 1 given"),
     ],
 )
-def test_configurations_of_another_space_are_refused(configuration, message):
+def test_configurations_of_another_space_are_rejected(configuration, message):
     with pytest.raises(ValueError, match=message):
         small().index(configuration)
 
 
-def test_wrong_arguments_are_refused():
+def test_invalid_arguments_are_rejected():
     with pytest.raises(ValueError, match="knob 'x' must be a Topology"):
         Space({"x": [1, 2, 3]})
     with pytest.raises(ValueError, match="knobs must be a mapping"):
@@ -75,5 +75,5 @@ def test_wrong_arguments_are_refused():
     with pytest.raises(ValueError, match="constraint must be a function"):
         Space({}, constraint="x < 3")
     for index in (-1, 24):
-        with pytest.raises(IndexError, match=f"configuration number {index} given"):
+        with pytest.raises(IndexError, match=f"configuration index {index} given"):
             small()[index]
