@@ -1,4 +1,4 @@
-"""How the documentation is built: `make docs`."""
+"""Sphinx configuration; `make docs` builds the documentation."""
 
 import os
 import re
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import autotvm_opevo
 
-# The gallery looks up what the tutorials import, and without a TVM these would say so by an ImportError.
+# The gallery resolves what the tutorials import; without TVM these attributes would raise an ImportError.
 autotvm_opevo.OpEvoTuner = autotvm_opevo.tune_network = None
 
 ROOT = Path(__file__).parents[1]
@@ -30,9 +30,9 @@ html_title = f"autotvm_opevo {version}"
 default_role = "literal"
 myst_heading_anchors = 3
 napoleon_use_ivar = True
-suppress_warnings = ["config.cache"]  # the gallery's configuration has a function
+suppress_warnings = ["config.cache"]  # sphinx_gallery_conf holds a function, which cannot be pickled
 
-# Read, not imported: no environment has both AutoTVM and today's TVM.
+# Parsed, not imported: no environment has both AutoTVM and MetaSchedule.
 autoapi_dirs = [str(ROOT / "autotvm_opevo")]
 autoapi_generate_api_docs = False
 autoapi_options = ["members"]
@@ -41,7 +41,7 @@ os.environ["MPLBACKEND"] = "Agg"
 sphinx_gallery_conf = {
     "examples_dirs": str(ROOT / "tutorials"),
     "gallery_dirs": "tutorials",
-    # What tunes is shown, not run: that takes a TVM, and minutes. `make soak` runs it.
+    # Scripts that tune are shown, not run: they need TVM and minutes. The tests run them.
     "filename_pattern": r"draw_topologies\.py",
     "reset_argv": lambda _, script: ["--out", str(ROOT / "docs" / "_build" / "figures")],
     "download_all_examples": False,
@@ -52,7 +52,7 @@ sphinx_gallery_conf = {
 
 
 def setup(app):
-    """Links to scripts, which work where the pages are read as they are, lead to the tutorials' own pages here."""
+    """Turn links to tutorial scripts, which work when the Markdown is read directly, into links to their gallery pages."""
 
     def link(_, name, text):
         text[0] = re.sub(r"\(\.\./tutorials/(\w+)\.py\)", r"(tutorials/\1.rst)", text[0])

@@ -2,12 +2,12 @@
 The graphs that OpEvo walks on
 ==============================
 
-This script draws Figures 1 and 2 of the paper with the code that tunes::
+This script draws Figures 1 and 2 of the paper with the package's own topologies::
 
-    python tutorials/draw_topologies.py          # leaves topologies.png and walks.png in tuned/
+    python tutorials/draw_topologies.py          # writes topologies.png and walks.png to tuned/
 
-Every knob is a graph whose vertices are its values. Neighbours should perform alike, so a mutation is a walk: at each vertex it
-goes on with probability q, to any neighbour alike, and stops with probability 1 - q.
+Every knob is a graph whose vertices are its values. Neighbours tend to perform alike, so a mutation is a random walk: at each
+vertex it moves to a uniformly drawn neighbour with probability q and stops with probability 1 - q.
 """
 
 import argparse
@@ -26,8 +26,8 @@ from autotvm_opevo.topology import Categorical, Discrete, Factorization, Permuta
 # %%
 # Four topologies
 # ---------------
-# A factorization of 8 into three parts: moving one factor 2 from one part to another is a step. A permutation of three loops:
-# swapping any two is a step. The unrolling steps lie on a line; categories are all neighbours of each other.
+# In a factorization of 8 into three parts, a step moves a factor 2 from one part to another. In a permutation of three loops, a
+# step swaps two of them. Unroll factors lie on a line, and the categories are all adjacent to each other.
 
 tiles = Factorization(8, parts=3)
 order = Permutation(3)
@@ -38,13 +38,13 @@ print(f"from {(8, 1, 1)} a step leads to {list(tiles.neighbours((8, 1, 1)))}")
 print(f"from {(0, 1, 2)} a step leads to {list(order.neighbours((0, 1, 2)))}")
 
 # %%
-# Drawing one
-# -----------
-# Where a vertex is drawn is all that is made up here; who is whose neighbour comes from the topology.
+# Drawing a graph
+# ---------------
+# Only the positions are made up here; the edges come from the topology.
 
 
 def triangle(topology):
-    """Factorizations of 2**3 into three parts, by the exponents of the parts as barycentric coordinates."""
+    """Positions of the factorizations of 2**3 into three parts: the exponents are barycentric coordinates."""
     corners = np.array([[0.0, 1.0], [-0.87, -0.5], [0.87, -0.5]])
     return np.array([np.log2(value) @ corners / 3 for value in topology])
 
@@ -59,7 +59,7 @@ def line(topology):
 
 
 def label(value):
-    """8x1x1 for a tile, 0 1 2 for an order."""
+    """Format a vertex: 8x1x1 for a tile, 0 1 2 for an order."""
     if isinstance(value, tuple):
         return (" " if 0 in value else "x").join(map(str, value))
     return str(value)
@@ -99,36 +99,36 @@ def figure_1(path):
 # %%
 # Figure 2
 # --------
-# Where a walk from (8, 1, 1) stops, exactly: near vertices are likelier, and among the three that are two steps away (2, 2, 2)
-# is the likeliest, for it has the most neighbours. A larger q reaches farther.
+# The exact stopping distribution of a walk from (8, 1, 1). Near vertices are more likely; of the three that are two steps away,
+# (2, 2, 2) is the most likely because it has the most neighbours. A larger q reaches farther.
 
 
 def figure_2(path, rates=(0.5, 0.7)):
     start = (8, 1, 1)
-    laws = [random_walk.distribution(tiles, start, q) for q in rates]
-    norm = plt.Normalize(0, 1.4 * max(law.max() for law in laws))  # the darkest shades would hide the labels
+    distributions = [random_walk.distribution(tiles, start, q) for q in rates]
+    norm = plt.Normalize(0, 1.4 * max(stops.max() for stops in distributions))  # darker shades would hide the labels
     figure, panels = plt.subplots(1, len(rates), figsize=(10, 4.6), layout="constrained")
-    for axes, q, law in zip(panels, rates, laws):
-        dots = draw(axes, tiles, triangle(tiles), law, norm)
-        for value, p, position in zip(tiles, law, triangle(tiles)):
+    for axes, q, stops in zip(panels, rates, distributions):
+        dots = draw(axes, tiles, triangle(tiles), stops, norm)
+        for value, p, position in zip(tiles, stops, triangle(tiles)):
             weight = "bold" if value == start else "normal"
             axes.annotate(f"{p:.3f}", position, (0, -24), textcoords="offset points", ha="center", fontsize=8, weight=weight)
         axes.set_title(f"q = {q}, from {label(start)}")
-    figure.colorbar(dots, ax=panels, label="probability to stop there")
+    figure.colorbar(dots, ax=panels, label="stopping probability")
     figure.savefig(path, dpi=110)
-    for q, law in zip(rates, laws):
-        likely = sorted(((p, value) for value, p in zip(tiles, law)), reverse=True)[:4]
+    for q, stops in zip(rates, distributions):
+        likely = sorted(((p, value) for value, p in zip(tiles, stops)), reverse=True)[:4]
         print(f"q = {q}: " + ", ".join(f"{label(value)} {p:.3f}" for p, value in likely))
 
 
 def main():
     parser = argparse.ArgumentParser(description="Draw Figures 1 and 2 of the paper.")
-    parser.add_argument("--out", type=Path, default=Path("tuned"), help="where to leave the pictures (default: tuned/)")
+    parser.add_argument("--out", type=Path, default=Path("tuned"), help="output directory (default: tuned/)")
     out = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)
     figure_1(out / "topologies.png")
     figure_2(out / "walks.png")
-    print(f"pictures: {out / 'topologies.png'}, {out / 'walks.png'}")
+    print(f"figures: {out / 'topologies.png'}, {out / 'walks.png'}")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
 """
-Tune something else: a C program, with a knob of your own
-=========================================================
+Tune a C program with a topology of your own
+============================================
 
-The search knows nothing of TVM. Whatever has knobs and can be measured can be tuned; here that is a matrix product in C, by its
-tiles, the order of its loops and the compiler's flags::
+The search does not depend on TVM: anything with knobs and a measurement can be tuned. Here it is a matrix product in C, with
+tiles, the loop order and the compiler flags as knobs::
 
     python tutorials/tune_a_c_program.py        # 60 trials with gcc: half a minute
 
-Three of the knobs have graphs that come with this package. The fourth, which flags are switched on, has one that is made here.
+The tiles, the loop order and the optimization level use topologies of this package. The set of flags gets one defined here.
 """
 
 import argparse
@@ -23,13 +23,13 @@ from autotvm_opevo.topology import Categorical, Factorization, Permutation, Topo
 # %%
 # A topology of your own
 # ----------------------
-# A topology numbers its values and says who is whose neighbour; that is all a walk needs. A set of flags becomes another one by
-# switching one of them on or off, so the graph is a hypercube. It is never listed: with 40 flags it would have 2**40 vertices.
-# The surrogate, which is used below, asks for distances, too: ``coordinates`` are numbers whose differences count the steps.
+# A topology numbers its values and lists the neighbours of each; a random walk needs no more. A step switches one flag on or off,
+# so the graph is a hypercube. It is implicit: with 40 flags it would have 2**40 vertices. The kernel of the Gaussian process also
+# needs distances: ``coordinates`` returns integers whose L1 distance is the number of steps.
 
 
 class Subset(Topology):
-    """All subsets of some things; neighbours differ in one of them."""
+    """All subsets of a set; neighbours differ in one element."""
 
     def __init__(self, things):
         self.things = tuple(things)
@@ -45,7 +45,7 @@ class Subset(Topology):
         return sum(1 << i for i, thing in enumerate(self.things) if thing in value)
 
     def neighbours(self, value):
-        self.index(value)  # refuses what is no subset
+        self.index(value)  # raises unless value is a subset
         return [value ^ {thing} for thing in self.things]
 
     def coordinates(self, value):
@@ -55,15 +55,15 @@ class Subset(Topology):
         return f"Subset({list(self.things)})"
 
 
-# A mistake in such a class is easily made and hard to see: a search would go on with a part of the values. So it is looked for.
+# A mistake in such a class is easy to make and hard to notice: the search would silently cover only some of the values.
 check_topology(Subset("abcd"))
 
 
 # %%
 # The space
 # ---------
-# 256 is split in two for each of the three loops, the three inner loops run in any order, and the compiler optimizes at one of
-# three levels, with any of six flags.
+# Each of the three loops of 256 iterations is split in two, the inner loops run in any order, and the compiler gets one of three
+# optimization levels and any of six flags.
 
 N = 256
 FLAGS = ["-march=native", "-ffast-math", "-funroll-loops", "-fno-tree-vectorize", "-fprefetch-loop-arrays", "-fno-inline"]
@@ -79,10 +79,10 @@ space = Space(
 )
 
 # %%
-# What is measured
-# ----------------
-# A configuration is a program, which is compiled, run and checked. The fitness is how often a second it could be run; what does
-# not compile, takes too long or computes something else has fitness 0, and the search goes on.
+# The measurement
+# ---------------
+# A configuration is turned into a program, compiled, run and checked. The fitness is runs per second; a configuration that fails
+# to compile, times out or computes a wrong result has fitness 0.
 
 PROGRAM = """
 #include <stdio.h>
@@ -123,19 +123,19 @@ INNER = [
 
 
 def source(configuration):
-    """The program of a configuration."""
+    """The C source of a configuration."""
     tiles = {name: configuration[name][1] for name in "ijk"}
     loops = "\n        ".join(INNER[axis].format(**tiles) for axis in configuration["order"])
     return PROGRAM.format(n=N, loops=loops, **tiles)
 
 
 def run(configuration, folder):
-    """Seconds and the checksum of a configuration; raises what goes wrong."""
+    """Run time in seconds and checksum of a configuration; raises if it fails."""
     code, program = folder / "product.c", folder / "product"
     code.write_text(source(configuration))
     compiler = ["gcc", configuration["level"], *sorted(configuration["flags"]), str(code), "-o", str(program)]
-    subprocess.run(compiler, check_topology=True, capture_output=True, timeout=30)
-    done = subprocess.run([program], check_topology=True, capture_output=True, text=True, timeout=10)
+    subprocess.run(compiler, check=True, capture_output=True, timeout=30)
+    done = subprocess.run([program], check=True, capture_output=True, text=True, timeout=10)
     seconds, checksum = done.stdout.split()
     return float(seconds), checksum
 
@@ -151,19 +151,19 @@ def fitness(configuration, folder, expected):
 # %%
 # Tune it
 # -------
-# Eight at a time: ask for them, measure them, tell what came out. What is compared with is what one would write without thinking.
+# Ask for eight configurations, measure them, tell the search the results, repeat. The baseline is the plain loop nest at -O2.
 
 
 def main():
     parser = argparse.ArgumentParser(description="Tune a C program with OpEvo.")
-    parser.add_argument("--trials", type=int, default=60, help="how many programs to try (default: 60)")
-    parser.add_argument("--seed", type=int, default=0, help="of the search (default: 0)")
+    parser.add_argument("--trials", type=int, default=60, help="number of configurations to measure (default: 60)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the search (default: 0)")
     options = parser.parse_args()
     for name, least in (("trials", 1), ("seed", 0)):
         if getattr(options, name) < least:
             parser.error(f"--{name} must be at least {least}, {getattr(options, name)} given")
     if not shutil.which("gcc"):
-        sys.exit("tune_a_c_program: there is no gcc on this machine")
+        sys.exit("tune_a_c_program: gcc not found on the PATH")
     print(f"{space.size:,} configurations")
     search = OpEvo(space, seed=options.seed)
     plain = {"i": (1, N), "j": (1, N), "k": (1, N), "order": (0, 1, 2), "level": "-O2", "flags": frozenset()}

@@ -2,20 +2,21 @@
 Tune AlexNet with OpEvo
 =======================
 
-This script tunes all operators of a network from one budget of trials, compiles the network with what was found, and uses it::
+This script tunes all operators of a network from one budget of trials, compiles the network with the best configurations, and
+runs it::
 
-    python tutorials/tune_alexnet.py                             # this machine's CPU, 200 trials: five minutes on two cores
+    python tutorials/tune_alexnet.py                             # this machine's CPU, 200 trials: six minutes on two cores
     python tutorials/tune_alexnet.py --target cuda --batch 16    # an NVIDIA GPU
-    python tutorials/tune_alexnet.py --trials 1000               # goes on from the 200
+    python tutorials/tune_alexnet.py --trials 1000               # resumes after the 200
 
-Stop it whenever you like, with Ctrl-C or with the mains switch: the same command goes on with what is left of the trials.
+You can interrupt it at any time: the same command resumes with the remaining trials.
 """
 
 import argparse
 import os
 from pathlib import Path
 
-os.environ.setdefault("TOPHUB_LOCATION", "NONE")  # TVM would look for pre-tuned schedules on the network
+os.environ.setdefault("TOPHUB_LOCATION", "NONE")  # or TVM downloads pre-tuned schedules
 
 import numpy as np
 import tvm
@@ -26,16 +27,16 @@ from autotvm_opevo import OpEvoTuner, tune_network
 from autotvm_opevo.autotvm.workloads import alexnet
 
 # %%
-# What to tune
-# ------------
-# A network in Relay: here AlexNet with arbitrary weights. With yours, ``relay.frontend`` gives the same two things.
+# The network
+# -----------
+# AlexNet in Relay, with random weights. For your own model, ``relay.frontend`` returns the same pair.
 
 parser = argparse.ArgumentParser(description="Tune AlexNet with OpEvo.")
-parser.add_argument("--target", default="llvm -mcpu=core-avx2", help="a target of TVM (default: llvm -mcpu=core-avx2)")
-parser.add_argument("--batch", type=int, default=1, help="images at once (default: 1)")
-parser.add_argument("--trials", type=int, default=200, help="in all, those in the log included (default: 200)")
-parser.add_argument("--time-limit", type=float, help="seconds after which nothing is begun")
-parser.add_argument("--log", type=Path, default=Path("tuned/alexnet.json"), help="AutoTVM's log (default: tuned/alexnet.json)")
+parser.add_argument("--target", default="llvm -mcpu=core-avx2", help="TVM target (default: llvm -mcpu=core-avx2)")
+parser.add_argument("--batch", type=int, default=1, help="batch size (default: 1)")
+parser.add_argument("--trials", type=int, default=200, help="number of trials, including earlier ones (default: 200)")
+parser.add_argument("--time-limit", type=float, help="start no new batch after this many seconds")
+parser.add_argument("--log", type=Path, default=Path("tuned/alexnet.json"), help="AutoTVM log (default: tuned/alexnet.json)")
 options = parser.parse_args()
 options.log.parent.mkdir(parents=True, exist_ok=True)
 
@@ -43,9 +44,9 @@ mod, params = alexnet(options.batch)
 target = tvm.target.Target(options.target)
 
 # %%
-# How to measure
-# --------------
-# AutoTVM's own builder and runner. On a GPU a kernel is measured for longer, since the clock takes its time to rise.
+# Measurement
+# -----------
+# AutoTVM's own builder and runner. A GPU is measured for longer, because its clock takes time to ramp up.
 
 measure_option = autotvm.measure_option(
     builder=autotvm.LocalBuilder(timeout=10),
@@ -57,10 +58,10 @@ measure_option = autotvm.measure_option(
 # %%
 # Tuning
 # ------
-# Every distinct workload is a task. Each gets a few trials; from then on, they go where they promise to shorten the network
-# most: to tasks that run often, take long, and still improve.
+# Every distinct workload is a task. After a warm-up of a few trials each, the gradient-based task scheduler spends trials where
+# they should reduce the network's latency most: on tasks that run often, take long and still improve.
 
-report = tune_network(
+result = tune_network(
     mod,
     params,
     target,
@@ -68,17 +69,17 @@ report = tune_network(
     trials=options.trials,
     measure_option=measure_option,
     time_limit=options.time_limit,
-    tuner=OpEvoTuner,  # or any other of AutoTVM's
+    tuner=OpEvoTuner,  # or any AutoTVM tuner
     seed=0,
 )
-print(report)
+print(result)
 
 # %%
-# Using what was found
-# --------------------
-# The report has compared the network before and after. To use it, apply the best records, as any user of AutoTVM does:
+# Use the result
+# --------------
+# The printed result compares the network before and after tuning. To use it, apply the best records, as always with AutoTVM:
 
-with autotvm.apply_history_best(str(report.best_file)), tvm.transform.PassContext(opt_level=3):
+with autotvm.apply_history_best(str(result.best_file)), tvm.transform.PassContext(opt_level=3):
     library = relay.build(mod, target=target, params=params)
 network = graph_executor.GraphModule(library["default"](tvm.device(target.kind.name, 0)))
 network.run(data=np.random.default_rng(0).standard_normal((options.batch, 3, 224, 224), dtype="float32"))

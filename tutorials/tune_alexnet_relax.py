@@ -2,14 +2,14 @@
 Tune AlexNet with today's TVM
 =============================
 
-Since TVM 0.20 there is no AutoTVM; MetaSchedule has taken its place, and needs no templates. This script tunes all operators of
-a network with OpEvo as MetaSchedule's search strategy, compiles the network with what was found, and uses it::
+TVM 0.20 replaced AutoTVM with MetaSchedule, which needs no templates. This script tunes all operators of a network with OpEvo as
+MetaSchedule's search strategy, compiles the network with the best schedules, and runs it::
 
     python tutorials/tune_alexnet_relax.py                                # this machine's CPU, 208 trials: four minutes
     python tutorials/tune_alexnet_relax.py --target nvidia/nvidia-h100    # a GPU
-    python tutorials/tune_alexnet_relax.py --trials 1000                  # goes on from the 208
+    python tutorials/tune_alexnet_relax.py --trials 1000                  # resumes after the 208
 
-Stop it whenever you like: the same command goes on with what is left of the trials.
+You can interrupt it at any time: the same command resumes with the remaining trials.
 """
 
 import argparse
@@ -24,16 +24,16 @@ from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, local_builder,
 from autotvm_opevo.meta_schedule.workloads import alexnet
 
 parser = argparse.ArgumentParser(description="Tune AlexNet with OpEvo and today's TVM.")
-parser.add_argument("--target", default="llvm -mcpu=core-avx2", help="a target of TVM (default: llvm -mcpu=core-avx2)")
-parser.add_argument("--batch", type=int, default=1, help="images at once (default: 1)")
-parser.add_argument("--trials", type=int, default=208, help="in all, those in the folder included (default: 208)")
-parser.add_argument("--work-dir", default="tuned/alexnet-relax", help="MetaSchedule's folder (default: tuned/alexnet-relax)")
+parser.add_argument("--target", default="llvm -mcpu=core-avx2", help="TVM target (default: llvm -mcpu=core-avx2)")
+parser.add_argument("--batch", type=int, default=1, help="batch size (default: 1)")
+parser.add_argument("--trials", type=int, default=208, help="number of trials, including earlier ones (default: 208)")
+parser.add_argument("--work-dir", default="tuned/alexnet-relax", help="work directory (default: tuned/alexnet-relax)")
 options = parser.parse_args()
 
 # %%
-# What to tune
-# ------------
-# A network in Relax: here AlexNet with arbitrary weights. With yours, one of ``relax.frontend`` gives the same two things.
+# The network
+# -----------
+# AlexNet in Relax, with random weights. For your own model, ``relax.frontend`` returns the same pair.
 
 mod, params = alexnet(options.batch)
 target = as_target(options.target)
@@ -41,11 +41,11 @@ target = as_target(options.target)
 # %%
 # Tuning
 # ------
-# Every distinct fused operator is a task, and TVM's gradient scheduler says which is next. The strategy is OpEvo with its
-# surrogate; without ``surrogate="q-walk"`` it is OpEvo as published. The builder is TVM's, whose processes start sooner with
-# this package's build function.
+# Every distinct fused operator is a task, and TVM's gradient-based task scheduler picks the next one. The strategy is OpEvo with
+# its Gaussian-process surrogate; ``surrogate=None`` is OpEvo as published. ``local_builder`` is TVM's builder with a build
+# function that makes its worker processes start faster.
 
-report = tune_network(
+result = tune_network(
     mod,
     params,
     target,
@@ -55,13 +55,13 @@ report = tune_network(
     builder=local_builder(),
     seed=0,
 )
-print(report)
+print(result)
 
 # %%
-# Using what was found
-# --------------------
-# The report has compared the network before and after. To use it, apply the database, as any user of MetaSchedule does. The
-# network must be lowered and fused as it was when it was tuned.
+# Use the result
+# --------------
+# The printed result compares the network before and after tuning. To use it, apply the database, as always with MetaSchedule.
+# The network must be lowered and fused exactly as it was for tuning.
 
 lowered = lower_for_tuning(mod, params, target)
 with target, open_database(options.work_dir), tvm.transform.PassContext(opt_level=3):
@@ -73,11 +73,11 @@ probabilities = machine["main"](tvm.runtime.tensor(image, device=device)).numpy(
 print(f"class {probabilities[0].argmax()} of {probabilities.shape[1]}, with probability {probabilities[0].max():.4f}")
 
 # %%
-# In a script that you already have
-# ---------------------------------
-# The strategy alone is enough: it goes wherever MetaSchedule takes one.
+# In an existing script
+# ---------------------
+# The strategy alone is enough: pass it wherever MetaSchedule takes one.
 
-logging.getLogger("tvm.s_tir.meta_schedule").setLevel(logging.WARNING)  # or TVM tells every step on the terminal
+logging.getLogger("tvm.s_tir.meta_schedule").setLevel(logging.WARNING)  # or TVM logs every step
 small = ms.relax_integration.extract_tasks(lowered, target)[0]
 folder = f"{options.work_dir}/one-operator"
 database = ms.tune_tir(

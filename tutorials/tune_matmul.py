@@ -2,15 +2,15 @@
 Tune a matrix multiplication with OpEvo
 =======================================
 
-This script tunes one operator twice through AutoTVM, with ``OpEvoTuner`` and with AutoTVM's default ``XGBTuner``: the same
-task, builder, runner and number of trials. Then it builds what each of them found, checks it against numpy, and times it
-beside the untuned schedule::
+This script tunes one operator twice through AutoTVM, with ``OpEvoTuner`` and with AutoTVM's default ``XGBTuner``, using the same
+task, builder, runner and number of trials. It then builds the best configuration of each, checks the output against numpy, and
+times it beside the untuned schedule::
 
     python tutorials/tune_matmul.py                  # on this machine's CPU: three minutes on two cores
-    python tutorials/tune_matmul.py --target cuda    # on an NVIDIA GPU: MM1 of the paper, with TVM's own template
+    python tutorials/tune_matmul.py --target cuda    # on an NVIDIA GPU: the paper's MM1, with TVM's own template
 
-What it leaves, in the folder that it names at the end: the two logs, which ``autotvm.apply_history_best`` reads, and a picture
-of the best so far over the trials.
+The output folder, named at the end, has both logs, which ``autotvm.apply_history_best`` reads, and a plot of the best so far over
+trials.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import timeit
 from datetime import datetime
 from pathlib import Path
 
-os.environ.setdefault("TOPHUB_LOCATION", "NONE")  # TVM would look for pre-tuned schedules on the network
+os.environ.setdefault("TOPHUB_LOCATION", "NONE")  # or TVM downloads pre-tuned schedules
 
 import matplotlib
 
@@ -38,9 +38,9 @@ from autotvm_opevo import OpEvoTuner
 # %%
 # The template
 # ------------
-# A template tells AutoTVM what may be tuned. This one has all of its kinds of knobs, and OpEvo walks on a graph for each: the
-# tiles are factorizations, the order of the inner loops is a permutation, whether to vectorize is a category, and how far to
-# unroll is a number.
+# A template declares the knobs of an operator. This one has every kind that AutoTVM knows, and OpEvo maps each to a graph: tiles
+# are factorizations, the order of the inner loops is a permutation, vectorization is categorical, and the unroll factor is a
+# number.
 
 
 @autotvm.template("autotvm_opevo/matmul")
@@ -71,7 +71,7 @@ def matmul(n, k, m, dtype):
 
 
 def make_task(target):
-    """On a CPU the template above, 512 x 512 x 512; on a GPU the paper's MM1, 512 x 1024 x 1024, with TOPI's template."""
+    """The template above with 512 x 512 x 512 on a CPU; the paper's MM1, 512 x 1024 x 1024, with TOPI's template on a GPU."""
     if target.kind.name == "cuda":
         from tvm import topi  # noqa: F401  registers the template
 
@@ -83,11 +83,11 @@ def make_task(target):
 # %%
 # Tuning
 # ------
-# Nothing here is OpEvo's own: ``tune``, the builder, the runner and the callbacks are AutoTVM's.
+# ``tune``, the builder, the runner and the callbacks are AutoTVM's.
 
 
 def tune(tuner, log, trials):
-    """Tune, and return the GFLOPS of every trial (0 where it failed), all seconds and those that the tuner itself used."""
+    """Tune; returns the GFLOPS of every trial (0 if it failed), the wall-clock seconds, and the tuner's share of them."""
     measure_option = autotvm.measure_option(
         builder=autotvm.LocalBuilder(timeout=10),
         runner=autotvm.LocalRunner(number=1, repeat=3, min_repeat_ms=10, cooldown_interval=0, timeout=10),
@@ -108,7 +108,7 @@ def tune(tuner, log, trials):
 
 
 def clock(tuner, *names):
-    """Have the tuner's methods note the seconds they take; returns the list they note them in."""
+    """Time every call of these methods; returns the list to which their seconds are appended."""
     seconds = []
 
     def clocked(method):
@@ -127,12 +127,12 @@ def clock(tuner, *names):
 
 
 # %%
-# What it was good for
-# --------------------
+# Comparing the results
+# ---------------------
 
 
 def build(task, log=None):
-    """The operator with the best configuration of a log, or with what TVM does untuned."""
+    """Build the operator with the best configuration of a log, or with TVM's fallback if there is none."""
     config = autotvm.task.space.FallbackConfigEntity()
     if log:
         with autotvm.apply_history_best(str(log)) as best:
@@ -143,7 +143,7 @@ def build(task, log=None):
 
 
 def inputs(task, device):
-    """Random matrices, room for their product, and what it must be; TOPI's dense takes the weights transposed."""
+    """Random operands with room for their product, and the expected product; TOPI's dense takes the weights transposed."""
     shapes = [argument[1] for argument in task.args if isinstance(argument, tuple)] or [(512, 512), (512, 512)]
     rng = np.random.default_rng(0)
     x, y = (rng.standard_normal(shape, dtype="float32") for shape in shapes)
@@ -151,8 +151,8 @@ def inputs(task, device):
     return [tvm.nd.array(array, device) for array in (x, y, np.zeros_like(expected))], expected
 
 
-def time_in_turn(task, functions, device):
-    """Check each function, then time them in turn and on the same arrays, so that chance favours none; median GFLOPS."""
+def time_interleaved(task, functions, device):
+    """Check each function, then time them interleaved on the same arrays; returns the median GFLOPS of each."""
     arrays, expected = inputs(task, device)
     for function in functions:
         function(*arrays)
@@ -163,17 +163,17 @@ def time_in_turn(task, functions, device):
 
 
 def numpy_gflops(task):
-    """What numpy's own library reaches on all cores; the template here uses one."""
+    """GFLOPS of numpy's BLAS on all cores; the template above uses one."""
     x, y = np.random.default_rng(0).standard_normal((2, 512, 512), dtype="float32")
     return task.flop / (min(timeit.repeat(lambda: x @ y, number=10, repeat=5)) / 10) / 1e9
 
 
-def draw(curves, path):
-    """The best so far over the trials."""
+def plot(curves, path):
+    """Plot the best so far over trials."""
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
     for name, scores in curves.items():
         axes.step(range(1, len(scores) + 1), np.maximum.accumulate(scores), where="post", label=name)
-    axes.set(xlabel="trials", ylabel="best GFLOPS so far", ylim=(0, None), title="One operator, the same trials")
+    axes.set(xlabel="trials", ylabel="best GFLOPS so far", ylim=(0, None), title="One operator, one run of each tuner")
     axes.grid(alpha=0.3)
     axes.legend()
     figure.savefig(path, dpi=120)
@@ -181,32 +181,32 @@ def draw(curves, path):
 
 
 # %%
-# All of it
-# ---------
+# Putting it together
+# -------------------
 
 
 def default_target():
-    """This machine's CPU. LLVM's own guess is for the oldest x86-64, without vectors."""
+    """The target of this CPU: plain llvm is a baseline x86-64 without AVX."""
     flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     return "llvm -mcpu=core-avx2" if " avx2 " in flags and " fma " in flags else "llvm"
 
 
 def parse_target(text):
-    """The target and None, or None and what is wrong with it in one line. A GPU is asked for before it describes the target."""
+    """The target and None, or None and why it cannot be used: TVM parses cuda by asking the GPU, so that comes first."""
     if text.split()[:1] == ["cuda"]:
         if not tvm.cuda(0).exist:
-            return None, "there is no NVIDIA GPU that TVM can use: without --target this tunes for the CPU"
+            return None, "TVM finds no NVIDIA GPU: omit --target to tune for the CPU"
         if not shutil.which("nvcc"):
-            return None, "nvcc is not on the PATH: install the CUDA toolkit, with which TVM compiles its kernels"
+            return None, "nvcc is not on the PATH: install the CUDA toolkit, which TVM needs to compile kernels"
     return tvm.target.Target(text), None
 
 
 def main():
     parser = argparse.ArgumentParser(description="Tune a matrix multiplication with OpEvoTuner and with XGBTuner.")
-    parser.add_argument("--target", default=default_target(), help="a target of TVM: llvm -mcpu=..., or cuda (default: this CPU)")
-    parser.add_argument("--trials", type=int, default=96, help="measurements for each tuner (default: 96)")
-    parser.add_argument("--seed", type=int, default=0, help="OpEvo's seed (default: 0); AutoTVM's own tuners have none")
-    parser.add_argument("--out", type=Path, help="where to leave logs and picture (default: a new folder in tuned/)")
+    parser.add_argument("--target", default=default_target(), help="TVM target, llvm -mcpu=... or cuda (default: this CPU)")
+    parser.add_argument("--trials", type=int, default=96, help="trials of each tuner (default: 96)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of OpEvo (default: 0); AutoTVM's own tuners take none")
+    parser.add_argument("--out", type=Path, help="output directory (default: a new one in tuned/)")
     options = parser.parse_args()
     for name, least in (("trials", 1), ("seed", 0)):
         if getattr(options, name) < least:
@@ -214,7 +214,7 @@ def main():
     try:
         target, missing = parse_target(options.target)
     except (ValueError, tvm.TVMError):
-        parser.error(f"--target must be a target of TVM, such as llvm or cuda, {options.target!r} given")
+        parser.error(f"--target must be a TVM target, such as llvm or cuda, {options.target!r} given")
     if missing:
         parser.exit(1, f"tune_matmul: {missing}\n")
 
@@ -224,35 +224,33 @@ def main():
 
     task = make_task(target)
     space = np.prod([float(len(knob)) for knob in task.config_space.space_map.values()])
-    print(f"{task.name} for {target}: {space:,.0f} configurations, {options.trials} trials for each tuner")
+    print(f"{task.name} for {target}: {space:,.0f} configurations, {options.trials} trials per tuner")
     tuners = {"OpEvo": OpEvoTuner(task, seed=options.seed), "XGB": autotvm.tuner.XGBTuner(task)}
     logs = {name: out / f"{name.lower()}.json" for name in tuners}
     for log in logs.values():
         log.unlink(missing_ok=True)
-    print("XGBTuner will stop for a minute or so after every 64 trials, to train its model and search it.")
+    print("XGBTuner pauses for about a minute after every 64 trials to train its cost model.")
     try:
         tuned = {name: tune(tuner, logs[name], options.trials) for name, tuner in tuners.items()}
     except KeyboardInterrupt:
-        parser.exit(130, f"\ntune_matmul: interrupted; what was measured is in {out}\n")
+        parser.exit(130, f"\ntune_matmul: interrupted; the trials so far are in {out}\n")
 
     failed = [name for name, (scores, *_) in tuned.items() if not scores.any()]
     if failed:
-        parser.exit(
-            1, f"tune_matmul: no trial of {' and '.join(failed)} succeeded; AutoTVM's warning above says where the errors are\n"
-        )
+        parser.exit(1, f"tune_matmul: all trials of {' and '.join(failed)} failed; see AutoTVM's warning above for the errors\n")
     device = tvm.device(target.kind.name, 0)
-    again = time_in_turn(task, [build(task), *(build(task, log) for log in logs.values())], device)
-    print("\n            GFLOPS now   best while tuning   at trial    of   seconds   of them the tuner's own")
+    again = time_interleaved(task, [build(task), *(build(task, log) for log in logs.values())], device)
+    print("\n            GFLOPS now   best while tuning   at trial    of   seconds     of which in the tuner")
     print(f"{'untuned':<10}{again[0]:>12.1f}")
     if target.kind.name == "llvm":
         print(f"{'numpy':<10}{numpy_gflops(task):>12.1f}   (on all cores)")
     for (name, (scores, seconds, own)), gflops in zip(tuned.items(), again[1:]):
         best = f"{scores.max():>20.1f}{scores.argmax() + 1:>11}{len(scores):>6}"
         print(f"{name:<10}{gflops:>12.1f}{best}{seconds:>10.1f}{own:>26.2f}")
-    print("GFLOPS now: what was found, built again and timed in turn; all three compute what numpy does.")
-    draw({name: scores for name, (scores, *_) in tuned.items()}, out / "best_so_far.png")
-    print("One run each: another seed, or a busy machine, gives other figures.\n")
-    print(f"logs: {', '.join(map(str, logs.values()))}\npicture: {out / 'best_so_far.png'}")
+    print("GFLOPS now: the best configurations, rebuilt and timed in turn; all three outputs match numpy's.")
+    plot({name: scores for name, (scores, *_) in tuned.items()}, out / "best_so_far.png")
+    print("One run of each tuner: results vary with the seed and with the load of the machine.\n")
+    print(f"logs: {', '.join(map(str, logs.values()))}\nplot: {out / 'best_so_far.png'}")
 
 
 if __name__ == "__main__":

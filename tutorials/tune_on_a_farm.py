@@ -2,12 +2,12 @@
 Tune on several devices
 =======================
 
-Phones, boards and GPUs are tuned over TVM's RPC: a tracker knows the devices, each of which runs a server, and every trial goes
-to one that is free. Here all of them are this machine::
+Phones, boards and GPUs are tuned over TVM's RPC: each device runs a server that registers with a tracker, and every trial goes to
+a free device. Here the tracker and both devices are this machine::
 
     python tutorials/tune_on_a_farm.py       # two devices, 24 trials: half a minute
 
-A device that dies or hangs in the middle costs its trial a second run elsewhere, and nothing else.
+If a device dies or hangs during a trial, the trial is run once more on another device.
 """
 
 import os
@@ -20,7 +20,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-os.environ.setdefault("TOPHUB_LOCATION", "NONE")  # TVM would look for pre-tuned schedules on the network
+os.environ.setdefault("TOPHUB_LOCATION", "NONE")  # or TVM downloads pre-tuned schedules
 
 from tvm import autotvm
 
@@ -31,9 +31,10 @@ from autotvm_opevo.autotvm.workloads import operator
 # %%
 # A tracker and two devices
 # -------------------------
-# On a real farm, one command on the tracker's machine and one on every device do the same.
+# On a real farm, run one command on the tracker's machine and one on every device.
 
 KEY = "cpu"
+PATIENCE = 120  # seconds; processes start in a few of them unless the machine is busy
 
 
 def free_port():
@@ -43,7 +44,7 @@ def free_port():
 
 
 def start(log, *command):
-    """A process in a group of its own, whose output goes to a file."""
+    """Start a process in its own process group, with its output in a file."""
     with open(log, "w") as output:
         command = [sys.executable, "-m", *map(str, command)]
         return subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
@@ -51,19 +52,19 @@ def start(log, *command):
 
 @contextmanager
 def farm(folder, count=2):
-    """A tracker and its devices on loopback: yields the tracker's port and the servers' processes; `folder` gets their output."""
+    """Run a tracker and its devices on loopback; yields the tracker's port and the servers. Their output goes to `folder`."""
     port = free_port()
     tracker = ["tvm.exec.rpc_tracker", "--host", "127.0.0.1", "--port", port, "--port-end", port + 1]
-    processes = [start(folder / "tracker.log", *tracker)]  # the first: a server that finds none tries again after 5 seconds
+    processes = [start(folder / "tracker.log", *tracker)]  # first: a server without a tracker retries only after 5 seconds
     server = ["tvm.exec.rpc_server", "--host", "127.0.0.1", "--tracker", f"127.0.0.1:{port}", "--key", KEY]
     try:
-        wait_for(lambda: answers(port), f"the tracker did not answer in a minute; {folder} has its output")
+        wait_for(lambda: answers(port), f"no answer from the tracker within {PATIENCE} s; see its output in {folder}")
         for i in range(count):
             first = free_port()
             processes.append(start(folder / f"server{i}.log", *server, "--port", first, "--port-end", first + 10))
         wait_for(
             lambda: devices(KEY, "127.0.0.1", port) == count,
-            f"the devices did not register in a minute; {folder} has their output",
+            f"not all devices registered within {PATIENCE} s; see their output in {folder}",
         )
         yield port, processes[1:]
     finally:
@@ -73,7 +74,7 @@ def farm(folder, count=2):
 
 
 def wait_for(condition, otherwise):
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE
     while not condition():
         if time.monotonic() > end:
             raise TimeoutError(otherwise)
@@ -89,14 +90,14 @@ def answers(port):
 
 
 def sessions(folder, count=2):
-    """How many times each device was used, by its own account."""
+    """Number of sessions that each server has logged."""
     return [(folder / f"server{i}.log").read_text().count("connected from") for i in range(count)]
 
 
 # %%
 # Tuning on them
 # --------------
-# The same call as on one machine, but for the runner. ``n_parallel`` is how many devices are used at once.
+# Only the runner differs from tuning on one machine. ``n_parallel`` is the number of devices used at the same time.
 
 
 def main():
@@ -109,12 +110,12 @@ def main():
             builder=autotvm.LocalBuilder(timeout=10),
             runner=autotvm.RPCRunner(KEY, "127.0.0.1", port, n_parallel=2, number=1, repeat=3, min_repeat_ms=20, timeout=10),
         )
-        report = tune_network(mod, params, "llvm", folder / "log.json", trials=24, measure_option=measure_option, seed=0)
-        print(report)
+        result = tune_network(mod, params, "llvm", folder / "log.json", trials=24, measure_option=measure_option, seed=0)
+        print(result)
         used = sessions(folder)
         print(f"sessions on each device: {used}")
         if min(used) == 0:
-            sys.exit("one of the devices had nothing to do")
+            sys.exit("one of the devices was never used")
 
 
 if __name__ == "__main__":
