@@ -43,7 +43,7 @@ class TestSetAside:
 
 
 class TestLock:
-    def test_second_holder_is_told_the_pid_of_the_first(self, tmp_path):
+    def test_error_names_the_pid_of_the_holder(self, tmp_path):
         first, second = Lock(tmp_path / "lock"), Lock(tmp_path / "lock")
         first.acquire(tmp_path / "log")
         with pytest.raises(LogInUse, match=f"log is being written by the process with pid {os.getpid()}"):
