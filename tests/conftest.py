@@ -1,4 +1,4 @@
-"""How long the property tests look for a counterexample: --hypothesis-profile=soak has the time of a night."""
+"""Hypothesis profiles: the default one for every run, ``--hypothesis-profile=soak`` for a long one."""
 
 from hypothesis import settings
 

@@ -1,4 +1,4 @@
-"""Allocation of trials among the tasks of made-up networks, whose best reachable latency is known."""
+"""Task schedulers on synthetic networks whose optimal latency is known."""
 
 import math
 
@@ -21,33 +21,33 @@ from autotvm_opevo.tuning.task_scheduler import (
 
 
 class Curve:
-    """A task whose best latency after t trials is floor + gap / (1 + t / pace)**power; `works_after` trials fail first."""
+    """A task whose best latency after t trials is floor + gap / (1 + t / pace)**power; the first `failures` trials fail."""
 
-    def __init__(self, floor, gap, pace=10.0, power=1.0, works_after=0, trials=math.inf):
+    def __init__(self, floor, gap, pace=10.0, power=1.0, failures=0, trials=math.inf):
         self.floor, self.gap, self.pace, self.power = floor, gap, pace, power
-        self.works_after, self.trials = works_after, trials
+        self.failures, self.trials = failures, trials
 
     def latency(self, trials):
-        if trials <= self.works_after:
+        if trials <= self.failures:
             return math.inf
-        return self.floor + self.gap / (1 + (trials - self.works_after) / self.pace) ** self.power
+        return self.floor + self.gap / (1 + (trials - self.failures) / self.pace) ** self.power
 
 
-def spend(allocation, curves, operators, budget, size=8, seed=0):
-    """Tune made-up tasks; returns their progress, and the network's latency after every round."""
+def tune(scheduler, curves, operators, budget, size=8, seed=0):
+    """Tune synthetic tasks; returns their progress, and the network's latency after every round."""
     rng = np.random.default_rng(seed)
     tasks = [TaskProgress(flop=1e9, kind=str(i)) for i in range(len(curves))]
-    history, left = [], budget
-    while left and any(task.active for task in tasks):
-        current = allocation(tasks, operators, left, rng)
+    history, remaining = [], budget
+    while remaining and any(task.active for task in tasks):
+        current = scheduler(tasks, operators, remaining, rng)
         task, curve = tasks[current], curves[current]
         assert task.active
-        spent = min(size, left, curve.trials - task.trials)
+        spent = min(size, remaining, curve.trials - task.trials)
         task.trials += spent
-        left -= spent
+        remaining -= spent
         task.active = task.trials < curve.trials
         task.latencies.append(curve.latency(task.trials))
-        history.append((budget - left, network_latency(operators, [t.latency for t in tasks])))
+        history.append((budget - remaining, network_latency(operators, [t.latency for t in tasks])))
     return tasks, history
 
 
@@ -62,24 +62,23 @@ def one_each(n, counts=None):
 class TestGradient:
     @pytest.mark.parametrize("seed", range(5))
     def test_reaches_the_weighted_optimum_with_fewer_trials_than_an_equal_split(self, seed):
-        """Ten tasks: one runs twenty times and improves slowly, the others are done soon or hardly matter."""
+        """Ten tasks: one runs twenty times and improves slowly, the others converge soon or hardly matter."""
         curves = [Curve(1.0, 4.0, pace=100.0)] + [Curve(0.5, 0.5, pace=2.0, power=2.0) for _ in range(9)]
         operators = one_each(10, counts=[20] + [1] * 9)
         optimum = network_latency(operators, [curve.floor for curve in curves])
-        _, history = spend(gradient, curves, operators, 20_000, seed=seed)
-        _, rivals = spend(round_robin, curves, operators, 60_000, seed=seed)
-        assert trials_to(history, 1.1 * optimum) < 0.25 * trials_to(rivals, 1.1 * optimum)
+        _, history = tune(gradient, curves, operators, 20_000, seed=seed)
+        _, baseline = tune(round_robin, curves, operators, 60_000, seed=seed)
+        assert trials_to(history, 1.1 * optimum) < 0.25 * trials_to(baseline, 1.1 * optimum)
         budget = trials_to(history, 1.1 * optimum)
-        assert spend(equal, curves, operators, budget)[1][-1][1] > 1.25 * optimum
+        assert tune(equal, curves, operators, budget)[1][-1][1] > 1.25 * optimum
 
     @pytest.mark.parametrize("seed", range(3))
-    def test_is_no_worse_where_all_tasks_are_alike(self, seed):
+    def test_is_no_worse_if_all_tasks_are_alike(self, seed):
         curves, operators = [Curve(1.0, 9.0) for _ in range(8)], one_each(8)
-        mine = spend(gradient, curves, operators, 800, seed=seed)[1][-1][1]
-        even = spend(equal, curves, operators, 800)[1][-1][1]
-        assert mine <= 1.05 * even
+        latency = tune(gradient, curves, operators, 800, seed=seed)[1][-1][1]
+        assert latency <= 1.05 * tune(equal, curves, operators, 800)[1][-1][1]
 
-    def test_warms_up_with_one_round_each_the_heaviest_first(self):
+    def test_warms_up_with_one_round_each_largest_flop_first(self):
         tasks = [TaskProgress(flop=flop) for flop in (1.0, 3.0, 2.0)]
         operators = [Operator(1, (0,)), Operator(1, (1,)), Operator(4, (2,))]
         order = []
@@ -89,42 +88,42 @@ class TestGradient:
         assert order == [2, 1, 0]
 
     def test_no_task_starves(self):
-        """The one that never improves and weighs nothing is asked again and again, if rarely."""
+        """A negligible task that never improves still gets a round now and then."""
         curves = [Curve(1.0, 100.0, pace=1000.0), Curve(1e-9, 0.0)]
-        rounds = [spend(gradient, curves, one_each(2), budget)[0][1].trials for budget in (2_000, 8_000, 32_000)]
+        rounds = [tune(gradient, curves, one_each(2), budget)[0][1].trials for budget in (2_000, 8_000, 32_000)]
         assert rounds[0] < rounds[1] < rounds[2]
 
     @pytest.mark.parametrize("seed", range(5))
-    def test_a_task_where_everything_fails_does_not_eat_the_budget(self, seed):
-        curves = [Curve(1.0, 1.0, works_after=math.inf)] + [Curve(1.0, 9.0, pace=50.0) for _ in range(4)]
-        tasks, _ = spend(gradient, curves, one_each(5), 4_000, seed=seed)
+    def test_failing_task_does_not_use_up_the_budget(self, seed):
+        curves = [Curve(1.0, 1.0, failures=math.inf)] + [Curve(1.0, 9.0, pace=50.0) for _ in range(4)]
+        tasks, _ = tune(gradient, curves, one_each(5), 4_000, seed=seed)
         assert tasks[0].latency == math.inf
         assert 8 <= tasks[0].trials <= 0.75 * 4_000 / 5
 
-    def test_a_task_that_works_late_is_found_to_work(self):
-        """1 of 100 trials succeeds, as in the larger spaces for GPUs."""
-        curves = [Curve(1.0, 1.0, works_after=100)] + [Curve(1.0, 9.0) for _ in range(4)]
-        assert spend(gradient, curves, one_each(5), 2_000)[0][0].latency < math.inf
+    def test_task_that_succeeds_late_is_not_abandoned(self):
+        """The first 100 trials fail, as in the larger spaces for GPUs."""
+        curves = [Curve(1.0, 1.0, failures=100)] + [Curve(1.0, 9.0) for _ in range(4)]
+        assert tune(gradient, curves, one_each(5), 2_000)[0][0].latency < math.inf
 
     def test_all_failing_tasks_share_evenly(self):
-        curves = [Curve(1.0, 1.0, works_after=math.inf) for _ in range(4)]
-        tasks, _ = spend(gradient, curves, one_each(4), 1_600)
+        curves = [Curve(1.0, 1.0, failures=math.inf) for _ in range(4)]
+        tasks, _ = tune(gradient, curves, one_each(4), 1_600)
         assert all(250 <= task.trials <= 550 for task in tasks)
 
-    def test_prefers_the_way_that_may_become_the_fastest(self):
-        """Two ways to compute one operator: the slow one could not catch up in a round, and gets only what chance gives."""
+    def test_prefers_the_implementation_that_may_become_the_fastest(self):
+        """Two implementations of an operator: the slow one cannot catch up in a round, and gets only random rounds."""
         curves = [Curve(1.0, 1.0, pace=50.0), Curve(50.0, 1.0, pace=50.0)]
-        tasks, _ = spend(gradient, curves, [Operator(1, (0, 1))], 2_000)
+        tasks, _ = tune(gradient, curves, [Operator(1, (0, 1))], 2_000)
         assert tasks[1].trials < 0.15 * tasks[0].trials
 
-    def test_where_nothing_promises_anything_tasks_take_turns(self):
-        """The fast ways are exhausted, and the slow ones cannot catch up in one round."""
+    def test_tasks_without_an_expected_reduction_take_turns(self):
+        """The fast implementations are exhausted, and the slow ones cannot catch up in a round."""
         curves = [Curve(1.0, 0.0, trials=8), Curve(1.0, 0.0, trials=8), Curve(90.0, 1.0), Curve(90.0, 1.0)]
-        tasks, _ = spend(gradient, curves, [Operator(1, (0, 2)), Operator(5, (1, 3))], 2_000)
+        tasks, _ = tune(gradient, curves, [Operator(1, (0, 2)), Operator(5, (1, 3))], 2_000)
         assert abs(tasks[2].trials - tasks[3].trials) <= 0.1 * tasks[2].trials
 
-    def test_expects_of_a_slow_task_what_similar_ones_reach(self):
-        """Ansor's optimist: the same operations at a tenth of the speed of its kind have most to gain."""
+    def test_expects_similar_tasks_to_reach_the_same_throughput(self):
+        """A task at a tenth of the throughput of a similar one has most to gain."""
         alike = [TaskProgress(1e9, "conv", 400, [1.0] * 50), TaskProgress(1e9, "conv", 400, [10.0] * 50)]
         other = TaskProgress(1e9, "dense", 400, [11.0] * 50)
         rng = np.random.default_rng(1)
@@ -140,7 +139,7 @@ class TestGradient:
         st.sampled_from(sorted(TASK_SCHEDULERS)),
         st.integers(0, 2**32),
     )
-    def test_any_allocation_chooses_an_active_task_whatever_the_progress(self, tasks, name, seed):
+    def test_every_scheduler_chooses_an_active_task_for_any_progress(self, tasks, name, seed):
         progress = [
             TaskProgress(flop, "k", 8 * len(g), list(np.minimum.accumulate(g)) if g else [], active) for g, active, flop in tasks
         ]
@@ -149,42 +148,42 @@ class TestGradient:
 
 
 class TestEqual:
-    def test_gives_one_after_the_other_the_same(self):
+    def test_gives_each_task_the_same_in_turn(self):
         curves = [Curve(1.0, 1.0) for _ in range(4)]
-        tasks, _ = spend(equal, curves, one_each(4), 128)
+        tasks, _ = tune(equal, curves, one_each(4), 128)
         assert [task.trials for task in tasks] == [32] * 4
 
-    def test_shares_what_a_small_space_leaves(self):
+    def test_shares_the_trials_that_a_small_space_leaves(self):
         curves = [Curve(1.0, 1.0, trials=8), *(Curve(1.0, 1.0) for _ in range(3))]
-        tasks, _ = spend(equal, curves, one_each(4), 128)
+        tasks, _ = tune(equal, curves, one_each(4), 128)
         assert [task.trials for task in tasks] == [8, 40, 40, 40]
 
-    def test_takes_into_account_what_a_log_holds(self):
+    def test_counts_trials_from_a_log(self):
         tasks = [TaskProgress(trials=100, latencies=[1.0]), TaskProgress(), TaskProgress()]
         assert equal(tasks, one_each(3), 20, np.random.default_rng(0)) == 1
         tasks[1].trials = 10
         assert equal(tasks, one_each(3), 10, np.random.default_rng(0)) == 2
 
 
-def test_round_robin_takes_turns():
-    tasks, _ = spend(round_robin, [Curve(1.0, 1.0) for _ in range(3)], one_each(3), 3 * 8 * 5)
+def test_round_robin_alternates():
+    tasks, _ = tune(round_robin, [Curve(1.0, 1.0) for _ in range(3)], one_each(3), 3 * 8 * 5)
     assert [task.trials for task in tasks] == [40, 40, 40]
 
 
 @pytest.mark.parametrize("name", TASK_SCHEDULERS)
-def test_without_an_active_task_an_allocation_says_so(name):
-    with pytest.raises(ValueError, match="an active task is needed"):
+def test_without_an_active_task_schedulers_raise(name):
+    with pytest.raises(ValueError, match="at least one task must be active, none of 1 is"):
         TASK_SCHEDULERS[name]([TaskProgress(active=False)], one_each(1), 8, np.random.default_rng(0))
 
 
 @given(st.integers(1, 10**6), st.integers(1, 200), st.integers(1, 64))
-def test_a_round_leaves_every_task_its_first_trials(trials, tasks, batch):
+def test_round_size_leaves_a_round_for_every_task(trials, tasks, batch):
     size = round_size(trials, tasks, batch)
     assert 1 <= size <= 64
     assert size * tasks <= trials or size == 1
 
 
-def test_shares_add_up_and_ignore_what_does_not_work():
+def test_shares_sum_to_one_and_ignore_failures():
     operators = [Operator(3, (0,)), Operator(1, (1, 2)), Operator(1, (3,))]
     parts = shares(operators, [1.0, 2.0, 1.5, math.inf])
     assert sum(parts) == pytest.approx(1.0)

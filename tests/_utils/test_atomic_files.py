@@ -1,0 +1,85 @@
+"""Atomic writes and locks."""
+
+import os
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from autotvm_opevo._utils.atomic_files import Lock, LogInUse, set_aside, write_whole
+
+
+def failing():
+    yield b"half\n"
+    raise RuntimeError("power cut")
+
+
+class TestWriteWhole:
+    def test_replaces_the_content_and_keeps_the_mode(self, tmp_path):
+        path = tmp_path / "log"
+        path.write_bytes(b"old\n")
+        path.chmod(0o640)
+        write_whole(path, [b"new\n", b"lines\n"])
+        assert path.read_bytes() == b"new\nlines\n"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+    def test_leaves_the_old_content_after_an_error(self, tmp_path):
+        path = tmp_path / "log"
+        path.write_bytes(b"old\n")
+        with pytest.raises(RuntimeError, match="power cut"):
+            write_whole(path, failing())
+        assert path.read_bytes() == b"old\n"
+        assert os.listdir(tmp_path) == ["log"]
+
+
+class TestSetAside:
+    def test_moves_bad_lines_to_a_file_of_their_own(self, tmp_path):
+        path = tmp_path / "log"
+        for bad in ([b"first"], [], [b"second\n"]):
+            set_aside(path, [b"good\n", b"last"], bad)
+        assert path.read_bytes() == b"good\nlast\n"
+        assert (tmp_path / "log.rejected").read_bytes() == b"first\nsecond\n"
+
+
+class TestLock:
+    def test_error_names_the_pid_of_the_holder(self, tmp_path):
+        first, second = Lock(tmp_path / "lock"), Lock(tmp_path / "lock")
+        first.acquire(tmp_path / "log")
+        with pytest.raises(LogInUse, match=f"log is being written by the process with pid {os.getpid()}"):
+            second.acquire(tmp_path / "log")
+        first.release()
+        second.acquire(tmp_path / "log")
+        second.release()
+        assert not (tmp_path / "lock").exists()
+
+    def test_is_free_after_its_process_was_killed(self, tmp_path):
+        code = (
+            "import os, signal, sys; from pathlib import Path; from autotvm_opevo._utils.atomic_files import Lock\n"
+            "Lock(Path(sys.argv[1])).acquire(Path('log')); os.kill(os.getpid(), signal.SIGKILL)"
+        )
+        subprocess.run([sys.executable, "-c", code, tmp_path / "lock"])
+        assert (tmp_path / "lock").exists()
+        lock = Lock(tmp_path / "lock")
+        lock.acquire(tmp_path / "log")
+        lock.release()
+
+    def test_forked_child_does_not_hold_it(self, tmp_path):
+        first, second = Lock(tmp_path / "lock"), Lock(tmp_path / "lock")
+        first.acquire(tmp_path / "log")
+        ready, done = os.pipe(), os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.write(ready[1], b".")
+            os.read(done[0], 1)
+            os._exit(0)
+        try:
+            os.read(ready[0], 1)
+            first.release()
+            second.acquire(tmp_path / "log")
+            second.release()
+        finally:
+            os.write(done[1], b".")
+            os.waitpid(child, 0)
+            for end in (*ready, *done):
+                os.close(end)
