@@ -36,12 +36,12 @@ class Subset(Topology):
         self.size = 2 ** len(self.things)
 
     def __getitem__(self, index):
-        number = self._vertex_number(index)
+        number = self._check_index(index)
         return frozenset(thing for i, thing in enumerate(self.things) if number >> i & 1)
 
     def index(self, value):
         if not isinstance(value, frozenset) or not value <= set(self.things):
-            raise self._no_vertex(value)
+            raise self._invalid_value(value)
         return sum(1 << i for i, thing in enumerate(self.things) if thing in value)
 
     def neighbours(self, value):

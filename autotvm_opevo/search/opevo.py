@@ -7,8 +7,8 @@ from itertools import accumulate
 
 import numpy as np
 
+import autotvm_opevo.search.random_walk as random_walk
 from autotvm_opevo._utils.validation import as_integer
-from autotvm_opevo.search import random_walk
 from autotvm_opevo.search.acquisition import Acquisition
 from autotvm_opevo.search.base import Search
 from autotvm_opevo.search.space import Space

@@ -16,5 +16,5 @@ def test_overhead_counts_the_bytes_kept_per_trial():
 
 def test_overhead_times_a_search_with_pauses_by_the_wall_and_by_its_process():
     wall, cpu = overhead.paused(overhead.SPACES["C2"](), trials=16)
-    assert 0 < cpu
+    assert cpu > 0
     assert 0 < wall < 1e3 * overhead.PAUSE  # the pauses are left out
