@@ -1,4 +1,4 @@
-"""What a result depends on."""
+"""The device and the software versions that a result depends on."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import tvm
 
 
-def machine(target: str) -> dict[str, str]:
-    """The device of a target, and the versions."""
+def environment(target: str) -> dict[str, str]:
+    """The name of a target's device, and the versions of Python, TVM and XGBoost."""
     kind = tvm.target.Target(target).kind.name
     device = processor() if kind == "llvm" else tvm.device(kind, 0).device_name
     return {
@@ -22,12 +22,13 @@ def machine(target: str) -> dict[str, str]:
 
 
 def processor() -> str:
-    """The CPU's name, as the system says it."""
+    """The CPU's model name, or its architecture where the system does not tell the model."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 def _version(*packages: str) -> str:
+    """The version of the first of these that is installed."""
     for package in packages:
         try:
             return version(package)

@@ -1,10 +1,10 @@
-"""The paper's Tables 1 to 3 on the present device: the best TFLOPS that every tuner finds for every operator.
+"""The paper's Tables 1 to 3 on this device: the best TFLOPS of every tuner for every operator.
 
     python -m benchmarks.hardware --target cuda                       # the paper's operators: days
     python -m benchmarks.hardware --trials 64 --repeats 3 --operators MM1 C1     # on this CPU
 
-Tuners have their defaults and take turns; the trials are measured by AutoTVM's own builder and runner. What was stopped goes on.
-The results are in a file (``--out``) with the machine and the versions, and ``--show`` makes the tables of such a file.
+Tuners have their defaults and take turns; AutoTVM's own builder and runner measure. A stopped benchmark resumes. Results go to a
+file (``--out``) with the device and the versions, and ``--show`` prints the tables of such a file.
 """
 
 from __future__ import annotations
@@ -15,33 +15,32 @@ from pathlib import Path
 from typing import Any
 
 import tvm
-from tqdm import tqdm
 from tvm import autotvm
 
 from autotvm_opevo.autotvm.measurer import check_device, default_measure_option
-from benchmarks import jsonl, library, operators, publish, tuners
-from benchmarks.environment import machine
+from benchmarks import library, operators, publish, tuners
+from benchmarks.environment import environment
 from benchmarks.paper import PAPER, TUNERS, tables
+from benchmarks.resume import read, run_missing
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="The best TFLOPS that every tuner finds on this device.")
+    parser = argparse.ArgumentParser(description="The best TFLOPS of every tuner on this device.")
     parser.add_argument("--target", default="cuda" if tvm.cuda(0).exist else "llvm -mcpu=core-avx2")
     parser.add_argument("--operators", nargs="+", default=list(PAPER), choices=list(PAPER))
     parser.add_argument("--tuners", nargs="+", default=TUNERS, choices=TUNERS)
     parser.add_argument("--trials", type=int, default=500)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--out", type=Path, help="results, one run a line (default: tuned/hardware-KIND.jsonl)")
-    parser.add_argument("--publish", metavar="SECTION", help="of docs/results.md, which gets the tables")
-    parser.add_argument("--show", type=Path, metavar="FILE", help="only make the tables of such a file")
+    parser.add_argument("--out", type=Path, help="results, one run per line (default: tuned/hardware-KIND.jsonl)")
+    parser.add_argument("--publish", metavar="SECTION", help="write the tables to this section of docs/results.md")
+    parser.add_argument("--show", type=Path, metavar="FILE", help="print the tables of this file, and run nothing")
     options = parser.parse_args(arguments)
     if options.show:
-        text = tables(jsonl.read(options.show))
+        text = tables(read(options.show))
     else:
         kind = tvm.target.Target(options.target).kind.name
         check_device(tvm.target.Target(options.target), autotvm.LocalRunner())
         file = options.out or Path("tuned") / f"hardware-{kind}.jsonl"
-        file.parent.mkdir(parents=True, exist_ok=True)
         text = tables(run_all(options, file))
     if options.publish:
         publish.publish(options.publish, text, "hardware", arguments)
@@ -49,31 +48,26 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def run_all(options: argparse.Namespace, file: Path) -> list[dict[str, Any]]:
-    """All runs: those in the file already, and the others, which are added to it as they finish."""
+    """The results of all runs; those missing from the file are executed, and appended as they finish."""
     jobs = [
         {"operator": operator, "tuner": tuner, "seed": seed, "trials": options.trials, "target": options.target}
         for seed in range(options.repeats)
         for operator in options.operators
-        for tuner in options.tuners[seed:] + options.tuners[:seed]  # nobody is always first
+        for tuner in options.tuners[seed:] + options.tuners[:seed]  # each tuner is first in turn
     ]
-    jobs = [{**job, **machine(options.target)} for job in jobs]
-    done = jsonl.read(file)
-    missing = [job for job in jobs if not any(job.items() <= run.items() for run in done)]
-    for job in tqdm(missing, initial=len(jobs) - len(missing), total=len(jobs), unit="run", disable=None):
-        found = {**job, **run(*(job[name] for name in ("operator", "tuner", "seed", "trials", "target")))}
-        jsonl.append(file, found)
-        done.append(found)
-    return [next(run for run in done if job.items() <= run.items()) for job in jobs]
+    about = environment(options.target)
+    keys = ("operator", "tuner", "seed", "trials", "target")
+    return run_missing([{**job, **about} for job in jobs], lambda job: run(*(job[key] for key in keys)), file, unit="run")
 
 
 def run(operator: str, tuner: str, seed: int, trials: int, target: str) -> dict[str, Any]:
-    """Tune once."""
+    """Tune an operator once."""
     task = operators.task(operator, target)
     if tuner == "library":
-        found = library.tflops(task)
-        return {"refused": True} if found is None else {"tflops": found}
+        tflops = library.tflops(task)
+        return {"unsupported": True} if tflops is None else {"tflops": tflops}
     if not tuners.handles(tuner, task):
-        return {"refused": True}
+        return {"unsupported": True}
     search = tuners.make(tuner, task, seed)
     own = tuners.Stopwatch(search)
     failures = measured = 0

@@ -1,12 +1,12 @@
-"""A landscape: how long every configuration of a search space takes, measured once, so that searches can be compared for ever.
+"""A landscape: the measured run time of every configuration of a search space, for comparing searches without the hardware.
 
 A file is a ``.npz`` of
 
-- ``idx``, unsigned integers [rows, knobs]: the position of every knob's value,
-- ``time``, float32 [rows]: milliseconds; NaN where the configuration failed,
-- ``error``, uint8 [rows], optional: AutoTVM's error numbers; without it, what failed did so on the device,
-- ``meta``, JSON: ``name``, ``device``, ``problem``, ``source``, ``knobs``, ``values`` and ``kinds`` (both by knob); where AutoTVM
-  can make the space again, ``operator`` and ``target``.
+- ``idx``, unsigned integers [rows, knobs]: the index of every knob's value,
+- ``time``, float32 [rows]: milliseconds; NaN if the configuration failed,
+- ``error``, uint8 [rows], optional: AutoTVM's error number; by default failures are run-time errors on the device,
+- ``meta``, JSON: ``name``, ``device``, ``problem``, ``source``, ``knobs``, ``values`` and ``kinds`` (both per knob);
+  and, if AutoTVM can create the space, ``operator`` and ``target``.
 """
 
 from __future__ import annotations
@@ -27,45 +27,45 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 FOLDER = Path(__file__).parent / "landscapes"
 
-# MeasureErrorNo, which needs a TVM.
+# MeasureErrorNo, without importing TVM.
 INSTANTIATION_ERROR, RUNTIME_DEVICE = 1, 4
 
 
 @dataclass
 class Landscape:
-    """What was measured of a space.
+    """The measurements of a search space.
 
     Attributes
     ----------
     name : str
     values : dict of str to list
-        Every knob's values, in AutoTVM's order.
+        Values of each knob, in AutoTVM's order.
     kinds : dict of str to str
-        What a knob is: of AutoTVM split, reorder, annotate or other; elsewhere ordinal or categorical.
-    positions : array of int, shape (rows, knobs)
+        Kind of each knob: split, reorder, annotate or other for AutoTVM's, else ordinal or categorical.
+    knob_indices : array of int, shape (rows, knobs)
+        Indices into `values`.
     time : array of float, shape (rows,)
-        Milliseconds; NaN where it failed.
+        Milliseconds; NaN for failures.
     error : array of int, shape (rows,)
-        0 where it worked.
-    about : dict
-        What else is known: device, problem, source, operator, target.
+        0 for success.
+    metadata : dict
+        Device, problem, source, operator, target.
     """
 
     name: str
     values: dict[str, list[Any]]
     kinds: dict[str, str]
-    positions: Array
+    knob_indices: Array
     time: Array
     error: Array
-    about: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        numbers = self.numbers(self.positions)
-        self._rows = dict(zip(numbers, range(len(numbers))))
+        self._rows = {index: row for row, index in enumerate(self.config_indices(self.knob_indices))}
 
     @property
     def size(self) -> int:
-        """Points of the whole space."""
+        """Number of configurations in the whole space, measured or not."""
         return prod(map(len, self.values.values()))
 
     @property
@@ -73,27 +73,27 @@ class Landscape:
         """Milliseconds of the best configuration."""
         return float(np.nanmin(self.time))
 
-    def numbers(self, positions: Array) -> list[int]:
-        """AutoTVM's numbers of configurations: the first knob changes fastest."""
-        return [int(n) for n in np.ravel_multi_index(tuple(positions.T), self._lengths, order="F")]
+    def config_indices(self, knob_indices: Array) -> list[int]:
+        """AutoTVM's indices of configurations, in which the first knob varies fastest."""
+        return [int(n) for n in np.ravel_multi_index(tuple(knob_indices.T), self._shape, order="F")]
 
-    def positions_of(self, numbers: Sequence[int]) -> Array:
-        """The inverse of `numbers`, shape (len(numbers), knobs)."""
-        return np.stack(np.unravel_index(np.array(numbers, dtype=np.int64), self._lengths, order="F"), axis=1).astype(np.uint16)
+    def knob_indices_of(self, indices: Sequence[int]) -> Array:
+        """The inverse of `config_indices`, shape (len(indices), knobs)."""
+        return np.stack(np.unravel_index(np.array(indices, dtype=np.int64), self._shape, order="F"), axis=1).astype(np.uint16)
 
     @property
-    def _lengths(self) -> tuple[int, ...]:
+    def _shape(self) -> tuple[int, ...]:
         return tuple(map(len, self.values.values()))
 
-    def __contains__(self, number: int) -> bool:
-        return number in self._rows
+    def __contains__(self, index: int) -> bool:
+        return index in self._rows
 
     def __len__(self) -> int:
         return len(self.time)
 
-    def look_up(self, number: int) -> tuple[float, int]:
-        """Milliseconds and error number of a configuration; what is not in the table could not be made."""
-        row = self._rows.get(number)
+    def look_up(self, index: int) -> tuple[float, int]:
+        """Milliseconds and error number of a configuration; those not in the table fail to instantiate."""
+        row = self._rows.get(index)
         return (float("nan"), INSTANTIATION_ERROR) if row is None else (float(self.time[row]), int(self.error[row]))
 
 
@@ -103,7 +103,7 @@ def load(path: str | PathLike[str]) -> Landscape:
     Raises
     ------
     ValueError
-        If the file is none.
+        If the file is not a landscape.
     """
     try:
         with np.load(path) as file:
@@ -114,23 +114,23 @@ def load(path: str | PathLike[str]) -> Landscape:
             values, kinds = (dict(zip(knobs, meta.pop(what))) for what in ("values", "kinds"))
             return Landscape(meta.pop("name", Path(path).stem), values, kinds, file["idx"], time, error, meta)
     except (KeyError, ValueError, OSError, EOFError, BadZipFile) as problem:
-        raise ValueError(f"{path} is no landscape: {type(problem).__name__}: {problem}") from problem
+        raise ValueError(f"{path} is not a landscape: {type(problem).__name__}: {problem}") from problem
 
 
 def dump(landscape: Landscape) -> bytes:
-    """A landscape as the contents of a file."""
+    """Serialize a landscape to the contents of a file."""
     most = max(map(len, landscape.values.values()))
     meta = {
         "name": landscape.name,
         "knobs": list(landscape.values),
         "values": list(landscape.values.values()),
         "kinds": list(landscape.kinds.values()),
-        **landscape.about,
+        **landscape.metadata,
     }
     file = io.BytesIO()
     np.savez_compressed(
         file,
-        idx=landscape.positions.astype(np.uint8 if most <= 256 else np.uint16),
+        idx=landscape.knob_indices.astype(np.uint8 if most <= 256 else np.uint16),
         time=landscape.time.astype(np.float32),
         error=landscape.error.astype(np.uint8),
         meta=json.dumps(meta),
@@ -139,9 +139,15 @@ def dump(landscape: Landscape) -> bytes:
 
 
 def entity_value(entity: Any) -> Any:
-    """What an entity says, for JSON."""
+    """The value of an AutoTVM entity, for JSON.
+
+    Raises
+    ------
+    TypeError
+        If it is not an AutoTVM entity.
+    """
     for attribute in ("size", "perm", "anns", "val"):
         if hasattr(entity, attribute):
             value = getattr(entity, attribute)
             return list(value) if attribute != "val" else value
-    raise TypeError(f"{entity!r} is no entity of AutoTVM's")
+    raise TypeError(f"entity must be an AutoTVM entity, {entity!r} given")

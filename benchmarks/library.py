@@ -1,5 +1,4 @@
-"""The ceiling: an operator in the vendor's library, cuBLAS and cuDNN through PyTorch on a GPU, numpy's BLAS, on all
-cores, on a CPU."""
+"""The vendor library's performance as an upper reference: cuBLAS and cuDNN through PyTorch, or numpy's BLAS on a CPU."""
 
 from __future__ import annotations
 
@@ -10,14 +9,14 @@ from typing import Any
 import numpy as np
 from tvm.autotvm.task import Task
 
-# Seconds for which it is run in all, how many measurements these make, and runs before that.
+# Total seconds of measurement, the number of measurements, and warm-up runs.
 _SECONDS, _REPEAT, _WARM_UP = 0.5, 5, 3
 
 
 def tflops(task: Task) -> float | None:
-    """The best of it, for the operator of a task; None where there is no such library.
+    """The library's best TFLOPS for a task's operator, or None if there is no such library.
 
-    Matrix products are in float32, and without TF32, as TVM computes them.
+    Everything is float32 without TF32, as in TVM; on a CPU all cores are used.
     """
     run = _on_gpu(task) if task.target.kind.name == "cuda" else _on_cpu(task)
     if run is None:
@@ -29,13 +28,13 @@ def tflops(task: Task) -> float | None:
     best = float("inf")
     for _ in range(_REPEAT):
         start = time.perf_counter()
-        run(times)  # in one go: on a GPU a launch takes longer than a small operator
+        run(times)  # synchronizing once: on a GPU a launch takes longer than a small operator
         best = min(best, (time.perf_counter() - start) / times)
     return float(task.flop) / best / 1e12
 
 
 def _arrays(task: Task) -> tuple[list[Any], str]:
-    """Arbitrary inputs of a task, and for matrix products which of them are transposed; TOPI's dense transposes the second."""
+    """Random inputs of a task, and which of a matrix product's are transposed (TOPI's dense: the second)."""
     with task.target:
         _, tensors = task.instantiate(task.config_space.get(0))
     rng = np.random.default_rng(0)

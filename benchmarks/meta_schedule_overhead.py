@@ -1,4 +1,4 @@
-"""What OpEvoStrategy itself takes for a candidate, and how much of that is TVM's: milliseconds, nothing is measured.
+"""The overhead of OpEvoStrategy per candidate, and TVM's share of it, in milliseconds; nothing is built or run.
 
 python -m benchmarks.meta_schedule_overhead
 """
@@ -18,39 +18,39 @@ from tvm.s_tir.meta_schedule.runner import RunnerResult
 
 from autotvm_opevo.meta_schedule import OpEvoStrategy
 from autotvm_opevo.meta_schedule import space as spaces
-from benchmarks import publish
+from benchmarks import markdown, publish
 from benchmarks.workloads import PAPER, cpu
 
+SURROGATES = {"OpEvo-published": None, "OpEvo": "gp"}
+_HEAD = ["target", "workload", "strategy", "search", "TVM applies the trace", "TVM's postprocessors", "in all"]
 TARGETS = {"llvm": cpu(), "cuda": tvm.target.Target("nvidia/nvidia-h100")}
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="What OpEvoStrategy itself takes for a candidate.")
+    parser = argparse.ArgumentParser(description="The overhead of OpEvoStrategy per candidate.")
     parser.add_argument("--trials", type=int, default=128)
     parser.add_argument("--workloads", nargs="+", default=["MM1", "BMM1", "C1", "C2"], choices=list(PAPER))
-    parser.add_argument("--publish", metavar="SECTION", help="of docs/results.md, which gets the table")
+    parser.add_argument("--publish", metavar="SECTION", help="write the table to this section of docs/results.md")
     options = parser.parse_args(arguments)
-    head = ["target", "workload", "search", "TVM applies the trace", "TVM's postprocessors", "in all", "rejected for each"]
-    columns = [*head[:2], "surrogate", *head[2:]]
-    rows = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    rows = []
     for target in TARGETS:
         for workload in options.workloads:
-            for surrogate in (None, "gp"):
+            for name, surrogate in SURROGATES.items():
                 spent, tried = run(workload, target, surrogate, options.trials)
                 search = spent["in all"] - spent["candidate"]
                 after = spent["candidate"] - spent["applied"]
                 parts = [1e3 * seconds / options.trials for seconds in (search, spent["applied"], after, spent["in all"])]
-                figures = " | ".join(f"{part:.1f}" for part in parts)
-                rows.append(f"| {target} | {workload} | {surrogate} | {figures} | {tried / options.trials - 1:.1f} |")
-    head_line = f"Milliseconds for each of {options.trials} accepted candidates, rejected ones included."
-    text = "\n".join([head_line, "", *rows])
+                figures = [f"{part:.1f}" for part in parts]
+                rows.append([target, workload, name, *figures, f"{tried / options.trials - 1:.1f}"])
+    table = markdown.table([*_HEAD, "rejected per accepted"], rows)
+    text = f"Milliseconds per accepted candidate, including the time of rejected ones; {options.trials} candidates.\n\n{table}"
     if options.publish:
         publish.publish(options.publish, text, "meta_schedule_overhead", arguments)
     print(text)
 
 
 def run(workload: str, target: str, surrogate: str | None, trials: int) -> tuple[dict[str, float], int]:
-    """The seconds of each part, and how many configurations were tried. Results are made up: small tiles are good."""
+    """The seconds of each part, and the number of configurations tried. Latencies are synthetic: small tiles are fast."""
     spent: dict[str, float] = defaultdict(float)
     tried = 0
 
@@ -80,12 +80,13 @@ def run(workload: str, target: str, surrogate: str | None, trials: int) -> tuple
         mock.patch.object(spaces._Sketch, "applied", timed("applied", spaces._Sketch.applied)),
     ):
         while candidates := timed("in all", task.generate_measure_candidates)():
-            results = [RunnerResult([made_up(candidate)], None) for candidate in candidates]
+            results = [RunnerResult([synthetic_latency(candidate)], None) for candidate in candidates]
             timed("in all", task.notify_runner_results)(candidates, results)
     return spent, tried
 
 
-def made_up(candidate: Any) -> float:
+def synthetic_latency(candidate: Any) -> float:
+    """Seconds, increasing with the innermost tile sizes."""
     tiles = [int(d[-1]) for i, d in candidate.sch.trace.decisions.items() if i.kind.name == "SamplePerfectTile"]
     return float(1e-3 * np.prod(np.log2(np.array(tiles)) + 1))
 

@@ -1,4 +1,4 @@
-"""The paper's operators (appendix B) as AutoTVM tasks, and their versions for a CPU, whose trials take well under a second.
+"""The paper's operators (appendix B) as AutoTVM tasks, and small versions for a CPU, whose trials take well under a second.
 
 =====  =========================================  =============================================
 name   on CUDA                                    on a CPU
@@ -7,7 +7,7 @@ MM1    512 x 1024 times 1024 x 1024               64 x 128 times 128 x 128
 MM2    512 x 1024 times 1024 x 4096               64 x 128 times 128 x 512
 MM3    512 x 4096 times 4096 x 1024               64 x 512 times 512 x 128
 BMM1   960 of 128 x 128 times 128 x 64            16 of 32 x 32 times 32 x 16
-BMM2   BMM1, the first transposed                 the same
+BMM2   BMM1 with the first operand transposed     the same
 BMM3   960 of 128 x 64 times 128 x 64 transposed  16 of 32 x 16 times 32 x 16 transposed
 C1     512 images of 3 x 227 x 227, 64 kernels    1 image of 3 x 59 x 59, 16 kernels
        of 11 x 11, stride 4                       of 11 x 11, stride 4
@@ -15,9 +15,9 @@ C2     512 images of 64 x 27 x 27, 192 kernels    1 image of 16 x 14 x 14, 32 ke
        of 5 x 5, padding 2                        of 5 x 5, padding 2
 =====  =========================================  =============================================
 
-On CUDA, MM and C are TOPI's templates, which have the paper's spaces (but for the steps of C's unrolling: 0, 512 and 1500 instead
-of 0, 125 and 256); BMM is a template of this module, since TOPI's has fewer splits. On a CPU all are of this module, with splits,
-a reorder and switches.
+On CUDA, MM and C are TOPI's templates, which have the paper's spaces (except for C's unroll steps: 0, 512 and 1500 instead of 0,
+125 and 256); BMM is a template of this module, since TOPI's has fewer splits. On a CPU all templates are of this module, with
+splits, a reorder and switches.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ Target = tvm.target.Target
 
 
 def names(target: Target | str) -> list[str]:
-    """The operators that there are for a target."""
+    """The operators available for a target."""
     return list(_CUDA if _is_gpu(tvm.target.Target(target)) else _CPU)
 
 
 def task(name: str, target: Target | str) -> Task:
-    """An operator as an AutoTVM task.
+    """Create the AutoTVM task of an operator.
 
     Raises
     ------
     ValueError
-        If there is no operator of that name.
+        If the operator is unknown.
     """
     target = tvm.target.Target(target)
     operators = _CUDA if _is_gpu(target) else _CPU
@@ -78,7 +78,7 @@ def _of_this_module(template: str, *arguments: Any) -> Callable[[Target], Task]:
 
 @autotvm.template("autotvm_opevo/batch_matmul.cuda")
 def batch_matmul_cuda(batch: int, n: int, k: int, m: int, transpose: str) -> tuple[te.Schedule, list[te.Tensor]]:
-    """The batch is split into blocks and threads; rows and columns, as in TOPI's dense, also into virtual threads and tiles."""
+    """The batch is split into blocks and threads; rows and columns also into virtual threads and tiles, as in TOPI's dense."""
     x, y, z = batch_matmul(batch, n, k, m, transpose)
     s = te.create_schedule(z.op)
     tiles = [(tensor, s.cache_read(tensor, "shared", [z])) for tensor in (x, y)]
@@ -136,7 +136,7 @@ _CUDA: dict[str, Callable[[Target], Task]] = {
 
 @autotvm.template("autotvm_opevo/batch_matmul.cpu")
 def batch_matmul_cpu(batch: int, n: int, k: int, m: int, transpose: str, parts: int) -> tuple[te.Schedule, list[te.Tensor]]:
-    """Rows split in two, columns in `parts`, the sum in two; the order of the three loops inside; a switch and a number."""
+    """Rows and the reduction split in two, columns in `parts`; a reorder of three inner loops; a switch and a number."""
     x, y, z = batch_matmul(batch, n, k, m, transpose)
     s = te.create_schedule(z.op)
     cfg = autotvm.get_config()
@@ -167,7 +167,7 @@ def batch_matmul_cpu(batch: int, n: int, k: int, m: int, transpose: str, parts: 
 def conv2d_cpu(
     channels: int, size: int, kernels: int, kernel: int, stride: int, padding: int
 ) -> tuple[te.Schedule, list[te.Tensor]]:
-    """Kernels, columns and channels split in two; the order of the loops over channels, rows and columns; what is innermost."""
+    """Kernels, columns and channels split in two; a reorder of the reduction loops; an annotation of the innermost; a number."""
     image = te.placeholder((1, channels, size, size), name="I")
     weights = te.placeholder((kernels, channels, kernel, kernel), name="K")
     z = topi.nn.conv2d_nchw(image, weights, stride, padding, 1)
@@ -198,7 +198,7 @@ def conv2d_cpu(
 
 @autotvm.template("autotvm_opevo/tiled_matmul.cpu")
 def tiled_matmul_cpu(n: int, k: int, m: int, registers: int) -> tuple[te.Schedule, list[te.Tensor]]:
-    """Tiles of the result are summed up in registers: those that do not fit are refused, as on a GPU."""
+    """Tiles accumulate in registers; the template rejects tiles that do not fit, as on a GPU."""
     x, y, z = batch_matmul(1, n, k, m, "NN")
     s = te.create_schedule(z.op)
     sums = s.cache_write(z, "local")
@@ -227,7 +227,7 @@ def tiled_matmul_cpu(n: int, k: int, m: int, registers: int) -> tuple[te.Schedul
 
 @autotvm.template("autotvm_opevo/split_matmul.cpu")
 def split_matmul_cpu(n: int, k: int, m: int) -> tuple[te.Schedule, list[te.Tensor]]:
-    """Nothing but splits, which G-BFS and N-A2C need."""
+    """Splits only, as G-BFS and N-A2C require."""
     x, y, z = batch_matmul(1, n, k, m, "NN")
     s = te.create_schedule(z.op)
     cfg = autotvm.get_config()
@@ -254,7 +254,7 @@ _CPU: dict[str, Callable[[Target], Task]] = {
     "BMM3": _of_this_module("batch_matmul.cpu", 16, 32, 16, 32, "NT", 3),
     "C1": _of_this_module("conv2d.cpu", 3, 59, 16, 11, 4, 0),
     "C2": _of_this_module("conv2d.cpu", 16, 14, 32, 5, 1, 2),
-    # Small enough that all of their space can be recorded.
+    # Small enough to record the whole space.
     "matmul-64": _of_this_module("batch_matmul.cpu", 1, 64, 64, 64, "NN", 2),
     "conv-14": _of_this_module("conv2d.cpu", 4, 14, 8, 3, 1, 1),
     "batch-16": _of_this_module("batch_matmul.cpu", 64, 16, 16, 16, "TN", 3),

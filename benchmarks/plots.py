@@ -1,7 +1,8 @@
-"""Best so far over trials, like the paper's Figures 3 to 5."""
+"""Plots of the best so far, like the paper's Figures 3 to 5."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +11,56 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def draw(by: dict[str, dict[str, Array]], folder: Path) -> None:
-    """A picture for each landscape: medians over seeds, and bands from the lower to the upper quartile."""
-    import matplotlib
+def draw(by: Mapping[str, Mapping[str, Array]], folder: Path) -> None:
+    """Draw one plot per landscape, over trials: medians and quartiles over seeds.
 
-    matplotlib.use("agg")
-    from matplotlib import pyplot as plt
-
+    Parameters
+    ----------
+    by : dict
+        The best so far by landscape and tuner, shape (seeds, trials).
+    folder : Path
+        Created if missing.
+    """
+    plt = _pyplot()
     folder.mkdir(parents=True, exist_ok=True)
-    for landscape, runs in by.items():
+    for landscape, curves in by.items():
         figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
-        for tuner, curves in runs.items():
-            low, median, high = np.quantile(curves, [0.25, 0.5, 0.75], axis=0)
-            trials = np.arange(1, curves.shape[1] + 1)
-            (line,) = axes.step(trials, median, where="post", label=tuner)
-            axes.fill_between(trials, low, high, step="post", alpha=0.15, color=line.get_color(), linewidth=0)
+        _draw_quartiles(axes, np.arange(1, len(next(iter(curves.values()))[0]) + 1), curves)
         axes.set(xscale="log", xlabel="trials", ylabel="best so far / optimum", title=landscape, ylim=(0, 1.02))
         axes.legend(fontsize="small", ncol=2)
         figure.savefig(folder / f"{landscape.replace(', ', '-')}.png", dpi=110)
         plt.close(figure)
+
+
+def draw_panels(panels: Iterable[tuple[str, Array, Mapping[str, Array]]], title: str, goal: float, path: Path) -> None:
+    """Draw panels side by side, each of a label, its x values and the curves by tuner, shape (runs, len(x))."""
+    plt = _pyplot()
+    panels = list(panels)
+    figure, row = plt.subplots(1, len(panels), figsize=(8, 3.6), layout="constrained", sharey=True)
+    for axes, (label, x, curves) in zip(row, panels):
+        _draw_quartiles(axes, x, curves)
+        axes.axhline(goal, color="gray", linewidth=0.8, linestyle=":")
+        axes.set(xlabel=label, xlim=(0, x[-1]), ylim=(0.5, 1.005))
+    row[0].set_ylabel("best so far / optimum")
+    row[-1].legend(loc="lower right")
+    figure.suptitle(title)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def _draw_quartiles(axes: Any, x: Array, curves: Mapping[str, Array]) -> None:
+    """Medians as lines, and bands from the lower to the upper quartile."""
+    for tuner, runs in curves.items():
+        low, median, high = np.quantile(runs, [0.25, 0.5, 0.75], axis=0)
+        (line,) = axes.step(x, median, where="post", label=tuner)
+        axes.fill_between(x, low, high, step="post", alpha=0.15, color=line.get_color(), linewidth=0)
+
+
+def _pyplot() -> Any:
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    return pyplot

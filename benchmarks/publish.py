@@ -1,4 +1,4 @@
-"""What a benchmark found, put into docs/results.md: no figure there is typed by hand."""
+"""Write benchmark results into docs/results.md: its tables are never edited by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DOCUMENT = Path(__file__).parents[1] / "docs" / "results.md"
 
 
 def publish(section: str, text: str, name: str, arguments: Sequence[str] | None, pictures: Path | None = None) -> None:
-    """Replace a section's text, which begins with the command ``python -m benchmarks.NAME ARGUMENTS``, and its pictures.
+    """Replace a section's text and pictures; the text starts with the command ``python -m benchmarks.NAME ARGUMENTS``.
 
     Raises
     ------
@@ -23,12 +23,12 @@ def publish(section: str, text: str, name: str, arguments: Sequence[str] | None,
     before, found, rest = DOCUMENT.read_text().partition(begin)
     _, closed, after = rest.partition(end)
     if not found or not closed:
-        raise ValueError(f"{DOCUMENT} has no section {section}: put {begin} and {end} where its text belongs")
+        raise ValueError(f"{DOCUMENT} has no section {section}: add {begin} and {end} where its text belongs")
     command = f"python -m benchmarks.{name} {shlex.join(sys.argv[1:] if arguments is None else arguments)}"
-    shown = ""
+    links = ""
     if pictures:
         folder = DOCUMENT.parent / "results" / section
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(pictures, folder)
-        shown = "".join(f"\n![{path.stem}](results/{section}/{path.name})" for path in sorted(folder.iterdir()))
-    DOCUMENT.write_text(f"{before}{begin}\n`{command}`\n\n{text.strip()}\n{shown}\n{end}{after}")
+        links = "".join(f"\n![{path.stem}](results/{section}/{path.name})" for path in sorted(folder.iterdir()))
+    DOCUMENT.write_text(f"{before}{begin}\n`{command}`\n\n{text.strip()}\n{links}\n{end}{after}")

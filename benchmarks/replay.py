@@ -1,11 +1,11 @@
-"""A landscape as something to tune: AutoTVM's own loop, tasks and tuners, with a builder and a runner that look the answer up.
+"""Replay a landscape: AutoTVM's own loop, tasks and tuners, with a builder and a runner that look results up.
 
     landscape = load("benchmarks/landscapes/matmul-64.npz")
     task = replay.task(landscape)
     XGBTuner(task).tune(n_trial=512, measure_option=replay.measure_option(landscape))
 
-*Known* is a landscape of which only the tabulated points may be proposed (AutoTVM's ``multi_filter``); *blind* is one of which
-the whole space may: what is not tabulated costs a trial, and fails.
+With *known constraints* tuners can propose tabulated configurations only (AutoTVM's ``multi_filter``). With *hidden constraints*
+they can propose any, and a configuration that is not in the table costs a trial and fails.
 """
 
 from __future__ import annotations
@@ -22,52 +22,58 @@ from tvm.autotvm.task import Task
 from benchmarks import operators
 from benchmarks.landscape import Landscape, entity_value
 
-# Those that a task was made of, by the name that the task's argument holds.
+# The landscapes of tasks without an operator, by the tasks' argument.
 _LANDSCAPES: dict[str, Landscape] = {}
-# What a task without an operator counts for a run, so that AutoTVM has FLOPS to compare.
+# Operations of a task without an operator: AutoTVM compares FLOPS.
 _FLOP = 1e9
 
 
 def has_template(landscape: Landscape) -> bool:
-    """Whether AutoTVM can lower the landscape's configurations, which XGBTuner's own features are taken from."""
-    return "operator" in landscape.about
+    """Whether AutoTVM can lower the landscape's configurations, as XGBTuner's loop features require."""
+    return "operator" in landscape.metadata
 
 
-def task(landscape: Landscape, blind: bool = True) -> Task:
-    """An AutoTVM task whose configurations are the landscape's.
+def task(landscape: Landscape, hidden: bool = True) -> Task:
+    """Create an AutoTVM task with the landscape's configurations.
+
+    Parameters
+    ----------
+    landscape : Landscape
+    hidden : bool
+        Whether constraints are hidden.
 
     Raises
     ------
     ValueError
-        If the operator's template does not have the space any more that was recorded, if only tabulated points may be proposed
-        of a landscape with a template and gaps, or if a value is no number.
+        If the operator's template has changed since the recording, if constraints should be known but the landscape has a
+        template and gaps, or if a value is not a number.
     """
     if has_template(landscape):
-        if not blind and len(landscape) < landscape.size:
-            raise ValueError(f"landscape {landscape.name} has gaps and a template, which proposes them: replay it blind")
-        made = operators.task(landscape.about["operator"], landscape.about["target"])
+        if not hidden and len(landscape) < landscape.size:
+            raise ValueError(f"landscape {landscape.name} has gaps, which its template cannot know: replay it with hidden=True")
+        made = operators.task(landscape.metadata["operator"], landscape.metadata["target"])
         space = made.config_space.space_map
         if {
             knob: [entity_value(entity) for entity in transform.entities] for knob, transform in space.items()
         } != landscape.values:
-            raise ValueError(f"landscape {landscape.name} was recorded of another template: record it again")
+            raise ValueError(f"landscape {landscape.name} was recorded from another version of its template: record it again")
         return made
-    words = {knob: value for knob, values in landscape.values.items() for value in values if not isinstance(value, (int, float))}
-    if words:
-        raise ValueError(f"values must be numbers, which XGBTuner takes for features; {words} given in {landscape.name}")
-    key = f"{landscape.name}, {'blind' if blind else 'known'}"
+    others = {knob: value for knob, values in landscape.values.items() for value in values if not isinstance(value, (int, float))}
+    if others:
+        raise ValueError(f"values of landscape {landscape.name} must be numbers, which are XGBTuner's features; {others} given")
+    key = f"{landscape.name}, {'hidden' if hidden else 'known'}"
     _LANDSCAPES[key] = landscape
-    return autotvm.task.create("autotvm_opevo/landscape", args=(key, blind), target="llvm")
+    return autotvm.task.create("autotvm_opevo/landscape", args=(key, hidden), target="llvm")
 
 
 @autotvm.template("autotvm_opevo/landscape")
-def _template(key: str, blind: bool) -> tuple[te.Schedule, list[te.Tensor]]:
-    """Knobs that hold the values themselves, and change nothing."""
+def _template(key: str, hidden: bool) -> tuple[te.Schedule, list[te.Tensor]]:
+    """Define the knobs, which have no effect on the schedule."""
     landscape = _LANDSCAPES[key]
     cfg = autotvm.get_config()
     for knob, values in landscape.values.items():
         cfg.define_knob(knob, values)
-    if not blind and len(landscape) < landscape.size:
+    if not hidden and len(landscape) < landscape.size:
         cfg.multi_filter(_Tabulated(landscape))
     cfg.add_flop(_FLOP)
     tensor = te.placeholder((1,), name="x")
@@ -76,18 +82,18 @@ def _template(key: str, blind: bool) -> tuple[te.Schedule, list[te.Tensor]]:
 
 
 class _Tabulated:
-    """Whether entities are a row of the table."""
+    """Predicate: whether entities are a row of the table."""
 
     def __init__(self, landscape: Landscape) -> None:
         self._landscape = landscape
 
     def __call__(self, entities: dict[str, Any]) -> bool:
-        positions = [values.index(entities[knob].val) for knob, values in self._landscape.values.items()]
-        return self._landscape.numbers(np.array([positions]))[0] in self._landscape
+        indices = [values.index(entities[knob].val) for knob, values in self._landscape.values.items()]
+        return self._landscape.config_indices(np.array([indices]))[0] in self._landscape
 
 
 def measure_option(landscape: Landscape, batch: int = 8) -> dict[str, Any]:
-    """What ``tune`` takes: `batch` configurations at once, and no time at all."""
+    """Create ``tune``'s ``measure_option``, for batches of `batch` configurations."""
     option: dict[str, Any] = autotvm.measure_option(
         builder=NoBuilder(n_parallel=batch), runner=LookUp(landscape, n_parallel=batch)
     )
@@ -95,14 +101,14 @@ def measure_option(landscape: Landscape, batch: int = 8) -> dict[str, Any]:
 
 
 class NoBuilder(Builder):
-    """Builds nothing."""
+    """A builder that builds nothing."""
 
     def build(self, measure_inputs: list[MeasureInput]) -> list[None]:
         return [None] * len(measure_inputs)
 
 
 class LookUp(Runner):
-    """Answers with what was measured."""
+    """A runner that returns the recorded results."""
 
     def __init__(self, landscape: Landscape, n_parallel: int) -> None:
         super().__init__(n_parallel=n_parallel)
@@ -114,8 +120,8 @@ class LookUp(Runner):
     def run(self, measure_inputs: list[MeasureInput], build_results: list[Any]) -> list[MeasureResult]:
         return [self._result(measured.config.index) for measured in measure_inputs]
 
-    def _result(self, number: int) -> MeasureResult:
-        milliseconds, error = self._landscape.look_up(number)
+    def _result(self, index: int) -> MeasureResult:
+        milliseconds, error = self._landscape.look_up(index)
         if error == MeasureErrorNo.NO_ERROR:
             return MeasureResult((milliseconds / 1e3,), error, 0.0, 0.0)
         reason = tvm.TVMError(f"recorded as {MeasureErrorNo(error).name}")

@@ -1,10 +1,11 @@
-"""What runs of several tuners on several landscapes allow to say.
+"""Statistical comparison of tuners by runs with several seeds on several landscapes.
 
-A tuner's results are an array of shape (landscapes, seeds). The k-th seeds of two tuners on a landscape are a pair.
+A tuner's results are an array of shape (landscapes, seeds). Seeds pair the runs of two tuners on a landscape.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,27 +17,27 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Difference:
-    """One tuner less another.
+    """The difference of two tuners.
 
     Attributes
     ----------
     mean : float
-        Over landscapes, of the mean over seeds.
+        Mean over landscapes and seeds of the first tuner's results minus the second's.
     low, high : float
-        The 95% confidence interval of that mean, by a bootstrap of the pairs within each landscape: it is about seeds, on these
-        landscapes, and says nothing of others.
+        95% confidence interval of the mean, by a bootstrap of the pairs within each landscape. It accounts for seeds, not for
+        other landscapes.
     p : float
-        How often a difference as large, either way, comes from nothing: the pairs' signs are flipped at random.
-    chance : float
-        The effect's size: the probability that a run of the first is better than one of the second, ties counted half
-        (Vargha and Delaney's A), in the mean over landscapes. 0.5 is no difference.
+        Two-sided p-value of a paired sign-flip test.
+    vargha_delaney_a : float
+        Effect size: the probability that a run of the first tuner beats one of the second, with ties counted half, averaged
+        over landscapes. 0.5 is no effect.
     """
 
     mean: float
     low: float
     high: float
     p: float
-    chance: float
+    vargha_delaney_a: float
 
 
 def difference(first: Array, second: Array, rng: np.random.Generator, resamples: int = 9999) -> Difference:
@@ -46,7 +47,7 @@ def difference(first: Array, second: Array, rng: np.random.Generator, resamples:
     --------
     >>> rng = np.random.default_rng(0)
     >>> shift = difference(rng.normal(0.2, 0.1, (3, 20)), rng.normal(0.0, 0.1, (3, 20)), rng)
-    >>> shift.low < 0.2 < shift.high, shift.p < 0.01, round(shift.chance, 1)
+    >>> shift.low < 0.2 < shift.high, shift.p < 0.01, round(shift.vargha_delaney_a, 1)
     (True, True, 0.9)
     """
     gaps = first - second
@@ -56,31 +57,59 @@ def difference(first: Array, second: Array, rng: np.random.Generator, resamples:
     low, high = np.quantile(means, [0.025, 0.975])
     flipped = rng.choice([-1.0, 1.0], (resamples, gaps.size)) @ gaps.ravel() / gaps.size
     extreme = np.count_nonzero(np.abs(flipped) >= abs(gaps.mean()) - 1e-12)
-    chance = np.mean([stats.mannwhitneyu(a, b).statistic / seeds**2 for a, b in zip(first, second)])
-    return Difference(float(gaps.mean()), float(low), float(high), (extreme + 1) / (resamples + 1), float(chance))
+    a = np.mean([stats.mannwhitneyu(x, y).statistic / seeds**2 for x, y in zip(first, second)])
+    return Difference(float(gaps.mean()), float(low), float(high), (extreme + 1) / (resamples + 1), float(a))
 
 
 def verdicts(differences: list[Difference], level: float = 0.05) -> list[str]:
-    """Ahead, behind or tie for each, so that all of them together are wrong with a probability of at most `level` (Holm).
+    """Classify each difference as ahead, behind or tie, with Holm's control of the family-wise error rate.
 
     Examples
     --------
     >>> verdicts([Difference(0.1, 0.05, 0.15, 0.001, 0.8), Difference(-0.01, -0.03, 0.01, 0.4, 0.45)])
     ['ahead', 'tie']
     """
-    said = ["tie"] * len(differences)
+    found = ["tie"] * len(differences)
     for rank, i in enumerate(np.argsort([d.p for d in differences], kind="stable")):
         if differences[i].p > level / (len(differences) - rank):
             break
-        said[i] = "ahead" if differences[i].mean > 0 else "behind"
-    return said
+        found[i] = "ahead" if differences[i].mean > 0 else "behind"
+    return found
 
 
 def trials_to(curve: Array, goal: float) -> float:
-    """The first trial, from 1, at which the best so far has reached the goal; infinite if none has.
+    """The first trial, counted from 1, at which the best so far reaches the goal; infinite if it never does.
 
     >>> trials_to(np.array([0.2, 0.9, 0.9, 1.0]), 0.9), trials_to(np.array([0.2]), 0.9)
     (2.0, inf)
     """
     reached = np.flatnonzero(curve >= goal)
     return float(reached[0] + 1) if reached.size else float("inf")
+
+
+def ratio_of_medians(
+    first: Sequence[Array], second: Sequence[Array], rng: np.random.Generator, resamples: int = 9999
+) -> tuple[float, float, float]:
+    """The ratio of two tuners' medians over all runs, and its 95% interval by a bootstrap of the seeds of each landscape.
+
+    Parameters
+    ----------
+    first, second : sequence of arrays, shape (seeds,)
+        Costs on each landscape; infinite for a run that did not reach its goal.
+    rng : numpy.random.Generator
+    resamples : int
+        Number of bootstrap samples.
+
+    Examples
+    --------
+    >>> ratio, low, high = ratio_of_medians([np.arange(9, 12)], [np.arange(19, 22)], np.random.default_rng(0))
+    >>> ratio, low < ratio < high
+    (0.5, True)
+    """
+    ratio = np.median(np.concatenate(first)) / np.median(np.concatenate(second))
+    above, below = (
+        np.median(np.concatenate([rng.choice(runs, (resamples, len(runs))) for runs in of], axis=1), axis=1)
+        for of in (first, second)
+    )
+    low, high = np.quantile(above / below, [0.025, 0.975], method="nearest")  # no interpolation between infinite ratios
+    return float(ratio), float(low), float(high)

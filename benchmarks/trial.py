@@ -1,4 +1,4 @@
-"""One configuration of an operator: built, checked and timed in this process, which may not survive it."""
+"""One trial: a configuration of an operator built, checked and timed in this process, which it may crash."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tvm.autotvm.task.space import InstantiationError
 
 from benchmarks import operators
 
-# A configuration runs so many times, each for at least so many milliseconds; the median is kept.
-_REPEAT, _AT_LEAST_MS = 3, 8
+# Timings per configuration, of which the median is kept, and the least duration of each.
+_REPEAT, _MIN_REPEAT_MS = 3, 8
 
 
-def measure(operator: str, target: str, number: int) -> tuple[float, int]:
+def measure(operator: str, target: str, index: int) -> tuple[float, int]:
     """Milliseconds and error number of a configuration."""
     task, arrays, expected = _prepared(operator, target)
-    config = task.config_space.get(number)
+    config = task.config_space.get(index)
     try:
         with task.target:
             schedule, tensors = task.instantiate(config)
@@ -40,25 +40,25 @@ def measure(operator: str, target: str, number: int) -> tuple[float, int]:
 
 
 def _run(function: Any, device: Any, arrays: list[Any], expected: Any) -> tuple[float, int]:
-    arrays[-1].copyfrom(np.full_like(expected, np.nan))  # whoever writes nothing is found out
+    arrays[-1].copyfrom(np.full_like(expected, np.nan))  # detects a kernel that writes nothing
     function(*arrays)
     if not np.allclose(arrays[-1].numpy(), expected, rtol=1e-3, atol=1e-4):
         return float("nan"), MeasureErrorNo.WRONG_ANSWER
-    timer = function.time_evaluator(function.entry_name, device, number=1, repeat=_REPEAT, min_repeat_ms=_AT_LEAST_MS)
+    timer = function.time_evaluator(function.entry_name, device, number=1, repeat=_REPEAT, min_repeat_ms=_MIN_REPEAT_MS)
     return float(np.median(timer(*arrays).results)) * 1e3, MeasureErrorNo.NO_ERROR
 
 
 @lru_cache(maxsize=1)
 def _prepared(operator: str, target: str) -> tuple[Task, list[tvm.nd.NDArray], Any]:
-    """The task, arrays to run on, and what the last of them must hold: what an unoptimised schedule computes on the CPU."""
+    """The task, input and output arrays, and the expected output, computed by the default schedule on the CPU."""
     task = operators.task(operator, target)
     with task.target:
         _, tensors = task.instantiate(task.config_space.get(0))
-    plain = tvm.build(tvm.te.create_schedule(tensors[-1].op), tensors, "llvm")
+    reference = tvm.build(tvm.te.create_schedule(tensors[-1].op), tensors, "llvm")
     rng = np.random.default_rng(0)
     shapes = [tuple(map(int, tensor.shape)) for tensor in tensors]
     inputs = [rng.standard_normal(shape, dtype="float32") for shape in shapes]
     on_cpu = [tvm.nd.array(array) for array in inputs]
-    plain(*on_cpu)
+    reference(*on_cpu)
     device = tvm.device(task.target.kind.name, 0)
     return task, [tvm.nd.array(array, device) for array in inputs], on_cpu[-1].numpy()

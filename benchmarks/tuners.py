@@ -1,4 +1,4 @@
-"""The tuners that are compared, each at its defaults."""
+"""The tuners under comparison, each at its defaults."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import logging
 import random
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +22,13 @@ from tvm.contrib.popen_pool import MapResult, StatusKind
 from autotvm_opevo.autotvm import GBFSTuner, NA2CTuner, NoSETuner, OpEvoTuner
 from benchmarks import variants
 
-OWN: dict[str, Callable[..., Tuner]] = {"OpEvo": OpEvoTuner, "G-BFS": GBFSTuner, "N-A2C": NA2CTuner, "NoSE": NoSETuner}
+OWN: dict[str, Callable[..., Tuner]] = {
+    "OpEvo": OpEvoTuner,
+    "OpEvo-published": partial(OpEvoTuner, surrogate=None),
+    "G-BFS": GBFSTuner,
+    "N-A2C": NA2CTuner,
+    "NoSE": NoSETuner,
+}
 AUTOTVM: dict[str, Callable[..., Tuner]] = {
     "XGB": autotvm.tuner.XGBTuner,
     "GA": autotvm.tuner.GATuner,
@@ -29,80 +36,92 @@ AUTOTVM: dict[str, Callable[..., Tuner]] = {
     "Grid": autotvm.tuner.GridSearchTuner,
     "Droplet": autotvm.tuner.DropletTuner,
 }
-QWALK = 'OpEvo surrogate="q-walk"'
-NAMES = [QWALK, *OWN, *AUTOTVM]
+NAMES = [*OWN, *AUTOTVM]
 
 
 def make(name: str, task: Task, seed: int) -> Tuner:
-    """A tuner at its defaults.
+    """Create a tuner.
 
     Parameters
     ----------
     name : str
-        One of `NAMES`; options may follow, as in ``"OpEvo mutation_rate=0.3"``.
+        One of `NAMES` or of the variants, optionally followed by options, as in ``"OpEvo mutation_rate=0.3"``.
     task : tvm.autotvm.task.Task
-        One that the tuner `handles`.
+        A task that the tuner `handles`.
     seed : int
-        AutoTVM's own tuners draw from the global generators, each tuner from a place of its own.
+        Seeds the tuner, and the global generators that AutoTVM's own tuners draw from.
     """
     kind, *settings = name.split()
     options = {option: json.loads(value) for option, value in (setting.split("=") for setting in settings)}
-    own = zlib.crc32(f"{kind} {seed}".encode())
+    # With the same seed, OpEvo and OpEvo-published start from the same random configurations.
+    own = zlib.crc32(f"{kind.replace('-published', '')} {seed}".encode())
     random.seed(own)
-    np.random.seed(own)  # noqa: NPY002  it is what they use
+    np.random.seed(own)  # noqa: NPY002  the generator that AutoTVM's tuners use
     ours = OWN.get(kind) or variants.TUNERS.get(kind)
     tuner = ours(task, seed=own, **options) if ours else AUTOTVM[kind](task, **options)
-    tuner.set_error_threshold(float("inf"))  # after 150 failures in a row AutoTVM would begin to print every trial
+    tuner.set_error_threshold(float("inf"))  # after 150 consecutive failures AutoTVM would print every trial
     return tuner
 
 
 def handles(name: str, task: Task) -> bool:
-    """Whether a tuner can search a task's space: G-BFS and N-A2C know nothing but splits."""
+    """Whether a tuner supports a task's space: G-BFS and N-A2C support splits only."""
     knobs = task.config_space.space_map.values()
     return name not in ("G-BFS", "N-A2C") or all(isinstance(knob, SplitSpace) for knob in knobs)
 
 
-def batch(name: str) -> int:
-    """How many configurations at once: Droplet's own default is 16, and with less it misses most directions."""
+def batch_size(name: str) -> int:
+    """Configurations per batch: 8, or 16 for Droplet, its default; smaller batches miss most of its search directions."""
     return 16 if name == "Droplet" else 8
 
 
 class Stopwatch:
-    """The seconds that a tuner takes for itself.
+    """Accumulate the time that a tuner itself takes.
+
+    Parameters
+    ----------
+    tuner : tvm.autotvm.tuner.Tuner
+    clock : callable
+        Returns seconds. ``time.process_time`` counts only this process and is thus independent of the machine's load.
 
     Attributes
     ----------
     seconds : float
+        Spent in ``has_next``, ``next_batch`` and ``update``.
+    proposed : float
+        The value of `seconds` when the latest batch was proposed.
     """
 
-    def __init__(self, tuner: Tuner) -> None:
-        self.seconds = 0.0
+    def __init__(self, tuner: Tuner, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.seconds = self.proposed = 0.0
+        self._clock = clock
         self._running = False
         for method in ("has_next", "next_batch", "update"):
-            setattr(tuner, method, self._timed(getattr(tuner, method)))
+            setattr(tuner, method, self._timed(method, getattr(tuner, method)))
 
-    def _timed(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _timed(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
             if self._running:  # one of them calls another
-                return function(*arguments)
-            self._running, start = True, time.perf_counter()
+                return method(*arguments)
+            self._running, start = True, self._clock()
             try:
-                return function(*arguments)
+                return method(*arguments)
             finally:
-                self.seconds += time.perf_counter() - start
+                self.seconds += self._clock() - start
                 self._running = False
+                if name == "next_batch":
+                    self.proposed = self.seconds
 
         return call
 
 
 @contextmanager
-def features_in_this_process() -> Any:
-    """XGBTuner takes features in worker processes, which start anew whenever it trains: in a replay that is most of its time.
+def in_process_features() -> Iterator[None]:
+    """Let XGBTuner extract features in this process, and cache them for later runs on the same task.
 
-    In here it takes the same features in this process, and keeps them for the next run on the same task.
+    It otherwise starts worker processes each time it trains, which is most of the time of a replay. The features are the same.
     """
     before = xgboost_cost_model.PopenPoolExecutor
-    xgboost_cost_model.PopenPoolExecutor = _ThisProcess
+    xgboost_cost_model.PopenPoolExecutor = _InProcessExecutor
     try:
         yield
     finally:
@@ -110,8 +129,8 @@ def features_in_this_process() -> Any:
 
 
 @contextmanager
-def quiet() -> Any:
-    """Without AutoTVM's words on every trial and tuner."""
+def quiet() -> Iterator[None]:
+    """Silence AutoTVM's messages about trials and tuners."""
     logger = logging.getLogger("autotvm")
     before = logger.level
     logger.setLevel(logging.ERROR)
@@ -121,15 +140,15 @@ def quiet() -> Any:
         logger.setLevel(before)
 
 
-class _ThisProcess:
-    """What XGBTuner needs of TVM's pool."""
+class _InProcessExecutor:
+    """The part of TVM's ``PopenPoolExecutor`` that XGBTuner uses."""
 
-    _kept: ClassVar[dict[Any, dict[int, Any]]] = {}
+    _cache: ClassVar[dict[Any, dict[int, Any]]] = {}
 
     def __init__(self, max_workers: int | None, initializer: Callable[..., None], initargs: tuple[Any, ...]) -> None:
         initializer(*initargs)
         task = initargs[-1]
-        self._features = self._kept.setdefault((task.name, task.args, str(task.target)), {})
+        self._features = self._cache.setdefault((task.name, task.args, str(task.target)), {})
 
     def map_with_error_catching(self, function: Callable[[int], Any], numbers: list[int]) -> list[Any]:
         return [self._call(function, int(number)) for number in numbers]

@@ -1,6 +1,6 @@
-"""The paper's operators (appendix B) as workloads of today's TVM, and their versions for a CPU, whose trials take little time.
+"""The paper's operators (appendix B) as MetaSchedule workloads, and small versions for a CPU.
 
-See `benchmarks.operators` for the names; here a CPU's are
+The operators are named as in `benchmarks.operators`; the versions for a CPU are
 
 =====  =============================================
 MM1    512 x 512 times 512 x 512
@@ -54,7 +54,7 @@ CPU: dict[str, Callable[[], Any]] = {
 
 
 def others() -> dict[str, Callable[[], Any]]:
-    """Workloads whose sketches differ in their knobs, or have none."""
+    """Workloads whose design spaces differ in their decisions, or have none."""
     a = te.placeholder((64, 1000), name="A")
     return {
         "softmax": lambda: te.create_prim_func([a, topi.nn.softmax(a)]),
@@ -64,5 +64,5 @@ def others() -> dict[str, Callable[[], Any]]:
 
 
 def cpu(cores: int = 2) -> tvm.target.Target:
-    """A CPU with AVX2."""
+    """The target for a CPU with AVX2."""
     return tvm.target.Target({"kind": "llvm", "mcpu": "core-avx2", "num-cores": cores})

@@ -1,4 +1,4 @@
-"""The paper's operators have the paper's spaces, and what they compute is right."""
+"""The paper's operators have the paper's spaces and compute correct results."""
 
 import math
 
@@ -33,18 +33,18 @@ def test_a_space_on_cuda_has_the_paper_s_size(name):
     assert task.flop == FLOP.get(name, task.flop)
 
 
-def test_on_a_cpu_there_are_the_same_operators_with_every_family_of_knobs():
+def test_operators_on_a_cpu_cover_every_kind_of_knob():
     assert set(operators.names("cuda")) == set(SIZES) <= set(operators.names(CPU))
     kinds = {name: set(record.empty(name, CPU, operators.task(name, CPU)).kinds.values()) for name in SIZES}
-    assert all({"split", "reorder", "other"} <= found for found in kinds.values())
-    assert any("annotate" in found for found in kinds.values())
+    assert all({"split", "reorder", "other"} <= of for of in kinds.values())
+    assert any("annotate" in of for of in kinds.values())
 
 
 @pytest.mark.parametrize("name", operators.names(CPU))
-def test_random_configurations_on_a_cpu_compute_what_they_should(name):
+def test_random_configurations_on_a_cpu_are_correct(name):
     task = operators.task(name, CPU)
     rng = np.random.default_rng(0)
-    errors = {trial.measure(name, CPU, int(number))[1] for number in rng.integers(size(task), size=4)}
+    errors = {trial.measure(name, CPU, int(index))[1] for index in rng.integers(size(task), size=4)}
     assert errors <= ({0, 1} if name.startswith("registers") else {0})
 
 
@@ -62,29 +62,29 @@ def test_batch_matmul_multiplies_as_numpy_does(name, transposed):
     np.testing.assert_allclose(z.numpy(), left @ right, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("name", "there"), [("MM1", True), ("BMM3", True), ("C1", False)])
-def test_the_library_on_a_cpu_is_numpy(name, there):
-    found = library.tflops(operators.task(name, CPU))
-    assert (found is not None and found > 0) == there
+@pytest.mark.parametrize(("name", "available"), [("MM1", True), ("BMM3", True), ("C1", False)])
+def test_the_library_on_a_cpu_is_numpy(name, available):
+    tflops = library.tflops(operators.task(name, CPU))
+    assert (tflops is not None and tflops > 0) == available
 
 
-def test_a_kernel_that_writes_nothing_is_found_out():
+def test_a_kernel_that_writes_nothing_is_detected():
     _, arrays, expected = trial._prepared("BMM1", CPU)
     assert trial._run(lambda *_: None, tvm.cpu(), arrays, expected)[1] == 5
 
 
-def test_tiles_that_fit_into_no_registers_are_refused():
+def test_tiles_too_large_for_the_registers_are_rejected():
     task = operators.task("registers-64", CPU)
-    outcomes = [verify._build(task, number) for number in range(0, size(task), 997)]
-    assert set(outcomes) == {"built", "refused by the template"}
+    outcomes = [verify._build(task, index) for index in range(0, size(task), 997)]
+    assert set(outcomes) == {"built", "rejected by the template"}
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", SIZES)
-def test_configurations_for_a_gpu_are_built_without_one(name):
+def test_gpu_configurations_build_without_a_gpu(name):
     assert verify.verify("cuda -arch=sm_90", [name], 40)
 
 
-def test_an_unknown_operator_is_refused():
+def test_an_unknown_operator_is_an_error():
     with pytest.raises(ValueError, match=r"operator must be one of MM1, .*'MM9' given"):
         operators.task("MM9", "cuda")

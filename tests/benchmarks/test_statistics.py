@@ -1,19 +1,19 @@
-"""The tests are honest: they find what is there, and call a tie what is none."""
+"""Statistical tests detect differences, at their nominal error rates."""
 
 import numpy as np
 import pytest
 
-from benchmarks.statistics import Difference, difference, trials_to, verdicts
+from benchmarks.statistics import Difference, difference, ratio_of_medians, trials_to, verdicts
 
 
-def test_nothing_is_found_where_there_is_nothing_more_often_than_promised():
+def test_the_rate_of_false_positives_is_nominal():
     rng = np.random.default_rng(0)
     found = [difference(*rng.normal(size=(2, 3, 12)), rng, resamples=499) for _ in range(100)]
     assert np.mean([d.p <= 0.05 for d in found]) < 0.13
     assert np.mean([d.low <= 0 <= d.high for d in found]) > 0.85
 
 
-def test_a_difference_between_landscapes_is_none_between_tuners():
+def test_differences_between_landscapes_do_not_count():
     rng = np.random.default_rng(0)
     landscapes = np.array([[0.1], [0.5], [0.9]])
     found = difference(landscapes + rng.normal(0, 0.01, (3, 20)), landscapes + rng.normal(0, 0.01, (3, 20)), rng)
@@ -21,15 +21,15 @@ def test_a_difference_between_landscapes_is_none_between_tuners():
     assert found.high - found.low < 0.02
 
 
-def test_the_same_numbers_are_a_tie():
+def test_equal_results_are_a_tie():
     same = np.random.default_rng(0).random((2, 10))
     found = difference(same, same, np.random.default_rng(0))
-    assert (found.mean, found.low, found.high, found.p, found.chance) == (0, 0, 0, 1, 0.5)
+    assert (found.mean, found.low, found.high, found.p, found.vargha_delaney_a) == (0, 0, 0, 1, 0.5)
 
 
-def test_who_is_always_better_has_a_chance_of_one():
+def test_a_tuner_that_always_wins_has_an_effect_size_of_one():
     found = difference(np.full((2, 10), 0.9), np.full((2, 10), 0.8), np.random.default_rng(0))
-    assert found.chance == 1
+    assert found.vargha_delaney_a == 1
     assert found.p < 0.01
 
 
@@ -38,7 +38,7 @@ def made(p, mean=1.0):
 
 
 @pytest.mark.parametrize(
-    ("ps", "said"),
+    ("ps", "expected"),
     [
         ([0.04], ["ahead"]),
         ([0.04, 0.04], ["tie", "tie"]),
@@ -46,14 +46,31 @@ def made(p, mean=1.0):
         ([0.02, 0.03, 0.04], ["tie", "tie", "tie"]),
     ],
 )
-def test_many_comparisons_need_more_each(ps, said):
-    assert verdicts([made(p) for p in ps]) == said
+def test_holm_s_correction(ps, expected):
+    assert verdicts([made(p) for p in ps]) == expected
 
 
-def test_who_is_behind_is_said_to_be():
+def test_a_negative_difference_is_behind():
     assert verdicts([made(0.001, mean=-0.1)]) == ["behind"]
 
 
-def test_the_first_trial_that_reaches_a_goal_counts_from_one():
+def test_trials_to_a_goal_count_from_one():
     assert trials_to(np.array([0.95, 0.95]), 0.95) == 1
     assert trials_to(np.array([0.1, 0.94]), 0.95) == float("inf")
+
+
+def test_the_interval_of_a_ratio_covers_it():
+    rng = np.random.default_rng(0)
+    hits = 0
+    for _ in range(50):
+        slow, fast = rng.lognormal(np.log(100), 0.3, (3, 20)), rng.lognormal(np.log(50), 0.3, (3, 20))
+        ratio, low, high = ratio_of_medians(fast, slow, rng, resamples=199)
+        assert low <= ratio <= high
+        hits += low <= 0.5 <= high
+    assert hits > 42
+
+
+def test_runs_that_never_reach_the_goal_count_as_the_slowest():
+    never = np.array([10.0, 20.0, np.inf])
+    assert ratio_of_medians([never], [np.full(3, 40.0)], np.random.default_rng(0))[0] == 0.5
+    assert ratio_of_medians([np.full(3, 40.0)], [np.full(3, np.inf)], np.random.default_rng(0)) == (0, 0, 0)

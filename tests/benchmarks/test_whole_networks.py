@@ -7,7 +7,7 @@ import pytest
 
 
 @pytest.mark.soak
-def test_network_compares_all_rivals_and_goes_on_from_its_logs(tmp_path):
+def test_network_compares_all_methods_and_resumes_from_its_logs(tmp_path):
     command = [sys.executable, "-m", "benchmarks.network", "--networks", "mlp", "--trials", "6", "--repetitions", "1"]
     for _ in range(2):
         done = subprocess.run([*command, "--out", str(tmp_path)], capture_output=True, text=True, timeout=600)

@@ -1,4 +1,4 @@
-"""The arena's commands on a tiny landscape, and recording one for real."""
+"""Comparisons on a tiny landscape, and recording a real one."""
 
 import csv
 import json
@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from tiny_landscape import landscape
 
-from benchmarks import compare, jsonl, record, sensitivity
-from benchmarks.arena import Job, curve, run
+from benchmarks import compare, record, sensitivity
+from benchmarks.curves import curve
 from benchmarks.landscape import dump, load
+from benchmarks.resume import read
+from benchmarks.runs import Job, run
 
 OPERATOR = "registers-64"
 
@@ -22,85 +24,88 @@ def tiny_file(tmp_path):
     return tmp_path / "tiny.npz"
 
 
-def test_a_comparison_is_made_kept_and_gone_on_with(tiny_file, tmp_path, capsys):
+def test_a_comparison_is_stored_and_resumed(tiny_file, tmp_path, capsys):
     arguments = ["--landscapes", tiny_file, "--trials", 16, "--workers", 1, "--out", tmp_path / "out"]
-    tuners = ["--tuners", "OpEvo", "Random", "Grid", "G-BFS"]
+    tuners = ["--tuners", "OpEvo-published", "Random", "Grid", "G-BFS"]
     compare.main([*map(str, arguments), *tuners, "--seeds", "2"])
     first = (tmp_path / "out" / "runs.jsonl").read_text().splitlines()
     with open(tmp_path / "out" / "runs.jsonl", "a") as file:
         file.write('{"landscape": "tiny", "torn')
     compare.main([*map(str, arguments), *tuners, "--seeds", "3"])
     second = (tmp_path / "out" / "runs.jsonl").read_text().splitlines()
-    assert len(first) == 2 * 3 * 2  # known and blind; G-BFS needs splits
+    assert len(first) == 2 * 3 * 2  # known and hidden constraints; G-BFS needs splits
     assert second[: len(first)] == first
     assert len(second) == 2 * 3 * 3 + 1  # and the torn line
 
     with open(tmp_path / "out" / "runs.csv") as file:
         rows = list(csv.DictReader(file))
     assert {(row["landscape"], row["tuner"]) for row in rows} == {
-        (name, tuner) for name in ("tiny", "tiny, blind") for tuner in ("OpEvo", "Random", "Grid")
+        (name, tuner) for name in ("tiny", "tiny, hidden") for tuner in ("OpEvo-published", "Random", "Grid")
     }
     assert len(rows) == 2 * 3 * 3
-    assert {path.name for path in (tmp_path / "out" / "pictures").iterdir()} == {"tiny.png", "tiny-blind.png"}
-    said = capsys.readouterr().out
-    assert (tmp_path / "out" / "tables.md").read_text() in said
-    assert "| OpEvo against |" in said
+    assert {path.name for path in (tmp_path / "out" / "pictures").iterdir()} == {"tiny.png", "tiny-hidden.png"}
+    printed = capsys.readouterr().out
+    assert (tmp_path / "out" / "tables.md").read_text() in printed
+    assert "| OpEvo-published against |" in printed
 
 
-def test_a_run_is_the_steps_of_the_best_so_far(tiny_file):
+def test_a_run_is_the_improvements_of_the_best_so_far(tiny_file):
     result = run(Job(str(tiny_file), True, "Grid", 0, 24))
     best, expected = curve(result), []
     whole = landscape()
-    for number in range(24):
-        milliseconds, error = whole.look_up(number)
+    for index in range(24):
+        milliseconds, error = whole.look_up(index)
         expected.append(0 if error else whole.optimum / milliseconds)
     np.testing.assert_allclose(best, np.maximum.accumulate(expected), rtol=1e-6)
     assert result["measured"] == 24
+    times = [seconds for *_, seconds in result["steps"]]
+    assert times == sorted(times)
+    assert 0 < times[-1] <= result["seconds"] + 1e-4  # rounded
 
 
-def test_a_tuner_that_ends_early_keeps_its_best(tiny_file):
-    result = run(Job(str(tiny_file), False, "OpEvo", 0, 100))
+def test_a_tuner_that_stops_early_keeps_its_best(tiny_file):
+    result = run(Job(str(tiny_file), False, "OpEvo-published", 0, 100))
     assert result["measured"] == len(landscape())
     assert curve(result)[-1] == 1.0
 
 
-def test_parameters_change_what_opevo_does(tiny_file, tmp_path, capsys):
+def test_parameters_change_the_search(tiny_file, tmp_path, capsys):
     arguments = ["--landscapes", tiny_file, "--trials", 16, "--workers", 1, "--seeds", 2, "--out", tmp_path / "out"]
-    tuners = ["OpEvo mutation_rate=0.5", "OpEvo mutation_rate=0.1"]
-    sensitivity.main(["q", *map(str, arguments), "--mode", "blind", "--tuners", *tuners])
+    tuners = ["OpEvo-published mutation_rate=0.5", "OpEvo-published mutation_rate=0.1"]
+    sensitivity.main(["q", *map(str, arguments), "--mode", "hidden", "--tuners", *tuners])
     runs = [json.loads(line) for line in (tmp_path / "out" / "runs.jsonl").read_text().splitlines()]
     assert {run["tuner"] for run in runs} == set(tuners)
     assert len({json.dumps(run["steps"]) for run in runs}) > 2
-    assert "OpEvo mutation_rate=0.1" in capsys.readouterr().out
+    assert "OpEvo-published mutation_rate=0.1" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("arguments", [[], ["rho"]])
-def test_which_parameter_should_change_is_asked(arguments, monkeypatch):
+def test_an_unknown_parameter_is_rejected(arguments, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["sensitivity", *arguments])
-    with pytest.raises(SystemExit, match="q or lambda"):
+    with pytest.raises(SystemExit, match="must be q or lambda"):
         sensitivity.main()
 
 
-def test_no_landscapes_are_said_to_be_none(tmp_path, capsys):
+def test_a_folder_without_landscapes_is_an_error(tmp_path, capsys):
     with pytest.raises(SystemExit) as exit:
         compare.main(["--landscapes", str(tmp_path)])
     assert exit.value.code == 2
-    assert f"there are no landscapes in {tmp_path}" in capsys.readouterr().err
+    assert f"no landscapes (*.npz) in {tmp_path}" in capsys.readouterr().err
 
 
-def test_a_landscape_that_was_recorded_again_is_run_again(tiny_file, tmp_path):
-    arguments = ["--landscapes", tiny_file, "--trials", 8, "--workers", 1, "--seeds", 1, "--tuners", "Grid", "--mode", "blind"]
+def test_runs_on_an_earlier_recording_are_repeated(tiny_file, tmp_path):
+    arguments = ["--landscapes", tiny_file, "--trials", 8, "--workers", 1, "--seeds", 1, "--tuners", "Grid", "--mode", "hidden"]
     for factor in (1, 2):
         whole = landscape()
         whole.time *= factor
         tiny_file.write_bytes(dump(whole))
         compare.main([*map(str, arguments), "--out", str(tmp_path / "out")])
-    assert len(jsonl.read(tmp_path / "out" / "runs.jsonl")) == 2
+    assert len(read(tmp_path / "out" / "runs.jsonl")) == 2
 
 
 class TestRecord:
-    def test_the_command_measures_for_real(self, tmp_path):
-        """In a process of its own: what its worker is sent must be found there, too."""
+    def test_the_command_measures(self, tmp_path):
+        """In a process of its own, since its worker must be able to import what it is sent."""
         path = tmp_path / "part.npz"
         command = [sys.executable, "-m", "benchmarks.record", OPERATOR, "--part", "0.0006", "--out", str(path)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
@@ -108,33 +113,33 @@ class TestRecord:
         assert set(load(path).error) <= {0, 1}
         assert "best nan" not in done.stdout
 
-    def test_the_best_are_timed_again_and_one_that_fails_then_keeps_its_time(self, monkeypatch):
+    def test_the_best_are_timed_again_except_for_those_that_then_fail(self, monkeypatch):
         whole = landscape()
         first = int(np.nanargmin(whole.time))
-        kept, number = float(whole.time[first]), whole.numbers(whole.positions[[first]])[0]
-        monkeypatch.setattr(record, "_measured", lambda *given: (float("nan"), 4) if given[-1] == number else (100.0, 0))
+        kept, index = float(whole.time[first]), whole.config_indices(whole.knob_indices[[first]])[0]
+        monkeypatch.setattr(record, "_measure", lambda *given: (float("nan"), 4) if given[-1] == index else (100.0, 0))
         record._time_again(whole, None, OPERATOR, "llvm")
         assert whole.time[first] == kept
         assert set(whole.time[(whole.error == 0) & (np.arange(len(whole)) != first)]) == {100.0}
         assert np.isnan(whole.time[whole.error > 0]).all()
 
-    def test_where_everything_crashes_nothing_is_recorded(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(record, "_measured", lambda *_: (float("nan"), 4))
+    def test_recording_stops_if_the_first_configurations_all_crash(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(record, "_measure", lambda *_: (float("nan"), 4))
         with pytest.raises(SystemExit, match="the first 8 configurations crashed"):
             record.main([OPERATOR, "--part", "0.01", "--out", str(tmp_path / "part.npz")])
 
-    def test_a_recording_that_was_stopped_goes_on(self, tmp_path, monkeypatch, capsys):
+    def test_a_stopped_recording_resumes(self, tmp_path, monkeypatch, capsys):
         path = tmp_path / "part.npz"
-        measured = record._measured
+        measure = record._measure
         asked = []
 
         def stop_after_three(*arguments):
             asked.append(arguments[-1])
             if len(asked) == 4:
                 raise KeyboardInterrupt
-            return measured(*arguments)
+            return measure(*arguments)
 
-        monkeypatch.setattr(record, "_measured", stop_after_three)
+        monkeypatch.setattr(record, "_measure", stop_after_three)
         with pytest.raises(KeyboardInterrupt):
             record.main([OPERATOR, "--part", "0.0006", "--out", str(path)])
         first = load(path)
@@ -142,16 +147,16 @@ class TestRecord:
         record.main([OPERATOR, "--part", "0.0006", "--out", str(path)])
         whole = load(path)
         assert len(whole) == 7
-        np.testing.assert_array_equal(whole.positions[:3], first.positions)
+        np.testing.assert_array_equal(whole.knob_indices[:3], first.knob_indices)
         assert asked[4] == asked[3]
-        assert not set(asked[:3]) & set(asked[4:8])  # then the best are timed again
+        assert not set(asked[:3]) & set(asked[4:8])  # the rest are the best, timed again
         assert len(set(asked)) == 7
         assert "7 configurations" in capsys.readouterr().out
         assert set(whole.error[np.isnan(whole.time)]) <= {1}
         assert (whole.time[whole.error == 0] > 0).all()
-        assert whole.about["device"]
+        assert whole.metadata["device"]
 
-    def test_one_that_crashes_or_hangs_is_a_failure_and_the_next_one_works(self):
+    def test_crashes_and_timeouts_are_failures(self):
         class Executor:
             def __init__(self, error):
                 self.error = error
@@ -162,9 +167,9 @@ class TestRecord:
             def result(self):
                 raise self.error
 
-        assert record._measured(Executor(TimeoutError()), OPERATOR, "llvm", 0)[1] == 7
-        assert record._measured(Executor(ChildProcessError()), OPERATOR, "llvm", 0)[1] == 4
+        assert record._measure(Executor(TimeoutError()), OPERATOR, "llvm", 0)[1] == 7
+        assert record._measure(Executor(ChildProcessError()), OPERATOR, "llvm", 0)[1] == 4
 
-    def test_the_file_of_another_operator_is_refused(self, tiny_file):
+    def test_the_file_of_another_operator_is_rejected(self, tiny_file):
         with pytest.raises(SystemExit, match="is the landscape of another operator"):
             record.main([OPERATOR, "--out", str(tiny_file)])

@@ -1,0 +1,46 @@
+"""The best so far of a run, as a fraction of the optimum, over trials and over time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Run = dict[str, Any]  # a result of `benchmarks.runs.run`
+Curves = dict[str, dict[str, Array]]  # by landscape and tuner, shape (seeds, trials)
+
+
+def curve(run: Run) -> Array:
+    """The best so far after every trial, shape (trials,)."""
+    best = np.zeros(run["trials"])
+    for trial, found, _ in run["steps"]:
+        best[trial - 1 :] = found
+    return best
+
+
+def curves(runs: Iterable[Run]) -> Curves:
+    """The best so far of all runs."""
+    grouped: dict[str, dict[str, list[Array]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        grouped[run["landscape"]][run["tuner"]].append(curve(run))
+    return {landscape: {tuner: np.array(some) for tuner, some in by.items()} for landscape, by in grouped.items()}
+
+
+def seconds_at_steps(run: Run, seconds_per_trial: float) -> list[float]:
+    """The time of each improvement: a constant per trial, plus the tuner's own."""
+    return [trial * seconds_per_trial + own for trial, _, own in run["steps"]]
+
+
+def curve_over_time(run: Run, seconds: Array, seconds_per_trial: float) -> Array:
+    """The best so far at these times, shape (len(seconds),)."""
+    found = np.array([0.0, *(step[1] for step in run["steps"])])
+    return found[np.searchsorted(seconds_at_steps(run, seconds_per_trial), seconds, side="right")]
+
+
+def seconds_to(run: Run, goal: float, seconds_per_trial: float) -> float:
+    """When the best so far first reaches the goal; infinite if it never does."""
+    times = zip(seconds_at_steps(run, seconds_per_trial), run["steps"])
+    return next((seconds for seconds, (_, found, _) in times if found >= goal), float("inf"))

@@ -1,0 +1,123 @@
+"""OpEvo and XGBTuner on held-out search spaces: the best so far over trials and over time, as a picture and as a table.
+
+    python -m benchmarks.heldout --landscapes benchmarks/landscapes/C1.npz FOLDER
+    python -m benchmarks.heldout --show docs/results/heldout.jsonl        # draw stored runs again
+
+The time of a run is the tuner's own, measured as CPU time, plus a constant for building and running each trial. It understates
+XGBTuner's: a replay extracts its features in-process and caches them from run to run. A stopped comparison resumes.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import markdown, plots, publish
+from benchmarks.curves import Run, curve, curve_over_time, seconds_to
+from benchmarks.resume import read
+from benchmarks.runs import find_landscapes, jobs, run_all
+from benchmarks.statistics import ratio_of_medians, trials_to
+from benchmarks.tables import merge_xgb
+
+TUNERS = ("OpEvo", "OpEvo-published", "XGB")
+BASELINE = "XGB"
+GOAL = 0.95
+
+Runs = dict[str, dict[str, list[Run]]]  # by tuner and landscape
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Compare OpEvo with XGBTuner on held-out landscapes.")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--landscapes", nargs="+", type=Path, help="files, or folders of them")
+    source.add_argument("--show", type=Path, metavar="FILE", help="draw the runs in this file, and run nothing")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--trials", type=int, default=256)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument(
+        "--seconds-per-trial", type=float, default=0.4, help="to build and run it (default: 0.4, as in make tune)"
+    )
+    parser.add_argument("--out", type=Path, default=Path("tuned/heldout"), help="folder for runs.jsonl and heldout.png")
+    parser.add_argument("--picture", type=Path, help="where to draw (default: heldout.png in the folder --out)")
+    parser.add_argument("--publish", metavar="SECTION", help="write the tables to this section of docs/results.md")
+    options = parser.parse_args(arguments)
+    if options.show:
+        results = read(options.show)
+    else:
+        options.out.mkdir(parents=True, exist_ok=True)
+        made = jobs(find_landscapes(options.landscapes), TUNERS, "both", options.seeds, options.trials)
+        results = run_all(made, options.out / "runs.jsonl", options.workers)
+    runs = grouped(results)
+    draw(runs, options.seconds_per_trial, options.picture or options.out / "heldout.png")
+    text = tables(runs, options.seconds_per_trial)
+    if options.publish:
+        publish.publish(options.publish, text, "heldout", arguments)
+    print(text)
+
+
+def grouped(results: list[Run]) -> Runs:
+    """Runs by tuner and landscape; XGBTuner is one tuner, whatever its features."""
+    runs: Runs = {tuner: defaultdict(list) for tuner in TUNERS}
+    for result in merge_xgb(results):
+        runs[result["tuner"]][result["landscape"]].append(result)
+    return runs
+
+
+def draw(runs: Runs, seconds_per_trial: float, path: Path) -> None:
+    """Draw medians and quartiles over all runs, in a panel over trials and one over time."""
+    pooled = {tuner: [run for some in by.values() for run in some] for tuner, by in runs.items()}
+    trials = np.arange(1, len(curve(pooled[BASELINE][0])) + 1)
+    seconds = np.linspace(0, len(trials) * seconds_per_trial, 512)[1:]
+    panels = [
+        ("trials", trials, {tuner: np.array([curve(run) for run in some]) for tuner, some in pooled.items()}),
+        (
+            f"seconds: {seconds_per_trial:g} per trial + the tuner's own",
+            seconds,
+            {t: np.array([curve_over_time(run, seconds, seconds_per_trial) for run in some]) for t, some in pooled.items()},
+        ),
+    ]
+    count = " or ".join(map(str, sorted({len(some) for some in pooled.values()})))
+    plots.draw_panels(panels, f"{len(runs[BASELINE])} held-out search spaces: median and quartiles of {count} runs", GOAL, path)
+
+
+def tables(runs: Runs, seconds_per_trial: float) -> str:
+    """Markdown: medians of trials and seconds to the goal, with ratios to the baseline, over all runs and per landscape."""
+    rng = np.random.default_rng(0)
+    measures: dict[str, Callable[[Run], float]] = {
+        "trials": lambda run: trials_to(curve(run), GOAL),
+        "seconds": lambda run: seconds_to(run, GOAL, seconds_per_trial),
+    }
+    costs: dict[tuple[str, str], list[Any]] = {
+        (tuner, what): [np.array([measure(run) for run in some]) for some in by.values()]
+        for tuner, by in runs.items()
+        for what, measure in measures.items()
+    }
+    head, rows = ["tuner"], [[tuner] for tuner in runs]
+    for what in measures:
+        head += [f"{what} to {GOAL:.0%}", f"ratio to {BASELINE}"]
+        for row in rows:
+            mine, baseline = costs[row[0], what], costs[BASELINE, what]
+            ratio, low, high = ratio_of_medians(mine, baseline, rng)
+            row += [_figure(np.concatenate(mine)), "" if row[0] == BASELINE else f"{ratio:.2f} ({low:.2f} to {high:.2f})"]
+    columns = [(tuner, what) for what in measures for tuner in runs]
+    each = [[name, *(_figure(costs[column][i]) for column in columns)] for i, name in enumerate(runs[BASELINE])]
+    note = f"""\
+Medians over all runs, and ratios of medians with 95% intervals (bootstrap over seeds). Time is {seconds_per_trial:g} s per trial
+plus the tuner's own, which for {BASELINE} is understated."""
+    folded = markdown.table(["landscape", *(f"{tuner}: {what}" for tuner, what in columns)], each)
+    return f"{note}\n\n{markdown.table(head, rows)}\n\nMedians on each landscape:\n\n{folded}"
+
+
+def _figure(costs: Any) -> str:
+    """The median; a dash if the median run did not reach the goal."""
+    median = np.median(costs)
+    return f"{median:.0f}" if np.isfinite(median) else "-"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""The held-out comparison on a tiny landscape, and its times."""
+
+import numpy as np
+import pytest
+from tiny_landscape import landscape
+
+from benchmarks import heldout
+from benchmarks.curves import curve_over_time, seconds_to
+from benchmarks.landscape import dump
+from benchmarks.runs import KNOBS
+
+
+def test_the_comparison_draws_a_picture_and_prints_tables_of_stored_runs(tmp_path, capsys):
+    (tmp_path / "tiny.npz").write_bytes(dump(landscape()))
+    out = tmp_path / "out"
+    heldout.main([*("--landscapes", str(tmp_path)), *("--trials", "8"), *("--seeds", "1"), *("--out", str(out))])
+    first = capsys.readouterr().out
+    assert (out / "heldout.png").stat().st_size > 0
+    assert {line.split(" | ")[0] for line in first.splitlines()} >= {
+        "| tiny",
+        "| tiny, hidden",
+        *map("| {}".format, heldout.TUNERS),
+    }
+    picture = tmp_path / "docs" / "again.png"
+    heldout.main(["--show", str(out / "runs.jsonl"), "--picture", str(picture)])
+    assert capsys.readouterr().out == first
+    assert picture.read_bytes() == (out / "heldout.png").read_bytes()
+
+
+def run(tuner, own, landscape="a"):
+    """20% of the optimum after the first trial and all of it after the tenth, with the tuner's own seconds until then."""
+    steps = [[1, 0.2, own[0]], [10, 1.0, own[1]]]
+    return {"tuner": tuner, "landscape": landscape, "trials": 16, "measured": 16, "seconds": own[1], "steps": steps}
+
+
+def test_time_is_a_constant_per_trial_plus_the_tuner_s_own():
+    slow = run("XGB", (1.0, 20.0))
+    assert seconds_to(slow, 0.95, 0.5) == 25
+    assert seconds_to(slow, 0.1, 0.5) == 1.5
+    assert seconds_to({**slow, "steps": slow["steps"][:1]}, 0.95, 0.5) == np.inf
+    assert curve_over_time(slow, np.array([0, 1.4, 1.5, 24.9, 25, 1e3]), 0.5).tolist() == [0, 0, 0.2, 0.2, 1, 1]
+
+
+@pytest.mark.parametrize("xgb", ["XGB", KNOBS])
+def test_ratios_are_to_xgbtuner_whatever_its_features(xgb):
+    runs = heldout.grouped([run("OpEvo", (0, 0)), run("OpEvo-published", (0, 0)), run(xgb, (0, 15.0))])
+    text = heldout.tables(runs, seconds_per_trial=0.5)
+    assert "| OpEvo | 10 | 1.00 (1.00 to 1.00) | 5 | 0.25 (0.25 to 0.25) |" in text
+    assert "| XGB | 10 |  | 20 |  |" in text
+    assert "| a | 10 | 10 | 10 | 5 | 5 | 20 |" in text
