@@ -1,9 +1,9 @@
-"""How long a report takes, and how much memory.
+"""Time and memory that a report takes.
 
-    python -m benchmarks.reports                    # of 100,000 trials
+    python -m benchmarks.reports                    # 100,000 trials
     python -m benchmarks.reports --trials 10000
 
-The log is made up: ten tasks of ten knobs, with failures, in AutoTVM's format.
+The log is synthetic: ten tasks with ten knobs each, and failures, in AutoTVM's format.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ TASKS = 10
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="How long a report takes, and how much memory.")
+    parser = argparse.ArgumentParser(description="Time and memory that a report takes.")
     parser.add_argument("--trials", type=int, default=100_000)
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.json"
         with open(log, "w") as file:
-            file.writelines(lines(options.trials))
-        before, start = _memory(), time.perf_counter()
+            file.writelines(synthetic_log(options.trials))
+        before, start = _peak_memory(), time.perf_counter()
         open_logs([log])
-        read, after = time.perf_counter() - start, _memory()
+        reading, after = time.perf_counter() - start, _peak_memory()
         start = time.perf_counter()
         page = report(log, out=Path(folder) / "report.html")
-        whole = time.perf_counter() - start
+        total = time.perf_counter() - start
         size = page.stat().st_size
-    print(f"{options.trials:,} trials of {TASKS} tasks: read in {read:.1f} s, {after - before:.0f} MiB more memory")
-    print(f"the whole report in {whole:.1f} s, {size / 2**20:.1f} MiB")
+    print(f"{options.trials:,} trials of {TASKS} tasks: read in {reading:.1f} s, with {after - before:.0f} MiB of memory")
+    print(f"report written in {total:.1f} s, {size / 2**20:.1f} MiB")
 
 
-def lines(trials: int) -> Iterator[str]:
-    """A log."""
+def synthetic_log(trials: int) -> Iterator[str]:
+    """The lines of a log."""
     rng = np.random.default_rng(0)
     tiles = list(Factorization(512, parts=4))
     for trial in range(trials):
@@ -54,18 +54,18 @@ def lines(trials: int) -> Iterator[str]:
         entity += [["order", "re", rng.permutation(3).tolist()], ["vectorize", "an", ["vec"]]]
         entity += [["unroll", "ot", int(rng.choice([0, 16, 64]))], ["explicit", "ot", bool(rng.integers(2))]]
         failed = rng.random() < 0.1
-        said = {
+        record = {
             "input": ["llvm", "conv2d", [["TENSOR", [1, trial % TASKS + 1], "float32"]], {}],
             "config": {"index": trial, "code_hash": None, "entity": entity},
             "result": [[1e9 if failed else float(rng.lognormal(-6))], 4 if failed else 0, 0.5, 1.795e9 + trial],
             "version": 0.2,
             "tvm_version": "0.17.0",
         }
-        yield json.dumps(said) + "\n"
+        yield json.dumps(record) + "\n"
 
 
-def _memory() -> float:
-    """MiB at the most so far."""
+def _peak_memory() -> float:
+    """Peak memory of this process so far, in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

@@ -1,4 +1,4 @@
-"""Files that a power cut must not tear and that two processes must not write: replaced whole, locked."""
+"""Atomic file replacement and lock files: logs survive power cuts and have one writer at a time."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 
 class LogInUse(RuntimeError):
-    """Another process has the log."""
+    """Another process is writing the log."""
 
 
 def write_whole(path: Path, lines: Iterable[bytes]) -> None:
-    """Write a file so that whoever opens it finds the old one or the new one, and never a part."""
+    """Replace a file atomically: readers see the old content or the new, never a part."""
     partial = path.with_name(path.name + ".partial")
     try:
         with open(partial, "wb") as file:
@@ -30,9 +30,9 @@ def write_whole(path: Path, lines: Iterable[bytes]) -> None:
 
 
 def set_aside(path: Path, good: Iterable[bytes], bad: Sequence[bytes]) -> None:
-    """Leave the good lines in a file and move the bad ones to ``PATH.rejected``.
+    """Keep the good lines in a file and move the bad ones to ``PATH.rejected``.
 
-    First the rejected are safe, then the file is exchanged in one step: killed in between, nothing is lost.
+    The rejected lines reach the disk before the file is replaced, so no line is lost if the process is killed in between.
     """
     if bad:
         with open(f"{path}.rejected", "ab") as file:
@@ -43,7 +43,7 @@ def set_aside(path: Path, good: Iterable[bytes], bad: Sequence[bytes]) -> None:
 
 
 def sync(folder: Path) -> None:
-    """Until the disk knows of a folder's new files, a power cut can take them whole."""
+    """Flush a folder's entries to disk; until then a power cut can lose new files."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -52,18 +52,36 @@ def sync(folder: Path) -> None:
 
 
 def terminated(lines: Iterable[bytes]) -> Iterable[bytes]:
-    """The lines, each with its end: what a power cut has taken of the last one is the end at least."""
+    """Yield the lines, adding the newline that a torn last line lacks."""
     return (line if line.endswith(b"\n") else line + b"\n" for line in lines)
 
 
 class Lock:
-    """A file that one process at a time has; the system gives it free when that process is gone, whatever its children do."""
+    """A lock file held by one process at a time. The kernel releases it when that process ends, whatever its children do.
+
+    Parameters
+    ----------
+    path : Path
+        The lock file, created when it is acquired and removed when it is released.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: int | None = None
 
     def acquire(self, what: Path) -> None:
+        """Take the lock without waiting.
+
+        Parameters
+        ----------
+        what : Path
+            The file that the lock protects, for the error message.
+
+        Raises
+        ------
+        LogInUse
+            If another process holds the lock; the message names its pid.
+        """
         while True:
             file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
             try:
@@ -80,14 +98,15 @@ class Lock:
                 current = False
             if current:
                 break
-            os.close(file)  # its holder removed it between our opening and our locking: the next one is the lock
+            os.close(file)  # its holder removed it after we opened it: try again with the new file
         os.ftruncate(file, 0)
         os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
         self._file = file
-        # A child made by fork would share the lock and keep it when we are gone; one that runs another program does not.
+        # A forked child would share the lock and keep it after we exit; a child that calls exec does not.
         os.register_at_fork(after_in_child=self._forget)
 
     def release(self) -> None:
+        """Remove the lock file, if this process holds the lock."""
         if self._file is not None:
             self._path.unlink(missing_ok=True)
             self._forget()

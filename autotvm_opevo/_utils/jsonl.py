@@ -1,22 +1,19 @@
-"""Files with one JSON value a line, which a power cut may tear and other tools may write: logs, databases, journals, results."""
+"""Files with one JSON value per line: logs, databases, journals, results. Lines may be torn or written by other tools."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-
-class Malformed:
-    """What a line that holds no JSON is read as."""
-
-
-MALFORMED = Malformed()
+# The value of a line that is not valid JSON; no JSON value is this object.
+MALFORMED: Any = object()
 
 
 def load(line: bytes | str) -> Any:
-    """The JSON value of a line, or `MALFORMED`.
+    """Parse one line, or return `MALFORMED`.
 
     >>> load(b'[1, 2]'), load('{"torn": ') is MALFORMED, load(b"\\xff") is MALFORMED
     ([1, 2], True, True)
@@ -28,7 +25,7 @@ def load(line: bytes | str) -> Any:
 
 
 def read(lines: Iterable[bytes]) -> Iterator[tuple[bytes, Any]]:
-    """Every line with its value, `MALFORMED` where it holds none; blank lines and comments are skipped.
+    """Iterate over lines and their values, `MALFORMED` where a line cannot be parsed; skip blank lines and ``#`` comments.
 
     >>> [value for _, value in read([b"# head", b"", b"1", b"[2", b"3"])] == [1, MALFORMED, 3]
     True
@@ -39,8 +36,17 @@ def read(lines: Iterable[bytes]) -> Iterator[tuple[bytes, Any]]:
 
 
 def append(path: Path, *values: Any) -> None:
-    """Add values, one a line, on lines of their own also where the last one was torn.
+    """Append values, one per line. A torn last line is terminated first, so it cannot corrupt the new ones.
 
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    TypeError
+        If a value is not serializable; the file is unchanged.
+
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "results.jsonl"
@@ -49,14 +55,15 @@ def append(path: Path, *values: Any) -> None:
     ...     [value for _, value in read(path.read_bytes().splitlines()) if value is not MALFORMED]
     [{'a': 1}, {'c': 3}]
     """
+    text = "".join(json.dumps(value) + "\n" for value in values)
     with open(path, "a") as file:
-        file.write("\n" * is_torn(path) + "".join(json.dumps(value) + "\n" for value in values))
+        file.write("\n" * is_torn(path) + text)
 
 
 def is_torn(path: Path) -> bool:
-    """Whether the last line of a file has no end: it is being written, or was cut off."""
+    """Whether the last line has no newline: it is still being written, or was cut off."""
     with open(path, "rb") as file:
-        if file.seek(0, 2) == 0:
+        if file.seek(0, os.SEEK_END) == 0:
             return False
-        file.seek(-1, 2)
+        file.seek(-1, os.SEEK_END)
         return file.read() != b"\n"

@@ -1,10 +1,10 @@
-"""Numbers and messages as text."""
+"""Formatting of numbers and messages."""
 
 from __future__ import annotations
 
 
 def milliseconds(seconds: float) -> str:
-    """Three digits or more, however short.
+    """Format seconds as milliseconds, with at least three significant digits.
 
     >>> milliseconds(0.0415), milliseconds(2.13e-6)
     ('41.500', '0.00213')
@@ -12,17 +12,17 @@ def milliseconds(seconds: float) -> str:
     return f"{seconds * 1e3:.3f}" if seconds >= 1e-3 else f"{seconds * 1e3:.3g}"
 
 
-def pluralize(n: int, what: str) -> str:
-    """A number of things, in words.
+def pluralize(n: int, noun: str) -> str:
+    """Format a count with its noun.
 
     >>> pluralize(1, "trial"), pluralize(2, "trial")
     ('1 trial', '2 trials')
     """
-    return f"{n} {what}{'' if n == 1 else 's'}"
+    return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
 def last_line(text: str | None) -> str:
-    """What an error's message says in the end.
+    """Return the last non-blank line of an error message; empty if there is none.
 
     >>> last_line("Traceback ...\\n  RuntimeError: no device\\n")
     'RuntimeError: no device'

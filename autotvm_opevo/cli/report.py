@@ -1,4 +1,4 @@
-"""``report``: a page of what tuning runs have found."""
+"""The ``report`` command: a page about tuning runs."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.cli.command import command
 
 _EXAMPLES = """examples:
-  python -m autotvm_opevo report alexnet.json -o report.html          AutoTVM's log, of any tuner
-  python -m autotvm_opevo report opevo.json xgb.json -o report.html   one over the other
+  python -m autotvm_opevo report alexnet.json -o report.html          an AutoTVM log, written by any tuner
+  python -m autotvm_opevo report opevo.json xgb.json -o report.html   compare two logs
   python -m autotvm_opevo report alexnet -o report.html               the folder of a MetaSchedule database
-  python -m autotvm_opevo report alexnet.json --watch                 while it is being tuned, in a browser on this machine
-  python -m autotvm_opevo report alexnet.json -o report.html --png pictures --csv tables
+  python -m autotvm_opevo report alexnet.json --watch                 follow a run in the browser
+  python -m autotvm_opevo report alexnet.json -o report.html --png plots --csv tables
 
-Make a page of what tuning runs have found. It is one file that needs nothing else, on a screen or on paper. Logs are only read.
+Write a report of tuning runs: one self-contained HTML file, for screen and print. Logs are never modified.
 """
-_STATUS = "exit status: 0 made; 1 a file could not be read or written; 2 a mistake on the command line, or a log that is none."
+_STATUS = "exit status: 0 success; 1 a file could not be read or written; 2 invalid arguments, or a file that is not a log."
 
 
 def add(commands: Any) -> None:
-    """Add the command to a parser's."""
-    report = command(commands, "report", "a page of what tuning runs have found", _EXAMPLES, _STATUS, _run)
-    report.add_argument("logs", nargs="+", metavar="LOG", help="AutoTVM's log, or the folder of a MetaSchedule database")
-    report.add_argument("-o", "--out", metavar="FILE", help="the page, report.html for example")
-    report.add_argument("--title", default="", help="of the page (default: the logs' names)")
-    report.add_argument("--png", metavar="DIR", help="all pictures as files, too")
-    report.add_argument("--csv", metavar="DIR", help="all trials and what was seen of each knob as tables, too")
-    report.add_argument("--watch", action="store_true", help="serve the page on 127.0.0.1, always of the latest trials")
-    report.add_argument("--port", type=int, help="for --watch (default: any that is free)")
+    """Add the command to a parser's subcommands."""
+    report = command(commands, "report", "write a page about tuning runs", _EXAMPLES, _STATUS, _run)
+    report.add_argument("logs", nargs="+", metavar="LOG", help="AutoTVM log, or folder of a MetaSchedule database")
+    report.add_argument("-o", "--out", metavar="FILE", help="the HTML file to write")
+    report.add_argument("--title", default="", help="title of the page (default: the names of the logs)")
+    report.add_argument("--png", metavar="DIR", help="also save all plots as images")
+    report.add_argument("--csv", metavar="DIR", help="also save all trials and the statistics of all knobs as tables")
+    report.add_argument("--watch", action="store_true", help="serve the page on 127.0.0.1 and update it while trials are added")
+    report.add_argument("--port", type=int, help="port for --watch (default: any free port)")
     report.add_argument(
         "--import",
         dest="modules",
         action="append",
         default=[],
         metavar="MODULE",
-        help="a module or a file, my_templates.py, that registers templates of your own",
+        help="import a module or file, such as my_templates.py, that registers your own templates; may be repeated",
     )
 
 
@@ -47,17 +47,17 @@ def _run(options: argparse.Namespace) -> int:
     if options.watch:
         given = [f"--{name}" for name in ("out", "png", "csv") if getattr(options, name)]
         if given:
-            raise ValueError(f"--watch writes no file, {given[0]} given: make the report when the run has ended")
+            raise ValueError(f"--watch writes no files, {given[0]} given: run report again without --watch to write them")
     elif not options.out:
-        raise ValueError("-o FILE is needed, report.html for example; or --watch, to follow a run")
+        raise ValueError("-o FILE is required, such as -o report.html; or --watch to follow a run")
     elif options.port is not None:
-        raise ValueError("--port is for --watch alone")
+        raise ValueError("--port requires --watch")
     if options.port is not None and not 0 <= options.port < 65_536:
         raise ValueError(f"--port must be from 0 to 65535, {options.port} given")
     for module in options.modules:
         try:
             _import(module)
-        except (Exception, SystemExit) as error:  # whatever a module of the user's raises
+        except (Exception, SystemExit) as error:  # whatever the user's module raises
             raise ValueError(f"--import {module}: {type(error).__name__}: {last_line(str(error))}") from error
     if options.watch:
         from autotvm_opevo.reporting.serving import serve
@@ -71,15 +71,15 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _import(module: str) -> None:
-    """A module by its name, or, as Python runs a script, a file with its folder."""
+    """Import a module by name, or a file with its folder on the path, as Python runs a script."""
     if "/" not in module and not module.endswith(".py"):
         import_module(module)
         return
     path = Path(module).resolve()
     if path.suffix != ".py" or not path.is_file():
-        raise ValueError("must be a module's name or a file that ends in .py")
-    known = sys.modules.get(path.stem)
-    if known is not None and getattr(known, "__file__", None) != str(path):
-        raise ValueError(f"there is another module called {path.stem}: give the file another name")
+        raise ValueError("must be the name of a module or an existing .py file")
+    loaded = sys.modules.get(path.stem)
+    if loaded is not None and getattr(loaded, "__file__", None) != str(path):
+        raise ValueError(f"another module named {path.stem} is already imported: rename the file")
     sys.path.insert(0, str(path.parent))
     import_module(path.stem)

@@ -1,4 +1,4 @@
-"""AutoTVM's log as trials. It is read as JSON and needs no TVM: nothing in it is unpickled or evaluated."""
+"""Parser of AutoTVM logs. Reads plain JSON: needs no TVM, and neither unpickles nor evaluates anything."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from autotvm_opevo.reporting.formatting import printable
-from autotvm_opevo.reporting.trials import Recording, Trial, Value
-from autotvm_opevo.tuning.journal import moment
+from autotvm_opevo.reporting.trials import Trial
+from autotvm_opevo.reporting.tuning_log import TuningLog
+from autotvm_opevo.reporting.values import Value
+from autotvm_opevo.tuning.journal import as_timestamp
 from autotvm_opevo.tuning.naming import task_key, task_name
 
 # In the order of AutoTVM's MeasureErrorNo.
@@ -26,36 +28,36 @@ _FAILURES = (
 )
 
 
-def read(lines: Iterable[bytes], recording: Recording) -> None:
-    """Take all trials; count what is torn or of another kind.
+def read(lines: Iterable[bytes], log: TuningLog) -> None:
+    """Add all trials to a log; count malformed and unrelated lines.
 
-    >>> recording = Recording("log")
+    >>> log = TuningLog("log")
     >>> read([b'{"input": ["llvm", "dense", [["TENSOR", [1, 8], "float32"]], {}], "config": {"index": 3, "code_hash": null, '
     ...       b'"entity": [["tile_x", "sp", [-1, 4]]]}, "result": [[0.002], 0, 1.5, 1795260407.0], "version": 0.2}',
-    ...       b'{"input": ["llvm", "den'], recording)
-    >>> len(recording), recording.malformed, [(task.name, task.best) for task in recording.tasks.values()]
+    ...       b'{"input": ["llvm", "den'], log)
+    >>> len(log), log.malformed, [(task.name, task.best) for task in log.tasks.values()]
     (1, 1, [('dense 1x8', 0.002)])
     """
-    recording.read(lines, _trial)
+    log.read(lines, _parse_trial)
 
 
-def _trial(said: dict[str, Any]) -> Trial:
-    target, template, arguments, *_ = said["input"]
-    costs, error_no, _, time = said["result"]
+def _parse_trial(record: dict[str, Any]) -> Trial:
+    target, template, arguments, *_ = record["input"]
+    costs, error_no, _, timestamp = record["result"]
     latency = sum(map(float, costs)) / len(costs) if error_no == 0 else math.inf
     failure = _FAILURES[error_no]
-    if error_no == 0 and not 0 < latency < math.inf:  # what no clock can have said
+    if error_no == 0 and not 0 < latency < math.inf:  # no valid measurement
         latency, failure = math.inf, "unknown"
-    knobs = {printable(name): _value(kind, value) for name, kind, value in said["config"]["entity"]}
+    knobs = {printable(name): _parse_value(kind, value) for name, kind, value in record["config"]["entity"]}
     name = printable(task_name(template, arguments))
-    return Trial(task_key(target, template, arguments), name, latency, failure, printable(target), moment(time), knobs)
+    return Trial(task_key(target, template, arguments), name, latency, failure, printable(target), as_timestamp(timestamp), knobs)
 
 
-def _value(kind: str, value: Any) -> Value:
+def _parse_value(kind: str, value: Any) -> Value:
     if kind == "sp":
         kind, tile = ("inner tile", _integers(value[1:])) if value[0] == -1 else ("tile", _integers(value))
         if min(tile, default=0) < 1:
-            raise ValueError(f"{value} is no tile")
+            raise ValueError(f"the parts of a tile must be positive integers, {value} given")
         return Value(kind, tile)
     if kind == "re":
         return Value("order", _integers(value))
@@ -63,7 +65,7 @@ def _value(kind: str, value: Any) -> Value:
         return Value("annotation", tuple(map(printable, value)))
     if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
         return Value("number", value)
-    return Value("choice", json.dumps(value))  # which writes all but ASCII as that
+    return Value("choice", json.dumps(value))  # which escapes all but ASCII
 
 
 def _integers(values: Any) -> tuple[int, ...]:

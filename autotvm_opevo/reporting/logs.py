@@ -1,4 +1,4 @@
-"""Which kind of log a path is, and all of it as trials."""
+"""Opening logs: detect the format of each path and read it as a `TuningLog`."""
 
 from __future__ import annotations
 
@@ -6,90 +6,93 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from autotvm_opevo._utils import jsonl
 from autotvm_opevo.reporting import autotvm_log, meta_schedule_log
 from autotvm_opevo.reporting.formatting import printable
-from autotvm_opevo.reporting.trials import Recording, Task
-from autotvm_opevo.tuning.journal import JOURNAL, read
+from autotvm_opevo.reporting.trials import Task
+from autotvm_opevo.reporting.tuning_log import TuningLog
+from autotvm_opevo.tuning import journal
 
 _RECORDS, _WORKLOADS = "database_tuning_record.json", "database_workload.json"
 
 
-def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) -> list[Recording]:
-    """All logs, each called by its name, or by as much of its path as tells it from the others.
+def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) -> list[TuningLog]:
+    """Read logs, and label each by its file name, or by as much of its path as makes the labels unique.
+
+    Parameters
+    ----------
+    paths : sequence of str or path
+        AutoTVM logs, or folders of MetaSchedule databases.
+    must_exist : bool
+        Whether a missing file is an error; if not, it is read as an empty log.
 
     Raises
     ------
     ValueError
-        If there is no path, one is there twice, or one is of something else.
+        If there is no path, a path is given twice, or a file is not a log.
     OSError
-        If one cannot be read.
+        If a file cannot be read.
     """
     if not paths:
-        raise ValueError("logs must be at least one: AutoTVM's log, or the folder of a MetaSchedule database; none given")
+        raise ValueError("logs must be at least one: an AutoTVM log, or the folder of a MetaSchedule database; none given")
     if not all(isinstance(path, (str, os.PathLike)) for path in paths):
         raise ValueError(f"logs must be paths, one argument each; {paths!r} given")
-    found = [Path(path) for path in paths]
-    if len({path.resolve() for path in found}) < len(found):
-        raise ValueError(f"logs must be different, one of {', '.join(map(str, found))} is there twice")
-    sketches: meta_schedule_log.Sketches = {}
-    recordings = [
-        _read(path, label, must_exist, sketches)
-        for path, label in zip(found, _labels([path.resolve() if path.name in ("", "..") else path for path in found]))
-    ]
-    _tell_apart(recordings)
-    return recordings
+    files = [Path(path) for path in paths]
+    if len({file.resolve() for file in files}) < len(files):
+        raise ValueError(f"logs must be different files, one of {', '.join(map(str, files))} is given twice")
+    sketches: meta_schedule_log.SketchNumbers = {}
+    labels = _labels([file.resolve() if file.name in ("", "..") else file for file in files])
+    logs = [_open_log(file, label, must_exist, sketches) for file, label in zip(files, labels)]
+    _make_names_unique(logs)
+    return logs
 
 
-def state(paths: Sequence[str | os.PathLike[str]]) -> str:
-    """What changes whenever one of the logs does, or its journal."""
-    files = [file for path in paths for file in (_file(Path(path)), _journal(Path(path))) if file.exists()]
+def fingerprint(paths: Sequence[str | os.PathLike[str]]) -> str:
+    """A string that changes whenever one of the logs or journals does."""
+    files = [file for path in paths for file in (_records_file(Path(path)), _journal_file(Path(path))) if file.exists()]
     return "-".join(f"{stat.st_size}.{stat.st_mtime_ns}" for stat in map(os.stat, files))
 
 
-def files(paths: Sequence[str | os.PathLike[str]]) -> set[Path]:
-    """All that is read, which a report must never be written to."""
-    found = [Path(path) for path in paths]
-    return {file.resolve() for path in found for file in (_file(path), _journal(path), _file(path).with_name(_WORKLOADS))}
+def input_files(paths: Sequence[str | os.PathLike[str]]) -> set[Path]:
+    """All files that reading these logs reads, resolved: none may be overwritten by the report."""
+    logs = [Path(path) for path in paths]
+    return {
+        file.resolve()
+        for log in logs
+        for file in (_records_file(log), _journal_file(log), _records_file(log).with_name(_WORKLOADS))
+    }
 
 
-def _read(path: Path, label: str, must_exist: bool, sketches: meta_schedule_log.Sketches) -> Recording:
-    recording = Recording(printable(label))
-    file = _file(path)
+def _open_log(path: Path, label: str, must_exist: bool, sketches: meta_schedule_log.SketchNumbers) -> TuningLog:
+    log = TuningLog(printable(label))
+    file = _records_file(path)
     if not file.exists():
         if not must_exist:
-            recording.exists = False
-            return recording
+            log.exists = False
+            return log
         if path.is_dir():
-            raise ValueError(f"{path} must be a log of AutoTVM or the folder of a MetaSchedule database, it has no {_RECORDS}")
+            raise ValueError(f"{path} must be an AutoTVM log or the folder of a MetaSchedule database, it contains no {_RECORDS}")
     with open(file, "rb") as lines:
         if file.name == _RECORDS:
             workloads = file.with_name(_WORKLOADS)
-            known = meta_schedule_log.hashes(workloads.read_bytes().splitlines()) if workloads.exists() else []
-            meta_schedule_log.read(lines, recording, known, sketches)
+            hashes = meta_schedule_log.workload_hashes(workloads.read_bytes().splitlines()) if workloads.exists() else []
+            meta_schedule_log.read(lines, log, hashes, sketches)
         else:
-            autotvm_log.read(lines, recording)
-    recording.complete(read(_journal(path)))
-    if not recording.tasks and recording.unrelated + recording.malformed > _unfinished(file):
-        raise ValueError(f"{path} must be a log of AutoTVM or the folder of a MetaSchedule database, no line of it is a trial")
-    return recording
+            autotvm_log.read(lines, log)
+    log.merge_journal(journal.read(_journal_file(path)))
+    # A first line that is still being written is no reason to refuse the file.
+    if not log.tasks and log.unrelated + log.malformed > jsonl.is_torn(file):
+        raise ValueError(f"{path} must be an AutoTVM log or the folder of a MetaSchedule database, none of its lines is a trial")
+    return log
 
 
-def _unfinished(file: Path) -> int:
-    """1 if the last line has no end: it may be being written."""
-    with open(file, "rb") as content:
-        if content.seek(0, os.SEEK_END) == 0:
-            return 0
-        content.seek(-1, os.SEEK_END)
-        return int(content.read() != b"\n")
-
-
-def _tell_apart(recordings: Sequence[Recording]) -> None:
-    """Name the targets of tasks that people would call the same, or number them where that is not the difference."""
-    alike: dict[str, dict[str, list[Task]]] = {}
-    for recording in recordings:
-        for task in recording.tasks.values():
-            alike.setdefault(task.name, {}).setdefault(task.key, []).append(task)
-    for tasks in alike.values():
+def _make_names_unique(logs: Sequence[TuningLog]) -> None:
+    """Add targets to the names of tasks that share a name, or numbers where the targets are not what differs."""
+    by_name: dict[str, dict[str, list[Task]]] = {}
+    for log in logs:
+        for task in log.tasks.values():
+            by_name.setdefault(task.name, {}).setdefault(task.key, []).append(task)
+    for tasks in by_name.values():
         targets = {task.target for same in tasks.values() for task in same}
         for number, same in enumerate(tasks.values(), start=1):
             for task in same:
@@ -99,19 +102,19 @@ def _tell_apart(recordings: Sequence[Recording]) -> None:
                     task.name = f"{task.name} ({number})"
 
 
-def _file(path: Path) -> Path:
-    """The file that grows."""
+def _records_file(path: Path) -> Path:
+    """The file that grows with each trial."""
     return path / _RECORDS if path.is_dir() else path
 
 
-def _journal(path: Path) -> Path:
+def _journal_file(path: Path) -> Path:
     if path.is_dir() or path.name == _RECORDS:
-        return _file(path).with_name(JOURNAL)
+        return _records_file(path).with_name(journal.JOURNAL)
     return path.with_name(path.name + ".journal")
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:
-    """The last parts of the paths, as many as tell them apart.
+    """The shortest ends of the paths, of equally many parts, that are unique.
 
     >>> _labels([Path("a/log.json"), Path("b/log.json")]), _labels([Path("a/x.json"), Path("b/y.json")])
     (['a/log.json', 'b/log.json'], ['x.json', 'y.json'])

@@ -1,4 +1,4 @@
-"""What the tasks of several logs are together: a network's operators, how often each runs, and the tasks that compute it."""
+"""The tasks of all logs as a network: its operators, how often each runs, and the tasks that implement them."""
 
 from __future__ import annotations
 
@@ -10,103 +10,109 @@ from typing import NamedTuple
 import numpy as np
 
 from autotvm_opevo.reporting.timing import Array
-from autotvm_opevo.reporting.trials import Knob, Recording, Task
+from autotvm_opevo.reporting.trials import Task
+from autotvm_opevo.reporting.tuning_log import TuningLog
+from autotvm_opevo.reporting.values import Knob
 
 
-class Run(NamedTuple):
-    """A task's trials in one log: the log's number and label."""
+class TaskInLog(NamedTuple):
+    """A task's trials in one log, with the log's index among all logs and its label."""
 
-    log: int
+    log_index: int
     label: str
     task: Task
 
 
 @dataclass(frozen=True)
 class TaskInLogs:
-    """One task in all logs that have it.
+    """One task in all logs that contain it.
 
     Attributes
     ----------
     number : int
-        In the order in which tasks appear, from 1: what it is addressed by, which does not change while logs grow.
-    runs : list of Run
+        Order of first appearance, from 1. Links use it, because it does not change while logs grow.
+    in_logs : list of TaskInLog
     """
 
     number: int
-    runs: list[Run]
+    in_logs: list[TaskInLog]
 
     @property
-    def any(self) -> Task:
-        """In one of the logs, where that makes no difference: its name, target and key."""
-        return self.runs[0].task
+    def name(self) -> str:
+        """Display name."""
+        return self.in_logs[0].task.name
 
     @property
-    def fastest(self) -> Task:
-        """In the log that found the best."""
-        return min((run.task for run in self.runs), key=lambda task: task.best)
+    def example(self) -> Task:
+        """The task in one of the logs, for what is the same in all: key, journal key and target."""
+        return self.in_logs[0].task
 
     @property
     def best(self) -> float:
-        """Seconds; infinite while nothing works."""
-        return self.fastest.best
+        """Lowest latency in seconds in any log; infinite if all trials failed."""
+        return min(task.best for _, _, task in self.in_logs)
 
     @property
     def knobs(self) -> Mapping[str, Knob]:
-        """What was seen of each knob in all logs together."""
-        found: dict[str, Knob] = {}
-        for run in self.runs:
-            for name, knob in run.task.knobs.items():
-                into = found.setdefault(name, Knob(knob.kind, knob.options, knob.innermost))
-                into.kind = knob.kind if knob.kind == into.kind else "choice"
-                for value, seen in knob.seen.items():
-                    into.add(value, seen.trials, seen.latency)
-        return found
+        """The knobs, with the statistics of all logs combined."""
+        knobs: dict[str, Knob] = {}
+        for _, _, task in self.in_logs:
+            for name, knob in task.knobs.items():
+                total = knobs.setdefault(name, Knob(knob.kind, knob.options, knob.innermost))
+                total.kind = knob.kind if knob.kind == total.kind else "choice"
+                for value, stats in knob.stats.items():
+                    total.add(value, stats.trials, stats.best)
+        return knobs
 
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator; seconds are of all its runs, infinite while nothing works.
+    """One operator of the network. Times are in seconds for all its runs, and infinite if all trials failed.
 
     Attributes
     ----------
-    ways : list of TaskInLogs
-        The tasks that compute it, the best first: TVM may have several templates for one operator.
+    implementations : list of TaskInLogs
+        The tasks that compute it, fastest first: TVM may have several templates for an operator.
     counts : mapping of int to int
-        How often the network of each log runs it, as far as journals say that.
+        How often the network runs it, by the index of a log; only for logs whose journals have it.
     """
 
     implementations: list[TaskInLogs]
     counts: Mapping[int, int]
 
-    def count_in(self, log: int) -> int:
-        """As the log's journal says, or else another's; 1 where none does."""
-        return self.counts.get(log, next(iter(self.counts.values()), 1))
+    def count_in(self, index: int) -> int:
+        """Number of runs according to a log's journal; if it has none, another log's; otherwise 1."""
+        return self.counts.get(index, next(iter(self.counts.values()), 1))
 
-    def seconds_in(self, log: int) -> float:
-        """With the best configuration of one log."""
-        return self.count_in(log) * min((run.task.best for run in self.runs_in(log)), default=math.inf)
+    def seconds_in(self, index: int) -> float:
+        """Time with the best configuration in a log."""
+        return self.count_in(index) * min((task.best for task in self.tasks_in(index)), default=math.inf)
 
-    def seconds_before(self, log: int) -> float:
-        """With the first trial that worked, of what is best in the end."""
-        fastest = min(self.runs_in(log), key=lambda run: run.task.best, default=None)
-        return self.count_in(log) * fastest.task.first if fastest else math.inf
+    def first_seconds_in(self, index: int) -> float:
+        """Time with the first successful configuration in a log, of the implementation that is fastest in the end."""
+        fastest = min(self.tasks_in(index), key=lambda task: task.best, default=None)
+        return self.count_in(index) * fastest.first_success if fastest else math.inf
 
     @property
     def seconds(self) -> float:
-        """In the log where they are the most, of those in which it works."""
-        found = [self.seconds_in(run.log) for implementation in self.implementations for run in implementation.runs]
-        return max((seconds for seconds in found if seconds < math.inf), default=math.inf)
+        """Time in the log where it is highest, of those with a successful trial."""
+        times = [self.seconds_in(index) for index in self._logs()]
+        return max((seconds for seconds in times if seconds < math.inf), default=math.inf)
 
     @property
     def name(self) -> str:
-        """What its best way is called, and how often it is run if that is more than once in every log."""
-        counts = {self.count_in(run.log) for implementation in self.implementations for run in implementation.runs}
-        name = self.implementations[0].any.name
+        """Name of the fastest implementation, with the number of runs if that is the same in all logs and not 1."""
+        counts = {self.count_in(index) for index in self._logs()}
+        name = self.implementations[0].name
         return f"{min(counts)} times {name}" if len(counts) == 1 and counts != {1} else name
 
-    def runs_in(self, log: int) -> list[Run]:
-        """All its ways in one log."""
-        return [run for implementation in self.implementations for run in implementation.runs if run.log == log]
+    def tasks_in(self, index: int) -> list[Task]:
+        """The implementations in a log."""
+        return [task for implementation in self.implementations for i, _, task in implementation.in_logs if i == index]
+
+    def _logs(self) -> Iterator[int]:
+        """Indices of the logs that contain it, repeated for each implementation."""
+        return (index for implementation in self.implementations for index, _, _ in implementation.in_logs)
 
 
 class Network:
@@ -114,92 +120,101 @@ class Network:
 
     Parameters
     ----------
-    recordings : sequence of Recording
+    logs : sequence of TuningLog
 
     Attributes
     ----------
     tasks : list of TaskInLogs
-        In the order in which they appear.
+        In order of first appearance.
     operators : list of Operator
-        What takes the most time first, and that of which nothing works last. A task that no journal names is one by itself.
-    counted : bool
-        Whether journals say of every task how often it runs.
+        By time, highest first; those without a successful trial are last. A task in no journal is an operator by itself.
+    has_counts : bool
+        Whether journals have the number of runs of every task.
     """
 
-    def __init__(self, recordings: Sequence[Recording]) -> None:
-        found: dict[str, list[Run]] = {}
-        for log, recording in enumerate(recordings):
-            for key, task in recording.tasks.items():
-                found.setdefault(key, []).append(Run(log, recording.label, task))
-        self.tasks = [TaskInLogs(number, runs) for number, runs in enumerate(found.values(), start=1)]
-        named = list(_named([recording.runs.operators for recording in recordings], self.tasks))
-        numbers = {task.number for operator in named for task in operator.implementations}
-        self.counted = len(numbers) == len(self.tasks)
-        self.operators = [*named, *(Operator([task], {}) for task in self.tasks if task.number not in numbers)]
+    def __init__(self, logs: Sequence[TuningLog]) -> None:
+        by_key: dict[str, list[TaskInLog]] = {}
+        for index, log in enumerate(logs):
+            for key, task in log.tasks.items():
+                by_key.setdefault(key, []).append(TaskInLog(index, log.label, task))
+        self.tasks = [TaskInLogs(number, in_logs) for number, in_logs in enumerate(by_key.values(), start=1)]
+        known = list(_journal_operators([log.runs.operators for log in logs], self.tasks))
+        numbers = {task.number for operator in known for task in operator.implementations}
+        self.has_counts = len(numbers) == len(self.tasks)
+        self.operators = [*known, *(Operator([task], {}) for task in self.tasks if task.number not in numbers)]
         self.operators.sort(key=lambda operator: (operator.seconds == math.inf, -operator.seconds))
-        self._untried = [_untried(recording) for recording in recordings]
+        self._untried = [_count_untried(log) for log in logs]
 
-    def operators_in(self, log: int) -> list[Operator]:
-        """Those that a log has tried."""
-        return [operator for operator in self.operators if operator.runs_in(log)]
+    def operators_in(self, index: int) -> list[Operator]:
+        """The operators that a log has trials of."""
+        return [operator for operator in self.operators if operator.tasks_in(index)]
 
-    def lacking_in(self, log: int) -> int:
-        """How many of a log's operators have no trial that works: what its journal names counts also before it is tried."""
-        return self._untried[log] + sum(operator.seconds_in(log) == math.inf for operator in self.operators_in(log))
+    def count_unsolved(self, index: int) -> int:
+        """Number of operators without a successful trial in a log, including those that only its journal mentions."""
+        return self._untried[index] + sum(operator.seconds_in(index) == math.inf for operator in self.operators_in(index))
 
-    def seconds_in(self, log: int) -> float:
-        """Of all operators of a log that work there, with the best configurations that it found."""
-        return math.fsum(seconds for operator in self.operators if (seconds := operator.seconds_in(log)) < math.inf)
+    def seconds_in(self, index: int) -> float:
+        """Total time in seconds of the operators with a successful trial in a log, with the best configurations there."""
+        return math.fsum(seconds for operator in self.operators if (seconds := operator.seconds_in(index)) < math.inf)
 
-    def best_so_far(self, log: int) -> Array:
-        """The seconds of all a log's operators after each of its trials, in their order; empty where that is not known.
+    def best_so_far(self, index: int) -> Array:
+        """Total time of a log's operators after each of its trials, in order of time.
 
-        Infinite while one of them has none that works. As long as `Recording.elapsed`.
+        Returns
+        -------
+        array of float
+            Seconds, as many as in `TuningLog.elapsed`; infinite until every operator has a successful trial. Empty if one never
+            has, or if some timestamps are unknown.
         """
-        operators = self.operators_in(log)
-        implementations = [[run.task for run in operator.runs_in(log)] for operator in operators]
+        operators = self.operators_in(index)
+        implementations = [operator.tasks_in(index) for operator in operators]
         times = [task.times for tasks in implementations for task in tasks]
         ended = np.concatenate([np.empty(0), *times])
-        if not np.isfinite(ended).all() or self.lacking_in(log):
+        if not np.isfinite(ended).all() or self.count_unsolved(index):
             return np.empty(0)
-        place = np.empty(len(ended), int)
-        place[np.argsort(ended, kind="stable")] = np.arange(len(ended))
-        places = iter(np.split(place, np.cumsum([len(one) for one in times])[:-1]))
+        rank = np.empty(len(ended), int)
+        rank[np.argsort(ended, kind="stable")] = np.arange(len(ended))
+        ranks = iter(np.split(rank, np.cumsum([len(task) for task in times])[:-1]))
         total = np.zeros(len(ended))
         for operator, tasks in zip(operators, implementations):
             latencies = np.full(len(ended), math.inf)
             for task in tasks:
-                latencies[next(places)] = operator.count_in(log) * task.latencies
+                latencies[next(ranks)] = operator.count_in(index) * task.latencies
             total += np.minimum.accumulate(latencies)
         return total
 
 
-def _untried(recording: Recording) -> int:
-    """How many operators a journal names of which its log has nothing."""
-    tried = {task.in_journal for task in recording.tasks.values()}
-    return sum(tried.isdisjoint(names) for names in recording.runs.operators)
+def _count_untried(log: TuningLog) -> int:
+    """Number of operators that a log's journal mentions and the log has no trial of."""
+    tried = {task.journal_key for task in log.tasks.values()}
+    return sum(tried.isdisjoint(keys) for keys in log.runs.operators)
 
 
-def _named(said: Sequence[Mapping[tuple[str, ...], int]], tasks: Sequence[TaskInLogs]) -> Iterator[Operator]:
-    """The operators that the logs' journals name, with what there is of their tasks."""
-    for names in _joined([set(some) for operators in said for some in operators]):
-        counts = {log: count for log, operators in enumerate(said) for some, count in operators.items() if names.issuperset(some)}
-        implementations: dict[str, list[TaskInLogs]] = {}  # a journal's names are of any target
+def _journal_operators(by_log: Sequence[Mapping[tuple[str, ...], int]], tasks: Sequence[TaskInLogs]) -> Iterator[Operator]:
+    """The operators that the logs' journals mention, with those of their tasks that have trials."""
+    for keys in _merge_overlapping([set(operator) for operators in by_log for operator in operators]):
+        counts = {
+            index: count
+            for index, operators in enumerate(by_log)
+            for operator, count in operators.items()
+            if keys.issuperset(operator)
+        }
+        by_target: dict[str, list[TaskInLogs]] = {}  # journal keys may leave out the target
         for task in tasks:
-            if task.any.in_journal in names:
-                implementations.setdefault(task.any.target, []).append(task)
-        for alike in implementations.values():
-            yield Operator(sorted(alike, key=lambda task: task.best), counts)
+            if task.example.journal_key in keys:
+                by_target.setdefault(task.example.target, []).append(task)
+        for implementations in by_target.values():
+            yield Operator(sorted(implementations, key=lambda task: task.best), counts)
 
 
-def _joined(sets: Sequence[set[str]]) -> list[set[str]]:
-    """Sets that share something made one: journals of different logs may know different ways to compute an operator.
+def _merge_overlapping(sets: Sequence[set[str]]) -> list[set[str]]:
+    """Merge sets that share an element: journals of different logs may know different implementations of an operator.
 
-    >>> [sorted(one) for one in _joined([{"a", "b"}, {"c"}, {"b", "d"}])]
+    >>> [sorted(merged) for merged in _merge_overlapping([{"a", "b"}, {"c"}, {"b", "d"}])]
     [['c'], ['a', 'b', 'd']]
     """
-    joined: list[set[str]] = []
-    for one in sets:
-        others = [other for other in joined if not other & one]
-        joined = [*others, one.union(*(other for other in joined if other & one))]
-    return joined
+    merged: list[set[str]] = []
+    for new in sets:
+        disjoint = [other for other in merged if not other & new]
+        merged = [*disjoint, new.union(*(other for other in merged if other & new))]
+    return merged

@@ -1,4 +1,4 @@
-"""A report's page: what the template is given, and nothing that it would have to compute."""
+"""The page of a report: computes everything that the template ``page.html`` shows."""
 
 from __future__ import annotations
 
@@ -14,213 +14,221 @@ from markupsafe import Markup
 from autotvm_opevo._utils.text import milliseconds, pluralize
 from autotvm_opevo._version import __version__
 from autotvm_opevo.reporting.autotvm_spaces import Template
-from autotvm_opevo.reporting.formatting import schedule, setting
-from autotvm_opevo.reporting.network import Network, Operator, Run, TaskInLogs
-from autotvm_opevo.reporting.pictures import Picture, of_all, of_knobs, of_progress
+from autotvm_opevo.reporting.formatting import format_schedule, format_setting
+from autotvm_opevo.reporting.network import Network, Operator, TaskInLog, TaskInLogs
+from autotvm_opevo.reporting.plots import Plot, knob_plots, overview_plots, progress_plots
 from autotvm_opevo.reporting.style import FITNESS, FITNESS_ON_DARK, SERIES
 from autotvm_opevo.reporting.svg import svg
-from autotvm_opevo.reporting.trials import Recording, Task, Value
+from autotvm_opevo.reporting.trials import Task
+from autotvm_opevo.reporting.tuning_log import TuningLog
+from autotvm_opevo.reporting.values import Value
 
-# How the file ends that `tune_network` writes beside its log.
+# End of the name of the file with the best records that `tune_network` writes beside its log.
 _BEST_FILE = ".best.json"
-# The last quarter of fewer trials is chance.
-_ENOUGH = 16
-# A log is as good as the best one from there on.
-_NEAR = 1.05
-# What is said of several logs of a task, and where `_row` has it.
-_COMPARED = {
+# The last quarter of fewer trials says little.
+_MIN_TRIALS_FOR_GAIN = 16
+# Latencies up to this multiple of the best are near it.
+_NEAR_BEST = 1.05
+# Rows of the table that compares a task's logs: caption, and key in `_task_in_log`.
+_COMPARISON = {
     "best, ms": "best",
-    "found at trial": "best_at",
+    "found at trial": "best_trial",
     "trials": "trials",
-    f"within {_NEAR - 1:.0%} of the best of all logs at trial": "near_trials",
+    f"within {_NEAR_BEST - 1:.0%} of the best of all logs at trial": "near_trial",
     "time until then": "near_time",
-    "faster by the last quarter of its trials": "gain",
+    "speedup in the last quarter of trials": "gain",
     "failed": "failed",
     "repeated configurations": "repeated",
-    "time spent on it": "span",
+    "time spent on this task": "time",
 }
 
 
-def render(recordings: Sequence[Recording], title: str = "", watch: int = 0, state: str = "") -> str:
-    """The page as text.
+def render(logs: Sequence[TuningLog], title: str = "", poll_ms: int = 0, fingerprint: str = "") -> str:
+    """Render the page as HTML.
 
     Parameters
     ----------
-    recordings : sequence of Recording
+    logs : sequence of TuningLog
     title : str
-        The logs' names unless given.
-    watch : int
-        Milliseconds after which the page asks whether a log has grown; 0 for a page that asks nothing.
-    state : str
-        The answer while none has.
+        Defaults to the labels of the logs.
+    poll_ms : int
+        Interval in milliseconds at which the page checks whether the logs have changed; 0 for a static page.
+    fingerprint : str
+        The answer to that check as long as they have not.
     """
     loader = PackageLoader("autotvm_opevo.reporting", ".")
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
-    network = Network(recordings)
+    network = Network(logs)
     return environment.get_template("page.html").render(
-        title=title or " and ".join(recording.label for recording in recordings),
+        title=title or " and ".join(log.label for log in logs),
         version=__version__,
-        made=datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
-        watch=watch,
-        state=state,
+        created=datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        poll_ms=poll_ms,
+        fingerprint=fingerprint,
         fitness=list(zip(FITNESS, FITNESS_ON_DARK)),
-        logs=[_log(number, recording, network) for number, recording in enumerate(recordings)],
-        pictures=[_shown(picture) for picture in of_all(network, recordings)],
-        counted=network.counted,
-        several_runs=any(operator.count_in(log) > 1 for operator in network.operators for log in range(len(recordings))),
+        logs=[_log(index, log, network) for index, log in enumerate(logs)],
+        plots=[_embed(plot) for plot in overview_plots(network, logs)],
+        has_counts=network.has_counts,
+        show_counts=any(operator.count_in(index) > 1 for operator in network.operators for index in range(len(logs))),
         tasks=[
-            {**_task(implementation), **_place(network, operator, implementation)}
+            {**_task(implementation), **_role(network, operator, implementation)}
             for operator in network.operators
             for implementation in operator.implementations
         ],
-        compared=_COMPARED,
+        comparison=_COMPARISON,
     )
 
 
-def _log(number: int, recording: Recording, network: Network) -> dict[str, Any]:
+def _log(index: int, log: TuningLog, network: Network) -> dict[str, Any]:
     return {
-        "color": f"var(--series-{number % len(SERIES)})",
-        "label": recording.label,
-        "summary": "; ".join(_summary(number, recording, network)),
-        "warnings": list(_warnings(number, recording, network)),
+        "color": f"var(--series-{index % len(SERIES)})",
+        "label": log.label,
+        "summary": "; ".join(_summary(index, log, network)),
+        "warnings": list(_warnings(index, log, network)),
     }
 
 
-def _summary(number: int, recording: Recording, network: Network) -> Iterator[str]:
-    said = f"{pluralize(len(recording), 'trial')} of {pluralize(len(recording.tasks), 'task')}"
-    if len(recording.elapsed):
-        first = datetime.fromtimestamp(min(float(task.times.min()) for task in recording.tasks.values()), timezone.utc)
-        said += f" in {_duration(float(recording.elapsed[-1]))}, the first at {first:%Y-%m-%d %H:%M} UTC"
-    yield said
-    if recording.runs.tuners:
-        yield f"by {', then '.join(recording.runs.tuners)}"
-    failed = sum(sum(task.failures.values()) for task in recording.tasks.values())
+def _summary(index: int, log: TuningLog, network: Network) -> Iterator[str]:
+    trials = f"{pluralize(len(log), 'trial')} of {pluralize(len(log.tasks), 'task')}"
+    if len(log.elapsed):
+        first = datetime.fromtimestamp(min(float(task.times.min()) for task in log.tasks.values()), timezone.utc)
+        trials += f" in {_duration(float(log.elapsed[-1]))}, the first at {first:%Y-%m-%d %H:%M} UTC"
+    yield trials
+    if log.runs.tuners:
+        yield f"tuned by {', then '.join(log.runs.tuners)}"
+    failed = sum(sum(task.failures.values()) for task in log.tasks.values())
     if failed:
         yield f"{failed} failed"
-    if len(network.operators_in(number)) > 1 and not network.lacking_in(number):
-        yield f"all operators take {milliseconds(network.seconds_in(number))} ms"
-    if recording.runs.latency:
-        before, after = recording.runs.latency
-        yield f"the network took {milliseconds(before)} ms before and {milliseconds(after)} ms after"
+    if len(network.operators_in(index)) > 1 and not network.count_unsolved(index):
+        yield f"total latency of all operators {milliseconds(network.seconds_in(index))} ms"
+    if log.runs.latency:
+        before, after = log.runs.latency
+        yield f"latency of the network {milliseconds(before)} ms before tuning, {milliseconds(after)} ms after"
 
 
-def _warnings(number: int, recording: Recording, network: Network) -> Iterator[str]:
-    if not recording.exists:
-        yield "there is nothing to read yet"
-    for lines, what in ((recording.malformed, "torn"), (recording.unrelated, "of another kind")):
-        if lines:
-            yield f"{pluralize(lines, 'line')} {what}, left out"
-    lacking = network.lacking_in(number)
-    if lacking and recording.tasks:
-        have = "operator has" if lacking == 1 else "operators have"
-        yield f"{lacking} {have} no trial that works: sums and shares are of the others"
-    if any(not len(task.elapsed) for task in recording.tasks.values()):
-        yield "it does not say when all trials ended, so nothing is drawn over time"
-    if recording.pauses:
-        yield f"{pluralize(len(recording.pauses), 'pause')}, {_duration(sum(recording.pauses))} in all, left out of times"
-    if recording.label.endswith(_BEST_FILE) and len(recording) == len(recording.tasks):
-        yield f"the best trial of each task alone: the whole run is in {recording.label.removesuffix(_BEST_FILE)}.json"
+def _warnings(index: int, log: TuningLog, network: Network) -> Iterator[str]:
+    if not log.exists:
+        yield "this log does not exist yet"
+    for count, kind in ((log.malformed, "malformed"), (log.unrelated, "unrelated")):
+        if count:
+            yield f"{pluralize(count, f'{kind} line')} skipped"
+    unsolved = network.count_unsolved(index)
+    if unsolved and log.tasks:
+        have = "operator has" if unsolved == 1 else "operators have"
+        yield f"{unsolved} {have} no successful trial yet: totals and shares leave them out"
+    if any(not len(task.elapsed) for task in log.tasks.values()):
+        yield "some timestamps are missing, so there are no plots over time"
+    if log.pauses:
+        yield f"{pluralize(len(log.pauses), 'pause')} ({_duration(sum(log.pauses))} in total) not counted as tuning time"
+    if log.label.endswith(_BEST_FILE) and len(log) == len(log.tasks):
+        yield f"this file has only the best trial of each task; all trials are in {log.label.removesuffix(_BEST_FILE)}.json"
 
 
-def _place(network: Network, operator: Operator, implementation: TaskInLogs) -> dict[str, Any]:
-    """What a task is to the network, in every log that has it."""
+def _role(network: Network, operator: Operator, implementation: TaskInLogs) -> dict[str, Any]:
+    """A task's role in the network, in each log that contains it."""
     return {
-        "counts": [operator.count_in(run.log) for run in implementation.runs],
-        "shares": [_share(network, operator, run) for run in implementation.runs],
+        "counts": [operator.count_in(index) for index, _, _ in implementation.in_logs],
+        "shares": [_share(network, operator, task) for task in implementation.in_logs],
         "slower": implementation is not operator.implementations[0] and implementation.best < math.inf,
         "others": [
-            (other.number, other.any.name, _ms(other.best)) for other in operator.implementations if other is not implementation
+            (other.number, other.name, _format_ms(other.best))
+            for other in operator.implementations
+            if other is not implementation
         ],
     }
 
 
-def _share(network: Network, operator: Operator, run: Run) -> str:
-    """Of the time of a log's operators, where this is the fastest way to compute one."""
-    seconds = operator.count_in(run.log) * run.task.best
-    if not seconds <= operator.seconds_in(run.log) < math.inf:
+def _share(network: Network, operator: Operator, task: TaskInLog) -> str:
+    """Share of a log's total latency, if the task is the fastest implementation there."""
+    seconds = operator.count_in(task.log_index) * task.task.best
+    if not seconds <= operator.seconds_in(task.log_index) < math.inf:
         return ""
-    part = seconds / network.seconds_in(run.log)
-    return f"{part:.0%}" if part >= 0.005 else "<1%"
+    share = seconds / network.seconds_in(task.log_index)
+    return f"{share:.0%}" if share >= 0.005 else "<1%"
 
 
 def _task(task: TaskInLogs) -> dict[str, Any]:
-    name, template = task.any.name, Template(task.any)
-    trials = sum(len(run.task) for run in task.runs)
-    knobs = list(of_knobs(task, template))
-    drawn = {picture.title for picture in knobs}
-    fixed = [
-        setting(title, template.value(title, Value(knob.kind, next(iter(knob.seen)))))
-        for title, knob in task.knobs.items()
-        if len(knob.seen) == 1 and knob.trials == trials and title not in drawn
+    template = Template(task.example)
+    trials = sum(len(one.task) for one in task.in_logs)
+    knobs = list(knob_plots(task, template))
+    drawn = {plot.title for plot in knobs}
+    constant = [
+        format_setting(name, template.complete(name, Value(knob.kind, next(iter(knob.stats)))))
+        for name, knob in task.knobs.items()
+        if len(knob.stats) == 1 and knob.trials == trials and name not in drawn
     ]
-    tops = [template.value(title, value) for run in task.runs for _, _, top in run.task.top for title, value in top.items()]
+    best = [template.complete(name, value) for one in task.in_logs for *_, knobs in one.task.top for name, value in knobs.items()]
     return {
         "number": task.number,
-        "works": task.best < math.inf,
-        "name": name,
-        "target": task.any.target,
-        "rows": [_row(run.label, run.task, template, task.best) for run in task.runs],
-        "open": any(value.kind == "inner tile" for value in tops),
-        "template": template.known,
-        "progress": [_shown(picture, name) for picture in of_progress(task)],
-        "knobs": [_shown(picture, name) for picture in knobs],
-        "fixed": fixed,
+        "succeeded": task.best < math.inf,
+        "name": task.name,
+        "target": task.example.target,
+        "in_logs": [_task_in_log(label, one, template, task.best) for _, label, one in task.in_logs],
+        "has_inner_tile": any(value.kind == "inner tile" for value in best),
+        "template_known": template.known,
+        "progress": [_embed(plot, task.name) for plot in progress_plots(task)],
+        "knobs": [_embed(plot, task.name) for plot in knobs],
+        "constant": constant,
     }
 
 
-def _shown(picture: Picture, of: str = "") -> dict[str, Any]:
-    drawing = svg(picture.figure, f"{of}: {picture.title}" if of else picture.title, picture.vertices)
-    return {"title": picture.title, "caption": picture.caption, "svg": Markup(drawing)}  # ElementTree has escaped it
+def _embed(plot: Plot, task: str = "") -> dict[str, Any]:
+    drawing = svg(plot.figure, f"{task}: {plot.title}" if task else plot.title, plot.tooltips)
+    return {"title": plot.title, "caption": plot.caption, "svg": Markup(drawing)}  # ElementTree has escaped it
 
 
-def _row(label: str, task: Task, template: Template, best_of_all: float) -> dict[str, Any]:
+def _task_in_log(label: str, task: Task, template: Template, best_of_all: float) -> dict[str, Any]:
     elapsed = task.elapsed
     return {
         "label": label,
         "trials": len(task),
-        "works": task.best < math.inf,
-        "best": _ms(task.best),
-        "best_at": task.best_at,
-        **_near(task, best_of_all),
+        "succeeded": task.best < math.inf,
+        "best": _format_ms(task.best),
+        "best_trial": task.best_trial,
+        **_near_best(task, best_of_all),
         "failed": f"{sum(task.failures.values()) / len(task):.0%}",
         "repeated": task.repeated,
-        "span": _duration(float(elapsed.max())) if len(elapsed) and elapsed.max() > 0 else "",
+        "time": _duration(float(elapsed.max())) if len(elapsed) and elapsed.max() > 0 else "",
         **_gain(task),
-        "failures": [(kind, count, _message(task, kind)) for kind, count in task.failures.most_common()],
+        "failures": [(kind, count, _most_common_message(task, kind)) for kind, count in task.failures.most_common()],
         "top": [
-            (milliseconds(latency), trial, schedule({name: template.value(name, value) for name, value in knobs.items()}))
+            (
+                milliseconds(latency),
+                trial,
+                format_schedule({name: template.complete(name, value) for name, value in knobs.items()}),
+            )
             for latency, trial, knobs in task.top
         ],
     }
 
 
-def _ms(seconds: float) -> str:
+def _format_ms(seconds: float) -> str:
     return milliseconds(seconds) if seconds < math.inf else "-"
 
 
-def _near(task: Task, best_of_all: float) -> dict[str, Any]:
-    """How soon a log came near what the best of the logs ever found: the trials, and the time where that is known."""
-    near = np.isfinite(task.latencies) & (task.latencies <= _NEAR * best_of_all)
+def _near_best(task: Task, best_of_all: float) -> dict[str, Any]:
+    """The first trial that came near the best latency of all logs, and the time until then, if known."""
+    near = np.isfinite(task.latencies) & (task.latencies <= _NEAR_BEST * best_of_all)
     if not near.any():
-        return {"near_trials": "never", "near_time": ""}
+        return {"near_trial": "never", "near_time": ""}
     first = int(np.argmax(near))
-    return {"near_trials": first + 1, "near_time": _duration(float(task.elapsed[first])) if len(task.elapsed) else ""}
+    return {"near_trial": first + 1, "near_time": _duration(float(task.elapsed[first])) if len(task.elapsed) else ""}
 
 
 def _gain(task: Task) -> dict[str, str]:
-    """What the last quarter of the trials brought."""
-    if len(task) < _ENOUGH:
-        return {"gain": "-", "gain_words": "too few trials to say what the last ones brought"}
+    """The speedup in the last quarter of the trials."""
+    if len(task) < _MIN_TRIALS_FOR_GAIN:
+        return {"gain": "-", "gain_caption": "too few trials to tell whether tuning has converged"}
     best_so_far, cut = task.best_so_far, math.ceil(0.75 * len(task))
     before, after = best_so_far[cut - 1], best_so_far[-1]
     if not math.isfinite(before):
-        return {"gain": "-", "gain_words": "nothing had worked before the last quarter"}
-    return {"gain": f"{before / after - 1:.1%}", "gain_words": "faster by the last quarter of the trials"}
+        return {"gain": "-", "gain_caption": "no successful trial before the last quarter"}
+    return {"gain": f"{before / after - 1:.1%}", "gain_caption": "speedup in the last quarter of trials"}
 
 
-def _message(task: Task, kind: str) -> str:
+def _most_common_message(task: Task, kind: str) -> str:
     messages = task.messages.get(kind)
-    return messages.most_common(1)[0][0] if messages else "the log does not say; tune_network keeps that beside it"
+    return messages.most_common(1)[0][0] if messages else "unknown: only the journal that tune_network writes has error messages"
 
 
 def _duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""One call: logs in, a page out, and the same as pictures and tables."""
+"""The public function `report`: logs in; page, plots and tables out."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 from autotvm_opevo._utils.atomic_files import write_whole
-from autotvm_opevo.reporting import tables
-from autotvm_opevo.reporting.logs import files, open_logs
+from autotvm_opevo.reporting.logs import input_files, open_logs
 from autotvm_opevo.reporting.page import render
-from autotvm_opevo.reporting.pictures import save_pictures
+from autotvm_opevo.reporting.plots import save_plots
+from autotvm_opevo.reporting.tables import save_tables
 
 
 def report(
@@ -19,34 +19,37 @@ def report(
     png: str | os.PathLike[str] | None = None,
     csv: str | os.PathLike[str] | None = None,
 ) -> Path:
-    """Write a page about tuning runs: one HTML file that needs nothing else, for a screen or on paper.
+    """Write a report of tuning runs: one self-contained HTML file, for screen and print.
 
-    Of every task it shows the best so far over trials and over time, what failed, the best configurations in words, and each
-    knob's graph with the best trial seen at every vertex. Several logs are drawn over one another: so tuners are compared.
+    For each task it shows the best latency so far over trials and over time, failures, the best configurations, and each knob's
+    graph with the best trial at each vertex. Several logs are overlaid, to compare tuners.
 
     Parameters
     ----------
     *logs : str or path
-        Logs of AutoTVM, whichever tuner wrote them, or folders of MetaSchedule databases; also of runs that still go on. They are
-        read, and never written. Graphs are whole where a task's template is known to the TVM at hand, if there is one.
+        AutoTVM logs, written by any tuner, or folders of MetaSchedule databases; the runs may still be in progress. They are
+        never modified. A knob's graph is complete if the task's template is registered; otherwise it has the values that were
+        tried.
     out : str or path
-        The page.
+        The HTML file.
     title : str
-        Its title; the logs' names unless given.
-    png, csv : str or path, optional
-        Folders for all pictures, and for the curves and what was seen of each knob as tables; made if there are none.
+        Title of the page. Defaults to the names of the logs.
+    png : str or path, optional
+        Folder in which to save all plots as images; created if needed.
+    csv : str or path, optional
+        Folder in which to save all trials and the statistics of all knobs as tables; created if needed.
 
     Returns
     -------
     Path
-        The page.
+        The HTML file.
 
     Raises
     ------
     ValueError
-        If a log is none, or `out` is one or no file.
+        If a path is not a log, `out` is one of the logs or not a file, or `png` or `csv` is not a folder.
     OSError
-        If a log cannot be read, or the page not written.
+        If a log cannot be read or a file cannot be written.
 
     Examples
     --------
@@ -63,18 +66,18 @@ def report(
     """
     page = Path(out)
     if not page.parent.is_dir():
-        raise FileNotFoundError(f"out must be in a folder, {page.parent} is none")
+        raise FileNotFoundError(f"out must be in an existing folder, {page.parent} does not exist")
     for name, folder in (("png", png), ("csv", csv)):
         if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
-            raise ValueError(f"{name} must be a folder, {folder} is none")
-    recordings = open_logs(logs)
-    if page.resolve() in files(logs):
-        raise ValueError(f"out must be another file than the logs, which are only read; {page} given")
+            raise ValueError(f"{name} must be a folder, {folder} is a file")
+    contents = open_logs(logs)
+    if page.resolve() in input_files(logs):
+        raise ValueError(f"out must not be one of the logs, which are never modified; {page} given")
     if page.exists() and not page.is_file():
-        raise ValueError(f"out must be a file, {page} is none")
-    write_whole(page, [render(recordings, title).encode()])
+        raise ValueError(f"out must be a file, {page} is a folder")
+    write_whole(page, [render(contents, title).encode()])
     if png is not None:
-        save_pictures(recordings, Path(png))
+        save_plots(contents, Path(png))
     if csv is not None:
-        tables.save(recordings, Path(csv))
+        save_tables(contents, Path(csv))
     return page

@@ -1,4 +1,4 @@
-"""A report that follows a tuning run: a page on this machine alone, made anew whenever a log has grown."""
+"""Serve a report of runs in progress on this machine; it is rendered again whenever a log has grown."""
 
 from __future__ import annotations
 
@@ -11,80 +11,81 @@ from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from autotvm_opevo.reporting.logs import open_logs, state
+from autotvm_opevo.reporting.logs import fingerprint, open_logs
 from autotvm_opevo.reporting.page import render
 
-# So many milliseconds after the page has asked whether there is more, it asks again.
-_EVERY = 3_000
-# What is shown while a log cannot be read, until it can.
-_AGAIN = '<!DOCTYPE html><meta charset="utf-8"><meta http-equiv="refresh" content="3"><title>waiting</title><p>{}</p>'
-# Making a page takes one of the cores that are measured on; it then rests so many times as long.
-_REST = 9
+# Interval at which the page checks for new trials.
+_POLL_MS = 3_000
+# Shown while a log cannot be read; reloads until it can.
+_RETRY_PAGE = '<!DOCTYPE html><meta charset="utf-8"><meta http-equiv="refresh" content="3"><title>waiting</title><p>{}</p>'
+# Rendering uses a core that trials are measured on, so it pauses for this multiple of the time it took.
+_PAUSE_FACTOR = 9
 
 
 def serve(logs: Sequence[str | os.PathLike[str]], title: str = "", port: int = 0) -> None:
-    """Serve the page on 127.0.0.1 until Ctrl-C.
+    """Serve the report on 127.0.0.1 until interrupted with Ctrl-C.
 
     Parameters
     ----------
     logs : sequence of str or path
         They need not exist yet.
     title : str
-        Of the page; the logs' names unless given.
+        Title of the page. Defaults to the names of the logs.
     port : int
-        Any that is free unless given.
+        0 for any free port.
 
     Raises
     ------
     ValueError
-        If a log is none.
+        If a path is not a log.
     OSError
-        If the port is taken.
+        If the port is in use.
     """
-    recordings = open_logs(logs, must_exist=False)
-    missing = [str(Path(path).resolve()) for path, recording in zip(logs, recordings) if not recording.exists]
+    contents = open_logs(logs, must_exist=False)
+    missing = [str(Path(path).resolve()) for path, log in zip(logs, contents) if not log.exists]
     if missing:
-        print(f"nothing to read yet: {', '.join(missing)}; the page waits", flush=True)
+        print(f"waiting for {', '.join(missing)}, which does not exist yet", flush=True)
     try:
         server = make_server(logs, title, port)
     except OSError as error:
-        raise OSError(f"port {port} cannot be had ({error.strerror}): name another one, or none for any that is free") from error
+        raise OSError(f"cannot listen on port {port} ({error.strerror}): give another, or none for any free port") from error
     with server:
-        print(f"http://127.0.0.1:{server.server_address[1]}/ (Ctrl-C ends it)", flush=True)
-        with suppress(KeyboardInterrupt):  # that is how it ends
+        print(f"http://127.0.0.1:{server.server_address[1]}/ (Ctrl-C to stop)", flush=True)
+        with suppress(KeyboardInterrupt):
             server.serve_forever()
 
 
 def make_server(logs: Sequence[str | os.PathLike[str]], title: str = "", port: int = 0) -> ThreadingHTTPServer:
-    """What `serve` runs."""
+    """Create the server that `serve` runs."""
     lock = threading.Lock()
-    made, text, until = "", b"", 0.0
+    rendered, text, earliest = "", b"", 0.0  # fingerprint and text of the page, and when it may be rendered again
 
     def page() -> bytes:
-        """Made once for every state of the logs, however many look at it, and not more often than a tenth of the time allows."""
-        nonlocal made, text, until
+        """The page, rendered once per state of the logs for all clients, using at most a tenth of the time."""
+        nonlocal rendered, text, earliest
         with lock:
-            now = state(logs)
-            if not text or (now != made and time.monotonic() >= until):
+            current = fingerprint(logs)
+            if not text or (current != rendered and time.monotonic() >= earliest):
                 start = time.monotonic()
                 try:
-                    text, made = render(open_logs(logs, must_exist=False), title, _EVERY, now).encode(), now
+                    text = render(open_logs(logs, must_exist=False), title, _POLL_MS, current).encode()
+                    rendered = current
                 finally:
-                    until = time.monotonic() + _REST * (time.monotonic() - start)
+                    earliest = time.monotonic() + _PAUSE_FACTOR * (time.monotonic() - start)
             return text
 
     def newest() -> bytes:
-        """The state that a page of now would have."""
-        return (made if time.monotonic() < until else state(logs)).encode()
+        """The fingerprint of the page that a client would get now."""
+        return (rendered if time.monotonic() < earliest else fingerprint(logs)).encode()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             host = self.headers.get("Host", "").partition(":")[0]
-            if host not in ("127.0.0.1", "localhost"):  # another site's name that leads here
+            if host not in ("127.0.0.1", "localhost"):  # DNS rebinding: another site's name resolved to this machine
                 self.send_error(403)
             elif self.path == "/":
                 self._answer("text/html; charset=utf-8", page)
-            elif self.path == "/state":
+            elif self.path == "/fingerprint":
                 self._answer("text/plain", newest)
             else:
                 self.send_error(404)
@@ -93,11 +94,11 @@ def make_server(logs: Sequence[str | os.PathLike[str]], title: str = "", port: i
             pass
 
         def _answer(self, kind: str, body: Callable[[], bytes]) -> None:
-            with suppress(ConnectionError):  # of a browser that has gone
+            with suppress(ConnectionError):  # the browser has disconnected
                 try:
                     status, text = 200, body()
-                except Exception as error:  # of a log that is being replaced, or has become something else
-                    status, text = 503, _AGAIN.format(escape(f"{type(error).__name__}: {error}")).encode()
+                except Exception as error:  # such as a log that is being replaced
+                    status, text = 503, _RETRY_PAGE.format(escape(f"{type(error).__name__}: {error}")).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(text)))

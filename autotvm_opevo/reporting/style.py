@@ -1,4 +1,4 @@
-"""How all pictures of a report look."""
+"""Colours and matplotlib style of all charts."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 import matplotlib
 from matplotlib.colors import to_hex
 
-# What the page calls its colours, and what they are on paper. Every log of a report has a colour; more of them begin anew.
+# The light theme's colours; the page has a variable for each. SERIES has the colours of logs, and repeats if there are more.
 INK = "#1f2328"
 QUIET = "#59636e"
 RULE = "#c9cdd2"
 PAPER = "#ffffff"
 SERIES = ("#1f6fb4", "#d1572b", "#2f8f5b", "#8a55b5", "#b08900", "#5d6b78")
-# Of a vertex whose best trial was so many tenths as fast as the best of all, and what that is on a dark page, where the other end
-# of the colours stands out.
+# Colour of a vertex by how fast its best trial was, in tenths of the task's best. The dark theme reverses the colour map, so that
+# the best vertices stand out there, too.
 FITNESS = tuple(to_hex(matplotlib.colormaps["viridis_r"](tenths / 10)) for tenths in range(11))
 FITNESS_ON_DARK = tuple(to_hex(matplotlib.colormaps["viridis"](0.2 + 0.08 * tenths)) for tenths in range(11))
 STYLE: Any = {
@@ -34,7 +34,7 @@ STYLE: Any = {
     "savefig.facecolor": "none",
     "svg.fonttype": "none",
     "text.color": INK,
-    "text.parse_math": False,  # a name with dollars is a name
+    "text.parse_math": False,  # names may contain dollar signs
     "xtick.color": INK,
     "ytick.color": INK,
 }

@@ -1,4 +1,4 @@
-"""A picture as part of a page: SVG that takes its colours and letters from what is around it."""
+"""Figures as inline SVG that uses the colours and fonts of the page."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ _VARIABLES = {
 }
 
 
-def svg(figure: Figure, title: str, vertices: Sequence[str] = ()) -> str:
-    """A figure as SVG for a page: as wide as there is room, in the page's colours and letters, with a title for those who listen.
+def svg(figure: Figure, title: str, tooltips: Sequence[str] = ()) -> str:
+    """Convert a figure to inline SVG without a fixed size, in the colours and fonts of the page.
 
     Parameters
     ----------
     figure : Figure
     title : str
-    vertices : sequence of str
-        What to say of each vertex of a `knob`.
+        For screen readers.
+    tooltips : sequence of str
+        For each vertex of a knob's graph, by index, the text to show when the pointer rests on it.
     """
     text = io.StringIO()
     with matplotlib.rc_context({**STYLE, "svg.hashsalt": title}):
@@ -45,23 +46,23 @@ def svg(figure: Figure, title: str, vertices: Sequence[str] = ()) -> str:
     caption.text = title
     root.insert(0, caption)
     for group in root.iter(f"{{{_SVG}}}g"):
-        name = group.attrib.pop("id", "")  # no two things on a page may have the same
+        name = group.attrib.pop("id", "")  # ids must be unique on a page
         kind, *numbers = name.split() or [""]
         group.set("class", kind)
         if kind == "vertices":
             for use, number in zip(group.iter(f"{{{_SVG}}}use"), map(int, numbers)):
-                ElementTree.SubElement(use, f"{{{_SVG}}}title").text = vertices[number]
-    for element in root.iter():  # the letters' own font, and the colours of the page, but never a word of the text
+                ElementTree.SubElement(use, f"{{{_SVG}}}title").text = tooltips[number]
+    for element in root.iter():  # attributes only: text must stay as it is
         for name in ("style", "fill", "stroke"):
             if name in element.attrib:
-                element.set(name, _of_page(element.attrib[name]))
+                element.set(name, _use_page_style(element.attrib[name]))
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _of_page(style: str) -> str:
-    """A style with the page's letters and colours.
+def _use_page_style(style: str) -> str:
+    """Remove the font family, and replace colours with the page's variables.
 
-    >>> _of_page("font: 8px 'DejaVu Sans'; fill: #1f2328")
+    >>> _use_page_style("font: 8px 'DejaVu Sans'; fill: #1f2328")
     'font-size: 8px; fill: var(--ink)'
     """
     style = re.sub(r"font: ([\d.]+px) [^;]*", r"font-size: \1", style)

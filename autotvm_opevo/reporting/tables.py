@@ -1,4 +1,4 @@
-"""What a report draws, as tables for other programs."""
+"""Export of a report's data as CSV tables."""
 
 from __future__ import annotations
 
@@ -8,42 +8,49 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from autotvm_opevo.reporting.formatting import in_words
-from autotvm_opevo.reporting.trials import Recording
+from autotvm_opevo.reporting.formatting import format_value
+from autotvm_opevo.reporting.tuning_log import TuningLog
 
 
-def save(recordings: Sequence[Recording], folder: Path) -> None:
-    """``trials.csv``: every trial; ``knobs.csv``: every value that was tried. Milliseconds, empty for failures."""
+def save_tables(logs: Sequence[TuningLog], folder: Path) -> None:
+    """Write ``trials.csv``, a row per trial, and ``knobs.csv``, a row per tried value. Latencies in ms, empty for failures."""
     folder.mkdir(parents=True, exist_ok=True)
-    head = ["log", "task", "trial", "time", "latency_ms", "best_so_far_ms"]
-    _write(folder / "trials.csv", head, _trials(recordings))
-    _write(folder / "knobs.csv", ["log", "task", "knob", "value", "trials", "best_ms"], _knobs(recordings))
+    header = ["log", "task", "trial", "time", "latency_ms", "best_so_far_ms"]
+    _write(folder / "trials.csv", header, _trials(logs))
+    _write(folder / "knobs.csv", ["log", "task", "knob", "value", "trials", "best_ms"], _knobs(logs))
 
 
-def _trials(recordings: Sequence[Recording]) -> Iterator[list[Any]]:
-    for recording in recordings:
-        for task in recording.tasks.values():
+def _trials(logs: Sequence[TuningLog]) -> Iterator[list[Any]]:
+    for log in logs:
+        for task in log.tasks.values():
             for number, (time, latency, best) in enumerate(zip(task.times, task.latencies, task.best_so_far), start=1):
-                yield [recording.label, task.name, number, _number(time), _number(latency * 1e3), _number(best * 1e3)]
+                yield [
+                    log.label,
+                    task.name,
+                    number,
+                    _format_number(time),
+                    _format_number(latency * 1e3),
+                    _format_number(best * 1e3),
+                ]
 
 
-def _knobs(recordings: Sequence[Recording]) -> Iterator[list[Any]]:
-    for recording in recordings:
-        for task in recording.tasks.values():
+def _knobs(logs: Sequence[TuningLog]) -> Iterator[list[Any]]:
+    for log in logs:
+        for task in log.tasks.values():
             for name, knob in task.knobs.items():
-                for value, seen in knob.seen.items():
-                    yield [recording.label, task.name, name, in_words(value), seen.trials, _number(seen.latency * 1e3)]
+                for value, stats in knob.stats.items():
+                    yield [log.label, task.name, name, format_value(value), stats.trials, _format_number(stats.best * 1e3)]
 
 
-def _write(path: Path, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(head)
-        writer.writerows([_plain(cell) for cell in row] for row in rows)
+        writer.writerow(header)
+        writer.writerows([_escape_formula(cell) for cell in row] for row in rows)
 
 
-def _plain(cell: Any) -> Any:
-    """What a spreadsheet takes for text: a name is no formula."""
+def _escape_formula(cell: Any) -> Any:
+    """Quote text that a spreadsheet would run as a formula."""
     return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") and not _is_number(cell) else cell
 
 
@@ -55,5 +62,5 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return repr(float(value)) if math.isfinite(value) else ""

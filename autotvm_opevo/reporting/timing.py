@@ -1,4 +1,4 @@
-"""Time that was spent, on each of several tasks that took turns and on all, without the pauses of a run that was gone on with."""
+"""Time spent tuning, overall and per task when tasks take turns, without the pauses between runs."""
 
 from __future__ import annotations
 
@@ -9,72 +9,73 @@ import numpy as np
 
 Array = np.ndarray[tuple[int], np.dtype[np.float64]]
 
-# What takes longer is no batch: 64 builds and runs that all reach their limits take half an hour.
-_PAUSE = 3600.0
-# What takes less is not worth a word.
-_SHORT = 60.0
+# Longer gaps are pauses: a batch of 64 builds and runs that all time out takes half an hour.
+_LONGEST_BATCH = 3600.0
+# Shorter pauses are not reported.
+_SHORTEST_PAUSE = 60.0
 
 
 @dataclass(frozen=True)
 class TimeSpent:
-    """Of each task and of all together.
+    """Time spent tuning.
 
     Attributes
     ----------
-    on_tasks : list of array of float
-        Of every trial, in the order given, the seconds that were spent on its task up to it.
-    together : array of float
-        When trials ended, one after the other: seconds of tuning.
+    per_task : list of array of float
+        For each task, the seconds spent on it until the end of each of its trials.
+    overall : array of float
+        Seconds of tuning until the end of each trial, in order of time.
     pauses : list of float
-        How many seconds each time nothing was measured; those of less than a minute are left out here, too.
+        Duration of each pause in seconds. Pauses of less than a minute are left out.
     """
 
-    on_tasks: list[Array]
-    together: Array
+    per_task: list[Array]
+    overall: Array
     pauses: list[float]
 
 
 def time_spent(times: Sequence[Array], starts: Sequence[float] = ()) -> TimeSpent:
-    """What trials took: what had passed since the one before, of whichever task, or since tuning began.
+    """Compute the time spent on each task. A trial takes the time since the previous trial of any task, or since its run started.
 
     Parameters
     ----------
     times : sequence of array of float
-        When the trials of each task ended, in seconds; not a number where nobody knows. Then nothing can be said of any task:
-        what is unknown had its part of what passed.
+        For each task, the timestamps in seconds at which its trials ended. If any is NaN, the result is empty: the unknown trials
+        took an unknown part of the time.
     starts : sequence of float
-        When tuning began and was gone on with, as far as that is known. What passed before is a pause, however short.
+        Timestamps at which runs started, as far as known. The time between the last trial before a start and the start is a
+        pause, however short.
 
     Examples
     --------
-    >>> found = time_spent([np.array([0.0, 10.0, 75.0]), np.array([70.0, 70.0])])
-    >>> [list(map(float, seconds)) for seconds in found.on_tasks], list(map(float, found.together))
+    >>> time = time_spent([np.array([0.0, 10.0, 75.0]), np.array([70.0, 70.0])])
+    >>> [list(map(float, seconds)) for seconds in time.per_task], list(map(float, time.overall))
     ([[0.0, 10.0, 15.0], [60.0, 60.0]], [0.0, 10.0, 70.0, 70.0, 75.0])
-    >>> found = time_spent([np.array([5.0, 8.0, 104.0])], starts=[0.0, 100.0, 500.0])
-    >>> list(map(float, found.on_tasks[0])), found.pauses
+    >>> time = time_spent([np.array([5.0, 8.0, 104.0])], starts=[0.0, 100.0, 500.0])
+    >>> list(map(float, time.per_task[0])), time.pauses
     ([5.0, 8.0, 12.0], [92.0])
     """
     ended = np.concatenate([np.empty(0), *times])
     if not len(ended) or not np.isfinite(ended).all():
         return TimeSpent([np.empty(0) for _ in times], np.empty(0), [])
     order = np.argsort(ended, kind="stable")
-    now, before = ended[order], np.concatenate([[-np.inf], ended[order[:-1]]])
-    begun = np.concatenate([[-np.inf], np.sort(starts)])[np.searchsorted(np.sort(starts), now, side="right")]
-    anew = begun > before  # the last time that tuning began is since the last trial
-    gaps = np.where(anew, now - begun, now - before)
+    now, previous = ended[order], np.concatenate([[-np.inf], ended[order[:-1]]])
+    last_start = np.concatenate([[-np.inf], np.sort(starts)])[np.searchsorted(np.sort(starts), now, side="right")]
+    first_of_run = last_start > previous
+    gaps = np.where(first_of_run, now - last_start, now - previous)
     paused = np.zeros(len(gaps))
-    paused[anew] = begun[anew] - before[anew]
-    long = ~anew & (gaps > _PAUSE)
+    paused[first_of_run] = last_start[first_of_run] - previous[first_of_run]
+    long = ~first_of_run & (gaps > _LONGEST_BATCH)
     paused[long], gaps[long] = gaps[long], 0.0
-    took = np.empty(len(ended))
-    took[order] = gaps
+    durations = np.empty(len(ended))
+    durations[order] = gaps
     ends = np.cumsum([len(task) for task in times])
-    on_tasks = [_summed(took[end - len(task) : end], task) for task, end in zip(times, ends)]
-    return TimeSpent(on_tasks, np.cumsum(gaps), [float(pause) for pause in paused[1:] if pause >= _SHORT])
+    per_task = [_cumulative(durations[end - len(task) : end], task) for task, end in zip(times, ends)]
+    return TimeSpent(per_task, np.cumsum(gaps), [float(pause) for pause in paused[1:] if pause >= _SHORTEST_PAUSE])
 
 
-def _summed(took: Array, times: Array) -> Array:
-    """Added up in the order of the times."""
+def _cumulative(durations: Array, times: Array) -> Array:
+    """Cumulative sum in order of time."""
     order, sums = np.argsort(times, kind="stable"), np.empty(len(times))
-    sums[order] = np.cumsum(took[order])
+    sums[order] = np.cumsum(durations[order])
     return sums

@@ -1,13 +1,12 @@
-"""What a tuning run knows and its log has no words for: why trials failed, when they ended, what the network gained.
+"""The journal of a tuning run: what its log has no fields for, such as error messages, timestamps and the network's latency.
 
-AutoTVM's log keeps no error's message, MetaSchedule's database no time either. `tune_network` writes them beside it, one line of
-JSON for each, and the report reads them. Nothing depends on a journal: a log without one, or with a torn one, is as good.
-Knows no TVM.
+AutoTVM's log has no error messages; MetaSchedule's database has no timestamps either. `tune_network` writes them to a journal
+beside the log, one JSON object per line, and reports read it. The journal is optional: a log without one, or with a damaged one,
+remains valid. Needs no TVM.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import time
@@ -20,29 +19,30 @@ from typing import Any
 
 import numpy as np
 
+from autotvm_opevo._utils import jsonl
 from autotvm_opevo.tuning.speedup import Speedup
 
-# Its name in a work directory of MetaSchedule's; beside a log of AutoTVM's it is LOG.journal.
+# The file name in a MetaSchedule work directory; the journal of AutoTVM's LOG is LOG.journal.
 JOURNAL = "journal"
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One line.
+class JournalEntry:
+    """One line of a journal.
 
     Attributes
     ----------
     task : str
-        What the log calls the task; empty for the network.
+        The log's key for the task; empty for an entry about the network.
     time : float
-        Seconds since 1970.
+        Unix timestamp in seconds.
     failure, message : str
-        The kind of a failure and what the error said; empty for a trial that worked.
+        The kind of failure and the error message; empty for a successful trial.
     network : dict
-        When tuning begins, the ``"operators"``, each how often it is run and the tasks that compute it, and the ``"tuner"``; in
-        the end, the network's seconds ``"before"`` and ``"after"``, the medians. None for a trial.
+        When a run starts: ``"operators"``, pairs of how often the network runs an operator and the tasks that implement it, and
+        ``"tuner"``. When it ends: the median latencies in seconds ``"before"`` and ``"after"`` tuning. None for a trial.
     """
 
     task: str = ""
@@ -53,19 +53,19 @@ class Entry:
 
 
 @dataclass
-class Runs:
-    """What a journal says of the runs that wrote a log, one after the other.
+class RunHistory:
+    """The runs that wrote a log one after the other, according to its journal.
 
     Attributes
     ----------
     starts : list of float
-        When they began, in seconds since 1970.
+        Unix timestamps of their starts.
     tuners : list of str
-        What tuned, each once for as long as it did.
+        Their tuners; consecutive runs of the same tuner are listed once.
     operators : dict of tuple of str to int
-        How often the networks run an operator, by the tasks that compute it.
+        How often the networks run each operator, by the tasks that implement it.
     latency : tuple of float, optional
-        The seconds of the last run's network before and after.
+        Latency of the last run's network in seconds, before and after tuning.
     """
 
     starts: list[float] = field(default_factory=list)
@@ -74,29 +74,29 @@ class Runs:
     latency: tuple[float, float] | None = None
     _network: dict[tuple[str, ...], int] | None = None
 
-    def add(self, entry: Entry) -> None:
-        """Take what an entry says of a network, when a run begins or when it has ended."""
-        said = entry.network or {}
-        operators = {tuple(names): count for count, names in said.get("operators", ())}
+    def add(self, entry: JournalEntry) -> None:
+        """Update the history from an entry; those about trials change nothing."""
+        network = entry.network or {}
+        operators = {tuple(tasks): count for count, tasks in network.get("operators", ())}
         self.operators.update(operators)
-        if "tuner" in said:
+        if "tuner" in network:
             self.starts.append(entry.time)
-            if self.tuners[-1:] != [said["tuner"]]:
-                self.tuners.append(said["tuner"])
-            if operators != self._network:  # what is known of the last one's is of another
+            if self.tuners[-1:] != [network["tuner"]]:
+                self.tuners.append(network["tuner"])
+            if operators != self._network:  # the latency so far is another network's
                 self._network, self.latency = operators, None
-        if "before" in said:
-            self.latency = said["before"], said["after"]
+        if "before" in network:
+            self.latency = network["before"], network["after"]
 
 
 class Journal:
-    """Appends to a journal; when the disk is full, it says so once and tuning goes on.
+    """Appends entries to a journal. If it cannot be written, a warning is logged once and tuning continues.
 
     Parameters
     ----------
     path : str or path
-    anew : bool
-        Whether the log has nothing yet: what the journal of an earlier one says is not of this one.
+    overwrite : bool
+        Delete an existing journal: it describes an earlier log of the same name.
 
     Examples
     --------
@@ -108,74 +108,72 @@ class Journal:
     [('dense', 'run timeout')]
     """
 
-    def __init__(self, path: str | PathLike[str], anew: bool = False) -> None:
+    def __init__(self, path: str | PathLike[str], overwrite: bool = False) -> None:
         self._path = Path(path)
-        self._complained = False
-        with suppress(OSError):
-            if anew:
+        self._warned = False
+        if overwrite:
+            with suppress(OSError):
                 self._path.unlink(missing_ok=True)
-            elif self._path.exists() and not self._path.read_bytes().endswith(b"\n"):
-                self._append("")  # the end of a line that was torn, which would swallow the next one
 
-    def write(self, **said: Any) -> None:
-        """An `Entry` of what is said, with the time of now."""
-        line = json.dumps({name: value for name, value in asdict(Entry(time=time.time(), **said)).items() if value})
+    def write(self, **fields: Any) -> None:
+        """Append a `JournalEntry` with the given fields and the current time."""
+        entry = {name: value for name, value in asdict(JournalEntry(time=time.time(), **fields)).items() if value}
         try:
-            self._append(line)
+            jsonl.append(self._path, entry)
         except OSError as error:
-            if not self._complained:
+            if not self._warned:
                 logger.warning("cannot write %s, which only reports read: %s", self._path, error.strerror)
-            self._complained = True
+            self._warned = True
 
-    def _append(self, line: str) -> None:
-        with open(self._path, "a") as file:
-            file.write(line + "\n")
-
-    def begin(self, operators: Sequence[tuple[int, Sequence[str]]], tuner: str) -> None:
-        """When tuning begins: how often the network runs each operator and the tasks that compute it, and what tunes them."""
+    def write_start(self, operators: Sequence[tuple[int, Sequence[str]]], tuner: str) -> None:
+        """Record the start of a run: how often the network runs each operator, the tasks that implement it, and the tuner."""
         self.write(network={"operators": operators, "tuner": tuner})
 
-    def comparison(self, comparison: Speedup) -> None:
-        """The network before and after."""
-        before, after = (float(np.median(runs)) for runs in (comparison.before, comparison.after))
+    def write_speedup(self, speedup: Speedup) -> None:
+        """Record the network's median latency before and after tuning."""
+        before, after = (float(np.median(seconds)) for seconds in (speedup.before, speedup.after))
         self.write(network={"before": before, "after": after})
 
 
-def read(path: Path) -> Iterator[Entry]:
-    """Every line that is one, in their order; none where there is no journal."""
+def read(path: Path) -> Iterator[JournalEntry]:
+    """Iterate over the valid entries of a journal, skipping all other lines; empty if there is no journal."""
     if not path.is_file():
         return
     with open(path, "rb") as file:
-        for line in file:
+        for _, value in jsonl.read(file):
             with suppress(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
-                yield _entry(json.loads(line))
+                yield _parse(value)
 
 
-def _entry(said: dict[str, Any]) -> Entry:
-    """With nothing but what an entry has, of the types that it has them."""
-    network = said.get("network")
-    if network is not None:
-        found: dict[str, Any] = {}
-        if "operators" in network:
-            found["operators"] = [(int(count), [str(name) for name in names]) for count, names in network["operators"]]
-            if any(count < 1 for count, _ in found["operators"]):
-                raise ValueError("no network runs an operator less than once")
-        if "tuner" in network and "operators" in network:
-            found["tuner"] = str(network["tuner"])
-        if "before" in network:
-            found.update({name: float(network[name]) for name in ("before", "after")})
-            if not all(0 < found[name] < math.inf for name in ("before", "after")):
-                raise ValueError("no network takes no time, or never ends")
-        network = found
-    texts = [str(said.get(name, "")) for name in ("task", "failure", "message")]
-    return Entry(texts[0], moment(said["time"]), texts[1], texts[2], network)
+def _parse(fields: dict[str, Any]) -> JournalEntry:
+    """Validate and convert an entry's fields; unknown ones are dropped."""
+    network = fields.get("network")
+    texts = [str(fields.get(name, "")) for name in ("task", "failure", "message")]
+    return JournalEntry(
+        texts[0], as_timestamp(fields["time"]), texts[1], texts[2], None if network is None else _parse_network(network)
+    )
 
 
-def moment(said: Any) -> float:
-    """Seconds since 1970; not a number for what is in no time that anybody tunes in.
+def _parse_network(fields: dict[str, Any]) -> dict[str, Any]:
+    network: dict[str, Any] = {}
+    if "operators" in fields:
+        network["operators"] = [(int(count), [str(task) for task in tasks]) for count, tasks in fields["operators"]]
+        if any(count < 1 for count, _ in network["operators"]):
+            raise ValueError("a network runs every operator at least once")
+    if "tuner" in fields and "operators" in fields:
+        network["tuner"] = str(fields["tuner"])
+    if "before" in fields:
+        network.update({name: float(fields[name]) for name in ("before", "after")})
+        if not all(0 < network[name] < math.inf for name in ("before", "after")):
+            raise ValueError("a latency is positive and finite")
+    return network
 
-    >>> moment(1795260407.5), moment(float("-inf")), moment(1e18)
+
+def as_timestamp(value: Any) -> float:
+    """Convert to a Unix timestamp in seconds; NaN if out of range.
+
+    >>> as_timestamp(1795260407.5), as_timestamp(float("-inf")), as_timestamp(1e18)
     (1795260407.5, nan, nan)
     """
-    time = float(said)
-    return time if 0 <= time < 1e10 else math.nan
+    seconds = float(value)
+    return seconds if 0 <= seconds < 1e10 else math.nan

@@ -1,4 +1,4 @@
-"""Reports of AutoTVM's own logs, where templates are known."""
+"""Completing knobs from AutoTVM's templates."""
 
 import json
 
@@ -11,12 +11,12 @@ from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.reporting.autotvm_spaces import Template
 from autotvm_opevo.reporting.knob_graphs import knob_graph
 from autotvm_opevo.reporting.logs import open_logs
-from autotvm_opevo.reporting.trials import Value
+from autotvm_opevo.reporting.values import Value
 
 
 @pytest.fixture
 def log(tmp_path):
-    """Five records of a task with knobs of every family, as AutoTVM writes them."""
+    """Five records of a task with knobs of all kinds, as AutoTVM writes them."""
     task = matmul_task()
     path = tmp_path / "log.json"
     lines = []
@@ -32,45 +32,45 @@ def only_task(log):
     return task
 
 
-def test_graphs_are_the_templates_whole_ones(log):
+def test_graphs_have_all_vertices_of_the_template(log):
     task, space = only_task(log), KnobSpace(matmul_task().config_space).space
     template = Template(task)
     for name, knob in task.knobs.items():
-        graph = knob_graph(name, *template.knob(name, knob))
+        graph = knob_graph(name, *template.complete_knob(name, knob))
         assert set(graph.topology) == set(space.knobs[name])
         assert graph.size == space.knobs[name].size
-        assert sum(seen.trials for seen in graph.seen.values()) == 5
-        assert min(seen.latency for seen in graph.seen.values()) == 1e-3
+        assert sum(stats.trials for stats in graph.stats.values()) == 5
+        assert min(stats.best for stats in graph.stats.values()) == 1e-3
 
 
-def test_a_tile_has_the_part_that_the_log_leaves_open(log):
+def test_tiles_have_the_part_that_the_log_omits(log):
     task = only_task(log)
     template = Template(task)
     for _, _, knobs in task.top:
-        whole = template.value("tile_x", knobs["tile_x"])
-        assert whole.kind == "tile"
-        assert whole.value[0] * whole.value[1] * whole.value[2] == 16
-        assert whole.value[1:] == knobs["tile_x"].value
+        complete = template.complete("tile_x", knobs["tile_x"])
+        assert complete.kind == "tile"
+        assert complete.value[0] * complete.value[1] * complete.value[2] == 16
+        assert complete.value[1:] == knobs["tile_x"].value
 
 
-def test_a_template_that_nobody_knows_leaves_the_values_that_were_seen(log):
-    said = [json.loads(line) for line in log.read_text().splitlines()]
-    for line in said:
+def test_without_the_template_knobs_are_unchanged(log):
+    records = [json.loads(line) for line in log.read_text().splitlines()]
+    for line in records:
         line["input"][1] = "elsewhere/matmul"
-    log.write_text("\n".join(map(json.dumps, said)))
+    log.write_text("\n".join(map(json.dumps, records)))
     task = only_task(log)
     template = Template(task)
-    knob, topology = template.knob("tile_x", task.knobs["tile_x"])
+    knob, topology = template.complete_knob("tile_x", task.knobs["tile_x"])
     assert topology is None
     assert knob is task.knobs["tile_x"]
     value = Value("inner tile", (2, 8))
-    assert template.value("tile_x", value) is value
+    assert template.complete("tile_x", value) is value
 
 
-def test_a_template_that_was_another_then_leaves_them_too(log):
-    said = [json.loads(line) for line in log.read_text().splitlines()]
-    said[0]["config"]["entity"][1] = ["tile_x", "sp", [-1, 3, 5]]
-    log.write_text("\n".join(map(json.dumps, said)))
+def test_knobs_that_do_not_fit_the_template_are_unchanged(log):
+    records = [json.loads(line) for line in log.read_text().splitlines()]
+    records[0]["config"]["entity"][1] = ["tile_x", "sp", [-1, 3, 5]]
+    log.write_text("\n".join(map(json.dumps, records)))
     task = only_task(log)
-    assert Template(task).knob("tile_x", task.knobs["tile_x"])[1] is None
-    assert Template(task).knob("tile_y", task.knobs["tile_y"])[1] is not None
+    assert Template(task).complete_knob("tile_x", task.knobs["tile_x"])[1] is None
+    assert Template(task).complete_knob("tile_y", task.knobs["tile_y"])[1] is not None

@@ -1,24 +1,27 @@
-"""Logs made up line by line, in the formats of AutoTVM and MetaSchedule."""
+"""Synthetic logs in the formats of AutoTVM and MetaSchedule."""
 
 import json
 
+# A name that breaks pages and charts that do not escape it.
+HOSTILE = '<img src=x onerror="document.title=1">$x$</script>'
+
 
 def autotvm_line(trial, template="dense", size=64, error_no=0, tile=8, unroll=0, latency=None):
-    """One line of AutoTVM's log: smaller tiles are slower, and a trial a second."""
+    """One line of an AutoTVM log: smaller tiles are slower, and trials end one second apart."""
     latency = 1e9 if error_no else latency or 0.064 / tile
     entity = [["tile_x", "sp", [-1, tile]], ["order", "re", [0, 2, 1]], ["vec", "an", ["vec"]], ["unroll", "ot", unroll]]
-    said = {
+    record = {
         "input": ["llvm", template, [["TENSOR", [1, size], "float32"]], {}],
         "config": {"index": trial, "code_hash": None, "entity": entity},
         "result": [[latency], error_no, 0.5, 1.795e9 + trial],
         "version": 0.2,
         "tvm_version": "0.17.0",
     }
-    return json.dumps(said)
+    return json.dumps(record)
 
 
 def autotvm_log(path, trials=32, **options):
-    """A log of two tasks, of which every eighth trial fails."""
+    """Write a log of two tasks in which every eighth trial fails."""
     lines = []
     for trial in range(trials):
         for template in ("dense", "conv2d"):
@@ -30,7 +33,7 @@ def autotvm_log(path, trials=32, **options):
 
 
 def meta_schedule_line(tile, unroll, latency, workload=0):
-    """One record of MetaSchedule's database."""
+    """One record of a MetaSchedule database."""
     instructions = [
         ["GetSBlock", [], ["matmul", "main"], ["b0"]],
         ["GetLoops", ["b0"], [], ["l1", "l2", "l3"]],
@@ -45,7 +48,7 @@ def meta_schedule_line(tile, unroll, latency, workload=0):
 
 
 def meta_schedule_folder(folder):
-    """A database of eight records, of which one failed."""
+    """Write a database of eight records, one of them a failure."""
     folder.mkdir(exist_ok=True)
     tiles = [(64, 1), (32, 2), (16, 4), (8, 8), (4, 16), (2, 32), (1, 64), (64, 1)]
     lines = [meta_schedule_line(tile, i % 3, 1e10 if i == 5 else 1e-3 * (i + 1)) for i, tile in enumerate(tiles)]

@@ -1,0 +1,139 @@
+"""Plots of a report: which there are, and their captions. The page shows them, and they can be saved as images."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from autotvm_opevo._utils.text import milliseconds
+from autotvm_opevo.reporting import charts
+from autotvm_opevo.reporting.autotvm_spaces import Template
+from autotvm_opevo.reporting.knob_graphs import KnobGraph, knob_graph
+from autotvm_opevo.reporting.network import Network, TaskInLogs
+from autotvm_opevo.reporting.style import RULE, SERIES
+from autotvm_opevo.reporting.tuning_log import TuningLog
+
+# Of a larger network, only the slowest operators are shown.
+_MAX_BARS = 24
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure with title and caption; for a knob's graph, with a tooltip for each vertex, by index."""
+
+    title: str
+    caption: str
+    figure: Figure
+    tooltips: Sequence[str] = ()
+
+
+def overview_plots(network: Network, logs: Sequence[TuningLog]) -> list[Plot]:
+    """Plots of all tasks together: total latency, throughput, and latency of each operator."""
+    plots = []
+    weighting = (
+        "weighted by the number of runs in the network" if network.has_counts else "one run of each, as some counts are unknown"
+    )
+    if len(network.operators) > 1:
+        curves = [(i, log.label, network.best_so_far(i)) for i, log in enumerate(logs)]
+        over_trials, over_time = charts.network_progress(curves), charts.network_progress(curves, [log.elapsed for log in logs])
+        caption = f"Total latency of all operators with their best configurations so far, {weighting}"
+        if any(network.operators_in(i) != network.operators for i in range(len(logs))):
+            caption += ". The logs do not have the same operators"
+        if over_trials:
+            plots.append(Plot("total latency over trials", f"{caption}.", over_trials))
+        if over_time:
+            plots.append(Plot("total latency over time", "The same over tuning time, without pauses.", over_time))
+    throughput = charts.throughput([(i, log.label, log.elapsed) for i, log in enumerate(logs)])
+    if throughput:
+        caption = "Trials per minute. Where there are few, time went into something else, such as training a cost model."
+        plots.append(Plot("trials per minute", caption, throughput))
+    if len(network.operators) > 1:
+        plots += _operator_latencies(network, logs, weighting)
+    return plots
+
+
+def _operator_latencies(network: Network, logs: Sequence[TuningLog], weighting: str) -> Iterator[Plot]:
+    """Latency of each operator: first and best trial if there is one log, else the best trial in each log."""
+    solved = [operator for operator in network.operators if operator.seconds < math.inf]
+    shown = solved[:_MAX_BARS]
+    if not shown:
+        return
+    series = [
+        (log.label, SERIES[i % len(SERIES)], [_bar(operator.seconds_in(i)) for operator in shown]) for i, log in enumerate(logs)
+    ]
+    trials = "best trial in each log"
+    if len(logs) == 1:
+        (_, color, best), first = series[0], [_bar(operator.first_seconds_in(0)) for operator in shown]
+        series, trials = [("first trial", RULE, first), ("best trial", color, best)], "first successful trial and best trial"
+    subset = f"; the {_MAX_BARS} slowest of {len(solved)}" if len(solved) > _MAX_BARS else ""
+    caption = f"Latency of each operator, {weighting}: {trials}{subset}."
+    yield Plot("latency of each operator", caption, charts.operator_latencies([operator.name for operator in shown], series))
+
+
+def _bar(seconds: float) -> float:
+    """Milliseconds; 0 if all trials failed."""
+    return seconds * 1e3 if seconds < math.inf else 0.0
+
+
+def progress_plots(task: TaskInLogs) -> list[Plot]:
+    """Plots of a task's best latency so far."""
+    over_trials, over_time = charts.task_progress(task.in_logs), charts.task_progress(task.in_logs, over_time=True)
+    plots = []
+    if over_trials:
+        dots = " Each dot is a trial; the slowest may be off the chart." if len(task.in_logs) == 1 else ""
+        plots.append(Plot("best so far over trials", f"Best latency so far over trials.{dots}", over_trials))
+    if over_time:
+        plots.append(Plot("best so far over time", "Best latency so far over the time spent on this task.", over_time))
+    return plots
+
+
+def knob_plots(task: TaskInLogs, template: Template) -> Iterator[Plot]:
+    """The graph of each of a task's knobs that has more than one value."""
+    if task.best == math.inf:
+        return
+    for name, knob in task.knobs.items():
+        graph = knob_graph(name, *template.complete_knob(name, knob))
+        if len(graph.topology) > 1:
+            yield Plot(name, _knob_caption(graph), charts.knob(graph, task.best), charts.tooltips(graph))
+
+
+def save_plots(logs: Sequence[TuningLog], folder: Path) -> None:
+    """Save all plots as PNG files, in a folder per task if there are several tasks."""
+    network = Network(logs)
+    _save(overview_plots(network, logs), folder)
+    for task in network.tasks:
+        plots = [*progress_plots(task), *knob_plots(task, Template(task.example))]
+        _save(plots, folder / f"{task.number:02} {_file_name(task.name)}" if len(network.tasks) > 1 else folder)
+
+
+def _save(plots: Sequence[Plot], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, plot in enumerate(plots, start=1):
+        charts.save(plot.figure, folder / f"{number:02} {_file_name(plot.title)}.png")
+
+
+def _file_name(text: str) -> str:
+    """Make a name that is valid on any file system.
+
+    >>> _file_name("conv2d <b>/../x</b>")
+    'conv2d b x b'
+    """
+    return " ".join(re.findall(r"[\w-]+", text))[:80] or "plot"
+
+
+def _knob_caption(graph: KnobGraph) -> str:
+    tried = [value for value in graph.topology if value in graph.stats]
+    fastest = sorted(tried, key=lambda value: graph.stats[value].best)[:3]
+    best = ", ".join(f"{graph.describe(value)} ({milliseconds(graph.stats[value].best)} ms)" for value in fastest)
+    if graph.size == len(graph.topology):
+        count = f"{len(tried)} of {graph.size} values tried"
+    else:
+        best_of = f"best of {len(graph.stats)} " if len(graph.stats) > len(tried) else ""
+        total = f", out of {graph.size:,}" if graph.size else ""
+        count = f"the {len(tried)} {best_of}values that were tried{total}"
+    return f"{count}; best: {best}." if len(tried) > 1 else f"{count}."

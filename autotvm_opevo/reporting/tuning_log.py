@@ -1,0 +1,78 @@
+"""The content of a log, whichever tool wrote it: tasks, runs and time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from autotvm_opevo._utils import jsonl
+from autotvm_opevo.reporting.timing import Array, time_spent
+from autotvm_opevo.reporting.trials import Task, Trial
+from autotvm_opevo.tuning.journal import JournalEntry, RunHistory
+
+
+class TuningLog:
+    """All tasks of one log.
+
+    Attributes
+    ----------
+    label : str
+        The log's name in the report.
+    tasks : dict of str to Task
+        In order of their first trials.
+    malformed, unrelated : int
+        Number of lines that are not JSON, and of those that are but hold no trial. Blank lines and comments are not counted.
+    runs : RunHistory
+        The runs that wrote the log, according to its journal.
+    elapsed : array of float
+        Seconds of tuning, without pauses, until the end of each trial, in order of time; empty if some timestamps are unknown.
+    pauses : list of float
+        Duration in seconds of each pause between runs.
+    exists : bool
+        Whether the file exists yet.
+    """
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.tasks: dict[str, Task] = {}
+        self.malformed = self.unrelated = 0
+        self.runs = RunHistory()
+        self.elapsed: Array = np.empty(0)
+        self.pauses: list[float] = []
+        self.exists = True
+
+    def read(self, lines: Iterable[bytes], parse_trial: Callable[[Any], Trial]) -> None:
+        """Add the trial of each line; count the lines that have none."""
+        for _, value in jsonl.read(lines):
+            if value is jsonl.MALFORMED:
+                self.malformed += 1
+                continue
+            try:
+                self.add(parse_trial(value))
+            except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+                self.unrelated += 1
+
+    def add(self, trial: Trial) -> None:
+        """Add a trial; if one of its values is not hashable, raise before anything is changed."""
+        hash(tuple(trial.knobs.values()))
+        if trial.task not in self.tasks:
+            self.tasks[trial.task] = Task(trial)
+        self.tasks[trial.task].add(trial)
+
+    def merge_journal(self, entries: Iterable[JournalEntry]) -> None:
+        """Add what a journal knows of the trials, and compute the time spent on them. Call once, after all trials are added."""
+        by_task: dict[str, list[JournalEntry]] = {}
+        for entry in entries:
+            self.runs.add(entry)
+            by_task.setdefault(entry.task, []).append(entry)
+        for task in self.tasks.values():
+            task.merge_journal(by_task.get(task.journal_key, ()))
+        time = time_spent([task.times for task in self.tasks.values()], self.runs.starts)
+        self.elapsed, self.pauses = time.overall, time.pauses
+        for task, seconds in zip(self.tasks.values(), time.per_task):
+            task.elapsed = seconds
+
+    def __len__(self) -> int:
+        return sum(map(len, self.tasks.values()))

@@ -1,0 +1,79 @@
+"""The ``report`` command."""
+
+import sys
+
+import pytest
+from synthetic_logs import autotvm_log
+
+from autotvm_opevo.cli.main import main
+from autotvm_opevo.reporting.serving import make_server
+
+
+def test_the_command_writes_a_page(tmp_path, capsys):
+    out = tmp_path / "report.html"
+    assert main(["report", str(autotvm_log(tmp_path / "log.json", trials=4)), "-o", str(out)]) == 0
+    assert capsys.readouterr().out == f"report: {out}\n"
+    assert out.read_text().count("<section") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["LOG"], 2, "-o FILE is required"),
+        (["LOG", "-o", "OUT", "--port", "80"], 2, "--port requires --watch"),
+        (["LOG", "--watch", "-o", "OUT"], 2, "--watch writes no files, --out given"),
+        (["LOG", "--watch", "--port", "70000"], 2, "--port must be from 0 to 65535, 70000 given"),
+        (["missing.json", "-o", "OUT"], 1, "missing.json: No such file or directory"),
+        (["LOG", "LOG", "-o", "OUT"], 2, "is given twice"),
+        (["LOG", "-o", "no/folder/OUT"], 1, "out must be in an existing folder, no/folder does not exist"),
+        (["LOG", "-o", "OUT", "--import", "no_such_module"], 2, "--import no_such_module: ModuleNotFoundError"),
+        (["LOG", "-o", "OUT", "--import", "./mine.py"], 2, "--import ./mine.py: "),
+        (["LOG", "-o", "OUT", "--import", "./templates"], 2, "must be the name of a module or an existing .py file"),
+        (["LOG", "-o", "OUT", "--import", "json.py"], 2, "another module named json is already imported: rename the file"),
+        (["LOG", "-o", "OUT", "--import", "leaves.py"], 2, "--import leaves.py: SystemExit: usage"),
+        (["LOG", "-o", "LOG"], 2, "out must not be one of the logs, which are never modified; LOG given"),
+        (["LOG", "-o", "."], 2, "out must be a file, . is a folder"),
+    ],
+)
+def test_errors_are_one_line(tmp_path, monkeypatch, capsys, arguments, status, message):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", list(sys.path))
+    autotvm_log(tmp_path / "LOG", trials=4)
+    (tmp_path / "json.py").touch()
+    (tmp_path / "leaves.py").write_text("import sys; sys.exit('usage')")
+    assert main(["report", *arguments]) == status
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("autotvm_opevo: ")
+    assert message in line
+    assert not (tmp_path / "OUT").exists()
+
+
+def test_a_file_of_templates_is_imported_with_its_folder_on_the_path(tmp_path, monkeypatch, capsys):
+    """As when Python runs a script, modules beside it can be imported."""
+    monkeypatch.setattr("sys.path", list(sys.path))
+    monkeypatch.setattr("sys.modules", dict(sys.modules))
+    (tmp_path / "beside_my_templates.py").write_text("WORD = 'found'")
+    (tmp_path / "my_templates.py").write_text("from beside_my_templates import WORD\nprint(WORD)")
+    log, out = autotvm_log(tmp_path / "log.json", trials=4), tmp_path / "report.html"
+    assert main(["report", str(log), "-o", str(out), "--import", str(tmp_path / "my_templates.py")]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "found"
+
+
+def test_a_port_in_use_is_an_error(tmp_path, capsys):
+    log = autotvm_log(tmp_path / "log.json", trials=4)
+    with make_server([log]) as server:
+        port = server.server_address[1]
+        assert main(["report", str(log), "--watch", "--port", str(port)]) == 1
+    assert f"cannot listen on port {port}" in capsys.readouterr().err
+
+
+def test_watching_waits_for_a_missing_log(tmp_path, monkeypatch, capsys):
+    class FakeServer:
+        server_address = ("127.0.0.1", 1)
+        __enter__ = lambda self: self  # noqa: E731
+        __exit__ = lambda self, *_: None  # noqa: E731
+        serve_forever = staticmethod(lambda: None)
+
+    monkeypatch.setattr("autotvm_opevo.reporting.serving.make_server", lambda *_: FakeServer())
+    assert main(["report", str(tmp_path / "mistyped.json"), "--watch"]) == 0
+    assert f"waiting for {tmp_path / 'mistyped.json'}, which does not exist yet" in capsys.readouterr().out

@@ -1,0 +1,18 @@
+"""The text of reports."""
+
+import re
+
+from autotvm_opevo import report
+
+
+def report_text(tmp_path, *lines, name="log.json"):
+    """The text of the report of a log with the given lines."""
+    log = tmp_path / name
+    log.write_text("\n".join(lines))
+    return page_text(report(log, out=tmp_path / "report.html"))
+
+
+def page_text(page):
+    """The text of a page, without its charts."""
+    text = page.read_text()
+    return " ".join(re.sub(r"<svg.*?</svg>|<style.*?</style>|<[^>]+>", " ", text, flags=re.DOTALL).split())

@@ -1,0 +1,94 @@
+"""Charts: data, tooltips, and escaping."""
+
+from itertools import combinations
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from synthetic_logs import autotvm_line, autotvm_log
+from topologies import TOPOLOGIES
+
+from autotvm_opevo.reporting import charts
+from autotvm_opevo.reporting.knob_graphs import knob_graph, positions
+from autotvm_opevo.reporting.logs import open_logs
+from autotvm_opevo.reporting.network import Network, TaskInLog
+from autotvm_opevo.reporting.plots import progress_plots
+from autotvm_opevo.reporting.style import INK
+from autotvm_opevo.reporting.svg import svg
+from autotvm_opevo.reporting.values import Knob, ValueStats
+from autotvm_opevo.topology import Factorization
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=repr)
+def test_vertices_do_not_overlap(topology):
+    """A vertex is at most as wide as the distance between the two nearest."""
+    figure = charts.knob(knob_graph("knob", Knob("tile", stats={topology[0]: ValueStats(1, 0.1)}), topology), 0.1)
+    figure.canvas.draw()
+    axes = figure.axes[0]
+    xy = axes.transData.transform(positions(topology)) * 72 / figure.dpi
+    nearest = min(np.hypot(*(a - b)) for a, b in combinations(xy, 2))
+    (width,) = {size for dots in axes.collections for size in np.sqrt(dots.get_sizes())}
+    assert width <= max(nearest, np.sqrt(6))
+
+
+def test_vertices_have_tooltips():
+    knob = Knob("tile", stats={(8, 1, 1): ValueStats(3, 0.002), (1, 8, 1): ValueStats(1, np.inf)})
+    graph = knob_graph("tile", knob, Factorization(8, parts=3))
+    texts = charts.tooltips(graph)
+    assert "8x1x1: 3 trials, best 2.000 ms" in texts
+    assert "1x8x1: 1 trial, all failed" in texts
+    assert "2x2x2: not tried" in texts
+    root = ElementTree.fromstring(svg(charts.knob(graph, 0.002), "tile", texts))
+    drawn = [title.text for use in root.iter("{http://www.w3.org/2000/svg}use") for title in use]
+    assert sorted(drawn) == sorted(texts)
+
+
+def test_charts_use_the_colours_of_the_page(tmp_path):
+    (log,) = open_logs([autotvm_log(tmp_path / "log.json")])
+    task = Network([log]).tasks[0]
+    for plot in progress_plots(task):
+        text = svg(plot.figure, plot.title)
+        assert "var(--ink)" in text
+        assert "var(--series-0)" in text
+        assert INK not in text
+
+
+def test_names_are_escaped(tmp_path):
+    name = "<script>alert(1)</script> $\\alpha$ & $x font: 1px x #1f2328"
+    (log,) = open_logs([autotvm_log(tmp_path / "log.json")])
+    task = next(iter(log.tasks.values()))
+    text = svg(charts.task_progress([TaskInLog(0, name, task), TaskInLog(1, "other", task)]), name)
+    root = ElementTree.fromstring(text)
+    texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert name in texts
+    assert not list(root.iter("script"))
+
+
+def test_best_so_far_over_time_is_sorted_by_time(tmp_path):
+    log = tmp_path / "log.json"
+    log.write_text("\n".join(autotvm_line(trial, latency=ms * 1e-3) for trial, ms in ((100, 1), (0, 4), (10, 3))))
+    (task,) = open_logs([log])[0].tasks.values()
+    (axes,) = charts.task_progress([TaskInLog(0, "log", task)], over_time=True).axes
+    (curve,) = (line for line in axes.lines if line.get_gid() == "best")
+    assert curve.get_xydata() == pytest.approx(np.array([[0, 4], [10, 3], [100, 1]]))
+
+
+def test_the_integral_of_throughput_is_the_number_of_trials():
+    elapsed = np.sort(np.random.default_rng(0).uniform(0, 3000, 200))
+    (stairs,) = charts.throughput([(0, "_log", elapsed), (1, "b", elapsed[:1])]).axes[0].patches
+    values, edges, _ = stairs.get_data()
+    assert values @ np.diff(edges) == pytest.approx(200)  # minutes
+
+
+def test_throughput_spreads_a_batch_over_the_time_since_the_last_one():
+    """Sixty trials per minute, although the results of a batch of eight all arrive after eight seconds."""
+    elapsed = np.repeat(np.arange(8.0, 81.0, 8.0), 8) + np.tile(np.arange(8) * 1e-6, 10)
+    (stairs,) = charts.throughput([(0, "log", elapsed)]).axes[0].patches
+    assert stairs.get_data().values == pytest.approx(60, rel=1e-3)
+
+
+def test_network_progress_over_time_uses_the_unit_of_its_label():
+    figure = charts.network_progress([(0, "log", np.array([3.0, 2.0, 1.0]))], [np.array([600.0, 1200.0, 6000.0])])
+    (curve,) = figure.axes[0].lines
+    assert figure.axes[0].get_xlabel() == "minutes"
+    assert curve.get_xydata() == pytest.approx(np.array([[10, 3000], [20, 2000], [100, 1000]]))

@@ -1,0 +1,82 @@
+"""Graphs of knobs: vertices and layout."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from topologies import TOPOLOGIES
+
+from autotvm_opevo.reporting.knob_graphs import MAX_VERTICES, knob_graph, positions
+from autotvm_opevo.reporting.values import Knob, ValueStats
+from autotvm_opevo.topology import Factorization, InducedSubgraph, Tiling
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=repr)
+def test_vertices_have_different_positions(topology):
+    xy = positions(topology)
+    assert xy.shape == (len(topology), 2)
+    assert np.abs(xy).max() <= 1 + 1e-9
+    assert min(np.hypot(*(a - b)) for a, b in combinations(xy, 2)) > 0.01
+
+
+def test_extents_beyond_64_bits_have_positions():
+    knob = Knob("inner tile", stats={(10**20,): ValueStats(1, 0.1), (1,): ValueStats(1, 0.2)})
+    assert np.isfinite(knob_graph("tile", knob).positions).all()
+
+
+@pytest.mark.parametrize("innermost", [1, 4, 64])
+def test_tiles_respect_the_bound_on_the_innermost_part(innermost):
+    graph = knob_graph("tile", Knob("tile", innermost=innermost, stats={(64, 1): ValueStats(1, 0.1)}))
+    assert sorted(tile[-1] for tile in graph.topology) == [part for part in (1, 2, 4, 8, 16, 32, 64) if part <= innermost]
+
+
+def test_three_parts_form_the_papers_triangle():
+    """All edges of the lattice have the same length."""
+    topology = Factorization(8, parts=3)
+    xy = positions(topology)
+    edges = list(knob_graph("tile", Knob("tile", stats={(8, 1, 1): ValueStats()}), topology).edges)
+    assert len(edges) == 18
+    assert np.ptp([np.hypot(*(xy[i] - xy[j])) for i, j in edges]) < 1e-9
+
+
+def test_two_parts_form_a_grid_of_primes():
+    """12 = 2 x 2 x 3: three columns of two, and no overlapping edges."""
+    topology = Factorization(12, parts=2)
+    xy = positions(topology)
+    assert (len({round(x, 9) for x, _ in xy}), len({round(y, 9) for _, y in xy})) == (3, 2)
+    edges = [xy[j] - xy[i] for i, j in knob_graph("tile", Knob("tile", stats={(12, 1): ValueStats()}), topology).edges]
+    assert len(edges) == 7
+    assert all(np.count_nonzero(np.abs(edge) > 1e-9) == 1 for edge in edges)
+
+
+def test_inner_tiles_have_the_positions_of_complete_tiles():
+    full = Factorization(64, parts=3)
+    inner = [tile[1:] for tile in full]
+    assert np.allclose(positions(full), positions(InducedSubgraph(Tiling(inner), inner)))
+
+
+@given(st.sampled_from(TOPOLOGIES[:5]), st.data())
+def test_a_graph_has_all_tried_values(topology, data):
+    tried = data.draw(st.lists(st.sampled_from(list(topology)), min_size=1, max_size=20, unique=True))
+    knob = Knob("tile")
+    for i, value in enumerate(tried):
+        knob.add(value, 1, float(i))
+    for full, vertices, size in ((None, tried, 0), (topology, topology, len(topology))):
+        graph = knob_graph("tile", knob, full)
+        assert set(graph.topology) == set(vertices)
+        assert graph.size == size
+
+
+def test_a_large_graph_has_the_best_values():
+    values = list(Factorization(2**12, parts=4))[: MAX_VERTICES + 50]
+    tile = Knob("tile", stats={value: ValueStats(1, float(i)) for i, value in enumerate(values)})
+    graph = knob_graph("tile", tile, Factorization(2**12, parts=4))
+    assert set(graph.topology) == set(values[:MAX_VERTICES])
+    assert graph.size == 455
+
+
+def test_a_tile_of_an_unknown_loop_has_the_graph_of_tried_values():
+    graph = knob_graph("tile", Knob("inner tile", stats={(2, 8): ValueStats(1, 0.1), (4, 8): ValueStats(1, 0.2)}))
+    assert (list(graph.topology), graph.size, list(graph.edges)) == ([(2, 8), (4, 8)], 0, [(0, 1)])

@@ -1,0 +1,40 @@
+"""Parsing of MetaSchedule databases."""
+
+import numpy as np
+from synthetic_logs import meta_schedule_folder, meta_schedule_line
+
+from autotvm_opevo.reporting.logs import open_logs
+
+
+def test_a_database_is_read_with_sketches_and_options(tmp_path):
+    (log,) = open_logs([meta_schedule_folder(tmp_path / "folder")])
+    (task,) = log.tasks.values()
+    assert (task.name, len(task), task.best, dict(task.failures)) == ("matmul 8x64 64x64", 8, 1e-3, {"failed": 1})
+    assert np.isnan(task.times).all()
+    assert task.knobs["matmul, loop 2, 64 iterations"].stats[32, 2].best == 2e-3
+    assert task.knobs["unroll explicit"].options == ("0", "16", "64")
+    assert task.target == "llvm"
+    assert list(task.knobs["sketch"].stats) == ["1"]
+
+
+def test_a_sketch_has_the_same_number_in_all_logs_however_many_loops_are_parallel(tmp_path):
+    def lines(parallel, other):
+        both = [
+            meta_schedule_line((64, 1), 0, 1e-3),
+            meta_schedule_line((64, 1), 0, 5e-3).replace('"matmul", "main"', '"other", "main"'),
+        ]
+        return [
+            line.replace(
+                '["EnterPostproc"', f'["Annotate", ["b0", {parallel}], ["meta_schedule.parallel"], []], ["EnterPostproc"'
+            )
+            for line in both
+        ][::other]
+
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder, parallel, order in zip(folders, (8, 32), (1, -1)):
+        folder.mkdir()
+        (folder / "database_tuning_record.json").write_text("\n".join(lines(parallel, order)))
+        (folder / "database_workload.json").write_text('["1234", "..."]\n')
+    for log in open_logs(folders):
+        (task,) = log.tasks.values()
+        assert {value: stats.best for value, stats in task.knobs["sketch"].stats.items()} == {"1": 1e-3, "2": 5e-3}

@@ -1,0 +1,40 @@
+"""Tasks and their trials."""
+
+import tracemalloc
+
+import numpy as np
+from synthetic_logs import autotvm_line, autotvm_log
+
+from autotvm_opevo.reporting.logs import open_logs
+
+
+def test_repeated_configurations_are_counted(tmp_path):
+    path = tmp_path / "log.json"
+    path.write_text("\n".join(autotvm_line(i, tile=8) for i in range(3)))
+    (task,) = open_logs([path])[0].tasks.values()
+    assert task.repeated == 2
+
+
+def test_values_with_equal_hashes_are_different_configurations(tmp_path):
+    path = tmp_path / "log.json"
+    path.write_text("\n".join(autotvm_line(0, unroll=unroll) for unroll in (-1, -2)))
+    (task,) = open_logs([path])[0].tasks.values()
+    assert task.repeated == 0
+
+
+def test_best_so_far_is_the_running_minimum(tmp_path):
+    (log,) = open_logs([autotvm_log(tmp_path / "log.json")])
+    for task in log.tasks.values():
+        assert np.array_equal(task.best_so_far, [task.latencies[: i + 1].min() for i in range(len(task))])
+
+
+def test_memory_per_trial_is_small(tmp_path):
+    """Knob values are stored once, not per trial."""
+    path = autotvm_log(tmp_path / "log.json", trials=10_000)
+    tracemalloc.start()
+    (log,) = open_logs([path])
+    used, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(log) == 20_000
+    assert used / 20_000 < 60
+    assert peak / 20_000 < 200

@@ -1,0 +1,25 @@
+"""Journals survive torn lines and full disks."""
+
+from autotvm_opevo.tuning.journal import Journal, read
+
+
+def test_overwriting_deletes_an_earlier_journal(tmp_path):
+    Journal(tmp_path / "journal").write(task="dense")
+    Journal(tmp_path / "journal")
+    assert (tmp_path / "journal").exists()
+    Journal(tmp_path / "journal", overwrite=True)
+    assert not (tmp_path / "journal").exists()
+
+
+def test_a_torn_line_does_not_corrupt_the_next_one(tmp_path):
+    path = tmp_path / "journal"
+    path.write_text('{"task": "den')
+    Journal(path).write(task="conv2d")
+    assert [entry.task for entry in read(path)] == ["conv2d"]
+
+
+def test_a_write_error_is_logged_once(tmp_path, caplog):
+    journal = Journal(tmp_path / "no folder" / "journal")
+    for _ in range(3):
+        journal.write(task="dense")
+    assert caplog.text.count("cannot write") == 1
