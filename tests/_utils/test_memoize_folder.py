@@ -13,7 +13,7 @@ require("tvm", "TVM", str, "")
 
 
 def run(folder, script=SCRIPT):
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=120, cwd=folder)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=240, cwd=folder)
 
 
 def test_importing_tvm_leaves_no_folder(tmp_path):
