@@ -1,51 +1,55 @@
-# Every target makes what it needs, is safe to run twice, and goes on after an interruption.
-#   PYTHON=python3.12 make test     picks the interpreter; without it an environment keeps the one it has
+# Every target makes the environments that it needs, is safe to repeat, and resumes after an interruption.
+#   PYTHON=python3.12 make test     choose the interpreter; by default an existing environment keeps its own
 
 ifeq ($(origin PYTHON),undefined)
 PYTHON := python3
 KEEP := --any-python
 endif
 
+# TVM 0.17, with AutoTVM.
 ENV := .venv/autotvm
 RUN := $(ENV)/bin/python
-# Today's TVM, which has MetaSchedule in the place of AutoTVM.
+# TVM 0.27, with MetaSchedule.
 TVM_ENV := .venv/tvm
 TVM_RUN := $(TVM_ENV)/bin/python
-# The documentation needs no TVM.
+# Neither the documentation nor a release needs TVM.
 DOCS_ENV := .venv/docs
 DOCS := docs/_build/html
+RELEASE_ENV := .venv/release
 
-# Tests mostly wait for compilers and runners, so three at a time do not disturb one another on two cores.
+# Tests mostly wait for compilers and runners, so that two cores are enough for three processes.
 JOBS := 3
-SIDE_BY_SIDE := -n $(JOBS) --dist loadfile
+PARALLEL := -n $(JOBS) --dist loadfile
 
-.PHONY: help setup setup-tvm tune tune-relax test docs lint soak bench bench-sensitivity bench-hardware bench-overhead bench-network figures clean
+.PHONY: help setup setup-tvm tune tune-relax test docs lint soak release-check bench bench-sensitivity bench-hardware bench-overhead bench-network figures clean
 .NOTPARALLEL:
 
 help:
-	@echo "make tune     tune a matrix multiplication on this CPU, OpEvo beside XGBoost: three minutes"
-	@echo "make tune-relax   tune AlexNet with today's TVM on this CPU: five minutes"
-	@echo "make test     all tests, types and style: a quarter of an hour (JOBS=1: one after the other)"
-	@echo "make docs     the documentation, from $(DOCS)/index.html on: two minutes"
-	@echo "make lint     types and style alone"
-	@echo "make soak     the long versions of the tests: fifteen minutes"
-	@echo "make bench    every tuner on every recorded landscape, 20 seeds: twenty minutes"
-	@echo "make bench-sensitivity   OpEvo's parameters on the same landscapes: three minutes"
-	@echo "make bench-hardware   the paper's Tables 1 to 3 on this device: a night"
-	@echo "make bench-overhead   what the tuners themselves cost: seven minutes"
-	@echo "make bench-network   whole networks, three ways to spend the same trials: an hour"
-	@echo "make figures  the paper's Figures 1 and 2, drawn by this code"
-	@echo "make setup    nothing but the environment, $(ENV); make setup-tvm: the one of today's TVM, $(TVM_ENV)"
-	@echo "make clean    remove the environment and what was made"
-	@echo "ARGS=--help   options of a command, as in: make tune ARGS=\"--trials 32 --seed 1\""
-	@echo "PYTHON=...    the interpreter, as in: PYTHON=python3.12 make test"
+	@echo "make tune               tune a matrix multiplication on this CPU with OpEvo and XGBoost (AutoTVM; 3 minutes)"
+	@echo "make tune-relax         tune AlexNet on this CPU (MetaSchedule; 5 minutes)"
+	@echo "make test               run all tests, type checks and linters (10 minutes; JOBS=1: one process)"
+	@echo "make docs               build the documentation, $(DOCS)/index.html (2 minutes)"
+	@echo "make lint               run type checks and linters only"
+	@echo "make soak               run the long versions of the tests (15 minutes)"
+	@echo "make release-check      build wheel and source distribution and check both (2 minutes)"
+	@echo "make bench              compare all tuners on the recorded search spaces with 20 seeds (20 minutes)"
+	@echo "make bench-sensitivity  vary OpEvo's parameters on the same search spaces (3 minutes)"
+	@echo "make bench-hardware     reproduce the paper's Tables 1 to 3 on this device (a night)"
+	@echo "make bench-overhead     measure the tuners' own time (7 minutes)"
+	@echo "make bench-network      compare task schedulers on whole networks (1 hour)"
+	@echo "make figures            draw the paper's Figures 1 and 2"
+	@echo "make setup              make the environment with AutoTVM only, $(ENV)"
+	@echo "make setup-tvm          make the environment with MetaSchedule only, $(TVM_ENV)"
+	@echo "make clean              remove environments and build products"
+	@echo "ARGS=...                options of a command: make tune ARGS=\"--trials 32 --seed 1\", ARGS=--help lists them"
+	@echo "PYTHON=...              the interpreter: PYTHON=python3.12 make test"
 
 setup:
-	@command -v $(PYTHON) >/dev/null || { echo "setup: there is no $(PYTHON): install Python 3.9 or later, or name yours: PYTHON=... make ..." >&2; exit 1; }
+	@command -v $(PYTHON) >/dev/null || { echo "setup: $(PYTHON) not found: install Python 3.9 or later, or choose an interpreter: PYTHON=... make ..." >&2; exit 1; }
 	@$(PYTHON) tools/setup_autotvm.py $(KEEP) $(ENV)
 
 setup-tvm:
-	@command -v $(PYTHON) >/dev/null || { echo "setup: there is no $(PYTHON): install Python 3.10 or later, or name yours: PYTHON=... make ..." >&2; exit 1; }
+	@command -v $(PYTHON) >/dev/null || { echo "setup: $(PYTHON) not found: install Python 3.10 or later, or choose an interpreter: PYTHON=... make ..." >&2; exit 1; }
 	@$(PYTHON) tools/setup_tvm.py $(KEEP) $(TVM_ENV)
 
 tune: setup
@@ -55,8 +59,8 @@ tune-relax: setup-tvm
 	@$(TVM_RUN) tutorials/tune_alexnet_relax.py $(ARGS)
 
 test: setup setup-tvm lint
-	@$(RUN) -m pytest -q $(SIDE_BY_SIDE) $(ARGS)
-	@$(TVM_RUN) -m pytest -q $(SIDE_BY_SIDE) tests/meta_schedule autotvm_opevo/meta_schedule $(ARGS)
+	@$(RUN) -m pytest -q $(PARALLEL) $(ARGS)
+	@$(TVM_RUN) -m pytest -q $(PARALLEL) tests/meta_schedule autotvm_opevo/meta_schedule $(ARGS)
 
 docs: $(DOCS_ENV)/made
 	@$(DOCS_ENV)/bin/sphinx-build -q -W --keep-going -b html docs $(DOCS) $(ARGS)
@@ -71,8 +75,16 @@ lint: setup
 	@$(RUN) -m ruff check . && $(RUN) -m ruff format --check . && $(RUN) -m mypy
 
 soak: setup setup-tvm
-	@$(RUN) -m pytest -q $(SIDE_BY_SIDE) -m "soak or properties" --hypothesis-profile=soak --timeout=3600 $(ARGS)
-	@$(TVM_RUN) -m pytest -q $(SIDE_BY_SIDE) -m "soak or properties" --hypothesis-profile=soak --timeout=3600 $(ARGS)
+	@$(RUN) -m pytest -q $(PARALLEL) -m "soak or properties" --hypothesis-profile=soak --timeout=3600 $(ARGS)
+	@$(TVM_RUN) -m pytest -q $(PARALLEL) -m "soak or properties" --hypothesis-profile=soak --timeout=3600 $(ARGS)
+
+release-check: $(RELEASE_ENV)/made
+	@$(RELEASE_ENV)/bin/python tools/check_release.py
+
+$(RELEASE_ENV)/made:
+	@$(PYTHON) -m venv $(RELEASE_ENV)
+	@$(RELEASE_ENV)/bin/pip install -q --disable-pip-version-check "build>=1.2" "twine>=6.1"
+	@touch $@
 
 bench: setup
 	@$(RUN) -m benchmarks.compare $(ARGS)
@@ -94,4 +106,4 @@ figures: setup
 	@$(RUN) tutorials/draw_topologies.py $(ARGS)
 
 clean:
-	rm -rf .venv tuned build docs/_build docs/tutorials *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .pkl_memoize_py3
+	rm -rf .venv tuned build dist docs/_build docs/tutorials *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,15 +1,18 @@
-"""Which tests there are depends on which TVM there is: AutoTVM's, or today's with MetaSchedule."""
+"""Collect the tests for the TVM that is installed: AutoTVM (before 0.20) or MetaSchedule (0.27)."""
 
 from importlib.util import find_spec
+from pathlib import Path
 
-_OF_AUTOTVM = [
+_AUTOTVM = [
     *("autotvm_opevo/autotvm", "autotvm_opevo/cli/tvmc.py", "autotvm_opevo/tvmc.py"),
     *("tests/autotvm", "tests/benchmarks", "tests/cli/test_main.py"),
 ]
-_OF_META_SCHEDULE = ["autotvm_opevo/meta_schedule", "tests/meta_schedule"]
-# What needs no TVM is tested once, beside AutoTVM.
-_OF_NONE = ["tests/baselines", "tests/tutorials", "tests/tools", "tests/reporting"]
+_META_SCHEDULE = ["autotvm_opevo/meta_schedule", "tests/meta_schedule"]
+# Tests that need no TVM run once, with AutoTVM's.
+_NO_TVM = ["tests/baselines", "tests/tutorials", "tests/tools", "tests/reporting"]
 
-collect_ignore = ["tests/helpers", *_OF_META_SCHEDULE]
-if find_spec("tvm") and find_spec("tvm.s_tir"):
-    collect_ignore = ["tests/helpers", *_OF_AUTOTVM, *_OF_NONE]
+# Not `find_spec("tvm.s_tir")`, which would import TVM.
+_tvm = find_spec("tvm")
+_has_meta_schedule = any((Path(folder) / "s_tir").is_dir() for folder in (_tvm and _tvm.submodule_search_locations) or [])
+
+collect_ignore = ["tests/helpers", *(_AUTOTVM + _NO_TVM if _has_meta_schedule else _META_SCHEDULE)]

@@ -1,7 +1,9 @@
-"""OpEvo for Apache TVM: a tuner that walks on the graphs of its knobs.
+"""Bayesian and evolutionary optimization of tensor programs, for Apache TVM and without it.
 
-`OpEvo` searches any `Space` of topologies and needs no TVM. `OpEvoTuner` does the same inside AutoTVM, and `tune_network` gives
-it a whole Relay network; `report` shows what tuning has found. They are imported when they are first touched.
+Every knob of a search space is a graph. `OpEvo` mutates configurations by random walks on these graphs and picks the most
+promising candidates with a Gaussian process; it searches any `Space` and needs no TVM. `OpEvoTuner` is an AutoTVM tuner,
+`tune_network` tunes a whole Relay network, and `report` summarizes logs; these three are imported on first access.
+`autotvm_opevo.meta_schedule` has the same for MetaSchedule.
 
 Examples
 --------
@@ -29,15 +31,15 @@ if TYPE_CHECKING:
 
 __all__ = ["OpEvo", "Space", "__version__", "random_walk"]
 
-
-_NEED_MORE = {"OpEvoTuner": "autotvm", "report": "reporting", "tune_network": "autotvm"}
+# Not in `__all__`: they need TVM or the extra ``report``, and ``import *`` must work without.
+_LAZY = {"OpEvoTuner": "autotvm", "report": "reporting", "tune_network": "autotvm"}
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_NEED_MORE])
+    return sorted([*globals(), *_LAZY])
 
 
 def __getattr__(name: str) -> Any:
-    if name in _NEED_MORE:
-        return getattr(import_module(f"autotvm_opevo.{_NEED_MORE[name]}"), name)
+    if name in _LAZY:
+        return getattr(import_module(f"autotvm_opevo.{_LAZY[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,7 @@
-/* The nine symbols of libcuda.so.1 that TVM 0.17 links, forwarded to the driver where there is one.
+/* The nine symbols of libcuda.so.1 that TVM 0.17 links, forwarded to the NVIDIA driver if there is one.
  *
- * TVM's library cannot be loaded on a machine without an NVIDIA driver because of them, although nothing calls them there.
- * Without a driver each returns CUDA_ERROR_NO_DEVICE, which TVM reports as an absent device.
+ * Without a driver they would keep TVM's library from being loaded, although nothing calls them. Here each returns
+ * CUDA_ERROR_NO_DEVICE then, which TVM reports as a missing device.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -22,7 +22,7 @@ static void *find(const char *name) {
   return driver ? dlsym(driver, name) : NULL;
 }
 
-/* FORWARD(name, (parameters), (arguments)): a function of the driver's name that looks the driver's own up once. */
+/* FORWARD(name, (parameters), (arguments)): a function named like the driver's that looks up the driver's once. */
 #define FORWARD(name, parameters, arguments)          \
   CUresult name parameters {                          \
     static CUresult(*real) parameters;                \
@@ -43,7 +43,7 @@ FORWARD(cuModuleGetGlobal_v2, (unsigned long long *pointer, size_t *bytes, void 
 FORWARD(cuModuleLoadData, (void **module, const void *image), (module, image))
 FORWARD(cuModuleUnload, (void *module), (module))
 
-/* TVM prints the name of an error it got: there must be one even when no driver can tell it. */
+/* TVM prints an error's name, also without a driver that knows it. */
 CUresult cuGetErrorName(CUresult error, const char **name) {
   static CUresult (*real)(CUresult, const char **);
   if (!real) *(void **)(&real) = find("cuGetErrorName");

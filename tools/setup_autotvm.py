@@ -1,13 +1,12 @@
-"""Make an environment with a real AutoTVM (TVM 0.17) and this package in it.
+"""Create an environment with AutoTVM (TVM 0.17) and this package.
 
     python3 tools/setup_autotvm.py .venv/autotvm
 
-AutoTVM left TVM in 0.20, before TVM's wheels came to the package registry. One published wheel, bitblas 0.1.0.post1 (MIT;
-the TVM in it is Apache-2.0), carries a complete TVM 0.17 with LLVM, CUDA, RPC and Relay; this script takes that TVM out.
+TVM 0.20 removed AutoTVM, before TVM's wheels were published on PyPI. But the wheel of bitblas 0.1.0.post1 (MIT) contains a
+complete TVM 0.17 (Apache-2.0) with LLVM, CUDA, RPC and Relay; this script extracts it.
 
-Safe to run twice: a finished environment is recognised at once. Safe to interrupt: an unfinished one is made again, from what
-was downloaded already.
-The code runs under any Python 3, so that one that is too old is told so in a sentence.
+Safe to repeat: a finished environment is kept. Safe to interrupt: an unfinished one is made again from the downloads so far.
+The code runs under any Python 3, so that an unsupported version gets a message and not a syntax error.
 """
 
 import argparse
@@ -24,7 +23,7 @@ import zipfile
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 REQUIREMENTS = os.path.join(ROOT, "tools", "autotvm-requirements.txt")
 SHIM = os.path.join(ROOT, "tools", "libcuda_shim.c")
-# What goes in with --no-deps: CUDA's two libraries that TVM links, and XGBoost without the GPU build's 300 MB.
+# Installed with --no-deps: the two CUDA libraries that TVM links, and XGBoost without 300 MB of GPU code.
 WITHOUT_DEPENDENCIES = ["nvidia-cuda-nvrtc-cu12==12.6.85", "nvidia-cuda-runtime-cu12==12.6.77", "xgboost-cpu"]
 TVM_WHEEL = "bitblas==0.1.0.post1"
 TVM_WHEEL_SHA256 = "5beaf38899671dc35da63ff31b8d7bea4d98a2c929a102fe40d2f3004cec391b"
@@ -32,7 +31,7 @@ TVM_IN_WHEEL = "bitblas/3rdparty/tvm/"
 SELF_CHECK = """
 import tvm, xgboost
 from tvm import autotvm, te
-import autotvm_opevo
+from autotvm_opevo import OpEvoTuner
 a = te.placeholder((4,), name="a")
 b = te.compute((4,), lambda i: a[i] + 1, name="b")
 tvm.build(te.create_schedule(b.op), [a, b], "llvm")
@@ -41,22 +40,22 @@ print(tvm.__version__)
 
 
 class SetupError(Exception):
-    """Something is missing; the text is one line for the user."""
+    """An expected failure; the text is one line for the user."""
 
 
 def check_machine():
-    """Refuse what cannot work before anything is downloaded."""
+    """Raise on unsupported machines before anything is downloaded."""
     found = "Python %d.%d" % sys.version_info[:2]
     if sys.version_info < (3, 9):
-        raise SetupError("Python 3.9 or later is needed, this is %s: choose another with PYTHON=python3.12 make ..." % found)
+        raise SetupError("Python 3.9 or later is required, this is %s: choose another with PYTHON=python3.12 make ..." % found)
     if sys.implementation.name != "cpython":
-        raise SetupError("CPython is needed, this is %s: choose it with PYTHON=python3.12 make ..." % sys.implementation.name)
+        raise SetupError("CPython is required, this is %s: choose it with PYTHON=python3.12 make ..." % sys.implementation.name)
     system = (platform.system(), platform.machine())
     libc, version = platform.libc_ver()
     if system != ("Linux", "x86_64") or libc != "glibc" or tuple(map(int, version.split(".")[:2])) < (2, 34):
         raise SetupError(
             "unsupported platform: the published TVM 0.17 is for x86-64 Linux with glibc 2.34 or later, this is "
-            "%s %s with %s %s. The package itself works wherever you have built TVM 0.8 to 0.19: pip install ."
+            "%s %s with %s %s. The package itself works with any TVM 0.8 to 0.19 that you have built: pip install ."
             % (system + (libc or "another libc", version))
         )
     if compiler() is None:
@@ -69,7 +68,7 @@ def check_machine():
 
 
 def compiler():
-    """A C compiler's path; AutoTVM's own linker looks for g++ or gcc, this script for CC, cc or gcc."""
+    """The C compiler: $CC, cc or gcc; None if there is none."""
     for name in (os.environ.get("CC"), "cc", "gcc"):
         if name and shutil.which(name):
             return name
@@ -81,12 +80,12 @@ def log_path(env):
 
 
 def run(env, what, *command):
-    """Run one step with its output in the log; on failure raise one line that says where to look."""
+    """Run one step with its output in the log; on failure raise the first error and the log's path."""
     with open(log_path(env), "a+") as log:
         log.write("\n$ %s\n" % " ".join(command))
         log.flush()
         start = log.tell()
-        # A step that waits for ever on a dead network is worse than one that fails: pip itself stops after its retries.
+        # Do not wait forever on a dead network.
         code = subprocess.call(command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=1800)
         if code == 0:
             return
@@ -95,8 +94,8 @@ def run(env, what, *command):
     errors = [line for line in lines if re.search(r"\berror\b", line, re.IGNORECASE)] or lines[-1:] or ["no output"]
     hint = ""
     if any(s in line for line in lines for s in ("NewConnectionError", "ConnectTimeout", "name resolution", "ProxyError")):
-        hint = " (is there a network?)"
-    raise SetupError("%s failed%s: %s (all of it: %s)" % (what, hint, errors[0][:300], log_path(env)))
+        hint = " (no network?)"
+    raise SetupError("%s failed%s: %s (full log: %s)" % (what, hint, errors[0][:300], log_path(env)))
 
 
 def say(text):
@@ -109,7 +108,7 @@ def pip(env, what, *arguments):
 
 
 def fingerprint(python, script=__file__):
-    """What the environment was made from: it is up to date as long as this does not change."""
+    """A hash of everything that determines the environment: it is up to date if this is unchanged."""
     digest = hashlib.sha256(python.encode())
     made_from = [__file__, script, REQUIREMENTS, SHIM]
     for name in made_from + [os.path.join(ROOT, name) for name in ("setup.cfg", "pyproject.toml")]:
@@ -119,7 +118,7 @@ def fingerprint(python, script=__file__):
 
 
 def version_of(env):
-    """The environment's Python version as "3.11.7", or None when there is no working one."""
+    """The environment's Python version, such as "3.11.7"; None if it does not work."""
     try:
         code = "import platform; print(platform.python_version())"
         output = subprocess.check_output([os.path.join(env, "bin", "python"), "-c", code], stderr=subprocess.DEVNULL)
@@ -130,13 +129,13 @@ def version_of(env):
 
 def make_venv(env):
     if os.path.exists(env) and os.listdir(env) and not os.path.exists(os.path.join(env, "pyvenv.cfg")):
-        raise SetupError("%s is not empty and no virtual environment: name another folder" % env)
-    say("a fresh %s with Python %s" % (os.path.relpath(env), platform.python_version()))
-    run(env, "making the virtual environment", sys.executable, "-m", "venv", "--clear", env)
+        raise SetupError("%s is neither empty nor a virtual environment: choose another folder" % env)
+    say("creating %s with Python %s" % (os.path.relpath(env), platform.python_version()))
+    run(env, "creating the virtual environment", sys.executable, "-m", "venv", "--clear", env)
 
 
 def fetch_tvm(env):
-    """The wheel that carries TVM, kept beside the environments for the next one; returns its path."""
+    """Download the wheel that contains TVM to a cache beside the environments; return its path."""
     cache = os.path.join(os.path.dirname(env), "cache")
     for attempt in range(2):
         for name in os.listdir(cache) if os.path.isdir(cache) else ():
@@ -144,15 +143,15 @@ def fetch_tvm(env):
             with open(path, "rb") as file:
                 if hashlib.sha256(file.read()).hexdigest() == TVM_WHEEL_SHA256:
                     return path
-            os.remove(path)  # half a download, or another version
+            os.remove(path)  # an incomplete download, or another version
         if attempt == 0:
-            say("fetching TVM 0.17 (82 MB)")
-            pip(env, "fetching TVM", "download", "--no-deps", "--only-binary=:all:", "-d", cache, TVM_WHEEL)
-    raise SetupError("the wheel of %s is not the one this script knows (sha256 differs)" % TVM_WHEEL)
+            say("downloading TVM 0.17 (82 MB)")
+            pip(env, "downloading TVM", "download", "--no-deps", "--only-binary=:all:", "-d", cache, TVM_WHEEL)
+    raise SetupError("the downloaded wheel of %s has an unexpected sha256" % TVM_WHEEL)
 
 
 def install_tvm(env):
-    """Unpack TVM beside its library and make that loadable without an NVIDIA driver; all or nothing."""
+    """Extract TVM, make its library loadable without an NVIDIA driver, and move it into place as a whole."""
     site = subprocess.check_output(
         [os.path.join(env, "bin", "python"), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     )
@@ -160,7 +159,7 @@ def install_tvm(env):
     target, partial = os.path.join(site, "tvm"), os.path.join(site, "tvm.partial")
     shutil.rmtree(partial, ignore_errors=True)
     with zipfile.ZipFile(fetch_tvm(env)) as wheel:
-        say("unpacking TVM 0.17")
+        say("extracting TVM 0.17")
         for name in wheel.namelist():
             if name.endswith("/"):
                 continue
@@ -185,13 +184,13 @@ def install_tvm(env):
 
 
 def install(env):
-    """Fill a fresh environment."""
-    # As a plain path: the default is a finder, which loses to a clone's own folder where that has the package's name.
+    """Install everything into a fresh environment."""
+    # "compat" adds a plain path; the default import hook loses to a clone's folder if that is named like the package.
     requirements = ["-r", REQUIREMENTS, "--config-settings", "editable_mode=compat", "-e", ROOT + "[plot,report,test]"]
     pip(env, "installing packages", "install", *requirements)
     pip(env, "installing CUDA's libraries and XGBoost", "install", "--no-deps", *WITHOUT_DEPENDENCIES)
     install_tvm(env)
-    run(env, "trying the new TVM", os.path.join(env, "bin", "python"), "-c", SELF_CHECK)
+    run(env, "testing TVM", os.path.join(env, "bin", "python"), "-c", SELF_CHECK)
 
 
 def set_up(env, any_python, check=check_machine, fill=install, script=__file__):
@@ -206,7 +205,7 @@ def set_up(env, any_python, check=check_machine, fill=install, script=__file__):
                 return
         os.remove(ready)
     check()
-    if not finished:  # an interrupted pip may leave halves of packages that it takes for whole ones: begin again
+    if not finished:  # an interrupted pip may leave incomplete packages that it takes for complete: start over
         make_venv(env)
     say("installing packages")
     fill(env)
@@ -216,11 +215,11 @@ def set_up(env, any_python, check=check_machine, fill=install, script=__file__):
     say("%s is ready" % os.path.relpath(env))
 
 
-def main(what="a real AutoTVM (TVM 0.17)", *made):
-    """The command line of this script, and of another that makes another environment: see the last arguments of `set_up`."""
-    parser = argparse.ArgumentParser(description="Make an environment with %s and this package." % what)
+def main(what="AutoTVM (TVM 0.17)", *made):
+    """The command line; another script passes its name for the environment and the last arguments of `set_up`."""
+    parser = argparse.ArgumentParser(description="Create an environment with %s and this package." % what)
     parser.add_argument("env", help="the environment's folder, for example .venv/autotvm")
-    parser.add_argument("--any-python", action="store_true", help="keep the environment's Python even if it is not this one")
+    parser.add_argument("--any-python", action="store_true", help="keep an existing environment's Python version")
     options = parser.parse_args()
     env = os.path.abspath(options.env)
     try:
@@ -229,14 +228,14 @@ def main(what="a real AutoTVM (TVM 0.17)", *made):
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise SetupError("another setup of %s is running: wait for it and try again" % env) from None
+                raise SetupError("another setup of %s is running: try again when it has finished" % env) from None
             set_up(env, options.any_python, *made)
     except SetupError as error:
         sys.exit("setup: " + str(error))
     except KeyboardInterrupt:
-        sys.exit("setup: interrupted; the same command goes on from here")
+        sys.exit("setup: interrupted; resume with the same command")
     except (OSError, subprocess.SubprocessError, zipfile.BadZipFile) as error:
-        sys.exit("setup: %s (all of it: %s)" % (error, log_path(env)))
+        sys.exit("setup: %s (full log: %s)" % (error, log_path(env)))
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Helpers that have nothing to do with tuning: files, imports, text."""
+"""Helpers that know nothing of tuning: files, imports, text, validation."""

@@ -1,4 +1,4 @@
-"""Names of CPUs, which LLVM does not insist on knowing. Knows no TVM."""
+"""Validate the CPU of a target, which LLVM does not."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from difflib import get_close_matches
 
 
 def check_cpu(cpu: str, known: Sequence[str], llvm: int) -> None:
-    """Refuse a CPU that LLVM would take its generic one for, with a complaint at every build.
+    """Raise if LLVM does not know a CPU: it would compile for a generic one and warn at every build.
 
     Parameters
     ----------
     cpu : str
-        What a target's ``-mcpu`` says; empty for nothing.
+        The value of a target's ``-mcpu``; empty if it has none.
     known : sequence of str
-        All that this LLVM knows of the target's architecture; empty where nobody can say.
+        All CPUs of the target's architecture that this LLVM knows; empty if they cannot be listed.
     llvm : int
-        Its version.
+        The major version of LLVM.
 
     Raises
     ------
     ValueError
-        If it does not know that one; says which are like it.
+        If `cpu` is not in `known`; the message suggests similar names.
 
     Examples
     --------

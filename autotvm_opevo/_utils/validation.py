@@ -1,4 +1,4 @@
-"""Checks of arguments, with errors that name what was given and what is allowed."""
+"""Validate arguments; errors name the argument, what is allowed and what was given."""
 
 from __future__ import annotations
 
@@ -11,7 +11,21 @@ import numpy as np
 
 
 def as_integer(name: str, value: Any, at_least: int = 1) -> int:
-    """`value` as a plain int, or a `ValueError` that names the argument and what is allowed."""
+    """Convert to a plain int of at least `at_least`.
+
+    Raises
+    ------
+    ValueError
+        If `value` is no integer, a bool, or too small.
+
+    Examples
+    --------
+    >>> as_integer("trials", 8)
+    8
+    >>> as_integer("trials", 0)
+    Traceback (most recent call last):
+    ValueError: trials must be an integer of at least 1, 0 given
+    """
     try:
         number = operator.index(value)
     except TypeError:
@@ -22,6 +36,10 @@ def as_integer(name: str, value: Any, at_least: int = 1) -> int:
 
 
 def is_number(value: Any) -> bool:
-    """Whether `value` is a finite number, however large an integer."""
+    """Whether `value` is a finite real number; integers beyond the range of floats are.
+
+    >>> is_number(10**400), is_number(float("nan")), is_number("1")
+    (True, False, False)
+    """
     number: Any = value
     return isinstance(value, Real) and bool(abs(number) < math.inf)

@@ -1,1 +1,1 @@
-"""The command line, one command a file: thin shells over the public functions."""
+"""The command line, one command a file: each parses its arguments and calls a public function."""

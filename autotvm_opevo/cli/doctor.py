@@ -1,4 +1,4 @@
-"""``doctor``: check the installation, one line for each thing that is needed, with what to do where it is missing."""
+"""``doctor``: check the installation, one line for each component, with a hint where one is missing or broken."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +20,25 @@ from autotvm_opevo._version import __version__
 from autotvm_opevo.cli.command import command
 
 _EXAMPLES = """examples:
-  python -m autotvm_opevo doctor
+  %(prog)s
 
-Check the installation: which TVM there is, which adapters work with it, compilers, devices, and what is missing.
+Check the installation: TVM and its adapters, compilers, devices and optional packages; suggest a --target for this CPU.
 """
-_STATUS = "exit status: 0 when everything that is installed works, 1 when something does not."
+_STATUS = "exit status: 0 if everything installed works, with or without TVM; 1 if a component is broken or unsupported."
 _MARKS = {True: "ok", False: "--", None: ""}
-# TVM asks a device by its driver, which may hang; so it is asked by a process that can be ended.
+# Seconds for a child process that queries the devices: a driver may hang.
 _PATIENCE = 60
 
 
 def add(commands: Any) -> None:
-    """Add the command to a parser's."""
+    """Add the command to the program's parser."""
     command(commands, "doctor", "check the installation", _EXAMPLES, _STATUS, _run)
 
 
 def _run(_: argparse.Namespace) -> int:
-    findings, works = examine()
+    findings = examine()
     print(*findings, sep="\n")
-    return 0 if works else 1
+    return 1 if any(finding.ok is False for finding in findings) else 0
 
 
 @dataclass(frozen=True)
@@ -47,53 +48,61 @@ class Finding:
     Attributes
     ----------
     name, found : str
-        What was looked for, and what there is.
-    fine : bool or None
-        Whether that will do; None for what is not there and not everybody needs.
+        The component and its state.
+    ok : bool or None
+        Whether it works; None for an optional component that is not installed.
     what_to_do : str
-        Where it will not.
+        A hint where it is missing or broken.
     """
 
     name: str
     found: str
-    fine: bool | None = True
+    ok: bool | None = True
     what_to_do: str = ""
 
     def __str__(self) -> str:
-        line = f"{_MARKS[self.fine]:<3}{self.name:<16}{self.found}"
+        line = f"{_MARKS[self.ok]:<3}{self.name:<16}{self.found}"
         return f"{line}\n{'':19}{self.what_to_do}" if self.what_to_do else line
 
 
-def examine() -> tuple[list[Finding], bool]:
-    """Everything that was looked at, and whether at least one adapter works.
+def examine() -> list[Finding]:
+    """Check all components.
 
     Examples
     --------
-    >>> findings, _ = examine()
-    >>> [finding.name for finding in findings][:3]
+    >>> [finding.name for finding in examine()][:3]
     ['autotvm_opevo', 'Python', 'libraries']
     """
-    findings = [
+    libraries = ("numpy", "scipy", "threadpoolctl", "tqdm")
+    adapters = list(_adapters())
+    return [
         Finding("autotvm_opevo", __version__),
         Finding("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
-        Finding("libraries", ", ".join(f"{name} {_version(name)}" for name in ("numpy", "scipy", "tqdm"))),
+        Finding("libraries", ", ".join(f"{name} {_version(name)}" for name in libraries)),
+        *adapters,
+        *([*_compilers(), *_devices()] if any(adapter.ok for adapter in adapters) else []),
+        *_optional(autotvm=adapters[0].ok is True),
     ]
-    adapters = [_adapter("AutoTVM", "OpEvoTuner", _autotvm), _adapter("MetaSchedule", "OpEvoStrategy", _meta_schedule)]
-    works = any(adapter.fine for adapter in adapters)
-    for adapter in adapters:  # one is enough
-        findings.append(adapter if adapter.fine or not works else replace(adapter, fine=None, what_to_do=""))
-    if works:
-        findings += [*_compilers(), *_devices()]
-    findings += _optional(autotvm=adapters[0].fine is True)
-    return findings, works
 
 
-def _adapter(name: str, what: str, load: Callable[[], str]) -> Finding:
+def _adapters() -> Iterator[Finding]:
+    """Both adapters; no TVM has both, and without any the search works on spaces of the user's own."""
+    adapters = [_adapter("AutoTVM", _autotvm), _adapter("MetaSchedule", _meta_schedule)]
+    one_works = any(adapter.ok for adapter in adapters)
+    for adapter in adapters:
+        if adapter.ok:
+            yield adapter
+        elif one_works:
+            yield replace(adapter, ok=None, what_to_do="")
+        else:
+            yield replace(adapter, ok=False if find_spec("tvm") else None)
+
+
+def _adapter(name: str, load: Callable[[], str]) -> Finding:
     try:
         return Finding(name, load())
     except ImportError as error:
-        found, needs, what_to_do = str(error).partition(f". {what} needs ")
-        return Finding(name, found, False, needs.removeprefix(". ") + what_to_do)
+        return Finding(name, getattr(error, "found", str(error)), False, getattr(error, "what_to_do", ""))
 
 
 def _autotvm() -> str:
@@ -113,15 +122,20 @@ def _compilers() -> Iterator[Finding]:
     if found:
         yield Finding("C compiler", found)
     else:
-        yield Finding("C compiler", "none found", False, "TVM links what it measures with one: install g++ or clang")
+        yield Finding("C compiler", "none found", False, "TVM needs one to link what it measures: install g++ or clang")
     nvcc = shutil.which("nvcc")
-    yield Finding("CUDA compiler", nvcc) if nvcc else Finding("CUDA compiler", "none found; needed for NVIDIA GPUs alone", None)
+    yield Finding("CUDA compiler", nvcc) if nvcc else Finding("CUDA compiler", "none found; only needed for NVIDIA GPUs", None)
 
 
-# CPUs that every LLVM knows, the best first, and what Linux calls that they have.
+# CPUs that every LLVM knows, the best first, and the flags in /proc/cpuinfo that they imply.
 _LIKE = {"skylake-avx512": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}, "core-avx2": {"avx2", "fma"}}
 _CPU = Path("/proc/cpuinfo")
-_ASK = """
+# AutoTVM waits for a device of the target before it measures.
+_NO_GPU = (
+    "AutoTVM scripts for cuda, such as TVM's tune_conv2d_cuda.py, wait forever without a GPU: "
+    "use a CPU target, or an RPCRunner with a tracker"
+)
+_QUERY = """
 import tvm
 kinds = [kind for kind in ("cuda", "rocm", "opencl", "vulkan", "metal") if tvm.device(kind, 0).exist]
 print("llvm" if tvm.get_global_func("target.llvm_version_major", True) else "", *kinds)
@@ -131,40 +145,40 @@ print(getattr(tvm.target.codegen, "llvm_get_system_cpu", str)())
 
 def _devices() -> Iterator[Finding]:
     try:
-        command = [sys.executable, "-c", _ASK]
+        command = [sys.executable, "-c", _QUERY]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE)
     except subprocess.TimeoutExpired:
-        what_to_do = "a driver hangs: tvm.device(...).exist of cuda, rocm, opencl, vulkan or metal does not return"
+        what_to_do = "a driver hangs: tvm.device(...).exist does not return for cuda, rocm, opencl, vulkan or metal"
         yield Finding("devices", f"no answer within {_PATIENCE} s", False, what_to_do)
         return
     if done.returncode:
-        yield Finding("devices", last_line(done.stderr), False, "`import tvm` works, asking for devices does not")
+        yield Finding("devices", last_line(done.stderr), False, "`import tvm` works, but querying the devices fails")
         return
     *_, kinds, cpu = ["", "", *done.stdout.splitlines()]
+    gpus = [kind for kind in kinds.split() if kind != "llvm"]
     if "llvm" in kinds.split():
         newer = ""
-        if cpu in ("", "generic"):  # a CPU that is newer than this LLVM, which would do without vectors
+        if cpu in ("", "generic"):  # a CPU newer than this LLVM, which would compile without vector instructions
             flags = set(_CPU.read_text().split()) if _CPU.exists() else set()
             cpu = next((name for name, needs in _LIKE.items() if needs <= flags), "")
-            newer = ", the nearest that its LLVM knows"
-        yield Finding("CPU", f'--target "llvm -mcpu={cpu}"{newer}' if cpu else "--target llvm, and -mcpu=... that is like yours")
+            newer = ", the closest CPU that this LLVM knows"
+        yield Finding("CPU", f'--target "llvm -mcpu={cpu}"{newer}' if cpu else "--target llvm, with an -mcpu=... like yours")
     else:
-        yield Finding("CPU", "this TVM was built without LLVM", False, "build TVM with USE_LLVM=ON to tune for a CPU")
-    gpus = [kind for kind in kinds.split() if kind != "llvm"]
-    without = Finding("GPU", "none that TVM can use; a CPU can be tuned, and devices over RPC", None)
-    yield Finding("GPU", ", ".join(gpus)) if gpus else without
+        what_to_do = "build TVM with USE_LLVM=ON to tune for a CPU"
+        yield Finding("CPU", "this TVM was built without LLVM", None if gpus else False, what_to_do)
+    yield Finding("GPU", ", ".join(gpus)) if gpus else Finding("GPU", "none that TVM can use", None, _NO_GPU)
 
 
 def _optional(autotvm: bool) -> Iterator[Finding]:
     xgboost = _version("xgboost") or _version("xgboost-cpu")
     if not xgboost:
-        yield Finding("xgboost", "not installed; TVM's own cost models need it, OpEvo does not", None)
+        yield Finding("xgboost", "not installed; only needed for TVM's own cost models", None)
     elif autotvm and int(xgboost.partition(".")[0]) >= 2:
-        yield Finding("xgboost", f'{xgboost}: XGBTuner needs loss_type="rank-binary" or "reg", its "rank" fails since xgboost 2')
+        yield Finding("xgboost", f'{xgboost}: XGBTuner needs loss_type="rank-binary" or "reg"; "rank" fails since xgboost 2')
     else:
         yield Finding("xgboost", xgboost)
-    yield _extra("for reports", "jinja2", "matplotlib")
-    yield _extra("for ONNX files", "onnx")
+    yield _extra("reports", "jinja2", "matplotlib")
+    yield _extra("ONNX files", "onnx")
 
 
 def _extra(name: str, *packages: str) -> Finding:

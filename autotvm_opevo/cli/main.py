@@ -1,26 +1,44 @@
-"""The command line: ``python -m autotvm_opevo``. One command a file."""
+"""The command line: ``autotvm-opevo``, or ``python -m autotvm_opevo``."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from autotvm_opevo._version import __version__
 from autotvm_opevo.cli import doctor, report, tune
 
 _EXAMPLES = """examples:
-  python -m autotvm_opevo doctor
-  python -m autotvm_opevo tune --network alexnet --target "llvm -mcpu=core-avx2" --log alexnet.json
-  python -m autotvm_opevo report alexnet.json -o report.html
+  %(prog)s doctor
+  %(prog)s tune --network alexnet --target "llvm -mcpu=core-avx2" --log alexnet.json
+  %(prog)s report alexnet.json -o report.html
 
-Each has a --help of its own, with more of them.
+Each command has its own --help with more examples.
 
+Tune tensor operators and networks for Apache TVM with OpEvo.
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit status."""
+    """Run a command.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        The command line without the program's name; that of this process by default.
+
+    Returns
+    -------
+    int
+        The exit status.
+
+    Raises
+    ------
+    SystemExit
+        If the arguments cannot be parsed, or ask for help or the version.
+    """
     options = _parser().parse_args(arguments)
     try:
         status: int = options.run(options)
@@ -28,11 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except (ImportError, OSError, RuntimeError, ValueError) as error:
-        print(f"autotvm_opevo: {_words(error)}", file=sys.stderr)
+        print(f"autotvm_opevo: {_message(error)}", file=sys.stderr)
         return 2 if isinstance(error, ValueError) else 1
 
 
-def _words(error: Exception) -> str:
+def _message(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return str(error)
@@ -40,11 +58,14 @@ def _words(error: Exception) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     text = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
-        prog="python -m autotvm_opevo", description=f"{_EXAMPLES}Tune for Apache TVM with OpEvo.", formatter_class=text
-    )
+    parser = argparse.ArgumentParser(prog=_program(), description=_EXAMPLES, formatter_class=text)
     parser.add_argument("--version", action="version", version=f"autotvm_opevo {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in (tune, report, doctor):
         command.add(commands)
     return parser
+
+
+def _program() -> str:
+    """What the user typed: the console script's name, or the module's."""
+    return "autotvm-opevo" if Path(sys.argv[0]).stem == "autotvm-opevo" else "python -m autotvm_opevo"

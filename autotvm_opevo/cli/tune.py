@@ -1,87 +1,108 @@
-"""``tune``: a network, an operator or a model file, with the TVM that there is."""
+"""``tune``: tune a network, an operator or a model file with the TVM that is installed."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import math
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
+from autotvm_opevo.cli.argument_types import address, attribute, named_shape, positive, seconds, shape
 from autotvm_opevo.cli.command import command
 
 _EXAMPLES = """examples:
-  python -m autotvm_opevo tune --network alexnet --target "llvm -mcpu=core-avx2" --log alexnet.json
-  python -m autotvm_opevo tune --model resnet.onnx --shape data=1x3x224x224 --target "llvm -mcpu=core-avx2" --log resnet.json
-  python -m autotvm_opevo tune --operator nn.dense --tensor 64x512 --tensor 256x512 --target llvm --trials 64 --log dense.json
-  python -m autotvm_opevo tune --operator nn.conv2d --tensor 1x3x224x224 --tensor 64x3x7x7 --attribute strides=[2,2] \\
+  %(prog)s --network alexnet --target "llvm -mcpu=core-avx2" --log alexnet.json
+  %(prog)s --model resnet.onnx --shape data=1x3x224x224 --target "llvm -mcpu=core-avx2" --log resnet.json
+  %(prog)s --operator nn.dense --tensor 64x512 --tensor 256x512 --target llvm --trials 64 --log dense.json
+  %(prog)s --operator nn.conv2d --tensor 1x3x224x224 --tensor 64x3x7x7 --attribute strides=[2,2] \\
       --attribute padding=[3,3] --target llvm --log conv.json
-  python -m autotvm_opevo tune --network alexnet --target llvm --rpc-tracker 127.0.0.1:9190 --rpc-key cpu --log alexnet.json
+  %(prog)s --network alexnet --target llvm --rpc-tracker 127.0.0.1:9190 --rpc-key cpu --log alexnet.json
 
-With today's TVM, which has MetaSchedule in the place of AutoTVM, operators are Relax's and --log is a folder:
-  python -m autotvm_opevo tune --operator matmul --tensor 64x512 --tensor 512x256 --target llvm --trials 64 --log dense
+With MetaSchedule (TVM 0.27), operators are Relax's and --log is a folder:
+  %(prog)s --operator matmul --tensor 64x512 --tensor 512x256 --target llvm --trials 64 --log dense
 
-Tune a network, an operator or a model file with the TVM that is installed. The same command goes on where it was stopped.
-`python -m autotvm_opevo doctor` prints the --target of this CPU.
+Tune a network, an operator or a model file with the TVM that is installed. An interrupted run resumes with the same command.
+The command `doctor` prints the --target of this CPU.
 """
-_STATUS = """exit status: 0 tuned; 1 it could not, or the tuned network computes something else; 2 a mistake on the command
-line; 130 interrupted."""
+_STATUS = """exit status: 0 success; 1 tuning failed, or the outputs of the tuned network differ; 2 invalid arguments;
+130 interrupted."""
 
 
 def add(commands: Any) -> None:
-    """Add the command to a parser's."""
+    """Add the command to the program's parser."""
     tune = command(commands, "tune", "tune a network, an operator or a model file", _EXAMPLES, _STATUS, _run)
-    what = tune.add_argument_group("what").add_mutually_exclusive_group(required=True)
+    what = tune.add_argument_group("workload").add_mutually_exclusive_group(required=True)
     what.add_argument(
         "--network",
         metavar="NAME",
-        help="alexnet, mlp or resnet-18; with AutoTVM mobilenet, resnet-50, squeezenet and vgg-16, too",
+        help="alexnet, mlp or resnet-18; with AutoTVM also mobilenet, resnet-50, squeezenet and vgg-16",
     )
     what.add_argument(
         "--operator", metavar="NAME", help="an operator of Relay (AutoTVM), such as nn.dense, or Relax, such as matmul"
     )
     what.add_argument("--model", metavar="FILE", help="a file that TVM's frontends read, such as ONNX")
-    tune.add_argument("--batch", type=_positive, help="the network's batch size (default: 1)")
+    tune.add_argument("--batch", type=positive, help="batch size of the network (default: 1)")
     tune.add_argument(
-        "--tensor", type=_shape, action="append", default=[], metavar="8x16", help="a tensor of the operator; repeat"
+        "--tensor", type=shape, action="append", default=[], metavar="8x16", help="shape of an operator's input; repeatable"
     )
-    tune.add_argument("--dtype", default="float32", help="the operator's type (default: float32)")
-    tune.add_argument("--attribute", type=_attribute, action="append", default=[], metavar="NAME=JSON", help="of the operator")
+    tune.add_argument("--dtype", default="float32", help="data type of the operator (default: float32)")
     tune.add_argument(
-        "--shape", type=_named_shape, action="append", default=[], metavar="NAME=1x3x224x224", help="the model's input"
+        "--attribute",
+        type=attribute,
+        action="append",
+        default=[],
+        metavar="NAME=JSON",
+        help="attribute of the operator; repeatable",
     )
-    examples = 'llvm, "llvm -mcpu=core-avx2", cuda (AutoTVM) or nvidia/nvidia-h100'
-    tune.add_argument("--target", required=True, help=f"a target of TVM, such as {examples}")
-    tune.add_argument("--log", required=True, help="AutoTVM's log or MetaSchedule's folder: written, and gone on from")
-    tune.add_argument("--trials", type=_positive, default=1000, help="in all, those in the log included (default: 1000)")
-    tune.add_argument("--time-limit", type=_seconds, metavar="SECONDS", help="begin nothing after so long")
+    tune.add_argument(
+        "--shape",
+        type=named_shape,
+        action="append",
+        default=[],
+        metavar="NAME=1x3x224x224",
+        help="shape of a model's input; repeatable",
+    )
+    targets = 'llvm, "llvm -mcpu=core-avx2", cuda (AutoTVM) or nvidia/nvidia-h100'
+    tune.add_argument("--target", required=True, help=f"TVM's target, such as {targets}")
+    tune.add_argument("--log", required=True, help="AutoTVM's log file or MetaSchedule's work directory; resumed if it exists")
+    tune.add_argument(
+        "--trials", type=positive, default=1000, help="total number of trials, including those in the log (default: 1000)"
+    )
+    tune.add_argument("--time-limit", type=seconds, metavar="SECONDS", help="start no new trial after this time (AutoTVM)")
     tune.add_argument(
         "--tuner",
         choices=["opevo", "opevo-published", "xgb", "ga", "random", "gridsearch", "evolutionary"],
         default="opevo",
-        help="opevo guides its proposals by a Gaussian process, opevo-published is the paper's, evolutionary is MetaSchedule's, "
-        "the others are AutoTVM's (default: opevo)",
+        help="opevo uses a Gaussian-process surrogate, opevo-published is the paper's OpEvo; evolutionary is MetaSchedule's, the "
+        "others are AutoTVM's (default: opevo)",
     )
-    tune.add_argument("--task-scheduler", choices=["gradient", "equal", "round-robin"], default="gradient", help="of the trials")
     tune.add_argument(
-        "--early-stopping", type=_positive, metavar="TRIALS", help="a task leaves after so many without a better one"
+        "--task-scheduler",
+        choices=["gradient", "equal", "round-robin"],
+        default="gradient",
+        help="how trials are divided among a network's tasks; equal is for AutoTVM only (default: gradient)",
     )
-    tune.add_argument("--seed", type=int, help="repeat a search, as far as the measurements repeat")
     tune.add_argument(
-        "--timeout", type=_seconds, default=20, metavar="SECONDS", help="of one build, and of one run (default: 20)"
+        "--early-stopping",
+        type=positive,
+        metavar="TRIALS",
+        help="stop tuning a task after this number of trials without improvement (AutoTVM)",
     )
-    tune.add_argument("--rpc-tracker", metavar="HOST:PORT", type=_address, help="measure on the devices of a tracker")
-    tune.add_argument("--rpc-key", metavar="KEY", help="the devices' key")
-    tune.add_argument("--tvm", choices=["autotvm", "meta-schedule"], help="what of TVM to tune with (default: what there is)")
+    tune.add_argument("--seed", type=int, help="random seed; the search repeats as far as the measurements do")
+    tune.add_argument(
+        "--timeout", type=seconds, default=20, metavar="SECONDS", help="limit for one build and for one run (default: 20)"
+    )
+    tune.add_argument("--rpc-tracker", metavar="HOST:PORT", type=address, help="measure on the devices of this RPC tracker")
+    tune.add_argument("--rpc-key", metavar="KEY", help="key of the devices")
+    tune.add_argument("--tvm", choices=["autotvm", "meta-schedule"], help="tuning system to use (default: the one installed)")
 
 
 def _run(options: argparse.Namespace) -> int:
     if (options.rpc_tracker is None) != (options.rpc_key is None):
-        raise ValueError("--rpc-tracker and --rpc-key are needed together, one is given")
+        raise ValueError("--rpc-tracker and --rpc-key require each other, only one is given")
     for name, only in (("batch", "network"), ("tensor", "operator"), ("attribute", "operator"), ("shape", "model")):
         if getattr(options, name) and not getattr(options, only):
-            raise ValueError(f"--{name} is for --{only} alone")
+            raise ValueError(f"--{name} requires --{only}")
     report = (_tune_meta_schedule if (options.tvm or _installed()) == "meta-schedule" else _tune_autotvm)(options)
     print(report)
     if report.comparison is None and not report.problem:  # on other devices, from which MetaSchedule brings no network back
@@ -90,10 +111,10 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _installed() -> str:
-    """What the TVM that is installed has; AutoTVM, whose adapter says what is missing, when there is none."""
+    """The tuning system of the installed TVM; without one AutoTVM, whose adapter raises an error that names what is missing."""
     try:
         return "meta-schedule" if find_spec("tvm.s_tir.meta_schedule") else "autotvm"
-    except Exception:  # a TVM that cannot be imported may raise anything
+    except Exception:  # importing a broken TVM may raise anything
         return "autotvm"
 
 
@@ -103,7 +124,7 @@ def _tune_meta_schedule(options: argparse.Namespace) -> Any:
 
     for name in ("time_limit", "early_stopping"):
         if getattr(options, name):
-            raise ValueError(f"--{name.replace('_', '-')} is for AutoTVM alone, this TVM has MetaSchedule")
+            raise ValueError(f"--{name.replace('_', '-')} requires AutoTVM, this TVM has MetaSchedule")
     surrogates = {"opevo": "gp", "opevo-published": None}
     if options.tuner not in (*surrogates, "evolutionary"):
         raise ValueError(f"--tuner must be opevo, opevo-published or evolutionary with MetaSchedule, {options.tuner!r} given")
@@ -148,7 +169,7 @@ def _tune_autotvm(options: argparse.Namespace) -> Any:
         "gridsearch": autotvm.tuner.GridSearchTuner,
     }
     if options.tuner == "evolutionary":
-        raise ValueError("--tuner evolutionary is MetaSchedule's, this TVM has AutoTVM")
+        raise ValueError("--tuner evolutionary requires MetaSchedule, this TVM has AutoTVM")
     try:
         target = tvm.target.Target(options.target)
     except (ValueError, tvm.TVMError):
@@ -176,51 +197,3 @@ def _model(options: argparse.Namespace, workloads: Any) -> Any:
     if options.operator:
         return workloads.operator(options.operator, options.tensor, options.dtype, dict(options.attribute))
     return workloads.model_file(options.model, dict(options.shape))
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, {text!r} given")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"must be a positive number of seconds, {text!r} given")
-    return seconds
-
-
-def _shape(text: str) -> tuple[int, ...]:
-    extents = text.split("x")
-    if not all(extent.isdecimal() and int(extent) > 0 for extent in extents):
-        raise argparse.ArgumentTypeError(f"must be extents of at least 1, such as 1x3x224x224, {text!r} given")
-    return tuple(map(int, extents))
-
-
-def _named_shape(text: str) -> tuple[str, tuple[int, ...]]:
-    name, separator, shape = text.partition("=")
-    if not separator:
-        raise argparse.ArgumentTypeError(f"must be an input's name and shape, such as data=1x3x224x224, {text!r} given")
-    try:
-        return name, _shape(shape)
-    except argparse.ArgumentTypeError as error:
-        raise argparse.ArgumentTypeError(f"{error} for {name}") from None
-
-
-def _attribute(text: str) -> tuple[str, Any]:
-    name, _, value = text.partition("=")
-    try:
-        return name, json.loads(value)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a name and a value in JSON, such as strides=[2,2], {text!r} given") from None
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not port.isdecimal():
-        raise argparse.ArgumentTypeError(f"must be a host and a port, such as 127.0.0.1:9190, {text!r} given")
-    return host or "127.0.0.1", int(port)

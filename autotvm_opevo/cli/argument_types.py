@@ -1,0 +1,86 @@
+"""Types of command line arguments for ``argparse``."""
+
+from __future__ import annotations
+
+import json
+import math
+from argparse import ArgumentTypeError
+from typing import Any
+
+
+def positive(text: str) -> int:
+    """An integer of at least 1.
+
+    >>> positive("8")
+    8
+    """
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"must be an integer of at least 1, {text!r} given")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """A finite, positive time in seconds.
+
+    >>> seconds("0.5")
+    0.5
+    """
+    try:
+        time = float(text)
+    except ValueError:
+        time = math.nan
+    if not 0 < time < math.inf:
+        raise ArgumentTypeError(f"must be a positive number of seconds, {text!r} given")
+    return time
+
+
+def shape(text: str) -> tuple[int, ...]:
+    """The extents of a tensor.
+
+    >>> shape("1x3x224x224")
+    (1, 3, 224, 224)
+    """
+    extents = text.split("x")
+    if not all(extent.isdecimal() and int(extent) > 0 for extent in extents):
+        raise ArgumentTypeError(f"must be extents of at least 1, such as 1x3x224x224, {text!r} given")
+    return tuple(map(int, extents))
+
+
+def named_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """The name and shape of a model's input.
+
+    >>> named_shape("data=1x3x224x224")
+    ('data', (1, 3, 224, 224))
+    """
+    name, separator, extents = text.partition("=")
+    if not separator:
+        raise ArgumentTypeError(f"must be an input's name and shape, such as data=1x3x224x224, {text!r} given")
+    try:
+        return name, shape(extents)
+    except ArgumentTypeError as error:
+        raise ArgumentTypeError(f"{error} for {name}") from None
+
+
+def attribute(text: str) -> tuple[str, Any]:
+    """The name and JSON value of an operator's attribute.
+
+    >>> attribute("strides=[2,2]")
+    ('strides', [2, 2])
+    """
+    name, _, value = text.partition("=")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        raise ArgumentTypeError(f"must be a name and a value in JSON, such as strides=[2,2], {text!r} given") from None
+
+
+def address(text: str) -> tuple[str, int]:
+    """A host and a port; this machine without a host.
+
+    >>> address("10.0.0.7:9190"), address(":9190")
+    (('10.0.0.7', 9190), ('127.0.0.1', 9190))
+    """
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal():
+        raise ArgumentTypeError(f"must be a host and a port, such as 127.0.0.1:9190, {text!r} given")
+    return host or "127.0.0.1", int(port)
