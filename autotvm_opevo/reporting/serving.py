@@ -44,7 +44,7 @@ def serve(logs: Sequence[str | os.PathLike[str]], title: str = "", port: int = 0
     contents = open_logs(logs, must_exist=False)
     missing = [str(Path(path).resolve()) for path, log in zip(logs, contents) if not log.exists]
     if missing:
-        print(f"waiting for {', '.join(missing)}, which does not exist yet", flush=True)
+        print(f"waiting for logs that do not exist yet: {', '.join(missing)}", flush=True)
     try:
         server = make_server(logs, title, port)
     except OSError as error:

@@ -76,4 +76,4 @@ def test_watching_waits_for_a_missing_log(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr("autotvm_opevo.reporting.serving.make_server", lambda *_: FakeServer())
     assert main(["report", str(tmp_path / "mistyped.json"), "--watch"]) == 0
-    assert f"waiting for {tmp_path / 'mistyped.json'}, which does not exist yet" in capsys.readouterr().out
+    assert f"waiting for logs that do not exist yet: {tmp_path / 'mistyped.json'}" in capsys.readouterr().out
