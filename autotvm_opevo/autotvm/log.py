@@ -175,7 +175,7 @@ class Log:
             os.ftruncate(self._file, whole)
             raise OSError(
                 error.errno,
-                f"cannot write the log: {error.strerror}. Earlier results are saved: free some space and run this again",
+                f"cannot write the log: {error.strerror}. Earlier results are saved: make room and run this again",
                 str(self.path),
             ) from error
 
