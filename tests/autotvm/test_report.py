@@ -1,4 +1,4 @@
-"""Reports of AutoTVM logs whose templates are available."""
+"""Reports of AutoTVM's own logs, where templates are known."""
 
 import json
 
@@ -16,7 +16,7 @@ from autotvm_opevo.reporting.trials import Value
 
 @pytest.fixture
 def log(tmp_path):
-    """Five records of a task with knobs of every kind."""
+    """Five records of a task with knobs of every family, as AutoTVM writes them."""
     task = matmul_task()
     path = tmp_path / "log.json"
     lines = []
@@ -32,7 +32,7 @@ def only_task(log):
     return task
 
 
-def test_graphs_have_all_vertices_of_the_template(log):
+def test_graphs_are_the_templates_whole_ones(log):
     task, space = only_task(log), KnobSpace(matmul_task().config_space).space
     template = Template(task)
     for name, knob in task.knobs.items():
@@ -43,7 +43,7 @@ def test_graphs_have_all_vertices_of_the_template(log):
         assert min(seen.latency for seen in graph.seen.values()) == 1e-3
 
 
-def test_a_tile_has_the_part_that_the_log_omits(log):
+def test_a_tile_has_the_part_that_the_log_leaves_open(log):
     task = only_task(log)
     template = Template(task)
     for _, _, knobs in task.top:
@@ -53,7 +53,7 @@ def test_a_tile_has_the_part_that_the_log_omits(log):
         assert whole.value[1:] == knobs["tile_x"].value
 
 
-def test_without_the_template_only_logged_values_are_known(log):
+def test_a_template_that_nobody_knows_leaves_the_values_that_were_seen(log):
     said = [json.loads(line) for line in log.read_text().splitlines()]
     for line in said:
         line["input"][1] = "elsewhere/matmul"
@@ -67,7 +67,7 @@ def test_without_the_template_only_logged_values_are_known(log):
     assert template.value("tile_x", value) is value
 
 
-def test_a_template_that_has_changed_is_not_used(log):
+def test_a_template_that_was_another_then_leaves_them_too(log):
     said = [json.loads(line) for line in log.read_text().splitlines()]
     said[0]["config"]["entity"][1] = ["tile_x", "sp", [-1, 3, 5]]
     log.write_text("\n".join(map(json.dumps, said)))
