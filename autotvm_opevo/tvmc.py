@@ -1,4 +1,4 @@
-"""``python -m autotvm_opevo.tvmc``: TVM's ``tvmc`` with one more tuner; see `autotvm_opevo.cli.tvmc`."""
+"""``python -m autotvm_opevo.tvmc``: TVM's ``tvmc`` with OpEvo among its tuners."""
 
 from autotvm_opevo.cli.tvmc import main
 

@@ -1,4 +1,4 @@
-"""OpEvo inside AutoTVM: everything that needs a TVM of 0.8 to 0.19."""
+"""OpEvo for AutoTVM: everything that imports ``tvm.autotvm`` (TVM 0.8 to 0.19)."""
 
 from autotvm_opevo.autotvm.requirement import require_autotvm
 

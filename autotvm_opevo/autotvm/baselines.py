@@ -1,4 +1,4 @@
-"""The searches that OpEvo is compared with, as AutoTVM's tuners: no duplicates, seeds and history as OpEvoTuner has them."""
+"""The baselines of the paper as AutoTVM tuners, with the seeds, history and freedom from duplicates of OpEvoTuner."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from tvm.autotvm.task import Task
 
 from autotvm_opevo.autotvm.tuner import SearchTuner
 from autotvm_opevo.baselines import GBFS, NA2C, NoSE
+from autotvm_opevo.search.space import Space
 
 
 class GBFSTuner(SearchTuner):
@@ -16,20 +17,20 @@ class GBFSTuner(SearchTuner):
     Parameters
     ----------
     task : tvm.autotvm.task.Task
-        Whose knobs are splits, and nothing else.
+        Task to tune; all knobs must be splits into factors.
     sample_size : int
-        rho: how many neighbours of the best configuration are measured.
+        rho: number of neighbours of the best configuration to measure.
     seed : int, optional
-        The same seed and the same measurements give the same proposals. None draws one.
+        The same seed and the same measurements give the same proposals. Drawn at random by default.
     **xgb_only
-        Ignored with a line on the ``autotvm`` logger.
+        Options of XGBTuner that do not apply; ignored with a warning, once per process.
 
     Raises
     ------
     TypeError
-        If an option is neither this tuner's nor XGBTuner's.
+        If an option is unknown to both this tuner and XGBTuner.
     ValueError
-        If a knob is no factorization, or an argument is not what it should be.
+        If a knob is not a factorization, or an argument is out of range.
 
     Examples
     --------
@@ -51,20 +52,20 @@ class NA2CTuner(SearchTuner):
     Parameters
     ----------
     task : tvm.autotvm.task.Task
-        Whose knobs are splits, and nothing else.
+        Task to tune; all knobs must be splits into factors.
     steps : int
-        T: how many steps a walk takes.
+        T: number of steps per walk.
     seed : int, optional
-        The same seed and the same measurements give the same proposals. None draws one.
+        The same seed and the same measurements give the same proposals. Drawn at random by default.
     **xgb_only
-        Ignored with a line on the ``autotvm`` logger.
+        Options of XGBTuner that do not apply; ignored with a warning, once per process.
 
     Raises
     ------
     TypeError
-        If an option is neither this tuner's nor XGBTuner's.
+        If an option is unknown to both this tuner and XGBTuner.
     ValueError
-        If a knob is no factorization, or an argument is not what it should be.
+        If a knob is not a factorization, or an argument is out of range.
     """
 
     def __init__(self, task: Task, *, steps: int = 3, seed: int | None = None, **xgb_only: Any) -> None:
@@ -77,23 +78,24 @@ class NoSETuner(SearchTuner):
     Parameters
     ----------
     task : tvm.autotvm.task.Task
+        Task to tune.
     population_size : int
-        N; 1.5 times as many children are made in a generation, and 0.3 times as many of them measured.
+        N. A generation has 1.5 N children, of which 0.3 N are measured.
     mutation_rate : float
-        p: the probability that a knob takes a random value.
+        p: probability that a knob is resampled.
     neighbours : int
-        k: how many measured configurations an estimate looks at.
+        k: number of nearest measured configurations in an estimate.
     seed : int, optional
-        The same seed and the same measurements give the same proposals. None draws one.
+        The same seed and the same measurements give the same proposals. Drawn at random by default.
     **xgb_only
-        Ignored with a line on the ``autotvm`` logger.
+        Options of XGBTuner that do not apply; ignored with a warning, once per process.
 
     Raises
     ------
     TypeError
-        If an option is neither this tuner's nor XGBTuner's.
+        If an option is unknown to both this tuner and XGBTuner.
     ValueError
-        If an argument is not what it should be.
+        If an argument is out of range.
     """
 
     def __init__(
@@ -106,7 +108,7 @@ class NoSETuner(SearchTuner):
         seed: int | None = None,
         **xgb_only: Any,
     ) -> None:
-        def search(space: Any) -> NoSE:
+        def make_search(space: Space) -> NoSE:
             return NoSE(space, population_size, mutation_rate=mutation_rate, neighbours=neighbours, seed=seed)
 
-        super().__init__(task, search, **xgb_only)
+        super().__init__(task, make_search, **xgb_only)

@@ -1,31 +1,35 @@
-"""AutoTVM's log as what it is, a file that many tools write and that a power cut may tear: read, kept whole, appended to, locked.
+"""AutoTVM's log files: read, repaired, appended to, and locked.
 
-A log is data. It is read as JSON, and nothing in it is unpickled or evaluated.
+A log is treated as data: it is parsed as JSON, and nothing in it is unpickled or evaluated.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 from tvm.autotvm import record
 from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tvm.autotvm.task import Task
 
+from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.atomic_files import Lock, set_aside, sync
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.space import Configuration
 
 Record = tuple[MeasureInput, MeasureResult]
 
+# How every record that AutoTVM writes begins.
+_HEAD = b'{"input"'
+
 
 def seconds(result: MeasureResult) -> float:
-    """The mean of what was measured; infinite for a failure, and for what no clock can have said."""
+    """Mean measured time; infinity for a failed measurement or an impossible time."""
     if result.error_no != MeasureErrorNo.NO_ERROR:
         return math.inf
     mean = float(np.mean(result.costs))
@@ -33,13 +37,16 @@ def seconds(result: MeasureResult) -> float:
 
 
 def fitness(result: MeasureResult) -> float:
-    """Runs a second, which needs no flop count: Equation 2 does not depend on the scale. 0 for a failure."""
+    """Runs per second, or 0 for a failed measurement.
+
+    Needs no FLOP count: Equation 2 is invariant to scale.
+    """
     mean = seconds(result)
     return 1.0 / mean if math.isfinite(1.0 / mean) else 0.0
 
 
 def configuration_of(measured: MeasureInput, task: Task, knobs: KnobSpace) -> Configuration | None:
-    """The configuration of a record, if it is of this task, target and configuration space."""
+    """Configuration of a record, or None if the record belongs to another task, target or configuration space."""
     if str(measured.target) != str(task.target) or measured.task.workload != task.workload:
         return None
     try:
@@ -49,61 +56,64 @@ def configuration_of(measured: MeasureInput, task: Task, knobs: KnobSpace) -> Co
 
 
 def parse(line: str) -> Record | None:
-    """One line of a log; None for comments and for AutoTVM's log version 0.1, which its own functions skip, too.
+    """Parse one line of a log; None for comments and for records of AutoTVM's log version 0.1, which TVM skips, too.
 
     Raises
     ------
     ValueError
-        If AutoTVM could not read the line, or could not go on with what it says.
+        If AutoTVM could not parse the line, or could not use the record.
     """
     if "\r" in line.removesuffix("\r"):
-        raise ValueError("more than one line to those who read text")
+        raise ValueError("text readers would see more than one line")
     if line.startswith("#"):
         return None
     try:
-        said = json.loads(line)
-        if isinstance(said, dict) and said.get("v") == 0.1:
+        fields: Any = jsonl.load(line)
+        if isinstance(fields, dict) and fields.get("v") == 0.1:
             return None
-        target, _, arguments, *_ = said["input"]
+        target, _, arguments, *_ = fields["input"]
         if not isinstance(target, str) or not isinstance(arguments, list):
             raise ValueError("no target or no arguments")
-        costs, error_no, all_cost, timestamp = said["result"]
+        costs, error_no, all_cost, timestamp = fields["result"]
         if not costs or not all(isinstance(number, (int, float)) for number in (*costs, all_cost, timestamp)):
-            raise ValueError("a result that is no number")
+            raise ValueError("the result is not numeric")
         if MeasureErrorNo(error_no) == MeasureErrorNo.NO_ERROR and not all(0 < cost < math.inf for cost in costs):
-            raise ValueError("a time that no clock has said, which AutoTVM would take for the best")
+            raise ValueError("impossible time, which AutoTVM would take for the best")
         found: Record = record.decode(line)
-        hash(found[0].task.workload)  # AutoTVM looks it up
-    except Exception as error:  # whatever decode stumbles over, its callers would
-        raise ValueError(f"no record of AutoTVM: {type(error).__name__}: {error}") from error
+        hash(found[0].task.workload)  # AutoTVM uses it as a dictionary key
+    except Exception as error:  # whatever decode raises here, it would also raise in AutoTVM
+        raise ValueError(f"not an AutoTVM record: {type(error).__name__}: {error}") from error
     return found
 
 
 class Log:
-    """A log of AutoTVM that this process alone writes, to be used in a ``with`` statement.
+    """AutoTVM log with a single writer; a context manager.
 
-    Entering takes the lock, refuses what cannot be written, and moves the lines that AutoTVM cannot read to ``PATH.rejected``;
-    all others stay as they are, whoever wrote them. The lock is beside it, in ``PATH.lock``, and goes with the process.
+    Entering locks the log and moves lines that AutoTVM cannot parse to ``PATH.rejected``; all other lines are kept unchanged. The
+    lock file is ``PATH.lock``; the lock is released when the process ends, however it ends.
+
+    An existing file without a single record is refused and left untouched, so that a mistyped name costs nothing. Exceptions are
+    files that a crash leaves behind: empty or blank ones, and logs whose every record is truncated.
 
     Parameters
     ----------
     path : str or path
-        The file; it need not exist, its folder must.
+        The file is created if it does not exist; its folder must exist.
 
     Attributes
     ----------
     path : Path
     records : list of (MeasureInput, MeasureResult)
-        What the log said when it was entered, in its order.
+        Records found on entering, in file order.
     rejected : int
-        How many lines were moved.
+        Number of lines moved to ``PATH.rejected``.
 
     Raises
     ------
     ValueError
-        If there is a file of that name that is no log, or a folder.
+        If the path is a folder, or a file that is not a log.
     LogInUse
-        If another process has the log; says which.
+        If another process holds the lock; the message has its pid.
     OSError
         If the log cannot be read or written.
 
@@ -116,7 +126,7 @@ class Log:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(os.path.realpath(path))  # through links: what is replaced must be the file itself
+        self.path = Path(os.path.realpath(path))  # replacing a symbolic link would leave its target unchanged
         self.records: list[Record] = []
         self.rejected = 0
         self._file: int | None = None
@@ -124,9 +134,9 @@ class Log:
 
     def __enter__(self) -> Log:
         if not self.path.parent.is_dir():
-            raise FileNotFoundError(f"log_file must be in a folder that exists, {self.path.parent} does not")
+            raise FileNotFoundError(f"log_file must be in an existing folder, {self.path.parent} does not exist")
         if self.path.is_dir():
-            raise ValueError(f"log_file must be a file, a log of AutoTVM; {self.path} is a folder: name a file in it")
+            raise ValueError(f"log_file must be a file, {self.path} is a folder: name a file in it")
         try:
             self._lock.acquire(self.path)
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
@@ -144,14 +154,14 @@ class Log:
         self._lock.release()
 
     def append(self, records: Iterable[Record]) -> None:
-        """Write records and wait until the disk has them.
+        """Append records and sync them to disk.
 
         Raises
         ------
         OSError
-            If they cannot be written whole, on a full disk for example: what was whole stays, the rest is taken back.
+            If the disk is full, for example. Complete records are kept, a partial one is removed.
         """
-        assert self._file is not None, "a log is entered before it is written"
+        assert self._file is not None, "append needs an entered log"
         whole = os.fstat(self._file).st_size
         try:
             for measured, result in records:
@@ -165,32 +175,46 @@ class Log:
             os.ftruncate(self._file, whole)
             raise OSError(
                 error.errno,
-                f"cannot write the log: {error.strerror}. What was measured before is in it: make room and call this again",
+                f"cannot write the log: {error.strerror}. Earlier results are saved: make room and run this again",
                 str(self.path),
             ) from error
 
     def _read(self) -> None:
-        """Fill `records`, and move what is none out of the way."""
-        good, bad = [], []
+        """Fill `records`, and move malformed lines away."""
+        kept, malformed = [], []
+        is_log = False
         with open(self.path, "rb") as file:
             for line in file:
                 try:
                     found = parse(line.decode().rstrip("\n"))
                 except ValueError:
-                    bad.append(line)
+                    malformed.append(line)
                     continue
-                good.append(line)
+                kept.append(line)
                 if found is not None:
                     self.records.append(found)
-        others = [line for line in bad if line.strip() and not line.startswith(b'{"input"')]  # blank or torn, it may be a log
-        if others and not good:
-            raise ValueError(f"log_file must be a log of AutoTVM or a new file, no line of {self.path} is a record: name another")
-        self.rejected = len(bad)
-        if bad or not all(line.endswith(b"\n") for line in good):
-            self._replace(good, bad)
+                is_log = is_log or not line.startswith(b"#")
+        if not is_log and not _is_crash_remnant(kept, malformed):
+            raise ValueError(
+                f"log_file must be a new file or an AutoTVM log, and {self.path}, which was left untouched, has no record: "
+                "choose another name, or delete that file if you do not need it"
+            )
+        self.rejected = len(malformed)
+        if malformed or not all(line.endswith(b"\n") for line in kept):
+            self._replace(kept, malformed)
 
-    def _replace(self, good: Sequence[bytes], bad: Sequence[bytes]) -> None:
+    def _replace(self, kept: Sequence[bytes], malformed: Sequence[bytes]) -> None:
         assert self._file is not None
-        set_aside(self.path, good, bad)
+        set_aside(self.path, kept, malformed)
         os.close(self._file)
         self._file = os.open(self.path, os.O_RDWR | os.O_APPEND)
+
+
+def _is_crash_remnant(comments: Sequence[bytes], malformed: Sequence[bytes]) -> bool:
+    """Whether a file without records is what a crash leaves of a log: nothing, blank lines, or truncated records.
+
+    Comments alone prove nothing: Markdown headings and shell scripts have them, too.
+    """
+    texts = [text for line in malformed if (text := line.strip())]
+    truncated = [text for text in texts if text.startswith(_HEAD) or _HEAD.startswith(text)]
+    return texts == [text for text in truncated if jsonl.load(text) is jsonl.MALFORMED] and bool(texts or not comments)

@@ -1,4 +1,4 @@
-"""AutoTVM's builders and runners, started once for all tasks of a network, and limited in time whatever they do."""
+"""AutoTVM's builders and runners, started once for all tasks of a network, and never waited for without a timeout."""
 
 from __future__ import annotations
 
@@ -18,13 +18,21 @@ from tvm.target.codegen import llvm_get_cpu_archlist, llvm_version_major
 
 from autotvm_opevo._utils.target_cpu import check_cpu
 from autotvm_opevo.autotvm.log import Record
-from autotvm_opevo.autotvm.processes import START, Watchdog, kill, no_interrupts_in_children, run_with_timeout, start, stop
+from autotvm_opevo.autotvm.processes import (
+    START_TIMEOUT,
+    Watchdog,
+    kill,
+    no_interrupts_in_children,
+    run_with_timeout,
+    start,
+    stop,
+)
 from autotvm_opevo.autotvm.rpc import DevicePool, DevicePoolError, devices, is_remote
 
-# Targets whose device may be missing on this machine.
-_NEED_A_DEVICE = ("cuda", "metal", "opencl", "rocm", "vulkan")
-# Seconds for a device to describe itself.
-_DEVICE = 60.0
+# Targets whose device this machine may lack.
+_DEVICE_TARGETS = ("cuda", "metal", "opencl", "rocm", "vulkan")
+# Seconds for a device to report its properties.
+_DEVICE_TIMEOUT = 60.0
 
 _NOT_BUILT = (MeasureErrorNo.INSTANTIATION_ERROR, MeasureErrorNo.COMPILE_HOST, MeasureErrorNo.BUILD_TIMEOUT)
 
@@ -32,9 +40,9 @@ _NOT_BUILT = (MeasureErrorNo.INSTANTIATION_ERROR, MeasureErrorNo.COMPILE_HOST, M
 def default_measure_option(
     target: tvm.target.Target, timeout: float = 20, key: str | None = None, host: str | None = None, port: int | None = None
 ) -> dict[str, Any]:
-    """How to measure: compiled here, and run on this machine's device, or on all that a tracker has of a key.
+    """Builder on this machine, and a runner on its device or on all devices that a tracker has for a key.
 
-    Every trial runs for three times 50 ms on a CPU, and for three times 150 ms on other devices, which take longer to wake up.
+    Each trial is repeated three times, for 50 ms on a CPU, for 150 ms on other devices, which take longer to reach full speed.
     """
     effort = {"number": 1, "repeat": 3, "min_repeat_ms": 50 if target.kind.name == "llvm" else 150, "cooldown_interval": 0}
     if key is None or host is None or port is None:
@@ -46,62 +54,62 @@ def default_measure_option(
 
 
 def check_device(target: tvm.target.Target, runner: Any) -> None:
-    """Raise `ValueError` when there is no such CPU, or trials are to run on a device of this machine that it does not have."""
+    """Raise `ValueError` for a CPU unknown to LLVM, or for a local runner on a device that this machine does not have."""
     kind = target.kind.name
     if kind == "llvm":
         _check_cpu(target)
-    if isinstance(runner, LocalRunner) and kind in _NEED_A_DEVICE and not tvm.device(kind, 0).exist:
+    if isinstance(runner, LocalRunner) and kind in _DEVICE_TARGETS and not tvm.device(kind, 0).exist:
         raise ValueError(
-            f"this machine has no {kind} device to run on (or its driver is not found): measure on another with an RPCRunner and "
+            f"this machine has no {kind} device, or TVM cannot find its driver: measure on another machine with an RPCRunner and "
             f"a tracker (--rpc-tracker and --rpc-key on the command line), or tune for llvm"
         )
 
 
 def _check_cpu(target: tvm.target.Target) -> None:
-    without = {name: value for name, value in dict(target.export()).items() if name != "mcpu"}  # or TVM complains here, too
+    without = {name: value for name, value in dict(target.export()).items() if name != "mcpu"}  # or TVM would warn of it here
     known = [str(name) for name in llvm_get_cpu_archlist(tvm.target.Target(without))]
     check_cpu(str(target.attrs.get("mcpu", "")), known, llvm_version_major())
 
 
 class Measurer:
-    """Measure configurations of any task, to be used in a ``with`` statement, which ends every child process.
+    """Measure configurations of any task; a context manager, which ends all child processes on leaving.
 
     Parameters
     ----------
     measure_option : dict
-        What ``autotvm.measure_option`` returns. Its builder and runner can be used again afterwards.
+        From ``autotvm.measure_option``. Its builder and runner can be used again afterwards.
 
     Attributes
     ----------
     batch : int
-        How many configurations at once keep the builder and all devices busy.
+        Smallest batch that keeps the builder and all devices busy.
 
     Raises
     ------
     DevicePoolError
-        If an ``RPCRunner``'s tracker does not answer or has no device of its key.
+        If the tracker of an ``RPCRunner`` does not answer or has no device for its key.
     """
 
     def __init__(self, measure_option: dict[str, Any]) -> None:
         if not isinstance(measure_option, dict) or not {"builder", "runner"} <= measure_option.keys():
-            raise ValueError(f"measure_option must be what autotvm.measure_option returns, {measure_option!r} given")
+            raise ValueError(f"measure_option must come from autotvm.measure_option, {measure_option!r} given")
         self._option = measure_option
         self._builder, self._runner = measure_option["builder"], measure_option["runner"]
         self.batch: int = max(self._builder.n_parallel, self._runner.n_parallel)
         self._in_tuning: bool = False
-        self._guardian = Watchdog()
+        self._watchdog = Watchdog()
         self._task: Task | None = None
         self._measure: Callable[[list[MeasureInput]], list[MeasureResult]] | None = None
-        self._farm = DevicePool(self._runner) if is_remote(self._runner) else None
+        self._pool = DevicePool(self._runner) if is_remote(self._runner) else None
         self._build_kwargs: dict[str, Any] = {}  # by target
 
     def __enter__(self) -> Measurer:
-        # Before the children start, who are told it: some templates leave out while tuning what cannot be measured alone.
+        # Children inherit the flag: while tuning, some templates omit what cannot be measured on its own.
         self._in_tuning, autotvm.GLOBAL_SCOPE.in_tuning = autotvm.GLOBAL_SCOPE.in_tuning, True
         try:
-            # Ctrl-C in a terminal reaches every process of its group: it is for this one to end the others.
+            # Ctrl-C reaches all processes of a terminal, but it is for this one to end its children.
             with no_interrupts_in_children():
-                self._guardian.start()
+                self._watchdog.start()
                 for owner in (self._builder, self._runner):
                     start(getattr(owner, "executor", None), owner.n_parallel)
         except BaseException:
@@ -116,68 +124,68 @@ class Measurer:
             stop(getattr(owner, "executor", None))
         if getattr(self._builder, "tmp_dir", None):
             shutil.rmtree(self._builder.tmp_dir, ignore_errors=True)
-        self._guardian.stop()
+        self._watchdog.stop()
 
     def __call__(self, task: Task, configs: Sequence[ConfigEntity]) -> list[Record]:
-        """Build and run, in the order given.
+        """Build and run configurations; returns records in the same order.
 
         Raises
         ------
         DevicePoolError
-            If the last device is gone, and none came back in a minute.
+            If the last device is gone and none comes back within a minute.
         """
         inputs = [MeasureInput(task.target, task, config) for config in configs]
         with self._limit(len(inputs)):
             results = self._for(task)(inputs)
         ran = [result for result in results if result.error_no not in _NOT_BUILT]
-        if self._farm is None and ran and all(result.error_no == MeasureErrorNo.RUN_TIMEOUT for result in ran):
-            self._forget()  # a server ends a slow trial in time: LocalRunner's is gone, and the next batch has a new one
+        if self._pool is None and ran and all(result.error_no == MeasureErrorNo.RUN_TIMEOUT for result in ran):
+            self._forget()  # the server ends slow trials itself, so it must be dead: start a new one for the next batch
         return list(zip(inputs, results))
 
     def _for(self, task: Task) -> Callable[[list[MeasureInput]], list[MeasureResult]]:
-        """AutoTVM's measure_batch for a task. LocalRunner's `set_task` starts a tracker and a server: once is enough."""
+        """AutoTVM's measure_batch for a task, without a new tracker and server for every task as LocalRunner's ``set_task``."""
         if self._measure is not None and task is self._task:
             return self._measure
-        if self._farm or (self._measure is not None and isinstance(self._runner, LocalRunner)):
+        if self._pool or (self._measure is not None and isinstance(self._runner, LocalRunner)):
             self._runner.task = task
             self._builder.set_task(task, self._device_limits(task))
-            measure = self._on_farm if self._farm else self._measure
+            measure = self._measure_on_pool if self._pool else self._measure
         else:
             with no_interrupts_in_children():
-                measure = run_with_timeout(START, lambda: create_measure_batch(task, self._option), "a device to answer")
+                measure = run_with_timeout(START_TIMEOUT, lambda: create_measure_batch(task, self._option), "a device to answer")
         assert measure is not None
         self._measure, self._task = measure, task
         return measure
 
     def _forget(self) -> None:
-        """End the tracker and the server of a LocalRunner, the tracker first: it warns of a server that goes while they talk."""
+        """End the tracker and the server of a LocalRunner; the tracker first, which would warn of a lost connection."""
         for process in reversed(getattr(self._measure, "attach_objects", None) or ()):
             process.terminate()
         self._measure = self._task = None
 
     def _device_limits(self, task: Task) -> Any:
-        """What the builder must know of the device, a GPU's shared memory for example. Asked once: that takes a device."""
+        """Properties of the device that the builder needs, such as a GPU's shared memory. Cached: asking occupies a device."""
         target = str(task.target)
         for attempt in range(2):
             if target not in self._build_kwargs:
                 try:
                     self._build_kwargs[target] = run_with_timeout(
-                        _DEVICE, self._runner.get_build_kwargs, "a device to describe itself"
+                        _DEVICE_TIMEOUT, self._runner.get_build_kwargs, "a device to report its properties"
                     )
                 except (OSError, RuntimeError) as error:
                     if attempt:
                         raise DevicePoolError(f"no device of key {self._runner.key!r} answers: {error}") from error
         return self._build_kwargs[target]
 
-    def _on_farm(self, inputs: list[MeasureInput]) -> list[MeasureResult]:
-        assert self._farm is not None
-        return self._farm.run(inputs, self._builder.build(inputs))
+    def _measure_on_pool(self, inputs: list[MeasureInput]) -> list[MeasureResult]:
+        assert self._pool is not None
+        return self._pool.run(inputs, self._builder.build(inputs))
 
     @contextmanager
     def _limit(self, trials: int) -> Iterator[None]:
-        """AutoTVM's own limits are kept by the children; one that hangs for good is ended from here."""
+        """AutoTVM's timeouts are enforced by its children; this one kills children that hang."""
         seconds = 2 * trials * (self._builder.timeout + (self._runner.n_parallel + 1) * self._runner.timeout)
-        seconds += START + _DEVICE
+        seconds += START_TIMEOUT + _DEVICE_TIMEOUT
         executors = [getattr(owner, "executor", None) for owner in (self._builder, self._runner)]
         done = threading.Event()
 

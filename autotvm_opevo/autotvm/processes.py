@@ -1,4 +1,4 @@
-"""AutoTVM's child processes: started out of reach of Ctrl-C, ended with the run, and never waited for without a limit."""
+"""AutoTVM's child processes: shielded from Ctrl-C, ended with the run, and waited for with a timeout."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from typing import TypeVar
 
 from tvm.contrib.popen_pool import PopenPoolExecutor
 
-from autotvm_opevo.autotvm import watchdog
+from autotvm_opevo.autotvm.watchdog import SCRIPT, VARIABLE
 
 T = TypeVar("T")
 
-# Seconds for worker processes to start: each imports TVM.
-START = 120.0
+# Seconds for worker processes to start; each imports TVM.
+START_TIMEOUT = 120.0
 
 
 def run_with_timeout(seconds: float, function: Callable[[], T], what: str) -> T:
-    """What a function returns, if it does so in time; else `TimeoutError`, and the function is left to itself."""
+    """Call a function in a thread; raise `TimeoutError`, and abandon the thread, if it does not return in time."""
     outcome: list[T] = []
     failure: list[BaseException] = []
 
@@ -44,17 +44,17 @@ def run_with_timeout(seconds: float, function: Callable[[], T], what: str) -> T:
 
 
 class Watchdog:
-    """Ends this run's processes when this one is killed."""
+    """Kills the children of this process if it is killed itself; see `autotvm_opevo.autotvm.watchdog`."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
-        mark = os.environ[watchdog.VARIABLE] = uuid.uuid4().hex
-        self._process = subprocess.Popen([sys.executable, watchdog.__file__, mark], stdin=subprocess.PIPE, text=True)
+        mark = os.environ[VARIABLE] = uuid.uuid4().hex
+        self._process = subprocess.Popen([sys.executable, SCRIPT, mark], stdin=subprocess.PIPE, text=True)
 
     def stop(self) -> None:
-        os.environ.pop(watchdog.VARIABLE, None)
+        os.environ.pop(VARIABLE, None)
         if self._process is not None:
             self._process.communicate("done\n", timeout=10)
             self._process = None
@@ -62,7 +62,7 @@ class Watchdog:
 
 @contextmanager
 def no_interrupts_in_children() -> Iterator[None]:
-    """Threads and processes made in here, and all that these make, never see Ctrl-C; this thread sees it afterwards."""
+    """Shield threads and processes started within, and their children, from Ctrl-C; this thread gets it on leaving."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -71,22 +71,22 @@ def no_interrupts_in_children() -> Iterator[None]:
 
 
 def start(executor: PopenPoolExecutor | None, parallel: int) -> None:
-    """Start the workers of AutoTVM's pool, a thread and a process each; it may reach for one more than run at once."""
+    """Start the workers of AutoTVM's pool, each a thread and a process. The pool may use one more than run at once."""
     if executor is not None:
-        for started in [executor.submit(int) for _ in range(min(parallel + 1, executor._threadpool._max_workers))]:
-            started.result(START)
+        for future in [executor.submit(int) for _ in range(min(parallel + 1, executor._threadpool._max_workers))]:
+            future.result(START_TIMEOUT)
 
 
 def stop(executor: PopenPoolExecutor | None) -> None:
-    """End the processes of AutoTVM's pool, which starts new ones when it is used again."""
-    kill(executor)  # first, since a worker's own end waits until what it runs is done
+    """Stop the processes of AutoTVM's pool, which starts new ones when it is used again."""
+    kill(executor)  # first: a worker would finish its job before it exits
     for worker in list(getattr(executor, "_worker_map", {}).values()):
-        with suppress(AttributeError):  # the thread that waited for it ends it, too, and may be the first
+        with suppress(AttributeError):  # its own thread also kills it, and may be faster
             worker.kill()
 
 
 def kill(executor: PopenPoolExecutor | None) -> None:
-    """End processes that others are waiting for: those waiting see the end of the pipe."""
+    """Kill the processes of AutoTVM's pool; threads that wait for their results see the end of the pipe."""
     for worker in list(getattr(executor, "_worker_map", {}).values()):
         process = worker._proc
         if process is not None:

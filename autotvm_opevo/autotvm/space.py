@@ -1,4 +1,4 @@
-"""AutoTVM's knobs as topologies: a ConfigSpace becomes a Space, and their configurations become each other's."""
+"""AutoTVM's knobs as topologies: conversion of a ConfigSpace to a Space, and of configurations in both directions."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from autotvm_opevo.topology import Categorical, Discrete, Factorization, Induced
 logger = logging.getLogger("autotvm")
 
 Tiles = tuple[int, ...]
-Reader = Callable[[Any], Any]  # takes an entity, returns the vertex it stands for
-# What reading an entity raises that says something else than its kind does.
+Reader = Callable[[Any], Any]  # from an entity to its vertex
+# Exceptions from entities that do not have the structure of their kind of knob.
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 class KnobSpace:
-    """A ConfigSpace of AutoTVM as a `Space`.
+    """An AutoTVM ConfigSpace as a `Space`.
 
     Parameters
     ----------
     config_space : tvm.autotvm.task.space.ConfigSpace
-        A task's ``config_space``. Its ``multi_filter`` becomes the space's constraint and is asked point by point: AutoTVM's
-        own ``is_index_valid`` and ``len`` go through the whole space first.
+        A task's ``config_space``. Its ``multi_filter`` becomes the space's constraint and is evaluated per configuration, whereas
+        AutoTVM's ``is_index_valid`` and ``len`` enumerate the whole space first.
 
     Attributes
     ----------
@@ -49,15 +49,15 @@ class KnobSpace:
     def __init__(self, config_space: ConfigSpace) -> None:
         self._config_space = config_space
         self._knobs = {name: Knob(transform) for name, transform in config_space.space_map.items()}
-        unread = [name for name, knob in self._knobs.items() if not knob.readable]
-        if unread:
-            logger.warning("The knobs %s cannot be read as graphs and are taken as categorical.", unread)
+        unstructured = [name for name, knob in self._knobs.items() if not knob.readable]
+        if unstructured:
+            logger.warning("Knobs without a known structure are treated as categorical: %s.", unstructured)
         multi_filter = getattr(config_space, "_shared_filter", None)  # since TVM 0.11
         constraint = None if multi_filter is None else lambda configuration: multi_filter(self._entities(configuration))
         self.space = Space({name: knob.topology for name, knob in self._knobs.items()}, constraint)
 
     def config_entity(self, configuration: Configuration) -> ConfigEntity:
-        """What AutoTVM builds and measures. Made from its parts: ``ConfigSpace.get`` overflows beyond 2**63 points."""
+        """AutoTVM's ConfigEntity of a configuration; unlike ``ConfigSpace.get``, correct beyond 2**63 points."""
         index, stride = 0, 1
         for name, knob in self._knobs.items():
             index += stride * knob.position(configuration[name])
@@ -65,12 +65,12 @@ class KnobSpace:
         return ConfigEntity(index, self._config_space.code_hash, self._entities(configuration), self._config_space._constraints)
 
     def configuration(self, config: ConfigEntity) -> Configuration:
-        """The configuration of a ConfigEntity, also of one from a log.
+        """The configuration of a ConfigEntity, possibly from a log.
 
         Raises
         ------
         ValueError
-            If it is not of this space.
+            If it is not in this space.
         """
         entities = config._entity_map
         if entities.keys() != self._knobs.keys():
@@ -78,7 +78,7 @@ class KnobSpace:
         return {name: knob.value(entities[name]) for name, knob in self._knobs.items()}
 
     def vertex(self, name: str, entity: Any) -> Any:
-        """The vertex of one knob's entity, also of one from a log; raises `ValueError` when it is none of this knob's."""
+        """The vertex of a knob's entity, possibly from a log; raises `ValueError` if the knob has no such entity."""
         return self._knobs[name].value(entity)
 
     def _entities(self, configuration: Configuration) -> OrderedDict[str, Any]:
@@ -86,22 +86,22 @@ class KnobSpace:
 
 
 class Knob:
-    """One knob. Its entities are known by what they say: AutoTVM's order of them means nothing.
+    """One knob. Entities are identified by content: their order in AutoTVM carries no information.
 
     Parameters
     ----------
     transform : tvm.autotvm.task.space.TransformSpace
-        What ``cfg.define_split``, ``define_reorder``, ``define_annotate`` or ``define_knob`` made.
+        As created by ``cfg.define_split``, ``define_reorder``, ``define_annotate`` or ``define_knob``.
 
     Attributes
     ----------
     topology : Topology
-        Splits are factorizations, or tilings where they leave tails; reorders permutations; numbers discrete; annotations and
-        all other options categorical, with their JSON as value, which tells True from 1 and not a list from a tuple.
+        Splits become factorizations, or tilings if they leave tails; reorders permutations; numbers discrete; annotations and all
+        other options categorical, with their JSON text as value, which tells True from 1 but not a list from a tuple.
     readable : bool
-        False when the entities are not what their kind should be: then they are categorical.
+        False if the entities do not have the structure of their kind of knob; they are then treated as categorical.
     positions : int
-        How many entities AutoTVM counts; several may say the same, and are one vertex.
+        Number of entities in AutoTVM's list, in which several may be equal, and then share a vertex.
     """
 
     def __init__(self, transform: TransformSpace) -> None:
@@ -118,15 +118,15 @@ class Knob:
             self._entities.setdefault(self._read(entity), (position, entity))
 
     def position(self, value: Any) -> int:
-        """Where AutoTVM's list has the entity of a vertex."""
+        """Position of a vertex's entity in AutoTVM's list."""
         return self._entities[value][0]
 
     def entity(self, value: Any) -> Any:
-        """AutoTVM's entity of a vertex."""
+        """AutoTVM's entity for a vertex."""
         return self._entities[value][1]
 
     def value(self, entity: Any) -> Any:
-        """The vertex of an entity, also of one from a log; raises `ValueError` when it is none of this knob's."""
+        """The vertex of an entity, possibly from a log; raises `ValueError` if this knob has no such entity."""
         try:
             value = self._read(entity)
         except _UNREADABLE as error:
@@ -139,19 +139,19 @@ Reading = tuple[Topology, Reader]
 
 def _split(transform: SplitSpace, entities: list[Any]) -> Reading | None:
     def factors(entity: Any) -> Tiles:
-        """All parts, the outermost of which TVM writes as -1, and computes."""
+        """All parts; TVM writes the outermost one as -1 and computes it."""
         size = _integers(entity.size)
         inner = math.prod(size[1:])
         resolved = size[0] == -1 and inner > 0 and transform.product % inner == 0
         return (transform.product // inner, *size[1:]) if resolved else size
 
     def inner_parts(entity: Any) -> Tiles:
-        """All but the outermost part: where they leave a tail, it follows from them."""
+        """All but the outermost part, which with tails follows from the others."""
         return _integers(entity.size)[1:]
 
     sizes = [factors(entity) for entity in entities]
     if all(min(size) > 0 and math.prod(size) == math.prod(sizes[0]) for size in sizes):
-        return _part(Factorization(math.prod(sizes[0]), len(sizes[0])), sizes), factors
+        return _subgraph(Factorization(math.prod(sizes[0]), len(sizes[0])), sizes), factors
     tiles = [inner_parts(entity) for entity in entities]
     if len(set(tiles)) == len(set(sizes)):
         return InducedSubgraph(Tiling(tiles), dict.fromkeys(tiles)), inner_parts
@@ -165,7 +165,7 @@ def _reorder(_: ReorderSpace, entities: list[Any]) -> Reading | None:
     orders = [permutation(entity) for entity in entities]
     if any(sorted(order) != list(range(len(orders[0]))) for order in orders):
         return None
-    return _part(Permutation(len(orders[0])), orders), permutation
+    return _subgraph(Permutation(len(orders[0])), orders), permutation
 
 
 def _annotate(_: AnnotateSpace, entities: list[Any]) -> Reading:
@@ -186,8 +186,8 @@ _KINDS: list[tuple[type, Callable[..., Reading | None]]] = [
 ]
 
 
-def _part(graph: Topology, values: list[Tiles]) -> Topology:
-    """The graph itself when all its vertices are there, else the part of it that the values induce."""
+def _subgraph(graph: Topology, values: list[Tiles]) -> Topology:
+    """The graph itself if the values are all its vertices, else the subgraph that they induce."""
     distinct = dict.fromkeys(values)
     return graph if graph.size == len(distinct) else InducedSubgraph(graph, distinct)
 
@@ -197,7 +197,7 @@ def _categorical(entities: list[Any], read: Reader) -> Reading:
 
 
 def _text(value: Any) -> str:
-    """What a log says of a value, which is the same for a list and a tuple; Python's words for what no log can hold."""
+    """JSON text of a value, equal for a list and a tuple; its ``repr`` if JSON cannot represent it."""
     try:
         return json.dumps(value)
     except (TypeError, ValueError):
@@ -207,12 +207,12 @@ def _text(value: Any) -> str:
 def _integers(values: Any) -> Tiles:
     integers = tuple(map(int, values))
     if any(as_integer != value for as_integer, value in zip(integers, values)):
-        raise ValueError(f"{values!r} are not all integers")
+        raise ValueError(f"not all of {values!r} are integers")
     return integers
 
 
 def _loggable(entity: Any) -> Any:
-    """AutoTVM's identity reorder holds a range, which its own log cannot write."""
+    """Replace the range in AutoTVM's identity reorder, which its own log cannot represent."""
     if isinstance(entity, ReorderEntity) and isinstance(entity.perm, range):
         return ReorderEntity(list(entity.perm))
     return entity

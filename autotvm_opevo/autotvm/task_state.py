@@ -1,4 +1,4 @@
-"""One task of a network while it is tuned: its tuner, what is known already, and what failed and why."""
+"""State of one task of a network during tuning: its tuner, its records, and its failures."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from autotvm_opevo.tuning.task_scheduler import TaskProgress
 TunerFactory = Callable[..., Tuner]
 Measure = Callable[[Task, list[ConfigEntity]], list[Record]]
 
-# A tuner that proposes so many batches in a row of nothing but what is known, and one more for each that is, has no more to say.
-_STALE = 100
+# Give up on a tuner after this many consecutive batches without a new configuration, plus one for each known configuration.
+_MAX_STALE_BATCHES = 100
 
 
 class TaskState:
-    """A task, its tuner, and all that is known of it.
+    """A task, its tuner, and all its records.
 
     Parameters
     ----------
     task : tvm.autotvm.task.Task
     make_tuner : callable
-        A class of AutoTVM's tuners, or anything that makes one of a task.
+        A tuner class of AutoTVM, or any function from a task to a tuner.
     seed : int, optional
-        Given to `make_tuner` as ``seed``, if it takes that.
+        Passed to `make_tuner` if it has a parameter of that name.
     early_stopping : int, optional
-        The task wants no more trials after so many in a row that were not the best.
+        Stop after this many consecutive trials without improvement.
 
     Attributes
     ----------
-    progress : Progress
-        For an `TaskScheduler`.
+    progress : TaskProgress
+        For a `TaskScheduler`.
     best : (MeasureInput, MeasureResult) or None
         The fastest record.
     failures : Counter
-        Trials by the kind of error, in the words of ``MeasureErrorNo``.
+        Failed trials by ``MeasureErrorNo``, in words.
     errors : Counter
-        Trials by the error's message, which no log holds.
+        Failed trials by error message, which logs do not hold.
     """
 
     def __init__(self, task: Task, make_tuner: TunerFactory, seed: int | None, early_stopping: int | None = None) -> None:
@@ -56,13 +56,13 @@ class TaskState:
         self.failures: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
         self._knobs = KnobSpace(task.config_space)
-        self._known: dict[int, Record] = {}  # by the configuration's number in the space
+        self._known: dict[int, Record] = {}  # by index of the configuration in the space
         self._best_at = 0
         self._make_tuner, self._seed, self._early_stopping = make_tuner, seed, early_stopping
         self._tuner: Tuner | None = None
 
     def load(self, records: Iterable[Record], round_size: int) -> int:
-        """Take those records that are of this task, as if they had been measured now, in rounds; returns how many are."""
+        """Add records of this task as if they had been measured now, in rounds; returns their number."""
         mine: dict[int, Record] = {}
         taken = 0
         for measured, result in records:
@@ -71,7 +71,7 @@ class TaskState:
                 continue
             taken += 1
             number = self._knobs.space.index(configuration)
-            if number not in mine or seconds(result) < seconds(mine[number][1]):  # of two, what apply_history_best would take
+            if number not in mine or seconds(result) < seconds(mine[number][1]):  # the one that apply_history_best would use
                 mine[number] = MeasureInput(self.task.target, self.task, measured.config), result
         for trial, (number, record) in enumerate(mine.items(), start=1):
             self._learn(number, record)
@@ -80,14 +80,14 @@ class TaskState:
         return taken
 
     def measure_batch(self, size: int, measure: Measure) -> int:
-        """Let the tuner propose up to `size` configurations, measure those that nothing is known of, and tell it.
+        """Ask the tuner for up to `size` configurations, measure the new ones, and update it.
 
-        The very first is the task's untuned configuration, so that tuning a little cannot make a network slower than not tuning.
-        Returns how many were measured; none when the task is done, and then ``progress.active`` is False.
+        The first one measured is the configuration that the compiler uses without tuning, so that a short run cannot make a
+        network slower. Returns the number of trials; 0 if the task is exhausted, and then ``progress.active`` is False.
         """
         start = self._untuned()
-        for _ in range(_STALE + len(self._known)):
-            # Asked first: OpEvo then has its random configurations before it is told of one that would be their only parent.
+        for _ in range(_MAX_STALE_BATCHES + len(self._known)):
+            # Ask first: with one result, OpEvo would generate children of that configuration instead of random ones.
             if self._stopped_early() or not (self.tuner.has_next() or start):
                 break
             configs = self.tuner.next_batch(size - len(start)) if size > len(start) else []
@@ -100,58 +100,58 @@ class TaskState:
             if configs:
                 inputs = [MeasureInput(self.task.target, self.task, config) for config in configs]
                 self.tuner.update(inputs, [self._known[number][1] for number in numbers])
-            self._tell([self._known[self._number(config)] for config in start])
+            self._load_into_tuner([self._known[self._number(config)] for config in start])
             if fresh:
                 return len(fresh)
         self.progress.active = False
         return 0
 
     def end_round(self) -> None:
-        """Note the best latency for the `TaskScheduler`."""
+        """Record the best latency for the `TaskScheduler`."""
         self.progress.latencies.append(self.latency)
 
     @property
     def latency(self) -> float:
-        """The best so far in seconds, infinite while nothing has worked."""
+        """Best latency so far in seconds; infinity without a valid result."""
         return seconds(self.best[1]) if self.best else float("inf")
 
     @property
     def dominant_error(self) -> str:
-        """While all trials fail, the most common error, in full as far as that is known."""
+        """Most common error if all trials have failed, else empty; the message where known, else its kind."""
         if self.best or not self.failures:
             return ""
         return self.errors.most_common(1)[0][0] if self.errors else self.failures.most_common(1)[0][0]
 
     @property
     def tuner(self) -> Tuner:
-        """Made when it is first needed: some are expensive, and a small budget may never come to them."""
+        """The tuner, made on first use: some are expensive, and a small budget may never get to this task."""
         if self._tuner is None:
             takes_seed = self._seed is not None and "seed" in inspect.signature(self._make_tuner).parameters
             self._tuner = self._make_tuner(self.task, **({"seed": self._seed} if takes_seed else {}))
-            self._tell(list(self._known.values()))
+            self._load_into_tuner(list(self._known.values()))
         return self._tuner
 
     def close(self) -> None:
-        """End what the tuner has running: AutoTVM's cost models have worker processes."""
+        """End the worker processes of AutoTVM's cost models."""
         end = getattr(getattr(self._tuner, "cost_model", None), "_close_pool", None)
         if end:
             end()
 
-    def _tell(self, records: list[Record]) -> None:
-        """Tell the tuner what it did not propose."""
+    def _load_into_tuner(self, records: list[Record]) -> None:
+        """Pass records to the tuner that it did not propose."""
         if not records:
             return
-        if hasattr(self.tuner, "cost_model"):  # of XGBTuner, whose load_history ignores what is less than 500 records
+        if hasattr(self.tuner, "cost_model"):  # XGBTuner.load_history ignores fewer than 500 records
             self.tuner.update(*zip(*records))
         else:
-            with suppress(NotImplementedError):  # AutoTVM's way to say that a tuner does not learn from history
+            with suppress(NotImplementedError):  # by tuners that do not use history
                 self.tuner.load_history(records)
 
     def _number(self, config: ConfigEntity) -> int:
         return self._knobs.space.index(self._knobs.configuration(config))
 
     def _untuned(self) -> list[ConfigEntity]:
-        """What the compiler would take without records, unless that is known already, or is none of the space."""
+        """The configuration that the compiler uses without tuning, as a list; empty if it is known or not in the space."""
         if self._known:
             return []
         fallback = FallbackConfigEntity()
@@ -179,20 +179,20 @@ class TaskState:
 
 
 def failure(result: MeasureResult) -> tuple[str, str]:
-    """The kind of a failure in words, and its message; the message is empty when the result comes from a log."""
+    """Kind of a failure in words, and its message, which is empty for results from a log."""
     kind = MeasureErrorNo(result.error_no).name.lower().replace("_", " ").replace(" error", "")
     if len(result.costs) < 2:
         return kind, ""
     trace, error = result.costs
-    while isinstance(error, tuple):  # the builder's errors are wrapped in a second pair
+    while isinstance(error, tuple):  # the builder wraps its errors twice
         error = error[-1]
     text = str(error).strip()
-    if not text or text.startswith("Traceback"):  # TVM cuts the reason off at the end of its trace
+    if not text or text.startswith("Traceback"):  # TVM may cut off the reason, at the end of the trace
         text = str(trace).strip()
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     message = lines[-1] if lines else type(error).__name__
     if "code == RPCCode::kReturn" in message:
-        message = "the session ended without an answer: the kernel crashed, or took longer than the runner's timeout"
+        message = "the session ended without a result: the kernel crashed, or exceeded the runner's timeout"
     if isinstance(error, TimeoutError):
         message = f"longer than the {'builder' if result.error_no == MeasureErrorNo.BUILD_TIMEOUT else 'runner'}'s timeout"
     return kind, message[:300]

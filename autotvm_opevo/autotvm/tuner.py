@@ -1,4 +1,4 @@
-"""OpEvo, and any other `Search`, as one of AutoTVM's tuners."""
+"""Any `Search`, OpEvo among them, as an AutoTVM tuner."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity
 from tvm.autotvm.tuner import Tuner
 
-from autotvm_opevo.autotvm.log import configuration_of, fitness
+from autotvm_opevo._utils.text import milliseconds
+from autotvm_opevo.autotvm.log import Record, configuration_of, fitness
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.base import Search
 from autotvm_opevo.search.opevo import OpEvo
@@ -21,95 +22,146 @@ from autotvm_opevo.search.space import Space
 
 logger = logging.getLogger("autotvm")
 
-# What only XGBTuner knows: scripts that name these keep working when the class is replaced.
+# Options of XGBTuner alone, accepted so that scripts keep working when only the class is replaced.
 _XGB_ONLY = frozenset(
     ["plan_size", "feature_type", "loss_type", "num_threads", "optimizer", "diversity_filter_ratio", "log_interval"]
 )
 
+_warned: set[str] = set()
+
+
+def _warn_once(topic: str, message: str, *values: object) -> None:
+    """Warn once per process and log repetitions at level INFO: scripts make a tuner for each of a network's tasks."""
+    logger.log(logging.INFO if topic in _warned else logging.WARNING, message, *values)
+    _warned.add(topic)
+
 
 class SearchTuner(Tuner):
-    """A `Search` as one of AutoTVM's tuners; ``tune``, callbacks, builders and runners are AutoTVM's.
+    """A `Search` as an AutoTVM tuner; callbacks, builders and runners are AutoTVM's.
 
     Parameters
     ----------
     task : tvm.autotvm.task.Task
-        What to tune.
+        Task to tune.
     make_search : callable
-        Makes the search of the task's `Space`.
-    **ignored
-        Options of XGBTuner that have no meaning here, ignored with a line on the ``autotvm`` logger.
+        Makes the search from the task's `Space`.
+    **xgb_only
+        Options of XGBTuner that do not apply; ignored with a warning, once per process.
 
     Attributes
     ----------
     seed : int
-        The one given, or the one drawn.
+        As given, or drawn at random.
+    best_loaded : (MeasureInput, MeasureResult) or None
+        Fastest record that `load_history` took.
 
     Raises
     ------
     TypeError
-        If an option is not XGBTuner's.
+        If an option is unknown to both this tuner and XGBTuner.
     ValueError
-        If an argument is not what it should be.
+        If an argument is out of range.
     """
 
-    best_flops: float  # of the base class, whose loop keeps it
+    best_flops: float  # maintained by the base class
 
-    def __init__(self, task: Task, make_search: Callable[[Space], Search], **ignored: Any) -> None:
+    def __init__(self, task: Task, make_search: Callable[[Space], Search], **xgb_only: Any) -> None:
         name = type(self).__name__
-        unknown = sorted(ignored.keys() - _XGB_ONLY)
+        unknown = sorted(xgb_only.keys() - _XGB_ONLY)
         if unknown:
-            own = [option for option in inspect.signature(type(self)).parameters if option not in ("task", "xgb_only")]
+            parameters = inspect.signature(type(self)).parameters
+            own = [option for option in parameters if option not in ("task", "plan_size", "xgb_only")]
             allowed = f"{', '.join(own[:-1])} and {own[-1]}"
-            raise TypeError(f"{name} got unknown options {unknown}; it has {allowed}, and ignores those of XGBTuner")
-        if ignored:
-            logger.warning("%s ignores the options of XGBTuner %s.", name, sorted(ignored))
+            raise TypeError(f"{name} got unknown options {unknown}: its options are {allowed}; those of XGBTuner are ignored")
+        if xgb_only:
+            _warn_once(f"{name} options", "%s ignores the options of XGBTuner %s.", name, sorted(xgb_only))
         if getattr(task, "config_space", None) is None:
-            raise ValueError(f"task must be one that autotvm.task.create or extract_from_program made, {task!r} given")
+            raise ValueError(f"task must be made by autotvm.task.create or extract_from_program, {task!r} given")
         super().__init__(task)
         self._knobs = KnobSpace(task.config_space)
         self._search = make_search(self._knobs.space)
         self.seed = self._search.seed
+        self.best_loaded: Record | None = None
+
+    def tune(
+        self,
+        n_trial: int,
+        measure_option: dict[str, Any],
+        early_stopping: int | None = None,
+        callbacks: Iterable[Callable[..., object]] = (),
+        si_prefix: str = "G",
+    ) -> None:
+        """Measure up to `n_trial` new configurations; the parameters are those of AutoTVM's tuners.
+
+        Stops early when the search space is exhausted. Loaded records are not measured again, so callbacks, such as the one that
+        writes the log, never see them. If the space is exhausted, or no trial beat the loaded records, a warning on the
+        ``autotvm`` logger names the best configuration.
+        """
+        if n_trial < 1:
+            return
+        self.ttl = n_trial  # remaining trials; the base class updates it after each batch
+        if self.has_next():  # with nothing to measure, the base class would report that it found no valid schedule
+            super().tune(n_trial, measure_option, early_stopping, callbacks, si_prefix)
+        loaded_is_best = self.best_loaded is not None and self.best_measure_pair is self.best_loaded
+        if self.ttl > 0 or loaded_is_best:
+            logger.warning(
+                "%s: %s for %s. %s%s.",
+                type(self).__name__,
+                "search space exhausted" if self.ttl > 0 else "no trial beat the loaded records",
+                self.task.name,
+                self._describe_best(),
+                "; loaded, and not logged again" if loaded_is_best else "",
+            )
+
+    def _describe_best(self) -> str:
+        """One clause on the best known configuration."""
+        if self._search.best is None:
+            return "No known configuration is valid"
+        configuration, runs_per_second = self._search.best
+        gflops = (self.task.flop or 0) * runs_per_second / 1e9
+        speed = f"{milliseconds(1 / runs_per_second)} ms" + (f", {gflops:.2f} GFLOPS" if gflops else "")
+        return f"Best configuration: {speed}, {self._knobs.config_entity(configuration)}"
 
     def has_next(self) -> bool:
-        """Whether there is a configuration that was neither proposed nor loaded."""
+        """Whether a configuration is left that was neither proposed nor loaded."""
         return self._search.has_next()
 
     def next_batch(self, batch_size: int) -> list[ConfigEntity]:
-        """Up to `batch_size` new configurations; none only when there are no more."""
+        """Propose up to `batch_size` new configurations; empty only when the space is exhausted."""
         return [self._knobs.config_entity(configuration) for configuration in self._search.ask(batch_size)]
 
     def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
-        """Take measurements: of proposals, or of any other configurations of this task's space.
+        """Add measurements, of proposals or of any other configurations of this task's space.
 
         Raises
         ------
         ValueError
-            If a configuration is not of this task's space.
+            If a configuration is not in this task's space.
         """
         configurations = [self._knobs.configuration(measured.config) for measured in inputs]
         self._search.tell(configurations, list(map(fitness, results)))
 
     def load_history(self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500) -> None:
-        """Take the records of this task, from any tuner, as if they had been measured now.
+        """Add records of this task, from any tuner, as if they had been measured now.
 
-        None of them is measured again, the best are parents at once, and the very best is ``best_config`` until a better one
-        is found. Records of other tasks, targets or configuration spaces are skipped, with their count on the ``autotvm`` logger:
-        nothing is learned from one task for another.
+        They are not measured again, the best become parents at once, and the very best is ``best_config`` until a better one is
+        found. Records of other tasks, targets or configuration spaces are skipped, with a warning once per process: there is no
+        transfer between tasks.
 
         Parameters
         ----------
         data_set : iterable of (MeasureInput, MeasureResult)
-            As ``autotvm.record.load_from_file`` yields them.
+            For example from ``autotvm.record.load_from_file``.
         min_seed_records : int
-            AutoTVM's argument; one record is enough here.
+            For compatibility with AutoTVM; ignored, any number of records helps.
 
         Raises
         ------
         TypeError
-            If `data_set` is a file's name instead of its records.
+            If `data_set` is a file name instead of records.
         """
         if isinstance(data_set, (str, bytes, PathLike)):
-            raise TypeError(f"data_set must be records: autotvm.record.load_from_file({data_set!r}) reads those of a file")
+            raise TypeError(f"data_set must be records, a file name given: pass autotvm.record.load_from_file({data_set!r})")
         configurations, fitnesses, skipped = [], [], 0
         for measured, result in data_set:
             configuration = configuration_of(measured, self.task, self._knobs)
@@ -122,11 +174,12 @@ class SearchTuner(Tuner):
             if flops > self.best_flops:
                 self.best_flops = flops
                 self.best_config = measured.config
-                self.best_measure_pair = (measured, result)
+                self.best_measure_pair = self.best_loaded = (measured, result)
         self._search.tell(configurations, fitnesses)
         if skipped:
-            logger.warning(
-                "%s took %d records and skipped %d of another task, target or configuration space.",
+            _warn_once(
+                f"{type(self).__name__} skipped",
+                "%s loaded %d records and skipped %d of other tasks, targets or configuration spaces.",
                 type(self).__name__,
                 len(configurations),
                 skipped,
@@ -134,39 +187,42 @@ class SearchTuner(Tuner):
 
 
 class OpEvoTuner(SearchTuner):
-    """Tune an AutoTVM task with OpEvo (Algorithm 1): no features, nothing to train beforehand, nothing measured twice.
+    """Tune an AutoTVM task with OpEvo (Algorithm 1): no feature extraction, no pre-training, no repeated measurement.
 
-    Takes the place of ``autotvm.tuner.XGBTuner`` as it stands; ``tune``, callbacks, builders and runners are AutoTVM's.
+    A drop-in replacement for ``autotvm.tuner.XGBTuner``; callbacks, builders and runners are AutoTVM's.
 
     Parameters
     ----------
     task : tvm.autotvm.task.Task
-        What to tune.
+        Task to tune.
+    plan_size : int, optional
+        XGBTuner's second positional parameter; ignored with a warning, once per process.
     parents_size : int
-        lambda: how many configurations may have children.
+        lambda: number of configurations that reproduce.
     offspring_size : int
-        rho: how many children are made from one set of parents.
+        rho: number of children per generation.
     mutation_rate : float
-        q, 0 < q < 1: near 0 exploits what is good, near 1 explores.
+        q, 0 < q < 1: near 0 exploits good configurations, near 1 explores.
     surrogate : {"gp", None}
-        What chooses among the children: nothing, which is OpEvo as published, or a Gaussian process whose kernel counts
-        steps on the knobs' graphs; see `OpEvo`.
+        A Gaussian process that selects among the children, or None for OpEvo as published; see `OpEvo`.
     seed : int, optional
-        The same seed and the same measurements give the same proposals. None draws one.
+        The same seed and the same measurements give the same proposals. Drawn at random by default.
     **xgb_only
-        Options of XGBTuner that have no meaning here, ignored with a line on the ``autotvm`` logger.
+        Options of XGBTuner that do not apply; ignored with a warning, once per process.
 
     Attributes
     ----------
     seed : int
-        The one given, or the one drawn.
+        As given, or drawn at random.
+    best_loaded : (MeasureInput, MeasureResult) or None
+        Fastest record that `load_history` took.
 
     Raises
     ------
     TypeError
-        If an option is neither this tuner's nor XGBTuner's.
+        If an option is unknown to both this tuner and XGBTuner.
     ValueError
-        If an argument is not what it should be.
+        If an argument is out of range.
 
     Examples
     --------
@@ -182,6 +238,7 @@ class OpEvoTuner(SearchTuner):
     def __init__(
         self,
         task: Task,
+        plan_size: int | None = None,
         *,
         parents_size: int = 8,
         offspring_size: int = 8,
@@ -190,7 +247,7 @@ class OpEvoTuner(SearchTuner):
         seed: int | None = None,
         **xgb_only: Any,
     ) -> None:
-        def search(space: Space) -> OpEvo:
+        def make_search(space: Space) -> OpEvo:
             return OpEvo(space, parents_size, offspring_size, mutation_rate, seed, surrogate)
 
-        super().__init__(task, search, **xgb_only)
+        super().__init__(task, make_search, **xgb_only, **({} if plan_size is None else {"plan_size": plan_size}))

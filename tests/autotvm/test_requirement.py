@@ -1,4 +1,4 @@
-"""Without an AutoTVM the core works, and touching OpEvoTuner says what was found and what to do."""
+"""Without AutoTVM the core works, and importing OpEvoTuner raises an error with what was found and what to do."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from autotvm_opevo.topology import Discrete
 assert autotvm_opevo.OpEvo(autotvm_opevo.Space({"x": Discrete([1, 2])}), seed=0).ask(1)
 assert "tvm" not in sys.modules
 """
-TOUCH = """
+IMPORT = """
 try:
     from autotvm_opevo import OpEvoTuner
 except ImportError as error:
@@ -20,45 +20,45 @@ except ImportError as error:
 WHAT_TO_DO = "OpEvoTuner needs a TVM with AutoTVM, 0.8 to 0.19"
 
 
-def touched_with(tmp_path, **files):
-    """What touching OpEvoTuner prints in a process whose 'tvm' is the given files: a TVM of another kind, or a broken one."""
+def import_error_with(tmp_path, **files):
+    """The error of importing OpEvoTuner in a process whose package ``tvm`` consists of the given files."""
     for name, text in files.items():
         path = tmp_path / "tvm" / f"{name}.py"
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     path = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-    done = subprocess.run([sys.executable, "-c", path + CORE + TOUCH], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", path + CORE + IMPORT], capture_output=True, text=True, check=True)
     return done.stdout
 
 
-def test_the_package_imports_no_tvm():
+def test_importing_the_package_does_not_import_tvm():
     subprocess.run([sys.executable, "-c", CORE], check=True)
 
 
-def test_the_package_imports_beside_a_clone_of_its_name(tmp_path):
-    """The folder of a clone has the package's name: a script beside it must find the package, not the folder."""
+def test_a_folder_of_the_packages_name_does_not_shadow_it(tmp_path):
+    """A clone's folder has the name of the package: a script next to it must import the package, not the folder."""
     (tmp_path / "autotvm_opevo").mkdir()
     subprocess.run([sys.executable, "-c", CORE], check=True, cwd=tmp_path)
 
 
-def test_the_tuner_is_among_the_names_of_the_package():
+def test_dir_lists_the_tuner():
     import autotvm_opevo
 
     assert {"OpEvo", "OpEvoTuner", "Space", "random_walk"} <= set(dir(autotvm_opevo))
 
 
-def test_no_tvm_at_all():
+def test_no_tvm():
     block = "import sys; sys.modules['tvm'] = None\n"
     core = CORE.replace('assert "tvm" not in sys.modules', "")
-    done = subprocess.run([sys.executable, "-c", block + core + TOUCH], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", block + core + IMPORT], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("found no TVM: ")
     assert WHAT_TO_DO in done.stdout
 
 
-def test_a_tvm_that_has_lost_autotvm(tmp_path):
-    printed = touched_with(tmp_path, __init__="__version__ = '0.25.0'")
-    assert printed.startswith(f"found TVM 0.25.0 in {tmp_path / 'tvm'}, which has no AutoTVM: it was removed in TVM 0.20. ")
-    assert WHAT_TO_DO in printed
+def test_a_tvm_without_autotvm(tmp_path):
+    error = import_error_with(tmp_path, __init__="__version__ = '0.25.0'")
+    assert error.startswith(f"found TVM 0.25.0 in {tmp_path / 'tvm'}, which has no AutoTVM: it was removed in TVM 0.20. ")
+    assert WHAT_TO_DO in error
 
 
 @pytest.mark.parametrize(
@@ -69,9 +69,9 @@ def test_a_tvm_that_has_lost_autotvm(tmp_path):
     ],
 )
 def test_a_tvm_that_cannot_be_imported(tmp_path, source, message):
-    printed = touched_with(tmp_path, __init__=source)
-    assert message in printed
-    assert WHAT_TO_DO in printed
+    error = import_error_with(tmp_path, __init__=source)
+    assert message in error
+    assert WHAT_TO_DO in error
 
 
 @pytest.mark.parametrize(
@@ -83,19 +83,19 @@ def test_a_tvm_that_cannot_be_imported(tmp_path, source, message):
     ],
 )
 def test_an_autotvm_that_cannot_be_imported(tmp_path, source, message):
-    printed = touched_with(tmp_path, __init__="__version__ = '0.14.0'", autotvm=source)
-    assert "found TVM 0.14.0 in" in printed
-    assert message in printed
-    assert WHAT_TO_DO in printed
+    error = import_error_with(tmp_path, __init__="__version__ = '0.14.0'", autotvm=source)
+    assert "found TVM 0.14.0 in" in error
+    assert message in error
+    assert WHAT_TO_DO in error
 
 
-def test_other_names_are_missing_as_usual():
+def test_unknown_names_raise_attribute_error():
     import autotvm_opevo
 
     with pytest.raises(AttributeError, match="no attribute 'OpEvoTuna'"):
         autotvm_opevo.OpEvoTuna  # noqa: B018
 
 
-def test_todays_strategy_says_that_this_is_another_tvm():
+def test_the_meta_schedule_adapter_needs_another_tvm():
     with pytest.raises(ImportError, match=r"found TVM 0\.17.* whose AutoTVM has OpEvoTuner .* no tvm.s_tir.meta_schedule"):
         import autotvm_opevo.meta_schedule  # noqa: F401

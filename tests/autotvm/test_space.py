@@ -1,4 +1,4 @@
-"""ConfigSpaces of the real AutoTVM as Spaces: every knob it has, every policy of each."""
+"""Conversion of real AutoTVM ConfigSpaces to Spaces: every kind of knob, with each of its policies."""
 
 import json
 import logging
@@ -71,7 +71,7 @@ REORDERS = {
 }
 ANNOTATIONS = {
     **{policy: annotate(2, policy) for policy in ("none", "unroll", "try_unroll", "try_vec", "try_unroll_vec")},
-    "vec": annotate(1, "vec"),  # of two axes AutoTVM makes no entity: only one may be a vector
+    "vec": annotate(1, "vec"),  # for two axes AutoTVM has no entity: only one may be vectorized
     **{f"{policy} {n}": annotate(n, policy) for policy in ("bind_gpu",) for n in (2, 4, 7)},
     **{f"bind_gpu_virtual {n}": annotate(n, "bind_gpu_virtual") for n in (3, 6, 9)},
     "locate_cache": annotate(5, "locate_cache", num_anchor=2),
@@ -88,8 +88,8 @@ OPTIONS = {
 ALL = {**SPLITS, **REORDERS, **ANNOTATIONS, **OPTIONS}
 
 
-def said(entity):
-    """What AutoTVM writes of an entity into its log."""
+def logged(entity):
+    """What AutoTVM's log has for an entity."""
     return json.dumps(ConfigEntity(0, None, {"knob": entity}, []).to_json_dict()["entity"])
 
 
@@ -103,7 +103,7 @@ class TestEveryKnob:
         knob = Knob(cfg.space_map["knob"])
         loggable = [knob.entity(value) for value in knob.topology]
         assert knob.readable
-        assert len(loggable) == len(set(map(said, loggable))) == knob.topology.size
+        assert len(loggable) == len(set(map(logged, loggable))) == knob.topology.size
         for value, entity in zip(knob.topology, loggable):
             assert knob.value(entity) == value
         assert {str(list(e.perm) if hasattr(e, "perm") else e) for e in cfg.space_map["knob"].entities} == {
@@ -117,13 +117,13 @@ class TestEveryKnob:
             position = knob.position(value)
             assert knob.value(cfg.space_map["knob"][position]) == value
 
-    def test_a_log_brings_the_same_vertices(self, cfg):
+    def test_configurations_from_a_log_have_the_same_vertices(self, cfg):
         space = KnobSpace(cfg)
         for value in space.space.knobs["knob"]:
             written = json.dumps(space.config_entity({"knob": value}).to_json_dict())
             assert space.configuration(ConfigEntity.from_json_dict(json.loads(written))) == {"knob": value}
 
-    def test_every_vertex_can_be_reached(self, cfg):
+    def test_every_vertex_is_reachable(self, cfg):
         graph = topology(cfg)
         reached, new = set(), [graph[0]]
         while new:
@@ -132,7 +132,7 @@ class TestEveryKnob:
         assert len(reached) == len(graph)
 
 
-def test_splits_of_all_factors_are_the_papers_factorizations():
+def test_unrestricted_splits_are_factorizations():
     for cfg, parts, extent in [(SPLITS["factors"], 3, 64), (SPLITS["factors into two"], 2, 24), (SPLITS["factors of one"], 3, 1)]:
         graph = topology(cfg)
         assert isinstance(graph, Factorization)
@@ -140,7 +140,7 @@ def test_splits_of_all_factors_are_the_papers_factorizations():
         assert Knob(cfg.space_map["knob"]).entity(graph[0]).size == [-1, *graph[0][1:]]
 
 
-def test_limited_splits_are_parts_of_the_factorizations():
+def test_restricted_splits_are_subgraphs_of_factorizations():
     graph = topology(SPLITS["factors with a filter"])
     assert isinstance(graph, InducedSubgraph)
     whole = Factorization(64, parts=3)
@@ -149,11 +149,11 @@ def test_limited_splits_are_parts_of_the_factorizations():
     assert set(graph.neighbours(layer)) >= {v for v in whole.neighbours(layer) if v[-1] == 1}
 
 
-def test_splits_with_tails_are_their_explicit_parts():
-    """60 as [-1, 16, 4]: beside it are (8, 4) and (16, 2), which divide a part by two, and (8, 8), (32, 2), which move one."""
+def test_splits_with_tails_are_tilings():
+    """The neighbours of (16, 2) divide a part by 2, or move a 2 to the other part."""
     graph = topology(SPLITS["power2 with tails"])
     assert (16, 2) in graph
-    assert set(graph.neighbours((16, 2))) == {(8, 2), (16, 1), (32, 1), (8, 4)}  # 32 x 2 and 16 x 4 are longer than the loop
+    assert set(graph.neighbours((16, 2))) == {(8, 2), (16, 1), (32, 1), (8, 4)}  # 32 x 2 and 16 x 4 exceed the extent
 
 
 def test_reorders_are_permutations():
@@ -162,11 +162,11 @@ def test_reorders_are_permutations():
     assert set(interval.neighbours((0, 1, 2, 3, 4, 5))) == {(0, 2, 1, 3, 4, 5), (0, 3, 2, 1, 4, 5), (0, 1, 3, 2, 4, 5)}
 
 
-def test_annotations_are_categories():
+def test_annotations_are_categorical():
     assert isinstance(topology(ANNOTATIONS["try_unroll_vec"]), Categorical)
 
 
-def test_options_are_discrete_when_all_are_numbers():
+def test_options_are_discrete_if_all_are_numbers():
     assert list(topology(OPTIONS["numbers"])) == [0, 512, 1500]
     assert isinstance(topology(OPTIONS["floats"]), Discrete)
     assert list(topology(OPTIONS["the same twice"])) == [4, 8]
@@ -174,32 +174,32 @@ def test_options_are_discrete_when_all_are_numbers():
         assert isinstance(topology(OPTIONS[name]), Categorical)
 
 
-def test_equal_values_of_other_types_stay_apart():
+def test_equal_values_of_different_types_stay_distinct():
     graph = topology(OPTIONS["mixed"])
     assert len(graph) == 7
     knob = Knob(OPTIONS["mixed"].space_map["knob"])
     assert [knob.entity(value).val for value in graph] == [None, 1, "1", True, 1.5, [1, 2], {"a": 1}]
 
 
-UNREADABLE = {
+UNSTRUCTURED = {
     "a part of zero": split(64, policy="candidate", candidate=[(0, 4, 4), (4, 4, 4)]),
     "two unknown parts": split(64, policy="candidate", candidate=[[-1, -1, 4], [4, 4, 4]]),
     "tiles that differ only outside": split(64, policy="candidate", candidate=[[7, 4, 4], [4, 4, 4]]),
-    "a part that is missing": split(64, policy="candidate", candidate=[[None, 4, 4], [4, 4, 4]]),
-    "a part that is a word": split(64, policy="candidate", candidate=[["a", 4, 4], [4, 4, 4]]),
-    "parts that are no integers": split(64, policy="candidate", candidate=[[2.5, 4, 4], [2.9, 4, 4]]),
+    "a missing part": split(64, policy="candidate", candidate=[[None, 4, 4], [4, 4, 4]]),
+    "a part that is a string": split(64, policy="candidate", candidate=[["a", 4, 4], [4, 4, 4]]),
+    "fractional parts": split(64, policy="candidate", candidate=[[2.5, 4, 4], [2.9, 4, 4]]),
     "primes beyond trial division": split(64, policy="candidate", candidate=[[-1, 1, (10**6 + 3) * (10**6 + 33)], [-1, 1, 1]]),
-    "an order of some of the loops": reorder(4, "candidate", candidate=[[0, 1], [3, 2, 1, 0]]),
+    "an order of only some loops": reorder(4, "candidate", candidate=[[0, 1], [3, 2, 1, 0]]),
 }
 
 
-@pytest.mark.parametrize("cfg", UNREADABLE.values(), ids=UNREADABLE)
-def test_what_cannot_be_read_is_categorical_and_said_once(cfg, caplog):
+@pytest.mark.parametrize("cfg", UNSTRUCTURED.values(), ids=UNSTRUCTURED)
+def test_knobs_of_unknown_structure_are_categorical_with_a_warning(cfg, caplog):
     with caplog.at_level(logging.WARNING, logger="autotvm"):
         knobs = KnobSpace(cfg)
     assert isinstance(knobs.space.knobs["knob"], Categorical)
     assert [record.message for record in caplog.records] == [
-        "The knobs ['knob'] cannot be read as graphs and are taken as categorical."
+        "Knobs without a known structure are treated as categorical: ['knob']."
     ]
     assert knobs.space.size == 2
     for configuration in knobs.space:
@@ -208,7 +208,7 @@ def test_what_cannot_be_read_is_categorical_and_said_once(cfg, caplog):
 
 
 @pytest.mark.parametrize("values", [(1, 10**400), (float("inf"), 1.0), ({(1, 2): 2}, {"a": 2})])
-def test_options_that_are_no_usual_numbers_still_tune(values):
+def test_unusual_numbers_are_accepted(values):
     knobs = KnobSpace(option(*values))
     assert [knobs.config_entity(configuration)["knob"].val for configuration in knobs.space] in [list(values), list(values[::-1])]
 
@@ -274,7 +274,7 @@ class TestConfigSpace:
             knobs.configuration(unrelated)
 
 
-def test_sizes_agree_with_the_note_on_the_papers_spaces():
+def test_sizes_are_those_of_the_papers_spaces():
     from tvm import autotvm, te, topi  # noqa: F401
 
     def dense(n, k, m):

@@ -1,4 +1,4 @@
-"""One task in rounds: what it takes from a log, what it tells of failures."""
+"""One task of a network: loading records, driving its tuner, describing failures."""
 
 import pytest
 from instant_measuring import measured, result
@@ -18,41 +18,41 @@ def records(indices, seconds):
 
 
 class TestLoad:
-    def test_rebuilds_the_rounds(self):
-        tuning = TaskState(TASK, OpEvoTuner, seed=0)
-        tuning.load(records(range(7), [None, 5.0, 4.0, 6.0, 3.0, 7.0, 2.0]), round_size=3)
-        assert tuning.progress.trials == 7
-        assert tuning.progress.latencies == [4.0, 3.0, 2.0]
-        assert tuning.failures == {"runtime device": 1}
+    def test_restores_the_rounds(self):
+        state = TaskState(TASK, OpEvoTuner, seed=0)
+        state.load(records(range(7), [None, 5.0, 4.0, 6.0, 3.0, 7.0, 2.0]), round_size=3)
+        assert state.progress.trials == 7
+        assert state.progress.latencies == [4.0, 3.0, 2.0]
+        assert state.failures == {"runtime device": 1}
 
-    def test_counts_a_configuration_once_with_its_best_result(self):
-        tuning = TaskState(TASK, OpEvoTuner, seed=0)
-        tuning.load(records([4, 4, 4, 5], [3.0, None, 2.0, 9.0]), round_size=8)
-        assert tuning.progress.trials == 2
-        assert tuning.latency == 2.0
-        assert not tuning.failures
+    def test_counts_each_configuration_once_with_its_best_result(self):
+        state = TaskState(TASK, OpEvoTuner, seed=0)
+        state.load(records([4, 4, 4, 5], [3.0, None, 2.0, 9.0]), round_size=8)
+        assert state.progress.trials == 2
+        assert state.latency == 2.0
+        assert not state.failures
 
-    def test_ignores_records_of_others(self):
+    def test_ignores_records_of_other_tasks(self):
         other = matmul_task(32)
-        tuning = TaskState(TASK, OpEvoTuner, seed=0)
-        tuning.load([(measured(other, other.config_space.get(0)), result(1.0))], round_size=8)
-        assert tuning.progress.trials == 0
-        assert tuning.progress.latencies == []
+        state = TaskState(TASK, OpEvoTuner, seed=0)
+        state.load([(measured(other, other.config_space.get(0)), result(1.0))], round_size=8)
+        assert state.progress.trials == 0
+        assert state.progress.latencies == []
 
-    def test_the_tuner_goes_on_from_the_best(self):
-        tuning = TaskState(TASK, OpEvoTuner, seed=0)
-        tuning.load(records(range(20), [1.0 + i for i in range(20)]), round_size=8)
-        assert tuning.tuner.best_config.index == 0
-        assert {config.index for config in tuning.tuner.next_batch(50)}.isdisjoint(range(20))
+    def test_the_tuner_resumes_from_the_records(self):
+        state = TaskState(TASK, OpEvoTuner, seed=0)
+        state.load(records(range(20), [1.0 + i for i in range(20)]), round_size=8)
+        assert state.tuner.best_config.index == 0
+        assert {config.index for config in state.tuner.next_batch(50)}.isdisjoint(range(20))
 
 
 class TestTuner:
-    def test_gets_a_seed_only_if_it_takes_one(self):
+    def test_gets_the_seed_if_it_has_that_parameter(self):
         assert TaskState(TASK, OpEvoTuner, seed=7).tuner.seed == 7
         assert isinstance(TaskState(TASK, autotvm.tuner.RandomTuner, seed=7).tuner, autotvm.tuner.RandomTuner)
         assert TaskState(TASK, lambda task: OpEvoTuner(task, seed=3), seed=7).tuner.seed == 3
 
-    def test_one_that_only_repeats_itself_is_done(self):
+    def test_a_tuner_that_repeats_itself_ends(self):
         class Broken(autotvm.tuner.RandomTuner):
             def has_next(self):
                 return True
@@ -60,16 +60,16 @@ class TestTuner:
             def next_batch(self, batch_size):
                 return [self.space.get(1)] * batch_size
 
-        tuning, asked = TaskState(TASK, Broken, seed=None), []
+        state, measured_configs = TaskState(TASK, Broken, seed=None), []
 
         def measure(task, configs):
-            asked.extend(configs)
+            measured_configs.extend(configs)
             return [(measured(task, config), result(1.0)) for config in configs]
 
-        while tuning.measure_batch(4, measure):
+        while state.measure_batch(4, measure):
             pass
-        assert not tuning.progress.active
-        assert len(asked) == 2  # the untuned one, and the one
+        assert not state.progress.active
+        assert len(measured_configs) == 2  # the untuned configuration, and that of the tuner
 
 
 @pytest.mark.parametrize(
@@ -99,5 +99,5 @@ class TestTuner:
         (MeasureResult((1e9,), MeasureErrorNo.INSTANTIATION_ERROR, 1, 1), "instantiation", ""),
     ],
 )
-def test_a_failure_is_told_in_a_line(result, kind, message):
+def test_a_failure_is_described_in_one_line(result, kind, message):
     assert failure(result) == (kind, message)

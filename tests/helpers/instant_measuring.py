@@ -1,4 +1,4 @@
-"""Ways to measure: AutoTVM's own, and an instant one whose answers are known."""
+"""Measure options: AutoTVM's own builder and runner, and instant ones with made-up results."""
 
 import time
 
@@ -7,11 +7,14 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tvm.autotvm.measure.measure import Builder, Runner
 from tvm.autotvm.measure.measure_methods import BuildResult
 
+# Seconds for one build or run: no test waits for it to pass, and a busy machine must not reach it.
+TIMEOUT = 120
+
 
 def for_real(**runner_options):
     return autotvm.measure_option(
-        builder=autotvm.LocalBuilder(timeout=20),
-        runner=autotvm.LocalRunner(**{"number": 1, "repeat": 1, "cooldown_interval": 0, "timeout": 20, **runner_options}),
+        builder=autotvm.LocalBuilder(timeout=TIMEOUT),
+        runner=autotvm.LocalRunner(**{"number": 1, "repeat": 1, "cooldown_interval": 0, "timeout": TIMEOUT, **runner_options}),
     )
 
 
@@ -23,7 +26,7 @@ class InstantBuilder(Builder):
 
 
 class InstantRunner(Runner):
-    """Answers with the seconds that a function of the ConfigEntity tells; None is a failure."""
+    """Results from a function of the ConfigEntity, which returns seconds, or None for a failure."""
 
     def __init__(self, seconds):
         super().__init__(timeout=1, n_parallel=1)
@@ -52,7 +55,7 @@ def measured(task, config):
 
 
 class Recorder:
-    """A callback that keeps everything."""
+    """A callback that collects all records."""
 
     def __init__(self):
         self.pairs = []

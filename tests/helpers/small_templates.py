@@ -1,11 +1,11 @@
-"""Small templates for the tests, with knobs of every family, and tasks made of them."""
+"""Small templates with knobs of every kind, and tasks created from them."""
 
 from tvm import autotvm, te
 
 
 @autotvm.template("tests/matmul")
 def matmul(n, dtype):
-    """Splits, a reorder, an annotation, numbers and a switch."""
+    """Matrix product with splits, a reorder, an annotation, numbers and a boolean."""
     a = te.placeholder((n, n), name="a", dtype=dtype)
     b = te.placeholder((n, n), name="b", dtype=dtype)
     r = te.reduce_axis((0, n), name="r")
@@ -31,7 +31,7 @@ def matmul(n, dtype):
 
 @autotvm.template("tests/scale")
 def scale(n, define):
-    """One loop; `define` names the function of this module that declares the knobs, which change nothing."""
+    """One loop; `define` is the name of the function that defines the knobs, which have no effect."""
     a = te.placeholder((n,), name="a")
     b = te.compute((n,), lambda i: a[i] * 2.0, name="b")
     schedule = te.create_schedule(b.op)
@@ -43,7 +43,7 @@ DEFINE = {}
 
 
 def scaling_task(define, n=60, target="llvm"):
-    """A task whose ConfigSpace is what `define(cfg, schedule, tensor)` makes of it."""
+    """A task whose knobs are defined by `define(cfg, schedule, tensor)`."""
     DEFINE[define.__qualname__] = define
     return autotvm.task.create("tests/scale", args=(n, define.__qualname__), target=target)
 

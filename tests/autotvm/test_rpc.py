@@ -1,0 +1,151 @@
+"""Real RPC trackers and servers on the loopback interface: some are killed, some hang, some are missing."""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+from instant_measuring import TIMEOUT
+from tune_on_a_farm import KEY, farm, free_port, sessions
+from tvm import autotvm
+
+from autotvm_opevo import tune_network
+from autotvm_opevo.autotvm import rpc, workloads
+from autotvm_opevo.autotvm.log import Record
+from autotvm_opevo.autotvm.rpc import DevicePoolError
+
+SHAPES = [(1, 16, 8, 8), (16, 16, 3, 3)]
+MOD, PARAMS = workloads.operator("nn.conv2d", SHAPES, attributes={"padding": (1, 1), "channels": 16, "kernel_size": (3, 3)})
+
+
+def measure_option(port, n_parallel=2, **options):
+    options = {"number": 1, "repeat": 2, "min_repeat_ms": 100, "timeout": TIMEOUT, "cooldown_interval": 0, **options}
+    return autotvm.measure_option(
+        builder=autotvm.LocalBuilder(timeout=TIMEOUT),
+        runner=autotvm.RPCRunner(KEY, "127.0.0.1", port, n_parallel=n_parallel, **options),
+    )
+
+
+def records(log) -> list[Record]:
+    return list(autotvm.record.load_from_file(str(log)))
+
+
+def when(log, lines, action):
+    """Call `action` as soon as a log has this many lines."""
+
+    def watch():
+        while not log.exists() or log.read_bytes().count(b"\n") < lines:
+            time.sleep(0.05)
+        action()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    return thread
+
+
+def tune(log, option, trials=24):
+    return tune_network(MOD, PARAMS, "llvm", log, trials=trials, measure_option=option, seed=0, evaluate=False)
+
+
+class TestDevicePool:
+    @pytest.mark.parametrize("harm", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.soak)])
+    def test_a_server_that_dies_or_hangs_costs_time_but_no_trial(self, tmp_path, harm):
+        log = tmp_path / "log.json"
+        with farm(tmp_path) as (port, servers):
+            watcher = when(log, 6, lambda: os.killpg(servers[0].pid, harm))
+            # What hangs is given up after three times this timeout.
+            report = tune(log, measure_option(port, timeout=20 if harm == signal.SIGSTOP else TIMEOUT))
+            watcher.join()
+            before, after = sessions(tmp_path)
+        assert report.trials == len(records(log)) == 24
+        assert [result.error_no for _, result in records(log)] == [0] * 24
+        assert before >= 3
+        assert after > before
+
+    @pytest.mark.soak
+    def test_more_devices_than_cores(self, tmp_path):
+        with farm(tmp_path, count=3) as (port, _):
+            wide = 2 * (os.cpu_count() or 1)
+            report = tune(tmp_path / "log.json", measure_option(port, n_parallel=wide))
+            used = sessions(tmp_path, count=3)
+        assert report.trials == 24
+        assert sum(used) == 24
+        assert min(used) >= 3
+
+    def test_the_loss_of_the_last_device_ends_the_run_and_fails_no_configuration(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(rpc, "_DEVICE_TIMEOUT", 3.0)
+        log = tmp_path / "log.json"
+        # Which one depends on whether the second server dies before or after the tracker is asked for it.
+        message = f"last device of key '{KEY}' has left the tracker at 127.0.0.1:|no device of key '{KEY}' answers any more"
+        with farm(tmp_path) as (port, servers):
+            when(log, 6, lambda: [os.killpg(server.pid, signal.SIGKILL) for server in servers])
+            with pytest.raises(DevicePoolError, match=message):
+                tune(log, measure_option(port))
+        assert 6 <= len(records(log)) < 24
+        assert all(result.error_no == 0 for _, result in records(log))
+        assert not autotvm.GLOBAL_SCOPE.in_tuning
+
+    def test_a_tracker_without_devices_is_refused(self, tmp_path):
+        with farm(tmp_path, count=0) as (port, _), pytest.raises(DevicePoolError) as caught:
+            tune(tmp_path / "log.json", measure_option(port))
+        assert f"has no device of key '{KEY}': start one with python -m tvm.exec.rpc_server" in str(caught.value)
+
+    def test_no_tracker_is_refused(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(rpc, "_TRACKER_TIMEOUT", 2.0)
+        port = free_port()
+        with pytest.raises(DevicePoolError, match=f"no tracker answers at 127.0.0.1:{port} .*rpc_tracker --port {port}"):
+            tune(tmp_path / "log.json", measure_option(port))
+
+
+class TestBrokenSession:
+    """Which failures are the session's, not the configuration's, and deserve a second run."""
+
+    @pytest.mark.parametrize(
+        ("error_no", "text", "broke"),
+        [
+            (autotvm.MeasureErrorNo.RUN_TIMEOUT, "TimeoutError", True),
+            (autotvm.MeasureErrorNo.RUNTIME_DEVICE, "Check failed: (code == RPCCode::kReturn) is false: code=1", True),
+            (autotvm.MeasureErrorNo.RUNTIME_DEVICE, "RPCError: Error caught from RPC call:\nCUDA: out of memory", False),
+            (autotvm.MeasureErrorNo.RUNTIME_DEVICE, "RPCSessionTimeoutError: Error\nRPCCode::kReturn", False),
+            (autotvm.MeasureErrorNo.INSTANTIATION_ERROR, "too many threads", False),
+            (autotvm.MeasureErrorNo.BUILD_TIMEOUT, "TimeoutError", False),
+        ],
+    )
+    def test_is_told_by_the_error(self, error_no, text, broke):
+        assert rpc._is_session_broken(autotvm.MeasureResult((text, RuntimeError(text)), error_no, 1.0, 1.0)) is broke
+
+    @pytest.mark.parametrize(("failures", "runs"), [(0, 1), (1, 2), (2, 2)])
+    def test_is_retried_once_and_the_last_result_counts(self, failures, runs):
+        answers = []
+
+        class Runner:
+            key, host, port, n_parallel, timeout = "cpu", "127.0.0.1", 1, 1, 1
+
+            def run(self, inputs, builds):
+                answers.append(len(answers))
+                broke = len(answers) <= failures
+                error_no = autotvm.MeasureErrorNo.RUN_TIMEOUT if broke else 0
+                return [autotvm.MeasureResult(("", TimeoutError()) if broke else (1.0,), error_no, 1.0, float(len(answers)))]
+
+        class PoolOfOne(rpc.DevicePool):
+            def _devices(self):
+                return 1
+
+            def _open_session(self):
+                """A device answers."""
+
+        result = PoolOfOne(Runner()).run(["input"], ["build"])[0]
+        assert len(answers) == runs
+        assert result.timestamp == runs
+
+    @pytest.mark.soak
+    def test_a_last_device_that_hangs_ends_the_run_and_fails_no_configuration(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(rpc, "_DEVICE_TIMEOUT", 3.0)
+        log = tmp_path / "log.json"
+        with farm(tmp_path, count=1) as (port, servers):
+            when(log, 6, lambda: os.killpg(servers[0].pid, signal.SIGSTOP))
+            with pytest.raises(DevicePoolError, match=f"no device of key '{KEY}' answers any more"):
+                tune(log, measure_option(port, n_parallel=1, timeout=20))
+        assert 6 <= len(records(log)) < 24
+        assert all(result.error_no == 0 for _, result in records(log))
