@@ -19,7 +19,7 @@ from autotvm_opevo._utils.atomic_files import Lock
 from autotvm_opevo._utils.text import last_line, pluralize
 from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.meta_schedule.builder import local_builder
-from autotvm_opevo.meta_schedule.database import LOCK, mend, opened, records_of, seconds
+from autotvm_opevo.meta_schedule.database import LOCK, load_database, records_of, repair, seconds
 from autotvm_opevo.meta_schedule.evaluation import compare, lower_for_tuning
 from autotvm_opevo.meta_schedule.interrupts import SigintGuard
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
@@ -115,8 +115,8 @@ def tune_network(
         tasks = ms.relax_integration.extract_tasks(mod, target)
         if not tasks:
             raise ValueError("mod must have an operator that can be tuned, it has none")
-        mend(folder)
-        database = opened(folder)
+        repair(folder)
+        database = load_database(folder)
         named = strategy if isinstance(strategy, str) else getattr(strategy, "description", type(strategy).__name__)
         session = _Session(tasks, target, database, folder, trials, start, named)
         session.announce()
