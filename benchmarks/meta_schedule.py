@@ -28,7 +28,7 @@ from tvm.s_tir.meta_schedule.measure_callback import PyMeasureCallback
 
 from autotvm_opevo.meta_schedule import OpEvoStrategy, local_builder, open_database, tune_network, workloads
 from autotvm_opevo.meta_schedule.database import seconds
-from autotvm_opevo.meta_schedule.evaluation import build, lower_for_tuning, random_inputs, time_interleaved, unbound
+from autotvm_opevo.meta_schedule.evaluation import build, lower_for_tuning, preserve_affinity, random_inputs, time_interleaved
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from benchmarks import markdown, publish
 from benchmarks.environment import environment
@@ -142,7 +142,7 @@ def time_operators(mods: Sequence[tvm.IRModule]) -> list[float]:
     shapes = [tuple(map(int, tensor.shape)) for tensor in ArgInfo.from_entry_func(mods[0], remove_preproc=True)]
     arguments = [tvm.runtime.tensor(rng.standard_normal(shape).astype("float32")) for shape in shapes]
     evaluators = [f.time_evaluator("main", tvm.cpu(), number=1, min_repeat_ms=_MIN_REPEAT_MS) for f in functions]
-    with unbound():
+    with preserve_affinity():
         rounds = [[evaluate(*arguments).mean for evaluate in evaluators] for _ in range(_REPEAT)]
     return [float(median) for median in np.median(rounds, axis=0)]
 

@@ -1,4 +1,4 @@
-"""Something to tune: well-known networks, one operator, or a model file."""
+"""Workloads in Relay: well-known networks, single operators, model files."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from tvm.relay import testing
 
 from autotvm_opevo._utils.imports import ONNX
 from autotvm_opevo._utils.text import last_line
+from autotvm_opevo.tuning import alexnet as layers
 
 Model = tuple[tvm.IRModule, dict[str, tvm.nd.NDArray]]
 
 
 def alexnet(batch: int = 1) -> Model:
-    """AlexNet for images of 224 x 224, with one column of channels (Krizhevsky 2014), and arbitrary weights.
+    """AlexNet for images of 224 x 224, with one column of channels (Krizhevsky 2014), and random weights.
 
     Examples
     --------
@@ -26,35 +27,33 @@ def alexnet(batch: int = 1) -> Model:
     >>> len(params), sum(int(np.prod(p.shape)) for p in params.values())
     (16, 61100840)
     """
-    x = relay.var("data", shape=(batch, 3, 224, 224))
-    for i, (channels, kernel, stride, padding, pooled) in enumerate(
-        [(64, 11, 4, 2, True), (192, 5, 1, 2, True), (384, 3, 1, 1, False), (256, 3, 1, 1, False), (256, 3, 1, 1, True)], start=1
-    ):
+    x = relay.var("data", shape=(batch, *layers.INPUT))
+    for i, layer in enumerate(layers.CONVOLUTIONS, start=1):
         weight, bias = relay.var(f"conv{i}_weight"), relay.var(f"conv{i}_bias")
         shape = {
-            "channels": channels,
-            "kernel_size": (kernel, kernel),
-            "strides": (stride, stride),
-            "padding": (padding, padding),
+            "channels": layer.channels,
+            "kernel_size": (layer.kernel, layer.kernel),
+            "strides": (layer.stride, layer.stride),
+            "padding": (layer.padding, layer.padding),
         }
         x = relay.nn.relu(relay.nn.bias_add(relay.nn.conv2d(x, weight, **shape), bias))
-        if pooled:
+        if layer.pooled:
             x = relay.nn.max_pool2d(x, pool_size=(3, 3), strides=(2, 2))
     x = relay.nn.batch_flatten(x)
-    for i, units in enumerate([4096, 4096, 1000], start=1):
+    for i, units in enumerate(layers.DENSE, start=1):
         x = relay.nn.bias_add(relay.nn.dense(x, relay.var(f"dense{i}_weight"), units=units), relay.var(f"dense{i}_bias"))
-        x = relay.nn.relu(x) if units > 1000 else relay.nn.softmax(x)
+        x = relay.nn.relu(x) if i < len(layers.DENSE) else relay.nn.softmax(x)
     mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(x), x)))
-    return mod, _weights(mod, but="data")
+    return mod, _random_weights(mod, excluding="data")
 
 
 def network(name: str, batch: int = 1) -> Model:
-    """A network by its name, one of `NETWORKS`, with arbitrary weights.
+    """Create a network by name, one of `NETWORKS`, with random weights.
 
     Raises
     ------
     ValueError
-        If there is none of that name.
+        If the name is unknown.
     """
     if name not in NETWORKS:
         raise ValueError(f"network must be one of {', '.join(NETWORKS)}; {name!r} given")
@@ -79,23 +78,23 @@ NETWORKS: dict[str, Callable[[int], Model]] = {
 def operator(
     name: str, shapes: Sequence[Sequence[int]], dtype: str = "float32", attributes: Mapping[str, Any] | None = None
 ) -> Model:
-    """One of Relay's operators as a network, which AutoTVM finds TOPI's templates for.
+    """Create a network of a single Relay operator, which AutoTVM tunes with TOPI's templates.
 
     Parameters
     ----------
     name : str
-        As Relay has it, ``"nn.conv2d"`` for example.
+        Below ``tvm.relay``, such as ``"nn.conv2d"``.
     shapes : sequence of sequence of int
-        Of the tensors it takes, weights included.
+        Shapes of its tensors, weights included.
     dtype : str
-        Of all of them.
+        Their common dtype.
     attributes : dict, optional
-        Its other arguments: ``{"strides": (2, 2)}``.
+        Its other arguments, such as ``{"strides": (2, 2)}``.
 
     Raises
     ------
     ValueError
-        If Relay has no such operator, or it cannot be used like that.
+        If Relay has no such operator, or it does not take these arguments.
 
     Examples
     --------
@@ -112,8 +111,8 @@ def operator(
         tvm.DataType(dtype)
     except (ValueError, tvm.TVMError):
         raise ValueError(f"dtype must be one of TVM's, such as float32 or int8; {dtype!r} given") from None
-    if name == "nn.dense" and len({tuple(shape)[-1:] for shape in shapes}) > 1:  # which Relay does not look at
-        raise ValueError(f"operator nn.dense takes tensors with as many columns, {list(map(tuple, shapes))} given")
+    if name == "nn.dense" and len({tuple(shape)[-1:] for shape in shapes}) > 1:  # Relay does not check this
+        raise ValueError(f"operator nn.dense takes tensors with equally many columns, {list(map(tuple, shapes))} given")
     inputs = [relay.var(f"input{i}", shape=tuple(shape), dtype=dtype) for i, shape in enumerate(shapes)]
     try:
         return relay.transform.InferType()(
@@ -126,19 +125,19 @@ def operator(
 
 
 def model_file(path: str | PathLike[str], shapes: Mapping[str, Sequence[int]] | None = None) -> Model:
-    """A model of another framework, as far as TVM's frontends read it: ONNX, and what else is installed.
+    """Load a model of another framework with TVM's frontends: ONNX, or others that are installed.
 
     Parameters
     ----------
     path : str or path
-        The file; its ending says what it is.
+        The file; its extension tells the format.
     shapes : dict, optional
-        Of the inputs, by name, where the model leaves them open.
+        Shapes of inputs by name, where the model has dynamic dimensions.
 
     Raises
     ------
     ValueError
-        If the file cannot be read, or leaves a shape open that is not given.
+        If the file cannot be read, or a dynamic shape is not given.
     ImportError
         If the framework is not installed.
     """
@@ -148,25 +147,25 @@ def model_file(path: str | PathLike[str], shapes: Mapping[str, Sequence[int]] | 
         model = tvmc.load(str(path), shape_dict={name: list(shape) for name, shape in (shapes or {}).items()} or None)
     except tvmc.TVMCImportError as error:
         raise ImportError(f"to read {path}, install {error}: for ONNX, pip install '{ONNX}'") from error
-    except Exception as error:  # every framework has its own for what it cannot read
-        why = "its name ends in nothing that they know, such as .onnx" if "infer the model format" in str(error) else str(error)
+    except Exception as error:  # each frontend raises its own
+        why = "unknown file extension; use one such as .onnx" if "infer the model format" in str(error) else str(error)
         raise ValueError(f"cannot read {path} with TVM's frontends: {why}") from error
     for variable in model.mod["main"].params:
         extents = ["1" if isinstance(extent, tvm.tir.Any) else str(extent) for extent in variable.type_annotation.shape]
         if any(isinstance(extent, tvm.tir.Any) for extent in variable.type_annotation.shape):
             raise ValueError(
-                f"the shape of input {variable.name_hint!r} of {path} must be given, which the file leaves open: for example "
+                f"input {variable.name_hint!r} of {path} has a dynamic shape, which must be given: for example "
                 f"--shape {variable.name_hint}={'x'.join(extents)} on the command line"
             )
     return model.mod, model.params
 
 
-def _weights(mod: tvm.IRModule, but: str) -> dict[str, tvm.nd.NDArray]:
-    """Arbitrary weights that keep what flows through a network at its size, for all its variables but one."""
+def _random_weights(mod: tvm.IRModule, excluding: str) -> dict[str, tvm.nd.NDArray]:
+    """He-initialized weights, which preserve the activations' scale, for all variables but one."""
     rng = np.random.default_rng(0)
     weights = {}
     for variable in mod["main"].params:
-        if variable.name_hint != but:
+        if variable.name_hint != excluding:
             shape = tuple(map(int, variable.checked_type.shape))
             scale = np.sqrt(2.0 / np.prod(shape[1:])) if len(shape) > 1 else 0.1
             weights[variable.name_hint] = tvm.nd.array(rng.standard_normal(shape, dtype="float32") * np.float32(scale))

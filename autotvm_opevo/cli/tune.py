@@ -105,9 +105,9 @@ def _run(options: argparse.Namespace) -> int:
             raise ValueError(f"--{name} requires --{only}")
     report = (_tune_meta_schedule if (options.tvm or _installed()) == "meta-schedule" else _tune_autotvm)(options)
     print(report)
-    if report.comparison is None and not report.problem:  # on other devices, from which MetaSchedule brings no network back
+    if report.speedup is None and not report.speedup_error:  # on other devices, from which MetaSchedule brings no network back
         return 0 if any(row.works for row in report.rows) else 1
-    return 0 if report.comparison and report.comparison.outputs_match else 1
+    return 0 if report.speedup and report.speedup.outputs_match else 1
 
 
 def _installed() -> str:
@@ -120,7 +120,7 @@ def _installed() -> str:
 
 def _tune_meta_schedule(options: argparse.Namespace) -> Any:
     from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, local_builder, tune_network, workloads
-    from autotvm_opevo.meta_schedule.measurer import make_runner
+    from autotvm_opevo.meta_schedule.runner import make_runner
 
     for name in ("time_limit", "early_stopping"):
         if getattr(options, name):

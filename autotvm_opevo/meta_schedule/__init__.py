@@ -1,4 +1,4 @@
-"""OpEvo inside MetaSchedule: everything that needs today's TVM, apache-tvm 0.27."""
+"""OpEvo as a MetaSchedule search strategy. Needs apache-tvm 0.27."""
 
 from autotvm_opevo.meta_schedule.requirement import require_meta_schedule
 

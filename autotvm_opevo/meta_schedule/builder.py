@@ -1,4 +1,4 @@
-"""A builder whose processes are ready sooner."""
+"""A builder whose worker processes start faster."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ def _build(mod: Any, target: Any, params: Any) -> Any:
     return default_build(mod, target, params)
 
 
-# Not by its name: then it is sent to the processes as it is, and they need not import this package with all that it needs.
+# Makes cloudpickle send the function by value: the workers need not import this package and its dependencies.
 _build.__module__ = "__main__"
 
 
 def local_builder(max_workers: int | None = None, timeout_sec: float = 30.0) -> LocalBuilder:
-    """TVM's `LocalBuilder`, without the import of all tensor intrinsics in every one of its processes.
+    """TVM's `LocalBuilder`, whose workers do not import ``tvm.s_tir.tensor_intrin``.
 
-    TVM makes new processes for every batch, and its own build function has each import ``tvm.s_tir.tensor_intrin`` first, which
-    takes long. Code for a CPU is built without: a schedule that uses intrinsics has them in its body already. For other
-    targets this calls TVM's function.
+    TVM starts new workers for every batch, and its own build function imports all tensor intrinsics first, which takes seconds.
+    Code for a CPU needs no such import, since a schedule's body holds the intrinsics it uses. For other targets this calls
+    TVM's function.
 
     Parameters
     ----------
     max_workers : int, optional
-        Processes at once; as many as there are cores unless given.
+        Number of parallel builds; by default the number of cores.
     timeout_sec : float
-        Seconds until a build is given up.
+        Seconds for one build.
 
     Examples
     --------

@@ -1,11 +1,11 @@
-"""MetaSchedule's database: what it knows of a task, and mended where a power cut has torn it."""
+"""MetaSchedule's database: the records of a task, and the repair of a torn file."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from itertools import takewhile
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,17 +15,18 @@ from tvm.s_tir.meta_schedule.database import Database, JSONDatabase, TuningRecor
 from tvm.target import Target
 from tvm_ffi import structural_equal
 
+from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.atomic_files import Lock, LogInUse, set_aside
 from autotvm_opevo._utils.text import last_line
 
-# Beside the database; who tunes the folder has it.
+# Lock file of a work directory.
 LOCK = "lock"
-# TVM's word for a trial that failed.
+# TVM's latency of a failed trial is larger.
 _FAILED = 1e9
 
 
 def seconds(run_secs: Iterable[Any] | None) -> float:
-    """The mean of what was measured; infinite for a failure.
+    """Mean latency of a trial; infinite for a failure.
 
     >>> seconds([0.5, 1.5]), seconds(None), seconds([1e10])
     (1.0, inf, inf)
@@ -36,7 +37,7 @@ def seconds(run_secs: Iterable[Any] | None) -> float:
 
 
 def fitness(run_secs: Iterable[Any] | None) -> float:
-    """Runs a second; 0 for a failure.
+    """Fitness of a trial: runs per second; 0 for a failure.
 
     >>> fitness([0.5]), fitness(None)
     (2.0, 0.0)
@@ -45,7 +46,7 @@ def fitness(run_secs: Iterable[Any] | None) -> float:
 
 
 def records_of(database: Database, mod: IRModule, target: Target) -> list[TuningRecord]:
-    """The records of a workload on a target, in the database's order: the best first. Other targets' are left out."""
+    """Records of a workload on a target, and on no other, in the database's order: the best first."""
     if not database.has_workload(mod):
         return []
     workload = database.commit_workload(mod)
@@ -57,23 +58,23 @@ def records_of(database: Database, mod: IRModule, target: Target) -> list[Tuning
 
 
 def open_database(work_dir: str | PathLike[str], module_equality: str = "structural") -> JSONDatabase:
-    """The database of a work directory, made if there is none, mended if its last line was torn.
+    """Open the database of a work directory; create it if missing, and repair it if torn.
 
-    TVM refuses a database in which one line is broken, which is what a power cut or a kill leaves. Here such lines move to
-    ``database_*.json.rejected``; all others stay. Nothing is mended while `tune_network` is at work on it in another process;
-    where a function of TVM's is, open the database when that has ended.
+    TVM refuses a database with a single malformed line, such as a power cut or a kill leaves behind. Here such lines move to
+    ``database_*.json.rejected``. Nothing is repaired while `tune_network` runs in another process. One of TVM's own tuning
+    functions takes no lock: wait until it has ended.
 
     Parameters
     ----------
     work_dir : str or path
-        A folder, made if there is none.
+        Created if missing.
     module_equality : str
         As in ``tune_tir``.
 
     Raises
     ------
     ValueError
-        If TVM cannot read what is there, though every line is whole.
+        If there is a file of that name that is no database, or TVM cannot read well-formed lines.
     """
     folder = Path(work_dir)
     folder.mkdir(parents=True, exist_ok=True)
@@ -81,20 +82,36 @@ def open_database(work_dir: str | PathLike[str], module_equality: str = "structu
     with suppress(LogInUse):
         lock.acquire(folder)
         try:
-            mend(folder)
+            repair(folder)
         finally:
             lock.release()
-    return opened(folder, module_equality)
+    return load_database(folder, module_equality)
 
 
-def mend(folder: Path) -> None:
-    """Move broken lines out of the way. Only for who has the lock."""
-    workloads = _mended(folder / "database_workload.json", lambda line: len(line) == 2, in_order=True)
-    _mended(folder / "database_tuning_record.json", lambda line: 0 <= line[0] < workloads and len(line[1]) == 4)
+def repair(folder: Path) -> None:
+    """Move malformed lines of a database to ``database_*.json.rejected``. The caller must hold the lock.
+
+    Raises
+    ------
+    ValueError
+        If one of the files is no database; both are left untouched.
+    """
+    workload_file, record_file = folder / "database_workload.json", folder / "database_tuning_record.json"
+    workloads, records = _read(workload_file, _workload_hash), _read(record_file, _workload_number)
+    # Records refer to workloads by line number: those after a malformed line are lost.
+    known = sum(1 for _ in takewhile(lambda pair: pair[1] is not None, workloads))
+    _rewrite(workload_file, [(line, number < known) for number, (line, _) in enumerate(workloads)])
+    _rewrite(record_file, [(line, workload is not None and workload < known) for line, workload in records])
 
 
-def opened(folder: Path, module_equality: str = "structural") -> JSONDatabase:
-    """The database as TVM opens it, or what is wrong with it."""
+def load_database(folder: Path, module_equality: str = "structural") -> JSONDatabase:
+    """Open a database with TVM.
+
+    Raises
+    ------
+    ValueError
+        If TVM cannot read it.
+    """
     try:
         return JSONDatabase(work_dir=str(folder), module_equality=module_equality)
     except (RuntimeError, ValueError) as error:
@@ -102,22 +119,44 @@ def opened(folder: Path, module_equality: str = "structural") -> JSONDatabase:
         raise ValueError(f"work_dir must have a database that TVM {_version()} can read, {folder} has not: {reason}") from error
 
 
-def _mended(path: Path, whole: Callable[[Any], bool], in_order: bool = False) -> int:
-    """Move lines that are none out of the way, and, where their order counts, all after the first; returns how many are left."""
+def _read(path: Path, parse: Callable[[Any], Any]) -> list[tuple[bytes, Any]]:
+    """Lines of a file and what `parse` makes of their values: None for malformed ones."""
     if not path.exists():
-        return 0
-    good: list[bytes] = []
-    bad: list[bytes] = []
+        return []
     with open(path, "rb") as file:
-        for line in file:
-            try:
-                fine = whole(json.loads(line)) and not (in_order and bad)
-            except (LookupError, TypeError, ValueError):
-                fine = False
-            (good if fine else bad).append(line)
-    if bad or not all(line.endswith(b"\n") for line in good):
-        set_aside(path, good, bad)
-    return len(good)
+        lines = [(line, parse(jsonl.load(line))) for line in file]
+    if all(parsed is None for _, parsed in lines) and not all(_may_be_torn(line) for line, _ in lines):
+        raise ValueError(
+            f"work_dir must be a work directory of MetaSchedule or a new one, no line of {path} is of a database: name another"
+        )
+    return lines
+
+
+def _workload_hash(value: Any) -> str | None:
+    """Hash of a workload, which a line of its own holds beside the module."""
+    if isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) for part in value):
+        return str(value[0])
+    return None
+
+
+def _workload_number(value: Any) -> int | None:
+    """Line number of a record's workload, which the record's line holds beside trace, latencies, target and arguments."""
+    if isinstance(value, list) and len(value) == 2 and isinstance(value[0], int) and value[0] >= 0:
+        return value[0] if isinstance(value[1], list) and len(value[1]) == 4 else None
+    return None
+
+
+def _may_be_torn(line: bytes) -> bool:
+    """Whether a power cut may have left this line of a database: blank, zeros, or the beginning of an array."""
+    text = line.strip(b"\0 \t\r\n")
+    return not text or (text.startswith(b"[") and not line.endswith(b"\n") and jsonl.load(text) is jsonl.MALFORMED)
+
+
+def _rewrite(path: Path, lines: Sequence[tuple[bytes, bool]]) -> None:
+    """Set aside all lines but the good ones, and terminate the last; leave the file alone if there is nothing to do."""
+    good = [line for line, is_good in lines if is_good]
+    if len(good) < len(lines) or not all(line.endswith(b"\n") for line in good):
+        set_aside(path, good, [line for line, is_good in lines if not is_good])
 
 
 def _version() -> str:

@@ -1,4 +1,4 @@
-"""Ctrl-C while TVM is at work."""
+"""Ctrl-C during a call into TVM."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any
 
 
 class SigintGuard:
-    """Notes Ctrl-C, to be used in a ``with`` statement around what calls Python from C++.
+    """Context manager that remembers Ctrl-C, for C++ code that calls Python.
 
-    A `KeyboardInterrupt` comes back through TVM as another error without a word, and out of a callback within a callback not at
-    all: the process crashes. Where Ctrl-C is not Python's own, or this is not the main thread, nothing is done.
+    TVM turns a `KeyboardInterrupt` into another error without a message; raised in a callback within a callback, it crashes the
+    process. Does nothing outside the main thread, or where another handler for SIGINT is installed.
 
     Attributes
     ----------
-    noted : bool
-        Whether it was pressed.
+    interrupted : bool
+        Whether Ctrl-C was pressed.
     """
 
     def __init__(self) -> None:
-        self.noted = False
-        self._held = self._installed = False
+        self.interrupted = False
+        self._deferred = self._installed = False
 
     def __enter__(self) -> SigintGuard:
         main = threading.current_thread() is threading.main_thread()
         if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, self._note)
+            signal.signal(signal.SIGINT, self._handle)
             self._installed = True
         return self
 
@@ -38,17 +38,17 @@ class SigintGuard:
             self._installed = False
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Let it come at the end of this block."""
-        self._held = True
+    def deferred(self) -> Iterator[None]:
+        """Raise `KeyboardInterrupt` only at the end of this block."""
+        self._deferred = True
         try:
             yield
         finally:
-            self._held = False
-        if self.noted:
+            self._deferred = False
+        if self.interrupted:
             raise KeyboardInterrupt
 
-    def _note(self, number: int, frame: Any) -> None:
-        self.noted = True
-        if not self._held:
+    def _handle(self, number: int, frame: Any) -> None:
+        self.interrupted = True
+        if not self._deferred:
             raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""What the MetaSchedule adapter needs."""
+"""Check that a TVM with MetaSchedule is installed."""
 
 from __future__ import annotations
 
@@ -8,19 +8,26 @@ from importlib.metadata import PackageNotFoundError, version
 from autotvm_opevo._utils.imports import require
 
 _WHAT_TO_DO = (
-    "OpEvoStrategy needs the MetaSchedule of today's TVM, apache-tvm 0.27, and Python 3.10: pip install '.[tvm]' in a clone of "
-    "autotvm_opevo (`make tune-relax` makes an environment with one). Without it autotvm_opevo.OpEvo works, on any space of "
-    "your own."
+    "OpEvoStrategy needs apache-tvm 0.27, which has MetaSchedule, and Python 3.10 or later: pip install '.[tvm]' in a clone of "
+    "autotvm_opevo (`make tune-relax` makes an environment with one). autotvm_opevo.OpEvo needs no TVM."
 )
 
 
 def require_meta_schedule() -> str:
-    """Which TVM has the ``tvm.s_tir.meta_schedule`` that can be imported; an `ImportError` that says what was found if none."""
+    """Describe the installed TVM with MetaSchedule.
+
+    Raises
+    ------
+    ImportError
+        If there is none that can be imported; the message says what was found instead.
+    """
     found = require("tvm.s_tir.meta_schedule", "MetaSchedule", _lacks, _WHAT_TO_DO)
     ffi = _version("apache-tvm-ffi")
     if ffi >= (0, 1, 15) and _version("apache-tvm")[:2] == (0, 27):
         given = ".".join(map(str, ffi))
-        raise ImportError(f"found {found} with apache-tvm-ffi {given}, with which it crashes: 'apache-tvm-ffi<0.1.15' is needed")
+        raise ImportError(
+            f"found {found} with apache-tvm-ffi {given}, with which it crashes: pip install 'apache-tvm-ffi<0.1.15'"
+        )
     return found
 
 
@@ -33,7 +40,7 @@ def _lacks() -> str:
 
 
 def _version(package: str) -> tuple[int, ...]:
-    """Of what is installed, as far as it is numbers; nothing of what was built from source."""
+    """Numeric parts of an installed package's version; none for a build from source."""
     try:
         return tuple(int(part) for part in version(package).split(".")[:3] if part.isdecimal())
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Targets as people write them, and with what MetaSchedule asks of them."""
+"""Targets, completed with the attributes that MetaSchedule needs."""
 
 from __future__ import annotations
 
@@ -13,20 +13,19 @@ from autotvm_opevo._utils.target_cpu import check_cpu
 
 
 def as_target(target: str | dict[str, Any] | Target) -> Target:
-    """A target that can be tuned for.
+    """Convert to a target that MetaSchedule can tune for.
 
-    Without ``num-cores``, which MetaSchedule needs to know of a CPU, it is taken for one with this machine's cores. The options
-    that TVM took in a string before 0.20, ``"llvm -mcpu=core-avx2"``, are understood.
+    A CPU without ``num-cores``, which MetaSchedule needs, gets the number of this machine's cores. Options in a string, which TVM
+    took before 0.20, are accepted: ``"llvm -mcpu=core-avx2"``.
 
     Parameters
     ----------
     target : str, dict or tvm.target.Target
-        As TVM takes them.
 
     Raises
     ------
     ValueError
-        If TVM knows no such target, LLVM no such CPU, or a GPU's lacks what MetaSchedule needs to know.
+        If TVM does not know the target, LLVM does not know the CPU, or a GPU lacks attributes that MetaSchedule needs.
 
     Examples
     --------
@@ -46,14 +45,14 @@ def as_target(target: str | dict[str, Any] | Target) -> Target:
     missing = [name for name in ("max_threads_per_block", "max_shared_memory_per_block") if name not in found.attrs]
     if "gpu" in found.keys and missing:
         raise ValueError(
-            f"target must say what the GPU has, {' and '.join(missing)}, which {target!r} does not: name the device, such as "
-            "nvidia/nvidia-h100, or take the one that is here with tvm.target.Target.from_device"
+            f"target must have the GPU's {' and '.join(missing)}, which {target!r} lacks: name the device, such as "
+            "nvidia/nvidia-h100, or use this machine's with tvm.target.Target.from_device"
         )
     return found
 
 
 def _options(text: str) -> str | dict[str, Any]:
-    """``"llvm -mcpu=x -num-cores 4"`` as a dict; other strings as they are."""
+    """Parse ``"llvm -mcpu=x -num-cores 4"`` to a dict; return other strings unchanged."""
     found = re.fullmatch(r"(\S+)((?:\s+-[\w-]+[=\s]\S+)+)", text.strip())
     if not found:
         return text

@@ -1,4 +1,4 @@
-"""Something to tune, in Relax: well-known networks, one operator, or an ONNX file."""
+"""Workloads in Relax: well-known networks, single operators, ONNX files."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from tvm import relax
 
 from autotvm_opevo._utils.imports import ONNX
 from autotvm_opevo._utils.text import last_line
+from autotvm_opevo.tuning import alexnet as layers
 
 Model = tuple[tvm.IRModule, dict[str, tvm.runtime.Tensor]]
+Layer = Callable[[Any], Any]
 
 
-class _Builder:
-    """A network in the making: layer after layer, with arbitrary weights that keep what flows through it at its size."""
+class _NetworkBuilder:
+    """Build a network layer by layer, with He-initialized weights, which preserve the activations' scale."""
 
     def __init__(self, *shape: int) -> None:
         self._rng = np.random.default_rng(0)
         self._builder = relax.BlockBuilder()
         self._data = relax.Var("data", relax.TensorType(shape, "float32"))
         self._weights: dict[relax.Var, tvm.runtime.Tensor] = {}
-        self._layers: list[Callable[[Any], Any]] = []
+        self._layers: list[Layer] = []
 
     def weight(self, name: str, *shape: int) -> relax.Var:
         scale = np.sqrt(2.0 / np.prod(shape[1:])) if shape[0] > 1 else 0.1
@@ -32,20 +34,20 @@ class _Builder:
         self._weights[variable] = tvm.runtime.tensor(self._rng.standard_normal(shape, dtype="float32") * np.float32(scale))
         return variable
 
-    def then(self, layer: Callable[[Any], Any]) -> None:
+    def add(self, layer: Layer) -> None:
         self._layers.append(layer)
 
-    def convolution(self, name: str, inputs: int, outputs: int, kernel: int, stride: int, padding: int) -> Callable[[Any], Any]:
+    def conv2d(self, name: str, inputs: int, outputs: int, kernel: int, stride: int, padding: int) -> Layer:
         weight = self.weight(f"{name}_weight", outputs, inputs, kernel, kernel)
         bias = self.weight(f"{name}_bias", 1, outputs, 1, 1)
         return lambda x: relax.op.add(relax.op.nn.conv2d(x, weight, strides=stride, padding=padding), bias)
 
-    def dense(self, name: str, inputs: int, outputs: int) -> Callable[[Any], Any]:
+    def dense(self, name: str, inputs: int, outputs: int) -> Layer:
         weight = self.weight(f"{name}_weight", outputs, inputs)
         bias = self.weight(f"{name}_bias", 1, outputs)
         return lambda x: relax.op.add(relax.op.matmul(x, relax.op.permute_dims(weight)), bias)
 
-    def network(self) -> Model:
+    def build(self) -> Model:
         builder = self._builder
         with builder.function("main", [self._data, *self._weights]):
             with builder.dataflow():
@@ -58,7 +60,7 @@ class _Builder:
 
 
 def mlp(batch: int = 1) -> Model:
-    """Three dense layers for images of 784 pixels: the quickest to try.
+    """Three dense layers for images of 784 pixels: the fastest network to try.
 
     Examples
     --------
@@ -66,15 +68,15 @@ def mlp(batch: int = 1) -> Model:
     >>> len(params)
     6
     """
-    net = _Builder(batch, 784)
+    net = _NetworkBuilder(batch, 784)
     for i, (inputs, outputs) in enumerate([(784, 128), (128, 64), (64, 10)], start=1):
-        net.then(net.dense(f"dense{i}", inputs, outputs))
-        net.then(relax.op.nn.relu if outputs > 10 else relax.op.nn.softmax)
-    return net.network()
+        net.add(net.dense(f"dense{i}", inputs, outputs))
+        net.add(relax.op.nn.relu if outputs > 10 else relax.op.nn.softmax)
+    return net.build()
 
 
 def alexnet(batch: int = 1) -> Model:
-    """AlexNet for images of 224 x 224, with one column of channels (Krizhevsky 2014), and arbitrary weights.
+    """AlexNet for images of 224 x 224, with one column of channels (Krizhevsky 2014), and random weights.
 
     Examples
     --------
@@ -82,25 +84,25 @@ def alexnet(batch: int = 1) -> Model:
     >>> len(params), sum(int(np.prod(p.shape)) for p in params.values())
     (16, 61100840)
     """
-    net = _Builder(batch, 3, 224, 224)
-    channels = 3
-    for i, (outputs, kernel, stride, padding, pooled) in enumerate(
-        [(64, 11, 4, 2, True), (192, 5, 1, 2, True), (384, 3, 1, 1, False), (256, 3, 1, 1, False), (256, 3, 1, 1, True)], start=1
-    ):
-        net.then(net.convolution(f"conv{i}", channels, outputs, kernel, stride, padding))
-        net.then(relax.op.nn.relu)
-        if pooled:
-            net.then(lambda x: relax.op.nn.max_pool2d(x, pool_size=(3, 3), strides=(2, 2)))
-        channels = outputs
-    net.then(lambda x: relax.op.reshape(x, (batch, 256 * 6 * 6)))
-    for i, (inputs, outputs) in enumerate([(256 * 6 * 6, 4096), (4096, 4096), (4096, 1000)], start=1):
-        net.then(net.dense(f"dense{i}", inputs, outputs))
-        net.then(relax.op.nn.relu if outputs > 1000 else relax.op.nn.softmax)
-    return net.network()
+    net = _NetworkBuilder(batch, *layers.INPUT)
+    channels = layers.INPUT[0]
+    for i, layer in enumerate(layers.CONVOLUTIONS, start=1):
+        net.add(net.conv2d(f"conv{i}", channels, layer.channels, layer.kernel, layer.stride, layer.padding))
+        net.add(relax.op.nn.relu)
+        if layer.pooled:
+            net.add(lambda x: relax.op.nn.max_pool2d(x, pool_size=(3, 3), strides=(2, 2)))
+        channels = layer.channels
+    net.add(lambda x: relax.op.reshape(x, (batch, layers.FEATURES)))
+    inputs = layers.FEATURES
+    for i, outputs in enumerate(layers.DENSE, start=1):
+        net.add(net.dense(f"dense{i}", inputs, outputs))
+        net.add(relax.op.nn.relu if i < len(layers.DENSE) else relax.op.nn.softmax)
+        inputs = outputs
+    return net.build()
 
 
 def resnet_18(batch: int = 1) -> Model:
-    """ResNet-18 for images of 224 x 224 (He et al. 2016), its batch normalizations folded into the convolutions.
+    """ResNet-18 for images of 224 x 224 (He et al. 2016), with batch normalization folded into the convolutions.
 
     Examples
     --------
@@ -108,27 +110,26 @@ def resnet_18(batch: int = 1) -> Model:
     >>> sum(name.endswith("weight") for name in params)
     21
     """
-    net = _Builder(batch, 3, 224, 224)
-    net.then(net.convolution("conv0", 3, 64, 7, 2, 3))
-    net.then(relax.op.nn.relu)
-    net.then(lambda x: relax.op.nn.max_pool2d(x, pool_size=(3, 3), strides=(2, 2), padding=(1, 1)))
+    net = _NetworkBuilder(batch, 3, 224, 224)
+    net.add(net.conv2d("conv0", 3, 64, 7, 2, 3))
+    net.add(relax.op.nn.relu)
+    net.add(lambda x: relax.op.nn.max_pool2d(x, pool_size=(3, 3), strides=(2, 2), padding=(1, 1)))
     inputs = 64
     for stage, outputs in enumerate([64, 128, 256, 512], start=1):
         for block in (1, 2):
             name, stride = f"conv{stage}_{block}", 2 if stage > 1 and block == 1 else 1
-            first = net.convolution(f"{name}a", inputs, outputs, 3, stride, 1)
-            second = net.convolution(f"{name}b", outputs, outputs, 3, 1, 1)
-            shortcut = net.convolution(f"{name}c", inputs, outputs, 1, stride, 0) if stride > 1 else lambda x: x
-            net.then(_residual(first, second, shortcut))
+            first = net.conv2d(f"{name}a", inputs, outputs, 3, stride, 1)
+            second = net.conv2d(f"{name}b", outputs, outputs, 3, 1, 1)
+            shortcut = net.conv2d(f"{name}c", inputs, outputs, 1, stride, 0) if stride > 1 else lambda x: x
+            net.add(_residual(first, second, shortcut))
             inputs = outputs
-    net.then(lambda x: relax.op.mean(x, axis=[2, 3]))
-    net.then(net.dense("dense", 512, 1000))
-    net.then(relax.op.nn.softmax)
-    return net.network()
+    net.add(lambda x: relax.op.mean(x, axis=[2, 3]))
+    net.add(net.dense("dense", 512, 1000))
+    net.add(relax.op.nn.softmax)
+    return net.build()
 
 
-def _residual(*branches: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    first, second, shortcut = branches
+def _residual(first: Layer, second: Layer, shortcut: Layer) -> Layer:
     return lambda x: relax.op.nn.relu(relax.op.add(second(relax.op.nn.relu(first(x))), shortcut(x)))
 
 
@@ -136,38 +137,38 @@ NETWORKS: dict[str, Callable[[int], Model]] = {"alexnet": alexnet, "mlp": mlp, "
 
 
 def network(name: str, batch: int = 1) -> Model:
-    """A network by its name, one of `NETWORKS`, with arbitrary weights.
+    """Create a network by name, one of `NETWORKS`, with random weights.
 
     Raises
     ------
     ValueError
-        If there is none of that name.
+        If the name is unknown.
     """
     if name not in NETWORKS:
-        raise ValueError(f"network must be one of {', '.join(NETWORKS)} with today's TVM; {name!r} given")
+        raise ValueError(f"network must be one of {', '.join(NETWORKS)} with MetaSchedule; {name!r} given")
     return NETWORKS[name](batch)
 
 
 def operator(
     name: str, shapes: Sequence[Sequence[int]], dtype: str = "float32", attributes: Mapping[str, Any] | None = None
 ) -> Model:
-    """One of Relax's operators as a network.
+    """Create a network of a single Relax operator.
 
     Parameters
     ----------
     name : str
-        As ``tvm.relax.op`` has it, ``"nn.conv2d"`` for example.
+        Below ``tvm.relax.op``, such as ``"nn.conv2d"``.
     shapes : sequence of sequence of int
-        Of the tensors it takes, weights included.
+        Shapes of its tensors, weights included.
     dtype : str
-        Of all of them.
+        Their common dtype.
     attributes : dict, optional
-        Its other arguments: ``{"strides": (2, 2)}``.
+        Its other arguments, such as ``{"strides": (2, 2)}``.
 
     Raises
     ------
     ValueError
-        If Relax has no such operator, or it cannot be used like that.
+        If Relax has no such operator, or it does not take these arguments.
 
     Examples
     --------
@@ -195,19 +196,18 @@ def operator(
 
 
 def model_file(path: str | PathLike[str], shapes: Mapping[str, Sequence[int]] | None = None) -> Model:
-    """An ONNX model, as far as TVM reads it.
+    """Load an ONNX model with TVM's frontend.
 
     Parameters
     ----------
     path : str or path
-        The file.
     shapes : dict, optional
-        Of the inputs, by name, where the model leaves them open.
+        Shapes of inputs by name, where the model has dynamic dimensions.
 
     Raises
     ------
     ValueError
-        If the file cannot be read, or leaves a shape open that is not given.
+        If the file cannot be read, or a dynamic shape is not given.
     ImportError
         If onnx is not installed.
     """
@@ -218,14 +218,14 @@ def model_file(path: str | PathLike[str], shapes: Mapping[str, Sequence[int]] | 
         raise ImportError(f"to read {path}, pip install '{ONNX}'") from error
     try:
         mod = from_onnx(onnx.load(str(path)), shape_dict={name: list(shape) for name, shape in (shapes or {}).items()} or None)
-    except Exception as error:  # onnx and TVM have many for what they cannot read
+    except Exception as error:  # onnx and TVM raise many kinds
         raise ValueError(f"cannot read {path}: {error}") from error
     for variable in mod["main"].params:
         extents = [getattr(extent, "value", None) for extent in variable.ty.shape]
         if None in extents:
             given = "x".join(str(extent or 1) for extent in extents)
             raise ValueError(
-                f"the shape of input {variable.name!r} of {path} must be given, which the file leaves open: for example "
+                f"input {variable.name!r} of {path} has a dynamic shape, which must be given: for example "
                 f"--shape {variable.name}={given} on the command line"
             )
     mod, params = relax.frontend.detach_params(mod)

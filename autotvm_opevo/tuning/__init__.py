@@ -1,1 +1,1 @@
-"""What the adapters of both TVMs share and neither owns. Knows no TVM."""
+"""What both adapters share: task scheduler, session, result, speedup, journal, progress. Imports no TVM."""

@@ -1,4 +1,4 @@
-"""What tasks and tuners of AutoTVM are called, by their logs and by people. Knows no TVM."""
+"""Names of AutoTVM's tasks and tuners, in logs and for people. Imports no TVM."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def task_key(target: str, template: str, arguments: Any) -> str:
-    """What tells a task from others, in a log's own words.
+    """Identify a task by what a log holds of it.
 
     >>> task_key("llvm", "dense", (("TENSOR", (1, 8), "float32"),))
     '["llvm", "dense", [["TENSOR", [1, 8], "float32"]]]'
@@ -17,7 +17,7 @@ def task_key(target: str, template: str, arguments: Any) -> str:
 
 
 def task_name(template: str, arguments: Any) -> str:
-    """The template and the shapes of its tensors, or, where it has none, its other arguments.
+    """Name a task by its template and the shapes of its tensors, or its other arguments if it has no tensors.
 
     >>> task_name("dense", (("TENSOR", (1, 8), "float32"), None)), task_name("matmul", (512, "float32"))
     ('dense 1x8', 'matmul 512 float32')
@@ -32,12 +32,22 @@ def _is_tensor(argument: Any) -> bool:
 
 
 def describe_tuner(tuner: Any, seed: int | None) -> str:
-    """What makes tuners, and the seed it was given.
+    """Name a tuner, or a function that makes one, with its options and the seed.
 
     >>> from autotvm_opevo import OpEvo
-    >>> describe_tuner(partial(OpEvo, surrogate="gp"), 0), describe_tuner(OpEvo, None)
-    ("OpEvo surrogate='q-walk', seed 0", 'OpEvo')
+    >>> describe_tuner(partial(OpEvo, surrogate=None), 0), describe_tuner(OpEvo, None)
+    ('OpEvo surrogate=None, seed 0', 'OpEvo')
     """
-    options = "".join(f" {name}={value!r}" for name, value in tuner.keywords.items()) if isinstance(tuner, partial) else ""
-    made_by = tuner.func if isinstance(tuner, partial) else tuner
-    return getattr(made_by, "__name__", type(made_by).__name__) + options + ("" if seed is None else f", seed {seed}")
+    options = tuner.keywords if isinstance(tuner, partial) else {}
+    factory = tuner.func if isinstance(tuner, partial) else tuner
+    return describe(getattr(factory, "__name__", type(factory).__name__), options, seed)
+
+
+def describe(name: str, options: dict[str, Any], seed: int | None) -> str:
+    """Join a name, options and a seed.
+
+    >>> describe("OpEvo", {"mutation_rate": 0.3}, None)
+    'OpEvo mutation_rate=0.3'
+    """
+    text = "".join(f" {option}={value!r}" for option, value in options.items())
+    return name + text + ("" if seed is None else f", seed {seed}")

@@ -1,4 +1,4 @@
-"""What a tuning run is doing: a table that changes in place on a terminal, one line a round elsewhere. Knows no TVM."""
+"""Progress of a tuning run: a table redrawn in place on a terminal, one line per round elsewhere. Imports no TVM."""
 
 from __future__ import annotations
 
@@ -15,7 +15,23 @@ from autotvm_opevo._utils.text import milliseconds, pluralize
 
 @dataclass(frozen=True)
 class Row:
-    """One task: its best latency in seconds (infinite while nothing works), its share of the network's, and what went wrong."""
+    """Progress of one task.
+
+    Attributes
+    ----------
+    name : str
+    trials : int
+    latency : float
+        Best latency in seconds; infinite while no trial has succeeded.
+    gflops : float
+        Throughput at that latency, in GFLOP/s.
+    share : float
+        Fraction of the network's latency, between 0 and 1.
+    failures : str
+        Kinds of errors and how often they occurred.
+    dominant_error : str
+        The most common error's message while all trials fail; empty otherwise.
+    """
 
     name: str
     trials: int
@@ -23,54 +39,54 @@ class Row:
     gflops: float
     share: float
     failures: str = ""
-    dominant_error: str = ""  # the most common error's message, while all trials fail
+    dominant_error: str = ""
 
     @property
     def works(self) -> bool:
-        """Whether any of its trials did."""
+        """Whether any trial has succeeded."""
         return self.latency < float("inf")
 
-    def line(self, width: int) -> str:
-        """As a line of a table whose first column has that width."""
+    def format(self, width: int) -> str:
+        """Format as a line of a table whose first column has `width` characters."""
         best = (milliseconds(self.latency), f"{self.gflops:.1f}", f"{self.share:.0%}") if self.works else ("-", "-", "-")
-        return _line(width, self.name, str(self.trials), *best, self.failures)
+        return _format_line(width, self.name, str(self.trials), *best, self.failures)
 
 
-def _line(width: int, task: str, trials: str, ms: str, gflops: str, share: str, failed: str) -> str:
+def _format_line(width: int, task: str, trials: str, ms: str, gflops: str, share: str, failed: str) -> str:
     return f"{task[:width]:<{width}} {trials:>6} {ms:>8} {gflops:>7} {share:>5}  {failed}".rstrip()
 
 
-def _head(width: int) -> str:
-    return _line(width, "task", "trials", "ms", "GFLOPS", "share", "failed")
+def _header(width: int) -> str:
+    return _format_line(width, "task", "trials", "ms", "GFLOPS", "share", "failed")
 
 
 def _width(rows: Sequence[Row]) -> int:
-    """Of the first column: as little as the names need, so that the last one fits on a terminal of 80."""
+    """Width of the first column: no wider than the names, so that the table fits on a terminal of 80 columns."""
     return min(44, max((len(row.name) for row in rows), default=4))
 
 
 def table(rows: Sequence[Row]) -> str:
-    """All tasks, with the complaints of those that do not work."""
+    """Format all tasks, with the errors of those where every trial failed."""
     width = _width(rows)
-    lines = [_head(width)]
+    lines = [_header(width)]
     for row in rows:
-        lines.append(row.line(width))
+        lines.append(row.format(width))
         if row.dominant_error:
             lines.append(f"    all of them failed, mostly: {row.dominant_error}")
     return "\n".join(lines)
 
 
 class ProgressDisplay:
-    """Show progress, to be used in a ``with`` statement.
+    """Context manager that displays progress.
 
     Parameters
     ----------
     trials, done : int
-        All trials, and those that were measured before.
+        Number of trials in all, and of those measured before.
     time_limit : float, optional
         Seconds after which the run ends.
     file : text file, optional
-        Where to write: standard error unless given.
+        Where to write; standard error by default.
 
     Examples
     --------
@@ -97,61 +113,63 @@ class ProgressDisplay:
         self._bars = []
 
     def show(self, rows: Sequence[Row], current: int, latency: float, end_of_round: bool = True) -> None:
-        """Show all tasks, of which `current` is being tuned, and the estimate of the network's latency in seconds.
+        """Show all tasks, of which `current` is being tuned, and the network's estimated `latency` in seconds.
 
-        On a terminal at any time, elsewhere at the end of a round only.
+        A terminal is redrawn on every call; elsewhere a line is written at the end of a round.
         """
         trials = sum(row.trials for row in rows)
         if self._live:
             self._redraw(rows, current, latency, trials)
         elif end_of_round:
-            row = rows[current]
-            best = f"{milliseconds(row.latency)} ms, {row.gflops:.1f} GFLOPS, {row.share:.0%} of the network"
-            failed = f", failed: {row.failures}" if row.failures else ""
-            left = f", {_clock(self._left(trials))} left" if self._left(trials) else ""
-            head = f"{trials}/{pluralize(self._trials, 'trial')}, {_network(rows, latency)}"
-            best = best if row.works else "none works"
-            self.say(f"{head}: {row.name} {pluralize(row.trials, 'trial')}, {best}{failed}{left}")
+            left = self._seconds_left(trials)
+            network = f"{trials}/{pluralize(self._trials, 'trial')}, {_format_network(rows, latency)}"
+            self.write(f"{network}: {_format_task(rows[current])}" + (f", {_format_seconds(left)} left" if left else ""))
         for row in rows:
             if row.dominant_error and (row.name, row.dominant_error) not in self._reported_errors:
                 self._reported_errors.add((row.name, row.dominant_error))
-                self.say(f"{row.name}: all {pluralize(row.trials, 'trial')} failed, mostly: {row.dominant_error}")
+                self.write(f"{row.name}: all {pluralize(row.trials, 'trial')} failed, mostly: {row.dominant_error}")
 
-    def say(self, line: str) -> None:
-        """A line that stays."""
+    def write(self, line: str) -> None:
+        """Write a line above the table."""
         tqdm.write(line, file=self._file)
 
     def _redraw(self, rows: Sequence[Row], current: int, latency: float, trials: int) -> None:
         if not self._bars:
             options: dict[str, Any] = {"file": self._file, "dynamic_ncols": True, "leave": False}
-            # tqdm's own time left would not know of a time limit
-            bar = "{n_fmt}/{total_fmt} trials |{bar}| {elapsed}{postfix}"
-            head = tqdm(total=self._trials, initial=self._done, position=0, bar_format=bar, **options)
+            # tqdm's own estimate of the time left ignores a time limit
+            bar_format = "{n_fmt}/{total_fmt} trials |{bar}| {elapsed}{postfix}"
+            header = tqdm(total=self._trials, initial=self._done, position=0, bar_format=bar_format, **options)
             lines = [tqdm(total=0, position=i, bar_format="{desc}", **options) for i in range(1, len(rows) + 2)]
-            self._bars = [head, *lines]
-            lines[0].set_description_str("  " + _head(_width(rows)))
-        head, _, *lines = self._bars
-        head.n = min(trials, self._trials)
-        left = self._left(trials)
-        head.set_postfix_str((f"{_clock(left)} left, " if left else "") + _network(rows, latency))
+            self._bars = [header, *lines]
+            lines[0].set_description_str("  " + _header(_width(rows)))
+        header, _, *lines = self._bars
+        header.n = min(trials, self._trials)
+        left = self._seconds_left(trials)
+        header.set_postfix_str((f"{_format_seconds(left)} left, " if left else "") + _format_network(rows, latency))
         for i, (line, row) in enumerate(zip(lines, rows)):
-            line.set_description_str(f"{'>' if i == current else ' '} {row.line(_width(rows))}")
+            line.set_description_str(f"{'>' if i == current else ' '} {row.format(_width(rows))}")
 
-    def _left(self, trials: int) -> float:
-        """Seconds until the trials or the time run out, at the pace of this run; 0 when unknown."""
+    def _seconds_left(self, trials: int) -> float:
+        """Estimated seconds until the trials or the time run out; 0 if unknown."""
         elapsed = time.monotonic() - self._start
         measured = trials - self._done
         left = elapsed / measured * (self._trials - trials) if measured > 0 else float("inf")
         if self._time_limit is not None:
             left = min(left, max(0.0, self._time_limit - elapsed))
-        return max(0.0, left) if left < float("inf") else 0.0  # a last round may go beyond
+        return max(0.0, left) if left < float("inf") else 0.0  # a last round may exceed the budget
 
 
-def _network(rows: Sequence[Row], latency: float) -> str:
-    """The estimate, and of how much of the network it is one while some tasks had no trial."""
+def _format_network(rows: Sequence[Row], latency: float) -> str:
+    """The network's latency, and how many tasks it covers while some have had no trial."""
     begun = sum(row.trials > 0 for row in rows)
     return f"network {milliseconds(latency)} ms" + (f" ({begun} of {len(rows)} tasks)" if begun < len(rows) else "")
 
 
-def _clock(seconds: float) -> str:
+def _format_task(row: Row) -> str:
+    best = f"{milliseconds(row.latency)} ms, {row.gflops:.1f} GFLOPS, {row.share:.0%} of the network"
+    failed = f", failed: {row.failures}" if row.failures else ""
+    return f"{row.name} {pluralize(row.trials, 'trial')}, {best if row.works else 'none succeeded'}{failed}"
+
+
+def _format_seconds(seconds: float) -> str:
     return str(tqdm.format_interval(seconds))

@@ -1,4 +1,4 @@
-"""What tuning a network came to, as data and as text."""
+"""The result of tuning a network, as data and as text. Imports no TVM."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from autotvm_opevo.tuning.speedup import Speedup
 
 @dataclass(frozen=True)
 class TuningResult:
-    """What tuning a network came to; ``print`` shows it as a table.
+    """Result of tuning a network; ``print`` shows it as a table.
 
     Attributes
     ----------
     rows : list of Row
         One for each task.
     latency : float
-        Estimate of the network's latency in seconds: what has been tuned, without what is around it.
+        Estimated latency of the network in seconds: the sum over its tuned operators, without the untuned ones between them.
     trials, measured : int
         Configurations of this network in the log, and how many of them this call measured.
     seconds : float
-        What this call took, without compiling and comparing the networks.
-    stopped : str
-        Why it ended: ``"trials"``, ``"time limit"``, ``"exhausted"``, ``"interrupted"``, or the name of an error.
+        Duration of this call, without building and timing the networks.
+    stop_reason : str
+        ``"trials"``, ``"time limit"``, ``"exhausted"``, ``"interrupted"``, or the name of an exception.
     log_file : Path
         All records: AutoTVM's log, or MetaSchedule's work directory.
     best_file : Path or None
-        The best of each task, for ``autotvm.apply_history_best``; none with MetaSchedule, whose database knows them.
-    rejected, foreign : int
-        Lines of the log that were moved to ``LOG.rejected``, and records of other networks or targets.
-    comparison : Comparison or None
-        The compiled network before and after; None when it was not asked for, nothing works, or there was a problem.
-    problem : str
-        Why the networks could not be compared; empty when they could.
+        The best record of each task, for ``autotvm.apply_history_best``; None with MetaSchedule, whose database serves both.
+    rejected, unrelated : int
+        Malformed lines of the log, which were moved to ``LOG.rejected``, and records of other networks or targets.
+    speedup : Speedup or None
+        Latencies of the compiled network before and after; None if not requested, if no trial succeeded, or after an error.
+    speedup_error : str
+        Why the speedup could not be measured; empty otherwise.
     """
 
     rows: list[Row]
@@ -45,42 +45,52 @@ class TuningResult:
     trials: int
     measured: int
     seconds: float
-    stopped: str
+    stop_reason: str
     log_file: Path
     best_file: Path | None = None
     rejected: int = 0
     unrelated: int = 0
-    comparison: Speedup | None = None
-    problem: str = ""
+    speedup: Speedup | None = None
+    speedup_error: str = ""
 
     def __str__(self) -> str:
-        lines = [
-            table(self.rows),
-            f"{pluralize(self.trials, 'trial')}, {self.measured} of them now in {self.seconds:.0f} s; ended by: {self.stopped}",
-        ]
-        works = any(row.works for row in self.rows)
-        if works:
-            lines.append(f"sum of the tuned operators, as their trials ran: {milliseconds(self.latency)} ms")
+        return "\n".join([table(self.rows), *self._summary(), *self._network(), *self._files()])
+
+    @property
+    def _works(self) -> bool:
+        return any(row.works for row in self.rows)
+
+    def _summary(self) -> list[str]:
+        """Trials, time and log."""
+        trials = f"{pluralize(self.trials, 'trial')}, {self.measured} of them now in {self.seconds:.0f} s"
+        lines = [f"{trials}; ended by: {self.stop_reason}"]
+        if self._works:
+            lines.append(f"sum of the tuned operators, as measured in their trials: {milliseconds(self.latency)} ms")
         if self.rejected:
             moved = f"{self.log_file}.rejected"
-            lines.append(f"{pluralize(self.rejected, 'line')} of {self.log_file} that said nothing to AutoTVM, moved to {moved}")
+            lines.append(f"{pluralize(self.rejected, 'malformed line')} of {self.log_file} moved to {moved}")
         if self.unrelated:
             others = pluralize(self.unrelated, "record")
-            lines.append(f"{others} of other networks or targets in {self.log_file}, left alone")
-        if self.problem:
-            lines.append(f"the networks could not be compared: {self.problem}")
-        if self.comparison:
-            before, after = (np.median(runs) for runs in (self.comparison.before, self.comparison.after))
-            lines += [
-                "network      median ms   (quartiles), in turn",
-                f"untuned   {_quartiles(self.comparison.before)}",
-                f"tuned     {_quartiles(self.comparison.after)}, {before / after:.2f} times as fast",
-                f"outputs {'match' if self.comparison.outputs_match else 'DIFFER'}, relative error {self.comparison.error:.1e}",
-            ]
-        lines.append(f"log: {self.log_file}")
-        if works and self.best_file:
-            lines.append(f"best: {self.best_file}")
-        return "\n".join(lines)
+            lines.append(f"{others} of other networks or targets in {self.log_file} ignored")
+        return lines
+
+    def _network(self) -> list[str]:
+        """Latencies before and after."""
+        if self.speedup_error:
+            return [f"the networks could not be compared: {self.speedup_error}"]
+        if not self.speedup:
+            return []
+        before, after = (np.median(runs) for runs in (self.speedup.before, self.speedup.after))
+        match = "match" if self.speedup.outputs_match else "DIFFER"
+        return [
+            "network      median ms   (quartiles), timed in turn",
+            f"untuned   {_quartiles(self.speedup.before)}",
+            f"tuned     {_quartiles(self.speedup.after)}, {before / after:.2f} times as fast",
+            f"outputs {match}, relative error {self.speedup.relative_error:.1e}",
+        ]
+
+    def _files(self) -> list[str]:
+        return [f"log: {self.log_file}"] + ([f"best: {self.best_file}"] if self._works and self.best_file else [])
 
 
 def _quartiles(runs: list[float]) -> str:

@@ -1,8 +1,8 @@
-"""A network before and after tuning: how fast, and whether it computes the same. Knows no TVM."""
+"""A network before and after tuning: how fast it runs, and whether it computes the same. Imports no TVM."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,42 +10,81 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
+# How often every network is timed, and the shortest duration of one timing, in milliseconds.
+REPEATS, MIN_REPEAT_MS = 9, 50
+# Largest relative error that rounding explains, for float16 outputs and for all others.
+_HALF_TOLERANCE, _TOLERANCE = 3e-2, 1e-3
+
 
 @dataclass(frozen=True)
 class Speedup:
-    """Seconds of one run of the network, each measured several times and in turn, and how far the outputs are apart.
+    """Latencies of the untuned and the tuned network, and the difference of their outputs.
 
     Attributes
     ----------
     before, after : list of float
-        Latencies in seconds, untuned and tuned; the k-th of both were measured one after the other.
-    error : float
-        The largest difference of an output, relative to the largest value of it.
+        Latencies in seconds, untuned and tuned; the k-th of both were measured one right after the other.
+    relative_error : float
+        Largest difference between the outputs, relative to their largest absolute value.
     outputs_match : bool
-        Whether that is within what rounding explains.
+        Whether rounding explains that difference.
     """
 
     before: list[float]
     after: list[float]
-    error: float
+    relative_error: float
     outputs_match: bool
 
+    @classmethod
+    def from_runs(cls, outputs: Sequence[Sequence[Array]], latencies: Sequence[list[float]]) -> Speedup:
+        """Compare two runs on the same inputs.
 
-def compared(expected: Sequence[Array], outputs: Sequence[Array], before: list[float], after: list[float]) -> Speedup:
-    """The comparison of what two networks have computed from the same inputs, and of how long they took.
+        Parameters
+        ----------
+        outputs : pair of sequence of array
+            Output tensors of the untuned and of the tuned network.
+        latencies : pair of list of float
+            Their latencies in seconds.
+
+        Examples
+        --------
+        >>> Speedup.from_runs([[np.array([1.0, 2.0])], [np.array([1.0, 1.0])]], [[0.2], [0.1]])
+        Speedup(before=[0.2], after=[0.1], relative_error=0.5, outputs_match=False)
+        """
+        (expected, actual), (before, after) = outputs, latencies
+        error = max((_relative_error(x, y) for x, y in zip(expected, actual)), default=0.0)
+        half = any(x.dtype.kind == "f" and x.dtype.itemsize < 4 for x in expected)
+        return cls(before, after, error, error <= (_HALF_TOLERANCE if half else _TOLERANCE))
+
+
+def time_interleaved(timers: Sequence[Callable[[], float]]) -> list[list[float]]:
+    """Call all timers in turn, `REPEATS` times, so that a drift of the machine affects them alike.
 
     Examples
     --------
-    >>> compared([np.array([1.0, 2.0])], [np.array([1.0, 1.0])], [0.2], [0.1])
-    Comparison(before=[0.2], after=[0.1], error=0.5, outputs_match=False)
+    >>> time_interleaved([lambda: 0.5, lambda: 0.25])[1][:3]
+    [0.25, 0.25, 0.25]
     """
-    error = max((_error(x, y) for x, y in zip(expected, outputs)), default=0.0)
-    coarse = any(x.dtype.kind == "f" and x.dtype.itemsize < 4 for x in expected)
-    return Speedup(before, after, error, error <= (3e-2 if coarse else 1e-3))
+    rounds = [[timer() for timer in timers] for _ in range(REPEATS)]
+    return [list(latencies) for latencies in zip(*rounds)]
 
 
-def _error(x: Array, y: Array) -> float:
-    """Largest difference relative to the largest value; infinite where one is a number and the other is not."""
+def random_arrays(types: Iterable[tuple[tuple[int, ...], str]]) -> list[Array]:
+    """Reproducible random tensors of the given shapes and dtypes; integers, which may be indices, are 0 or 1.
+
+    Examples
+    --------
+    >>> [(array.shape, str(array.dtype)) for array in random_arrays([((2, 3), "float16"), ((4,), "int32")])]
+    [((2, 3), 'float16'), ((4,), 'int32')]
+    """
+    rng = np.random.default_rng(0)
+    return [
+        (rng.standard_normal(shape) if "float" in dtype else rng.integers(0, 2, shape)).astype(dtype) for shape, dtype in types
+    ]
+
+
+def _relative_error(x: Array, y: Array) -> float:
+    """Largest difference relative to the largest value of `x`; infinite where only one of the two is finite."""
     x, y = x.astype("float64"), y.astype("float64")
     if not np.array_equal(np.isfinite(x), np.isfinite(y)):
         return float("inf")

@@ -1,4 +1,4 @@
-"""Networks, operators and model files."""
+"""Networks, operators and model files in Relay."""
 
 import numpy as np
 import pytest
@@ -7,56 +7,56 @@ from onnx_files import save_onnx
 from autotvm_opevo.autotvm import workloads
 
 
-def test_alexnet_has_the_shapes_of_the_paper_that_describes_it():
+def test_alexnet_has_the_papers_shapes():
     mod, params = workloads.alexnet(batch=2)
     assert list(map(int, mod["main"].ret_type.shape)) == [2, 1000]
     assert tuple(params["conv2_weight"].shape) == (192, 64, 5, 5)
     assert tuple(params["dense1_weight"].shape) == (4096, 9216)
 
 
-def test_a_network_leaves_the_global_generator_alone():
+def test_creating_a_network_leaves_numpys_global_generator_unchanged():
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     workloads.network("mlp")
     assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
 
 
-def test_an_unknown_network_is_refused_with_those_there_are():
+def test_an_unknown_network_is_rejected_with_the_known_names():
     with pytest.raises(ValueError, match=r"network must be one of alexnet, mlp, .*'lexnet' given"):
         workloads.network("lexnet")
 
 
 @pytest.mark.parametrize("name", ["nn.no_such_operator", "nn", "no.where"])
-def test_an_unknown_operator_is_refused(name):
+def test_an_unknown_operator_is_rejected(name):
     with pytest.raises(ValueError, match="operator must be one of Relay's"):
         workloads.operator(name, [(8, 8)])
 
 
-def test_an_operator_used_wrongly_is_refused_with_the_reason():
+def test_invalid_operator_arguments_are_rejected_with_the_reason():
     with pytest.raises(ValueError, match=r"operator nn.batch_matmul cannot take tensors of \[\(1, 8, 16\), \(1, 4, 5\)\]"):
         workloads.operator("nn.batch_matmul", [(1, 8, 16), (1, 4, 5)])
     with pytest.raises(ValueError, match=r"operator nn.dense cannot take .* with {'colour': 1}: .*colour"):
         workloads.operator("nn.dense", [(8, 16), (4, 16)], attributes={"colour": 1})
 
 
-def test_an_onnx_file_is_read_and_open_shapes_can_be_given(tmp_path):
+def test_an_onnx_file_is_loaded_and_dynamic_shapes_can_be_given(tmp_path):
     save_onnx(tmp_path / "fixed.onnx")
-    save_onnx(tmp_path / "open.onnx", shape=("n", 8, 8, 8))
+    save_onnx(tmp_path / "dynamic.onnx", shape=("n", 8, 8, 8))
     for mod, _ in (
         workloads.model_file(tmp_path / "fixed.onnx"),
-        workloads.model_file(tmp_path / "open.onnx", {"x": (1, 8, 8, 8)}),
+        workloads.model_file(tmp_path / "dynamic.onnx", {"x": (1, 8, 8, 8)}),
     ):
         assert list(map(int, mod["main"].params[0].checked_type.shape)) == [1, 8, 8, 8]
 
 
 @pytest.mark.parametrize("name", ["missing.onnx", "what.xyz", "broken.onnx"])
-def test_what_is_no_model_is_refused(tmp_path, name):
+def test_other_files_are_rejected(tmp_path, name):
     if not name.startswith("missing"):
         (tmp_path / name).write_bytes(b"no model")
     with pytest.raises(ValueError, match=f"cannot read .*{name}"):
         workloads.model_file(tmp_path / name)
 
 
-def test_a_shape_that_the_file_leaves_open_must_be_given(tmp_path):
+def test_dynamic_shapes_must_be_given(tmp_path):
     save_onnx(tmp_path / "model.onnx", ("N", 8, 8, 8))
     with pytest.raises(ValueError, match="--shape x=1x8x8x8"):
         workloads.model_file(tmp_path / "model.onnx")

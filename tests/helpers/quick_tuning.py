@@ -1,20 +1,35 @@
-"""A small matrix product, tuned for real in seconds."""
+"""Real tuning of a small matrix product, in seconds."""
 
 from tvm.s_tir import meta_schedule as ms
-from tvm.s_tir.meta_schedule.runner import EvaluatorConfig
+from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, LocalRunner
 
 from autotvm_opevo.meta_schedule import OpEvoStrategy, local_builder, open_database
+from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from benchmarks.workloads import cpu, matmul
 
+import_tensor_intrinsics()
 SMALL = matmul(64, 64, 64)
 QUICK = EvaluatorConfig(number=1, repeat=1, min_repeat_ms=5)
+# Seconds for one build and for one run, even on a busy machine.
+TIMEOUT = 200
+
+
+def builder():
+    """A builder that a busy machine does not time out."""
+    return local_builder(timeout_sec=TIMEOUT)
+
+
+def runner():
+    """A runner that measures for a few milliseconds."""
+    return LocalRunner(timeout_sec=TIMEOUT, evaluator_config=QUICK)
 
 
 def tune(work_dir, trials, strategy=None, **options):
+    """Tune `SMALL` into a work directory, and return the database."""
     strategy = strategy or OpEvoStrategy(seed=0, batch_size=4)
     options = {
-        "runner": ms.runner.LocalRunner(evaluator_config=QUICK),
-        "builder": local_builder(),
+        "runner": runner(),
+        "builder": builder(),
         "database": open_database(work_dir),
         **options,
     }
@@ -22,4 +37,5 @@ def tune(work_dir, trials, strategy=None, **options):
 
 
 def traces(database):
+    """Traces of all records."""
     return [str(record.trace) for record in database.get_all_tuning_records()]

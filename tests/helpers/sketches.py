@@ -1,4 +1,4 @@
-"""Workloads, and their tasks as MetaSchedule has them before anything is measured."""
+"""MetaSchedule tasks and decision spaces of workloads, before any measurement."""
 
 from functools import lru_cache
 
@@ -18,7 +18,7 @@ TASKS = [(workload, target) for target in TARGETS for workload in WORKLOADS]
 
 @lru_cache(None)
 def context(workload: str, target: str) -> ms.TuneContext:
-    """A task. None of it needs a device."""
+    """Create a task, without needing its device."""
     return ms.TuneContext(
         WORKLOADS[workload](),
         target=TARGETS[target],
@@ -30,12 +30,13 @@ def context(workload: str, target: str) -> ms.TuneContext:
 
 @lru_cache(None)
 def decision_space(workload: str, target: str) -> DecisionSpace:
+    """Create a task's decision space."""
     task = context(workload, target)
     return DecisionSpace(task.mod, task.generate_design_space(), task.space_generator.postprocs)
 
 
 def run(mod: tvm.IRModule, *arrays):
-    """What a scheduled CPU workload computes: its last argument."""
+    """Run a scheduled CPU workload, and return its last argument."""
     tensors = [tvm.runtime.tensor(array) for array in arrays]
     tvm.compile(mod, TARGETS["llvm"])["main"](*tensors)
     return tensors[-1].numpy()

@@ -8,7 +8,7 @@ TARGET = tvm.target.Target("llvm")
 
 
 def two_layers(batch=1, width=48):
-    """conv2d twice alike, then dense: three tasks, since dense has two on a CPU."""
+    """Two equal conv2d and a dense layer: three tasks, since dense has two templates on a CPU."""
     x = relay.var("x", shape=(batch, 16, 8, 8))
     for i in range(2):
         x = relay.nn.relu(
@@ -26,6 +26,6 @@ def two_layers(batch=1, width=48):
 
 
 def one_layer():
-    """A dense layer, with some hundreds of points in each of its two tasks."""
+    """A dense layer, whose two tasks have some hundreds of configurations each."""
     x = relay.var("x", shape=(4, 256))
     return tvm.IRModule.from_expr(relay.Function([x], relay.nn.dense(x, relay.const(np.full((96, 256), 0.1, "float32")))))

@@ -1,13 +1,13 @@
-"""What holds for all tests with today's TVM."""
+"""Fixtures of all MetaSchedule tests."""
 
 import logging
 
 import pytest
-import sketches  # noqa: F401  pays for TVM's slowest import before any test's clock runs
+import sketches  # noqa: F401  TVM's slowest import, outside of any test's time limit
 
 
 @pytest.fixture(autouse=True)
 def _propagate():
-    """TVM's loggers stop propagating when it tunes; pytest would add a handler to them, over which TVM stumbles the next time."""
+    """Undo that tuning stops TVM's loggers from propagating: TVM trips over the handler that pytest then adds to them."""
     yield
     logging.getLogger("tvm.s_tir.meta_schedule").propagate = True

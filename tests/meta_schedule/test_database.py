@@ -1,4 +1,4 @@
-"""A database that was torn is mended; TVM's own tools read what is left, and nothing is lost."""
+"""open_database repairs a torn database, which TVM can then read, and loses nothing; other files it rejects."""
 
 import json
 import shutil
@@ -33,38 +33,38 @@ def tear(folder, name, keep):
     return lines
 
 
-def test_tvm_alone_refuses_a_torn_database(folder):
-    """Why there is `open_database`. If this fails, TVM has learned it."""
+def test_tvm_rejects_a_torn_database(folder):
+    """The reason for `open_database`."""
     tear(folder, RECORDS, keep=100)
-    with pytest.raises(Exception):  # noqa: B017, PT011  whichever it is
+    with pytest.raises(Exception):  # noqa: B017, PT011  any
         JSONDatabase(work_dir=str(folder))
 
 
 @pytest.mark.parametrize("keep", [1, 100, -3])
-def test_a_torn_record_is_kept_aside_and_the_others_are_read(folder, keep):
+def test_a_torn_record_is_set_aside_and_the_others_are_read(folder, keep):
     lines = tear(folder, RECORDS, keep)
     assert len(open_database(folder)) == 3
     assert (folder / RECORDS).read_bytes() == b"".join(lines[:-1])
     assert (folder / f"{RECORDS}.rejected").read_bytes().rstrip(b"\n") == lines[-1][:keep].rstrip(b"\n")
-    assert len(JSONDatabase(work_dir=str(folder))) == 3  # TVM's own reader, on what is left
+    assert len(JSONDatabase(work_dir=str(folder))) == 3  # TVM's own reader
 
 
-def test_a_line_that_lacks_nothing_but_its_end_is_whole(folder):
+def test_a_record_that_lacks_only_its_newline_is_kept(folder):
     lines = tear(folder, RECORDS, keep=-1)
     assert len(open_database(folder)) == 4
     assert (folder / RECORDS).read_bytes() == b"".join(lines)
     assert not (folder / f"{RECORDS}.rejected").exists()
 
 
-def test_a_torn_workload_takes_its_records_with_it(folder):
+def test_records_of_a_torn_workload_are_set_aside_with_it(folder):
     tear(folder, WORKLOADS, keep=50)
     assert len(open_database(folder)) == 0
     assert len((folder / f"{RECORDS}.rejected").read_bytes().splitlines()) == 4
     assert len((folder / f"{WORKLOADS}.rejected").read_bytes().splitlines()) == 1
 
 
-def test_a_broken_workload_takes_those_after_it_with_it(folder):
-    """Records know their workload by its line's number."""
+def test_workloads_after_a_malformed_one_are_set_aside_with_it(folder):
+    """Records refer to workloads by line number."""
     whole = (folder / WORKLOADS).read_bytes()
     (folder / WORKLOADS).write_bytes(whole + b"[torn\n" + whole)
     with open(folder / RECORDS, "a") as file:
@@ -75,7 +75,7 @@ def test_a_broken_workload_takes_those_after_it_with_it(folder):
     assert (folder / f"{RECORDS}.rejected").read_text() == "[2, [1, 2, 3, 4]]\n"
 
 
-def test_nothing_is_mended_while_a_network_is_being_tuned(folder):
+def test_nothing_is_repaired_while_a_network_is_being_tuned(folder):
     tear(folder, RECORDS, keep=-1)
     malformed = (folder / RECORDS).read_bytes()
     lock = Lock(folder / "lock")
@@ -90,14 +90,14 @@ def test_nothing_is_mended_while_a_network_is_being_tuned(folder):
 @pytest.mark.parametrize(
     "line", ["", "nonsense", "[]", "{}", "[7, [1, 2, 3, 4]]", "[0, 3]", "[0, [1, 2]]", '["a", [1, 2, 3, 4]]']
 )
-def test_lines_that_are_no_records_move_aside(folder, line):
+def test_lines_that_are_no_records_are_set_aside(folder, line):
     with open(folder / RECORDS, "a") as file:
         file.write(line + "\n")
     assert len(open_database(folder)) == 4
     assert (folder / f"{RECORDS}.rejected").read_text() == line + "\n"
 
 
-def test_a_whole_database_stays_as_it_is_and_can_be_tuned_on(folder):
+def test_an_intact_database_stays_unchanged_and_can_be_resumed(folder):
     before = (folder / RECORDS).read_bytes()
     assert len(open_database(folder)) == 4
     assert (folder / RECORDS).read_bytes() == before
@@ -105,7 +105,7 @@ def test_a_whole_database_stays_as_it_is_and_can_be_tuned_on(folder):
     assert (folder / RECORDS).read_bytes().startswith(before)
 
 
-def test_what_tvm_cannot_read_though_it_is_whole_is_said(folder):
+def test_well_formed_lines_that_tvm_cannot_read_raise(folder):
     name = folder / WORKLOADS
     ((digest, _),) = map(json.loads, name.read_text().splitlines())
     name.write_text(json.dumps([digest, "bm90aGluZw=="]) + "\n")
@@ -113,5 +113,47 @@ def test_what_tvm_cannot_read_though_it_is_whole_is_said(folder):
         open_database(folder)
 
 
-def test_a_new_one_is_made_with_its_folder(tmp_path):
+def test_a_new_database_is_created_with_its_folder(tmp_path):
     assert len(open_database(tmp_path / "a" / "b")) == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# Notes\n\n- first\n- second\n",
+        "#!/bin/sh\necho done\n",
+        "import json\n\nprint(json.dumps([1, 2]))\n",
+        '{"version": 1, "records": []}\n',
+        '{\n  "records": [\n    [0, 1]\n  ]\n}',
+        "[1, 2, 3]",
+        "[0, 3]\n",
+        "[torn\n",
+        "name,seconds\nconv,0.1\n",
+        "0\n1\n",
+        "# a comment\n# and nothing else\n",
+        "notes without an end",
+        "\xff\xfe",
+    ],
+)
+@pytest.mark.parametrize("name", [RECORDS, WORKLOADS])
+def test_a_file_without_a_line_of_a_database_is_rejected_untouched(folder, name, text):
+    (folder / name).write_bytes(text.encode("latin-1"))
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    with pytest.raises(ValueError, match=rf"no line of {folder / name} is of a database: name another"):
+        open_database(folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+
+
+@pytest.mark.parametrize("text", [b"[", b'["95931779", "okYA', b"\0" * 64, b"\n\n"], ids=["bracket", "torn", "zeros", "blank"])
+def test_a_single_torn_line_is_set_aside(folder, text):
+    (folder / WORKLOADS).write_bytes(text)
+    assert len(open_database(folder)) == 0
+    assert (folder / f"{WORKLOADS}.rejected").read_bytes().rstrip(b"\n") == text.rstrip(b"\n")
+    assert len((folder / f"{RECORDS}.rejected").read_bytes().splitlines()) == 4
+
+
+def test_an_empty_database_is_opened(tmp_path):
+    for name in (RECORDS, WORKLOADS):
+        (tmp_path / name).touch()
+    assert len(open_database(tmp_path)) == 0
+    assert not list(tmp_path.glob("*.rejected"))

@@ -1,55 +1,55 @@
-"""Without today's MetaSchedule, importing the strategy says what was found and what to do."""
+"""Without MetaSchedule, importing the strategy raises an error that says what was found and what to do."""
 
 import subprocess
 import sys
 
 import pytest
 
-TOUCH = """
+IMPORT = """
 try:
     from autotvm_opevo.meta_schedule import OpEvoStrategy
 except ImportError as error:
     print(error)
 """
-WHAT_TO_DO = "OpEvoStrategy needs the MetaSchedule of today's TVM, apache-tvm 0.27, and Python 3.10: pip install '.[tvm]'"
+WHAT_TO_DO = "OpEvoStrategy needs apache-tvm 0.27, which has MetaSchedule, and Python 3.10 or later: pip install '.[tvm]'"
 
 
-def touched_with(tmp_path, **files):
-    """What the import prints in a process whose 'tvm' is the given files: a TVM of another kind, or a broken one."""
+def import_with(tmp_path, **files):
+    """Output of the import in a process whose ``tvm`` package consists of the given files."""
     for name, text in files.items():
         path = tmp_path / "tvm" / f"{name}.py"
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     path = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-    done = subprocess.run([sys.executable, "-c", path + TOUCH], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", path + IMPORT], capture_output=True, text=True, check=True)
     return done.stdout
 
 
-def test_no_tvm_at_all():
+def test_no_tvm():
     block = "import sys; sys.modules['tvm'] = None\n"
-    done = subprocess.run([sys.executable, "-c", block + TOUCH], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", block + IMPORT], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("found no TVM: ")
     assert WHAT_TO_DO in done.stdout
 
 
 def test_a_tvm_with_autotvm(tmp_path):
-    printed = touched_with(tmp_path, __init__="__version__ = '0.17.0'", autotvm="")
+    printed = import_with(tmp_path, __init__="__version__ = '0.17.0'", autotvm="")
     assert printed.startswith(f"found TVM 0.17.0 in {tmp_path / 'tvm'}, whose AutoTVM has OpEvoTuner (")
     assert WHAT_TO_DO in printed
 
 
 def test_a_tvm_with_neither(tmp_path):
-    printed = touched_with(tmp_path, __init__="__version__ = '0.21.0'")
+    printed = import_with(tmp_path, __init__="__version__ = '0.21.0'")
     assert printed.startswith(f"found TVM 0.21.0 in {tmp_path / 'tvm'}, which has no tvm.s_tir.meta_schedule. ")
 
 
-def test_a_foreign_function_interface_that_crashes():
+def test_a_version_of_tvm_ffi_that_crashes():
     newer = (
         "import importlib.metadata as metadata; known = metadata.version\n"
         "metadata.version = lambda package: '0.1.15.post1' if package == 'apache-tvm-ffi' else known(package)\n"
     )
-    done = subprocess.run([sys.executable, "-c", newer + TOUCH], capture_output=True, text=True, check=True)
-    assert done.stdout.endswith("with apache-tvm-ffi 0.1.15, with which it crashes: 'apache-tvm-ffi<0.1.15' is needed\n")
+    done = subprocess.run([sys.executable, "-c", newer + IMPORT], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("with apache-tvm-ffi 0.1.15, with which it crashes: pip install 'apache-tvm-ffi<0.1.15'\n")
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,6 @@ def test_a_foreign_function_interface_that_crashes():
     ],
 )
 def test_a_broken_tvm(tmp_path, files, message):
-    printed = touched_with(tmp_path, **files)
+    printed = import_with(tmp_path, **files)
     assert message in printed
     assert WHAT_TO_DO in printed

@@ -1,4 +1,4 @@
-"""MetaSchedule's sketches as a space: what is proposed is legal, and what is measured is what its trace says."""
+"""DecisionSpace: configurations are legal, and candidates have the decisions of their traces."""
 
 import numpy as np
 import pytest
@@ -9,8 +9,8 @@ from autotvm_opevo.meta_schedule.space import SKETCH
 from autotvm_opevo.topology import Categorical, Discrete, Factorization
 
 
-def allowed(decisions, n, seed=0):
-    """Some random configurations."""
+def sample_feasible(decisions, n, seed=0):
+    """Random feasible configurations."""
     rng = np.random.default_rng(seed)
     found = []
     while len(found) < n:
@@ -21,10 +21,10 @@ def allowed(decisions, n, seed=0):
 
 
 def accepted(workload, target, n, seed=0):
-    """Pairs of a random configuration and its candidate, and what that is called."""
+    """Random configurations whose candidates are valid, with those candidates and their effective configurations."""
     decisions = decision_space(workload, target)
     pairs = []
-    for configuration in allowed(decisions, n, seed):
+    for configuration in sample_feasible(decisions, n, seed):
         candidate, effective = decisions.candidate(decisions.canonicalize(configuration))
         if candidate is not None:
             pairs.append((configuration, candidate, effective))
@@ -32,7 +32,7 @@ def accepted(workload, target, n, seed=0):
 
 
 @pytest.mark.parametrize(("workload", "target"), TASKS)
-def test_every_sketch_is_one_of_the_space_and_comes_back_from_its_trace(workload, target):
+def test_every_sketch_is_in_the_space_and_recovered_from_its_trace(workload, target):
     decisions = decision_space(workload, target)
     sketches = context(workload, target).generate_design_space()
     assert len(decisions.space.knobs[SKETCH]) == len(sketches)
@@ -59,21 +59,21 @@ def test_a_candidate_has_the_decisions_of_its_configuration(workload, target):
         assert same == effective
         assert str(again.sch.trace) == str(candidate.sch.trace)
         for name, value in decisions.canonicalize(configuration).items():
-            if not name.startswith("location"):  # these alone TVM mends, where a loop has one iteration
+            if not name.startswith("location"):  # TVM adjusts these, where a loop has one iteration
                 assert effective[name] == value
 
 
 @pytest.mark.parametrize(("workload", "target"), [("MM1", "llvm"), ("C2", "llvm"), ("BMM1", "cuda")])
-def test_no_tile_goes_beyond_its_bound(workload, target):
+def test_innermost_tiles_respect_their_bound(workload, target):
     decisions = decision_space(workload, target)
     rng = np.random.default_rng(0)
-    forbidden = 0
+    infeasible = 0
     for _ in range(300):
         configuration = decisions.space.sample(rng)
         innermost = [value[-1] for value in configuration.values() if isinstance(value, tuple)]
         assert decisions.space.is_feasible(configuration) == (max(innermost) <= 64)
-        forbidden += max(innermost) > 64
-    assert forbidden
+        infeasible += max(innermost) > 64
+    assert infeasible
     _, pairs = accepted(workload, target, 20)
     seed_configurations = [
         decisions.candidate(configuration)[0] for start in decisions.seed_configurations() for configuration in start
@@ -86,7 +86,7 @@ def test_no_tile_goes_beyond_its_bound(workload, target):
                 assert int(decision[-1]) <= int(instruction.attrs[1])
 
 
-def test_a_tile_is_a_factorization_a_choice_categorical_a_location_discrete():
+def test_tiles_are_factorizations_choices_categorical_and_locations_discrete():
     knobs = decision_space("C2", "llvm").space.knobs
     assert {type(topology) for name, topology in knobs.items() if name.startswith("tile")} == {Factorization}
     assert {type(topology) for name, topology in knobs.items() if name.startswith("choice")} == {Categorical}
@@ -95,27 +95,27 @@ def test_a_tile_is_a_factorization_a_choice_categorical_a_location_discrete():
     assert list(knobs["choice of 0, 16, 64, 512 (1)"]) == [0, 16, 64, 512]
 
 
-def test_sketches_of_a_matrix_product_differ_in_nothing_but_the_sketch():
+def test_sketches_of_a_matrix_product_have_the_same_knobs():
     decisions = decision_space("MM1", "llvm")
-    first = allowed(decisions, 1)[0]
+    first = sample_feasible(decisions, 1)[0]
     traces = {str(decisions.candidate({**first, SKETCH: number})[0].sch.trace) for number in range(3)}
     assert len(traces) == 3
     assert decisions.canonicalize(first) == first
 
 
-def test_a_knob_that_a_sketch_has_not_is_idle():
+def test_a_knob_that_a_sketch_lacks_is_inactive():
     decisions = decision_space("softmax", "llvm")
-    idle = 0
-    for configuration in allowed(decisions, 60):
-        known = decisions.canonicalize(configuration)
+    inactive = 0
+    for configuration in sample_feasible(decisions, 60):
+        canonical = decisions.canonicalize(configuration)
         candidate, effective = decisions.candidate(configuration)
         assert candidate is not None
-        assert decisions.candidate(known)[1] == effective
-        idle += known != configuration
-    assert idle > 10
+        assert decisions.candidate(canonical)[1] == effective
+        inactive += canonical != configuration
+    assert inactive > 10
 
 
-def test_locations_inside_loops_of_one_iteration_are_one_candidate():
+def test_compute_locations_inside_loops_of_one_iteration_yield_the_same_candidate():
     decisions = decision_space("C2", "llvm")
     location = next(name for name in decisions.space.knobs if name.startswith("location"))
     base = next(iter(next(decisions.seed_configurations())))
@@ -124,7 +124,7 @@ def test_locations_inside_loops_of_one_iteration_are_one_candidate():
 
 
 @pytest.mark.parametrize("workload", ["MM1", "C2"])
-def test_a_trace_of_tvms_own_search_is_read(workload):
+def test_a_trace_of_tvms_own_search_is_recovered(workload):
     task = context(workload, "llvm")
     task.pre_tuning(max_trials=16, num_trials_per_iter=16)
     decisions = decision_space(workload, "llvm")
@@ -133,7 +133,7 @@ def test_a_trace_of_tvms_own_search_is_read(workload):
     read = 0
     for candidate in candidates:
         if 'ann_key="meta_schedule.parallel", ann_val=32' not in str(candidate.sch.trace):
-            continue  # TVM's mutation of this annotation is no decision: it makes another sketch
+            continue  # TVM mutates this annotation, which is no decision: the trace belongs to another sketch
         configuration = decisions.configuration(candidate.sch.trace)
         again, _ = decisions.candidate(configuration)
         assert str(again.sch.trace) == str(candidate.sch.trace)
@@ -141,7 +141,7 @@ def test_a_trace_of_tvms_own_search_is_read(workload):
     assert read >= 8
 
 
-def test_a_trace_of_another_workload_is_refused():
+def test_a_trace_of_another_workload_is_rejected():
     decisions = decision_space("MM1", "llvm")
     other = context("C1", "llvm").generate_design_space()[0]
     with pytest.raises(ValueError, match="one of the sketches"):
@@ -152,7 +152,7 @@ def test_a_trace_of_another_workload_is_refused():
 
 
 @pytest.mark.parametrize("workload", ["sum", "softmax"])
-def test_candidates_compute_what_the_workload_does(workload):
+def test_candidates_compute_the_workloads_result(workload):
     rng = np.random.default_rng(0)
     x = rng.standard_normal((64, 1000)).astype("float32")
     empty = np.zeros((), "float32") if workload == "sum" else np.zeros_like(x)
@@ -163,7 +163,7 @@ def test_candidates_compute_what_the_workload_does(workload):
 
 
 @pytest.mark.parametrize(("workload", "target"), [("C2", "cuda"), ("C2", "llvm"), ("softmax", "llvm")])
-def test_the_space_has_all_that_tvm_samples(workload, target):
+def test_the_space_contains_all_that_tvm_samples(workload, target):
     task = context(workload, target)
     decisions = decision_space(workload, target)
     for seed in range(1, 30):

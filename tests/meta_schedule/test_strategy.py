@@ -1,4 +1,4 @@
-"""OpEvoStrategy where MetaSchedule's own would be: real tunings, and batches whose results are made up."""
+"""OpEvoStrategy: proposals for synthetic results, and real tuning."""
 
 import inspect
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
-from quick_tuning import QUICK, SMALL, traces, tune
+from quick_tuning import QUICK, SMALL, TIMEOUT, builder, runner, traces, tune
 from sketches import TARGETS, WORKLOADS, decision_space
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
@@ -19,14 +19,15 @@ from tvm.s_tir.meta_schedule.builder import PyBuilder
 from tvm.s_tir.meta_schedule.runner import RPCConfig, RPCRunner, RunnerResult
 from tvm.s_tir.meta_schedule.testing.local_rpc import LocalRPC
 
-from autotvm_opevo.meta_schedule import OpEvoStrategy, local_builder
+from autotvm_opevo.meta_schedule import OpEvoStrategy
 from autotvm_opevo.meta_schedule import strategy as strategy_module
 from autotvm_opevo.meta_schedule.database import records_of, seconds
+from autotvm_opevo.search.opevo import OpEvo
 from benchmarks.workloads import cpu
 
 
 def task(workload, target, strategy, rand_state=1):
-    """A task with a strategy of ours, before its first trial."""
+    """Create a task with a strategy."""
     context = ms.TuneContext(
         WORKLOADS[workload](),
         target=TARGETS[target],
@@ -39,7 +40,7 @@ def task(workload, target, strategy, rand_state=1):
 
 
 def proposals(context, batches, result=None, size=64, trials=1000):
-    """What a strategy proposes, batch after batch, told results that are made up."""
+    """Batches of traces that a strategy proposes, given synthetic results."""
     context.pre_tuning(max_trials=trials, num_trials_per_iter=size)
     proposed = []
     for _ in range(batches):
@@ -47,14 +48,14 @@ def proposals(context, batches, result=None, size=64, trials=1000):
         if candidates is None:
             break
         proposed.append([str(candidate.sch.trace) for candidate in candidates])
-        results = [result(candidate) if result else made_up(candidate) for candidate in candidates]
+        results = [result(candidate) if result else synthetic(candidate) for candidate in candidates]
         context.notify_runner_results(candidates, results)
     context.post_tuning()
     return proposed
 
 
-def made_up(candidate):
-    """Better the nearer the innermost tiles are to 8."""
+def synthetic(candidate):
+    """A latency that is lower the nearer the innermost tiles are to 8."""
     tiles = [list(map(int, d)) for i, d in candidate.sch.trace.decisions.items() if i.kind.name == "SamplePerfectTile"]
     return RunnerResult([1e-3 * (1 + sum(abs(np.log2(tile[-1] / 8)) for tile in tiles))], None)
 
@@ -66,86 +67,88 @@ class TestProposals:
         assert first == second
         assert first != proposals(task("MM1", "llvm", OpEvoStrategy(seed=4)), 3)
 
-    def test_without_a_seed_tvms_own_decides(self):
+    def test_without_a_seed_the_tasks_rand_state_counts(self):
         runs = [proposals(task("MM1", "llvm", OpEvoStrategy(), rand_state), 2) for rand_state in (1, 1, 2)]
         assert runs[0] == runs[1] != runs[2]
 
     @pytest.mark.parametrize("surrogate", [None, "gp"])
     @pytest.mark.parametrize("workload", ["MM1", "C2", "softmax"])
-    def test_nothing_is_proposed_twice_and_a_batch_is_full(self, workload, surrogate):
+    def test_batches_are_full_and_no_candidate_is_proposed_twice(self, workload, surrogate):
         batches = proposals(task(workload, "llvm", OpEvoStrategy(seed=0, surrogate=surrogate)), 12)
         assert [len(batch) for batch in batches] == [8] * 12
         assert len({trace for batch in batches for trace in batch}) == 96
 
-    def test_it_learns(self):
+    @pytest.mark.parametrize("surrogate", [None, "gp"])
+    def test_the_search_learns(self, surrogate):
         found = []
 
         def result(candidate):
-            found.append(made_up(candidate).run_secs[0])
-            return made_up(candidate)
+            found.append(synthetic(candidate).run_secs[0])
+            return synthetic(candidate)
 
-        proposals(task("MM1", "llvm", OpEvoStrategy(seed=0, surrogate="gp")), 16, result)
+        proposals(task("MM1", "llvm", OpEvoStrategy(seed=0, surrogate=surrogate)), 16, result)
         assert np.median(found[-16:]) < 0.7 * np.median(found[:16])
 
-    def test_a_batch_is_never_larger_than_tvm_asks_for(self):
+    def test_batches_are_no_larger_than_requested(self):
         assert [len(batch) for batch in proposals(task("MM1", "llvm", OpEvoStrategy(seed=0)), 3, size=5)] == [5] * 3
         assert [len(batch) for batch in proposals(task("MM1", "llvm", OpEvoStrategy(seed=0, batch_size=3)), 2)] == [3] * 2
 
-    def test_it_ends_with_the_trials(self):
+    def test_the_search_ends_with_the_trials(self):
         assert [len(batch) for batch in proposals(task("MM1", "llvm", OpEvoStrategy(seed=0)), 9, trials=20)] == [8, 8, 4]
 
     @pytest.mark.parametrize(("workload", "points"), [("relu", 1), ("sum", 108)])
-    def test_it_ends_with_the_space(self, workload, points):
-        """Of sum: 13 tiles and four choices in two sketches, four choices in the third."""
+    def test_the_search_ends_when_the_space_is_exhausted(self, workload, points):
+        """Sum has 13 tiles and four choices in two sketches, four choices in the third."""
         batches = proposals(task(workload, "llvm", OpEvoStrategy(seed=0)), 100)
         assert sum(map(len, batches)) == len({trace for batch in batches for trace in batch}) == points
 
     def test_failures_are_never_parents(self):
-        """All with a certain choice fail; with q small, children keep their parents' choice."""
+        """Some choices always fail; with a small q, children keep their parents' choice."""
         failed = []
 
         def result(candidate):
             (choice,) = [int(d) for i, d in candidate.sch.trace.decisions.items() if i.kind.name == "SampleCategorical"]
             failed.append(choice != 2)
-            return RunnerResult(None, "no luck") if choice != 2 else made_up(candidate)
+            return RunnerResult(None, "out of luck") if choice != 2 else synthetic(candidate)
 
-        proposals(task("MM1", "llvm", OpEvoStrategy(seed=0, mutation_rate=0.1, batch_size=16)), 8, result)
+        proposals(task("MM1", "llvm", OpEvoStrategy(seed=0, mutation_rate=0.1, surrogate=None, batch_size=16)), 8, result)
         assert np.mean(failed[:16]) > 0.5
         assert np.mean(failed[32:]) < 0.35
 
-    def test_when_all_fail_it_says_why_and_goes_on(self, caplog):
+    def test_a_batch_that_fails_is_logged_with_its_error(self, caplog):
         batches = proposals(task("MM1", "llvm", OpEvoStrategy(seed=0)), 3, lambda _: RunnerResult(None, "first\nno device\n"))
         assert len({trace for batch in batches for trace in batch}) == 24
         assert "MM1: all 8 candidates failed, mostly: no device" in caplog.text
 
 
 class TestRejections:
+    @pytest.mark.parametrize("surrogate", [None, "gp"])
     @pytest.mark.parametrize("workload", ["MM1", "BMM1", "C1", "C2"])
-    def test_on_a_gpu_where_most_is_rejected_batches_are_found_in_a_bounded_number_of_tries(self, workload, monkeypatch):
+    def test_on_a_gpu_where_most_candidates_are_rejected_few_are_tried_in_vain(self, workload, surrogate, monkeypatch):
         from autotvm_opevo.meta_schedule.space import DecisionSpace
 
         tries = []
         candidate = DecisionSpace.candidate
 
-        def counted(self, configuration):
+        def counting(self, configuration):
             found = candidate(self, configuration)
             tries.append(found[0] is not None)
             return found
 
-        monkeypatch.setattr(DecisionSpace, "candidate", counted)
-        batches = proposals(task(workload, "cuda", OpEvoStrategy(seed=0)), 8)
+        monkeypatch.setattr(DecisionSpace, "candidate", counting)
+        batches = proposals(task(workload, "cuda", OpEvoStrategy(seed=0, surrogate=surrogate)), 8)
         assert len(batches) == 8
         assert sum(map(len, batches)) >= 40
         assert sum(tries) == sum(map(len, batches))
         assert len(tries) < 64 * sum(tries) + 500
-        assert np.mean(tries[-30:]) > 0.2  # it has learned where the verifier says yes
+        assert np.mean(tries[-30:]) > 0.2  # it has learned what the verifier accepts
 
-    def test_rejections_are_no_trials(self):
+    def test_rejected_candidates_are_no_trials(self):
         batches = proposals(task("C1", "cuda", OpEvoStrategy(seed=0)), 99, trials=20)
         assert sum(map(len, batches)) == 20
 
-    def test_bad_luck_does_not_end_a_task(self, monkeypatch):
-        """After the first batch, a hundred configurations in a row are rejected."""
+    def test_many_rejections_do_not_end_a_task(self, monkeypatch):
+        """After the first batch, a hundred consecutive configurations are rejected."""
         from autotvm_opevo.meta_schedule.space import DecisionSpace
 
         candidate, calls = DecisionSpace.candidate, []
@@ -159,8 +162,8 @@ class TestRejections:
         assert len(batches) == 4
         assert all(batches)
 
-    def test_a_task_without_anything_valid_ends_with_a_warning(self, caplog):
-        """A GPU without shared memory to speak of."""
+    def test_a_task_without_valid_candidates_ends_with_a_warning(self, caplog):
+        """On a GPU with one byte of shared memory."""
         target = tvm.target.Target({**dict(TARGETS["cuda"].export()), "max_shared_memory_per_block": 1, "tag": ""})
         context = ms.TuneContext(
             WORKLOADS["C1"](), target=target, space_generator="post-order-apply", search_strategy=OpEvoStrategy(seed=0)
@@ -175,34 +178,44 @@ class TestArguments:
         [
             ({"mutation_rate": 1.5}, "mutation_rate must be .*1.5 given"),
             ({"parents_size": 0}, "parents_size must be an integer of at least 1, 0 given"),
-            ({"surrogate": "forest"}, "surrogate must be None or one of 'q-walk'; 'forest' given"),
+            ({"surrogate": "forest"}, "surrogate must be .*'gp'.*'forest' given"),
             ({"batch_size": 0}, "batch_size must be an integer of at least 1, 0 given"),
             ({"seed": -1}, "seed must be an integer of at least 0, -1 given"),
         ],
     )
-    def test_what_is_wrong_is_refused_before_any_tuning(self, arguments, message):
+    def test_invalid_arguments_are_rejected(self, arguments, message):
         with pytest.raises(ValueError, match=message):
             OpEvoStrategy(**arguments)
 
-    def test_parents_are_different_candidates(self, monkeypatch):
-        """Where many configurations are one candidate."""
-        searches = []
-        make = strategy_module.OpEvo
-        monkeypatch.setattr(strategy_module, "OpEvo", lambda *arguments: searches.append(make(*arguments)) or searches[-1])
-        batches = proposals(task("softmax", "llvm", OpEvoStrategy(seed=0, surrogate="gp")), 12)
+    def test_every_candidate_is_told_once(self, monkeypatch):
+        """Although many configurations yield the same candidate."""
+        told = []
+
+        class RecordingOpEvo(OpEvo):
+            def tell(self, configurations, fitnesses):
+                told.extend(configurations)
+                super().tell(configurations, fitnesses)
+
+        monkeypatch.setattr(strategy_module, "OpEvo", RecordingOpEvo)
+        batches = proposals(task("softmax", "llvm", OpEvoStrategy(seed=0)), 12)
         decisions = decision_space("softmax", "llvm")
-        search = searches[-1]
-        told = [search.space[number] for number in search._fitness]
         assert len(told) == sum(map(len, batches)) == 96
         assert len({str(decisions.candidate(configuration)[0].sch.trace) for configuration in told}) == 96
 
-    def test_a_clone_is_the_same_strategy(self):
-        strategy = OpEvoStrategy(parents_size=3, offspring_size=5, mutation_rate=0.3, surrogate="gp", batch_size=6, seed=9)
+    def test_the_description_has_the_seed_and_all_options_but_the_defaults(self):
+        assert OpEvoStrategy().description == "OpEvo"
+        assert (
+            OpEvoStrategy(mutation_rate=0.3, surrogate=None, seed=1).description
+            == "OpEvo mutation_rate=0.3 surrogate=None, seed 1"
+        )
+
+    def test_a_clone_makes_the_same_proposals(self):
+        strategy = OpEvoStrategy(parents_size=3, offspring_size=5, mutation_rate=0.3, surrogate=None, batch_size=6, seed=9)
         first, second = (proposals(task("MM1", "llvm", s), 3) for s in (strategy, strategy.clone()))
         assert first == second
         assert len(first[0]) == 6
 
-    def test_it_is_documented_like_any_class(self):
+    def test_the_decorated_class_keeps_its_documentation(self):
         assert "batch_size : int" in inspect.getdoc(OpEvoStrategy)
         assert "seed" in inspect.signature(OpEvoStrategy).parameters
 
@@ -213,8 +226,8 @@ class TestTuning:
         [{}, {"task_scheduler": "round-robin", "num_tuning_cores": 2}, {"database": "memory"}],
         ids=["gradient", "round-robin on two cores", "memory"],
     )
-    def test_a_small_matmul_is_tuned_for_real(self, tmp_path, options):
-        database = tune(tmp_path, 12, OpEvoStrategy(seed=0, surrogate="gp", batch_size=6), **options)
+    def test_a_small_matmul_is_tuned(self, tmp_path, options):
+        database = tune(tmp_path, 12, OpEvoStrategy(seed=0, batch_size=6), **options)
         assert len(set(traces(database))) == 12
         assert all(0 < seconds(record.run_secs) < 1 for record in database.get_all_tuning_records())
         best = ms.tir_integration.compile_tir(database, SMALL, cpu())
@@ -225,15 +238,15 @@ class TestTuning:
 
     def test_over_rpc(self, tmp_path):
         with LocalRPC() as rpc:
-            runner = RPCRunner(RPCConfig(rpc.tracker_host, rpc.tracker_port, rpc.tracker_key), evaluator_config=QUICK)
-            assert len(set(traces(tune(tmp_path, 8, runner=runner)))) == 8
+            config = RPCConfig(rpc.tracker_host, rpc.tracker_port, rpc.tracker_key, session_timeout_sec=TIMEOUT)
+            assert len(set(traces(tune(tmp_path, 8, runner=RPCRunner(config, evaluator_config=QUICK))))) == 8
 
-    def test_a_build_that_fails_is_a_failure_and_no_parent(self, tmp_path):
+    def test_failed_builds_are_failed_trials(self, tmp_path):
         @derived_object
         class Half(PyBuilder):
             def __init__(self):
                 super().__init__()
-                self.real = local_builder()
+                self.real = builder()
 
             def build(self, inputs):
                 results = list(self.real.build(inputs))
@@ -245,30 +258,30 @@ class TestTuning:
         assert sum(time == np.inf for time in times) == 6
 
 
-class TestGoingOn:
-    def test_a_restarted_run_measures_nothing_again_and_counts_what_there_is(self, tmp_path):
+class TestResuming:
+    def test_a_restarted_run_counts_records_and_measures_none_again(self, tmp_path):
         assert len(traces(tune(tmp_path, 8))) == 8
         assert len(set(traces(tune(tmp_path, 14)))) == 14
         before = (tmp_path / "database_tuning_record.json").read_bytes()
         tune(tmp_path, 14)
         assert (tmp_path / "database_tuning_record.json").read_bytes() == before
 
-    def test_it_goes_on_from_tvms_own_search(self, tmp_path):
+    def test_records_of_tvms_own_search_are_resumed(self, tmp_path):
         ms.tune_tir(
             SMALL,
             cpu(),
             str(tmp_path),
             8,
-            runner=ms.runner.LocalRunner(evaluator_config=QUICK),
-            builder=local_builder(),
+            runner=runner(),
+            builder=builder(),
             cost_model="random",
             seed=1,
         )
         database = tune(tmp_path, 12)
         assert len(set(traces(database))) == 12
 
-    def test_of_a_candidate_that_was_measured_twice_the_success_counts(self, tmp_path):
-        """TVM's own strategies measure some twice."""
+    def test_of_a_candidate_measured_twice_the_best_counts(self, tmp_path):
+        """TVM's own strategies measure some candidates twice."""
         database = tune(tmp_path, 4)
         best = database.get_all_tuning_records()[0]
         failed = ms.database.TuningRecord(best.trace, best.workload, [1e10], best.target, best.args_info)
@@ -276,16 +289,17 @@ class TestGoingOn:
         strategy = OpEvoStrategy(seed=0)
         context = ms.TuneContext(SMALL, target=cpu(), space_generator="post-order-apply", search_strategy=strategy)
         context.pre_tuning(100, design_spaces=context.generate_design_space(), database=database)
-        _, found = strategy._tuning._search.best
+        _, found = strategy._task_search._search.best
         assert found == pytest.approx(1 / seconds(best.run_secs))
 
-    def test_records_of_another_target_are_not_this_ones(self, tmp_path):
+    def test_records_of_another_target_are_ignored(self, tmp_path):
         database = tune(tmp_path, 4)
         mod = ms.TuneContext(SMALL, target=cpu()).mod
         assert len(records_of(database, mod, cpu())) == 4
         assert records_of(database, mod, cpu(cores=1)) == []
 
-    def test_after_a_kill_in_the_middle_the_same_call_goes_on(self, tmp_path):
+    @pytest.mark.timeout(900)
+    def test_after_a_kill_the_same_call_resumes(self, tmp_path):
         script = (
             "import sys; sys.path.insert(0, sys.argv[2])\n"
             "from pathlib import Path\n"
@@ -296,7 +310,7 @@ class TestGoingOn:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, start_new_session=True)
         log = tmp_path / "database_tuning_record.json"
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 400
         while not (log.exists() and log.read_bytes().count(b"\n") >= 8):
             assert process.poll() is None
             assert time.monotonic() < deadline
@@ -304,14 +318,14 @@ class TestGoingOn:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         lines = log.read_bytes().splitlines(keepends=True)
-        log.write_bytes(b"".join(lines[:-1]) + lines[-1][: len(lines[-1]) // 2])  # and the mains went, too
+        log.write_bytes(b"".join(lines[:-1]) + lines[-1][: len(lines[-1]) // 2])  # torn, as by a power cut
         trials = len(lines) + 3
         database = tune(tmp_path, trials)
         assert len(set(traces(database))) == len(traces(database)) == trials
         assert log.with_suffix(".json.rejected").read_bytes().strip() == lines[-1][: len(lines[-1]) // 2]
 
 
-def test_importing_changes_nothing_of_tvms():
+def test_importing_patches_nothing():
     script = (
         "import inspect; before = inspect.getmodule\n"
         "from tvm.s_tir import meta_schedule as ms\n"
@@ -321,4 +335,4 @@ def test_importing_changes_nothing_of_tvms():
         "assert all(vars(ms.builder.local_builder)[name] is thing for name, thing in things.items())\n"
         "assert 'tvm.s_tir.tensor_intrin' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=280)

@@ -1,0 +1,128 @@
+"""The search of one task: between OpEvo, which proposes configurations, and TVM, which measures candidates."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
+
+from autotvm_opevo.meta_schedule.database import fitness
+from autotvm_opevo.meta_schedule.space import DecisionSpace
+from autotvm_opevo.search.opevo import OpEvo
+from autotvm_opevo.search.space import Configuration
+
+logger = logging.getLogger("tvm.s_tir.meta_schedule.opevo")
+
+# Maximum number of consecutive configurations without a new candidate, before a batch is cut short, and before the task is given
+# up if the batch would be empty.
+_MAX_MISSES, _MAX_MISSES_EMPTY = 64, 512
+
+
+class TaskSearch:
+    """Turn an OpEvo search's configurations into candidates, and TVM's results into its fitnesses.
+
+    Several configurations can yield the same candidate, which is known by the configuration of its trace. Only that one is
+    measured and told: told under all its names, a good candidate would take the place of all other parents.
+
+    Parameters
+    ----------
+    name : str
+        The task's, for log messages.
+    decisions : DecisionSpace
+    search : OpEvo
+    trials : int
+        Number of candidates to measure, those loaded from a database included.
+    batch_size : int
+    """
+
+    def __init__(self, name: str, decisions: DecisionSpace, search: OpEvo, trials: int, batch_size: int) -> None:
+        self._name, self._decisions, self._search = name, decisions, search
+        self._left, self._batch_size = trials, batch_size
+        self._fitness: dict[int, float] = {}  # by a candidate's index in the space; 0 for a rejected one
+        self._pending: list[int] = []  # the batch that is being measured
+        self._seeded = False
+
+    def load(self, records: Sequence[Any]) -> None:
+        """Load records of this task, the best first."""
+        skipped = 0
+        for record in reversed(records):  # of a candidate that was measured twice, the best counts
+            self._left -= 1
+            try:
+                configuration = self._decisions.configuration(record.trace)
+            except ValueError:
+                skipped += 1
+                continue
+            self._record(self._index(configuration), fitness(record.run_secs))
+        if records:
+            loaded = len(records) - skipped
+            logger.info("%s: loaded %d records from the database, skipped %d of other sketches", self._name, loaded, skipped)
+
+    def next_batch(self, limit: int) -> list[MeasureCandidate]:
+        """Propose at most `limit` new candidates that pass all postprocessors; none when the search is finished."""
+        batch: list[MeasureCandidate] = []
+        size = min(self._batch_size, self._left, limit)
+        misses = 0
+        while len(batch) < size and misses < (_MAX_MISSES if batch else _MAX_MISSES_EMPTY):
+            if misses >= _MAX_MISSES and not self._seeded and not self._search.best:
+                self._seed(batch, size)
+                misses = 0
+            asked = self._search.ask(size - len(batch))
+            if not asked:
+                break
+            for configuration in asked:
+                misses = 0 if self._try_add(configuration, batch) else misses + 1
+        if size > 0 and not batch:
+            logger.warning("%s: no more candidates, %d trials are left", self._name, self._left)
+        self._left -= len(batch)
+        return batch
+
+    def tell(self, fitnesses: Sequence[float]) -> None:
+        """Take the results of the last batch, in its order."""
+        for index, result in zip(self._pending, fitnesses, strict=True):
+            self._record(index, result)
+        self._pending = []
+
+    def _try_add(self, configuration: Configuration, batch: list[MeasureCandidate]) -> bool:
+        """Add a configuration's candidate to the batch; return False if it has none, or none that is new."""
+        canonical = self._decisions.canonicalize(configuration)
+        index = self._index(canonical)
+        candidate = None
+        if not self._is_known(index):
+            candidate, effective = self._decisions.candidate(canonical)
+            if candidate is None:
+                self._fitness[index] = 0.0
+            else:
+                index = self._index(effective)
+        if candidate is None or self._is_known(index):
+            if self._fitness.get(index) == 0.0:
+                self._search.tell([configuration], [0.0])
+            else:
+                self._search.discard([configuration])
+            return False
+        if index != self._index(configuration):
+            self._search.discard([configuration])
+        self._pending.append(index)
+        batch.append(candidate)
+        return True
+
+    def _seed(self, batch: list[MeasureCandidate], size: int) -> None:
+        """Add a simple configuration of each sketch, where all random ones were rejected.
+
+        They become parents before they are measured, so that the rest of the batch can be their children.
+        """
+        self._seeded = True
+        for configurations in self._decisions.seed_configurations():
+            if len(batch) < size and any(self._try_add(configuration, batch) for configuration in configurations):
+                self._search.tell([self._decisions.space[self._pending[-1]]], [1.0])
+
+    def _record(self, index: int, result: float) -> None:
+        self._fitness[index] = result
+        self._search.tell([self._decisions.space[index]], [result])
+
+    def _is_known(self, index: int) -> bool:
+        return index in self._fitness or index in self._pending
+
+    def _index(self, configuration: Configuration) -> int:
+        return self._decisions.space.index(configuration)

@@ -1,0 +1,150 @@
+"""One call of ``tune_network``, whichever TVM measures: budget, progress, journal and result. Imports no TVM."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from autotvm_opevo._utils.text import last_line, pluralize
+from autotvm_opevo.tuning.journal import Journal
+from autotvm_opevo.tuning.progress import ProgressDisplay, Row
+from autotvm_opevo.tuning.result import TuningResult
+from autotvm_opevo.tuning.speedup import Speedup
+from autotvm_opevo.tuning.task_scheduler import Operator, TaskProgress, network_latency, shares
+
+
+class TaskStatus(Protocol):
+    """One task's state, which its adapter keeps up to date."""
+
+    @property
+    def progress(self) -> TaskProgress:
+        """Its trials and FLOP."""
+
+    @property
+    def latency(self) -> float:
+        """Best latency in seconds; infinite while no trial has succeeded."""
+
+    @property
+    def failures(self) -> Counter[str]:
+        """Number of failed trials by the kind of error."""
+
+    @property
+    def dominant_error(self) -> str:
+        """The most common error while all trials fail; empty otherwise."""
+
+
+class Session:
+    """Tasks that share a budget of trials.
+
+    Parameters
+    ----------
+    tasks : sequence of TaskStatus
+        With the trials of earlier calls, as far as the log has them.
+    names, keys : sequence of str
+        Each task's name in tables, and its name in the journal.
+    operators : sequence of Operator
+    budget : int
+        Number of trials, those of earlier calls included.
+    log_file : Path
+        AutoTVM's log, or MetaSchedule's work directory.
+    journal : Journal
+    start : float
+        When the call began, by ``time.monotonic()``.
+
+    Attributes
+    ----------
+    stop_reason : str
+        As in `TuningResult`; the caller's to set.
+    display : ProgressDisplay
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[TaskStatus],
+        names: Sequence[str],
+        keys: Sequence[str],
+        operators: Sequence[Operator],
+        budget: int,
+        log_file: Path,
+        journal: Journal,
+        start: float,
+    ) -> None:
+        self._tasks, self._names, self._keys, self._operators = tasks, names, keys, operators
+        self._budget, self._log_file, self._journal = budget, log_file, journal
+        self._start = self._end = start
+        self._resumed = self.trials
+        self._speedup: Speedup | None = None
+        self._speedup_error = ""
+        self.stop_reason = "trials"
+        self.display = ProgressDisplay(budget, self._resumed)
+
+    @property
+    def trials(self) -> int:
+        """Number of trials, those of earlier calls included."""
+        return sum(task.progress.trials for task in self._tasks)
+
+    @property
+    def left(self) -> int:
+        """Number of trials left of the budget; negative if the log has more."""
+        return self._budget - self.trials
+
+    def announce(self, tuner: str, log: str) -> None:
+        """Say what there is to do, before worker processes start, which takes seconds; tell the journal if there is anything."""
+        known = f", {self.trials} of them in the {log}" if self.trials else ""
+        tasks, trials = pluralize(len(self._tasks), "task"), pluralize(self._budget, "trial")
+        self.display.write(f"{tasks}, {trials}{known}; starting to measure")
+        if self.left > 0:
+            self._journal.begin([(one.count, [self._keys[i] for i in one.tasks]) for one in self._operators], tuner)
+
+    def show(self, current: int, end_of_round: bool = True) -> None:
+        """Display progress after a batch of task `current`."""
+        self._end = time.monotonic()
+        self.display.show(self._rows(), current, self._latency(), end_of_round)
+
+    def evaluate(self, measure: Callable[[], Speedup]) -> None:
+        """Measure the network's speedup. An error here must not cost the user the result of hours of tuning."""
+        try:
+            self._speedup = measure()
+            self._journal.comparison(self._speedup)
+        except Exception as error:
+            self._speedup_error = f"{type(error).__name__}: {last_line(str(error))}"
+
+    def abort(self, error: BaseException) -> None:
+        """Print the result so far, when an exception ends the call."""
+        self.stop_reason = "interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__
+        self.display.write(str(self.result()))
+
+    def result(self) -> TuningResult:
+        """The result so far."""
+        return TuningResult(
+            rows=self._rows(),
+            latency=self._latency(),
+            trials=self.trials,
+            measured=self.trials - self._resumed,
+            seconds=self._end - self._start,
+            stop_reason=self.stop_reason,
+            log_file=self._log_file,
+            speedup=self._speedup,
+            speedup_error=self._speedup_error,
+        )
+
+    def _latency(self) -> float:
+        return network_latency(self._operators, [task.latency for task in self._tasks])
+
+    def _rows(self) -> list[Row]:
+        parts = shares(self._operators, [task.latency for task in self._tasks])
+        return [
+            Row(
+                name=name,
+                trials=task.progress.trials,
+                latency=task.latency,
+                gflops=task.progress.flop / task.latency / 1e9,
+                share=share,
+                failures=", ".join(f"{kind} {count}" for kind, count in task.failures.most_common()),
+                dominant_error=task.dominant_error,
+            )
+            for name, task, share in zip(self._names, self._tasks, parts)
+        ]

@@ -1,0 +1,80 @@
+"""A session: what it announces, journals and returns, whatever measures."""
+
+import io
+import json
+import math
+from collections import Counter
+
+import pytest
+
+from autotvm_opevo.tuning.journal import Journal
+from autotvm_opevo.tuning.progress import ProgressDisplay
+from autotvm_opevo.tuning.session import Session
+from autotvm_opevo.tuning.speedup import Speedup
+from autotvm_opevo.tuning.task_scheduler import Operator, TaskProgress
+
+
+class Task:
+    def __init__(self, trials, latency, failures=()):
+        self.progress = TaskProgress(flop=1e6, trials=trials)
+        self.latency, self.failures = latency, Counter(failures)
+        self.dominant_error = "boom" if latency == math.inf and failures else ""
+
+
+@pytest.fixture
+def screen():
+    return io.StringIO()
+
+
+@pytest.fixture
+def session(tmp_path, screen):
+    """Two tasks with two of eight trials."""
+    tasks = [Task(2, 0.001), Task(0, math.inf)]
+    operators = [Operator(3, (0,)), Operator(1, (1,))]
+    journal = Journal(tmp_path / "journal")
+    session = Session(tasks, ["conv2d", "dense"], ["c", "d"], operators, 8, tmp_path / "log", journal, 0.0)
+    session.display = ProgressDisplay(8, file=screen)
+    return session
+
+
+def journal(tmp_path):
+    return [json.loads(line)["network"] for line in (tmp_path / "journal").read_text().splitlines()]
+
+
+def test_it_announces_the_budget_and_journals_the_network(session, tmp_path, screen):
+    session.announce("OpEvo, seed 0", "log")
+    assert "2 tasks, 8 trials, 2 of them in the log; starting to measure" in screen.getvalue()
+    assert journal(tmp_path) == [{"operators": [[3, ["c"]], [1, ["d"]]], "tuner": "OpEvo, seed 0"}]
+
+
+def test_nothing_is_journaled_without_trials_left(session, tmp_path):
+    session._tasks[1].progress.trials = 6
+    session.announce("OpEvo", "log")
+    assert not (tmp_path / "journal").exists()
+
+
+def test_the_result_counts_the_trials_of_this_call(session):
+    session._tasks[1].progress.trials = 4
+    session._tasks[1].failures["run timeout"] = 4
+    result = session.result()
+    assert (result.trials, result.measured, session.left) == (6, 4, 2)
+    assert result.latency == pytest.approx(0.003)
+    assert [(row.name, row.share, row.failures) for row in result.rows] == [("conv2d", 1.0, ""), ("dense", 0.0, "run timeout 4")]
+
+
+def test_the_speedup_is_journaled(session, tmp_path):
+    session.evaluate(lambda: Speedup([0.3, 0.1, 0.2], [0.1], 0.0, True))
+    assert journal(tmp_path) == [{"before": 0.2, "after": 0.1}]
+    assert "2.00 times as fast\noutputs match" in str(session.result())
+
+
+def test_an_error_of_the_evaluation_is_part_of_the_result(session):
+    session.evaluate(lambda: 1 / 0)
+    assert session.result().speedup is None
+    assert session.result().speedup_error == "ZeroDivisionError: division by zero"
+
+
+@pytest.mark.parametrize(("error", "reason"), [(KeyboardInterrupt(), "interrupted"), (OSError("full"), "OSError")])
+def test_an_exception_prints_the_result(session, screen, error, reason):
+    session.abort(error)
+    assert f"ended by: {reason}" in screen.getvalue()
