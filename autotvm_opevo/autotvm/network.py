@@ -170,7 +170,7 @@ class _Session(Session):
         self.best_file = log.path.with_name(log.path.name.removesuffix(".json") + ".best.json")
         names = [task_name(state.task.name, state.task.args) for state in states]
         keys = [_journal_key(state.task) for state in states]
-        journal = Journal(f"{log.path}.journal", anew=not log.records)
+        journal = Journal(f"{log.path}.journal", overwrite=not log.records)
         super().__init__(states, names, keys, operators, trials, log.path, journal, start)
 
     def run(self, measurer: Measurer, task_scheduler: TaskScheduler, deadline: float) -> None:

@@ -14,8 +14,8 @@ from tvm.autotvm import record
 from tvm.driver.tvmc import autotuner, config_options
 from tvm.driver.tvmc import main as tvmc
 
+import autotvm_opevo.autotvm.tuner as tuner
 from autotvm_opevo._utils import jsonl
-from autotvm_opevo.autotvm import tuner
 
 # What --tuner calls them.
 _SURROGATES = {"opevo": "gp", "opevo-published": None}

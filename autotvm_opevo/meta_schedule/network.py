@@ -175,7 +175,7 @@ class _Session(Session):
         names = [str(task.task_name) for task in tasks]
         keys = [str(ms.database.Workload(state.mod).as_json()[0]) for state in self._states]
         operators = [Operator(int(task.weight), (i,)) for i, task in enumerate(tasks)]
-        journal = Journal(folder / JOURNAL, anew=not len(database))
+        journal = Journal(folder / JOURNAL, overwrite=not len(database))
         super().__init__(self._states, names, keys, operators, trials, folder, journal, start)
 
     def run(

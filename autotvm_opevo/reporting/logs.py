@@ -6,8 +6,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import autotvm_opevo.reporting.autotvm_log as autotvm_log
+import autotvm_opevo.reporting.meta_schedule_log as meta_schedule_log
 from autotvm_opevo._utils import jsonl
-from autotvm_opevo.reporting import autotvm_log, meta_schedule_log
 from autotvm_opevo.reporting.formatting import printable
 from autotvm_opevo.reporting.trials import Task
 from autotvm_opevo.reporting.tuning_log import TuningLog

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+import autotvm_opevo.reporting.charts as charts
 from autotvm_opevo._utils.text import milliseconds
-from autotvm_opevo.reporting import charts
 from autotvm_opevo.reporting.autotvm_spaces import Template
 from autotvm_opevo.reporting.knob_graphs import KnobGraph, knob_graph
 from autotvm_opevo.reporting.network import Network, TaskInLogs

@@ -97,7 +97,7 @@ class Session:
         tasks, trials = pluralize(len(self._tasks), "task"), pluralize(self._budget, "trial")
         self.display.write(f"{tasks}, {trials}{known}; starting to measure")
         if self.left > 0:
-            self._journal.begin([(one.count, [self._keys[i] for i in one.tasks]) for one in self._operators], tuner)
+            self._journal.write_start([(one.count, [self._keys[i] for i in one.tasks]) for one in self._operators], tuner)
 
     def show(self, current: int, end_of_round: bool = True) -> None:
         """Display progress after a batch of task `current`."""
@@ -108,7 +108,7 @@ class Session:
         """Measure the network's speedup. An error here must not cost the user the result of hours of tuning."""
         try:
             self._speedup = measure()
-            self._journal.comparison(self._speedup)
+            self._journal.write_speedup(self._speedup)
         except Exception as error:
             self._speedup_error = f"{type(error).__name__}: {last_line(str(error))}"
 

@@ -296,7 +296,7 @@ class TestEvaluation:
         assert recording.runs.latency[1] == np.median(result.speedup.after)
         convolution, dense = recording.runs.operators
         assert list(recording.runs.operators.values()) == [2, 1]
-        assert all(task.in_journal in (*convolution, *dense) for task in recording.tasks.values())
+        assert all(task.journal_key in (*convolution, *dense) for task in recording.tasks.values())
         text = str(result)
         assert "outputs match" in text
         assert "untuned" in text

@@ -52,7 +52,7 @@ def test_the_journal_has_what_the_database_lacks(tuned):
     assert recording.runs.tuners == ["OpEvo, seed 0"]
     assert recording.runs.latency[0] == np.median(result.speedup.before)
     names = [name for (name,) in recording.runs.operators]
-    assert sorted(names) == sorted(task.in_journal for task in recording.tasks.values())
+    assert sorted(names) == sorted(task.journal_key for task in recording.tasks.values())
 
 
 def test_another_network_in_the_same_folder_extends_the_journal(tmp_path):
