@@ -27,7 +27,7 @@ from autotvm_opevo.search.space import Space
 if TYPE_CHECKING:
     from autotvm_opevo.autotvm import OpEvoTuner as OpEvoTuner
     from autotvm_opevo.autotvm import tune_network as tune_network
-    from autotvm_opevo.reporting import report as report
+    from autotvm_opevo.reporting.report import report as report
 
 __all__ = ["OpEvo", "Space", "__version__", "random_walk"]
 

@@ -1,4 +1,8 @@
-"""Acquisition: which candidates to evaluate next, by expected improvement and probability of feasibility."""
+"""Acquisition: which candidates to evaluate next, by expected improvement and probability of feasibility.
+
+Feasible means here that a configuration builds and runs, which only a trial can tell (hidden constraints); what a `Space` forbids
+is never a candidate.
+"""
 
 from __future__ import annotations
 
@@ -19,23 +23,22 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Target = Callable[[Array], Array]
 Criterion = Callable[[Array, Array, float], Array]
 
-# A Gaussian process is conditioned on at most this many results, and its hyperparameters are fitted to at most so many; of the
-# pending evaluations, the latest count.
+# Maximum number of training points, of results that hyperparameters are fitted to, and of pending evaluations conditioned on.
 _MAX_TRAIN, _MAX_FIT, _MAX_PENDING = 400, 128, 256
 # Hyperparameters are fitted again when the number of results has grown by this factor.
 _REFIT_GROWTH = 1.25
-# Lower bounds of the probability of feasibility, and of a fitness relative to the best.
+# Lower bounds on the probability of feasibility, and on fitness relative to the best.
 _MIN_PROB_FEASIBLE, _MIN_RELATIVE_FITNESS = 0.02, 1e-9
 
 
 def log_fitness(fitness: Array) -> Array:
-    """Logarithm of the fitness relative to the best: a factor counts the same everywhere."""
+    """Logarithm of the fitness relative to the best: equal ratios become equal differences."""
     logarithms: Array = np.log(np.maximum(fitness / fitness.max(), _MIN_RELATIVE_FITNESS))
     return logarithms
 
 
 def normal_scores(fitness: Array) -> Array:
-    """Ranks mapped to quantiles of the normal distribution: close results are told apart, and there are no outliers.
+    """Rank-based inverse normal transform: close results are told apart, and there are no outliers.
 
     >>> normal_scores(np.array([3.0, 1.0, 2.0])).round(2).tolist()
     [0.97, -0.97, 0.0]
@@ -45,7 +48,7 @@ def normal_scores(fitness: Array) -> Array:
 
 
 def log_ei(mean: Array, stddev: Array, best_f: float) -> Array:
-    """Logarithm of the expected improvement on `best_f` of normal variables, accurate where the improvement underflows.
+    """Logarithm of the expected improvement over `best_f` of normal variables, accurate where the improvement underflows.
 
     log EI = log stddev + log h(z) with z = (mean - best_f) / stddev and h(z) = phi(z) + z Phi(z); below z = -1 in the form of
     Ament et al. (2023, Unexpected Improvements to Expected Improvement), phi(z) (1 - |z| Phi(z) / phi(z)), with the scaled
@@ -55,10 +58,11 @@ def log_ei(mean: Array, stddev: Array, best_f: float) -> Array:
     [-0.9189, -808.2986]
     """
     z = (mean - best_f) / stddev
-    upper, lower = np.maximum(z, -1.0), np.maximum(-z, 1.0)  # both branches are evaluated everywhere
-    body = np.log(np.exp(-(upper**2) / 2) / np.sqrt(2 * np.pi) + upper * ndtr(upper))
-    exact = np.log1p(-np.sqrt(np.pi / 2) * np.minimum(lower, 1e5) * erfcx(np.minimum(lower, 1e5) / np.sqrt(2)))
-    tail = -(lower**2) / 2 - np.log(2 * np.pi) / 2 + np.where(lower < 1e5, exact, -2 * np.log(lower))
+    z_body, abs_z = np.maximum(z, -1.0), np.maximum(-z, 1.0)  # both branches are evaluated everywhere
+    body = np.log(np.exp(-(z_body**2) / 2) / np.sqrt(2 * np.pi) + z_body * ndtr(z_body))
+    near = np.minimum(abs_z, 1e5)  # beyond, h(z) = phi(z) / z^2 to the last digit
+    ratio = np.where(abs_z > near, -2 * np.log(abs_z), np.log1p(-np.sqrt(np.pi / 2) * near * erfcx(near / np.sqrt(2))))
+    tail = -(abs_z**2) / 2 - np.log(2 * np.pi) / 2 + ratio
     log_h: Array = np.where(z > -1, body, tail)
     return np.log(stddev) + log_h
 
@@ -66,9 +70,9 @@ def log_ei(mean: Array, stddev: Array, best_f: float) -> Array:
 class Acquisition:
     """Selects candidates greedily, each conditioned on those before it.
 
-    A candidate scores log EI + log P(feasible). EI takes the targets in turn: the logarithm of the fitness, and its normal score.
-    Both are outputs of one Gaussian process; a second one predicts feasibility from all results, with failures as 0 and successes
-    as 1.
+    A candidate scores log EI + log P(feasible). EI alternates between two targets from one selected candidate to the next: the
+    logarithm of the fitness, and its normal score. Both are outputs of one Gaussian process. A second one is regressed on 0 for
+    failures and 1 for successes; its clipped mean is P(feasible).
 
     Parameters
     ----------
@@ -107,7 +111,7 @@ class Acquisition:
         candidates : sequence of int
             Numbers of configurations, all different, without results.
         results : mapping of int to float
-            Fitness by number, 0 for failures, at least one of them positive. Entries are only ever added.
+            Fitness by number, 0 for failures, at least one of them positive. Between calls, numbers are only appended.
         pending : sequence of int
             Numbers of configurations under evaluation.
         n : int

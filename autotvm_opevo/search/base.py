@@ -1,4 +1,4 @@
-"""Ask and tell: what every search shares. It proposes no configuration twice and ends when its space is exhausted."""
+"""Ask and tell, which every search shares: no configuration is proposed twice, and an exhausted space ends the search."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_ENUMERATED = 10**6
 
 
 class Search(ABC):
-    """Find the configuration of the highest fitness in few evaluations.
+    """Find the configuration with the highest fitness in few evaluations.
 
     No configuration is proposed twice, nor one whose result was told. A subclass decides what comes next (`_generate`).
 
@@ -29,7 +29,8 @@ class Search(ABC):
     space : Space
         The search space.
     seed : int, optional
-        Makes the search reproducible: the same seed and the same results give the same proposals. Drawn if None.
+        Makes the search reproducible: with the same seed, the same calls of `ask` and `tell` give the same proposals. Drawn if
+        None.
 
     Attributes
     ----------
@@ -59,7 +60,7 @@ class Search(ABC):
         self._known: set[int] = set()  # queued, proposed or told: never proposed again
         self._queue: deque[int] = deque()  # generated, not yet proposed
         self._pending: dict[int, None] = {}  # queued or proposed, not yet told, oldest first
-        self._batch_size = 1  # proposals still wanted by the current `ask`
+        self._batch_size = 1  # number of proposals that `_generate` should aim for
         self._remaining: list[int] | None = None  # once enumerated: a superset of what may be proposed, in random order
 
     @property

@@ -2,31 +2,34 @@
 
 Notation
 --------
-n                 number of evaluated configurations (training points)
-X, train_x        their encodings, shape (n, columns)
-Y, train_y        their targets, shape (n, outputs); the outputs share the kernel
-d_i(x, x')        distance between two values of knob i on its graph, in steps
-a_i               inverse lengthscale of knob i, per step
-k(x, x')          exp(-sum_i a_i d_i(x_i, x'_i)), the kernel
-K                 k(X, X), the Gram matrix, shape (n, n)
-noise             noise variance, as a fraction of the signal variance
-L                 lower Cholesky factor of K + noise I
-alpha             (K + noise I)^-1 (Y - mean), shape (n, outputs)
-sigma2            signal variance of an output, estimated by maximum likelihood
+n                    number of training points: evaluated configurations, or a subset of them
+x, train_x           encoded points, shape (n, columns): the coordinates of all knobs, side by side
+y, train_y           targets, shape (n, outputs); the outputs share the kernel
+mean                 means of the columns of y
+d_i(x_i, x'_i)       distance between two values of knob i on its graph, in steps
+a_i                  inverse lengthscale of knob i, per step; q_i = exp(-a_i) is the correlation per step
+k(x, x')             the kernel, exp(-sum_i a_i d_i(x_i, x'_i))
+gram                 k(x, x), shape (n, n)
+noise                noise variance, as a fraction of the signal variance
+factor               lower Cholesky factor of gram + noise I
+alpha                (gram + noise I)^-1 (y - mean), shape (n, outputs)
+variance, sigma^2    signal variance of an output, (y - mean)^T alpha / n: its maximum-likelihood estimate
+whitened_cross_cov   factor^-1 k(train_x, x), shape (n, points)
 
 The kernel
 ----------
-A q-random walk gets d steps far with probability q^d at most (Section 4.3 of the paper): the farther one configuration is from
-another, the less its result says about the other's. Hence the exponential ARD kernel on graph distances,
+A q-random walk gets d steps far with probability q^d at most (OpEvo, Gao et al., AAAI 2021, Section 4.3): the farther one
+configuration is from another, the less its result says about the other's. Hence the exponential ARD kernel on graph distances,
 
-    k(x, x') = prod_i q_i ^ d_i(x_i, x'_i),    a_i = -ln q_i
+    k(x, x') = prod_i q_i ^ d_i(x_i, x'_i)
 
 q_i is learned per knob and unrelated to the mutation rate: near 1 the knob is irrelevant, near 0 its values are independent.
 
-d_i is the L1 distance between the `coordinates` of the topology, in steps; between different values of a `Categorical` it is 1.
-It equals the graph distance on lines, complete graphs and factorizations. Between permutations it is half the number of positions
-that differ; between tiles with tails, where moving a prime is one step, it counts two; in an induced subgraph it is the distance
-in the whole graph. exp(-L1 distance) is positive definite, and so is k, on every space.
+d_i is the L1 distance between the `coordinates` of the topology, divided by that between a vertex and its nearest neighbour;
+between different values of a `Categorical` it is 1. It equals the graph distance on lines, complete graphs and factorizations.
+Between permutations it is half the number of positions that differ; between tiles with tails, where moving a prime is one step,
+it counts two; in an induced subgraph it is the distance in the whole graph. exp(-L1 distance) is positive definite where
+coordinates are distinct, and so is k.
 """
 
 from __future__ import annotations
@@ -46,15 +49,16 @@ from autotvm_opevo.topology.base import Graph
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
-# Log-normal priors by median and standard deviation of the logarithm: one step on a knob's graph keeps 87% of the correlation,
-# give or take 68% to 95%. Beyond the bounds a knob is irrelevant, its values are independent, or all variance is noise.
+# Normal priors of the logarithms, by median and standard deviation: one step on a knob's graph keeps 87% of the correlation, 68%
+# to 95% within one standard deviation. At the bounds a knob is irrelevant, its values are independent, or half of the variance is
+# noise.
 _INVERSE_LENGTHSCALE, _INVERSE_LENGTHSCALE_SCALE, _INVERSE_LENGTHSCALE_BOUNDS = 0.14, 1.0, (1e-3, 20.0)
 _NOISE, _NOISE_SCALE, _NOISE_BOUNDS = 0.01, 2.0, (1e-4, 1.0)
 _MAX_ITERATIONS = 20
 # Added to the diagonal for numerical stability.
 _JITTER = 1e-8
-# Encodings are cached for topologies with at most this many vertices.
-_MAX_CACHED = 1000
+# Encodings are cached for topologies with at most this many vertices; of a vertex, at most so many neighbours are looked at.
+_MAX_CACHED, _MAX_NEIGHBOURS = 1000, 1000
 
 
 @dataclass(frozen=True)
@@ -113,9 +117,9 @@ class GraphKernel:
         gram: Array = np.exp(-distances)
         return gram
 
-    def fit(self, x: Array, y: Array, start: Hyperparameters) -> Hyperparameters:
+    def fit(self, train_x: Array, y: Array, start: Hyperparameters) -> Hyperparameters:
         """Hyperparameters for targets `y`, shape (n,), searched from `start`; see `fit_hyperparameters`."""
-        return fit_hyperparameters(self.pairwise_distances(x), y, start)
+        return fit_hyperparameters(self.pairwise_distances(train_x), y, start)
 
     def _encode_vertex(self, i: int, vertex: int) -> Array:
         row = self._cache[i].get(vertex)
@@ -128,9 +132,9 @@ class GraphKernel:
 
 
 def _step_length(graph: Graph, start: Any) -> float:
-    """L1 distance between the coordinates of a vertex and its nearest neighbour: on most graphs, of any."""
+    """L1 distance between the coordinates of a vertex and its nearest neighbour, on most graphs the same for every edge."""
     origin = np.array(graph.coordinates(start))
-    neighbours = list(graph.neighbours(start)[:_MAX_CACHED])
+    neighbours = list(graph.neighbours(start)[:_MAX_NEIGHBOURS])
     lengths = [float(abs(origin - graph.coordinates(value)).sum()) for value in neighbours]
     if 0.0 in lengths:
         raise ValueError(
@@ -176,7 +180,7 @@ def log_bounds(knobs: int) -> Array:
 
 
 def neg_log_posterior(log_hyperparameters: Array, distances: Array, y: Array) -> tuple[float, Array]:
-    """Negative log posterior density of the hyperparameters, up to a constant, and its gradient.
+    """Negative log posterior density of the logarithms of the hyperparameters, up to a constant, and its gradient.
 
     Parameters
     ----------
@@ -195,7 +199,7 @@ def neg_log_posterior(log_hyperparameters: Array, distances: Array, y: Array) ->
 
 
 def neg_log_marginal_likelihood(gram: Array, noise: float, y: Array) -> tuple[float, Array]:
-    """Negative log marginal likelihood of the targets, up to a constant, and its derivative by the Gram matrix.
+    """Negative log marginal likelihood of the targets, up to a constant, and its derivative with respect to the Gram matrix.
 
     The signal variance is profiled out: it takes its maximum-likelihood value.
     """
@@ -209,7 +213,7 @@ def neg_log_marginal_likelihood(gram: Array, noise: float, y: Array) -> tuple[fl
 
 
 def neg_log_prior(log_hyperparameters: Array) -> tuple[float, Array]:
-    """Negative log prior density of the hyperparameters, up to a constant, and its gradient."""
+    """Negative log prior density of the logarithms of the hyperparameters, up to a constant, and its gradient."""
     knobs = len(log_hyperparameters) - 1
     scales = np.array([_INVERSE_LENGTHSCALE_SCALE] * knobs + [_NOISE_SCALE])
     z = (log_hyperparameters - np.log([_INVERSE_LENGTHSCALE] * knobs + [_NOISE])) / scales
@@ -233,8 +237,8 @@ class GaussianProcess:
         self._kernel, self._train_x = kernel, train_x
         self._inverse_lengthscales = hyperparameters.inverse_lengthscales
         self._noise = hyperparameters.noise + _JITTER
-        gram = kernel.gram(train_x, train_x, self._inverse_lengthscales) + self._noise * np.eye(len(train_x))
-        self._factor = cholesky(gram, lower=True)
+        gram = kernel.gram(train_x, train_x, self._inverse_lengthscales)
+        self._factor = cholesky(gram + self._noise * np.eye(len(train_x)), lower=True)
         self._mean = train_y.mean(axis=0)
         self._alpha = cho_solve((self._factor, True), train_y - self._mean)
         self._sigma = np.sqrt(np.maximum(((train_y - self._mean) * self._alpha).mean(axis=0), 1e-24))
@@ -269,8 +273,8 @@ class Posterior:
             covariance_with,
             noise,
         )
-        self._variance = 1 - (whitened_cross_cov**2).sum(axis=0)
-        self._updates: list[Array] = []  # of the variance, one row for each point conditioned on
+        self._variance = 1 - (whitened_cross_cov**2).sum(axis=0)  # without noise, as a fraction of the signal variance
+        self._updates: list[Array] = []  # rows u; each takes u u^T from the posterior covariance
 
     def stddev(self, output: int) -> Array:
         """Posterior standard deviation of one output, shape (points,)."""
@@ -278,7 +282,7 @@ class Posterior:
         return stddev
 
     def condition_on(self, j: int) -> None:
-        """Condition the variance on an evaluation of point j, whose result is still unknown; the mean stays."""
+        """Condition the variance on a pending evaluation of point j; the mean is unchanged, as if it had been observed."""
         covariance = self._covariance_with(j) - self._whitened_cross_cov.T @ self._whitened_cross_cov[:, j]
         for update in self._updates:
             covariance -= update[j] * update

@@ -24,20 +24,21 @@ SURROGATES: dict[str, Surrogate] = {"gp": Acquisition}
 # Children made for the acquisition to select from.
 _CANDIDATES = 200
 
-# A child that was seen before or is infeasible walks on, at most so many times; then the parents get another one, at most so many
-# times; then a random configuration takes its place.
+# A child that is known or infeasible is mutated again, with at most _MAX_WALKS mutations in all; then another child is made, at
+# most _MAX_CHILDREN; then a random configuration takes its place.
 _MAX_WALKS, _MAX_CHILDREN = 10, 10
 
 
 class OpEvo(Search):
-    """Find the configuration of the highest fitness in few evaluations.
+    """Find the configuration with the highest fitness in few evaluations.
 
-    The first `parents_size` configurations are random. From then on the best `parents_size` configurations known are the parents:
-    each knob of a child comes from a parent drawn in proportion to fitness (Equation 2) and takes a q-random walk on its graph
-    (Equation 3). No configuration is proposed twice, nor one whose result was told.
+    Until a success is known, configurations are drawn at random, `parents_size` at a time. From then on the best `parents_size`
+    configurations known are the parents: each knob of a child comes from a parent selected in proportion to fitness (Equation 2)
+    and takes a q-random walk on its graph (Equation 3). No configuration is proposed twice, nor one whose result was told.
 
-    With the Gaussian-process surrogate, `ask` makes 200 children and proposes those with the best acquisition value: log expected
-    improvement plus log probability of feasibility. Without it, it proposes the next of `offspring_size` children, as published.
+    With the Gaussian-process surrogate, `ask` makes up to 200 distinct children and proposes those with the highest acquisition
+    value: log expected improvement plus log probability of feasibility. Without it, children are proposed as they are made,
+    `offspring_size` from the same parents.
 
     Parameters
     ----------
@@ -46,11 +47,12 @@ class OpEvo(Search):
     parents_size : int
         lambda, the number of parents. More are more robust, fewer converge faster.
     offspring_size : int
-        rho, the number of children per generation.
+        rho, the number of children made from the same parents; with a surrogate, as many are selected as `ask` asks for.
     mutation_rate : float
         q, 0 < q < 1: near 0 exploits, near 1 explores.
     seed : int, optional
-        Makes the search reproducible: the same seed and the same results give the same proposals. Drawn if None.
+        Makes the search reproducible: with the same seed, the same calls of `ask` and `tell` give the same proposals. Drawn if
+        None.
     surrogate : {"gp", None} or callable
         ``"gp"`` selects among many children by a Gaussian process on the knobs' graphs, None is OpEvo as published. A callable
         takes the space and a generator and returns an `Acquisition`.
@@ -110,7 +112,7 @@ class OpEvo(Search):
         candidates, pending = self._candidates(parents), list(self._pending)
         for number in self._acquisition.select(candidates, self._fitness, pending, self._batch_size):
             self._enqueue(number)
-        if not self._queue:  # every candidate is known: walk on until one is not
+        if not self._queue:  # no candidate may be proposed: try single children, then a random configuration
             self._enqueue(self._child(parents))
 
     def _candidates(self, parents: Parents) -> list[int]:
@@ -128,7 +130,7 @@ class OpEvo(Search):
         for _ in range(_MAX_CHILDREN):
             child = self._crossover(parents)
             for _ in range(_MAX_WALKS):
-                child = self._mutate(child)  # from where it stands (Section 4.4)
+                child = self._mutate(child)  # again, from where it stands (Section 4.4)
                 number = self.space.number(child)
                 if self._is_proposable(number):
                     return number
@@ -139,7 +141,7 @@ class OpEvo(Search):
         return [random_walk.sample(graph, vertex, self.mutation_rate, self._rng) for graph, vertex in zip(self._graphs, child)]
 
     def _crossover(self, parents: Parents) -> Vertices:
-        """Every knob comes from a parent drawn in proportion to fitness (Equation 2)."""
+        """Multi-parent recombination: every knob comes from a parent selected in proportion to fitness (Equation 2)."""
         best = parents[0][1]
         cumulative = list(accumulate(fitness / best for _, fitness in parents))
         draws = self._rng.random(len(self.space.knobs)) * cumulative[-1]
