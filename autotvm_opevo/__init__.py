@@ -36,7 +36,7 @@ _LAZY = {"OpEvoTuner": "autotvm", "report": "reporting", "tune_network": "autotv
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_LAZY])
+    return sorted([*__all__, *_LAZY, "topology"])
 
 
 def __getattr__(name: str) -> Any:

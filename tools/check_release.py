@@ -73,6 +73,7 @@ def build():
 def check_sdist(sdist, folder):
     """Unpack the source distribution, compare it with what git tracks, and return its root."""
     with tarfile.open(sdist) as archive:
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
         archive.extractall(folder)
     (root,) = folder.iterdir()
     files = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}

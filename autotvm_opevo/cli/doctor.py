@@ -26,8 +26,8 @@ Check the installation: TVM and its adapters, compilers, devices and optional pa
 """
 _STATUS = "exit status: 0 if everything installed works, with or without TVM; 1 if a component is broken or unsupported."
 _MARKS = {True: "ok", False: "--", None: ""}
-# Seconds for a child process that queries the devices: a driver may hang.
-_PATIENCE = 60
+# Seconds for a child process that queries the devices: a driver may hang, but a busy machine takes a minute to import TVM.
+_PATIENCE = 180
 
 
 def add(commands: Any) -> None:
@@ -75,13 +75,14 @@ def examine() -> list[Finding]:
     """
     libraries = ("numpy", "scipy", "threadpoolctl", "tqdm")
     adapters = list(_adapters())
+    autotvm = adapters[0].ok is True
     return [
         Finding("autotvm_opevo", __version__),
         Finding("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
         Finding("libraries", ", ".join(f"{name} {_version(name)}" for name in libraries)),
         *adapters,
-        *([*_compilers(), *_devices()] if any(adapter.ok for adapter in adapters) else []),
-        *_optional(autotvm=adapters[0].ok is True),
+        *([*_compilers(), *_devices(autotvm)] if any(adapter.ok for adapter in adapters) else []),
+        *_optional(autotvm),
     ]
 
 
@@ -130,11 +131,6 @@ def _compilers() -> Iterator[Finding]:
 # CPUs that every LLVM knows, the best first, and the flags in /proc/cpuinfo that they imply.
 _LIKE = {"skylake-avx512": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}, "core-avx2": {"avx2", "fma"}}
 _CPU = Path("/proc/cpuinfo")
-# AutoTVM waits for a device of the target before it measures.
-_NO_GPU = (
-    "AutoTVM scripts for cuda, such as TVM's tune_conv2d_cuda.py, wait forever without a GPU: "
-    "use a CPU target, or an RPCRunner with a tracker"
-)
 _QUERY = """
 import tvm
 kinds = [kind for kind in ("cuda", "rocm", "opencl", "vulkan", "metal") if tvm.device(kind, 0).exist]
@@ -143,7 +139,7 @@ print(getattr(tvm.target.codegen, "llvm_get_system_cpu", str)())
 """
 
 
-def _devices() -> Iterator[Finding]:
+def _devices(autotvm: bool) -> Iterator[Finding]:
     try:
         command = [sys.executable, "-c", _QUERY]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE)
@@ -166,7 +162,13 @@ def _devices() -> Iterator[Finding]:
     else:
         what_to_do = "build TVM with USE_LLVM=ON to tune for a CPU"
         yield Finding("CPU", "this TVM was built without LLVM", None if gpus else False, what_to_do)
-    yield Finding("GPU", ", ".join(gpus)) if gpus else Finding("GPU", "none that TVM can use", None, _NO_GPU)
+    if gpus:
+        yield Finding("GPU", ", ".join(gpus))
+        return
+    what_to_do = "use a CPU target, or an RPCRunner with a tracker"
+    if autotvm:
+        what_to_do = f"AutoTVM scripts for cuda, such as TVM's tune_conv2d_cuda.py, wait forever without a GPU: {what_to_do}"
+    yield Finding("GPU", "none that TVM can use", None, what_to_do)
 
 
 def _optional(autotvm: bool) -> Iterator[Finding]:

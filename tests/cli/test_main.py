@@ -1,12 +1,10 @@
 """The command line with AutoTVM."""
 
-import json
 import subprocess
 import sys
 
 import pytest
 from onnx_files import save_onnx
-from tvm import autotvm
 
 from autotvm_opevo.autotvm.log import Log
 from autotvm_opevo.cli.main import main
@@ -20,17 +18,18 @@ CONV = [
 
 # A busy machine takes several times as long.
 pytestmark = pytest.mark.timeout(1800)
+TIMEOUT = ["--timeout", 200]
 
 
-def run(*arguments, module="autotvm_opevo", **options):
-    command = [sys.executable, "-m", module, *map(str, arguments)]
+def run(*arguments, **options):
+    command = [sys.executable, "-m", "autotvm_opevo", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=600, **options)
 
 
 def test_an_operator_is_tuned_and_the_same_command_resumes(tmp_path):
     log = tmp_path / "conv.json"
     for trials, now in ((4, 4), (8, 4), (8, 0)):
-        done = run("tune", *CONV, "--trials", trials, "--log", log, "--seed", 0, cwd=tmp_path)
+        done = run("tune", *CONV, "--trials", trials, "--log", log, "--seed", 0, *TIMEOUT, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert f"{trials} trials, {now} of them now" in done.stdout
         assert "outputs match" in done.stdout
@@ -42,7 +41,7 @@ def test_an_operator_is_tuned_and_the_same_command_resumes(tmp_path):
 
 def test_tunes_a_model_file(tmp_path):
     save_onnx(tmp_path / "model.onnx")
-    options = ["--target", "llvm", "--tuner", "opevo", "--trials", 12, "--seed", 0]
+    options = ["--target", "llvm", "--tuner", "opevo", "--trials", 12, "--seed", 0, *TIMEOUT]
     done = run("tune", "--model", tmp_path / "model.onnx", *options, "--log", tmp_path / "log.json")
     assert done.returncode == 0, done.stderr
     assert "conv2d_NCHWc.x86 1x8x8x8 16x8x3x3" in done.stdout
@@ -114,24 +113,3 @@ def test_a_locked_log_is_one_line(tmp_path, capfd):
     with Log(tmp_path / "log.json"):
         assert main(["tune", *CONV, "--log", str(tmp_path / "log.json")]) == 1
     assert "is being written by the process with pid" in capfd.readouterr().err
-
-
-class TestTvmc:
-    def test_offers_opevo_and_tvms_own_tuners(self):
-        done = run("tune", "--help", module="autotvm_opevo.tvmc")
-        assert done.returncode == 0, done.stderr
-        for name in ("opevo", "xgb_rank_binary", "gridsearch"):
-            assert name in done.stdout
-
-    @pytest.mark.parametrize("tuner", ["opevo", "random"])
-    def test_tunes_a_model(self, tmp_path, tuner):
-        save_onnx(tmp_path / "model.onnx")
-        records = tmp_path / "records.json"
-        done = run(
-            *["tune", "--target", "llvm", "--tuner", tuner, "--trials", 5, "--number", 1, "--output", records],
-            tmp_path / "model.onnx",
-            module="autotvm_opevo.tvmc",
-        )
-        assert done.returncode == 0, done.stderr
-        assert len(list(autotvm.record.load_from_file(str(records)))) == 5
-        assert len({json.dumps(json.loads(line)["config"]["entity"]) for line in records.read_text().splitlines()}) == 5
