@@ -126,7 +126,8 @@ def _prepared(path: str, hidden: bool) -> tuple[Landscape, Task]:
 
 
 def run_all(jobs: list[Job], file: Path, workers: int) -> list[dict[str, Any]]:
-    """The results of all jobs; those missing from the file are run, and appended as they finish."""
+    """The results of all jobs; those missing from the file, which is created if needed, are run and appended as they finish."""
+    file.parent.mkdir(parents=True, exist_ok=True)
     done = {_key(result): result for result in read(file)}
     missing = [job for job in jobs if _key(job.key) not in done]
     with (
