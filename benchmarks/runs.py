@@ -108,9 +108,9 @@ def run(job: Job) -> dict[str, Any]:
         nonlocal measured
         for result in results:
             measured += 1
-            found = landscape.optimum / 1e3 / result.costs[0] if result.error_no == 0 else 0.0
-            if found > (steps[-1][1] if steps else 0.0):
-                steps.append((measured, round(found, 7), round(own.proposed, 4)))
+            fraction = landscape.optimum / 1e3 / result.costs[0] if result.error_no == 0 else 0.0
+            if fraction > (steps[-1][1] if steps else 0.0):
+                steps.append((measured, round(fraction, 7), round(own.proposed, 4)))
 
     with tuners.quiet(), tuners.in_process_features():
         tuner = tuners.make(job.tuner, task, job.seed)
