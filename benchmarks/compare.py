@@ -29,7 +29,7 @@ def main(
     tuners: Sequence[str] = tuple(NAMES),
     methods: Sequence[str] = ("OpEvo", "OpEvo-published"),
     name: str = "compare",
-    publish_pictures: bool = True,
+    published_pictures: bool = True,
 ) -> None:
     """Run the command.
 
@@ -43,7 +43,7 @@ def main(
         Those to compare with every other tuner, the baselines.
     name : str
         Of the benchmark's module, followed by its own arguments.
-    publish_pictures : bool
+    published_pictures : bool
         Whether ``--publish`` includes pictures.
     """
     parser = argparse.ArgumentParser(description="Compare tuners by replaying landscapes.")
@@ -62,7 +62,6 @@ def main(
         files = find_landscapes(options.landscapes)
     except FileNotFoundError as error:
         parser.error(str(error))
-    options.out.mkdir(parents=True, exist_ok=True)
     made = jobs(files, options.tuners, options.mode, options.seeds, options.trials)
     results = run_all(made, options.out / "runs.jsonl", options.workers)
     write_csv(results, options.out / "runs.csv")
@@ -71,7 +70,7 @@ def main(
     shutil.rmtree(options.out / "pictures", ignore_errors=True)  # of an earlier choice of landscapes
     plots.draw(curves(results), options.out / "pictures")
     if options.publish:
-        publish.publish(options.publish, text, name, arguments, options.out / "pictures" if publish_pictures else None)
+        publish.publish(options.publish, text, name, arguments, options.out / "pictures" if published_pictures else None)
     print(text)
 
 

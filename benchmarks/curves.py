@@ -16,8 +16,8 @@ Curves = dict[str, dict[str, Array]]  # by landscape and tuner, shape (seeds, tr
 def curve(run: Run) -> Array:
     """The best so far after every trial, shape (trials,)."""
     best = np.zeros(run["trials"])
-    for trial, found, _ in run["steps"]:
-        best[trial - 1 :] = found
+    for trial, fraction, _ in run["steps"]:
+        best[trial - 1 :] = fraction
     return best
 
 
@@ -36,11 +36,11 @@ def seconds_at_steps(run: Run, seconds_per_trial: float) -> list[float]:
 
 def curve_over_time(run: Run, seconds: Array, seconds_per_trial: float) -> Array:
     """The best so far at these times, shape (len(seconds),)."""
-    found = np.array([0.0, *(step[1] for step in run["steps"])])
-    return found[np.searchsorted(seconds_at_steps(run, seconds_per_trial), seconds, side="right")]
+    best = np.array([0.0, *(fraction for _, fraction, _ in run["steps"])])
+    return best[np.searchsorted(seconds_at_steps(run, seconds_per_trial), seconds, side="right")]
 
 
 def seconds_to(run: Run, goal: float, seconds_per_trial: float) -> float:
     """When the best so far first reaches the goal; infinite if it never does."""
     times = zip(seconds_at_steps(run, seconds_per_trial), run["steps"])
-    return next((seconds for seconds, (_, found, _) in times if found >= goal), float("inf"))
+    return next((seconds for seconds, (_, fraction, _) in times if fraction >= goal), float("inf"))

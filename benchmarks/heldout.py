@@ -13,12 +13,11 @@ import argparse
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from benchmarks import markdown, plots, publish
-from benchmarks.curves import Run, curve, curve_over_time, seconds_to
+from benchmarks.curves import Array, Run, curve, curve_over_time, seconds_to
 from benchmarks.resume import read
 from benchmarks.runs import find_landscapes, jobs, run_all
 from benchmarks.statistics import ratio_of_medians, trials_to
@@ -49,7 +48,6 @@ def main(arguments: list[str] | None = None) -> None:
     if options.show:
         results = read(options.show)
     else:
-        options.out.mkdir(parents=True, exist_ok=True)
         made = jobs(find_landscapes(options.landscapes), TUNERS, "both", options.seeds, options.trials)
         results = run_all(made, options.out / "runs.jsonl", options.workers)
     runs = grouped(results)
@@ -71,52 +69,51 @@ def grouped(results: list[Run]) -> Runs:
 def draw(runs: Runs, seconds_per_trial: float, path: Path) -> None:
     """Draw medians and quartiles over all runs, in a panel over trials and one over time."""
     pooled = {tuner: [run for some in by.values() for run in some] for tuner, by in runs.items()}
-    trials = np.arange(1, len(curve(pooled[BASELINE][0])) + 1)
+    over_trials = {tuner: np.array([curve(run) for run in some]) for tuner, some in pooled.items()}
+    trials = np.arange(1, over_trials[BASELINE].shape[1] + 1)
     seconds = np.linspace(0, len(trials) * seconds_per_trial, 512)[1:]
-    panels = [
-        ("trials", trials, {tuner: np.array([curve(run) for run in some]) for tuner, some in pooled.items()}),
-        (
-            f"seconds: {seconds_per_trial:g} per trial + the tuner's own",
-            seconds,
-            {t: np.array([curve_over_time(run, seconds, seconds_per_trial) for run in some]) for t, some in pooled.items()},
-        ),
-    ]
+    over_time = {t: np.array([curve_over_time(run, seconds, seconds_per_trial) for run in some]) for t, some in pooled.items()}
+    label = f"seconds ({seconds_per_trial:g} per trial + the tuner's own)"
     count = " or ".join(map(str, sorted({len(some) for some in pooled.values()})))
-    plots.draw_panels(panels, f"{len(runs[BASELINE])} held-out search spaces: median and quartiles of {count} runs", GOAL, path)
+    title = f"{len(runs[BASELINE])} held-out search spaces: median and quartiles of {count} runs"
+    plots.draw_panels([("trials", trials, over_trials), (label, seconds, over_time)], title, GOAL, path)
 
 
 def tables(runs: Runs, seconds_per_trial: float) -> str:
-    """Markdown: medians of trials and seconds to the goal, with ratios to the baseline, over all runs and per landscape."""
+    """Markdown: medians of trials and seconds to the goal, over all runs with ratios to the baseline, and per landscape."""
     rng = np.random.default_rng(0)
-    measures: dict[str, Callable[[Run], float]] = {
-        "trials": lambda run: trials_to(curve(run), GOAL),
-        "seconds": lambda run: seconds_to(run, GOAL, seconds_per_trial),
-    }
-    costs: dict[tuple[str, str], list[Any]] = {
-        (tuner, what): [np.array([measure(run) for run in some]) for some in by.values()]
-        for tuner, by in runs.items()
-        for what, measure in measures.items()
+    trials = next(iter(runs[BASELINE].values()))[0]["trials"]
+    measures: dict[str, tuple[Callable[[Run], float], float]] = {
+        "trials": (lambda run: trials_to(curve(run), GOAL), trials),
+        "seconds": (lambda run: seconds_to(run, GOAL, seconds_per_trial), trials * seconds_per_trial),
     }
     head, rows = ["tuner"], [[tuner] for tuner in runs]
-    for what in measures:
+    columns, each, averages = ["landscape"], [[landscape] for landscape in runs[BASELINE]], ["average"]
+    for what, (measure, limit) in measures.items():
+        costs = {tuner: [np.array(list(map(measure, some))) for some in by.values()] for tuner, by in runs.items()}
         head += [f"{what} to {GOAL:.0%}", f"ratio to {BASELINE}"]
+        columns += [f"{tuner}: {what}" for tuner in runs]
         for row in rows:
-            mine, baseline = costs[row[0], what], costs[BASELINE, what]
-            ratio, low, high = ratio_of_medians(mine, baseline, rng)
-            row += [_figure(np.concatenate(mine)), "" if row[0] == BASELINE else f"{ratio:.2f} ({low:.2f} to {high:.2f})"]
-    columns = [(tuner, what) for what in measures for tuner in runs]
-    each = [[name, *(_figure(costs[column][i]) for column in columns)] for i, name in enumerate(runs[BASELINE])]
+            ratios = "{:.2f} ({:.2f} to {:.2f})".format(*ratio_of_medians(costs[row[0]], costs[BASELINE], rng))
+            row += [_median(np.concatenate(costs[row[0]])), ratios if row[0] != BASELINE else ""]
+        for i, row in enumerate(each):
+            row += [_median(by[i]) for by in costs.values()]
+        averages += [_average([float(np.median(some)) for some in by], limit) for by in costs.values()]
     note = f"""\
 Medians over all runs, and ratios of medians with 95% intervals (bootstrap over seeds). Time is {seconds_per_trial:g} s per trial
 plus the tuner's own, which for {BASELINE} is understated."""
-    folded = markdown.table(["landscape", *(f"{tuner}: {what}" for tuner, what in columns)], each)
-    return f"{note}\n\n{markdown.table(head, rows)}\n\nMedians on each landscape:\n\n{folded}"
+    return f"{note}\n\n{markdown.table(head, rows)}\n\nMedians on each landscape:\n\n{markdown.table(columns, [*each, averages])}"
 
 
-def _figure(costs: Any) -> str:
-    """The median; a dash if the median run did not reach the goal."""
+def _median(costs: Array) -> str:
+    """A dash if the median run did not reach the goal."""
     median = np.median(costs)
     return f"{median:.0f}" if np.isfinite(median) else "-"
+
+
+def _average(medians: list[float], limit: float) -> str:
+    """A median run that did not reach the goal counts with the limit."""
+    return ">" * bool(np.isinf(medians).any()) + f"{np.minimum(medians, limit).mean():.0f}"
 
 
 if __name__ == "__main__":

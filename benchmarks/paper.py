@@ -41,7 +41,7 @@ def tables(runs: list[dict[str, Any]]) -> str:
     by: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for run in runs:
         by[run["operator"], run["tuner"]].append(run)
-    repeats = sorted({len(found) for found in by.values()})
+    repeats = sorted({len(some) for some in by.values()})
     trials = sorted({run["trials"] for run in runs})
     kind = tvm.target.Target(first["target"]).kind.name
     lines = [
@@ -54,7 +54,7 @@ def tables(runs: list[dict[str, Any]]) -> str:
     for operator in PAPER:
         if any((operator, tuner) in by for tuner in names):
             row = [[run["tflops"] for run in by[operator, tuner]] for tuner in names]
-            cells = [_mean(found, _decimals(row)) for found in row]
+            cells = [_mean(values, _decimals(row)) for values in row]
             lines.append(f"| {operator} | {' | '.join([*cells, *_paper(operator)])} |")
     lines += ["", "| tuner | seconds per run | share of the tuner | failed trials |", "|---|---|---|---|"]
     for tuner in (name for name in names if name != "library"):
@@ -81,7 +81,7 @@ def _or(numbers: list[int]) -> str:
 
 
 def _mean(values: Iterable[float], digits: int) -> str:
-    found = list(values)
-    if not found:
+    values = list(values)
+    if not values:
         return ""
-    return f"{np.mean(found):.{digits}f}" + (f" ± {np.std(found, ddof=1):.{digits}f}" if len(found) > 1 else "")
+    return f"{np.mean(values):.{digits}f}" + (f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else "")

@@ -38,9 +38,9 @@ def draw_panels(panels: Iterable[tuple[str, Array, Mapping[str, Array]]], title:
     panels = list(panels)
     figure, row = plt.subplots(1, len(panels), figsize=(8, 3.6), layout="constrained", sharey=True)
     for axes, (label, x, curves) in zip(row, panels):
-        _draw_quartiles(axes, x, curves)
         axes.axhline(goal, color="gray", linewidth=0.8, linestyle=":")
-        axes.set(xlabel=label, xlim=(0, x[-1]), ylim=(0.5, 1.005))
+        _draw_quartiles(axes, x, curves)
+        axes.set(xlabel=label, xlim=(0, x[-1]), ylim=(0.5, 1.01))
     row[0].set_ylabel("best so far / optimum")
     row[-1].legend(loc="lower right")
     figure.suptitle(title)

@@ -108,9 +108,9 @@ def run(job: Job) -> dict[str, Any]:
         nonlocal measured
         for result in results:
             measured += 1
-            found = landscape.optimum / 1e3 / result.costs[0] if result.error_no == 0 else 0.0
-            if found > (steps[-1][1] if steps else 0.0):
-                steps.append((measured, round(found, 7), round(own.proposed, 4)))
+            fraction = landscape.optimum / 1e3 / result.costs[0] if result.error_no == 0 else 0.0
+            if fraction > (steps[-1][1] if steps else 0.0):
+                steps.append((measured, round(fraction, 7), round(own.proposed, 4)))
 
     with tuners.quiet(), tuners.in_process_features():
         tuner = tuners.make(job.tuner, task, job.seed)
@@ -126,7 +126,8 @@ def _prepared(path: str, hidden: bool) -> tuple[Landscape, Task]:
 
 
 def run_all(jobs: list[Job], file: Path, workers: int) -> list[dict[str, Any]]:
-    """The results of all jobs; those missing from the file are run, and appended as they finish."""
+    """The results of all jobs; those missing from the file, which is created if needed, are run and appended as they finish."""
+    file.parent.mkdir(parents=True, exist_ok=True)
     done = {_key(result): result for result in read(file)}
     missing = [job for job in jobs if _key(job.key) not in done]
     with (

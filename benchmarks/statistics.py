@@ -69,12 +69,12 @@ def verdicts(differences: list[Difference], level: float = 0.05) -> list[str]:
     >>> verdicts([Difference(0.1, 0.05, 0.15, 0.001, 0.8), Difference(-0.01, -0.03, 0.01, 0.4, 0.45)])
     ['ahead', 'tie']
     """
-    found = ["tie"] * len(differences)
+    labels = ["tie"] * len(differences)
     for rank, i in enumerate(np.argsort([d.p for d in differences], kind="stable")):
         if differences[i].p > level / (len(differences) - rank):
             break
-        found[i] = "ahead" if differences[i].mean > 0 else "behind"
-    return found
+        labels[i] = "ahead" if differences[i].mean > 0 else "behind"
+    return labels
 
 
 def trials_to(curve: Array, goal: float) -> float:

@@ -40,9 +40,9 @@ def write_csv(results: Iterable[dict[str, Any]], path: Path) -> None:
         for result in results:
             best = curve(result)
             key = [result[name] for name in ("landscape", "tuner", "seed", "trials", "measured")]
-            found = [f"{best[n - 1]:.4f}" if n <= len(best) else "" for n in CHECKPOINTS]
+            scores = [f"{best[n - 1]:.4f}" if n <= len(best) else "" for n in CHECKPOINTS]
             reached = [trials_to(best, goal) for goal in GOALS]
-            table.writerow([*key, f"{result['seconds']:.3f}", *found, *(int(t) if t < np.inf else "" for t in reached)])
+            table.writerow([*key, f"{result['seconds']:.3f}", *scores, *(int(t) if t < np.inf else "" for t in reached)])
 
 
 def tables(results: list[dict[str, Any]], methods: Iterable[str]) -> str:
@@ -108,7 +108,7 @@ def per_landscape(by: Curves) -> str:
 def comparison(by: Curves, method: str) -> str:
     """One method against each other tuner, on the landscapes on which both ran."""
     rng = np.random.default_rng(0)
-    found = []
+    differences = []
     for baseline in _tuners(by):
         shared = [runs for runs in by.values() if method in runs and baseline in runs]
         if baseline == method or not shared:
@@ -116,9 +116,9 @@ def comparison(by: Curves, method: str) -> str:
         seeds = min(_seeds({tuner: runs[tuner] for tuner in (method, baseline)}) for runs in shared)
         for n in _checkpoints(by):
             first, second = (np.array([runs[tuner][:seeds, n - 1] for runs in shared]) for tuner in (method, baseline))
-            found.append((baseline, difference(first, second, rng)))
+            differences.append((baseline, difference(first, second, rng)))
     cells: dict[str, list[str]] = defaultdict(list)
-    for (baseline, d), verdict in zip(found, verdicts([d for _, d in found])):
+    for (baseline, d), verdict in zip(differences, verdicts([d for _, d in differences])):
         mean = f"{d.mean:+.3f}" if verdict == "tie" else f"**{d.mean:+.3f}**"
         cells[baseline].append(f"{mean} ({d.low:+.3f} to {d.high:+.3f}; A {d.vargha_delaney_a:.2f})")
     head = [f"{method} against", *(f"@{n}" for n in _checkpoints(by))]

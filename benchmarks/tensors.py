@@ -8,7 +8,7 @@ from tvm import te
 
 
 def batch_matmul(batch: int, n: int, k: int, m: int, transpose: str) -> tuple[Any, Any, Any]:
-    """Z_bnm = sum over k of X_bnk Y_bkm; `transpose` tells of X and of Y whether it is stored transposed ("T") or not ("N")."""
+    """Z_bnm = sum over k of X_bnk Y_bkm; `transpose` states if X and Y are stored transposed, as in "NT"."""
     x = te.placeholder((batch, k, n) if transpose[0] == "T" else (batch, n, k), name="X")
     y = te.placeholder((batch, m, k) if transpose[1] == "T" else (batch, k, m), name="Y")
     r = te.reduce_axis((0, k), name="k")

@@ -13,7 +13,7 @@ from tvm.autotvm.task.space import InstantiationError
 
 from benchmarks import operators
 
-# Timings per configuration, of which the median is kept, and the least duration of each.
+# Timings per configuration, whose median counts, and the minimum duration of each.
 _REPEAT, _MIN_REPEAT_MS = 3, 8
 
 

@@ -61,9 +61,9 @@ def test_in_process_features_equal_those_of_worker_processes():
     model = autotvm.tuner.xgboost_cost_model.XGBoostCostModel
     expected = model(task, "itervar")._get_feature([0, 5, 11])
     with tuners.in_process_features():
-        found = model(task, "itervar")._get_feature([0, 5, 11])
+        features = model(task, "itervar")._get_feature([0, 5, 11])
     assert expected.any()
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(features, expected)
 
 
 def test_later_generations_of_opevo_are_faster_than_the_first():
