@@ -152,7 +152,7 @@ class TestBudget:
         start = time.monotonic()
         result = tune(tmp_path / "log.json", 10**6, time_limit=8.0, measure_option=for_real())
         assert result.stop_reason == "time limit"
-        assert time.monotonic() - start < 120
+        assert time.monotonic() - start < 250
 
     def test_a_task_whose_trials_all_fail_shows_its_error_and_gets_at_most_an_equal_share(self, tmp_path, capsys):
         runner = SyntheticRunner(fails=lambda task: task.name == "dense_pack.x86")
