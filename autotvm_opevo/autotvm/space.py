@@ -206,7 +206,7 @@ def _text(value: Any) -> str:
 
 def _integers(values: Any) -> Tiles:
     integers = tuple(map(int, values))
-    if any(as_integer != value for as_integer, value in zip(integers, values)):
+    if any(integer != value for integer, value in zip(integers, values)):
         raise ValueError(f"not all of {values!r} are integers")
     return integers
 
