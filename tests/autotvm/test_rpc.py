@@ -79,9 +79,11 @@ class TestDevicePool:
         # Which one depends on whether the second server dies before or after the tracker is asked for it.
         message = f"last device of key '{KEY}' has left the tracker at 127.0.0.1:|no device of key '{KEY}' answers any more"
         with farm(tmp_path) as (port, servers):
+            option = measure_option(port)
+            option["runner"].executor._timeout = 20  # a trial that waits for a device, without one, waits this long
             when(log, 6, lambda: [os.killpg(server.pid, signal.SIGKILL) for server in servers])
             with pytest.raises(DevicePoolError, match=message):
-                tune(log, measure_option(port))
+                tune(log, option)
         assert 6 <= len(records(log)) < 24
         assert all(result.error_no == 0 for _, result in records(log))
         assert not autotvm.GLOBAL_SCOPE.in_tuning
