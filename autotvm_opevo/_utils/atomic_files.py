@@ -81,6 +81,8 @@ class Lock:
         ------
         LogInUse
             If another process holds the lock; the message names its pid.
+        ValueError
+            If there is a file of that name that is no lock; it is left untouched.
         """
         while True:
             file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -99,6 +101,9 @@ class Lock:
             if current:
                 break
             os.close(file)  # its holder removed it after we opened it: try again with the new file
+        if os.pread(file, 64, 0).strip(b"0123456789\n"):  # a lock left behind by a killed process holds its pid
+            os.close(file)
+            raise ValueError(f"{self._path} must not exist or be a lock of {what}, it is another file: choose another name")
         os.ftruncate(file, 0)
         os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
         self._file = file

@@ -83,3 +83,22 @@ class TestLock:
             os.waitpid(child, 0)
             for end in (*ready, *done):
                 os.close(end)
+
+
+def test_a_file_that_is_no_lock_is_refused_untouched(tmp_path):
+    """As with a log called poetry, beside poetry.lock."""
+    path = tmp_path / "poetry.lock"
+    path.write_text("[[package]]\n")
+    with pytest.raises(ValueError, match="it is another file"):
+        Lock(path).acquire(tmp_path / "poetry")
+    assert path.read_text() == "[[package]]\n"
+
+
+def test_a_lock_left_by_a_killed_process_is_taken(tmp_path):
+    path = tmp_path / "log.lock"
+    path.write_text("12345\n")
+    lock = Lock(path)
+    lock.acquire(tmp_path / "log")
+    assert path.read_text() == f"{os.getpid()}\n"
+    lock.release()
+    assert not path.exists()

@@ -74,15 +74,13 @@ class TestDevicePool:
         assert min(used) >= 3
 
     def test_the_loss_of_the_last_device_ends_the_run_and_fails_no_configuration(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(rpc, "_DEVICE_TIMEOUT", 3.0)
+        monkeypatch.setattr(rpc, "_DEVICE_TIMEOUT", 15.0)
         log = tmp_path / "log.json"
-        # Which one depends on whether the second server dies before or after the tracker is asked for it.
-        message = f"last device of key '{KEY}' has left the tracker at 127.0.0.1:|no device of key '{KEY}' answers any more"
         with farm(tmp_path) as (port, servers):
             option = measure_option(port)
             option["runner"].executor._timeout = 20  # a trial that waits for a device, without one, waits this long
             when(log, 6, lambda: [os.killpg(server.pid, signal.SIGKILL) for server in servers])
-            with pytest.raises(DevicePoolError, match=message):
+            with pytest.raises(DevicePoolError, match=f"last device of key '{KEY}' has left the tracker at 127.0.0.1:{port}"):
                 tune(log, option)
         assert 6 <= len(records(log)) < 24
         assert all(result.error_no == 0 for _, result in records(log))
