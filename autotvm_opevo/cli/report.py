@@ -12,11 +12,11 @@ from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.cli.command import command
 
 _EXAMPLES = """examples:
-  python -m autotvm_opevo report alexnet.json -o report.html          an AutoTVM log, written by any tuner
-  python -m autotvm_opevo report opevo.json xgb.json -o report.html   compare two logs
-  python -m autotvm_opevo report alexnet -o report.html               the folder of a MetaSchedule database
-  python -m autotvm_opevo report alexnet.json --watch                 follow a run in the browser
-  python -m autotvm_opevo report alexnet.json -o report.html --png plots --csv tables
+  %(prog)s alexnet.json -o report.html          an AutoTVM log, written by any tuner
+  %(prog)s opevo.json xgb.json -o report.html   compare two logs
+  %(prog)s alexnet -o report.html               the folder of a MetaSchedule database
+  %(prog)s alexnet.json --watch                 follow a run in the browser
+  %(prog)s alexnet.json -o report.html --png plots --csv tables
 
 Write a report of tuning runs: one self-contained HTML file, for screen and print. Logs are never modified.
 """

@@ -11,7 +11,8 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 # How often every network is timed, and the shortest duration of one timing, in milliseconds.
-REPEATS, MIN_REPEAT_MS = 9, 50
+REPEATS = 9
+MIN_REPEAT_MS = 50
 # Largest relative error that rounding explains, for float16 outputs and for all others.
 _HALF_TOLERANCE, _TOLERANCE = 3e-2, 1e-3
 

@@ -23,7 +23,7 @@ def test_help_begins_with_examples(capsys, command):
     assert not command or "exit status:" in text
 
 
-@pytest.mark.parametrize("command", [[], ["tune"], ["doctor"]])
+@pytest.mark.parametrize("command", [[], ["tune"], ["report"], ["doctor"]])
 @pytest.mark.parametrize(
     ("called", "program"),
     [("/usr/bin/autotvm-opevo", "autotvm-opevo"), ("/lib/autotvm_opevo/__main__.py", "python -m autotvm_opevo")],
