@@ -81,7 +81,11 @@ def test_tunes_a_model_file(tmp_path):
         ),
         (["--network", "mlp", "--target", "llvm -mcpu=znver9"], 2, "knows, 'znver9' given: such as znver"),
         (["--operator", "nn.relu", "--tensor", "8", "--dtype", "floaty", "--target", "llvm"], 2, "dtype must be one of TVM's"),
-        (["--operator", "nn.dense", "--tensor", "8x16", "--tensor", "8x15", "--target", "llvm"], 2, "takes tensors with as many"),
+        (
+            ["--operator", "nn.dense", "--tensor", "8x16", "--tensor", "8x15", "--target", "llvm"],
+            2,
+            "takes tensors with equally many columns",
+        ),
         (["--model", "notes.txt", "--target", "llvm"], 2, "cannot read notes.txt with TVM's frontends"),
         (["--model", "m.onnx", "--target", "llvm", "--shape", "x=1x"], 2, "such as 1x3x224x224, '1x' given for x"),
     ],
