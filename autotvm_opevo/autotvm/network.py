@@ -165,7 +165,7 @@ class _Session(Session):
         self._states, self._log, self._rng = states, log, rng
         self._round_size = round_size(trials, len(states), batch)
         records = _by_task(log.records)
-        loaded = sum(state.load(records.get(_key(state.task), ()), self._round_size) for state in states)
+        loaded = sum(state.resume(records.get(_key(state.task), ()), self._round_size) for state in states)
         self._unrelated = len(log.records) - loaded
         self.best_file = log.path.with_name(log.path.name.removesuffix(".json") + ".best.json")
         names = [task_name(state.task.name, state.task.args) for state in states]

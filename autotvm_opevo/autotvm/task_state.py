@@ -61,8 +61,8 @@ class TaskState:
         self._make_tuner, self._seed, self._early_stopping = make_tuner, seed, early_stopping
         self._tuner: Tuner | None = None
 
-    def load(self, records: Iterable[Record], round_size: int) -> int:
-        """Add records of this task as if they had been measured now, in rounds; returns their number."""
+    def resume(self, records: Iterable[Record], round_size: int) -> int:
+        """Resume from the records of this task, as if they had been measured now, in rounds; returns their number."""
         mine: dict[int, Record] = {}
         taken = 0
         for measured, result in records:

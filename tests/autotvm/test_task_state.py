@@ -20,14 +20,14 @@ def records(indices, seconds):
 class TestLoad:
     def test_restores_the_rounds(self):
         state = TaskState(TASK, OpEvoTuner, seed=0)
-        state.load(records(range(7), [None, 5.0, 4.0, 6.0, 3.0, 7.0, 2.0]), round_size=3)
+        state.resume(records(range(7), [None, 5.0, 4.0, 6.0, 3.0, 7.0, 2.0]), round_size=3)
         assert state.progress.trials == 7
         assert state.progress.latencies == [4.0, 3.0, 2.0]
         assert state.failures == {"runtime device": 1}
 
     def test_counts_each_configuration_once_with_its_best_result(self):
         state = TaskState(TASK, OpEvoTuner, seed=0)
-        state.load(records([4, 4, 4, 5], [3.0, None, 2.0, 9.0]), round_size=8)
+        state.resume(records([4, 4, 4, 5], [3.0, None, 2.0, 9.0]), round_size=8)
         assert state.progress.trials == 2
         assert state.latency == 2.0
         assert not state.failures
@@ -35,13 +35,13 @@ class TestLoad:
     def test_ignores_records_of_other_tasks(self):
         other = matmul_task(32)
         state = TaskState(TASK, OpEvoTuner, seed=0)
-        state.load([(measured(other, other.config_space.get(0)), result(1.0))], round_size=8)
+        state.resume([(measured(other, other.config_space.get(0)), result(1.0))], round_size=8)
         assert state.progress.trials == 0
         assert state.progress.latencies == []
 
     def test_the_tuner_resumes_from_the_records(self):
         state = TaskState(TASK, OpEvoTuner, seed=0)
-        state.load(records(range(20), [1.0 + i for i in range(20)]), round_size=8)
+        state.resume(records(range(20), [1.0 + i for i in range(20)]), round_size=8)
         assert state.tuner.best_config.index == 0
         assert {config.index for config in state.tuner.next_batch(50)}.isdisjoint(range(20))
 
