@@ -38,8 +38,8 @@ def main(arguments: list[str] | None = None) -> None:
             for name, surrogate in SURROGATES.items():
                 spent, tried = run(workload, target, surrogate, options.trials)
                 search = spent["in all"] - spent["candidate"]
-                after = spent["candidate"] - spent["applied"]
-                parts = [1e3 * seconds / options.trials for seconds in (search, spent["applied"], after, spent["in all"])]
+                after = spent["candidate"] - spent["apply"]
+                parts = [1e3 * seconds / options.trials for seconds in (search, spent["apply"], after, spent["in all"])]
                 figures = [f"{part:.1f}" for part in parts]
                 rows.append([target, workload, name, *figures, f"{tried / options.trials - 1:.1f}"])
     table = markdown.table([*_HEAD, "rejected per accepted"], rows)
@@ -77,7 +77,7 @@ def run(workload: str, target: str, surrogate: str | None, trials: int) -> tuple
     task.pre_tuning(max_trials=trials)
     with (
         mock.patch.object(spaces.DecisionSpace, "candidate", timed("candidate", spaces.DecisionSpace.candidate)),
-        mock.patch.object(spaces._Sketch, "applied", timed("applied", spaces._Sketch.applied)),
+        mock.patch.object(spaces._Sketch, "apply", timed("apply", spaces._Sketch.apply)),
     ):
         while candidates := timed("in all", task.generate_measure_candidates)():
             results = [RunnerResult([synthetic_latency(candidate)], None) for candidate in candidates]

@@ -178,7 +178,7 @@ class TestArguments:
         [
             ({"mutation_rate": 1.5}, "mutation_rate must be .*1.5 given"),
             ({"parents_size": 0}, "parents_size must be an integer of at least 1, 0 given"),
-            ({"surrogate": "forest"}, "surrogate must be .*'gp'.*'forest' given"),
+            ({"surrogate": "forest"}, "surrogate must be .gp., or None for OpEvo as published; 'forest' given"),
             ({"batch_size": 0}, "batch_size must be an integer of at least 1, 0 given"),
             ({"seed": -1}, "seed must be an integer of at least 0, -1 given"),
         ],
