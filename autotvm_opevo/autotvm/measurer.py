@@ -11,15 +11,18 @@ from typing import Any
 
 import tvm
 from tvm import autotvm
-from tvm.autotvm.measure import LocalRunner, MeasureErrorNo, MeasureInput, MeasureResult, create_measure_batch
+from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult, create_measure_batch
 from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity
+from tvm.contrib.cc import create_shared
 from tvm.target.codegen import llvm_get_cpu_archlist, llvm_version_major
 
 from autotvm_opevo._utils.target_cpu import check_cpu
+from autotvm_opevo.autotvm.builder import LocalBuilder
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.processes import (
     START_TIMEOUT,
+    WORKER_MODULE,
     Watchdog,
     kill,
     no_interrupts_in_children,
@@ -28,6 +31,8 @@ from autotvm_opevo.autotvm.processes import (
     stop,
 )
 from autotvm_opevo.autotvm.rpc import DevicePool, DevicePoolError, devices, is_remote
+from autotvm_opevo.autotvm.runner import LocalRunner
+from autotvm_opevo.tuning.workers import ForkServer
 
 # Targets whose device this machine may lack.
 _DEVICE_TARGETS = ("cuda", "metal", "opencl", "rocm", "vulkan")
@@ -44,12 +49,14 @@ def default_measure_option(
 
     Each trial is repeated three times, for 50 ms on a CPU, for 150 ms on other devices, which take longer to reach full speed.
     """
-    effort = {"number": 1, "repeat": 3, "min_repeat_ms": 50 if target.kind.name == "llvm" else 150, "cooldown_interval": 0}
+    shortest = 50 if target.kind.name == "llvm" else 150
+    effort: dict[str, Any] = {"number": 1, "repeat": 3, "min_repeat_ms": shortest, "cooldown_interval": 0}
     if key is None or host is None or port is None:
-        runner = autotvm.LocalRunner(timeout=timeout, **effort)
+        builder, runner = LocalBuilder(timeout, build_func=create_shared), LocalRunner(timeout, **effort)
     else:
+        builder = LocalBuilder(timeout)  # the device links, since it may be of another kind
         runner = autotvm.RPCRunner(key, host, port, timeout=timeout, n_parallel=max(1, devices(key, host, port)), **effort)
-    option: dict[str, Any] = autotvm.measure_option(builder=autotvm.LocalBuilder(timeout=timeout), runner=runner)
+    option: dict[str, Any] = autotvm.measure_option(builder=builder, runner=runner)
     return option
 
 
@@ -58,7 +65,7 @@ def check_device(target: tvm.target.Target, runner: Any) -> None:
     kind = target.kind.name
     if kind == "llvm":
         _check_cpu(target)
-    if isinstance(runner, LocalRunner) and kind in _DEVICE_TARGETS and not tvm.device(kind, 0).exist:
+    if isinstance(runner, autotvm.LocalRunner) and kind in _DEVICE_TARGETS and not tvm.device(kind, 0).exist:
         raise ValueError(
             f"this machine has no {kind} device, or TVM cannot find its driver: measure on another machine with an RPCRunner and "
             f"a tracker (--rpc-tracker and --rpc-key on the command line), or tune for llvm"
@@ -102,6 +109,13 @@ class Measurer:
         self._measure: Callable[[list[MeasureInput]], list[MeasureResult]] | None = None
         self._pool = DevicePool(self._runner) if is_remote(self._runner) else None
         self._build_kwargs: dict[str, Any] = {}  # by target
+        if self._with_workers:
+            ForkServer.start(WORKER_MODULE)  # imports TVM while the caller extracts tasks
+
+    @property
+    def _with_workers(self) -> list[LocalBuilder | LocalRunner]:
+        """Those of builder and runner that are this package's, and manage their own processes."""
+        return [owner for owner in (self._builder, self._runner) if isinstance(owner, (LocalBuilder, LocalRunner))]
 
     def __enter__(self) -> Measurer:
         # Children inherit the flag: while tuning, some templates omit what cannot be measured on its own.
@@ -111,7 +125,8 @@ class Measurer:
             with no_interrupts_in_children():
                 self._watchdog.start()
                 for owner in (self._builder, self._runner):
-                    start(getattr(owner, "executor", None), owner.n_parallel)
+                    if owner not in self._with_workers:
+                        start(getattr(owner, "executor", None), owner.n_parallel)
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -121,7 +136,10 @@ class Measurer:
         autotvm.GLOBAL_SCOPE.in_tuning = self._in_tuning
         self._forget()
         for owner in (self._builder, self._runner):
-            stop(getattr(owner, "executor", None))
+            if owner in self._with_workers:
+                owner.close()
+            else:
+                stop(getattr(owner, "executor", None))
         if getattr(self._builder, "tmp_dir", None):
             shutil.rmtree(self._builder.tmp_dir, ignore_errors=True)
         self._watchdog.stop()
@@ -146,7 +164,7 @@ class Measurer:
         """AutoTVM's measure_batch for a task, without a new tracker and server for every task as LocalRunner's ``set_task``."""
         if self._measure is not None and task is self._task:
             return self._measure
-        if self._pool or (self._measure is not None and isinstance(self._runner, LocalRunner)):
+        if self._pool or (self._measure is not None and isinstance(self._runner, autotvm.LocalRunner)):
             self._runner.task = task
             self._builder.set_task(task, self._device_limits(task))
             measure = self._measure_on_pool if self._pool else self._measure

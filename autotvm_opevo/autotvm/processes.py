@@ -18,7 +18,9 @@ from autotvm_opevo.autotvm.watchdog import SCRIPT, VARIABLE
 
 T = TypeVar("T")
 
-# Seconds for worker processes to start; each imports TVM.
+# What this package's worker processes need.
+WORKER_MODULE = "autotvm_opevo.autotvm"
+# Seconds for AutoTVM's worker processes to start; each imports TVM.
 START_TIMEOUT = 120.0
 
 

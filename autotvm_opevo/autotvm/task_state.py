@@ -166,6 +166,7 @@ class TaskState:
         result = record[1]
         self._known[number] = record
         self.progress.trials += 1
+        self.progress.seconds += max(0.0, float(result.all_cost))  # known from a log as well
         if result.error_no != MeasureErrorNo.NO_ERROR:
             kind, message = failure(result)
             self.failures[kind] += 1
@@ -193,6 +194,6 @@ def failure(result: MeasureResult) -> tuple[str, str]:
     message = lines[-1] if lines else type(error).__name__
     if "code == RPCCode::kReturn" in message:
         message = "the session ended without a result: the kernel crashed, or exceeded the runner's timeout"
-    if isinstance(error, TimeoutError):
+    if isinstance(error, TimeoutError) and not str(error):
         message = f"longer than the {'builder' if result.error_no == MeasureErrorNo.BUILD_TIMEOUT else 'runner'}'s timeout"
     return kind, message[:300]

@@ -39,6 +39,8 @@ class TaskProgress:
         g_i after each round, in seconds; infinite until a trial succeeds.
     active : bool
         False if the task takes no more trials.
+    seconds : float
+        Time that its trials took, in seconds; 0 if unknown.
     """
 
     flop: float = 0.0
@@ -46,6 +48,7 @@ class TaskProgress:
     trials: int = 0
     latencies: list[float] = field(default_factory=list)
     active: bool = True
+    seconds: float = 0.0
 
     @property
     def latency(self) -> float:
@@ -107,9 +110,10 @@ def round_size(trials: int, tasks: int, batch: int = 1) -> int:
 
 
 def gradient(tasks: Sequence[TaskProgress], operators: Sequence[Operator], remaining: int, rng: np.random.Generator) -> int:
-    """Gradient-based: the task whose next round is expected to reduce f most, after a warm-up round for each, largest FLOP first.
+    """Gradient-based: the task whose next round is expected to reduce f most per second, after a warm-up round for each.
 
-    A task without a successful trial has no gradient; it gets half of an equal share.
+    Ansor's maximizes the reduction per trial, but a trial of one task can take fifty times as long to compile as one of another.
+    The task with the largest FLOP goes first. A task without a successful trial has no gradient; it gets half of an equal share.
     """
     active = _active_tasks(tasks)
     untuned = [i for i in active if not tasks[i].latencies]
@@ -124,7 +128,8 @@ def gradient(tasks: Sequence[TaskProgress], operators: Sequence[Operator], remai
     equal_share = sum(task.trials for task in tasks) / len(tasks)
     if failing is not None and (not succeeding or tasks[failing].trials < equal_share / 2):
         return failing
-    return max(succeeding, key=lambda i: (reductions[i], -tasks[i].trials))
+    costs = _seconds_per_trial([tasks[i] for i in succeeding])
+    return max(zip(succeeding, costs), key=lambda pair: (reductions[pair[0]] / pair[1], -tasks[pair[0]].trials))[0]
 
 
 def equal(tasks: Sequence[TaskProgress], operators: Sequence[Operator], remaining: int, rng: np.random.Generator) -> int:
@@ -155,6 +160,13 @@ def _active_tasks(tasks: Sequence[TaskProgress]) -> list[int]:
 def _network_flop(tasks: Sequence[TaskProgress], operators: Sequence[Operator]) -> list[float]:
     """Floating-point operations of each task in one run of the network."""
     return [task.flop * sum(o.count for o in operators if i in o.tasks) for i, task in enumerate(tasks)]
+
+
+def _seconds_per_trial(tasks: Sequence[TaskProgress]) -> list[float]:
+    """Mean duration of a trial of each task; the same for all unless all are known."""
+    if all(task.seconds > 0 for task in tasks):
+        return [task.seconds / task.trials for task in tasks]
+    return [1.0] * len(tasks)
 
 
 def _expected_reductions(tasks: Sequence[TaskProgress], operators: Sequence[Operator]) -> dict[int, float]:

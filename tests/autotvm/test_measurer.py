@@ -31,7 +31,7 @@ class TestMeasurer:
             assert not autotvm.GLOBAL_SCOPE.in_tuning
 
     def test_a_local_server_that_died_is_replaced(self, monkeypatch):
-        task, option = dense_task(), for_real()
+        task, option = dense_task(), for_real(autotvm)
         with Measurer(option) as measurer:
             assert measurer(task, [task.config_space.get(0)])[0][1].error_no == 0
             server, tracker = measurer._measure.attach_objects

@@ -354,12 +354,12 @@ def start(log, trials):
 
 
 def workers(log):
-    """AutoTVM's worker processes that tune into this log."""
+    """Processes that were started to tune into this log."""
     return [
-        p
-        for p in psutil.process_iter(["cmdline", "environ"])
-        if "tvm.exec.popen_worker" in " ".join(p.info["cmdline"] or ())
-        and (p.info["environ"] or {}).get("TUNES_INTO") == str(log)
+        process
+        for process in psutil.process_iter(["cmdline", "environ"])
+        if any(name in " ".join(process.info["cmdline"] or ()) for name in ("tvm.exec.popen_worker", "fork_server"))
+        and (process.info["environ"] or {}).get("TUNES_INTO") == str(log)
     ]
 
 

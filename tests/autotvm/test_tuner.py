@@ -97,7 +97,7 @@ class TestForReal:
         tuner.tune(
             n_trial=6,
             early_stopping=100,
-            measure_option=for_real(),
+            measure_option=for_real(autotvm),
             callbacks=[autotvm.callback.progress_bar(6), autotvm.callback.log_to_file(str(log)), monitor, recorder],
         )
         assert len(recorder.pairs) == len(monitor.trial_scores()) == len(log.read_text().splitlines()) == 6

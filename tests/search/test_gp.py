@@ -47,7 +47,7 @@ def distances(space):
 def steps_on(graph):
     """The lengths of shortest paths."""
     ends = [(i, graph.index(v)) for i in range(len(graph)) for v in graph.neighbours(graph[i])]
-    rows, columns = np.array(ends).T
+    rows, columns = np.array(ends, np.int32).T  # all that scipy 1.13 takes
     return shortest_path(
         coo_array((np.ones(len(ends)), (rows, columns)), shape=(len(graph), len(graph))).tocsr(), unweighted=True
     )

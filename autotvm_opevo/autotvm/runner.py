@@ -1,0 +1,181 @@
+"""AutoTVM's runner on this machine's device, in one worker that keeps its tensors and the device between trials."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Sequence
+from math import inf
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import autotvm
+from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
+from tvm.autotvm.measure.measure_methods import BuildResult
+from tvm.autotvm.task import Task
+
+from autotvm_opevo.autotvm.processes import WORKER_MODULE
+from autotvm_opevo.tuning.workers import START_TIMEOUT, Worker
+
+# A short run, whose time can be told from that of reading the clock, is at least this long, in milliseconds.
+_SHORT_MS = 1
+_SHORT_REPEATS = 2
+
+
+class LocalRunner(autotvm.LocalRunner):
+    """Run on this machine's device; a drop-in replacement for ``autotvm.LocalRunner``, for all of AutoTVM's tuners.
+
+    There is no tracker, no server and no new process for each trial: one worker keeps the device and the tensors, and is replaced
+    when a trial crashes, fails or takes too long.
+
+    Parameters
+    ----------
+    timeout : float
+        Seconds for one trial.
+    number, repeat : int
+        Each of `repeat` measurements is the mean of `number` runs.
+    min_repeat_ms : float
+        Shortest duration of one measurement in milliseconds; `number` is increased accordingly.
+    cooldown_interval : float
+        Seconds to wait after each trial.
+    enable_cpu_cache_flush : bool
+        Flush the CPU's cache before each measurement; `number` should be 1.
+    pruning : float, optional
+        A trial that takes this many times as long as the best of its task, in each of two short runs, is not timed any
+        longer; its record has these two times. None times all trials alike.
+
+    Examples
+    --------
+    >>> from tvm import autotvm
+    >>> from autotvm_opevo.autotvm import LocalBuilder, LocalRunner
+    >>> option = autotvm.measure_option(builder=LocalBuilder(), runner=LocalRunner(min_repeat_ms=50))
+    """
+
+    def __init__(
+        self,
+        timeout: float = 10,
+        number: int = 4,
+        repeat: int = 3,
+        min_repeat_ms: float = 0,
+        cooldown_interval: float = 0.1,
+        enable_cpu_cache_flush: bool = False,
+        pruning: float | None = 1.5,
+    ) -> None:
+        super().__init__(timeout, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush)
+        if pruning is not None and not pruning >= 1:
+            raise ValueError(f"pruning must be at least 1, or None, {pruning!r} given")
+        self.pruning = pruning
+        self._worker = Worker(WORKER_MODULE)
+        self._best: dict[Any, float] = {}  # seconds, by target and workload
+
+    def set_task(self, task: Task) -> None:
+        """Nothing need be started for a task."""
+        self.task = task
+
+    def get_build_kwargs(self) -> dict[str, Any]:
+        """Limits of the device that the builder needs."""
+        kind = self.task.target.kind.name
+        checks = {"gpu": self._worker.call(_gpu_limits, kind, timeout=START_TIMEOUT)} if "gpu" in self.task.target.keys else {}
+        return {"checks": checks}
+
+    def run(
+        self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[BuildResult | MeasureResult]
+    ) -> list[MeasureResult]:
+        """Run what was built, one after the other; returns results in the same order."""
+        return [
+            build if isinstance(build, MeasureResult) else self._trial(measured, build)
+            for measured, build in zip(measure_inputs, build_results)
+        ]
+
+    def close(self) -> None:
+        """End the worker."""
+        self._worker.kill()
+
+    def _trial(self, measured: MeasureInput, build: BuildResult) -> MeasureResult:
+        start = time.time()
+        key = str(measured.target), measured.task.workload
+        limit = self.pruning * self._best.get(key, inf) if self.pruning is not None else inf
+        evaluation = (
+            self.number,
+            self.repeat,
+            self.min_repeat_ms,
+            "cache_flush_cpu_non_first_arg" if self.enable_cpu_cache_flush else "",
+        )
+        fill = "scatter" not in measured.task.name  # random indices would be out of range
+        tensors = self.ref_input or [(tuple(map(int, shape)), str(dtype), fill) for shape, dtype in build.arg_info]
+        costs: tuple[Any, ...]
+        try:
+            costs = self._worker.call(
+                _measure, measured.target.kind.name, build.filename, tensors, evaluation, limit, timeout=self.timeout
+            )
+            kind = MeasureErrorNo.NO_ERROR
+            self._best[key] = min(self._best.get(key, inf), float(np.mean(costs)))
+        except Exception as error:
+            self._worker.kill()  # an error of a device outlives the trial
+            kind = MeasureErrorNo.RUN_TIMEOUT if isinstance(error, TimeoutError) else MeasureErrorNo.RUNTIME_DEVICE
+            text = "".join(traceback.format_exception_only(type(error), error))
+            costs = text, RuntimeError(str(error)[:1024])
+        end = time.time()
+        time.sleep(self.cooldown_interval)
+        return MeasureResult(costs, kind, end - start + build.time_cost, end)
+
+
+# In the worker ------------------------------------------------------------------------------------------------------------------
+
+_tensors: dict[Any, list[tvm.nd.NDArray]] = {}  # of the last trial
+
+
+def _gpu_limits(kind: str) -> dict[str, int]:
+    device = tvm.device(kind, 0)
+    x, y, z = device.max_thread_dimensions
+    return {
+        "max_shared_memory_per_block": device.max_shared_memory_per_block,
+        "max_threads_per_block": device.max_threads_per_block,
+        "max_thread_x": x,
+        "max_thread_y": y,
+        "max_thread_z": z,
+    }
+
+
+def _measure(
+    kind: str, file: str, tensors: Sequence[Any], evaluation: tuple[int, int, float, str], limit: float
+) -> tuple[float, ...]:
+    """Seconds of one run, repeatedly; only two short ones if both are above the limit."""
+    number, repeat, min_repeat_ms, preproc = evaluation
+    device = tvm.device(kind, 0)
+    module = tvm.runtime.load_module(file)
+    arguments = _arguments(tensors, device)
+
+    def seconds(number: int, repeat: int, min_repeat_ms: float) -> list[float]:
+        timer = module.time_evaluator(
+            module.entry_name, device, number=number, repeat=repeat, min_repeat_ms=int(min_repeat_ms), f_preproc=preproc
+        )
+        return list(timer(*arguments).results)
+
+    if limit < inf:
+        short = seconds(1, _SHORT_REPEATS, min(_SHORT_MS, min_repeat_ms))
+        if min(short) > limit:
+            return tuple(short)
+    costs = seconds(number, repeat, min_repeat_ms)
+    return tuple(sorted(costs)[1:-1]) if len(costs) > 2 else tuple(costs)  # without the extremes, as AutoTVM
+
+
+def _arguments(tensors: Sequence[Any], device: tvm.runtime.Device) -> list[tvm.nd.NDArray]:
+    """Tensors on the device; those of the last trial if they have the same shapes."""
+    if tensors and isinstance(tensors[0], np.ndarray):  # given by the user
+        return [tvm.nd.array(tensor, device) for tensor in tensors]
+    key = tuple(tensors)
+    if key not in _tensors:
+        _tensors.clear()
+        _tensors[key] = [_random(shape, dtype, fill, device) for shape, dtype, fill in tensors]
+    return _tensors[key]
+
+
+def _random(shape: tuple[int, ...], dtype: str, fill: bool, device: tvm.runtime.Device) -> tvm.nd.NDArray:
+    """A tensor with random elements between 1 and 10; large ones repeat a few, since filling would take longer than a run."""
+    tensor = tvm.nd.empty(shape, dtype, device)
+    if fill and dtype.startswith(("float", "int", "uint")):
+        sample = np.random.default_rng(0).uniform(1, 10, 1 << 16).astype(dtype)
+        tensor.copyfrom(np.resize(sample, shape))
+    return tensor

@@ -1,0 +1,87 @@
+"""The process that starts workers: imports TVM, then forks for each request. See `autotvm_opevo.tuning.workers`."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import select
+import signal
+import socket
+import sys
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any
+
+import cloudpickle
+
+from autotvm_opevo.tuning.workers import PID
+
+# Seconds between looks at which children have ended.
+_REAP = 1.0
+
+
+def main() -> None:
+    """Import a module and fork for each request on a socket, both named by the last arguments; kill all children at its end."""
+    *_, module, descriptor = sys.argv
+    importlib.import_module(module)
+    children: set[int] = set()
+    with socket.socket(fileno=int(descriptor)) as control:
+        while True:
+            if select.select([control], [], [], _REAP)[0]:
+                request, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+                if not request:
+                    break
+                pid = os.fork()
+                if pid == 0:
+                    control.close()
+                    _become_worker(descriptors[0])
+                with suppress(OSError):
+                    os.setpgid(pid, pid)  # by both, so that it is done when either goes on
+                children.add(pid)
+                os.close(descriptors[0])
+                control.sendall(PID.pack(pid))
+            _reap(children)
+    for pid in children:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+
+
+def _reap(children: set[int]) -> None:
+    with suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG)[0]) != 0:
+            children.discard(ended)
+
+
+def _become_worker(descriptor: int) -> None:
+    """Call what is asked for until the connection is closed; never returns."""
+    try:
+        os.setpgid(0, 0)
+        connection = Connection(descriptor)
+        environment, folder, path = pickle.loads(connection.recv_bytes())
+        os.environ.clear()
+        os.environ.update(environment)
+        os.chdir(folder)
+        sys.path[:] = path
+        while True:
+            connection.send_bytes(_answer(connection.recv_bytes()))
+    except (EOFError, ConnectionError):
+        pass
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def _answer(message: bytes) -> bytes:
+    """Whether the call failed, and its result or its exception, pickled."""
+    answer: tuple[bool, Any]
+    try:
+        function, arguments = pickle.loads(message)
+        answer = False, function(*arguments)
+    except Exception as error:
+        answer = True, error
+    try:
+        return bytes(cloudpickle.dumps(answer))
+    except Exception as error:
+        return pickle.dumps((True, RuntimeError(f"{type(error).__name__}: {error}; cannot send {answer[1]!r}")))

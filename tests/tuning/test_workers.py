@@ -1,0 +1,158 @@
+"""Worker processes: started by forking, killed when late, replaced when dead, and gone with their owner."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import CancelledError
+
+import psutil
+import pytest
+
+from autotvm_opevo.tuning.workers import START_TIMEOUT, ForkServer, Worker, WorkerPool
+
+MODULE = "json"  # starts in no time
+
+
+@pytest.fixture
+def worker():
+    worker = Worker(MODULE)
+    yield worker
+    worker.kill()
+
+
+@pytest.fixture
+def pool():
+    pool = WorkerPool(MODULE, 2)
+    yield pool
+    pool.close()
+
+
+def gone(pid):
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def eventually(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()
+
+
+class TestWorker:
+    def test_calls_functions_in_one_other_process(self, worker):
+        assert worker.call(pow, 2, 10, timeout=60) == 1024
+        pids = {worker.call(os.getpid, timeout=60) for _ in range(3)}
+        assert len(pids) == 1
+        assert os.getpid() not in pids
+
+    def test_the_module_is_imported_before_it_starts(self, worker):
+        assert worker.call(lambda: "json" in sys.modules, timeout=60)
+
+    def test_raises_what_the_function_raises_and_goes_on(self, worker):
+        before = worker.call(os.getpid, timeout=60)
+        with pytest.raises(ZeroDivisionError):
+            worker.call(divmod, 1, 0, timeout=60)
+        assert worker.call(os.getpid, timeout=60) == before
+
+    def test_a_result_that_cannot_be_sent_is_an_error(self, worker):
+        with pytest.raises(RuntimeError, match="cannot send"):
+            worker.call(lambda: (i for i in ()), timeout=60)
+
+    def test_a_late_call_is_a_timeout_and_its_answer_is_not_the_next_call_s(self, worker):
+        before = worker.call(os.getpid, timeout=60)
+        with pytest.raises(TimeoutError, match="longer than 0.2 seconds"):
+            worker.call(time.sleep, 60, timeout=0.2)
+        assert worker.call(pow, 2, 3, timeout=60) == 8
+        assert eventually(lambda: gone(before))
+
+    def test_a_worker_that_dies_is_replaced(self, worker):
+        with pytest.raises(ChildProcessError, match="died"):
+            worker.call(os.kill, 0, signal.SIGKILL, timeout=60)  # 0 is its process group
+        assert worker.call(pow, 2, 3, timeout=60) == 8
+
+    def test_what_it_started_dies_with_it(self, worker):
+        child = worker.call(lambda: subprocess.Popen(["sleep", "600"]).pid, timeout=60)
+        worker.kill()
+        assert eventually(lambda: gone(child))
+
+    def test_has_the_environment_and_the_folder_of_its_start(self, worker, tmp_path, monkeypatch):
+        monkeypatch.setenv("FOR_THE_WORKER", "yes")
+        monkeypatch.chdir(tmp_path)
+        assert worker.call(os.environ.get, "FOR_THE_WORKER", timeout=60) == "yes"
+        assert worker.call(os.getcwd, timeout=60) == str(tmp_path)
+
+    def test_a_server_that_was_killed_is_replaced(self, worker):
+        worker.call(os.getpid, timeout=60)
+        server = ForkServer.start(MODULE)
+        server._process.kill()
+        server._process.wait(60)
+        worker.kill()
+        assert worker.call(pow, 2, 3, timeout=60) == 8
+
+    def test_a_module_that_cannot_be_imported_is_an_error(self):
+        with pytest.raises(ChildProcessError, match="the server that starts worker processes has died"):
+            Worker("there_is_no_such_module").call(pow, 2, 3, timeout=60)
+
+
+class TestWorkerPool:
+    def test_calls_run_at_the_same_time_in_as_many_workers(self, pool, tmp_path):
+        def meet(mine, other):
+            open(mine, "w").close()
+            while not os.path.exists(other):
+                time.sleep(0.01)
+            return os.getpid()
+
+        files = str(tmp_path / "a"), str(tmp_path / "b")
+        futures = [pool.submit(meet, *pair, timeout=60) for pair in (files, files[::-1])]
+        assert len({future.result() for future in futures}) == 2
+
+    def test_none_waits_for_the_slowest(self, pool, tmp_path):
+        last = str(tmp_path / "last")
+
+        def wait():
+            while not os.path.exists(last):
+                time.sleep(0.01)
+
+        slow = pool.submit(wait, timeout=60)
+        quick = [pool.submit(pow, 2, i, timeout=60) for i in range(5)]
+        assert [future.result() for future in quick] == [1, 2, 4, 8, 16]
+        pool.submit(lambda: open(last, "w").close(), timeout=60).result()
+        slow.result()
+
+    def test_close_ends_calls_that_run_and_cancels_those_that_wait(self, pool):
+        pool.submit(pow, 2, 3, timeout=60).result()
+        running = [pool.submit(time.sleep, 600, timeout=600) for _ in range(2)]
+        waiting = pool.submit(pow, 2, 3, timeout=60)
+        assert eventually(lambda: all(future.running() for future in running))
+        pool.close()
+        assert all(isinstance(future.exception(), ChildProcessError) for future in running)
+        with pytest.raises(CancelledError):
+            waiting.result()
+        assert pool.submit(pow, 2, 3, timeout=60).result() == 8
+
+
+OWNER = f"""
+import os, time
+from autotvm_opevo.tuning.workers import Worker
+worker = Worker({MODULE!r})
+print(worker.call(os.getpid, timeout={START_TIMEOUT}), worker.call(os.getppid, timeout=60), flush=True)
+worker.call(time.sleep, 600, timeout=600)
+"""
+
+
+@pytest.mark.parametrize("harm", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_however_the_owner_ends_no_process_stays_behind(harm):
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    pids = [int(pid) for pid in owner.stdout.readline().split()]
+    assert len(pids) == 2
+    owner.send_signal(harm)
+    owner.wait(60)
+    assert eventually(lambda: all(map(gone, pids)))
