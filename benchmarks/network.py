@@ -1,14 +1,17 @@
-"""Compare task schedulers and tuners on whole networks.
+"""Compare tuners and task schedulers on whole networks.
 
     python -m benchmarks.network                        # AlexNet and ResNet-18, an hour on two cores
-    python -m benchmarks.network --networks mobilenet --trials 200 --repetitions 5
+    python -m benchmarks.network --networks alexnet --trials 200 --methods tutorial gradient+opevo
 
-Every network is tuned several times with the same number of trials by each of three methods, in turn. The tuned networks and the
-untuned one are then compiled and timed in turn, in one process. A stopped benchmark resumes from the logs in ``--out``.
+Every network is tuned several times with the same number of trials by each method, in turn. ``tutorial`` is XGBTuner as TVM's
+tutorial tune_relay_x86.py has it, with its builder and runner, but not its thousands of trials per task; the others measure
+with this package's. The tuned networks and the untuned one are then compiled and timed in turn, in one process. A stopped
+benchmark resumes from the logs in ``--out``.
 """
 
 import argparse
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,22 +22,30 @@ from autotvm_opevo.autotvm import OpEvoTuner, tune_network, workloads
 from autotvm_opevo.autotvm.evaluation import build, random_inputs, time_interleaved
 from autotvm_opevo.autotvm.measurer import default_measure_option
 
+
+def tutorial_measure_option(target):
+    runner = autotvm.LocalRunner(number=1, repeat=10, min_repeat_ms=0, enable_cpu_cache_flush=True)
+    return autotvm.measure_option(builder=autotvm.LocalBuilder(), runner=runner)
+
+
+# Task scheduler, tuner, and what makes the measure option.
 METHODS = {
-    "equal + XGBTuner": ("equal", autotvm.tuner.XGBTuner),
-    "equal + OpEvoTuner": ("equal", OpEvoTuner),
-    "gradient + OpEvoTuner": ("gradient", OpEvoTuner),
+    "tutorial": ("equal", partial(autotvm.tuner.XGBTuner, loss_type="rank"), tutorial_measure_option),
+    "equal+xgb": ("equal", autotvm.tuner.XGBTuner, default_measure_option),
+    "equal+opevo": ("equal", OpEvoTuner, default_measure_option),
+    "gradient+opevo": ("gradient", OpEvoTuner, default_measure_option),
 }
 
 
 def tune_all(name, target, options):
     """Tune a network with each method; return each repetition's file of best records and its seconds of tuning."""
     mod, params = workloads.network(name)
-    tuned = {method: [] for method in METHODS}
-    methods = list(METHODS.items())
+    tuned = {method: [] for method in options.methods}
+    methods = [(method, METHODS[method]) for method in options.methods]
     for repetition in range(options.repetitions):
         first = repetition % len(methods)  # each method is first in turn
-        for method, (task_scheduler, tuner) in methods[first:] + methods[:first]:
-            log = options.out / f"{name}-{method.replace(' ', '')}-{options.trials}-{repetition}.json"
+        for method, (task_scheduler, tuner, measure_option) in methods[first:] + methods[:first]:
+            log = options.out / f"{name}-{method}-{options.trials}-{repetition}.json"
             seconds = log.with_suffix(".seconds")  # of tuning, unknown for a run that was stopped
             start = time.perf_counter()
             result = tune_network(
@@ -43,7 +54,7 @@ def tune_all(name, target, options):
                 target,
                 log,
                 trials=options.trials,
-                measure_option=default_measure_option(target, timeout=10),
+                measure_option=measure_option(target),
                 tuner=tuner,
                 task_scheduler=task_scheduler,
                 seed=repetition,
@@ -71,8 +82,9 @@ def time_all(name, target, tuned):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Compare task schedulers and tuners on whole networks.")
+    parser = argparse.ArgumentParser(description="Compare tuners and task schedulers on whole networks.")
     parser.add_argument("--networks", nargs="+", default=["alexnet", "resnet-18"], choices=sorted(workloads.NETWORKS))
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
     parser.add_argument("--target", default="llvm -mcpu=core-avx2")
     parser.add_argument("--trials", type=int, default=96, help="per network, over all its tasks (default: 96)")
     parser.add_argument("--repetitions", type=int, default=3)

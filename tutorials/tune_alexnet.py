@@ -24,6 +24,7 @@ from tvm import autotvm, relay
 from tvm.contrib import graph_executor
 
 from autotvm_opevo import OpEvoTuner, tune_network
+from autotvm_opevo.autotvm import LocalBuilder, LocalRunner
 from autotvm_opevo.autotvm.workloads import alexnet
 
 # %%
@@ -46,11 +47,12 @@ target = tvm.target.Target(options.target)
 # %%
 # Measurement
 # -----------
-# AutoTVM's own builder and runner. A GPU is measured for longer, because its clock takes time to ramp up.
+# A builder and a runner with AutoTVM's parameters, but with workers that start faster. A GPU is measured for longer, because its
+# clock takes time to ramp up.
 
 measure_option = autotvm.measure_option(
-    builder=autotvm.LocalBuilder(timeout=10),
-    runner=autotvm.LocalRunner(
+    builder=LocalBuilder(timeout=10),
+    runner=LocalRunner(
         number=1, repeat=3, min_repeat_ms=50 if target.kind.name == "llvm" else 150, cooldown_interval=0, timeout=10
     ),
 )

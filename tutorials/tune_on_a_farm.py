@@ -25,6 +25,7 @@ os.environ.setdefault("TOPHUB_LOCATION", "NONE")  # or TVM downloads pre-tuned s
 from tvm import autotvm
 
 from autotvm_opevo import tune_network
+from autotvm_opevo.autotvm import LocalBuilder
 from autotvm_opevo.autotvm.rpc import DevicePoolError, devices
 from autotvm_opevo.autotvm.workloads import operator
 
@@ -107,7 +108,7 @@ def main():
     with tempfile.TemporaryDirectory() as temporary, farm(Path(temporary)) as (port, _):
         folder = Path(temporary)
         measure_option = autotvm.measure_option(
-            builder=autotvm.LocalBuilder(timeout=10),
+            builder=LocalBuilder(timeout=10),
             runner=autotvm.RPCRunner(KEY, "127.0.0.1", port, n_parallel=2, number=1, repeat=3, min_repeat_ms=20, timeout=10),
         )
         result = tune_network(mod, params, "llvm", folder / "log.json", trials=24, measure_option=measure_option, seed=0)

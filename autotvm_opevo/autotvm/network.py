@@ -133,8 +133,9 @@ def tune_network(
         session = _Session(states, operators, log, trials, measurer.batch, np.random.default_rng(seeds[0]), start)
         try:
             session.announce(describe_tuner(tuner, seed), "log")
-            with measurer:
-                session.run(measurer, task_scheduler, start + time_limit if time_limit is not None else inf)
+            if session.left > 0:
+                with measurer:
+                    session.run(measurer, task_scheduler, start + time_limit if time_limit is not None else inf)
             session.save_best()
             if evaluate and any(state.best for state in states):
                 session.evaluate(lambda: measure_speedup(mod, params, target, session.best_file, option["runner"]))

@@ -154,6 +154,9 @@ def _tune_autotvm(options: argparse.Namespace) -> Any:
     from autotvm_opevo.autotvm.requirement import require_autotvm
 
     require_autotvm()
+    from autotvm_opevo.tuning.workers import ForkServer
+
+    ForkServer.start("autotvm_opevo.autotvm")  # imports TVM while this process does
     import tvm
     from tvm import autotvm
 

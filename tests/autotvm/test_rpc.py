@@ -73,6 +73,7 @@ class TestDevicePool:
         assert sum(used) == 24
         assert min(used) >= 3
 
+    @pytest.mark.soak
     def test_the_loss_of_the_last_device_ends_the_run_and_fails_no_configuration(self, tmp_path, monkeypatch):
         monkeypatch.setattr(rpc, "_DEVICE_TIMEOUT", 15.0)
         log = tmp_path / "log.json"

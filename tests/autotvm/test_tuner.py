@@ -89,7 +89,16 @@ class TestForReal:
             task.instantiate(config)
         assert config.index in first.indices + second.indices
 
-    @pytest.mark.parametrize("name", ["XGBTuner", "GATuner", "RandomTuner", "GridSearchTuner", "OpEvoTuner"])
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "OpEvoTuner",
+            "XGBTuner",
+            pytest.param("GATuner", marks=pytest.mark.soak),
+            pytest.param("RandomTuner", marks=pytest.mark.soak),
+            pytest.param("GridSearchTuner", marks=pytest.mark.soak),
+        ],
+    )
     def test_is_a_drop_in_replacement_for_autotvms_tuners(self, name, tmp_path):
         """The same script works with all of them."""
         task, log, monitor, recorder = small_task(), tmp_path / "log.json", autotvm.callback.Monitor(), Recorder()

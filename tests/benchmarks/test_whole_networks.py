@@ -15,8 +15,9 @@ def test_network_compares_all_methods_and_resumes_from_its_logs(tmp_path):
         rows = [line for line in done.stdout.splitlines() if line.startswith("mlp  ")]
         assert [row[12:36].strip() for row in rows] == [
             "untuned",
-            "equal + XGBTuner",
-            "equal + OpEvoTuner",
-            "gradient + OpEvoTuner",
+            "tutorial",
+            "equal+xgb",
+            "equal+opevo",
+            "gradient+opevo",
         ]
         assert all(float(row[36:46]) > 0 for row in rows)

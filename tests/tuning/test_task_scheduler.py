@@ -130,6 +130,15 @@ class TestGradient:
         chosen = [gradient([*alike, other], one_each(3), 1, rng) for _ in range(200)]
         assert chosen.count(1) > 180
 
+    @pytest.mark.parametrize(("seconds", "expected"), [((4000.0, 400.0), 1), ((0.0, 400.0), 0), ((400.0, 400.0), 0)])
+    def test_a_task_whose_trials_take_long_must_promise_more(self, seconds, expected):
+        """The first promises a little more per trial; it is chosen unless its trials are known to take ten times as long."""
+        tasks = [TaskProgress(1e9, kind, 400, [1.0] * 50, seconds=s) for kind, s in zip("ab", seconds)]
+        tasks[0].latencies.insert(0, 1.01)
+        rng = np.random.default_rng(0)
+        chosen = [gradient(tasks, [Operator(11, (0,)), Operator(10, (1,))], 1, rng) for _ in range(200)]
+        assert chosen.count(expected) > 180
+
     @given(
         st.lists(
             st.tuples(st.lists(st.floats(1e-9, 1e3) | st.just(math.inf), max_size=6), st.booleans(), st.floats(0, 1e12)),

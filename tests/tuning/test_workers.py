@@ -62,7 +62,7 @@ class TestWorker:
 
     def test_a_late_call_is_a_timeout_and_its_answer_is_not_the_next_call_s(self, worker):
         before = worker.call(os.getpid, timeout=60)
-        with pytest.raises(TimeoutError, match="longer than 0.2 seconds"):
+        with pytest.raises(TimeoutError, match=r"longer than 0\.2 seconds"):
             worker.call(time.sleep, 60, timeout=0.2)
         assert worker.call(pow, 2, 3, timeout=60) == 8
         assert eventually(lambda: gone(before))

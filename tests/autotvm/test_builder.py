@@ -1,0 +1,98 @@
+"""The builder on forked workers, with real builds."""
+
+import os
+import time
+
+import numpy as np
+import pytest
+from instant_measuring import TIMEOUT
+from small_templates import matmul_task
+from tvm import autotvm
+from tvm.autotvm.measure import MeasureErrorNo, MeasureInput
+from tvm.autotvm.measure.measure_methods import BuildResult
+from tvm.autotvm.task.space import InstantiationError
+
+from autotvm_opevo.autotvm import LocalBuilder
+from autotvm_opevo.autotvm import builder as module
+
+
+@pytest.fixture
+def builder():
+    builder = LocalBuilder(TIMEOUT, n_parallel=2)
+    yield builder
+    builder.close()
+
+
+def inputs(task):
+    return [MeasureInput(task.target, task, task.config_space.get(i)) for i in range(3)]
+
+
+def test_builds_what_autotvms_builder_builds(builder):
+    task = matmul_task()
+    builder.set_task(task, {})
+    results = builder.build(inputs(task))
+    assert all(result.error is None and os.path.exists(result.filename) for result in results)
+    theirs = autotvm.LocalBuilder(TIMEOUT)
+    theirs.set_task(task, {})
+    assert [result.arg_info for result in results] == [result.arg_info for result in theirs.build(inputs(task))]
+
+
+def test_a_configuration_that_the_template_rejects_is_an_instantiation_error(builder):
+    def reject(*_):
+        return BuildResult(None, None, ("trace", InstantiationError("not this one")), 0.5)
+
+    task = matmul_task()
+    builder.set_task(task, {})
+    builder.build_func = reject
+    result = builder.build(inputs(task))[0]
+    assert result.error_no == MeasureErrorNo.INSTANTIATION_ERROR
+    assert str(result.costs[1]) == "not this one"
+    assert result.all_cost == 0.5
+
+
+def test_a_build_that_crashes_or_takes_too_long_fails_alone():
+    def build(measured, folder):
+        if measured.config.index == 1:
+            os.abort()
+        if measured.config.index == 2:
+            time.sleep(600)
+        return BuildResult("file", (), None, 0.1)
+
+    builder = LocalBuilder(timeout=20, n_parallel=3)
+    task = matmul_task()
+    builder.set_task(task, {})
+    builder.build_func = build
+    good, crashed, hung = builder.build(inputs(task))
+    builder.close()
+    assert good.error is None
+    assert crashed.error_no == MeasureErrorNo.COMPILE_HOST
+    assert "the worker process died" in crashed.costs[0]
+    assert hung.error_no == MeasureErrorNo.BUILD_TIMEOUT
+    assert "longer than 20 s" in hung.costs[0]
+
+
+def test_the_timeout_follows_from_the_builds_seen_of_the_task():
+    builder, (measured, *_) = LocalBuilder(timeout=100), inputs(matmul_task())
+    assert builder._timeout(measured) == 100
+    seen = builder._seconds[module._key(measured)]
+    seen += [1.0, 1.0, 1.0]
+    assert builder._timeout(measured) == 100  # too few
+    seen += [1.0]
+    assert builder._timeout(measured) == 10  # the least
+    seen[:] = [4.0] * 8
+    assert builder._timeout(measured) == pytest.approx(20)
+    seen[:] = [60.0] * 8
+    assert builder._timeout(measured) == 100  # the user's
+    other = inputs(matmul_task(32))[0]
+    assert builder._timeout(other) == 100
+
+
+def test_files_of_the_last_batch_are_removed(builder):
+    task = matmul_task()
+    builder.set_task(task, {})
+    first, *_ = builder.build(inputs(task))
+    second, *_ = builder.build(inputs(task))
+    assert not os.path.exists(first.filename)
+    builder.close()
+    assert not os.path.exists(second.filename)
+    assert np.isfinite(second.time_cost)
