@@ -1,4 +1,4 @@
-"""AutoTVM's builder on workers that start in milliseconds, none of which waits for the slowest build."""
+"""AutoTVM's builder on workers that start in milliseconds."""
 
 from __future__ import annotations
 
@@ -19,29 +19,38 @@ from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task.space import InstantiationError
 
 from autotvm_opevo.autotvm.processes import WORKER_MODULE
-from autotvm_opevo.tuning.workers import WorkerPool
+from autotvm_opevo.tuning.workers import ForkServerError, WorkerPool
 
-# Builds of a task may take this multiple of what 90% of its builds took, once there are some, and never less than these seconds.
+# With an adaptive timeout: multiple of the 90% quantile of a task's builds, their least number, and the shortest, in seconds.
 _TIMEOUT_FACTOR, _MIN_BUILDS, _MIN_TIMEOUT = 5, 4, 10.0
 
 
 class LocalBuilder(autotvm.LocalBuilder):
     """Build on this machine; a drop-in replacement for ``autotvm.LocalBuilder``, for all of AutoTVM's tuners.
 
-    Workers are forked from one process that has imported TVM, so that they start in milliseconds, and a new build starts as
-    soon as one ends.
+    Workers are forked from one process that has imported TVM, so that they start in milliseconds. In a batch larger than
+    `n_parallel`, a build starts as soon as another ends. Call `close` to end the workers before this process ends.
 
     Parameters
     ----------
     timeout : float
-        Seconds for one build. Once a task has four builds, it is at most five times their 90% quantile, or 10 s if that is more:
-        what takes longer to compile is rarely fast.
+        Seconds for one build.
     n_parallel : int, optional
         Number of builds at the same time; by default the number of cores.
     build_kwargs : dict, optional
         Options of the build function, which override the runner's.
     build_func : {"default", "ndk", "stackvm"} or callable
         As of AutoTVM's; ``tvm.contrib.cc.create_shared`` links, so that a runner on this machine need not.
+    adaptive_timeout : bool
+        Once a task has four builds, give others five times their 90% quantile, but at least 10 s and at most `timeout`: what
+        takes longer to compile is rarely fast.
+    **options
+        The others of AutoTVM's.
+
+    Raises
+    ------
+    ForkServerError
+        By `build`, if no worker process can be started.
 
     Examples
     --------
@@ -56,9 +65,12 @@ class LocalBuilder(autotvm.LocalBuilder):
         n_parallel: int | None = None,
         build_kwargs: dict[str, Any] | None = None,
         build_func: str | Callable[..., Any] = "default",
+        *,
+        adaptive_timeout: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(timeout, n_parallel, build_kwargs, build_func, **{"do_fork": True, **options})
+        self.adaptive_timeout = adaptive_timeout
         self.tmp_dir: str
         shutil.rmtree(self.tmp_dir, ignore_errors=True)  # the base class makes one, used or not
         self.executor = WorkerPool(WORKER_MODULE, self.n_parallel)
@@ -70,10 +82,15 @@ class LocalBuilder(autotvm.LocalBuilder):
         self.tmp_dir = tempfile.mkdtemp()
         arguments = (AutotvmGlobalScope.current, self.build_func, self.tmp_dir, self.build_kwargs)
         limits = [self._timeout(measured) for measured in measure_inputs]
-        futures = [
-            self.executor.submit(_build, measured, *arguments, timeout=limit) for measured, limit in zip(measure_inputs, limits)
-        ]
-        results = [self._result(future, limit) for future, limit in zip(futures, limits)]
+        try:
+            futures = [
+                self.executor.submit(_build, measured, *arguments, timeout=limit)
+                for measured, limit in zip(measure_inputs, limits)
+            ]
+            results = [self._result(future, limit) for future, limit in zip(futures, limits)]
+        except BaseException:
+            self.executor.close()
+            raise
         for measured, result in zip(measure_inputs, results):
             if isinstance(result, BuildResult):
                 self._seconds[_key(measured)].append(result.time_cost)
@@ -86,7 +103,7 @@ class LocalBuilder(autotvm.LocalBuilder):
 
     def _timeout(self, measured: MeasureInput) -> float:
         seen = self._seconds[_key(measured)]
-        if len(seen) < _MIN_BUILDS:
+        if not self.adaptive_timeout or len(seen) < _MIN_BUILDS:
             return float(self.timeout)
         return min(float(self.timeout), max(_MIN_TIMEOUT, _TIMEOUT_FACTOR * float(np.quantile(seen, 0.9))))
 
@@ -97,6 +114,8 @@ class LocalBuilder(autotvm.LocalBuilder):
         except TimeoutError:
             late = TimeoutError(f"the build took longer than {limit:.3g} s")
             return self._failure(late, MeasureErrorNo.BUILD_TIMEOUT, limit)
+        except ForkServerError:
+            raise
         except Exception as error:
             return self._failure(error, MeasureErrorNo.COMPILE_HOST, 0.0)
         if build.error is None:

@@ -1,6 +1,7 @@
 """AutoTVM's log files: read, repaired, appended to, and locked.
 
-A log is treated as data: it is parsed as JSON, and nothing in it is unpickled or evaluated.
+A log is treated as data: it is parsed as JSON, and nothing in it is unpickled or evaluated. `TaskState.resume` resumes from its
+records.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
@@ -15,13 +15,13 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult, cre
 from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity
 from tvm.contrib.cc import create_shared
-from tvm.target.codegen import llvm_get_cpu_archlist, llvm_version_major
+from tvm.target.codegen import llvm_version_major
 
 from autotvm_opevo._utils.target_cpu import check_cpu
 from autotvm_opevo.autotvm.builder import LocalBuilder
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.processes import (
-    START_TIMEOUT,
+    POPEN_TIMEOUT,
     WORKER_MODULE,
     Watchdog,
     kill,
@@ -49,12 +49,13 @@ def default_measure_option(
 
     Each trial is repeated three times, for 50 ms on a CPU, for 150 ms on other devices, which take longer to reach full speed.
     """
-    shortest = 50 if target.kind.name == "llvm" else 150
-    effort: dict[str, Any] = {"number": 1, "repeat": 3, "min_repeat_ms": shortest, "cooldown_interval": 0}
+    cpu = target.kind.name == "llvm"
+    effort: dict[str, Any] = {"number": 1, "repeat": 3, "min_repeat_ms": 50 if cpu else 150, "cooldown_interval": 0}
     if key is None or host is None or port is None:
-        builder, runner = LocalBuilder(timeout, build_func=create_shared), LocalRunner(timeout, **effort)
+        builder = LocalBuilder(timeout, build_func=create_shared, adaptive_timeout=True)
+        runner = LocalRunner(timeout, **effort, pruning=1.5 if cpu else None)
     else:
-        builder = LocalBuilder(timeout)  # the device links, since it may be of another kind
+        builder = LocalBuilder(timeout, adaptive_timeout=True)  # the device links, since it may be of another kind
         runner = autotvm.RPCRunner(key, host, port, timeout=timeout, n_parallel=max(1, devices(key, host, port)), **effort)
     option: dict[str, Any] = autotvm.measure_option(builder=builder, runner=runner)
     return option
@@ -73,6 +74,10 @@ def check_device(target: tvm.target.Target, runner: Any) -> None:
 
 
 def _check_cpu(target: tvm.target.Target) -> None:
+    try:
+        from tvm.target.codegen import llvm_get_cpu_archlist
+    except ImportError:  # older than TVM 0.14
+        return
     without = {name: value for name, value in dict(target.export()).items() if name != "mcpu"}  # or TVM would warn of it here
     known = [str(name) for name in llvm_get_cpu_archlist(tvm.target.Target(without))]
     check_cpu(str(target.attrs.get("mcpu", "")), known, llvm_version_major())
@@ -109,11 +114,11 @@ class Measurer:
         self._measure: Callable[[list[MeasureInput]], list[MeasureResult]] | None = None
         self._pool = DevicePool(self._runner) if is_remote(self._runner) else None
         self._build_kwargs: dict[str, Any] = {}  # by target
-        if self._with_workers:
+        if self._own:
             ForkServer.start(WORKER_MODULE)  # imports TVM while the caller extracts tasks
 
     @property
-    def _with_workers(self) -> list[LocalBuilder | LocalRunner]:
+    def _own(self) -> list[LocalBuilder | LocalRunner]:
         """Those of builder and runner that are this package's, and manage their own processes."""
         return [owner for owner in (self._builder, self._runner) if isinstance(owner, (LocalBuilder, LocalRunner))]
 
@@ -125,7 +130,7 @@ class Measurer:
             with no_interrupts_in_children():
                 self._watchdog.start()
                 for owner in (self._builder, self._runner):
-                    if owner not in self._with_workers:
+                    if owner not in self._own:
                         start(getattr(owner, "executor", None), owner.n_parallel)
         except BaseException:
             self.__exit__(None, None, None)
@@ -136,7 +141,7 @@ class Measurer:
         autotvm.GLOBAL_SCOPE.in_tuning = self._in_tuning
         self._forget()
         for owner in (self._builder, self._runner):
-            if owner in self._with_workers:
+            if owner in self._own:
                 owner.close()
             else:
                 stop(getattr(owner, "executor", None))
@@ -156,7 +161,12 @@ class Measurer:
         with self._limit(len(inputs)):
             results = self._for(task)(inputs)
         ran = [result for result in results if result.error_no not in _NOT_BUILT]
-        if self._pool is None and ran and all(result.error_no == MeasureErrorNo.RUN_TIMEOUT for result in ran):
+        if (
+            self._runner not in self._own
+            and self._pool is None
+            and ran
+            and all(result.error_no == MeasureErrorNo.RUN_TIMEOUT for result in ran)
+        ):
             self._forget()  # the server ends slow trials itself, so it must be dead: start a new one for the next batch
         return list(zip(inputs, results))
 
@@ -170,7 +180,7 @@ class Measurer:
             measure = self._measure_on_pool if self._pool else self._measure
         else:
             with no_interrupts_in_children():
-                measure = run_with_timeout(START_TIMEOUT, lambda: create_measure_batch(task, self._option), "a device to answer")
+                measure = run_with_timeout(POPEN_TIMEOUT, lambda: create_measure_batch(task, self._option), "a device to answer")
         assert measure is not None
         self._measure, self._task = measure, task
         return measure
@@ -184,16 +194,20 @@ class Measurer:
     def _device_limits(self, task: Task) -> Any:
         """Properties of the device that the builder needs, such as a GPU's shared memory. Cached: asking occupies a device."""
         target = str(task.target)
-        for attempt in range(2):
-            if target not in self._build_kwargs:
-                try:
-                    self._build_kwargs[target] = run_with_timeout(
-                        _DEVICE_TIMEOUT, self._runner.get_build_kwargs, "a device to report its properties"
-                    )
-                except (OSError, RuntimeError) as error:
-                    if attempt:
-                        raise DevicePoolError(f"no device of key {self._runner.key!r} answers: {error}") from error
+        if target not in self._build_kwargs:
+            self._build_kwargs[target] = self._runner.get_build_kwargs() if self._runner in self._own else self._ask_device()
         return self._build_kwargs[target]
+
+    def _ask_device(self) -> Any:
+        def ask() -> Any:
+            return run_with_timeout(_DEVICE_TIMEOUT, self._runner.get_build_kwargs, "a device to report its properties")
+
+        with suppress(OSError, RuntimeError):
+            return ask()
+        try:  # another device of the same key
+            return ask()
+        except (OSError, RuntimeError) as error:
+            raise DevicePoolError(f"no device of key {self._runner.key!r} answers: {error}") from error
 
     def _measure_on_pool(self, inputs: list[MeasureInput]) -> list[MeasureResult]:
         assert self._pool is not None
@@ -203,7 +217,7 @@ class Measurer:
     def _limit(self, trials: int) -> Iterator[None]:
         """AutoTVM's timeouts are enforced by its children; this one kills children that hang."""
         seconds = 2 * trials * (self._builder.timeout + (self._runner.n_parallel + 1) * self._runner.timeout)
-        seconds += START_TIMEOUT + _DEVICE_TIMEOUT
+        seconds += POPEN_TIMEOUT + _DEVICE_TIMEOUT
         executors = [getattr(owner, "executor", None) for owner in (self._builder, self._runner)]
         done = threading.Event()
 

@@ -21,7 +21,7 @@ T = TypeVar("T")
 # What this package's worker processes need.
 WORKER_MODULE = "autotvm_opevo.autotvm"
 # Seconds for AutoTVM's worker processes to start; each imports TVM.
-START_TIMEOUT = 120.0
+POPEN_TIMEOUT = 120.0
 
 
 def run_with_timeout(seconds: float, function: Callable[[], T], what: str) -> T:
@@ -76,7 +76,7 @@ def start(executor: PopenPoolExecutor | None, parallel: int) -> None:
     """Start the workers of AutoTVM's pool, each a thread and a process. The pool may use one more than run at once."""
     if executor is not None:
         for future in [executor.submit(int) for _ in range(min(parallel + 1, executor._threadpool._max_workers))]:
-            future.result(START_TIMEOUT)
+            future.result(POPEN_TIMEOUT)
 
 
 def stop(executor: PopenPoolExecutor | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Sequence
-from math import inf
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -16,18 +16,19 @@ from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task import Task
 
 from autotvm_opevo.autotvm.processes import WORKER_MODULE
-from autotvm_opevo.tuning.workers import START_TIMEOUT, Worker
+from autotvm_opevo.tuning.workers import ForkServerError, Worker
 
-# A short run, whose time can be told from that of reading the clock, is at least this long, in milliseconds.
-_SHORT_MS = 1
-_SHORT_REPEATS = 2
+# Duration of a short run in milliseconds, long enough for the clock, and their number.
+_SHORT_MS, _SHORT_REPEATS = 1, 2
+# Seconds for a device to report its limits.
+_DEVICE_TIMEOUT = 60.0
 
 
 class LocalRunner(autotvm.LocalRunner):
     """Run on this machine's device; a drop-in replacement for ``autotvm.LocalRunner``, for all of AutoTVM's tuners.
 
     There is no tracker, no server and no new process for each trial: one worker keeps the device and the tensors, and is replaced
-    when a trial crashes, fails or takes too long.
+    when a trial crashes, fails or takes too long. Call `close` to give the device back before this process ends.
 
     Parameters
     ----------
@@ -41,9 +42,19 @@ class LocalRunner(autotvm.LocalRunner):
         Seconds to wait after each trial.
     enable_cpu_cache_flush : bool
         Flush the CPU's cache before each measurement; `number` should be 1.
+    module_loader : None
+        AutoTVM's is for remote devices.
     pruning : float, optional
-        A trial that takes this many times as long as the best of its task, in each of two short runs, is not timed any
-        longer; its record has these two times. None times all trials alike.
+        A trial that takes this many times as long as the best of its task, in each of two runs of a millisecond, is not timed any
+        longer; its record has these two times. By default, all trials are timed alike. A GPU takes longer to reach full speed: do
+        not prune there.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    ForkServerError
+        By `run`, if no worker process can be started.
 
     Examples
     --------
@@ -60,8 +71,12 @@ class LocalRunner(autotvm.LocalRunner):
         min_repeat_ms: float = 0,
         cooldown_interval: float = 0.1,
         enable_cpu_cache_flush: bool = False,
-        pruning: float | None = 1.5,
+        module_loader: None = None,
+        *,
+        pruning: float | None = None,
     ) -> None:
+        if module_loader is not None:
+            raise ValueError("module_loader must be None: modules are loaded on this machine; use autotvm.RPCRunner for others")
         super().__init__(timeout, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush)
         if pruning is not None and not pruning >= 1:
             raise ValueError(f"pruning must be at least 1, or None, {pruning!r} given")
@@ -76,8 +91,9 @@ class LocalRunner(autotvm.LocalRunner):
     def get_build_kwargs(self) -> dict[str, Any]:
         """Limits of the device that the builder needs."""
         kind = self.task.target.kind.name
-        checks = {"gpu": self._worker.call(_gpu_limits, kind, timeout=START_TIMEOUT)} if "gpu" in self.task.target.keys else {}
-        return {"checks": checks}
+        if kind not in ("cuda", "opencl", "rocm", "vulkan"):  # as AutoTVM
+            return {"checks": {}}
+        return {"checks": {"gpu": self._worker.call(_gpu_limits, kind, timeout=_DEVICE_TIMEOUT)}}
 
     def run(
         self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[BuildResult | MeasureResult]
@@ -110,7 +126,11 @@ class LocalRunner(autotvm.LocalRunner):
                 _measure, measured.target.kind.name, build.filename, tensors, evaluation, limit, timeout=self.timeout
             )
             kind = MeasureErrorNo.NO_ERROR
-            self._best[key] = min(self._best.get(key, inf), float(np.mean(costs)))
+            mean = float(np.mean(costs))
+            if isfinite(mean) and mean > 0:
+                self._best[key] = min(self._best.get(key, inf), mean)
+        except ForkServerError:
+            raise
         except Exception as error:
             self._worker.kill()  # an error of a device outlives the trial
             kind = MeasureErrorNo.RUN_TIMEOUT if isinstance(error, TimeoutError) else MeasureErrorNo.RUNTIME_DEVICE
@@ -128,6 +148,8 @@ _tensors: dict[Any, list[tvm.nd.NDArray]] = {}  # of the last trial
 
 def _gpu_limits(kind: str) -> dict[str, int]:
     device = tvm.device(kind, 0)
+    if not device.exist:
+        raise RuntimeError(f"this machine has no {kind} device, or TVM cannot find its driver")
     x, y, z = device.max_thread_dimensions
     return {
         "max_shared_memory_per_block": device.max_shared_memory_per_block,
@@ -154,7 +176,7 @@ def _measure(
         return list(timer(*arguments).results)
 
     if limit < inf:
-        short = seconds(1, _SHORT_REPEATS, min(_SHORT_MS, min_repeat_ms))
+        short = seconds(1, _SHORT_REPEATS, _SHORT_MS)
         if min(short) > limit:
             return tuple(short)
     costs = seconds(number, repeat, min_repeat_ms)
@@ -175,7 +197,10 @@ def _arguments(tensors: Sequence[Any], device: tvm.runtime.Device) -> list[tvm.n
 def _random(shape: tuple[int, ...], dtype: str, fill: bool, device: tvm.runtime.Device) -> tvm.nd.NDArray:
     """A tensor with random elements between 1 and 10; large ones repeat a few, since filling would take longer than a run."""
     tensor = tvm.nd.empty(shape, dtype, device)
-    if fill and dtype.startswith(("float", "int", "uint")):
-        sample = np.random.default_rng(0).uniform(1, 10, 1 << 16).astype(dtype)
-        tensor.copyfrom(np.resize(sample, shape))
+    if fill:
+        sample = np.random.default_rng(0).uniform(1, 10, 1 << 16)
+        try:
+            tensor.copyfrom(np.resize(sample.astype(dtype), shape))
+        except (TypeError, ValueError):  # numpy does not know all of TVM's types
+            tvm.get_global_func("tvm.contrib.random.random_fill")(tensor)
     return tensor

@@ -156,7 +156,7 @@ def _tune_autotvm(options: argparse.Namespace) -> Any:
     require_autotvm()
     from autotvm_opevo.tuning.workers import ForkServer
 
-    ForkServer.start("autotvm_opevo.autotvm")  # imports TVM while this process does
+    ForkServer.start("autotvm_opevo.autotvm")  # it imports TVM while this process does
     import tvm
     from tvm import autotvm
 

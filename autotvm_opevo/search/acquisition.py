@@ -1,7 +1,7 @@
 """Acquisition: which candidates to evaluate next, by expected improvement and probability of feasibility.
 
-Feasible means here that a configuration builds and runs, which only a trial can tell (hidden constraints); what a `Space` forbids
-is never a candidate.
+Feasible means here that a configuration builds and runs, which only a trial can tell (hidden constraints); configurations that a
+`Space`'s constraint excludes are never candidates.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def log_fitness(fitness: Array) -> Array:
 
 
 def normal_scores(fitness: Array) -> Array:
-    """Rank-based inverse normal transform: close results are told apart, and there are no outliers.
+    """Rank-based inverse normal transform: it separates close results and is robust to outliers.
 
     >>> normal_scores(np.array([3.0, 1.0, 2.0])).round(2).tolist()
     [0.97, -0.97, 0.0]
@@ -48,7 +48,7 @@ def normal_scores(fitness: Array) -> Array:
 
 
 def log_ei(mean: Array, stddev: Array, best_f: float) -> Array:
-    """Logarithm of the expected improvement over `best_f` of normal variables, accurate where the improvement underflows.
+    """Logarithm of the expected improvement over `best_f` of normal variables, accurate even where the improvement underflows.
 
     log EI = log stddev + log h(z) with z = (mean - best_f) / stddev and h(z) = phi(z) + z Phi(z); below z = -1 in the form of
     Ament et al. (2023, Unexpected Improvements to Expected Improvement), phi(z) (1 - |z| Phi(z) / phi(z)), with the scaled
@@ -58,7 +58,7 @@ def log_ei(mean: Array, stddev: Array, best_f: float) -> Array:
     [-0.9189, -808.2986]
     """
     z = (mean - best_f) / stddev
-    z_body, abs_z = np.maximum(z, -1.0), np.maximum(-z, 1.0)  # both branches are evaluated everywhere
+    z_body, abs_z = np.maximum(z, -1.0), np.maximum(-z, 1.0)  # clamped, since both branches are evaluated
     body = np.log(np.exp(-(z_body**2) / 2) / np.sqrt(2 * np.pi) + z_body * ndtr(z_body))
     near = np.minimum(abs_z, 1e5)  # beyond, h(z) = phi(z) / z^2 to the last digit
     ratio = np.where(abs_z > near, -2 * np.log(abs_z), np.log1p(-np.sqrt(np.pi / 2) * near * erfcx(near / np.sqrt(2))))
@@ -71,15 +71,15 @@ class Acquisition:
     """Selects candidates greedily, each conditioned on those before it.
 
     A candidate scores log EI + log P(feasible). EI alternates between two targets from one selected candidate to the next: the
-    logarithm of the fitness, and its normal score. Both are outputs of one Gaussian process. A second one is regressed on 0 for
-    failures and 1 for successes; its clipped mean is P(feasible).
+    logarithm of the fitness, and its normal score. Both are outputs of one Gaussian process. A second one is fitted to 0
+    for failures and 1 for successes, as in least-squares classification; its clipped mean is P(feasible).
 
     Parameters
     ----------
     space : Space
     rng : numpy.random.Generator
     kernel : GraphKernel, optional
-        `GraphKernel` of the space unless given.
+        By default, ``GraphKernel(space)``.
     targets : sequence of callable
         Map fitnesses, shape (n,), to what is modelled; hyperparameters are fitted to the first.
     criterion : callable
@@ -109,16 +109,17 @@ class Acquisition:
         Parameters
         ----------
         candidates : sequence of int
-            Numbers of configurations, all different, without results.
+            Indices of configurations, all different, without results.
         results : mapping of int to float
-            Fitness by number, 0 for failures, at least one of them positive. Between calls, numbers are only appended.
+            Fitness by index, 0 for failures, at least one of them positive. Between calls, entries may only be appended.
         pending : sequence of int
-            Numbers of configurations under evaluation.
+            Indices of configurations under evaluation.
         n : int
+            Number of candidates to select at most.
         """
         if not candidates:
             return []
-        # More threads only wait for each other on matrices this small, above all while builders keep every core busy.
+        # On matrices this small, more threads only wait for each other, above all while builders keep every core busy.
         with _blas().limit(limits=1, user_api="blas"):
             return self._select(candidates, results, pending[-_MAX_PENDING:], n)
 
@@ -159,7 +160,7 @@ class Acquisition:
 
 
 class _Regression:
-    """A Gaussian process on a subsample of the results, whose hyperparameters are fitted again as results come in."""
+    """A Gaussian process on a subsample of the results, whose hyperparameters are refitted as results arrive."""
 
     def __init__(self, kernel: GraphKernel, knobs: int, rng: np.random.Generator) -> None:
         self._kernel, self._rng = kernel, rng

@@ -18,18 +18,20 @@ whitened_cross_cov   factor^-1 k(train_x, x), shape (n, points)
 
 The kernel
 ----------
-A q-random walk gets d steps far with probability q^d at most (OpEvo, Gao et al., AAAI 2021, Section 4.3): the farther one
-configuration is from another, the less its result says about the other's. Hence the exponential ARD kernel on graph distances,
+A q-random walk reaches distance d with probability at most q^d (OpEvo, Gao et al., AAAI 2021, Section 4.3): the farther one
+configuration is from another, the less its result says about the other's. By analogy, the kernel is the exponential ARD kernel
+(Laplacian) on graph distances,
 
     k(x, x') = prod_i q_i ^ d_i(x_i, x'_i)
 
-q_i is learned per knob and unrelated to the mutation rate: near 1 the knob is irrelevant, near 0 its values are independent.
+q_i is learned per knob and unrelated to the mutation rate: near 1 the knob is irrelevant, near 0 results at different values are
+uncorrelated.
 
-d_i is the L1 distance between the `coordinates` of the topology, divided by that between a vertex and its nearest neighbour;
+d_i is the L1 distance between the `coordinates` of the topology, divided by the shortest edge at the first vertex;
 between different values of a `Categorical` it is 1. It equals the graph distance on lines, complete graphs and factorizations.
-Between permutations it is half the number of positions that differ; between tiles with tails, where moving a prime is one step,
-it counts two; in an induced subgraph it is the distance in the whole graph. exp(-L1 distance) is positive definite where
-coordinates are distinct, and so is k.
+Between permutations it is half the number of positions that differ; in a split with a remainder, where moving a prime factor
+is one step, it counts two; in an induced subgraph it is the distance in the whole graph. exp(-L1 distance) is positive definite
+where coordinates are distinct, and so is k.
 """
 
 from __future__ import annotations
@@ -49,15 +51,15 @@ from autotvm_opevo.topology.base import Graph
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
-# Normal priors of the logarithms, by median and standard deviation: one step on a knob's graph keeps 87% of the correlation, 68%
-# to 95% within one standard deviation. At the bounds a knob is irrelevant, its values are independent, or half of the variance is
-# noise.
+# Log-normal priors, by median and standard deviation of the logarithm: one step on a knob's graph keeps 87% of the correlation,
+# 68% to 95% within one standard deviation. At the bounds a knob is irrelevant, its values are independent, or half of the
+# variance is noise.
 _INVERSE_LENGTHSCALE, _INVERSE_LENGTHSCALE_SCALE, _INVERSE_LENGTHSCALE_BOUNDS = 0.14, 1.0, (1e-3, 20.0)
 _NOISE, _NOISE_SCALE, _NOISE_BOUNDS = 0.01, 2.0, (1e-4, 1.0)
 _MAX_ITERATIONS = 20
 # Added to the diagonal for numerical stability.
 _JITTER = 1e-8
-# Encodings are cached for topologies with at most this many vertices; of a vertex, at most so many neighbours are looked at.
+# Encodings are cached for topologies with at most this many vertices; at most this many neighbours of a vertex are examined.
 _MAX_CACHED, _MAX_NEIGHBOURS = 1000, 1000
 
 
@@ -138,7 +140,7 @@ def _step_length(graph: Graph, start: Any) -> float:
     lengths = [float(abs(origin - graph.coordinates(value)).sum()) for value in neighbours]
     if 0.0 in lengths:
         raise ValueError(
-            f"coordinates must differ between neighbours, and no value be its own neighbour: {graph!r} has the same for "
+            f"coordinates must differ between neighbours, and no value may be its own neighbour: {graph!r} has the same for "
             f"{start!r} and {neighbours[lengths.index(0.0)]!r}; see topology.check_topology"
         )
     return min(lengths, default=1.0)
@@ -256,7 +258,7 @@ class GaussianProcess:
 
 
 class Posterior:
-    """Posterior at some points, which can be conditioned on evaluations to come, one after the other.
+    """Posterior at some points, which can be conditioned on pending evaluations, one after the other.
 
     Attributes
     ----------
@@ -274,7 +276,7 @@ class Posterior:
             noise,
         )
         self._variance = 1 - (whitened_cross_cov**2).sum(axis=0)  # without noise, as a fraction of the signal variance
-        self._updates: list[Array] = []  # rows u; each takes u u^T from the posterior covariance
+        self._updates: list[Array] = []  # rows u; each subtracts u u^T from the posterior covariance
 
     def stddev(self, output: int) -> Array:
         """Posterior standard deviation of one output, shape (points,)."""
@@ -282,7 +284,7 @@ class Posterior:
         return stddev
 
     def condition_on(self, j: int) -> None:
-        """Condition the variance on a pending evaluation of point j; the mean is unchanged, as if it had been observed."""
+        """Condition on a pending evaluation of point j: only the variance changes, as if the mean had been observed there."""
         covariance = self._covariance_with(j) - self._whitened_cross_cov.T @ self._whitened_cross_cov[:, j]
         for update in self._updates:
             covariance -= update[j] * update

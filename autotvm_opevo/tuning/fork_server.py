@@ -9,16 +9,15 @@ import select
 import signal
 import socket
 import sys
+import traceback
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
 import cloudpickle
 
-from autotvm_opevo.tuning.workers import PID
-
 # Seconds between looks at which children have ended.
-_REAP = 1.0
+_REAP_INTERVAL = 1.0
 
 
 def main() -> None:
@@ -26,25 +25,36 @@ def main() -> None:
     *_, module, descriptor = sys.argv
     importlib.import_module(module)
     children: set[int] = set()
-    with socket.socket(fileno=int(descriptor)) as control:
-        while True:
-            if select.select([control], [], [], _REAP)[0]:
-                request, descriptors, _, _ = socket.recv_fds(control, 1, 1)
-                if not request:
-                    break
-                pid = os.fork()
-                if pid == 0:
-                    control.close()
-                    _become_worker(descriptors[0])
-                with suppress(OSError):
-                    os.setpgid(pid, pid)  # by both, so that it is done when either goes on
-                children.add(pid)
-                os.close(descriptors[0])
-                control.sendall(PID.pack(pid))
-            _reap(children)
-    for pid in children:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(pid, signal.SIGKILL)
+    try:
+        with socket.socket(fileno=int(descriptor)) as control:
+            while True:
+                if select.select([control], [], [], _REAP_INTERVAL if children else None)[0]:
+                    request, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+                    if not request:
+                        return
+                    _fork(control, descriptors, children)
+                _reap(children)
+    finally:
+        for pid in children:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
+
+
+def _fork(control: socket.socket, descriptors: list[int], children: set[int]) -> None:
+    """Start a worker on the other end of a connection; without one, the connection is closed."""
+    try:
+        pid = os.fork()
+        if pid == 0:
+            control.close()
+            _become_worker(descriptors[0])
+        children.add(pid)
+        with suppress(OSError):
+            os.setpgid(pid, pid)  # by both, so that it is done when either goes on
+    except OSError:
+        traceback.print_exc()
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def _reap(children: set[int]) -> None:
@@ -57,7 +67,9 @@ def _become_worker(descriptor: int) -> None:
     """Call what is asked for until the connection is closed; never returns."""
     try:
         os.setpgid(0, 0)
+        os.set_inheritable(descriptor, False)
         connection = Connection(descriptor)
+        connection.send_bytes(pickle.dumps(os.getpid()))
         environment, folder, path = pickle.loads(connection.recv_bytes())
         os.environ.clear()
         os.environ.update(environment)
@@ -67,9 +79,13 @@ def _become_worker(descriptor: int) -> None:
             connection.send_bytes(_answer(connection.recv_bytes()))
     except (EOFError, ConnectionError):
         pass
+    except BaseException:
+        traceback.print_exc()
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        with suppress(Exception):
+            sys.stdout.flush()
+        with suppress(Exception):
+            sys.stderr.flush()
         os._exit(0)
 
 

@@ -1,12 +1,11 @@
 """Worker processes that start in milliseconds, forked from one server process that has imported TVM. Imports none itself.
 
 AutoTVM starts about seven processes for a tuning run, each of which imports TVM, for four seconds. Here one does, once for all
-builders, runners and tasks of this process. Workers do not get Ctrl-C, and end with this process, however it ends.
+builders, runners and tasks of this process. Workers do not get Ctrl-C, and end with this process, however it ends. Needs POSIX.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import signal
@@ -25,17 +24,15 @@ from typing import Any, ClassVar
 
 import cloudpickle
 
-# Seconds for the server to import TVM and start a worker, on a busy machine.
-START_TIMEOUT = 120.0
-# Seconds between looks at whether killed workers are gone.
-_PATIENCE = 0.02
-# How the process id of a new worker is sent.
-PID = struct.Struct("<i")
+# Seconds for the server to import TVM and start a worker, on a busy machine; for a message to be taken; and for a process to be
+# gone once it is killed, which takes a while if it has to give back a GPU.
+FORK_TIMEOUT, _SEND_TIMEOUT, _KILL_TIMEOUT = 120.0, 60, 10.0
+# Seconds between looks at what may have changed.
+_POLL_INTERVAL = 0.02
 
-# Imports nothing that is not found where this process finds it.
-_SERVER = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from autotvm_opevo.tuning import fork_server; fork_server.main()"
-)
+
+class ForkServerError(RuntimeError):
+    """Worker processes cannot be started. No fault of what they were to do."""
 
 
 class ForkServer:
@@ -51,15 +48,18 @@ class ForkServer:
     _sharing = threading.Lock()
 
     def __init__(self, module: str) -> None:
+        self._module, self._owner = module, os.getpid()
         self._socket, theirs = socket.socketpair()
-        self._socket.settimeout(START_TIMEOUT)
-        self._lock = threading.Lock()
-        self._owner = os.getpid()
+        path = [entry for entry in sys.path if isinstance(entry, str)]
+        # The path comes first, so that everything is imported from where this process would import it.
+        main = f"import sys; sys.path[:] = {path!r}; from autotvm_opevo.tuning.fork_server import main; main()"
         with theirs:
-            command = [sys.executable, "-c", _SERVER, json.dumps(sys.path), module, str(theirs.fileno())]
             # A session of its own keeps it and its children from Ctrl-C, which is for this process to handle.
             self._process = subprocess.Popen(
-                command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True
+                [sys.executable, "-c", main, module, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
             )
 
     @classmethod
@@ -70,26 +70,23 @@ class ForkServer:
                 cls._shared[module] = cls(module)
             return cls._shared[module]
 
-    def fork(self) -> tuple[int, Connection]:
-        """Start a worker; returns its process id, which is that of its process group, and a connection to it."""
+    def fork(self) -> Connection:
+        """Ask for a worker; returns a connection to it, on which it first sends its process id."""
         ours, theirs = socket.socketpair()
-        with theirs, self._lock:
-            try:
-                socket.send_fds(self._socket, [b"f"], [theirs.fileno()])
-                answer = self._socket.recv(PID.size, socket.MSG_WAITALL)
-            except OSError:
-                answer = b""
-        if len(answer) < PID.size:
-            ours.close()
-            raise ChildProcessError("the server that starts worker processes has died")
-        return PID.unpack(answer)[0], Connection(ours.detach())
+        # A worker that hangs must not block this process.
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _SEND_TIMEOUT, 0))
+        with theirs, suppress(OSError):  # if it is gone, the connection ends at once
+            socket.send_fds(self._socket, [b"f"], [theirs.fileno()])
+        return Connection(ours.detach())
 
     def _running(self) -> bool:
         return self._owner == os.getpid() and self._process.poll() is None
 
 
 class Worker:
-    """A process that calls functions, one at a time; started by the first call, and again after it died or was killed.
+    """A process that calls functions; started by the first call, and again after it died or was killed.
+
+    It has the environment and the working directory that this process has then. One thread may call at a time.
 
     Parameters
     ----------
@@ -99,8 +96,9 @@ class Worker:
 
     def __init__(self, module: str) -> None:
         self._module = module
-        self._pid: int | None = None
+        self._pid: int | None = None  # also of its process group
         self._connection: Connection | None = None
+        self._interrupted = False
 
     def call(self, function: Callable[..., Any], *arguments: Any, timeout: float) -> Any:
         """Call a function in the worker.
@@ -111,10 +109,14 @@ class Worker:
             If it takes longer than `timeout` seconds. The worker is killed.
         ChildProcessError
             If the worker dies.
+        ForkServerError
+            If it cannot be started.
         Exception
             As raised by the function.
         """
         try:
+            if self._connection is None:
+                self._start()
             failed, value = self._exchange((function, arguments), timeout)
         except BaseException:
             self.kill()  # what it still does must not answer the next call
@@ -125,28 +127,48 @@ class Worker:
 
     def interrupt(self) -> None:
         """Kill the process, and what it has started; from any thread. A call that waits for it raises `ChildProcessError`."""
+        self._interrupted = True
         pid = self._pid
         if pid is not None:
             with suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)
 
     def kill(self) -> None:
-        """Kill the process; the next call starts another."""
+        """Kill the process, and wait until it is gone; the next call starts another."""
         self.interrupt()
-        if self._connection is not None:
-            self._connection.close()
-        self._pid = self._connection = None
+        connection, self._pid, self._connection = self._connection, None, None
+        if connection is not None:
+            with connection, suppress(EOFError, OSError):
+                while connection.poll(_KILL_TIMEOUT):
+                    connection.recv_bytes()
+
+    def _start(self) -> None:
+        self._interrupted = False
+        self._connection = connection = ForkServer.start(self._module).fork()
+        end = time.monotonic() + FORK_TIMEOUT
+        while not connection.poll(_POLL_INTERVAL):
+            if self._interrupted:
+                raise ChildProcessError("the worker process was killed")
+            if time.monotonic() > end:
+                raise ForkServerError(f"importing {self._module} in a new process took longer than {FORK_TIMEOUT:g} seconds")
+        try:
+            self._pid = pickle.loads(connection.recv_bytes())
+            connection.send_bytes(cloudpickle.dumps((dict(os.environ), os.getcwd(), sys.path)))
+        except (EOFError, ConnectionError) as error:
+            raise ForkServerError(
+                f"no worker process could be started: the process that imports {self._module} ended; see its output"
+            ) from error
 
     def _exchange(self, message: Any, timeout: float) -> tuple[bool, Any]:
-        if self._connection is None:
-            self._pid, self._connection = ForkServer.start(self._module).fork()
-            self._connection.send_bytes(cloudpickle.dumps((dict(os.environ), os.getcwd(), sys.path)))
         connection = self._connection
+        assert connection is not None
         try:
             connection.send_bytes(cloudpickle.dumps(message))
             if not connection.poll(timeout):
                 raise TimeoutError(f"took longer than {timeout:g} seconds")
             answer: tuple[bool, Any] = pickle.loads(connection.recv_bytes())
+        except BlockingIOError as error:
+            raise TimeoutError(f"the worker process took no message for {_SEND_TIMEOUT} seconds") from error
         except (EOFError, ConnectionError) as error:
             raise ChildProcessError("the worker process died") from error
         return answer
@@ -167,6 +189,7 @@ class WorkerPool:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._size)
             self._workers = [Worker(self._module) for _ in range(self._size)]
+            self._idle = SimpleQueue()
             for worker in self._workers:
                 self._idle.put(worker)
         future = self._threads.submit(self._call, function, *arguments, timeout=timeout)
@@ -180,7 +203,7 @@ class WorkerPool:
             while not all(future.done() for future in self._futures):  # more than once: a worker may just be starting
                 for worker in self._workers:
                     worker.interrupt()
-                time.sleep(_PATIENCE)
+                time.sleep(_POLL_INTERVAL)
             for worker in self._workers:
                 worker.kill()
         self._threads = None

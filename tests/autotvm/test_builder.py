@@ -14,6 +14,7 @@ from tvm.autotvm.task.space import InstantiationError
 
 from autotvm_opevo.autotvm import LocalBuilder
 from autotvm_opevo.autotvm import builder as module
+from autotvm_opevo.tuning.workers import ForkServerError, WorkerPool
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def test_a_build_that_crashes_or_takes_too_long_fails_alone():
             time.sleep(600)
         return BuildResult("file", (), None, 0.1)
 
-    builder = LocalBuilder(timeout=20, n_parallel=3)
+    builder = LocalBuilder(timeout=5, n_parallel=3)
     task = matmul_task()
     builder.set_task(task, {})
     builder.build_func = build
@@ -68,11 +69,11 @@ def test_a_build_that_crashes_or_takes_too_long_fails_alone():
     assert crashed.error_no == MeasureErrorNo.COMPILE_HOST
     assert "the worker process died" in crashed.costs[0]
     assert hung.error_no == MeasureErrorNo.BUILD_TIMEOUT
-    assert "longer than 20 s" in hung.costs[0]
+    assert "longer than 5 s" in hung.costs[0]
 
 
 def test_the_timeout_follows_from_the_builds_seen_of_the_task():
-    builder, (measured, *_) = LocalBuilder(timeout=100), inputs(matmul_task())
+    builder, (measured, *_) = LocalBuilder(timeout=100, adaptive_timeout=True), inputs(matmul_task())
     assert builder._timeout(measured) == 100
     seen = builder._seconds[module._key(measured)]
     seen += [1.0, 1.0, 1.0]
@@ -85,6 +86,17 @@ def test_the_timeout_follows_from_the_builds_seen_of_the_task():
     assert builder._timeout(measured) == 100  # the user's
     other = inputs(matmul_task(32))[0]
     assert builder._timeout(other) == 100
+    builder.adaptive_timeout = False
+    seen[:] = [1.0] * 8
+    assert builder._timeout(measured) == 100
+
+
+def test_that_no_worker_can_be_started_is_no_failure_of_a_configuration(builder):
+    task = matmul_task()
+    builder.set_task(task, {})
+    builder.executor = WorkerPool("there_is_no_such_module", 2)
+    with pytest.raises(ForkServerError):
+        builder.build(inputs(task))
 
 
 def test_files_of_the_last_batch_are_removed(builder):

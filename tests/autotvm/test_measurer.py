@@ -30,6 +30,7 @@ class TestMeasurer:
                 assert len(keys) == 1
             assert not autotvm.GLOBAL_SCOPE.in_tuning
 
+    @pytest.mark.soak
     def test_a_local_server_that_died_is_replaced(self, monkeypatch):
         task, option = dense_task(), for_real(autotvm)
         with Measurer(option) as measurer:

@@ -315,6 +315,7 @@ class TestEvaluation:
         runs = open_logs([tmp_path / "log.json"])[0].runs
         assert (len(runs.operators), runs.latency) == (2, None)
 
+    @pytest.mark.soak
     def test_alexnet_end_to_end(self, tmp_path):
         mod, params = workloads.alexnet()
         log = tmp_path / "alexnet.json"

@@ -108,6 +108,7 @@ def test_the_limit_is_a_multiple_of_the_task_s_best(runner, built, monkeypatch):
         return ((3.0,), (1.0,), (2.0,))[len(limits) - 1]
 
     monkeypatch.setattr(runner._worker, "call", measure)
+    runner.pruning = 1.5
     runner.run(*built)
     assert limits == [float("inf"), 4.5, 1.5]
     runner.pruning = None
@@ -118,6 +119,21 @@ def test_the_limit_is_a_multiple_of_the_task_s_best(runner, built, monkeypatch):
 def test_pruning_below_the_best_is_refused():
     with pytest.raises(ValueError, match=r"pruning must be at least 1, or None, 0\.5 given"):
         LocalRunner(pruning=0.5)
+
+
+def test_a_module_loader_is_refused():
+    with pytest.raises(ValueError, match=r"use autotvm\.RPCRunner for others"):
+        LocalRunner(module_loader=lambda *_: None)
+
+
+def test_types_that_numpy_lacks_are_filled_too():
+    assert module._random((8,), "bfloat16", True, module.tvm.cpu()).dtype == "bfloat16"
+
+
+def test_an_impossible_time_prunes_nothing(runner, built, monkeypatch):
+    monkeypatch.setattr(runner._worker, "call", lambda *arguments, timeout: (0.0,))
+    runner.run(*built)
+    assert not runner._best
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "uint8", "int64"])

@@ -65,6 +65,7 @@ def best_tilings(surrogate, seed):
     return search.best[1]
 
 
+@pytest.mark.soak
 def test_on_knobs_with_hundreds_of_values_graph_distances_make_the_better_kernel():
     found = {
         name: np.mean([best_tilings(variants.ACQUISITIONS.get(name, name), seed) for seed in range(5)])

@@ -38,7 +38,7 @@ def assembly(module):
     return module.inspect_source("s")
 
 
-@pytest.mark.parametrize("workload", ["MM1", "BMM1", "C1", "C2", "softmax", "sum", "relu"])
+@pytest.mark.parametrize("workload", ["MM1", "BMM1", "C1", pytest.param("C2", marks=pytest.mark.soak), "softmax", "sum", "relu"])
 def test_code_for_a_cpu_is_the_same(workload):
     decisions = decision_space(workload, "llvm")
     rng = np.random.default_rng(0)

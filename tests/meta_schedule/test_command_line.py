@@ -23,6 +23,7 @@ def run(*arguments):
     return subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True, timeout=600, cwd=ROOT)
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(1200)
 def test_a_network_is_tuned_and_the_same_command_resumes(tmp_path):
     tune = [
@@ -46,7 +47,7 @@ def test_a_network_is_tuned_and_the_same_command_resumes(tmp_path):
         assert "outputs match" in done.stdout
 
 
-@pytest.mark.parametrize("tuner", ["opevo", "evolutionary"])
+@pytest.mark.parametrize("tuner", ["opevo", pytest.param("evolutionary", marks=pytest.mark.soak)])
 def test_an_operator_is_tuned(tmp_path, capsys, tuner):
     command = ["tune", "--operator", "matmul", "--tensor", "32x32", "--tensor", "32x32", "--target", "llvm", "--trials", "4"]
     assert main([*command, "--log", str(tmp_path / "log"), "--tvm", "meta-schedule", "--tuner", tuner, *TIMEOUT]) == 0

@@ -100,7 +100,7 @@ def test_tvms_own_strategy_can_be_used(tmp_path):
     assert tune_network(*operator, cpu(), tmp_path, 4, builder=builder(), runner=runner(), seed=0, **options).measured >= 4
 
 
-@pytest.mark.parametrize("task_scheduler", ["gradient", "round-robin"])
+@pytest.mark.parametrize("task_scheduler", ["gradient", pytest.param("round-robin", marks=pytest.mark.soak)])
 def test_tune_relax_takes_the_strategy(tmp_path, task_scheduler):
     mod = lower_for_tuning(*workloads.mlp(), cpu())
     database = ms.relax_integration.tune_relax(

@@ -122,8 +122,8 @@ class TestProposals:
 
 
 class TestRejections:
-    @pytest.mark.parametrize("surrogate", [None, "gp"])
-    @pytest.mark.parametrize("workload", ["MM1", "BMM1", "C1", "C2"])
+    @pytest.mark.parametrize("surrogate", [pytest.param(None, marks=pytest.mark.soak), "gp"])
+    @pytest.mark.parametrize("workload", ["MM1", "BMM1", "C1", pytest.param("C2", marks=pytest.mark.soak)])
     def test_on_a_gpu_where_most_candidates_are_rejected_few_are_tried_in_vain(self, workload, surrogate, monkeypatch):
         from autotvm_opevo.meta_schedule.space import DecisionSpace
 
@@ -223,8 +223,13 @@ class TestArguments:
 class TestTuning:
     @pytest.mark.parametrize(
         "options",
-        [{}, {"task_scheduler": "round-robin", "num_tuning_cores": 2}, {"database": "memory"}],
-        ids=["gradient", "round-robin on two cores", "memory"],
+        [
+            pytest.param({}, id="gradient"),
+            pytest.param(
+                {"task_scheduler": "round-robin", "num_tuning_cores": 2}, id="round-robin on two cores", marks=pytest.mark.soak
+            ),
+            pytest.param({"database": "memory"}, id="memory", marks=pytest.mark.soak),
+        ],
     )
     def test_a_small_matmul_is_tuned(self, tmp_path, options):
         database = tune(tmp_path, 12, OpEvoStrategy(seed=0, batch_size=6), **options)

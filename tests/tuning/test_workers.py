@@ -10,7 +10,7 @@ from concurrent.futures import CancelledError
 import psutil
 import pytest
 
-from autotvm_opevo.tuning.workers import START_TIMEOUT, ForkServer, Worker, WorkerPool
+from autotvm_opevo.tuning.workers import FORK_TIMEOUT, ForkServer, ForkServerError, Worker, WorkerPool
 
 MODULE = "json"  # starts in no time
 
@@ -92,7 +92,7 @@ class TestWorker:
         assert worker.call(pow, 2, 3, timeout=60) == 8
 
     def test_a_module_that_cannot_be_imported_is_an_error(self):
-        with pytest.raises(ChildProcessError, match="the server that starts worker processes has died"):
+        with pytest.raises(ForkServerError, match="the process that imports there_is_no_such_module ended"):
             Worker("there_is_no_such_module").call(pow, 2, 3, timeout=60)
 
 
@@ -132,12 +132,24 @@ class TestWorkerPool:
             waiting.result()
         assert pool.submit(pow, 2, 3, timeout=60).result() == 8
 
+    def test_can_be_closed_again_and_again_while_calls_run(self, pool):
+        for _ in range(3):
+            running = [pool.submit(time.sleep, 600, timeout=600) for _ in range(2)]
+            pool.close()
+            assert all(future.done() for future in running)
+
+    def test_a_worker_that_cannot_be_started_is_an_error_of_its_own(self):
+        pool = WorkerPool("there_is_no_such_module", 1)
+        with pytest.raises(ForkServerError):
+            pool.submit(pow, 2, 3, timeout=60).result()
+        pool.close()
+
 
 OWNER = f"""
 import os, time
 from autotvm_opevo.tuning.workers import Worker
 worker = Worker({MODULE!r})
-print(worker.call(os.getpid, timeout={START_TIMEOUT}), worker.call(os.getppid, timeout=60), flush=True)
+print(worker.call(os.getpid, timeout={FORK_TIMEOUT}), worker.call(os.getppid, timeout=60), flush=True)
 worker.call(time.sleep, 600, timeout=600)
 """
 

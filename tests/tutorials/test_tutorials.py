@@ -85,6 +85,7 @@ def test_the_flags_of_the_c_program_form_a_hypercube():
         flags.index(frozenset("e"))
 
 
+@pytest.mark.soak
 def test_tune_on_a_farm_uses_both_devices():
     done = run("tune_on_a_farm.py")
     assert done.returncode == 0, done.stderr
