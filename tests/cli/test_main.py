@@ -26,8 +26,7 @@ def run(*arguments, **options):
     return subprocess.run(command, capture_output=True, text=True, timeout=600, **options)
 
 
-def test_an_operator_is_tuned_and_the_same_command_resumes(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_an_operator_is_tuned_and_the_same_command_resumes(tmp_path, capsys):
     log = tmp_path / "conv.json"
     done = run("tune", *CONV, "--trials", 4, "--log", log, "--seed", 0, *TIMEOUT, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
