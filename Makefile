@@ -27,7 +27,7 @@ PARALLEL := -n $(JOBS) --dist loadfile
 help:
 	@echo "make tune               tune a matrix multiplication on this CPU with OpEvo and XGBoost (AutoTVM; 3 to 4 minutes)"
 	@echo "make tune-relax         tune AlexNet on this CPU (MetaSchedule; 5 minutes)"
-	@echo "make test               run all tests, type checks and linters (10 minutes; JOBS=1: one process)"
+	@echo "make test               run all tests, type checks and linters (7 to 13 minutes; JOBS=1: one process)"
 	@echo "make docs               build the documentation, $(DOCS)/index.html (2 minutes)"
 	@echo "make lint               run type checks and linters only"
 	@echo "make soak               run the long versions of the tests (15 minutes)"
@@ -36,7 +36,7 @@ help:
 	@echo "make bench-sensitivity  vary OpEvo's parameters on the same search spaces (3 minutes)"
 	@echo "make bench-hardware     reproduce the paper's Tables 1 to 3 on this device (a night)"
 	@echo "make bench-overhead     measure the tuners' own time (7 minutes)"
-	@echo "make bench-network      compare tuners and task schedulers on whole networks (1 hour)"
+	@echo "make bench-network      compare tuners and task schedulers on whole networks (over an hour)"
 	@echo "make figures            draw the paper's Figures 1 and 2"
 	@echo "make setup              make the environment with AutoTVM only, $(ENV)"
 	@echo "make setup-tvm          make the environment with MetaSchedule only, $(TVM_ENV)"

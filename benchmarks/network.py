@@ -1,6 +1,6 @@
 """Compare tuners and task schedulers on whole networks.
 
-    python -m benchmarks.network                        # AlexNet and ResNet-18, an hour on two cores
+    python -m benchmarks.network                        # AlexNet and ResNet-18, over an hour on two cores
     python -m benchmarks.network --networks alexnet --trials 200 --methods tutorial gradient+opevo
 
 Every network is tuned several times with the same number of trials by each method, in turn. ``tutorial`` is XGBTuner as TVM's

@@ -18,6 +18,7 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task.space import InstantiationError
 
+from autotvm_opevo.autotvm.log import workload_key
 from autotvm_opevo.autotvm.processes import WORKER_MODULE
 from autotvm_opevo.tuning.workers import ForkServerError, WorkerPool
 
@@ -93,7 +94,7 @@ class LocalBuilder(autotvm.LocalBuilder):
             raise
         for measured, result in zip(measure_inputs, results):
             if isinstance(result, BuildResult):
-                self._seconds[_key(measured)].append(result.time_cost)
+                self._seconds[workload_key(measured.target, measured.task)].append(result.time_cost)
         return results
 
     def close(self) -> None:
@@ -102,7 +103,7 @@ class LocalBuilder(autotvm.LocalBuilder):
         shutil.rmtree(self.tmp_dir, ignore_errors=True)
 
     def _timeout(self, measured: MeasureInput) -> float:
-        seen = self._seconds[_key(measured)]
+        seen = self._seconds[workload_key(measured.target, measured.task)]
         if not self.adaptive_timeout or len(seen) < _MIN_BUILDS:
             return float(self.timeout)
         return min(float(self.timeout), max(_MIN_TIMEOUT, _TIMEOUT_FACTOR * float(np.quantile(seen, 0.9))))
@@ -128,10 +129,6 @@ class LocalBuilder(autotvm.LocalBuilder):
     @staticmethod
     def _failure(error: Exception, kind: MeasureErrorNo, seconds: float) -> MeasureResult:
         return MeasureResult(("".join(traceback.format_exception_only(type(error), error)), error), kind, seconds, time.time())
-
-
-def _key(measured: MeasureInput) -> tuple[str, Any]:
-    return str(measured.target), measured.task.workload
 
 
 def _build(

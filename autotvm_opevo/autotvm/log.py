@@ -46,9 +46,14 @@ def fitness(result: MeasureResult) -> float:
     return 1.0 / mean if math.isfinite(1.0 / mean) else 0.0
 
 
+def workload_key(target: object, task: Task) -> tuple[str, Any]:
+    """Identifies a task in logs: its target and its workload."""
+    return str(target), task.workload
+
+
 def configuration_of(measured: MeasureInput, task: Task, knobs: KnobSpace) -> Configuration | None:
     """Configuration of a record, or None if the record belongs to another task, target or configuration space."""
-    if str(measured.target) != str(task.target) or measured.task.workload != task.workload:
+    if workload_key(measured.target, measured.task) != workload_key(task.target, task):
         return None
     try:
         return knobs.configuration(measured.config)

@@ -23,7 +23,7 @@ from autotvm_opevo._utils.atomic_files import write_whole
 from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.autotvm.evaluation import measure_speedup
 from autotvm_opevo.autotvm.extraction import extract
-from autotvm_opevo.autotvm.log import Log, Record
+from autotvm_opevo.autotvm.log import Log, Record, workload_key
 from autotvm_opevo.autotvm.measurer import Measurer, check_device, default_measure_option
 from autotvm_opevo.autotvm.task_state import TaskState, TunerFactory, failure
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
@@ -94,6 +94,8 @@ def tune_network(
         If another process is writing the log.
     DevicePoolError
         If there are no devices.
+    ForkServerError
+        If worker processes cannot be started.
     OSError
         If the log cannot be written.
     KeyboardInterrupt
@@ -166,7 +168,9 @@ class _Session(Session):
         self._states, self._log, self._rng = states, log, rng
         self._round_size = round_size(trials, len(states), batch)
         records = _by_task(log.records)
-        loaded = sum(state.resume(records.get(_key(state.task), ()), self._round_size) for state in states)
+        loaded = sum(
+            state.resume(records.get(workload_key(state.task.target, state.task), ()), self._round_size) for state in states
+        )
         self._unrelated = len(log.records) - loaded
         self.best_file = log.path.with_name(log.path.name.removesuffix(".json") + ".best.json")
         names = [task_name(state.task.name, state.task.args) for state in states]
@@ -230,12 +234,8 @@ def _journal_key(task: Task) -> str:
     return task_key(str(task.target), task.name, task.args)
 
 
-def _key(task: Task) -> tuple[str, Any]:
-    return str(task.target), task.workload
-
-
 def _by_task(records: Iterable[Record]) -> dict[tuple[str, Any], list[Record]]:
     groups: dict[tuple[str, Any], list[Record]] = defaultdict(list)
     for measured, result in records:
-        groups[str(measured.target), measured.task.workload].append((measured, result))
+        groups[workload_key(measured.target, measured.task)].append((measured, result))
     return dict(groups)

@@ -15,6 +15,7 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task import Task
 
+from autotvm_opevo.autotvm.log import workload_key
 from autotvm_opevo.autotvm.processes import WORKER_MODULE
 from autotvm_opevo.tuning.workers import ForkServerError, Worker
 
@@ -110,7 +111,7 @@ class LocalRunner(autotvm.LocalRunner):
 
     def _trial(self, measured: MeasureInput, build: BuildResult) -> MeasureResult:
         start = time.time()
-        key = str(measured.target), measured.task.workload
+        key = workload_key(measured.target, measured.task)
         limit = self.pruning * self._best.get(key, inf) if self.pruning is not None else inf
         evaluation = (
             self.number,

@@ -302,7 +302,8 @@ class TestEvaluation:
         assert "outputs match" in text
         assert "untuned" in text
         assert not autotvm.GLOBAL_SCOPE.in_tuning
-        assert not [p for p in psutil.Process().children(recursive=True) if "popen_worker" in " ".join(p.cmdline())]
+        children = [process.info for process in psutil.process_iter(["ppid", "cmdline"])]
+        assert not [c for c in children if c["ppid"] == os.getpid() and "popen_worker" in " ".join(c["cmdline"] or ())]
 
     def test_a_failed_evaluation_keeps_the_result(self, tmp_path, monkeypatch):
         def broken(*arguments):
