@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
 import traceback
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tvm import autotvm
@@ -22,8 +23,16 @@ from autotvm_opevo.autotvm.log import workload_key
 from autotvm_opevo.autotvm.processes import WORKER_MODULE
 from autotvm_opevo.tuning.workers import ForkServerError, WorkerPool
 
-# With an adaptive timeout: multiple of the 90% quantile of a task's builds, their least number, and the shortest, in seconds.
+# With an adaptive timeout: multiple of the 90% quantile of the builds, their least number, and the shortest, in seconds.
 _TIMEOUT_FACTOR, _MIN_BUILDS, _MIN_TIMEOUT = 5, 4, 10.0
+
+
+class Build(NamedTuple):
+    """A configuration that is being built, and the seconds that it may take."""
+
+    measured: MeasureInput
+    future: Future[BuildResult]
+    timeout: float
 
 
 class LocalBuilder(autotvm.LocalBuilder):
@@ -43,8 +52,9 @@ class LocalBuilder(autotvm.LocalBuilder):
     build_func : {"default", "ndk", "stackvm"} or callable
         As of AutoTVM's; ``tvm.contrib.cc.create_shared`` links, so that a runner on this machine need not.
     adaptive_timeout : bool
-        Once a task has four builds, give others five times their 90% quantile, but at least 10 s and at most `timeout`: what
-        takes longer to compile is rarely fast.
+        Once there are four builds, give others five times their 90% quantile, but at least 10 s and at most `timeout`: what takes
+        longer to compile is rarely fast. The builds of the same task count, or those of all tasks while it has few; then each
+        build that takes too long doubles the time for the next.
     **options
         The others of AutoTVM's.
 
@@ -73,43 +83,59 @@ class LocalBuilder(autotvm.LocalBuilder):
         super().__init__(timeout, n_parallel, build_kwargs, build_func, **{"do_fork": True, **options})
         self.adaptive_timeout = adaptive_timeout
         self.tmp_dir: str
-        shutil.rmtree(self.tmp_dir, ignore_errors=True)  # the base class makes one, used or not
+        self._remove_files()  # the base class makes a folder, used or not
         self.executor = WorkerPool(WORKER_MODULE, self.n_parallel)
         self._seconds: dict[Any, list[float]] = defaultdict(list)  # of builds, by target and workload
+        self._late: Counter[Any] = Counter()  # builds that took too long
 
     def build(self, measure_inputs: Sequence[MeasureInput]) -> list[BuildResult | MeasureResult]:
         """Build configurations; returns results in the same order."""
-        shutil.rmtree(self.tmp_dir, ignore_errors=True)  # what was built before has been run
-        self.tmp_dir = tempfile.mkdtemp()
-        arguments = (AutotvmGlobalScope.current, self.build_func, self.tmp_dir, self.build_kwargs)
-        limits = [self._timeout(measured) for measured in measure_inputs]
+        self._remove_files()  # what was built before has been run
         try:
-            futures = [
-                self.executor.submit(_build, measured, *arguments, timeout=limit)
-                for measured, limit in zip(measure_inputs, limits)
-            ]
-            results = [self._result(future, limit) for future, limit in zip(futures, limits)]
+            builds = [self.start(measured) for measured in measure_inputs]
+            return [self.finish(build) for build in builds]
         except BaseException:
             self.executor.close()
             raise
-        for measured, result in zip(measure_inputs, results):
-            if isinstance(result, BuildResult):
-                self._seconds[workload_key(measured.target, measured.task)].append(result.time_cost)
-        return results
+
+    def start(self, measured: MeasureInput) -> Build:
+        """Start to build a configuration."""
+        if not os.path.isdir(self.tmp_dir):
+            self.tmp_dir = tempfile.mkdtemp()
+        timeout = self._timeout(measured)
+        scope = AutotvmGlobalScope.current
+        future = self.executor.submit(_build, measured, scope, self.build_func, self.tmp_dir, self.build_kwargs, timeout=timeout)
+        return Build(measured, future, timeout)
+
+    def finish(self, build: Build) -> BuildResult | MeasureResult:
+        """Wait for what was built, or for a failed measurement in AutoTVM's words."""
+        result = self._result(build.future, build.timeout)
+        key = workload_key(build.measured.target, build.measured.task)
+        if isinstance(result, BuildResult):
+            self._seconds[key].append(result.time_cost)
+        elif result.error_no == MeasureErrorNo.BUILD_TIMEOUT:
+            self._late[key] += 1
+        return result
 
     def close(self) -> None:
         """End all workers and remove what they built."""
         self.executor.close()
+        self._remove_files()
+
+    def _remove_files(self) -> None:
         shutil.rmtree(self.tmp_dir, ignore_errors=True)
 
     def _timeout(self, measured: MeasureInput) -> float:
-        seen = self._seconds[workload_key(measured.target, measured.task)]
+        key = workload_key(measured.target, measured.task)
+        own = self._seconds[key]
+        enough = len(own) >= _MIN_BUILDS
+        seen = own if enough else [seconds for task in self._seconds.values() for seconds in task]
         if not self.adaptive_timeout or len(seen) < _MIN_BUILDS:
             return float(self.timeout)
-        return min(float(self.timeout), max(_MIN_TIMEOUT, _TIMEOUT_FACTOR * float(np.quantile(seen, 0.9))))
+        limit = max(_MIN_TIMEOUT, _TIMEOUT_FACTOR * float(np.quantile(seen, 0.9)))
+        return min(float(self.timeout), limit if enough else limit * 2 ** self._late[key])
 
     def _result(self, future: Future[BuildResult], limit: float) -> BuildResult | MeasureResult:
-        """The build, or a failed measurement in AutoTVM's words."""
         try:
             build = future.result()
         except TimeoutError:
@@ -138,6 +164,8 @@ def _build(
     folder: str,
     options: dict[str, Any],
 ) -> BuildResult:
-    """Build one configuration, in a worker."""
+    """Build one configuration, in a worker. Its time is that of the processor: a build may be paused, or share its core."""
     reset_global_scope(scope)
-    return build_func(measured, folder, **options)
+    before = os.times()
+    built = build_func(measured, folder, **options)
+    return built._replace(time_cost=sum(os.times()[:4]) - sum(before[:4]))  # with what it has started, such as a linker

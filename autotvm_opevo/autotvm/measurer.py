@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import shutil
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, suppress
+from itertools import count
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import tvm
 from tvm import autotvm
 from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult, create_measure_batch
+from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity
 from tvm.contrib.cc import create_shared
@@ -20,6 +24,7 @@ from tvm.target.codegen import llvm_version_major
 from autotvm_opevo._utils.target_cpu import check_cpu
 from autotvm_opevo.autotvm.builder import LocalBuilder
 from autotvm_opevo.autotvm.log import Record
+from autotvm_opevo.autotvm.pipeline import Pipeline
 from autotvm_opevo.autotvm.processes import (
     POPEN_TIMEOUT,
     WORKER_MODULE,
@@ -83,8 +88,18 @@ def _check_cpu(target: tvm.target.Target) -> None:
     check_cpu(str(target.attrs.get("mcpu", "")), known, llvm_version_major())
 
 
+class Measured(NamedTuple):
+    """A trial of a batch that was submitted."""
+
+    batch: int
+    position: int
+    record: Record
+
+
 class Measurer:
     """Measure configurations of any task; a context manager, which ends all child processes on leaving.
+
+    With this package's builder, what runs next is built while something runs; other builders build one batch after the other.
 
     Parameters
     ----------
@@ -114,6 +129,10 @@ class Measurer:
         self._measure: Callable[[list[MeasureInput]], list[MeasureResult]] | None = None
         self._pool = DevicePool(self._runner) if is_remote(self._runner) else None
         self._build_kwargs: dict[str, Any] = {}  # by target
+        self._pipeline: Pipeline | None = None
+        self._waiting: dict[Future[MeasureResult], tuple[int, int, MeasureInput]] = {}  # for results, in the pipeline
+        self._queue: deque[tuple[int, Task, Sequence[ConfigEntity]]] = deque()  # without one
+        self._batches = count()
         if self._own:
             ForkServer.start(WORKER_MODULE)  # imports TVM while the caller extracts tasks
 
@@ -132,6 +151,8 @@ class Measurer:
                 for owner in (self._builder, self._runner):
                     if owner not in self._own:
                         start(getattr(owner, "executor", None), owner.n_parallel)
+            if isinstance(self._builder, LocalBuilder) and (self._pool is not None or isinstance(self._runner, LocalRunner)):
+                self._pipeline = Pipeline(self._builder, self._run, self._runner.n_parallel, local=self._pool is None)
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -139,6 +160,11 @@ class Measurer:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
         autotvm.GLOBAL_SCOPE.in_tuning = self._in_tuning
+        self._queue.clear()
+        if self._pipeline is not None:
+            self._pipeline.close(self._pool.abort if self._pool is not None else self._runner.interrupt)
+            self._pipeline = None
+            self._waiting.clear()
         self._forget()
         for owner in (self._builder, self._runner):
             if owner in self._own:
@@ -149,14 +175,52 @@ class Measurer:
             shutil.rmtree(self._builder.tmp_dir, ignore_errors=True)
         self._watchdog.stop()
 
-    def __call__(self, task: Task, configs: Sequence[ConfigEntity]) -> list[Record]:
-        """Build and run configurations; returns records in the same order.
+    @property
+    def hungry(self) -> bool:
+        """Whether builder or devices would be idle without another batch."""
+        if self._pipeline is None:
+            return not self._queue
+        return self._pipeline.building <= self._builder.n_parallel and len(self._waiting) <= 2 * self.batch
+
+    def submit(self, task: Task, configs: Sequence[ConfigEntity]) -> int:
+        """Start to measure a batch of configurations; returns its number.
+
+        Raises
+        ------
+        DevicePoolError
+            If no device answers.
+        """
+        batch = next(self._batches)
+        if self._pipeline is None:
+            self._queue.append((batch, task, configs))
+            return batch
+        self._prepare(task)
+        for position, config in enumerate(configs):
+            measured = MeasureInput(task.target, task, config)
+            self._waiting[self._pipeline.submit(measured)] = batch, position, measured
+        return batch
+
+    def wait(self) -> list[Measured]:
+        """Wait until at least one trial is measured; returns all that are. Of what was submitted, each is returned once.
 
         Raises
         ------
         DevicePoolError
             If the last device is gone and none comes back within a minute.
         """
+        if self._queue:
+            batch, task, configs = self._queue.popleft()
+            return [Measured(batch, position, record) for position, record in enumerate(self(task, configs))]
+        with self._limit(max(1, len(self._waiting))):
+            done, _ = wait(self._waiting, return_when=FIRST_COMPLETED)
+        failed = [trial for trial in done if trial.exception() is not None]
+        if len(failed) == len(done):
+            failed[0].result()  # raises; before that, what else is measured has been returned
+        finished = [(*self._waiting.pop(trial), trial.result()) for trial in list(self._waiting) if trial in done - {*failed}]
+        return [Measured(batch, position, (inputs, result)) for batch, position, inputs, result in finished]
+
+    def __call__(self, task: Task, configs: Sequence[ConfigEntity]) -> list[Record]:
+        """Build and run configurations, all of them before the first one runs; returns records in the same order."""
         inputs = [MeasureInput(task.target, task, config) for config in configs]
         with self._limit(len(inputs)):
             results = self._for(task)(inputs)
@@ -171,12 +235,11 @@ class Measurer:
         return list(zip(inputs, results))
 
     def _for(self, task: Task) -> Callable[[list[MeasureInput]], list[MeasureResult]]:
-        """AutoTVM's measure_batch for a task, without a new tracker and server for every task as LocalRunner's ``set_task``."""
+        """AutoTVM's measure_batch for a task."""
         if self._measure is not None and task is self._task:
             return self._measure
         if self._pool or (self._measure is not None and isinstance(self._runner, autotvm.LocalRunner)):
-            self._runner.task = task
-            self._builder.set_task(task, self._device_limits(task))
+            self._prepare(task)
             measure = self._measure_on_pool if self._pool else self._measure
         else:
             with no_interrupts_in_children():
@@ -184,6 +247,16 @@ class Measurer:
         assert measure is not None
         self._measure, self._task = measure, task
         return measure
+
+    def _prepare(self, task: Task) -> None:
+        """Tell builder and runner of a task, without a new tracker and server for it as LocalRunner's ``set_task``."""
+        self._runner.task = task
+        self._builder.set_task(task, self._device_limits(task))
+
+    def _run(self, measured: MeasureInput, built: BuildResult) -> MeasureResult:
+        """Run one trial of the pipeline."""
+        result: MeasureResult = self._pool.trial(measured, built) if self._pool else self._runner.run([measured], [built])[0]
+        return result
 
     def _forget(self) -> None:
         """End the tracker and the server of a LocalRunner; the tracker first, which would warn of a lost connection."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,23 +18,31 @@ import tvm
 from tvm import relay
 from tvm.autotvm import record
 from tvm.autotvm.measure import MeasureErrorNo
+from tvm.autotvm.measure.measure import Runner
 from tvm.autotvm.task import Task
-from tvm.autotvm.task.space import ConfigEntity
 
 from autotvm_opevo._utils.atomic_files import write_whole
+from autotvm_opevo._utils.text import last_line
 from autotvm_opevo._utils.validation import as_integer
+from autotvm_opevo.autotvm.confirmation import confirm
 from autotvm_opevo.autotvm.evaluation import measure_speedup
 from autotvm_opevo.autotvm.extraction import extract
-from autotvm_opevo.autotvm.log import Log, Record, workload_key
+from autotvm_opevo.autotvm.log import Log, Record, parse, workload_key
 from autotvm_opevo.autotvm.measurer import Measurer, check_device, default_measure_option
-from autotvm_opevo.autotvm.task_state import TaskState, TunerFactory, failure
+from autotvm_opevo.autotvm.runner import LocalRunner
+from autotvm_opevo.autotvm.task_state import Proposal, TaskState, TunerFactory, failure
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
+from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE
 from autotvm_opevo.tuning.journal import Journal
+from autotvm_opevo.tuning.journal import read as read_journal
 from autotvm_opevo.tuning.naming import describe_tuner, task_key, task_name
 from autotvm_opevo.tuning.progress import ProgressDisplay
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.session import Session
-from autotvm_opevo.tuning.task_scheduler import TASK_SCHEDULERS, Operator, TaskScheduler, round_size
+from autotvm_opevo.tuning.task_scheduler import TASK_SCHEDULERS, Operator, TaskScheduler, round_size, shares
+from autotvm_opevo.tuning.workers import ForkServerError
+
+logger = logging.getLogger(__name__)
 
 
 def tune_network(
@@ -137,7 +147,9 @@ def tune_network(
             session.announce(describe_tuner(tuner, seed), "log")
             if session.left > 0:
                 with measurer:
+                    session.set_limits(option["runner"], target)
                     session.run(measurer, task_scheduler, start + time_limit if time_limit is not None else inf)
+                    session.confirm(option["runner"])
             session.save_best()
             if evaluate and any(state.best for state in states):
                 session.evaluate(lambda: measure_speedup(mod, params, target, session.best_file, option["runner"]))
@@ -150,6 +162,16 @@ def tune_network(
             for state in states:
                 state.close()
         return session.result()
+
+
+@dataclass
+class _Batch:
+    """A batch of a task, by position, that is being measured, and its records so far."""
+
+    task: int
+    proposal: Proposal
+    records: dict[int, Record]
+    ends_round: bool
 
 
 class _Session(Session):
@@ -167,50 +189,105 @@ class _Session(Session):
     ) -> None:
         self._states, self._log, self._rng = states, log, rng
         self._round_size = round_size(trials, len(states), batch)
-        records = _by_task(log.records)
-        loaded = sum(
-            state.resume(records.get(workload_key(state.task.target, state.task), ()), self._round_size) for state in states
-        )
+        self._round_left = self._current = 0  # trials of this round that are not submitted, and its task
+        self._batches: dict[int, _Batch] = {}  # by the measurer's number
+        journal_file = Path(f"{log.path}.journal")
+        journal = Journal(journal_file, overwrite=not log.records)
+        records, confirmed = _by_task(log.records), _confirmed(journal_file)
+        loaded = 0
+        for state in states:
+            key = workload_key(state.task.target, state.task)
+            loaded += state.resume(records.get(key, ()), self._round_size, confirmed.get(key))
         self._unrelated = len(log.records) - loaded
         self.best_file = log.path.with_name(log.path.name.removesuffix(".json") + ".best.json")
         names = [task_name(state.task.name, state.task.args) for state in states]
         keys = [_journal_key(state.task) for state in states]
-        journal = Journal(f"{log.path}.journal", overwrite=not log.records)
         super().__init__(states, names, keys, operators, trials, log.path, journal, start)
 
+    def set_limits(self, runner: Runner, target: tvm.target.Target) -> None:
+        """Find out how fast the tasks can be at most."""
+        if not isinstance(runner, LocalRunner):
+            return
+        try:
+            roofline = runner.roofline(target)
+        except (ForkServerError, OSError, RuntimeError) as error:
+            logger.warning("the limits of this machine are unknown: %s", last_line(str(error)))
+            return
+        for state in self._states:
+            state.progress.limit = roofline.of(state.task)
+
     def run(self, measurer: Measurer, task_scheduler: TaskScheduler, deadline: float) -> None:
-        """Spend the budget in rounds."""
-        progress = [state.progress for state in self._states]
+        """Spend the budget in rounds of trials for one task; what runs next is built meanwhile."""
         limit = deadline - time.monotonic() if deadline < inf else None
         with ProgressDisplay(self._budget, self.trials, limit) as self.display:
-            while (left := self.left) > 0:
-                if not any(task.active for task in progress):
-                    self.stop_reason = "exhausted"
-                    break
-                current = task_scheduler(progress, self._operators, left, self._rng)
-                if not progress[current].active:
-                    raise ValueError(f"task_scheduler must return an active task, {current} returned, which is inactive")
-                self._round(current, min(self._round_size, left), measurer, deadline)
-                if time.monotonic() >= deadline:
-                    self.stop_reason = "time limit"
-                    break
+            while True:
+                while measurer.hungry and self._submit(measurer, task_scheduler, deadline):
+                    pass
+                if not self._batches:
+                    return
+                for batch, position, record in measurer.wait():
+                    self._receive(batch, position, record)
 
-    def _round(self, current: int, trials: int, measurer: Measurer, deadline: float) -> None:
-        """Measure batches of one task."""
+    def _submit(self, measurer: Measurer, task_scheduler: TaskScheduler, deadline: float) -> bool:
+        """Submit a batch of the round's task; False if there is nothing to submit for now."""
+        progress = [state.progress for state in self._states]
+        left = self._budget - sum(task.begun for task in progress)
+        if left <= 0:
+            return False
+        if time.monotonic() >= deadline:
+            self.stop_reason = "time limit"
+            return False
+        if self._round_left == 0:
+            if not any(task.active for task in progress):
+                self.stop_reason = "exhausted"
+                return False
+            self._current = task_scheduler(progress, self._operators, left, self._rng)
+            if not progress[self._current].active:
+                raise ValueError(f"task_scheduler must return an active task, {self._current} returned, which is inactive")
+            self._round_left = min(self._round_size, left)
+        state = self._states[self._current]
+        if not state.can_propose:
+            return False
+        proposal = state.propose(min(measurer.batch, self._round_left, left))
+        if proposal is None:
+            self._round_left = 0
+            return self._submit(measurer, task_scheduler, deadline)
+        self._round_left -= len(proposal.configs)
+        batch = measurer.submit(state.task, proposal.configs)
+        self._batches[batch] = _Batch(self._current, proposal, {}, ends_round=self._round_left == 0)
+        return True
 
-        def measure(task: Task, configs: list[ConfigEntity]) -> list[Record]:
-            records = measurer(task, configs)
-            self._log.append(records)
-            self._journal_failures(records)
-            return records
+    def _receive(self, number: int, position: int, record: Record) -> None:
+        """Keep the result of a trial; the tuner gets those of a whole batch."""
+        batch = self._batches[number]
+        batch.records[position] = record
+        self._log.append([record])
+        self._journal_failure(record)
+        if len(batch.records) < len(batch.proposal.configs):
+            return
+        del self._batches[number]
+        state = self._states[batch.task]
+        state.learn(batch.proposal, [batch.records[i] for i in sorted(batch.records)])
+        ends_round = batch.ends_round or not state.progress.active
+        if ends_round:
+            state.end_round()
+        self.show(batch.task, ends_round)
 
-        state, end = self._states[current], self.trials + trials
-        while self.trials < end and time.monotonic() < deadline:
-            if not state.measure_batch(min(measurer.batch, end - self.trials), measure):
-                break
-            self.show(current, end_of_round=False)
-        state.end_round()
-        self.show(current)
+    def confirm(self, runner: Runner) -> None:
+        """Time the best trials of each task again. An error here must not cost the user the result of hours of tuning."""
+        if not isinstance(runner, LocalRunner):
+            return
+        parts = shares(self._operators, [state.latency for state in self._states])
+        tasks = sorted(range(len(parts)), key=lambda i: -parts[i])
+        try:
+            found = confirm(runner, [self._states[i].task for i in tasks], CONFIRMATION_SHARE * (time.monotonic() - self._start))
+            for one in found:
+                state = self._states[tasks[one.task]]
+                state.confirm(one.record)
+                self._journal.write_confirmed(_journal_key(state.task), record.encode(*one.record), one.latencies)
+        except (ForkServerError, OSError) as error:
+            logger.warning("the best trials were not timed again: %s", error)
+        self._end = time.monotonic()
 
     def save_best(self) -> None:
         """Write the best record of each task, for ``autotvm.apply_history_best``."""
@@ -222,16 +299,26 @@ class _Session(Session):
         """The result so far."""
         return replace(super().result(), best_file=self.best_file, rejected=self._log.rejected, unrelated=self._unrelated)
 
-    def _journal_failures(self, records: Iterable[Record]) -> None:
-        """Keep error messages, which AutoTVM's log does not."""
-        for measured, result in records:
-            if result.error_no != MeasureErrorNo.NO_ERROR:
-                kind, message = failure(result)
-                self._journal.write(task=_journal_key(measured.task), failure=kind, message=message)
+    def _journal_failure(self, trial: Record) -> None:
+        """Keep an error message, which AutoTVM's log does not."""
+        measured, result = trial
+        if result.error_no != MeasureErrorNo.NO_ERROR:
+            kind, message = failure(result)
+            self._journal.write(task=_journal_key(measured.task), failure=kind, message=message)
 
 
 def _journal_key(task: Task) -> str:
     return task_key(str(task.target), task.name, task.args)
+
+
+def _confirmed(journal: Path) -> dict[tuple[str, Any], Record]:
+    """The records that were confirmed last."""
+    found = {}
+    for entry in read_journal(journal):
+        with suppress(ValueError):
+            if entry.confirmed and (pair := parse(entry.confirmed["record"])):
+                found[workload_key(pair[0].target, pair[0].task)] = pair
+    return found
 
 
 def _by_task(records: Iterable[Record]) -> dict[tuple[str, Any], list[Record]]:

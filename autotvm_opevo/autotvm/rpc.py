@@ -85,15 +85,20 @@ class DevicePool:
         """Run the builds, up to the runner's ``n_parallel`` at once."""
         threads = ThreadPoolExecutor(self._runner.n_parallel)
         try:
-            return list(threads.map(self._trial, inputs, builds))
+            return list(threads.map(self.trial, inputs, builds))
         except BaseException:
-            self._aborted = True
-            kill(getattr(self._runner, "executor", None))  # or the threads would wait for what still runs
+            self.abort()  # or the threads would wait for what still runs
             raise
         finally:
             threads.shutdown(cancel_futures=True)
 
-    def _trial(self, measured: MeasureInput, build: Any) -> MeasureResult:
+    def abort(self) -> None:
+        """End what runs, for good."""
+        self._aborted = True
+        kill(getattr(self._runner, "executor", None))
+
+    def trial(self, measured: MeasureInput, build: Any) -> MeasureResult:
+        """Run one build."""
         result = self._runner.run([measured], [build])[0]
         if _is_session_broken(result) and not isinstance(build, MeasureResult) and not self._aborted:
             self._await_device()

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 import time
 import traceback
+from collections import defaultdict
 from collections.abc import Sequence
-from math import inf, isfinite
-from typing import Any
+from contextlib import suppress
+from itertools import count
+from math import inf
+from typing import Any, NamedTuple
 
 import numpy as np
 import tvm
@@ -15,14 +21,29 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task import Task
 
-from autotvm_opevo.autotvm.log import workload_key
+from autotvm_opevo.autotvm.log import seconds, workload_key
 from autotvm_opevo.autotvm.processes import WORKER_MODULE
+from autotvm_opevo.autotvm.roofline import Roofline, measure_roofline
+from autotvm_opevo.tuning.confirmation import FINALISTS, MAX_RATIO
 from autotvm_opevo.tuning.workers import ForkServerError, Worker
 
 # Duration of a short run in milliseconds, long enough for the clock, and their number.
 _SHORT_MS, _SHORT_REPEATS = 1, 2
+# How many times the best's latency a trial may have that is measured repeatedly, when slow ones are pruned.
+_CLOSE = 1.1
+# Duration of a timing that confirms a trial, in milliseconds.
+_CONFIRMATION_MS = 20
 # Seconds for a device to report its limits.
 _DEVICE_TIMEOUT = 60.0
+
+
+class Finalist(NamedTuple):
+    """One of the best trials of a task, with what was built."""
+
+    seconds: float
+    measured: MeasureInput
+    result: MeasureResult
+    build: BuildResult
 
 
 class LocalRunner(autotvm.LocalRunner):
@@ -47,8 +68,8 @@ class LocalRunner(autotvm.LocalRunner):
         AutoTVM's is for remote devices.
     pruning : float, optional
         A trial that takes this many times as long as the best of its task, in each of two runs of a millisecond, is not timed any
-        longer; its record has these two times. By default, all trials are timed alike. A GPU takes longer to reach full speed: do
-        not prune there.
+        longer; its record has these two times. One that takes 1.1 times as long in the first of `repeat` measurements is not
+        measured again. By default, all trials are timed alike. A GPU takes longer to reach full speed: do not prune there.
 
     Raises
     ------
@@ -83,7 +104,9 @@ class LocalRunner(autotvm.LocalRunner):
             raise ValueError(f"pruning must be at least 1, or None, {pruning!r} given")
         self.pruning = pruning
         self._worker = Worker(WORKER_MODULE)
-        self._best: dict[Any, float] = {}  # seconds, by target and workload
+        self._finalists: dict[Any, list[Finalist]] = defaultdict(list)  # the fastest first, by target and workload
+        self._folder: str | None = None  # of what they run
+        self._numbers = count()
 
     def set_task(self, task: Task) -> None:
         """Nothing need be started for a task."""
@@ -105,41 +128,94 @@ class LocalRunner(autotvm.LocalRunner):
             for measured, build in zip(measure_inputs, build_results)
         ]
 
-    def close(self) -> None:
-        """End the worker."""
+    def roofline(self, target: tvm.target.Target) -> Roofline:
+        """What this machine can do at most; unlimited, which is unknown, unless the target is its CPU."""
+        if target.kind.name != "llvm":
+            return Roofline()
+        found: Roofline = self._worker.call(measure_roofline, str(target), timeout=_DEVICE_TIMEOUT)
+        return found
+
+    def finalists(self, task: Task) -> list[Finalist]:
+        """The best trials of a task, the fastest first; none that are out of reach of any noise."""
+        found = self._finalists[workload_key(task.target, task)]
+        return [finalist for finalist in found if finalist.seconds <= MAX_RATIO * found[0].seconds]
+
+    def time_again(self, finalist: Finalist) -> float:
+        """Seconds of one run of a finalist, timed for a moment; infinite if it fails now."""
+        effort = (1, 5, 0) if self.enable_cpu_cache_flush else (1, 1, _CONFIRMATION_MS)
+        try:
+            return float(np.mean(self._time(finalist.measured, finalist.build, effort, (inf, inf))))
+        except ForkServerError:
+            raise
+        except Exception:
+            self.restart()
+            return inf
+
+    def restart(self) -> None:
+        """Use a new worker from now on."""
         self._worker.kill()
+
+    def interrupt(self) -> None:
+        """Let the trial that runs fail; from any thread."""
+        self._worker.interrupt()
+
+    def close(self) -> None:
+        """End the worker, and forget the finalists."""
+        self._worker.kill()
+        self._finalists.clear()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
 
     def _trial(self, measured: MeasureInput, build: BuildResult) -> MeasureResult:
         start = time.time()
-        key = workload_key(measured.target, measured.task)
-        limit = self.pruning * self._best.get(key, inf) if self.pruning is not None else inf
-        evaluation = (
-            self.number,
-            self.repeat,
-            self.min_repeat_ms,
-            "cache_flush_cpu_non_first_arg" if self.enable_cpu_cache_flush else "",
-        )
-        fill = "scatter" not in measured.task.name  # random indices would be out of range
-        tensors = self.ref_input or [(tuple(map(int, shape)), str(dtype), fill) for shape, dtype in build.arg_info]
+        best = self._finalists[workload_key(measured.target, measured.task)]
+        limits = (self.pruning * best[0].seconds, _CLOSE * best[0].seconds) if best and self.pruning is not None else (inf, inf)
         costs: tuple[Any, ...]
         try:
-            costs = self._worker.call(
-                _measure, measured.target.kind.name, build.filename, tensors, evaluation, limit, timeout=self.timeout
-            )
+            costs = self._time(measured, build, (self.number, self.repeat, self.min_repeat_ms), limits)
             kind = MeasureErrorNo.NO_ERROR
-            mean = float(np.mean(costs))
-            if isfinite(mean) and mean > 0:
-                self._best[key] = min(self._best.get(key, inf), mean)
         except ForkServerError:
             raise
         except Exception as error:
-            self._worker.kill()  # an error of a device outlives the trial
+            self.restart()  # an error of a device outlives the trial
             kind = MeasureErrorNo.RUN_TIMEOUT if isinstance(error, TimeoutError) else MeasureErrorNo.RUNTIME_DEVICE
             text = "".join(traceback.format_exception_only(type(error), error))
             costs = text, RuntimeError(str(error)[:1024])
         end = time.time()
         time.sleep(self.cooldown_interval)
-        return MeasureResult(costs, kind, end - start + build.time_cost, end)
+        result = MeasureResult(costs, kind, end - start + build.time_cost, end)
+        self._keep(measured, build, result)
+        return result
+
+    def _time(
+        self, measured: MeasureInput, build: BuildResult, effort: tuple[int, int, float], limits: tuple[float, float]
+    ) -> tuple[float, ...]:
+        """Call `_measure` in the worker."""
+        fill = "scatter" not in measured.task.name  # random indices would be out of range
+        tensors = self.ref_input or [(tuple(map(int, shape)), str(dtype), fill) for shape, dtype in build.arg_info]
+        evaluation = (*effort, "cache_flush_cpu_non_first_arg" if self.enable_cpu_cache_flush else "")
+        costs: tuple[float, ...] = self._worker.call(
+            _measure, measured.target.kind.name, build.filename, tensors, evaluation, limits, timeout=self.timeout
+        )
+        return costs
+
+    def _keep(self, measured: MeasureInput, build: BuildResult, result: MeasureResult) -> None:
+        """Keep what was built for one of the best trials: the builder will delete it."""
+        mean = seconds(result)
+        best = self._finalists[workload_key(measured.target, measured.task)]
+        if mean == inf or (len(best) == FINALISTS and mean >= best[-1].seconds):
+            return
+        self._folder = self._folder or tempfile.mkdtemp()
+        copy = os.path.join(self._folder, f"{next(self._numbers)}{os.path.splitext(build.filename)[1]}")
+        with suppress(OSError):  # a full disk: it can still be the best, but not be confirmed
+            shutil.copyfile(build.filename, copy)
+        best.append(Finalist(mean, measured, result, build._replace(filename=copy)))
+        best.sort(key=lambda finalist: finalist.seconds)
+        for dropped in best[FINALISTS:]:
+            with suppress(OSError):
+                os.unlink(dropped.build.filename)
+        del best[FINALISTS:]
 
 
 # In the worker ------------------------------------------------------------------------------------------------------------------
@@ -162,25 +238,28 @@ def _gpu_limits(kind: str) -> dict[str, int]:
 
 
 def _measure(
-    kind: str, file: str, tensors: Sequence[Any], evaluation: tuple[int, int, float, str], limit: float
+    kind: str, file: str, tensors: Sequence[Any], evaluation: tuple[int, int, float, str], limits: tuple[float, float]
 ) -> tuple[float, ...]:
-    """Seconds of one run, repeatedly; only two short ones if both are above the limit."""
+    """Seconds of one run, repeatedly; two short ones if both are above the first limit, one if it is above the second."""
     number, repeat, min_repeat_ms, preproc = evaluation
     device = tvm.device(kind, 0)
     module = tvm.runtime.load_module(file)
     arguments = _arguments(tensors, device)
 
-    def seconds(number: int, repeat: int, min_repeat_ms: float) -> list[float]:
+    def run(number: int, repeat: int, min_repeat_ms: float) -> list[float]:
         timer = module.time_evaluator(
             module.entry_name, device, number=number, repeat=repeat, min_repeat_ms=int(min_repeat_ms), f_preproc=preproc
         )
         return list(timer(*arguments).results)
 
-    if limit < inf:
-        short = seconds(1, _SHORT_REPEATS, _SHORT_MS)
-        if min(short) > limit:
+    far, close = limits
+    if far < inf:
+        short = run(1, _SHORT_REPEATS, 0 if preproc else _SHORT_MS)
+        if min(short) > far:
             return tuple(short)
-    costs = seconds(number, repeat, min_repeat_ms)
+    costs = run(number, 1, min_repeat_ms)
+    if costs[0] <= close and repeat > 1:
+        costs += run(number, repeat - 1, min_repeat_ms)
     return tuple(sorted(costs)[1:-1]) if len(costs) > 2 else tuple(costs)  # without the extremes, as AutoTVM
 
 

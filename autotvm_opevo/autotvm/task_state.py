@@ -6,6 +6,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import NamedTuple
 
 from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tvm.autotvm.task import Task
@@ -15,13 +16,21 @@ from tvm.error import TVMError
 
 from autotvm_opevo.autotvm.log import Record, configuration_of, seconds
 from autotvm_opevo.autotvm.space import KnobSpace
+from autotvm_opevo.autotvm.tuner import SearchTuner
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
 
 TunerFactory = Callable[..., Tuner]
-Measure = Callable[[Task, list[ConfigEntity]], list[Record]]
 
 # Give up on a tuner after this many consecutive batches without a new configuration, plus one for each known configuration.
 _MAX_STALE_BATCHES = 100
+
+
+class Proposal(NamedTuple):
+    """Configurations to measure: what the tuner was asked for and is not known, after the untuned one if that is not known."""
+
+    configs: list[ConfigEntity]
+    asked: list[ConfigEntity]
+    start: list[ConfigEntity]
 
 
 class TaskState:
@@ -61,8 +70,11 @@ class TaskState:
         self._make_tuner, self._seed, self._early_stopping = make_tuner, seed, early_stopping
         self._tuner: Tuner | None = None
 
-    def resume(self, records: Iterable[Record], round_size: int) -> int:
-        """Resume from the records of this task, as if they had been measured now, in rounds; returns their number."""
+    def resume(self, records: Iterable[Record], round_size: int, confirmed: Record | None = None) -> int:
+        """Resume from the records of this task, as if they had been measured now, in rounds; returns their number.
+
+        Of the trials that were known when one was confirmed as the best, that one is.
+        """
         mine: dict[int, Record] = {}
         taken = 0
         for measured, result in records:
@@ -77,34 +89,51 @@ class TaskState:
             self._learn(number, record)
             if trial % round_size == 0 or trial == len(mine):
                 self.end_round()
+        if confirmed is not None and self._number(confirmed[0].config) in mine:
+            self.confirm(confirmed)
+            for record in mine.values():
+                if record[1].timestamp > confirmed[1].timestamp:
+                    self._compare(record)
         return taken
 
-    def measure_batch(self, size: int, measure: Measure) -> int:
-        """Ask the tuner for up to `size` configurations, measure the new ones, and update it.
+    def confirm(self, record: Record) -> None:
+        """Take a record as the best, with its confirmed time; a later trial can be better."""
+        self.best = record
+        self.progress.latencies[-1:] = [self.latency]
 
-        The first one measured is the configuration that the compiler uses without tuning, so that a short run cannot make a
-        network slower. Returns the number of trials; 0 if the task is exhausted, and then ``progress.active`` is False.
+    def propose(self, size: int) -> Proposal | None:
+        """Ask the tuner for up to `size` configurations to measure.
+
+        The first one of all is the configuration that the compiler uses without tuning, so that a short run cannot make a network
+        slower. None if the task is exhausted, and then ``progress.active`` is False.
         """
         start = self._untuned()
         for _ in range(_MAX_STALE_BATCHES + len(self._known)):
             # Ask first: with one result, OpEvo would generate children of that configuration instead of random ones.
             if self._stopped_early() or not (self.tuner.has_next() or start):
                 break
-            configs = self.tuner.next_batch(size - len(start)) if size > len(start) else []
-            numbers = list(map(self._number, configs))
+            asked = self.tuner.next_batch(size - len(start)) if size > len(start) else []
             fresh = {self._number(config): config for config in start}
-            fresh.update((number, config) for number, config in zip(numbers, configs) if number not in self._known)
+            fresh.update((number, config) for config in asked if (number := self._number(config)) not in self._known)
             if fresh:
-                for number, record in zip(fresh, measure(self.task, list(fresh.values()))):
-                    self._learn(number, record)
-            if configs:
-                inputs = [MeasureInput(self.task.target, self.task, config) for config in configs]
-                self.tuner.update(inputs, [self._known[number][1] for number in numbers])
-            self._load_into_tuner([self._known[self._number(config)] for config in start])
-            if fresh:
-                return len(fresh)
+                self.progress.pending += len(fresh)
+                return Proposal(list(fresh.values()), asked, start)
+            self._update_tuner(asked)
         self.progress.active = False
-        return 0
+        return None
+
+    def learn(self, proposal: Proposal, records: Iterable[Record]) -> None:
+        """Update the tuner with what was measured of a proposal: a record for each of its configurations."""
+        for record in records:
+            self.progress.pending -= 1
+            self._learn(self._number(record[0].config), record)
+        self._update_tuner(proposal.asked)
+        self._load_into_tuner([self._known[self._number(config)] for config in proposal.start])
+
+    @property
+    def can_propose(self) -> bool:
+        """Whether the tuner can be asked now: AutoTVM's own need the results of one batch before the next."""
+        return self.progress.pending == 0 or isinstance(self.tuner, SearchTuner)
 
     def end_round(self) -> None:
         """Record the best latency for the `TaskScheduler`."""
@@ -137,6 +166,12 @@ class TaskState:
         if end:
             end()
 
+    def _update_tuner(self, asked: list[ConfigEntity]) -> None:
+        """Pass the results of what the tuner proposed, new or known."""
+        if asked:
+            inputs = [MeasureInput(self.task.target, self.task, config) for config in asked]
+            self.tuner.update(inputs, [self._known[self._number(config)][1] for config in asked])
+
     def _load_into_tuner(self, records: list[Record]) -> None:
         """Pass records to the tuner that it did not propose."""
         if not records:
@@ -152,7 +187,7 @@ class TaskState:
 
     def _untuned(self) -> list[ConfigEntity]:
         """The configuration that the compiler uses without tuning, as a list; empty if it is known or not in the space."""
-        if self._known:
+        if self._known or self.progress.pending:
             return []
         fallback = FallbackConfigEntity()
         try:
@@ -172,7 +207,10 @@ class TaskState:
             self.failures[kind] += 1
             if message:
                 self.errors[message] += 1
-        elif seconds(result) < self.latency:
+        self._compare(record)
+
+    def _compare(self, record: Record) -> None:
+        if seconds(record[1]) < self.latency:
             self.best, self._best_at = record, self.progress.trials
 
     def _stopped_early(self) -> bool:

@@ -66,7 +66,8 @@ class TuningLog:
         by_task: dict[str, list[JournalEntry]] = {}
         for entry in entries:
             self.runs.add(entry)
-            by_task.setdefault(entry.task, []).append(entry)
+            if entry.confirmed is None:
+                by_task.setdefault(entry.task, []).append(entry)
         for task in self.tasks.values():
             task.merge_journal(by_task.get(task.journal_key, ()))
         time = time_spent([task.times for task in self.tasks.values()], self.runs.starts)

@@ -40,6 +40,9 @@ class JournalEntry:
         Unix timestamp in seconds.
     failure, message : str
         The kind of failure and the error message; empty for a successful trial.
+    confirmed : dict
+        When the task's best trials have been timed again: ``"record"``, the line of a log with the winner and its confirmed time,
+        and ``"latencies"``, all of its times in seconds. None for a trial.
     network : dict
         When a run starts: ``"operators"``, pairs of how often the network runs an operator and the tasks that implement it, and
         ``"tuner"``. When it ends: the median latencies in seconds ``"before"`` and ``"after"`` tuning. None for a trial.
@@ -49,6 +52,7 @@ class JournalEntry:
     time: float = 0.0
     failure: str = ""
     message: str = ""
+    confirmed: Mapping[str, Any] | None = None
     network: Mapping[str, Any] | None = None
 
 
@@ -129,6 +133,10 @@ class Journal:
         """Record the start of a run: how often the network runs each operator, the tasks that implement it, and the tuner."""
         self.write(network={"operators": operators, "tuner": tuner})
 
+    def write_confirmed(self, task: str, record: str, latencies: Sequence[float]) -> None:
+        """Record which trial was confirmed as a task's best, as a line of a log, and its latencies in seconds."""
+        self.write(task=task, confirmed={"record": record, "latencies": list(latencies)})
+
     def write_speedup(self, speedup: Speedup) -> None:
         """Record the network's median latency before and after tuning."""
         before, after = (float(np.median(seconds)) for seconds in (speedup.before, speedup.after))
@@ -147,11 +155,17 @@ def read(path: Path) -> Iterator[JournalEntry]:
 
 def _parse(fields: dict[str, Any]) -> JournalEntry:
     """Validate and convert an entry's fields; unknown ones are dropped."""
-    network = fields.get("network")
-    texts = [str(fields.get(name, "")) for name in ("task", "failure", "message")]
+    network, confirmed = fields.get("network"), fields.get("confirmed")
     return JournalEntry(
-        texts[0], as_timestamp(fields["time"]), texts[1], texts[2], None if network is None else _parse_network(network)
+        time=as_timestamp(fields["time"]),
+        confirmed=None if confirmed is None else _parse_confirmed(confirmed),
+        network=None if network is None else _parse_network(network),
+        **{name: str(fields.get(name, "")) for name in ("task", "failure", "message")},
     )
+
+
+def _parse_confirmed(fields: dict[str, Any]) -> dict[str, Any]:
+    return {"record": str(fields["record"]), "latencies": [float(seconds) for seconds in fields["latencies"]]}
 
 
 def _parse_network(fields: dict[str, Any]) -> dict[str, Any]:

@@ -31,6 +31,8 @@ class Row:
         Kinds of errors and how often they occurred.
     dominant_error : str
         The most common error's message while all trials fail; empty otherwise.
+    limit : float
+        Latency in seconds that no trial can be below; 0 if unknown. The table has it as a percentage of `latency`.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Row:
     share: float
     failures: str = ""
     dominant_error: str = ""
+    limit: float = 0.0
 
     @property
     def works(self) -> bool:
@@ -48,21 +51,24 @@ class Row:
 
     def format(self, width: int) -> str:
         """Format as a line of a table whose first column has `width` characters."""
-        best = (milliseconds(self.latency), f"{self.gflops:.1f}", f"{self.share:.0%}") if self.works else ("-", "-", "-")
+        best = ("-", "-", "-", "-")
+        if self.works:
+            limit = f"{min(1.0, self.limit / self.latency):.0%}" if self.limit else "-"
+            best = (milliseconds(self.latency), f"{self.gflops:.1f}", f"{self.share:.0%}", limit)
         return _format_line(width, self.name, str(self.trials), *best, self.failures)
 
 
-def _format_line(width: int, task: str, trials: str, ms: str, gflops: str, share: str, failed: str) -> str:
-    return f"{task[:width]:<{width}} {trials:>6} {ms:>8} {gflops:>7} {share:>5}  {failed}".rstrip()
+def _format_line(width: int, task: str, trials: str, ms: str, gflops: str, share: str, limit: str, failed: str) -> str:
+    return f"{task[:width]:<{width}} {trials:>6} {ms:>7} {gflops:>6} {share:>5} {limit:>5} {failed}".rstrip()
 
 
 def _header(width: int) -> str:
-    return _format_line(width, "task", "trials", "ms", "GFLOPS", "share", "failed")
+    return _format_line(width, "task", "trials", "ms", "GFLOPS", "share", "limit", "failed")
 
 
 def _width(rows: Sequence[Row]) -> int:
     """Width of the first column: no wider than the names, so that the table fits on a terminal of 80 columns."""
-    return min(44, max((len(row.name) for row in rows), default=4))
+    return min(42, max((len(row.name) for row in rows), default=4))
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -141,13 +147,13 @@ class ProgressDisplay:
             header = tqdm(total=self._trials, initial=self._done, position=0, bar_format=bar_format, **options)
             lines = [tqdm(total=0, position=i, bar_format="{desc}", **options) for i in range(1, len(rows) + 2)]
             self._bars = [header, *lines]
-            lines[0].set_description_str("  " + _header(_width(rows)))
+            lines[0].set_description_str(" " + _header(_width(rows)))
         header, _, *lines = self._bars
         header.n = min(trials, self._trials)
         left = self._seconds_left(trials)
         header.set_postfix_str((f"{_format_seconds(left)} left, " if left else "") + _format_network(rows, latency))
         for i, (line, row) in enumerate(zip(lines, rows)):
-            line.set_description_str(f"{'>' if i == current else ' '} {row.format(_width(rows))}")
+            line.set_description_str(f"{'>' if i == current else ' '}{row.format(_width(rows))}")
 
     def _seconds_left(self, trials: int) -> float:
         """Estimated seconds until the trials or the time run out; 0 if unknown."""

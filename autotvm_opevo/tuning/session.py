@@ -145,6 +145,7 @@ class Session:
                 share=share,
                 failures=", ".join(f"{kind} {count}" for kind, count in task.failures.most_common()),
                 dominant_error=task.dominant_error,
+                limit=task.progress.limit,
             )
             for name, task, share in zip(self._names, self._tasks, parts)
         ]

@@ -41,6 +41,10 @@ class TaskProgress:
         False if the task takes no more trials.
     seconds : float
         Time that its trials took, in seconds; 0 if unknown.
+    pending : int
+        Number of trials that are not finished.
+    limit : float
+        Latency in seconds that no trial can be below, such as that of the device's roofline; 0 if unknown.
     """
 
     flop: float = 0.0
@@ -49,6 +53,13 @@ class TaskProgress:
     latencies: list[float] = field(default_factory=list)
     active: bool = True
     seconds: float = 0.0
+    pending: int = 0
+    limit: float = 0.0
+
+    @property
+    def begun(self) -> int:
+        """Number of trials, unfinished ones included."""
+        return self.trials + self.pending
 
     @property
     def latency(self) -> float:
@@ -113,10 +124,11 @@ def gradient(tasks: Sequence[TaskProgress], operators: Sequence[Operator], remai
     """Gradient-based: the task whose next round is expected to reduce f most per second, after a warm-up round for each.
 
     Ansor's maximizes the reduction per trial, but a trial of one task can take fifty times as long to compile as one of another.
+    No task is expected to get below its limit.
     The task with the largest FLOP goes first. A task without a successful trial has no gradient; it gets half of an equal share.
     """
     active = _active_tasks(tasks)
-    untuned = [i for i in active if not tasks[i].latencies]
+    untuned = [i for i in active if not tasks[i].begun]
     if untuned:
         flop = _network_flop(tasks, operators)
         return max(untuned, key=lambda i: flop[i])
@@ -124,27 +136,27 @@ def gradient(tasks: Sequence[TaskProgress], operators: Sequence[Operator], remai
         return int(rng.choice(active))
     reductions = _expected_reductions(tasks, operators)
     succeeding = [i for i in active if i in reductions]
-    failing = min((i for i in active if i not in reductions), key=lambda i: tasks[i].trials, default=None)
-    equal_share = sum(task.trials for task in tasks) / len(tasks)
-    if failing is not None and (not succeeding or tasks[failing].trials < equal_share / 2):
+    failing = min((i for i in active if i not in reductions), key=lambda i: tasks[i].begun, default=None)
+    equal_share = sum(task.begun for task in tasks) / len(tasks)
+    if failing is not None and (not succeeding or tasks[failing].begun < equal_share / 2):
         return failing
     costs = _seconds_per_trial([tasks[i] for i in succeeding])
-    return max(zip(succeeding, costs), key=lambda pair: (reductions[pair[0]] / pair[1], -tasks[pair[0]].trials))[0]
+    return max(zip(succeeding, costs), key=lambda pair: (reductions[pair[0]] / pair[1], -tasks[pair[0]].begun))[0]
 
 
 def equal(tasks: Sequence[TaskProgress], operators: Sequence[Operator], remaining: int, rng: np.random.Generator) -> int:
     """Sequential: the same number of trials for each task, one task after another; later tasks share what one leaves unused."""
     active = _active_tasks(tasks)
-    budget = remaining + sum(tasks[i].trials for i in active)
-    sharing = sorted(active, key=lambda i: tasks[i].trials)
-    while sharing and tasks[sharing[-1]].trials * len(sharing) > budget:  # a log already holds more than its share
-        budget -= tasks[sharing.pop()].trials
-    return next((i for i in active if i in sharing and tasks[i].trials * len(sharing) < budget), active[0])
+    budget = remaining + sum(tasks[i].begun for i in active)
+    sharing = sorted(active, key=lambda i: tasks[i].begun)
+    while sharing and tasks[sharing[-1]].begun * len(sharing) > budget:  # a log already holds more than its share
+        budget -= tasks[sharing.pop()].begun
+    return next((i for i in active if i in sharing and tasks[i].begun * len(sharing) < budget), active[0])
 
 
 def round_robin(tasks: Sequence[TaskProgress], operators: Sequence[Operator], remaining: int, rng: np.random.Generator) -> int:
     """Round-robin: the task with the fewest trials."""
-    return min(_active_tasks(tasks), key=lambda i: tasks[i].trials)
+    return min(_active_tasks(tasks), key=lambda i: tasks[i].begun)
 
 
 TASK_SCHEDULERS: dict[str, TaskScheduler] = {"gradient": gradient, "equal": equal, "round-robin": round_robin}
@@ -179,7 +191,8 @@ def _expected_reductions(tasks: Sequence[TaskProgress], operators: Sequence[Oper
         if task.latency < math.inf:
             affected = [o for o in operators if i in o.tasks]
             latencies = {k: tasks[k].latency for o in affected for k in o.tasks}
-            expected = {**latencies, i: max(0.0, task.latency + _latency_gradient(task, throughput[task.kind]))}
+            least = min(task.limit, task.latency)  # the limit is measured, too
+            expected = {**latencies, i: max(least, task.latency + _latency_gradient(task, throughput[task.kind]))}
             reductions[i] = network_latency(affected, latencies) - network_latency(affected, expected)
     return reductions
 
@@ -188,7 +201,8 @@ def _latency_gradient(task: TaskProgress, throughput: float) -> float:
     """dg_i/dt_i, t_i in rounds: alpha * backward difference + (1 - alpha) * optimistic guess; at most 0."""
     finite = [g for g in task.latencies if g < math.inf]
     window = min(_BACKWARD_WINDOW, len(finite) - 1)
-    backward_difference = (finite[-1] - finite[-1 - window]) / window if window else 0.0
+    # A latency that was confirmed may be longer than it seemed before.
+    backward_difference = min(0.0, (finite[-1] - finite[-1 - window]) / window) if window else 0.0
     past_rate = -finite[-1] / len(task.latencies)  # g_i falls to 0 in as many rounds as were spent
     similar_tasks = _BETA * task.flop / throughput - finite[-1] if throughput else 0.0  # g_i reaches beta * C_i / max V_k
     return _ALPHA * backward_difference + (1 - _ALPHA) * min(past_rate, similar_tasks)

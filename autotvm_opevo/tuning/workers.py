@@ -99,6 +99,8 @@ class Worker:
         self._pid: int | None = None  # also of its process group
         self._connection: Connection | None = None
         self._interrupted = False
+        self._paused_at: float | None = None
+        self._paused_seconds = 0.0  # in earlier pauses
 
     def call(self, function: Callable[..., Any], *arguments: Any, timeout: float) -> Any:
         """Call a function in the worker.
@@ -128,10 +130,17 @@ class Worker:
     def interrupt(self) -> None:
         """Kill the process, and what it has started; from any thread. A call that waits for it raises `ChildProcessError`."""
         self._interrupted = True
-        pid = self._pid
-        if pid is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(pid, signal.SIGKILL)
+        self._signal(signal.SIGKILL)
+
+    def pause(self) -> None:
+        """Stop the process, and what it has started, until `resume`; the time of a call stops, too. From any thread."""
+        self._paused_at = time.monotonic()
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let the process go on."""
+        self._signal(signal.SIGCONT)
+        self._paused_seconds, self._paused_at = self._paused(), None
 
     def kill(self) -> None:
         """Kill the process, and wait until it is gone; the next call starts another."""
@@ -141,6 +150,25 @@ class Worker:
             with connection, suppress(EOFError, OSError):
                 while connection.poll(_KILL_TIMEOUT):
                     connection.recv_bytes()
+
+    def _signal(self, number: signal.Signals) -> None:
+        pid = self._pid
+        if pid is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(pid, number)
+
+    def _paused(self) -> float:
+        """Seconds of all pauses so far."""
+        since = self._paused_at
+        return self._paused_seconds + (time.monotonic() - since if since is not None else 0.0)
+
+    def _answers(self, connection: Connection, timeout: float) -> bool:
+        """Wait for an answer, for `timeout` seconds that were no pause."""
+        end = time.monotonic() - self._paused() + timeout
+        while (left := end - time.monotonic() + self._paused()) > 0:
+            if connection.poll(left):
+                return True
+        return connection.poll()
 
     def _start(self) -> None:
         self._interrupted = False
@@ -164,7 +192,7 @@ class Worker:
         assert connection is not None
         try:
             connection.send_bytes(cloudpickle.dumps(message))
-            if not connection.poll(timeout):
+            if not self._answers(connection, timeout):
                 raise TimeoutError(f"took longer than {timeout:g} seconds")
             answer: tuple[bool, Any] = pickle.loads(connection.recv_bytes())
         except BlockingIOError as error:
@@ -182,6 +210,8 @@ class WorkerPool:
         self._threads: ThreadPoolExecutor | None = None
         self._idle: SimpleQueue[Worker] = SimpleQueue()
         self._workers: list[Worker] = []
+        self._running = threading.Event()  # not paused
+        self._running.set()
         self._futures: list[Future[Any]] = []  # of calls that may still run
 
     def submit(self, function: Callable[..., Any], *arguments: Any, timeout: float) -> Future[Any]:
@@ -196,8 +226,21 @@ class WorkerPool:
         self._futures = [other for other in self._futures if not other.done()] + [future]
         return future
 
+    def pause(self) -> None:
+        """Pause all workers until `resume`, and begin no further call."""
+        self._running.clear()
+        for worker in self._workers:
+            worker.pause()
+
+    def resume(self) -> None:
+        """Let all workers go on."""
+        for worker in self._workers:
+            worker.resume()
+        self._running.set()
+
     def close(self) -> None:
         """Cancel all calls and kill all workers; the next call starts new ones."""
+        self._running.set()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
             while not all(future.done() for future in self._futures):  # more than once: a worker may just be starting
@@ -209,6 +252,7 @@ class WorkerPool:
         self._threads = None
 
     def _call(self, function: Callable[..., Any], *arguments: Any, timeout: float) -> Any:
+        self._running.wait()
         worker = self._idle.get()
         try:
             return worker.call(function, *arguments, timeout=timeout)

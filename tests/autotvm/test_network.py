@@ -26,6 +26,7 @@ from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.network import _by_task
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.reporting.logs import open_logs
+from autotvm_opevo.tuning.journal import read
 
 ALEXNET_TARGET = tvm.target.Target("llvm -mcpu=core-avx2" if "avx2" in Path("/proc/cpuinfo").read_text() else "llvm")
 
@@ -285,6 +286,36 @@ class TestLogs:
     def test_logs_with_one_stem_have_separate_best_files(self, tmp_path):
         names = [tune(tmp_path / name, 3).best_file.name for name in ("a.json", "a.log", "a.v1", "a.v2")]
         assert names == ["a.best.json", "a.log.best.json", "a.v1.best.json", "a.v2.best.json"]
+
+
+class TestConfirmation:
+    def test_the_best_trials_are_timed_again_and_the_winner_is_the_best_also_after_resuming(self, tmp_path):
+        log = tmp_path / "log.json"
+        result = tune(log, 24, measure_option=for_real())
+        entries = [entry for entry in read(Path(f"{log}.journal")) if entry.confirmed]
+        confirmed = {entry.confirmed["record"] for entry in entries}
+        assert confirmed
+        best = set(result.best_file.read_text().splitlines())
+        assert len(best - confirmed) == len(best) - len(confirmed)
+        for entry in entries:
+            fields = json.loads(entry.confirmed["record"])
+            assert fields["result"][0] == [pytest.approx(np.median(entry.confirmed["latencies"]))]
+        assert tune(log, 24, measure_option=for_real()).latency == result.latency
+        assert set(result.best_file.read_text().splitlines()) == best
+        assert len(configurations(log)) == 24  # the log has trials only
+
+    def test_without_time_or_with_a_single_trial_per_task_nothing_is_timed_again(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(network, "CONFIRMATION_SHARE", 0)
+        tune(tmp_path / "log.json", 8, measure_option=for_real())
+        assert not [entry for entry in read(tmp_path / "log.json.journal") if entry.confirmed]
+
+    def test_a_journal_with_nonsense_is_ignored(self, tmp_path):
+        log = tmp_path / "log.json"
+        before = tune(log, 8).latency
+        with open(f"{log}.journal", "a") as journal:
+            for record in ("{", "{}", "[]", "null", "# comment"):
+                journal.write(json.dumps({"time": 1.0, "task": "t", "confirmed": {"record": record, "latencies": []}}) + "\n")
+        assert tune(log, 8).latency == before
 
 
 class TestEvaluation:

@@ -1,5 +1,6 @@
 """The runner on one forked worker, with real runs."""
 
+import os
 import time
 
 import numpy as np
@@ -66,6 +67,33 @@ def test_a_trial_that_takes_too_long_is_a_timeout(runner, built, monkeypatch):
     assert "longer than 2 seconds" in late.costs[0]
 
 
+def test_the_best_five_of_a_task_can_be_timed_again_after_the_builder_has_deleted_them(task, runner):
+    builder = LocalBuilder(TIMEOUT)
+    builder.set_task(task, {})
+    inputs = [MeasureInput(task.target, task, task.config_space.get(i)) for i in range(7)]
+    results = runner.run(inputs, builder.build(inputs))
+    builder.close()
+    seconds = sorted(float(np.mean(result.costs)) for result in results)[:5]
+    finalists = runner.finalists(task)
+    assert [finalist.seconds for finalist in finalists] == [s for s in seconds if s <= 1.5 * seconds[0]]
+    assert all(0 < runner.time_again(finalist) < 1 for finalist in finalists)
+    runner.restart()
+    assert 0 < runner.time_again(finalists[0]) < 1
+    folder = runner._folder
+    assert sum(name.endswith(".tar") for name in os.listdir(folder)) == 5
+    runner.close()
+    assert not os.path.exists(folder)
+    assert not runner.finalists(task)
+
+
+def test_a_finalist_that_fails_now_takes_for_ever(runner, built, tmp_path):
+    runner.run(*built)
+    finalist = runner.finalists(built[0][0].task)[0]
+    missing = finalist._replace(build=finalist.build._replace(filename=str(tmp_path / "missing.so")))
+    assert runner.time_again(missing) == float("inf")
+    assert runner.time_again(finalist) < 1
+
+
 class Module:
     """A library whose entry function takes `seconds`, by a clock that only it moves."""
 
@@ -84,23 +112,24 @@ class Module:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "limit", "asked", "costs"),
+    ("seconds", "limits", "asked", "costs"),
     [
-        (1.0, float("inf"), [(3, 50)], 1),  # the first trial of a task
-        (1.4, 1.5, [(2, 1), (3, 50)], 1),
-        (1.6, 1.5, [(2, 1)], 2),  # pruned
+        (1.0, (float("inf"), float("inf")), [(1, 50), (2, 50)], 1),  # the first trial of a task
+        (1.0, (1.5, 1.1), [(2, 1), (1, 50), (2, 50)], 1),
+        (1.4, (1.5, 1.1), [(2, 1), (1, 50)], 1),
+        (1.6, (1.5, 1.1), [(2, 1)], 2),
     ],
 )
-def test_what_is_much_slower_than_the_best_is_timed_twice_and_shortly(monkeypatch, seconds, limit, asked, costs):
+def test_the_slower_a_trial_the_fewer_times_it_is_measured(monkeypatch, seconds, limits, asked, costs):
     library = Module(seconds)
     monkeypatch.setattr(module.tvm.runtime, "load_module", lambda file: library)
-    measured = module._measure("llvm", "file", [], (1, 3, 50, ""), limit)
+    measured = module._measure("llvm", "file", [], (1, 3, 50, ""), limits)
     assert library.asked == asked
     assert len(measured) == costs
     assert measured[0] == pytest.approx(seconds, rel=0.02)
 
 
-def test_the_limit_is_a_multiple_of_the_task_s_best(runner, built, monkeypatch):
+def test_the_limits_are_multiples_of_the_task_s_best(runner, built, monkeypatch):
     limits = []
 
     def measure(*arguments, timeout):
@@ -110,10 +139,10 @@ def test_the_limit_is_a_multiple_of_the_task_s_best(runner, built, monkeypatch):
     monkeypatch.setattr(runner._worker, "call", measure)
     runner.pruning = 1.5
     runner.run(*built)
-    assert limits == [float("inf"), 4.5, 1.5]
+    assert limits == [(float("inf"), float("inf")), (4.5, pytest.approx(3.3)), (1.5, pytest.approx(1.1))]
     runner.pruning = None
-    monkeypatch.setattr(runner._worker, "call", lambda *arguments, timeout: (arguments[-1],))
-    assert runner.run(built[0][:1], built[1][:1])[0].costs == (float("inf"),)
+    monkeypatch.setattr(runner._worker, "call", lambda *arguments, timeout: arguments[-1])
+    assert runner.run(built[0][:1], built[1][:1])[0].costs == (float("inf"), float("inf"))
 
 
 def test_pruning_below_the_best_is_refused():
@@ -133,7 +162,7 @@ def test_types_that_numpy_lacks_are_filled_too():
 def test_an_impossible_time_prunes_nothing(runner, built, monkeypatch):
     monkeypatch.setattr(runner._worker, "call", lambda *arguments, timeout: (0.0,))
     runner.run(*built)
-    assert not runner._best
+    assert not runner.finalists(built[0][0].task)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "uint8", "int64"])

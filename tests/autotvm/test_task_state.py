@@ -46,6 +46,35 @@ class TestLoad:
         assert {config.index for config in state.tuner.next_batch(50)}.isdisjoint(range(20))
 
 
+def at(moment, pair):
+    return pair[0], pair[1]._replace(timestamp=moment)
+
+
+class TestConfirmation:
+    def test_a_confirmed_record_is_the_best_with_its_confirmed_time(self):
+        state = TaskState(TASK, OpEvoTuner, seed=0)
+        state.resume(records(range(3), [3.0, 2.0, 2.5]), round_size=8)
+        (confirmed,) = records([2], [2.7])
+        state.confirm(confirmed)
+        assert state.best == confirmed
+        assert state.latency == state.progress.latencies[-1] == 2.7
+
+    def test_on_resuming_it_stays_the_best_of_what_was_measured_before_it(self):
+        trials = [at(i, pair) for i, pair in enumerate(records(range(3), [3.0, 2.0, 2.5]))]
+        confirmed = at(10, records([2], [2.7])[0])
+        state = TaskState(TASK, OpEvoTuner, seed=0)
+        state.resume(trials, 8, confirmed)
+        assert state.best == confirmed
+        later = TaskState(TASK, OpEvoTuner, seed=0)
+        later.resume([*trials, at(11, records([5], [2.8])[0]), at(12, records([6], [2.6])[0])], 8, confirmed)
+        assert later.best[0].config.index == 6
+
+    def test_one_that_the_log_lacks_does_not_count(self):
+        state = TaskState(TASK, OpEvoTuner, seed=0)
+        state.resume(records(range(3), [3.0, 2.0, 2.5]), 8, records([7], [1.0])[0])
+        assert state.latency == 2.0
+
+
 class TestTuner:
     def test_gets_the_seed_if_it_has_that_parameter(self):
         assert TaskState(TASK, OpEvoTuner, seed=7).tuner.seed == 7
@@ -60,16 +89,25 @@ class TestTuner:
             def next_batch(self, batch_size):
                 return [self.space.get(1)] * batch_size
 
-        state, measured_configs = TaskState(TASK, Broken, seed=None), []
-
-        def measure(task, configs):
-            measured_configs.extend(configs)
-            return [(measured(task, config), result(1.0)) for config in configs]
-
-        while state.measure_batch(4, measure):
-            pass
+        state, configs = TaskState(TASK, Broken, seed=None), []
+        while (proposal := state.propose(4)) is not None:
+            configs += proposal.configs
+            state.learn(proposal, [(measured(TASK, config), result(1.0)) for config in proposal.configs])
         assert not state.progress.active
-        assert len(measured_configs) == 2  # the untuned configuration, and that of the tuner
+        assert len(configs) == 2  # the untuned configuration, and that of the tuner
+
+    def test_opevo_proposes_while_a_batch_is_pending_but_autotvms_tuners_do_not(self):
+        state = TaskState(TASK, OpEvoTuner, seed=0)
+        batches = [state.propose(4) for _ in range(3)]
+        assert state.can_propose
+        assert state.progress.pending == state.progress.begun == 12
+        assert len({config.index for batch in batches for config in batch.configs}) == 12
+        state.learn(batches[1], [(measured(TASK, config), result(1.0)) for config in batches[1].configs])
+        assert (state.progress.trials, state.progress.pending) == (4, 8)
+
+        other = TaskState(TASK, autotvm.tuner.GATuner, seed=0)
+        other.propose(4)
+        assert not other.can_propose
 
 
 @pytest.mark.parametrize(

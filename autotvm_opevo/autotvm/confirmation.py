@@ -1,0 +1,47 @@
+"""Confirm the best trials of AutoTVM's tasks on this machine's device; see `autotvm_opevo.tuning.confirmation`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tvm.autotvm.measure import MeasureResult
+from tvm.autotvm.task import Task
+
+from autotvm_opevo.autotvm.log import Record
+from autotvm_opevo.autotvm.runner import LocalRunner
+from autotvm_opevo.tuning.confirmation import Race
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """The winner of a task's race: its position among the tasks, its record with the confirmed time, and all its latencies."""
+
+    task: int
+    record: Record
+    latencies: list[float]
+
+
+def confirm(runner: LocalRunner, tasks: Sequence[Task], seconds: float) -> Iterator[Confirmed]:
+    """Race the finalists of each task, the first tasks first when time is short.
+
+    Every round of a task has a new process, whose memory lies elsewhere: that alone makes a kernel faster or slower.
+    """
+    end = time.monotonic() + seconds
+    finalists = {i: runner.finalists(task) for i, task in enumerate(tasks)}
+    races = {i: Race(len(found)) for i, found in finalists.items() if len(found) > 1}
+    while racing := [i for i, race in races.items() if not race.finished]:
+        for i in racing:
+            if time.monotonic() >= end:
+                break
+            runner.restart()
+            races[i].add({position: runner.time_again(finalists[i][position]) for position in races[i].order})
+        else:
+            continue
+        break
+    for i, race in races.items():
+        if race.winner is not None:
+            winner = finalists[i][race.winner]
+            result = MeasureResult((race.latency,), 0, winner.result.all_cost, time.time())
+            yield Confirmed(i, (winner.measured, result), race.latencies(race.winner))

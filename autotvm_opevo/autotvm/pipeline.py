@@ -1,0 +1,98 @@
+"""Build what runs next while something runs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+
+from tvm.autotvm.measure import MeasureInput, MeasureResult
+from tvm.autotvm.measure.measure_methods import BuildResult
+
+from autotvm_opevo.autotvm.builder import Build, LocalBuilder
+
+# Seconds between attempts to end what still runs.
+_POLL_INTERVAL = 0.02
+# Targets whose trials need the processor that builds use.
+_CPU_TARGETS = ("llvm", "c")
+
+
+class Pipeline:
+    """Trials that are built, wait for a device, or run; what is built first runs first.
+
+    Parameters
+    ----------
+    builder : LocalBuilder
+    run : callable
+        Runs what was built.
+    devices : int
+        Number of trials that run at the same time.
+    local : bool
+        Whether they run on this machine. Builds are paused while a trial for its CPU runs.
+    """
+
+    def __init__(
+        self, builder: LocalBuilder, run: Callable[[MeasureInput, BuildResult], MeasureResult], devices: int, local: bool
+    ) -> None:
+        self._builder, self._run_built, self._local = builder, run, local
+        self._threads = ThreadPoolExecutor(devices)
+        self._building: set[Future[BuildResult]] = set()
+        self._trials: set[Future[MeasureResult]] = set()
+        self._closed = False
+
+    @property
+    def building(self) -> int:
+        """Number of trials that are not built yet."""
+        return len(self._building)
+
+    def submit(self, measured: MeasureInput) -> Future[MeasureResult]:
+        """Start a trial."""
+        trial: Future[MeasureResult] = Future()
+        self._trials.add(trial)
+        trial.add_done_callback(self._trials.discard)
+        build = self._builder.start(measured)
+        self._building.add(build.future)
+
+        def built(future: Future[BuildResult]) -> None:
+            self._building.discard(future)
+            if not self._closed:
+                self._threads.submit(self._run, build, trial)
+
+        build.future.add_done_callback(built)
+        return trial
+
+    def close(self, interrupt: Callable[[], None]) -> None:
+        """End all trials; `interrupt` makes those that run fail."""
+        self._closed = True
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._builder.close()
+        for trial in list(self._trials):
+            trial.cancel()
+        while any(trial.running() for trial in list(self._trials)):
+            interrupt()
+            time.sleep(_POLL_INTERVAL)
+
+    def _run(self, build: Build, trial: Future[MeasureResult]) -> None:
+        if not trial.set_running_or_notify_cancel():
+            return
+        try:
+            result = self._builder.finish(build)
+            if isinstance(result, BuildResult):
+                trial.set_result(self._run_alone(build.measured, result))
+                with suppress(OSError):
+                    os.unlink(result.filename)
+            else:
+                trial.set_result(result)
+        except BaseException as error:
+            trial.set_exception(error)
+
+    def _run_alone(self, measured: MeasureInput, built: BuildResult) -> MeasureResult:
+        if not self._local or measured.target.kind.name not in _CPU_TARGETS:
+            return self._run_built(measured, built)
+        self._builder.executor.pause()
+        try:
+            return self._run_built(measured, built)
+        finally:
+            self._builder.executor.resume()

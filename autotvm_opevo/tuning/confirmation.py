@@ -1,0 +1,92 @@
+"""Confirmation: the best trials of a task, timed again in turn until one of them is known to be the fastest. Imports no TVM.
+
+The lowest of many noisy measurements belongs to the luckiest trial as much as to the fastest. So the finalists race (Maron and
+Moore, 1994): each round times all of them, so that a drift of the machine affects them alike, and one leaves when it is slower
+than the leader with confidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+
+import numpy as np
+from scipy import stats
+
+# Number of finalists, and how much slower than the best of its task one may have been, since no noise is as large.
+FINALISTS, MAX_RATIO = 5, 1.5
+# Largest share of the duration of a tuning run.
+CONFIRMATION_SHARE = 0.03
+# Rounds before the first finalist leaves, and until the race ends anyway.
+_MIN_ROUNDS, _MAX_ROUNDS = 3, 15
+# Confidence of the one-sided interval, and the relative difference that does not matter.
+_CONFIDENCE, _INDIFFERENCE = 0.95, 0.01
+
+
+class Race:
+    """Latencies of a task's finalists, and which of them may still be the fastest.
+
+    Parameters
+    ----------
+    size : int
+        Number of finalists, at least 1.
+
+    Attributes
+    ----------
+    racing : list of int
+        Positions of those that may be the fastest.
+    finished : bool
+        Whether another round would tell nothing that matters.
+
+    Examples
+    --------
+    >>> race = Race(3)
+    >>> for _ in range(3):
+    ...     race.add({finalist: [1.0, 1.2, 1.5][finalist] for finalist in race.order})
+    >>> race.racing, race.finished, race.winner, race.latency
+    ([0], True, 0, 1.0)
+    """
+
+    def __init__(self, size: int) -> None:
+        self._rounds: list[list[float]] = []
+        self._size = size
+        self.racing = list(range(size))
+        self.finished = False
+
+    @property
+    def order(self) -> list[int]:
+        """The order to time them in: each round begins with another, since a new process takes a while to be at full speed."""
+        first = len(self._rounds) % max(1, len(self.racing))
+        return self.racing[first:] + self.racing[:first]
+
+    def add(self, latencies: Mapping[int, float]) -> None:
+        """Add a round: the latency in seconds of each finalist in `racing`, infinite after a failure."""
+        row = [latencies.get(i, inf) for i in range(self._size)]
+        self._rounds.append(row)
+        self.racing = [i for i in self.racing if row[i] < inf]
+        leader = self.winner
+        if len(self._rounds) >= _MIN_ROUNDS and leader is not None:
+            slower = {i: self._interval(i, leader) for i in self.racing if i != leader}
+            self.racing = [i for i in self.racing if i == leader or slower[i][0] <= 0]
+            self.finished = all(slower[i][1] < _INDIFFERENCE for i in self.racing if i != leader)
+        self.finished |= leader is None or len(self._rounds) >= _MAX_ROUNDS
+
+    @property
+    def winner(self) -> int | None:
+        """The finalist with the lowest median; None before the first round, or if all have failed."""
+        return min(self.racing, key=lambda i: np.median(self.latencies(i))) if self._rounds and self.racing else None
+
+    @property
+    def latency(self) -> float:
+        """The winner's median latency in seconds; infinite without a winner."""
+        return float(np.median(self.latencies(self.winner))) if self.winner is not None else inf
+
+    def latencies(self, finalist: int) -> list[float]:
+        """Latencies of a finalist in seconds, in the order of the rounds."""
+        return [row[finalist] for row in self._rounds if row[finalist] < inf]
+
+    def _interval(self, finalist: int, leader: int) -> tuple[float, float]:
+        """Confidence interval, over rounds, of the logarithm of how many times the leader's latency a finalist has."""
+        ratios = np.log(self.latencies(finalist)) - np.log(self.latencies(leader))
+        margin = stats.t.ppf(_CONFIDENCE, len(ratios) - 1) * stats.sem(ratios)
+        return float(ratios.mean() - margin), float(ratios.mean() + margin)
