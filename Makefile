@@ -21,7 +21,7 @@ RELEASE_ENV := .venv/release
 JOBS := 3
 PARALLEL := -n $(JOBS) --dist loadfile
 
-.PHONY: help setup setup-tvm tune tune-relax test docs lint soak release-check bench bench-sensitivity bench-hardware bench-overhead bench-network figures clean
+.PHONY: help setup setup-tvm tune tune-relax test docs lint soak release-check bench bench-sensitivity bench-hardware bench-overhead bench-network bench-alexnet bench-time figures clean
 .NOTPARALLEL:
 
 help:
@@ -37,6 +37,8 @@ help:
 	@echo "make bench-hardware     reproduce the paper's Tables 1 to 3 on this device (a night)"
 	@echo "make bench-overhead     measure the tuners' own time (7 minutes)"
 	@echo "make bench-network      compare tuners and task schedulers on whole networks (over an hour)"
+	@echo "make bench-alexnet      compare the latency of AlexNet over the time of tuning with that of XGBTuner (an hour)"
+	@echo "make bench-time         show where the time of tuning a network goes (5 minutes)"
 	@echo "make figures            draw the paper's Figures 1 and 2"
 	@echo "make setup              make the environment with AutoTVM only, $(ENV)"
 	@echo "make setup-tvm          make the environment with MetaSchedule only, $(TVM_ENV)"
@@ -101,6 +103,12 @@ bench-overhead: setup
 
 bench-network: setup
 	@$(RUN) -m benchmarks.network $(ARGS)
+
+bench-alexnet: setup
+	@$(RUN) -m benchmarks.time_to_quality $(ARGS)
+
+bench-time: setup
+	@$(RUN) -m benchmarks.time_breakdown $(ARGS)
 
 figures: setup
 	@$(RUN) tutorials/draw_topologies.py $(ARGS)

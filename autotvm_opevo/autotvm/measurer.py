@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, suppress
 from itertools import count
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import tvm
 from tvm import autotvm
@@ -88,14 +88,6 @@ def _check_cpu(target: tvm.target.Target) -> None:
     check_cpu(str(target.attrs.get("mcpu", "")), known, llvm_version_major())
 
 
-class Measured(NamedTuple):
-    """A trial of a batch that was submitted."""
-
-    batch: int
-    position: int
-    record: Record
-
-
 class Measurer:
     """Measure configurations of any task; a context manager, which ends all child processes on leaving.
 
@@ -130,7 +122,7 @@ class Measurer:
         self._pool = DevicePool(self._runner) if is_remote(self._runner) else None
         self._build_kwargs: dict[str, Any] = {}  # by target
         self._pipeline: Pipeline | None = None
-        self._waiting: dict[Future[MeasureResult], tuple[int, int, MeasureInput]] = {}  # for results, in the pipeline
+        self._waiting: dict[Future[MeasureResult], tuple[int, MeasureInput]] = {}  # for results, in the pipeline
         self._queue: deque[tuple[int, Task, Sequence[ConfigEntity]]] = deque()  # without one
         self._batches = count()
         if self._own:
@@ -195,13 +187,13 @@ class Measurer:
             self._queue.append((batch, task, configs))
             return batch
         self._prepare(task)
-        for position, config in enumerate(configs):
+        for config in configs:
             measured = MeasureInput(task.target, task, config)
-            self._waiting[self._pipeline.submit(measured)] = batch, position, measured
+            self._waiting[self._pipeline.submit(measured)] = batch, measured
         return batch
 
-    def wait(self) -> list[Measured]:
-        """Wait until at least one trial is measured; returns all that are. Of what was submitted, each is returned once.
+    def wait(self) -> list[tuple[int, Record]]:
+        """Wait until at least one trial is measured; returns all that are, each once, with the number of its batch.
 
         Raises
         ------
@@ -210,14 +202,17 @@ class Measurer:
         """
         if self._queue:
             batch, task, configs = self._queue.popleft()
-            return [Measured(batch, position, record) for position, record in enumerate(self(task, configs))]
+            return [(batch, record) for record in self(task, configs)]
         with self._limit(max(1, len(self._waiting))):
             done, _ = wait(self._waiting, return_when=FIRST_COMPLETED)
         failed = [trial for trial in done if trial.exception() is not None]
         if len(failed) == len(done):
             failed[0].result()  # raises; before that, what else is measured has been returned
-        finished = [(*self._waiting.pop(trial), trial.result()) for trial in list(self._waiting) if trial in done - {*failed}]
-        return [Measured(batch, position, (inputs, result)) for batch, position, inputs, result in finished]
+        measured = []
+        for trial in [trial for trial in self._waiting if trial in done and trial not in failed]:
+            batch, inputs = self._waiting.pop(trial)
+            measured.append((batch, (inputs, trial.result())))
+        return measured
 
     def __call__(self, task: Task, configs: Sequence[ConfigEntity]) -> list[Record]:
         """Build and run configurations, all of them before the first one runs; returns records in the same order."""

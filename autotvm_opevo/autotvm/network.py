@@ -22,6 +22,7 @@ from tvm.autotvm.measure.measure import Runner
 from tvm.autotvm.task import Task
 
 from autotvm_opevo._utils.atomic_files import write_whole
+from autotvm_opevo._utils.cpu_cores import idle_cores
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.autotvm.confirmation import confirm
@@ -166,11 +167,11 @@ def tune_network(
 
 @dataclass
 class _Batch:
-    """A batch of a task, by position, that is being measured, and its records so far."""
+    """A batch of a task, by position, that is being measured, and how many of its trials are not finished."""
 
     task: int
     proposal: Proposal
-    records: dict[int, Record]
+    left: int
     ends_round: bool
 
 
@@ -188,16 +189,16 @@ class _Session(Session):
         start: float,
     ) -> None:
         self._states, self._log, self._rng = states, log, rng
-        self._round_size = round_size(trials, len(states), batch)
+        self._batch = batch
         self._round_left = self._current = 0  # trials of this round that are not submitted, and its task
         self._batches: dict[int, _Batch] = {}  # by the measurer's number
         journal_file = Path(f"{log.path}.journal")
         journal = Journal(journal_file, overwrite=not log.records)
         records, confirmed = _by_task(log.records), _confirmed(journal_file)
-        loaded = 0
+        loaded, size = 0, round_size(len(log.records), trials, len(states), batch)
         for state in states:
             key = workload_key(state.task.target, state.task)
-            loaded += state.resume(records.get(key, ()), self._round_size, confirmed.get(key))
+            loaded += state.resume(records.get(key, ()), size, confirmed.get(key))
         self._unrelated = len(log.records) - loaded
         self.best_file = log.path.with_name(log.path.name.removesuffix(".json") + ".best.json")
         names = [task_name(state.task.name, state.task.args) for state in states]
@@ -215,6 +216,8 @@ class _Session(Session):
             return
         for state in self._states:
             state.progress.limit = roofline.of(state.task)
+        if idle := idle_cores(roofline.threads):
+            self.display.write(idle)
 
     def run(self, measurer: Measurer, task_scheduler: TaskScheduler, deadline: float) -> None:
         """Spend the budget in rounds of trials for one task; what runs next is built meanwhile."""
@@ -225,13 +228,14 @@ class _Session(Session):
                     pass
                 if not self._batches:
                     return
-                for batch, position, record in measurer.wait():
-                    self._receive(batch, position, record)
+                for batch, record in measurer.wait():
+                    self._receive(batch, record)
 
     def _submit(self, measurer: Measurer, task_scheduler: TaskScheduler, deadline: float) -> bool:
         """Submit a batch of the round's task; False if there is nothing to submit for now."""
         progress = [state.progress for state in self._states]
-        left = self._budget - sum(task.begun for task in progress)
+        begun = sum(task.begun for task in progress)
+        left = self._budget - begun
         if left <= 0:
             return False
         if time.monotonic() >= deadline:
@@ -244,7 +248,7 @@ class _Session(Session):
             self._current = task_scheduler(progress, self._operators, left, self._rng)
             if not progress[self._current].active:
                 raise ValueError(f"task_scheduler must return an active task, {self._current} returned, which is inactive")
-            self._round_left = min(self._round_size, left)
+            self._round_left = min(round_size(begun, self._budget, len(progress), self._batch), left)
         state = self._states[self._current]
         if not state.can_propose:
             return False
@@ -254,20 +258,21 @@ class _Session(Session):
             return self._submit(measurer, task_scheduler, deadline)
         self._round_left -= len(proposal.configs)
         batch = measurer.submit(state.task, proposal.configs)
-        self._batches[batch] = _Batch(self._current, proposal, {}, ends_round=self._round_left == 0)
+        self._batches[batch] = _Batch(self._current, proposal, len(proposal.configs), self._round_left == 0)
         return True
 
-    def _receive(self, number: int, position: int, record: Record) -> None:
+    def _receive(self, number: int, record: Record) -> None:
         """Keep the result of a trial; the tuner gets those of a whole batch."""
         batch = self._batches[number]
-        batch.records[position] = record
+        state = self._states[batch.task]
         self._log.append([record])
         self._journal_failure(record)
-        if len(batch.records) < len(batch.proposal.configs):
+        state.add(record)
+        batch.left -= 1
+        if batch.left > 0:
             return
         del self._batches[number]
-        state = self._states[batch.task]
-        state.learn(batch.proposal, [batch.records[i] for i in sorted(batch.records)])
+        state.finish(batch.proposal)
         ends_round = batch.ends_round or not state.progress.active
         if ends_round:
             state.end_round()

@@ -28,6 +28,8 @@ class Roofline:
         float32 operations per second of its best matrix product.
     bandwidth : float
         Bytes per second of a long read.
+    threads : int
+        Number of threads in which TVM ran them; 0 if unknown.
 
     Examples
     --------
@@ -37,6 +39,7 @@ class Roofline:
 
     flops: float = math.inf
     bandwidth: float = math.inf
+    threads: int = 0
 
     def latency(self, flop: float, size: float) -> float:
         """Seconds for `flop` operations on `size` bytes, at least."""
@@ -53,12 +56,13 @@ class Roofline:
 
 
 def measure_roofline(target: str) -> Roofline:
-    """Measure this machine's CPU, on all cores, for the instructions of a target."""
+    """Measure this machine's CPU, in as many threads as TVM runs kernels, with the instructions of a target."""
     device = tvm.cpu()
     blocks = [_block_product(*block) for block in _BLOCKS]
     flops = max(flop / _seconds(schedule, tensors, target, device) for schedule, tensors, flop in blocks)
     schedule, tensors = _read()
-    return Roofline(flops, _READ_BYTES / _seconds(schedule, tensors, target, device))
+    bandwidth = _READ_BYTES / _seconds(schedule, tensors, target, device)
+    return Roofline(flops, bandwidth, int(tvm.get_global_func("runtime.NumThreads")()))
 
 
 def _seconds(schedule: te.Schedule, tensors: list[te.Tensor], target: str, device: tvm.runtime.Device) -> float:

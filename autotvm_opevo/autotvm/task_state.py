@@ -122,11 +122,13 @@ class TaskState:
         self.progress.active = False
         return None
 
-    def learn(self, proposal: Proposal, records: Iterable[Record]) -> None:
-        """Update the tuner with what was measured of a proposal: a record for each of its configurations."""
-        for record in records:
-            self.progress.pending -= 1
-            self._learn(self._number(record[0].config), record)
+    def add(self, record: Record) -> None:
+        """Count a trial of a proposal."""
+        self.progress.pending -= 1
+        self._learn(self._number(record[0].config), record)
+
+    def finish(self, proposal: Proposal) -> None:
+        """Update the tuner, once all configurations of a proposal are measured."""
         self._update_tuner(proposal.asked)
         self._load_into_tuner([self._known[self._number(config)] for config in proposal.start])
 

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
+from autotvm_opevo._utils.cpu_cores import idle_cores
 from autotvm_opevo._utils.imports import ONNX
+from autotvm_opevo._utils.target_cpu import this_cpu
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo._version import __version__
 from autotvm_opevo.cli.command import command
@@ -128,11 +129,9 @@ def _compilers() -> Iterator[Finding]:
     yield Finding("CUDA compiler", nvcc) if nvcc else Finding("CUDA compiler", "none found; only needed for NVIDIA GPUs", None)
 
 
-# CPUs that every LLVM knows, the best first, and the flags in /proc/cpuinfo that they imply.
-_LIKE = {"skylake-avx512": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}, "core-avx2": {"avx2", "fma"}}
-_CPU = Path("/proc/cpuinfo")
 _QUERY = """
 import tvm
+print(tvm.get_global_func("runtime.NumThreads", True) and tvm.get_global_func("runtime.NumThreads")() or 0)
 kinds = [kind for kind in ("cuda", "rocm", "opencl", "vulkan", "metal") if tvm.device(kind, 0).exist]
 print("llvm" if tvm.get_global_func("target.llvm_version_major", True) else "", *kinds)
 print(getattr(tvm.target.codegen, "llvm_get_system_cpu", str)())
@@ -150,15 +149,14 @@ def _devices(autotvm: bool) -> Iterator[Finding]:
     if done.returncode:
         yield Finding("devices", last_line(done.stderr), False, "`import tvm` works, but querying the devices fails")
         return
-    *_, kinds, cpu = ["", "", *done.stdout.splitlines()]
+    *_, threads, kinds, system_cpu = ["", "", "", *done.stdout.splitlines()]
     gpus = [kind for kind in kinds.split() if kind != "llvm"]
     if "llvm" in kinds.split():
-        newer = ""
-        if cpu in ("", "generic"):  # a CPU newer than this LLVM, which would compile without vector instructions
-            flags = set(_CPU.read_text().split()) if _CPU.exists() else set()
-            cpu = next((name for name, needs in _LIKE.items() if needs <= flags), "")
-            newer = ", the closest CPU that this LLVM knows"
+        cpu = this_cpu(system_cpu)
+        newer = "" if cpu == system_cpu else ", the closest CPU that this LLVM knows"
         yield Finding("CPU", f'--target "llvm -mcpu={cpu}"{newer}' if cpu else "--target llvm, with an -mcpu=... like yours")
+        if threads.isdigit() and (idle := idle_cores(int(threads))):
+            yield Finding("threads", idle, None)
     else:
         what_to_do = "build TVM with USE_LLVM=ON to tune for a CPU"
         yield Finding("CPU", "this TVM was built without LLVM", None if gpus else False, what_to_do)

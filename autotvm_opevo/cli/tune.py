@@ -9,9 +9,10 @@ from typing import Any
 
 from autotvm_opevo.cli.argument_types import address, attribute, named_shape, positive, seconds, shape
 from autotvm_opevo.cli.command import command
+from autotvm_opevo.cli.this_machine import local_target
 
 _EXAMPLES = """examples:
-  %(prog)s --network alexnet --target "llvm -mcpu=core-avx2" --log alexnet.json
+  %(prog)s --network alexnet --log alexnet.json
   %(prog)s --model resnet.onnx --shape data=1x3x224x224 --target "llvm -mcpu=core-avx2" --log resnet.json
   %(prog)s --operator nn.dense --tensor 64x512 --tensor 256x512 --target llvm --trials 64 --log dense.json
   %(prog)s --operator nn.conv2d --tensor 1x3x224x224 --tensor 64x3x7x7 --attribute strides=[2,2] \\
@@ -22,7 +23,7 @@ With MetaSchedule (TVM 0.27), operators are Relax's and --log is a folder:
   %(prog)s --operator matmul --tensor 64x512 --tensor 512x256 --target llvm --trials 64 --log dense
 
 Tune a network, an operator or a model file with the TVM that is installed. An interrupted run resumes with the same command.
-The command `doctor` prints the --target of this CPU.
+Without --target, the target is this machine's, which the command `doctor` prints, too.
 """
 _STATUS = """exit status: 0 success; 1 tuning failed, or the outputs of the tuned network differ; 2 invalid arguments;
 130 interrupted."""
@@ -63,12 +64,12 @@ def add(commands: Any) -> None:
         help="shape of a model's input; repeatable",
     )
     targets = 'llvm, "llvm -mcpu=core-avx2", cuda (AutoTVM) or nvidia/nvidia-h100'
-    tune.add_argument("--target", required=True, help=f"TVM's target, such as {targets}")
+    tune.add_argument("--target", help=f"TVM's target, such as {targets} (default: this machine's GPU if it has one, or its CPU)")
     tune.add_argument("--log", required=True, help="AutoTVM's log file or MetaSchedule's work directory; resumed if it exists")
     tune.add_argument(
         "--trials", type=positive, default=1000, help="total number of trials, including those in the log (default: 1000)"
     )
-    tune.add_argument("--time-limit", type=seconds, metavar="SECONDS", help="start no new trial after this time (AutoTVM)")
+    tune.add_argument("--time-limit", type=seconds, metavar="SECONDS", help="start no new trial after this time")
     tune.add_argument(
         "--tuner",
         choices=["opevo", "opevo-published", "xgb", "ga", "random", "gridsearch", "evolutionary"],
@@ -100,6 +101,8 @@ def add(commands: Any) -> None:
 def _run(options: argparse.Namespace) -> int:
     if (options.rpc_tracker is None) != (options.rpc_key is None):
         raise ValueError("--rpc-tracker and --rpc-key require each other, only one is given")
+    if options.rpc_key is not None and options.target is None:
+        raise ValueError("--rpc-key requires --target, that of the devices")
     for name, only in (("batch", "network"), ("tensor", "operator"), ("attribute", "operator"), ("shape", "model")):
         if getattr(options, name) and not getattr(options, only):
             raise ValueError(f"--{name} requires --{only}")
@@ -122,15 +125,14 @@ def _tune_meta_schedule(options: argparse.Namespace) -> Any:
     from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, local_builder, tune_network, workloads
     from autotvm_opevo.meta_schedule.runner import make_runner
 
-    for name in ("time_limit", "early_stopping"):
-        if getattr(options, name):
-            raise ValueError(f"--{name.replace('_', '-')} requires AutoTVM, this TVM has MetaSchedule")
+    if options.early_stopping:
+        raise ValueError("--early-stopping requires AutoTVM, this TVM has MetaSchedule")
     surrogates = {"opevo": "gp", "opevo-published": None}
     if options.tuner not in (*surrogates, "evolutionary"):
         raise ValueError(f"--tuner must be opevo, opevo-published or evolutionary with MetaSchedule, {options.tuner!r} given")
     if options.task_scheduler == "equal":
         raise ValueError("--task-scheduler must be gradient or round-robin with MetaSchedule, 'equal' given")
-    target = as_target(options.target)
+    target = as_target(local_target() if options.target is None else options.target)
     mod, params = _model(options, workloads)
     host, port = options.rpc_tracker or (None, None)
     runner = make_runner(options.timeout, options.rpc_key, host, port)
@@ -146,6 +148,7 @@ def _tune_meta_schedule(options: argparse.Namespace) -> Any:
         runner=runner,
         task_scheduler=options.task_scheduler,
         cost_model="none" if own else "xgb",
+        time_limit=options.time_limit,
         seed=options.seed,
     )
 
@@ -174,7 +177,7 @@ def _tune_autotvm(options: argparse.Namespace) -> Any:
     if options.tuner == "evolutionary":
         raise ValueError("--tuner evolutionary requires MetaSchedule, this TVM has AutoTVM")
     try:
-        target = tvm.target.Target(options.target)
+        target = tvm.target.Target(local_target() if options.target is None else options.target)
     except (ValueError, tvm.TVMError):
         raise ValueError(f"--target must be a target of TVM, such as llvm or cuda; {options.target!r} given") from None
     mod, params = _model(options, workloads)

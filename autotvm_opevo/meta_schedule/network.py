@@ -23,7 +23,7 @@ from autotvm_opevo.meta_schedule.database import LOCK, load_database, records_of
 from autotvm_opevo.meta_schedule.evaluation import lower_for_tuning, measure_speedup
 from autotvm_opevo.meta_schedule.interrupts import SigintGuard
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
-from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
+from autotvm_opevo.meta_schedule.strategy import Budget, OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.tuning.journal import JOURNAL, Journal
 from autotvm_opevo.tuning.result import TuningResult
@@ -46,6 +46,7 @@ def tune_network(
     runner: Any = "local",
     task_scheduler: str = "gradient",
     cost_model: Any = "none",
+    time_limit: float | None = None,
     seed: int | None = None,
     evaluate: bool = True,
 ) -> TuningResult:
@@ -74,6 +75,8 @@ def tune_network(
         TVM's own, which chooses the task of the next round.
     cost_model : optional
         Only TVM's evolutionary strategy needs one: ``"xgb"``.
+    time_limit : float, optional
+        Seconds after which no further batch is started; needs an `OpEvoStrategy`.
     seed : int, optional
         Of everything random, less than 2**31 - 1.
     evaluate : bool
@@ -102,6 +105,13 @@ def tune_network(
     if task_scheduler not in ("gradient", "round-robin"):
         raise ValueError(f"task_scheduler must be gradient or round-robin; {task_scheduler!r} given")
     strategy = OpEvoStrategy() if strategy is None else strategy
+    if time_limit is not None and not time_limit > 0:
+        raise ValueError(f"time_limit must be a positive number of seconds, {time_limit!r} given")
+    if time_limit is not None and not isinstance(strategy, OpEvoStrategy):
+        raise ValueError(
+            f"time_limit needs an OpEvoStrategy, which ends in time; {strategy!r} given, for which trials are the limit"
+        )
+    deadline = inf if time_limit is None else start + time_limit
     folder = Path(work_dir)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"work_dir must be a work directory of MetaSchedule or a new one, {folder} is a file: name another")
@@ -123,7 +133,7 @@ def tune_network(
         guard = SigintGuard()
         try:
             if session.left > 0:
-                session.run(strategy, builder or local_builder(), runner, task_scheduler, cost_model, seed, guard)
+                session.run(strategy, builder or local_builder(), runner, task_scheduler, cost_model, seed, deadline, guard)
             if evaluate and isinstance(runner, ms.runner.LocalRunner):
                 session.evaluate(lambda: measure_speedup(mod, target, database))
         except BaseException as error:
@@ -179,11 +189,19 @@ class _Session(Session):
         super().__init__(self._states, names, keys, operators, trials, folder, journal, start)
 
     def run(
-        self, strategy: Any, builder: Any, runner: Any, task_scheduler: str, cost_model: Any, seed: int | None, guard: SigintGuard
+        self,
+        strategy: Any,
+        builder: Any,
+        runner: Any,
+        task_scheduler: str,
+        cost_model: Any,
+        seed: int | None,
+        deadline: float,
+        guard: SigintGuard,
     ) -> None:
         """Spend the budget."""
         if isinstance(strategy, OpEvoStrategy):
-            strategy = strategy.with_budget(self.left)
+            strategy = strategy.with_budget(Budget(self.left, deadline))
         # TVM logs every step to files below the work directory, too.
         logging.getLogger("tvm.s_tir.meta_schedule").setLevel(logging.WARNING)
         contexts, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
@@ -206,7 +224,8 @@ class _Session(Session):
                 measure_callbacks=[*ms.MeasureCallback.create("default"), ProgressCallback(self._add)],
                 task_scheduler=scheduler,
             )
-        self.stop_reason = "trials" if self.left <= 0 else "exhausted"
+        if self.left > 0:
+            self.stop_reason = "time limit" if time.monotonic() >= deadline else "exhausted"
 
     def _add(self, task: int, results: Sequence[tuple[float, Failure]]) -> None:
         """Count a batch of one task."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import inspect
 import logging
 import sys
+import time
 from collections import Counter
+from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from tvm.ir import IRModule
@@ -27,6 +30,19 @@ from autotvm_opevo.search.space import Space
 from autotvm_opevo.tuning.naming import describe
 
 logger = logging.getLogger("tvm.s_tir.meta_schedule.opevo")
+
+
+@dataclass
+class Budget:
+    """Trials that are left, and when the last ones may be proposed, by ``time.monotonic()``."""
+
+    trials: int = sys.maxsize
+    deadline: float = inf
+
+    @property
+    def left(self) -> int:
+        """Number of trials that may be proposed now."""
+        return self.trials if time.monotonic() < self.deadline else 0
 
 
 @derived_object
@@ -87,7 +103,7 @@ class OpEvoStrategy(PySearchStrategy):
         self._batch_size, self._seed = as_integer("batch_size", batch_size), seed
         OpEvo(Space({}), seed=seed, **self._options)  # raises on invalid options before any tuning
         self._task_search: TaskSearch | None = None
-        self._budget: list[int] = []  # trials left to this strategy and all its clones together, if limited
+        self._budget = Budget()
 
     @property
     def description(self) -> str:
@@ -125,10 +141,10 @@ class OpEvoStrategy(PySearchStrategy):
             self._task_search.load(records_of(database, self._mod, self._target))
 
     def generate_measure_candidates(self) -> list[MeasureCandidate] | None:
-        """The next batch; None when the task's trials are spent or its space is exhausted."""
+        """The next batch; None when the budget or the task's trials are spent, or its space is exhausted."""
         assert self._task_search is not None, "pre_tuning comes first"
-        batch = self._task_search.next_batch(min(self._budget, default=sys.maxsize))
-        self._budget[:] = [left - len(batch) for left in self._budget]
+        batch = self._task_search.next_batch(self._budget.left)
+        self._budget.trials -= len(batch)
         return batch or None
 
     def notify_runner_results(self, measure_candidates: list[MeasureCandidate], results: list[RunnerResult]) -> None:
@@ -149,8 +165,8 @@ class OpEvoStrategy(PySearchStrategy):
         strategy._budget = self._budget
         return strategy
 
-    def with_budget(self, trials: int) -> Any:
-        """The same strategy, which together with all its clones proposes at most `trials` candidates: TVM may ask for more."""
+    def with_budget(self, budget: Budget) -> Any:
+        """The same strategy, which together with all its clones proposes what a budget allows: TVM may ask for more."""
         strategy = self.clone()
-        strategy._budget = [trials]
+        strategy._budget = budget
         return strategy

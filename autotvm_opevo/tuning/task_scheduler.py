@@ -19,7 +19,7 @@ import numpy as np
 
 # Ansor's hyperparameters. epsilon is the probability of a random task, so that none starves.
 _ALPHA, _BETA, _BACKWARD_WINDOW, _EPSILON = 0.2, 2.0, 3, 0.05
-# Maximum number of trials in a round; a small budget has shorter rounds, at least this many per task in an equal split.
+# Maximum number of trials in a round; of fewer trials, an equal split would have at least this many rounds per task.
 _MAX_ROUND_SIZE, _MIN_ROUNDS = 64, 8
 
 
@@ -108,16 +108,20 @@ def shares(operators: Sequence[Operator], latencies: Sequence[float]) -> list[fl
     return parts
 
 
-def round_size(trials: int, tasks: int, batch: int = 1) -> int:
-    """Number of trials in a round: smaller for a small budget, and a multiple of `batch` if every task can have that many.
+def round_size(begun: int, budget: int, tasks: int, batch: int = 1) -> int:
+    """Number of trials in the next round, a multiple of `batch` if the budget has that many for every task.
+
+    Rounds grow with the trials begun so far: a budget is an upper limit, which time or patience may end long before.
 
     Examples
     --------
-    >>> round_size(trials=10_000, tasks=10), round_size(200, 10), round_size(200, 10, batch=8), round_size(50, 10, batch=8)
-    (64, 2, 8, 5)
+    >>> [round_size(begun, budget=10_000, tasks=10) for begun in (0, 160, 1_600, 9_000)]
+    [1, 2, 20, 64]
+    >>> round_size(0, budget=200, tasks=10, batch=8), round_size(0, budget=50, tasks=10, batch=8)
+    (8, 5)
     """
-    batches = max(1, min(_MAX_ROUND_SIZE, trials // (_MIN_ROUNDS * tasks)) // batch)
-    return max(1, min(batches * batch, trials // tasks))
+    batches = max(1, min(_MAX_ROUND_SIZE, begun // (_MIN_ROUNDS * tasks)) // batch)
+    return max(1, min(batches * batch, budget // tasks))
 
 
 def gradient(tasks: Sequence[TaskProgress], operators: Sequence[Operator], remaining: int, rng: np.random.Generator) -> int:
@@ -203,6 +207,7 @@ def _latency_gradient(task: TaskProgress, throughput: float) -> float:
     window = min(_BACKWARD_WINDOW, len(finite) - 1)
     # A latency that was confirmed may be longer than it seemed before.
     backward_difference = min(0.0, (finite[-1] - finite[-1 - window]) / window) if window else 0.0
-    past_rate = -finite[-1] / len(task.latencies)  # g_i falls to 0 in as many rounds as were spent
+    headroom = max(0.0, finite[-1] - task.limit)
+    past_rate = -headroom / len(task.latencies)  # g_i falls to its limit, in Ansor to 0, in as many rounds as were spent
     similar_tasks = _BETA * task.flop / throughput - finite[-1] if throughput else 0.0  # g_i reaches beta * C_i / max V_k
     return _ALPHA * backward_difference + (1 - _ALPHA) * min(past_rate, similar_tasks)

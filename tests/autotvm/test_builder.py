@@ -2,6 +2,7 @@
 
 import os
 import time
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task.space import InstantiationError
 
 from autotvm_opevo.autotvm import LocalBuilder
+from autotvm_opevo.autotvm.builder import Build
 from autotvm_opevo.autotvm.log import workload_key
 from autotvm_opevo.tuning.workers import ForkServerError, WorkerPool
 
@@ -83,11 +85,36 @@ def test_the_timeout_follows_from_the_builds_seen_of_the_task():
     assert builder._timeout(measured) == pytest.approx(20)
     seen[:] = [60.0] * 8
     assert builder._timeout(measured) == 100  # the user's
-    other = inputs(matmul_task(32))[0]
-    assert builder._timeout(other) == 100
     builder.adaptive_timeout = False
     seen[:] = [1.0] * 8
     assert builder._timeout(measured) == 100
+
+
+def test_until_then_it_follows_from_all_builds_and_doubles_with_each_that_was_late():
+    builder, other = LocalBuilder(timeout=100, adaptive_timeout=True), inputs(matmul_task(32))[0]
+    (measured, *_) = inputs(matmul_task())
+    builder._seconds[workload_key(measured.target, measured.task)] += [3.0] * 4
+    assert builder._timeout(other) == pytest.approx(15)
+    late = Future()
+    late.set_exception(TimeoutError())
+    for limit in (30, 60, 100):
+        assert builder.finish(Build(other, late, 15.0)).error_no == MeasureErrorNo.BUILD_TIMEOUT
+        assert builder._timeout(other) == pytest.approx(limit)
+
+
+def test_a_build_costs_the_time_of_the_processor(builder):
+    def build(measured, folder, **_):
+        end = time.process_time() + 0.2
+        while time.process_time() < end:
+            pass
+        time.sleep(1.0)
+        return BuildResult("file", (), None, 1.2)
+
+    task = matmul_task()
+    builder.set_task(task, {})
+    builder.build_func = build
+    (built,) = builder.build(inputs(task)[:1])
+    assert 0.15 < built.time_cost < 0.9
 
 
 def test_that_no_worker_can_be_started_is_no_failure_of_a_configuration(builder):

@@ -46,6 +46,12 @@ class TestLoad:
         assert {config.index for config in state.tuner.next_batch(50)}.isdisjoint(range(20))
 
 
+def learn(state, proposal):
+    for config in proposal.configs:
+        state.add((measured(TASK, config), result(1.0)))
+    state.finish(proposal)
+
+
 def at(moment, pair):
     return pair[0], pair[1]._replace(timestamp=moment)
 
@@ -92,7 +98,7 @@ class TestTuner:
         state, configs = TaskState(TASK, Broken, seed=None), []
         while (proposal := state.propose(4)) is not None:
             configs += proposal.configs
-            state.learn(proposal, [(measured(TASK, config), result(1.0)) for config in proposal.configs])
+            learn(state, proposal)
         assert not state.progress.active
         assert len(configs) == 2  # the untuned configuration, and that of the tuner
 
@@ -102,7 +108,7 @@ class TestTuner:
         assert state.can_propose
         assert state.progress.pending == state.progress.begun == 12
         assert len({config.index for batch in batches for config in batch.configs}) == 12
-        state.learn(batches[1], [(measured(TASK, config), result(1.0)) for config in batches[1].configs])
+        learn(state, batches[1])
         assert (state.progress.trials, state.progress.pending) == (4, 8)
 
         other = TaskState(TASK, autotvm.tuner.GATuner, seed=0)

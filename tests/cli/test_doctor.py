@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from autotvm_opevo._utils import cpu_cores, target_cpu
 from autotvm_opevo.cli import doctor
 from autotvm_opevo.cli.main import main
 
@@ -88,6 +89,16 @@ def test_a_tvm_without_llvm_needs_a_gpu(monkeypatch, kinds, ok):
     assert by_name(doctor._devices(autotvm=True))["CPU"].ok is ok
 
 
+@pytest.mark.parametrize(("threads", "said"), [(2, True), (4, False), (0, False)])
+def test_cores_that_tvm_leaves_idle_are_named(monkeypatch, threads, said):
+    monkeypatch.setattr(cpu_cores, "physical_cores", lambda: 4)
+    monkeypatch.setattr(doctor, "_QUERY", f"print({threads}); print('llvm'); print('znver4')")
+    findings = by_name(doctor._devices(autotvm=True))
+    assert ("threads" in findings) is said
+    if said:
+        assert "TVM runs kernels on 2 of 4 cores: TVM_NUM_THREADS=4 uses all" in findings["threads"].found
+
+
 def test_without_a_gpu_it_explains_how_to_avoid_waiting_forever(monkeypatch):
     monkeypatch.setattr(doctor, "_QUERY", "print('llvm'); print('znver4')")
     finding = by_name(doctor._devices(autotvm=True))["GPU"]
@@ -105,7 +116,7 @@ def test_without_a_gpu_it_explains_how_to_avoid_waiting_forever(monkeypatch):
 )
 def test_a_cpu_unknown_to_llvm_gets_a_target_with_its_vector_instructions(monkeypatch, tmp_path, flags, found):
     monkeypatch.setattr(doctor, "_QUERY", "print('llvm'); print('generic')")
-    monkeypatch.setattr(doctor, "_CPU", tmp_path / "cpuinfo")
+    monkeypatch.setattr(target_cpu, "_CPUINFO", tmp_path / "cpuinfo")
     (tmp_path / "cpuinfo").write_text(flags)
     assert found in by_name(doctor._devices(autotvm=True))["CPU"].found
 

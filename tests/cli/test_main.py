@@ -1,13 +1,16 @@
 """The command line with AutoTVM."""
 
+import json
 import subprocess
 import sys
 
 import pytest
+import tvm
 from onnx_files import save_onnx
 
 from autotvm_opevo.autotvm.log import Log
 from autotvm_opevo.cli.main import main
+from autotvm_opevo.cli.this_machine import local_target
 from autotvm_opevo.reporting.logs import open_logs
 
 CONV = [
@@ -41,6 +44,16 @@ def test_an_operator_is_tuned_and_the_same_command_resumes(tmp_path, capsys):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["conv.best.json", "conv.json", "conv.json.journal"]
 
 
+def test_without_a_target_it_is_this_machines(tmp_path, capsys):
+    options = ["--network", "mlp", "--trials", "1", "--seed", "0", *map(str, TIMEOUT)]
+    assert main(["tune", *options, "--log", str(tmp_path / "log.json")]) == 0
+    (said,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("no --target given")]
+    target = said.removeprefix("no --target given, this machine's is ")
+    assert target == local_target()
+    (record,) = (tmp_path / "log.json").read_text().splitlines()
+    assert json.loads(record)["input"][0] == str(tvm.target.Target(target))
+
+
 def test_tunes_a_model_file(tmp_path, capsys):
     save_onnx(tmp_path / "model.onnx")
     options = ["--target", "llvm", "--tuner", "opevo", "--trials", "12", "--seed", "0", *map(str, TIMEOUT)]
@@ -56,7 +69,7 @@ def test_tunes_a_model_file(tmp_path, capsys):
         (["--network", "mlp", "--target", "llvm", "--rpc-key", "cpu"], 2, "--rpc-tracker and --rpc-key require each other"),
         (["--model", "missing.onnx", "--target", "llvm"], 2, "cannot read missing.onnx"),
         (["--operator", "nn.nothing", "--target", "llvm"], 2, "operator must be one of Relay's"),
-        (["--network", "mlp"], 2, "--target"),
+        (["--network", "mlp", "--rpc-tracker", "here:1", "--rpc-key", "cpu"], 2, "--rpc-key requires --target"),
         (["--target", "llvm"], 2, "--network"),
         (
             ["--network", "mlp", "--target", "llvm", "--trials", "0"],

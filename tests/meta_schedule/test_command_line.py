@@ -79,7 +79,7 @@ def test_a_model_file_is_tuned_on_a_trackers_devices(tmp_path, capsys):
             2,
             "--task-scheduler must be gradient or round-robin with MetaSchedule",
         ),
-        (["--network", "mlp", "--time-limit", "3"], 2, "--time-limit requires AutoTVM, this TVM has MetaSchedule"),
+        (["--network", "mlp", "--time-limit", "3", "--tuner", "evolutionary"], 2, "time_limit needs an OpEvoStrategy"),
         (["--network", "mlp", "--early-stopping", "3"], 2, "--early-stopping requires AutoTVM, this TVM has MetaSchedule"),
         (["--network", "mlp", "--rpc-tracker", "127.0.0.1:1", "--rpc-key", "x"], 1, "cannot reach the tracker at 127.0.0.1:1"),
         (["--network", "mlp", "--rpc-key", "cpu"], 2, "--rpc-tracker and --rpc-key require each other"),

@@ -44,6 +44,23 @@ def test_every_task_is_tuned_and_the_outputs_match(tuned):
     assert "best:" not in str(result)
 
 
+def test_tuning_ends_at_the_time_limit_and_can_be_resumed(tmp_path):
+    result = tune(tmp_path, 1000, time_limit=0.001, evaluate=False)
+    assert (result.trials, result.stop_reason) == (0, "time limit")
+    result = tune(tmp_path, 1000, time_limit=15, evaluate=False)
+    assert result.stop_reason == "time limit"
+    assert 0 < result.trials < 1000
+    again = tune(tmp_path, result.trials + 1, time_limit=3600, evaluate=False)
+    assert (again.measured, again.stop_reason) == (1, "trials")
+
+
+@pytest.mark.parametrize("time_limit", [0, -1.0])
+def test_a_time_limit_is_positive(tmp_path, time_limit):
+    with pytest.raises(ValueError, match="time_limit must be a positive number of seconds"):
+        tune(tmp_path / "log", 8, time_limit=time_limit)
+    assert not (tmp_path / "log").exists()
+
+
 def test_the_journal_has_what_the_database_lacks(tuned):
     folder, result = tuned
     (recording,) = open_logs([folder])

@@ -60,6 +60,23 @@ def one_each(n, counts=None):
 
 
 class TestGradient:
+    def test_of_equal_tasks_the_one_further_from_its_limit_goes_first(self):
+        tasks = [TaskProgress(flop=1e9, kind=str(i), trials=8, latencies=[4.0, 3.0], limit=[2.9, 1.0][i]) for i in range(2)]
+        chosen = [gradient(tasks, one_each(2), 8, np.random.default_rng(seed)) for seed in range(40)]
+        assert chosen.count(1) > 35  # but for some at random
+
+    def test_no_task_is_expected_to_get_below_its_limit(self):
+        """The slower task has nothing to gain."""
+        limited = TaskProgress(flop=1e9, kind="a", trials=8, latencies=[4.0, 3.0], limit=2.99)
+        free = TaskProgress(flop=1e9, kind="b", trials=8, latencies=[2.0, 1.5])
+        rngs = [np.random.default_rng(seed) for seed in range(40)]
+        chosen = [gradient([limited, free], one_each(2), 8, rng) for rng in rngs]
+        assert chosen.count(1) > 35  # but for some at random
+        limited.limit = 0.0
+        assert gradient([limited, free], one_each(2), 8, np.random.default_rng(0)) == 0
+        limited.limit = 3.5  # measured too high
+        assert gradient([limited, free], one_each(2), 8, np.random.default_rng(0)) == 1
+
     @pytest.mark.parametrize("seed", range(5))
     def test_reaches_the_weighted_optimum_with_fewer_trials_than_an_equal_split(self, seed):
         """Ten tasks: one runs twenty times and improves slowly, the others converge soon or hardly matter."""
@@ -185,11 +202,12 @@ def test_without_an_active_task_schedulers_raise(name):
         TASK_SCHEDULERS[name]([TaskProgress(active=False)], one_each(1), 8, np.random.default_rng(0))
 
 
-@given(st.integers(1, 10**6), st.integers(1, 200), st.integers(1, 64))
-def test_round_size_leaves_a_round_for_every_task(trials, tasks, batch):
-    size = round_size(trials, tasks, batch)
+@given(st.integers(0, 10**6), st.integers(1, 10**6), st.integers(1, 200), st.integers(1, 64))
+def test_round_size_leaves_a_round_for_every_task_and_grows(begun, budget, tasks, batch):
+    size = round_size(begun, budget, tasks, batch)
     assert 1 <= size <= 64
-    assert size * tasks <= trials or size == 1
+    assert size * tasks <= budget or size == 1
+    assert size <= round_size(2 * begun, budget, tasks, batch)
 
 
 def test_shares_sum_to_one_and_ignore_failures():

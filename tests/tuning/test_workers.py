@@ -10,6 +10,7 @@ from concurrent.futures import CancelledError
 import psutil
 import pytest
 
+from autotvm_opevo.tuning import workers
 from autotvm_opevo.tuning.workers import FORK_TIMEOUT, ForkServer, ForkServerError, Worker, WorkerPool
 
 MODULE = "json"  # starts in no time
@@ -95,8 +96,63 @@ class TestWorker:
         with pytest.raises(ForkServerError, match="the process that imports there_is_no_such_module ended"):
             Worker("there_is_no_such_module").call(pow, 2, 3, timeout=60)
 
+    def test_a_pause_does_not_count_for_the_timeout(self, worker):
+        """By a clock that only the waiting moves; the answer comes after 50 s, 30 of which are a pause."""
+        now = 0.0
+
+        class Connection:
+            def poll(self, seconds=0.0):
+                nonlocal now
+                if now == 0 and seconds:
+                    now = 10.0
+                    worker._paused_at = now  # by another thread
+                    now = 40.0
+                    worker.resume()
+                    return False
+                now += min(seconds, 10.0)
+                return now >= 50.0
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(workers.time, "monotonic", lambda: now)
+            assert worker._answers(Connection(), timeout=25.0)
+            now, worker._paused_seconds = 0.0, 0.0
+            assert not worker._answers(Connection(), timeout=15.0)
+
+    def test_a_paused_process_goes_on_when_it_is_resumed(self, worker):
+        pid = worker.call(os.getpid, timeout=60)
+        worker.pause()
+        assert eventually(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+        worker.resume()
+        assert worker.call(os.getpid, timeout=60) == pid
+
+    def test_a_paused_process_can_be_killed(self, worker):
+        pid = worker.call(os.getpid, timeout=60)
+        worker.pause()
+        worker.kill()
+        assert eventually(lambda: gone(pid))
+        worker.resume()
+        assert worker.call(os.getpid, timeout=60) != pid
+
 
 class TestWorkerPool:
+    def test_no_call_begins_while_it_is_paused(self, pool):
+        assert pool.submit(int, timeout=60).result(60) == 0
+        pool.pause()
+        waiting = [pool.submit(pow, 2, i, timeout=60) for i in range(3)]
+        time.sleep(0.3)
+        assert not any(future.done() for future in waiting)
+        pool.resume()
+        assert [future.result(60) for future in waiting] == [1, 2, 4]
+
+    def test_a_paused_pool_can_be_closed(self, pool):
+        running = pool.submit(time.sleep, 600, timeout=600)
+        assert eventually(lambda: any(worker._pid for worker in pool._workers))
+        pool.pause()
+        waiting = pool.submit(int, timeout=60)
+        pool.close()
+        assert isinstance(running.exception(60), ChildProcessError)
+        assert waiting.cancelled() or waiting.exception(60) is not None or waiting.result(60) == 0
+
     def test_calls_run_at_the_same_time_in_as_many_workers(self, pool, tmp_path):
         def meet(mine, other):
             open(mine, "w").close()

@@ -1,0 +1,192 @@
+"""Latency of a tuned network over the time spent on tuning.
+
+    python -m benchmarks.time_to_quality                     # AlexNet, three repetitions, an hour on two cores
+
+Every repetition tunes the network as TVM's tutorial tune_relay_x86.py does, with XGBTuner and TVM's builder and runner, but with
+``--trials`` trials in all instead of thousands per task; then, for as long, with `tune_network` at its defaults. What either had
+found after fractions of that time is built, and all of these networks and the untuned one are timed in turn in one process, each
+several times in newly allocated memory, which alone makes a difference of 20%. Only the last of `tune_network` is confirmed.
+
+A stopped benchmark resumes from the logs in ``--out``; ``--plot`` draws the figure.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import tvm
+from tvm import autotvm
+from tvm.autotvm import record
+
+from autotvm_opevo.autotvm import tune_network, workloads
+from autotvm_opevo.autotvm.evaluation import build, random_inputs, time_interleaved
+from autotvm_opevo.autotvm.log import seconds as latency_of
+from autotvm_opevo.autotvm.log import workload_key
+from benchmarks.network import METHODS
+
+FRACTIONS = (0.05, 0.1, 0.2, 0.5, 1.0)
+OURS, THEIRS = "gradient+opevo", "tutorial"
+LABELS = {OURS: "tune_network", THEIRS: "XGBTuner, tutorial"}
+
+
+def tune(method, name, target, options, repetition, time_limit=None):
+    """Tune a network into a log of its own; returns the log and what was spent, in seconds from its start."""
+    task_scheduler, tuner, measure_option = METHODS[method]
+    mod, params = workloads.network(name)
+    log = options.out / f"{name}-{method}-{repetition}.json"
+    spent = log.with_suffix(".spent")
+    if not spent.exists():
+        for file in (log, Path(f"{log}.journal")):
+            file.unlink(missing_ok=True)
+        start = time.time()
+        tune_network(
+            mod,
+            params,
+            target,
+            log,
+            trials=options.trials if time_limit is None else 100_000,
+            time_limit=time_limit,
+            measure_option=measure_option(target),
+            tuner=tuner,
+            task_scheduler=task_scheduler,
+            seed=repetition,
+            evaluate=False,
+        )
+        spent.write_text(json.dumps([start, time.time()]))
+    return log, json.loads(spent.read_text())
+
+
+def best_until(log, moment, file):
+    """Write the best record of each task among those measured until a moment; returns the number of trials until then."""
+    best, trials = {}, 0
+    for measured, result in record.load_from_file(str(log)):
+        if result.timestamp <= moment:
+            trials += 1
+            key = workload_key(measured.target, measured.task)
+            if latency_of(result) < min(latency_of(best[key][1]) if key in best else np.inf, np.inf):
+                best[key] = measured, result
+    file.write_text("".join(record.encode(*pair) + "\n" for pair in best.values()))
+    return trials
+
+
+def stages(log, start, end, total):
+    """Files of the best records after each fraction of the time, with that time and the number of trials."""
+    found = []
+    for fraction in FRACTIONS:
+        moment = start + fraction * total
+        file = log.with_suffix(f".{fraction}")
+        trials = best_until(log, moment, file)
+        if fraction == 1.0 and (confirmed := log.with_suffix(".best.json")).exists():
+            file = confirmed
+        if trials:
+            found.append({"seconds": min(moment, end) - start, "trials": trials, "file": str(file)})
+    return found
+
+
+def time_all(name, target, files, rounds):
+    """Seconds of each network in each round, of which each has newly allocated weights; all outputs must agree."""
+    mod, params = workloads.network(name)
+    libraries = [build(mod, params, target, Path(file) if file else None) for file in files]
+    medians = []
+    for _ in range(rounds):
+        outputs, latencies = time_interleaved(libraries, random_inputs(mod, params), target, autotvm.LocalRunner())
+        for output in outputs[1:]:
+            np.testing.assert_allclose(output[0], outputs[0][0], rtol=1e-3, atol=1e-4)
+        medians.append(np.median(latencies, axis=1))
+    return np.array(medians).T
+
+
+def measure(name, target, options):
+    """One row per repetition, method and stage."""
+    rows = []
+    for repetition in range(options.repetitions):
+        log, (start, end) = tune(THEIRS, name, target, options, repetition)
+        total = end - start
+        found = {THEIRS: stages(log, start, end, total)}
+        log, (start, end) = tune(OURS, name, target, options, repetition, time_limit=total)
+        found[OURS] = stages(log, start, end, total)
+        rows += [
+            {"network": name, "repetition": repetition, "method": method, **stage}
+            for method, all_stages in found.items()
+            for stage in all_stages
+        ]
+        theirs, ours = found[THEIRS][-1]["trials"], found[OURS][-1]["trials"]
+        print(f"{name} {repetition}: {total:.0f} s each, {theirs} and {ours} trials", flush=True)
+    seconds = time_all(name, target, [None, *(row["file"] for row in rows)], options.rounds)
+    untuned, *tuned = seconds.tolist()
+    for row, timed in zip(rows, tuned):
+        row.update(latency=timed, untuned=untuned)
+        del row["file"]
+    return rows
+
+
+def table(rows):
+    """Milliseconds after fractions of the time: median over repetitions, of medians over rounds, with minimum and maximum."""
+    for name in sorted({row["network"] for row in rows}):
+        mine = [row for row in rows if row["network"] == name]
+        print(f"\n{name}: untuned {1e3 * np.median(mine[0]['untuned']):.2f} ms")
+        print(f"{'':<22}{'s':>6}{'trials':>8}{'ms':>8}  (min to max)")
+        for method in (THEIRS, OURS):
+            repetitions = [[row for row in mine if row["method"] == method and row["repetition"] == r] for r in range(99)]
+            for stage in zip(*filter(None, repetitions)):
+                milliseconds = [1e3 * np.median(row["latency"]) for row in stage]
+                spent, trials = (np.median([row[key] for row in stage]) for key in ("seconds", "trials"))
+                print(
+                    f"{LABELS[method]:<22}{spent:>6.0f}{trials:>8.0f}{np.median(milliseconds):>8.2f}"
+                    f"  ({min(milliseconds):.2f} to {max(milliseconds):.2f})"
+                )
+
+
+def plot(rows, file):
+    """Latency over time, one line a repetition."""
+    import matplotlib.pyplot as plt
+
+    names = sorted({row["network"] for row in rows})
+    figure, axes = plt.subplots(1, len(names), figsize=(5 * len(names), 3.2), squeeze=False, layout="constrained")
+    for axis, name in zip(axes[0], names):
+        for method, color in ((THEIRS, "tab:orange"), (OURS, "tab:blue")):
+            mine = [row for row in rows if (row["network"], row["method"]) == (name, method)]
+            for repetition in sorted({row["repetition"] for row in mine}):
+                line = [row for row in mine if row["repetition"] == repetition]
+                axis.plot(
+                    [row["seconds"] for row in line],
+                    [1e3 * np.median(row["latency"]) for row in line],
+                    color=color,
+                    marker=".",
+                    label=LABELS[method] if repetition == 0 else None,
+                )
+        untuned = 1e3 * np.median([row["untuned"] for row in rows if row["network"] == name])
+        axis.axhline(untuned, color="gray", linestyle=":", label="untuned")
+        axis.set(xlabel="seconds of tuning", ylabel="latency (ms)", title=name, xscale="log")
+        axis.legend()
+    figure.savefig(file, dpi=150)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Latency of a tuned network over the time spent on tuning.")
+    parser.add_argument("--networks", nargs="+", default=["alexnet"], choices=sorted(workloads.NETWORKS))
+    parser.add_argument("--target", default="llvm -mcpu=core-avx2")
+    parser.add_argument("--trials", type=int, default=200, help="of XGBTuner, over all tasks (default: 200)")
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5, help="of the final timing (default: 5)")
+    parser.add_argument("--out", type=Path, default=Path("tuned/time_to_quality"), help="folder for the logs")
+    parser.add_argument("--results", type=Path, help="JSON file for the results")
+    parser.add_argument("--plot", type=Path, help="file for the figure")
+    parser.add_argument("--show", type=Path, help="print the table of earlier results, and tune nothing")
+    options = parser.parse_args()
+    if options.show:
+        rows = json.loads(options.show.read_text())
+    else:
+        options.out.mkdir(parents=True, exist_ok=True)
+        rows = [row for name in options.networks for row in measure(name, tvm.target.Target(options.target), options)]
+    if options.results:
+        options.results.write_text(json.dumps(rows, indent=1) + "\n")
+    table(rows)
+    if options.plot:
+        plot(rows, options.plot)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""Which finalists are timed again, when, and what becomes of their times."""
+
+import time
+
+import numpy as np
+import pytest
+from instant_measuring import measured, result
+from small_templates import matmul_task
+
+from autotvm_opevo.autotvm.confirmation import confirm
+from autotvm_opevo.autotvm.runner import Finalist
+
+TASKS = [matmul_task(extent) for extent in (16, 32, 64)]
+
+
+class Runner:
+    """A runner whose finalists have given true latencies, by task."""
+
+    def __init__(self, latencies, seconds=0.0):
+        self.latencies, self.seconds, self.calls = latencies, seconds, []
+
+    def finalists(self, task):
+        position = TASKS.index(task)
+        return [
+            Finalist(1.0, measured(task, task.config_space.get(i)), result(1.0), (position, i))
+            for i in range(len(self.latencies[position]))
+        ]
+
+    def restart(self):
+        self.calls.append("restart")
+
+    def time_again(self, finalist):
+        position, i = finalist.build
+        self.calls.append((position, i))
+        time.sleep(self.seconds)
+        return self.latencies[position][i]
+
+
+def test_the_winner_of_each_task_is_the_fastest_with_its_confirmed_time():
+    found = {one.task: one for one in confirm(Runner([[3.0, 2.0], [1.0, 1.5]]), TASKS[:2], 60)}
+    assert {i: one.record[0].config.index for i, one in found.items()} == {0: 1, 1: 0}
+    assert {i: one.record[1].costs for i, one in found.items()} == {0: (2.0,), 1: (1.0,)}
+    assert [one.latencies for one in found.values()] == [[2.0] * 3, [1.0] * 3]
+
+
+def test_a_task_with_one_finalist_needs_no_race():
+    assert not list(confirm(Runner([[], [1.0]]), TASKS[:2], 60))
+
+
+def test_every_round_of_a_task_has_a_new_process_and_the_tasks_take_turns():
+    runner = Runner([[1.0, 1.0], [1.0, 1.0]])
+    list(confirm(runner, TASKS[:2], 60))
+    rounds = " ".join(map(str, runner.calls)).split("restart")[1:]
+    assert [text.strip() for text in rounds] == ["(0, 0) (0, 1)", "(1, 0) (1, 1)", "(0, 1) (0, 0)", "(1, 1) (1, 0)"] + [
+        "(0, 0) (0, 1)",
+        "(1, 0) (1, 1)",
+    ]
+
+
+def test_without_time_nothing_is_confirmed():
+    assert not list(confirm(Runner([[1.0, 2.0]]), TASKS[:1], 0))
+
+
+def test_when_time_is_short_the_first_tasks_are_confirmed():
+    found = list(confirm(Runner([[1.0, 2.0]] * 3, seconds=0.2), TASKS, 0.3))
+    assert [one.task for one in found][:1] == [0]
+    assert len(found) < 3
+
+
+def test_what_fails_now_is_not_the_best():
+    (one,) = confirm(Runner([[np.inf, 2.0]]), TASKS[:1], 60)
+    assert one.record[0].config.index == 1
+    assert not list(confirm(Runner([[np.inf, np.inf]]), TASKS[:1], 60))
+
+
+@pytest.mark.parametrize("seconds", [0.0, 60.0])
+def test_no_tasks(seconds):
+    assert not list(confirm(Runner([]), [], seconds))

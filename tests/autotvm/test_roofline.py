@@ -1,0 +1,55 @@
+"""The limits of this machine's CPU, and what they say of tasks."""
+
+from math import inf
+from pathlib import Path
+
+import pytest
+import tvm
+from small_templates import matmul_task
+from tvm import autotvm
+
+from autotvm_opevo.autotvm import LocalRunner
+from autotvm_opevo.autotvm.roofline import Roofline, measure_roofline
+
+
+def dense(dtype="float32"):
+    tensors = [tvm.te.placeholder(shape, dtype) for shape in ((2, 512), (64, 512))]
+    return autotvm.task.create("dense_nopack.x86", args=(*tensors, None, dtype), target="llvm")
+
+
+def test_a_task_takes_as_long_as_its_operations_or_its_bytes():
+    task = dense()
+    operations, size = task.flop, 4 * (2 * 512 + 64 * 512)
+    assert operations == pytest.approx(2 * 2 * 512 * 64, rel=0.01)
+    assert Roofline(flops=1e9, bandwidth=inf).of(task) == operations / 1e9
+    assert Roofline(flops=inf, bandwidth=1e9).of(task) == size / 1e9
+    assert Roofline(flops=1e9, bandwidth=1e9).of(task) == max(operations, size) / 1e9
+
+
+def test_operations_of_other_types_have_no_known_limit():
+    assert Roofline(flops=1.0, bandwidth=1e9).of(dense("float16")) == 2 * (2 * 512 + 64 * 512) / 1e9
+
+
+def test_a_task_without_tensors_has_no_limit():
+    assert Roofline(flops=1.0, bandwidth=1.0).of(matmul_task()) == 0
+
+
+def test_what_is_unknown_is_no_limit():
+    assert Roofline().of(dense()) == 0
+    assert LocalRunner().roofline(tvm.target.Target("cuda")) == Roofline()
+
+
+def test_this_machine_has_limits():
+    runner = LocalRunner()
+    roofline = runner.roofline(tvm.target.Target("llvm"))
+    runner.close()
+    assert 1e8 < roofline.flops < 1e14
+    assert 1e8 < roofline.bandwidth < 1e13
+
+
+@pytest.mark.soak
+def test_wide_vectors_are_faster():
+    """Or the block of the matrix product is not in registers."""
+    if "avx2" not in Path("/proc/cpuinfo").read_text():
+        pytest.skip("this CPU has no wide vectors")
+    assert measure_roofline("llvm -mcpu=core-avx2").flops > 1.5 * measure_roofline("llvm").flops
