@@ -11,7 +11,7 @@ from tvm.autotvm.task import Task
 
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.runner import LocalRunner
-from autotvm_opevo.tuning.confirmation import Race
+from autotvm_opevo.tuning.confirmation import MIN_ROUNDS, Race
 
 
 @dataclass(frozen=True)
@@ -24,23 +24,24 @@ class Confirmed:
 
 
 def confirm(runner: LocalRunner, tasks: Sequence[Task], seconds: float) -> Iterator[Confirmed]:
-    """Race the finalists of each task, the first tasks first when time is short.
+    """Race the finalists of each task, the first tasks first when time is short; those undecided then have no winner.
 
     Every round of a task has a new process, whose memory lies elsewhere: that alone makes a kernel faster or slower.
     """
     end = time.monotonic() + seconds
-    finalists = {i: runner.finalists(task) for i, task in enumerate(tasks)}
-    races = {i: Race(len(found)) for i, found in finalists.items() if len(found) > 1}
-    while racing := [i for i, race in races.items() if not race.finished]:
-        for i in racing:
+    finalists = [runner.finalists(task) for task in tasks]
+    races = [Race(len(found)) for found in finalists]
+    racing = [i for i, found in enumerate(finalists) if len(found) > 1]
+    turns = [i for i in racing for _ in range(MIN_ROUNDS)]
+    while turns and time.monotonic() < end:
+        for i in turns:
             if time.monotonic() >= end:
                 break
-            runner.restart()
-            races[i].add({position: runner.time_again(finalists[i][position]) for position in races[i].order})
-        else:
-            continue
-        break
-    for i, race in races.items():
+            if not races[i].finished:
+                runner.restart()
+                races[i].add({position: runner.time_again(finalists[i][position]) for position in races[i].order})
+        turns = [i for i in racing if not races[i].finished]
+    for i, race in enumerate(races):
         if race.winner is not None:
             winner = finalists[i][race.winner]
             result = MeasureResult((race.latency,), 0, winner.result.all_cost, time.time())

@@ -7,8 +7,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import count
+from math import inf
 from types import TracebackType
 from typing import Any
 
@@ -192,8 +193,13 @@ class Measurer:
             self._waiting[self._pipeline.submit(measured)] = batch, measured
         return batch
 
-    def wait(self) -> list[tuple[int, Record]]:
-        """Wait until at least one trial is measured; returns all that are, each once, with the number of its batch.
+    @property
+    def busy(self) -> bool:
+        """Whether there is anything to wait for."""
+        return bool(self._queue or self._waiting)
+
+    def wait(self, seconds: float = inf) -> Iterator[tuple[int, Record]]:
+        """Wait until a trial is measured, or for `seconds`; iterate over all that are, each with the number of its batch.
 
         Raises
         ------
@@ -202,17 +208,34 @@ class Measurer:
         """
         if self._queue:
             batch, task, configs = self._queue.popleft()
-            return [(batch, record) for record in self(task, configs)]
+            yield from ((batch, record) for record in self(task, configs))
+            return
         with self._limit(max(1, len(self._waiting))):
-            done, _ = wait(self._waiting, return_when=FIRST_COMPLETED)
+            done, _ = wait(self._waiting, timeout=None if seconds == inf else max(0.0, seconds), return_when=FIRST_COMPLETED)
         failed = [trial for trial in done if trial.exception() is not None]
-        if len(failed) == len(done):
+        if done and len(failed) == len(done):
             failed[0].result()  # raises; before that, what else is measured has been returned
-        measured = []
-        for trial in [trial for trial in self._waiting if trial in done and trial not in failed]:
-            batch, inputs = self._waiting.pop(trial)
-            measured.append((batch, (inputs, trial.result())))
-        return measured
+        yield from self.finished()
+
+    def finished(self) -> Iterator[tuple[int, Record]]:
+        """Iterate over what has been measured and not been waited for."""
+        for trial in list(self._waiting):
+            if trial.done() and trial.exception() is None:
+                batch, measured = self._waiting.pop(trial)
+                yield batch, (measured, trial.result())
+
+    def cancel(self) -> None:
+        """Drop the trials that do not run yet."""
+        self._queue.clear()
+        for trial in list(self._waiting):
+            if trial.cancel():
+                del self._waiting[trial]
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Compute without disturbing a trial on this machine's CPU."""
+        with self._pipeline.quiet() if self._pipeline is not None else nullcontext():
+            yield
 
     def __call__(self, task: Task, configs: Sequence[ConfigEntity]) -> list[Record]:
         """Build and run configurations, all of them before the first one runs; returns records in the same order."""

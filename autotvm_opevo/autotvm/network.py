@@ -148,7 +148,7 @@ def tune_network(
             session.announce(describe_tuner(tuner, seed), "log")
             if session.left > 0:
                 with measurer:
-                    session.set_limits(option["runner"], target)
+                    session.set_rooflines(option["runner"], target)
                     session.run(measurer, task_scheduler, start + time_limit if time_limit is not None else inf)
                     session.confirm(option["runner"])
             session.save_best()
@@ -205,17 +205,17 @@ class _Session(Session):
         keys = [_journal_key(state.task) for state in states]
         super().__init__(states, names, keys, operators, trials, log.path, journal, start)
 
-    def set_limits(self, runner: Runner, target: tvm.target.Target) -> None:
+    def set_rooflines(self, runner: Runner, target: tvm.target.Target) -> None:
         """Find out how fast the tasks can be at most."""
         if not isinstance(runner, LocalRunner):
             return
         try:
             roofline = runner.roofline(target)
-        except (ForkServerError, OSError, RuntimeError) as error:
-            logger.warning("the limits of this machine are unknown: %s", last_line(str(error)))
+            for state in self._states:
+                state.progress.limit = roofline.of(state.task)
+        except (ForkServerError, OSError, RuntimeError, ValueError) as error:
+            logger.warning("the roofline of this machine is unknown: %s", last_line(str(error)))
             return
-        for state in self._states:
-            state.progress.limit = roofline.of(state.task)
         if idle := idle_cores(roofline.threads):
             self.display.write(idle)
 
@@ -223,13 +223,28 @@ class _Session(Session):
         """Spend the budget in rounds of trials for one task; what runs next is built meanwhile."""
         limit = deadline - time.monotonic() if deadline < inf else None
         with ProgressDisplay(self._budget, self.trials, limit) as self.display:
-            while True:
+            try:
+                self._measure(measurer, task_scheduler, deadline)
+            except BaseException:
+                with suppress(Exception):  # the first error counts
+                    for _, trial in measurer.finished():
+                        self._log.append([trial])
+                raise
+
+    def _measure(self, measurer: Measurer, task_scheduler: TaskScheduler, deadline: float) -> None:
+        while True:
+            with measurer.quiet():
                 while measurer.hungry and self._submit(measurer, task_scheduler, deadline):
                     pass
-                if not self._batches:
-                    return
-                for batch, record in measurer.wait():
-                    self._receive(batch, record)
+            if time.monotonic() >= deadline:
+                measurer.cancel()
+                if self.left > 0 and self.stop_reason == "trials":
+                    self.stop_reason = "time limit"
+            if not measurer.busy:
+                return
+            left = deadline - time.monotonic()
+            for batch, trial in measurer.wait(left if left > 0 else inf):
+                self._receive(batch, trial, measurer)
 
     def _submit(self, measurer: Measurer, task_scheduler: TaskScheduler, deadline: float) -> bool:
         """Submit a batch of the round's task; False if there is nothing to submit for now."""
@@ -238,13 +253,12 @@ class _Session(Session):
         left = self._budget - begun
         if left <= 0:
             return False
+        if not any(task.active for task in progress):
+            self.stop_reason = "exhausted"
+            return False
         if time.monotonic() >= deadline:
-            self.stop_reason = "time limit"
             return False
         if self._round_left == 0:
-            if not any(task.active for task in progress):
-                self.stop_reason = "exhausted"
-                return False
             self._current = task_scheduler(progress, self._operators, left, self._rng)
             if not progress[self._current].active:
                 raise ValueError(f"task_scheduler must return an active task, {self._current} returned, which is inactive")
@@ -255,13 +269,15 @@ class _Session(Session):
         proposal = state.propose(min(measurer.batch, self._round_left, left))
         if proposal is None:
             self._round_left = 0
+            if state.progress.pending == 0:
+                state.end_round()
             return self._submit(measurer, task_scheduler, deadline)
         self._round_left -= len(proposal.configs)
         batch = measurer.submit(state.task, proposal.configs)
         self._batches[batch] = _Batch(self._current, proposal, len(proposal.configs), self._round_left == 0)
         return True
 
-    def _receive(self, number: int, record: Record) -> None:
+    def _receive(self, number: int, record: Record, measurer: Measurer) -> None:
         """Keep the result of a trial; the tuner gets those of a whole batch."""
         batch = self._batches[number]
         state = self._states[batch.task]
@@ -272,7 +288,8 @@ class _Session(Session):
         if batch.left > 0:
             return
         del self._batches[number]
-        state.finish(batch.proposal)
+        with measurer.quiet():
+            state.finish(batch.proposal)
         ends_round = batch.ends_round or not state.progress.active
         if ends_round:
             state.end_round()
@@ -283,13 +300,15 @@ class _Session(Session):
         if not isinstance(runner, LocalRunner):
             return
         parts = shares(self._operators, [state.latency for state in self._states])
-        tasks = sorted(range(len(parts)), key=lambda i: -parts[i])
+        order = sorted(range(len(parts)), key=lambda i: -parts[i])
+        # The best of an earlier run is not there to be timed again.
+        finalists = {i: [finalist.record for finalist in runner.finalists(self._states[i].task)] for i in order}
+        states = [self._states[i] for i in order if self._states[i].best in finalists[i]]
         try:
-            found = confirm(runner, [self._states[i].task for i in tasks], CONFIRMATION_SHARE * (time.monotonic() - self._start))
-            for one in found:
-                state = self._states[tasks[one.task]]
-                state.confirm(one.record)
-                self._journal.write_confirmed(_journal_key(state.task), record.encode(*one.record), one.latencies)
+            for one in confirm(runner, [state.task for state in states], CONFIRMATION_SHARE * (time.monotonic() - self._start)):
+                states[one.task].confirm(one.record)
+                key = _journal_key(states[one.task].task)
+                self._journal.write_confirmed(key, record.encode(*one.record), one.latencies)
         except (ForkServerError, OSError) as error:
             logger.warning("the best trials were not timed again: %s", error)
         self._end = time.monotonic()
@@ -319,10 +338,11 @@ def _journal_key(task: Task) -> str:
 def _confirmed(journal: Path) -> dict[tuple[str, Any], Record]:
     """The records that were confirmed last."""
     found = {}
-    for entry in read_journal(journal):
-        with suppress(ValueError):
-            if entry.confirmed and (pair := parse(entry.confirmed["record"])):
-                found[workload_key(pair[0].target, pair[0].task)] = pair
+    with suppress(OSError):  # it is optional
+        for entry in read_journal(journal):
+            with suppress(ValueError):
+                if entry.confirmed and (pair := parse(entry.confirmed["record"])):
+                    found[workload_key(pair[0].target, pair[0].task)] = pair
     return found
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 from tvm.autotvm.measure import MeasureInput, MeasureResult
 from tvm.autotvm.measure.measure_methods import BuildResult
@@ -41,6 +42,9 @@ class Pipeline:
         self._building: set[Future[BuildResult]] = set()
         self._trials: set[Future[MeasureResult]] = set()
         self._closed = False
+        self._device = threading.Lock()  # held while a trial runs on this machine's CPU
+        self._free = threading.Event()  # nobody waits for this CPU but trials
+        self._free.set()
 
     @property
     def building(self) -> int:
@@ -63,16 +67,24 @@ class Pipeline:
         build.future.add_done_callback(built)
         return trial
 
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Let no trial run on this machine's CPU meanwhile."""
+        self._free.clear()
+        with self._device:
+            self._free.set()
+            yield
+
     def close(self, interrupt: Callable[[], None]) -> None:
         """End all trials; `interrupt` makes those that run fail."""
         self._closed = True
         self._threads.shutdown(wait=False, cancel_futures=True)
-        self._builder.close()
         for trial in list(self._trials):
             trial.cancel()
         while any(trial.running() for trial in list(self._trials)):
             interrupt()
             time.sleep(_POLL_INTERVAL)
+        self._builder.close()
 
     def _run(self, build: Build, trial: Future[MeasureResult]) -> None:
         if not trial.set_running_or_notify_cancel():
@@ -91,8 +103,12 @@ class Pipeline:
     def _run_alone(self, measured: MeasureInput, built: BuildResult) -> MeasureResult:
         if not self._local or measured.target.kind.name not in _CPU_TARGETS:
             return self._run_built(measured, built)
-        self._builder.executor.pause()
-        try:
-            return self._run_built(measured, built)
-        finally:
-            self._builder.executor.resume()
+        self._free.wait()
+        with self._device:
+            if self._closed:
+                raise ChildProcessError("closed before it could run")
+            self._builder.executor.pause()
+            try:
+                return self._run_built(measured, built)
+            finally:
+                self._builder.executor.resume()

@@ -1,4 +1,8 @@
-"""The roofline of this machine's CPU (Williams et al., CACM 2009): a latency that no configuration of a task can be below."""
+"""The roofline of this machine's CPU (Williams et al., CACM 2009): how fast a task can be at most.
+
+It is an estimate, from what other kernels reach: a matrix product whose blocks stay in registers, and reads of as many bytes as
+the task's tensors have, or fewer, which caches may hold.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,8 @@ import tvm
 from tvm import te
 from tvm.autotvm.task import Task
 
-# What is read to measure the bandwidth, in bytes: more than caches hold.
-_READ_BYTES = 1 << 28
+# What is read to measure the bandwidth, in bytes.
+_READS = (1 << 22, 1 << 24, 1 << 26, 1 << 28)
 # Rows and columns of the block of a matrix product that stays in registers, for vectors of up to 8 and of 16 numbers; its depth.
 _BLOCKS, _DEPTH = ((5, 16), (8, 32)), 256
 _REPEATS = 5
@@ -26,33 +30,36 @@ class Roofline:
     ----------
     flops : float
         float32 operations per second of its best matrix product.
-    bandwidth : float
-        Bytes per second of a long read.
+    bandwidths : tuple of (float, float)
+        Sizes in bytes, ascending, and the bytes per second of reading as many again and again.
     threads : int
         Number of threads in which TVM ran them; 0 if unknown.
 
     Examples
     --------
-    >>> Roofline(flops=2e11, bandwidth=2e10).latency(flop=2e8, size=1_000_000)
-    0.001
+    >>> roofline = Roofline(flops=2e11, bandwidths=((1e6, 1e11), (1e8, 2e10)))
+    >>> roofline.latency(flop=2e8, size=5e6), roofline.latency(flop=2e8, size=2e8)
+    (0.001, 0.01)
     """
 
     flops: float = math.inf
-    bandwidth: float = math.inf
+    bandwidths: tuple[tuple[float, float], ...] = ()
     threads: int = 0
 
     def latency(self, flop: float, size: float) -> float:
-        """Seconds for `flop` operations on `size` bytes, at least."""
-        return max(flop / self.flops, size / self.bandwidth)
+        """Seconds for `flop` operations on `size` bytes, at least; small sizes, which caches hold, cost nothing."""
+        bandwidth = next((speed for read, speed in reversed(self.bandwidths) if read <= size), math.inf)
+        return max(flop / self.flops, size / bandwidth)
 
     def of(self, task: Task) -> float:
-        """Seconds for one run of a task, at least; operations count for float32 only, whose peak is known."""
-        tensors = [
-            (argument[1], argument[2]) for argument in task.args if isinstance(argument, tuple) and argument[:1] == ("TENSOR",)
-        ]
-        size = sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in tensors)
-        single = bool(tensors) and all(dtype == "float32" for _, dtype in tensors)
-        return self.latency(float(task.flop or 0) if single else 0.0, size)
+        """Seconds for one run of a task, at least.
+
+        Operations count for float32 only, whose peak is known, and not for Winograd's algorithm, which needs fewer.
+        """
+        tensors = [argument[1:3] for argument in task.args if isinstance(argument, tuple) and argument[:1] == ("TENSOR",)]
+        size = sum(math.prod(shape) * tvm.DataType(dtype).bits // 8 for shape, dtype in tensors)
+        counted = tensors and all(dtype == "float32" for _, dtype in tensors) and "winograd" not in task.name
+        return self.latency(float(task.flop or 0) if counted else 0.0, size)
 
 
 def measure_roofline(target: str) -> Roofline:
@@ -60,9 +67,8 @@ def measure_roofline(target: str) -> Roofline:
     device = tvm.cpu()
     blocks = [_block_product(*block) for block in _BLOCKS]
     flops = max(flop / _seconds(schedule, tensors, target, device) for schedule, tensors, flop in blocks)
-    schedule, tensors = _read()
-    bandwidth = _READ_BYTES / _seconds(schedule, tensors, target, device)
-    return Roofline(flops, bandwidth, int(tvm.get_global_func("runtime.NumThreads")()))
+    bandwidths = tuple((float(size), size / _seconds(*_read(size), target, device)) for size in _READS)
+    return Roofline(flops, bandwidths, int(tvm.get_global_func("runtime.NumThreads")()))
 
 
 def _seconds(schedule: te.Schedule, tensors: list[te.Tensor], target: str, device: tvm.runtime.Device) -> float:
@@ -74,10 +80,10 @@ def _seconds(schedule: te.Schedule, tensors: list[te.Tensor], target: str, devic
     return float(min(run(*arrays).results))
 
 
-def _read() -> tuple[te.Schedule, list[te.Tensor]]:
-    """Sum a long array: every core reads a part of it."""
+def _read(size: int) -> tuple[te.Schedule, list[te.Tensor]]:
+    """Sum a long array of `size` bytes: every core reads a part of it."""
     parts, width = 64, 64
-    depth = _READ_BYTES // (4 * parts * width)
+    depth = size // (4 * parts * width)
     a = te.placeholder((parts, depth, width), name="a")
     k = te.reduce_axis((0, depth), name="k")
     b = te.compute((parts, width), lambda i, v: te.sum(a[i, k, v], axis=k), name="b")

@@ -121,7 +121,7 @@ class DevicePool:
         """Wait for a device: without any, all trials would fail, and valid configurations be logged as failures."""
         end = time.monotonic() + _DEVICE_TIMEOUT
         while not self._devices():
-            if time.monotonic() > end:
+            if time.monotonic() > end or self._aborted:
                 raise DevicePoolError(f"the last device of key {self._runner.key!r} has left the tracker at {self._address}")
             time.sleep(1.0)
 

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import time
 import traceback
+import weakref
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,7 +22,7 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task import Task
 
-from autotvm_opevo.autotvm.log import seconds, workload_key
+from autotvm_opevo.autotvm.log import Record, seconds, workload_key
 from autotvm_opevo.autotvm.processes import WORKER_MODULE
 from autotvm_opevo.autotvm.roofline import Roofline, measure_roofline
 from autotvm_opevo.tuning.confirmation import FINALISTS, MAX_RATIO
@@ -44,6 +45,11 @@ class Finalist(NamedTuple):
     measured: MeasureInput
     result: MeasureResult
     build: BuildResult
+
+    @property
+    def record(self) -> Record:
+        """As in a log."""
+        return self.measured, self.result
 
 
 class LocalRunner(autotvm.LocalRunner):
@@ -104,6 +110,7 @@ class LocalRunner(autotvm.LocalRunner):
             raise ValueError(f"pruning must be at least 1, or None, {pruning!r} given")
         self.pruning = pruning
         self._worker = Worker(WORKER_MODULE)
+        self._best: dict[Any, float] = {}  # seconds, by target and workload
         self._finalists: dict[Any, list[Finalist]] = defaultdict(list)  # the fastest first, by target and workload
         self._folder: str | None = None  # of what they run
         self._numbers = count()
@@ -169,11 +176,11 @@ class LocalRunner(autotvm.LocalRunner):
 
     def _trial(self, measured: MeasureInput, build: BuildResult) -> MeasureResult:
         start = time.time()
-        best = self._finalists[workload_key(measured.target, measured.task)]
-        limits = (self.pruning * best[0].seconds, _CLOSE * best[0].seconds) if best and self.pruning is not None else (inf, inf)
+        best = self._best.get(workload_key(measured.target, measured.task), inf)
+        thresholds = (inf, inf) if self.pruning is None else (self.pruning * best, _CLOSE * best)
         costs: tuple[Any, ...]
         try:
-            costs = self._time(measured, build, (self.number, self.repeat, self.min_repeat_ms), limits)
+            costs = self._time(measured, build, (self.number, self.repeat, self.min_repeat_ms), thresholds)
             kind = MeasureErrorNo.NO_ERROR
         except ForkServerError:
             raise
@@ -189,33 +196,38 @@ class LocalRunner(autotvm.LocalRunner):
         return result
 
     def _time(
-        self, measured: MeasureInput, build: BuildResult, effort: tuple[int, int, float], limits: tuple[float, float]
+        self, measured: MeasureInput, build: BuildResult, effort: tuple[int, int, float], thresholds: tuple[float, float]
     ) -> tuple[float, ...]:
         """Call `_measure` in the worker."""
         fill = "scatter" not in measured.task.name  # random indices would be out of range
         tensors = self.ref_input or [(tuple(map(int, shape)), str(dtype), fill) for shape, dtype in build.arg_info]
         evaluation = (*effort, "cache_flush_cpu_non_first_arg" if self.enable_cpu_cache_flush else "")
         costs: tuple[float, ...] = self._worker.call(
-            _measure, measured.target.kind.name, build.filename, tensors, evaluation, limits, timeout=self.timeout
+            _measure, measured.target.kind.name, build.filename, tensors, evaluation, thresholds, timeout=self.timeout
         )
         return costs
 
     def _keep(self, measured: MeasureInput, build: BuildResult, result: MeasureResult) -> None:
         """Keep what was built for one of the best trials: the builder will delete it."""
-        mean = seconds(result)
-        best = self._finalists[workload_key(measured.target, measured.task)]
-        if mean == inf or (len(best) == FINALISTS and mean >= best[-1].seconds):
+        mean, key = seconds(result), workload_key(measured.target, measured.task)
+        self._best[key] = min(mean, self._best.get(key, inf))
+        found = self._finalists[key]
+        if mean == inf or (len(found) == FINALISTS and mean >= found[-1].seconds):
             return
-        self._folder = self._folder or tempfile.mkdtemp()
+        if self._folder is None:
+            self._folder = tempfile.mkdtemp()
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         copy = os.path.join(self._folder, f"{next(self._numbers)}{os.path.splitext(build.filename)[1]}")
-        with suppress(OSError):  # a full disk: it can still be the best, but not be confirmed
+        try:
             shutil.copyfile(build.filename, copy)
-        best.append(Finalist(mean, measured, result, build._replace(filename=copy)))
-        best.sort(key=lambda finalist: finalist.seconds)
-        for dropped in best[FINALISTS:]:
+        except OSError:  # a full disk: it can still be the best, but not be confirmed
+            return
+        found.append(Finalist(mean, measured, result, build._replace(filename=copy)))
+        found.sort(key=lambda finalist: finalist.seconds)
+        for dropped in found[FINALISTS:]:
             with suppress(OSError):
                 os.unlink(dropped.build.filename)
-        del best[FINALISTS:]
+        del found[FINALISTS:]
 
 
 # In the worker ------------------------------------------------------------------------------------------------------------------
@@ -238,9 +250,9 @@ def _gpu_limits(kind: str) -> dict[str, int]:
 
 
 def _measure(
-    kind: str, file: str, tensors: Sequence[Any], evaluation: tuple[int, int, float, str], limits: tuple[float, float]
+    kind: str, file: str, tensors: Sequence[Any], evaluation: tuple[int, int, float, str], thresholds: tuple[float, float]
 ) -> tuple[float, ...]:
-    """Seconds of one run, repeatedly; two short ones if both are above the first limit, one if it is above the second."""
+    """Seconds of one run, repeatedly; two short ones if both are above the first threshold, one if it is above the second."""
     number, repeat, min_repeat_ms, preproc = evaluation
     device = tvm.device(kind, 0)
     module = tvm.runtime.load_module(file)
@@ -252,7 +264,7 @@ def _measure(
         )
         return list(timer(*arguments).results)
 
-    far, close = limits
+    far, close = thresholds
     if far < inf:
         short = run(1, _SHORT_REPEATS, 0 if preproc else _SHORT_MS)
         if min(short) > far:

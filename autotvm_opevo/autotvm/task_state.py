@@ -67,6 +67,7 @@ class TaskState:
         self._knobs = KnobSpace(task.config_space)
         self._known: dict[int, Record] = {}  # by index of the configuration in the space
         self._best_at = 0
+        self._starting = False  # the untuned configuration is being measured
         self._make_tuner, self._seed, self._early_stopping = make_tuner, seed, early_stopping
         self._tuner: Tuner | None = None
 
@@ -89,11 +90,10 @@ class TaskState:
             self._learn(number, record)
             if trial % round_size == 0 or trial == len(mine):
                 self.end_round()
-        if confirmed is not None and self._number(confirmed[0].config) in mine:
-            self.confirm(confirmed)
-            for record in mine.values():
-                if record[1].timestamp > confirmed[1].timestamp:
-                    self._compare(record)
+        configuration = configuration_of(confirmed[0], self.task, self._knobs) if confirmed else None
+        if confirmed and configuration is not None and self._knobs.space.index(configuration) in mine:
+            later = [record for record in mine.values() if record[1].timestamp > confirmed[1].timestamp]
+            self.confirm(min([confirmed, *later], key=lambda record: seconds(record[1])))
         return taken
 
     def confirm(self, record: Record) -> None:
@@ -117,6 +117,7 @@ class TaskState:
             fresh.update((number, config) for config in asked if (number := self._number(config)) not in self._known)
             if fresh:
                 self.progress.pending += len(fresh)
+                self._starting = bool(start)
                 return Proposal(list(fresh.values()), asked, start)
             self._update_tuner(asked)
         self.progress.active = False
@@ -131,11 +132,16 @@ class TaskState:
         """Update the tuner, once all configurations of a proposal are measured."""
         self._update_tuner(proposal.asked)
         self._load_into_tuner([self._known[self._number(config)] for config in proposal.start])
+        self._starting = False
 
     @property
     def can_propose(self) -> bool:
-        """Whether the tuner can be asked now: AutoTVM's own need the results of one batch before the next."""
-        return self.progress.pending == 0 or isinstance(self.tuner, SearchTuner)
+        """Whether the tuner can be asked now: AutoTVM's own need the results of one batch before the next.
+
+        All must know of the untuned configuration, which they did not propose, or it could be measured twice.
+        """
+        ahead = not self._starting and isinstance(self.tuner, SearchTuner) and self.tuner.proposes_ahead
+        return self.progress.pending == 0 or ahead
 
     def end_round(self) -> None:
         """Record the best latency for the `TaskScheduler`."""
@@ -209,10 +215,7 @@ class TaskState:
             self.failures[kind] += 1
             if message:
                 self.errors[message] += 1
-        self._compare(record)
-
-    def _compare(self, record: Record) -> None:
-        if seconds(record[1]) < self.latency:
+        elif seconds(result) < self.latency:
             self.best, self._best_at = record, self.progress.trials
 
     def _stopped_early(self) -> bool:

@@ -122,6 +122,11 @@ class SearchTuner(Tuner):
         speed = f"{milliseconds(1 / runs_per_second)} ms" + (f", {gflops:.2f} GFLOPS" if gflops else "")
         return f"Best configuration: {speed}, {self._knobs.config_entity(configuration)}"
 
+    @property
+    def proposes_ahead(self) -> bool:
+        """Whether it can propose while others are measured; a search by generations needs the results of one for the next."""
+        return not self._search.generational
+
     def has_next(self) -> bool:
         """Whether a configuration is left that was neither proposed nor loaded."""
         return self._search.has_next()

@@ -39,7 +39,7 @@ class GBFS(Search):
     [{'tile': (32, 2)}]
     """
 
-    _generational = True
+    generational = True
 
     def __init__(self, space: Space, sample_size: int = 5, seed: int | None = None) -> None:
         super().__init__(space, seed)

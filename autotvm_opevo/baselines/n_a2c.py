@@ -92,7 +92,7 @@ class NA2C(Search):
     6
     """
 
-    _generational = True
+    generational = True
 
     def __init__(
         self,

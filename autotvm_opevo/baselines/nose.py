@@ -55,7 +55,7 @@ class NoSE(Search):
     100
     """
 
-    _generational = True
+    generational = True
 
     def __init__(
         self,

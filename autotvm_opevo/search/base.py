@@ -46,7 +46,7 @@ class Search(ABC):
     """
 
     # Whether a generation needs all results of the one before: then a batch ends with the generation.
-    _generational = False
+    generational = False
 
     def __init__(self, space: Space, seed: int | None = None) -> None:
         if not isinstance(space, Space):
@@ -85,7 +85,7 @@ class Search(ABC):
         """
         n = as_integer("n", n, at_least=0)
         batch: list[Configuration] = []
-        while len(batch) < n and not (self._generational and batch and not self._queue):
+        while len(batch) < n and not (self.generational and batch and not self._queue):
             self._batch_size = n - len(batch)
             if not self.has_next():
                 break

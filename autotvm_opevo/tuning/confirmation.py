@@ -17,8 +17,8 @@ from scipy import stats
 FINALISTS, MAX_RATIO = 5, 1.5
 # Largest share of the duration of a tuning run.
 CONFIRMATION_SHARE = 0.03
-# Rounds before the first finalist leaves, and until the race ends anyway.
-_MIN_ROUNDS, _MAX_ROUNDS = 3, 15
+# Rounds before anything is decided, and until the race ends anyway.
+MIN_ROUNDS, _MAX_ROUNDS = 3, 15
 # Confidence of the one-sided interval, and the relative difference that does not matter.
 _CONFIDENCE, _INDIFFERENCE = 0.95, 0.01
 
@@ -65,16 +65,17 @@ class Race:
         self._rounds.append(row)
         self.racing = [i for i in self.racing if row[i] < inf]
         leader = self.winner
-        if len(self._rounds) >= _MIN_ROUNDS and leader is not None:
+        if leader is not None:
             slower = {i: self._interval(i, leader) for i in self.racing if i != leader}
             self.racing = [i for i in self.racing if i == leader or slower[i][0] <= 0]
             self.finished = all(slower[i][1] < _INDIFFERENCE for i in self.racing if i != leader)
-        self.finished |= leader is None or len(self._rounds) >= _MAX_ROUNDS
+        self.finished |= not self.racing or len(self._rounds) >= _MAX_ROUNDS
 
     @property
     def winner(self) -> int | None:
-        """The finalist with the lowest median; None before the first round, or if all have failed."""
-        return min(self.racing, key=lambda i: np.median(self.latencies(i))) if self._rounds and self.racing else None
+        """The finalist with the lowest median; None in the first rounds, or if all have failed."""
+        decided = len(self._rounds) >= MIN_ROUNDS and self.racing
+        return min(self.racing, key=lambda i: np.median(self.latencies(i))) if decided else None
 
     @property
     def latency(self) -> float:

@@ -44,7 +44,7 @@ class TaskProgress:
     pending : int
         Number of trials that are not finished.
     limit : float
-        Latency in seconds that no trial can be below, such as that of the device's roofline; 0 if unknown.
+        Latency in seconds that no trial is expected to get below: the device's roofline; 0 if unknown.
     """
 
     flop: float = 0.0
@@ -188,6 +188,7 @@ def _seconds_per_trial(tasks: Sequence[TaskProgress]) -> list[float]:
 def _expected_reductions(tasks: Sequence[TaskProgress], operators: Sequence[Operator]) -> dict[int, float]:
     """Expected reduction of f, in seconds, by one more round of each task with a successful trial."""
     throughput: dict[str, float] = {}  # max V_k, FLOP/s, by kind
+    trials_per_round = sum(task.trials for task in tasks) / max(1, sum(len(task.latencies) for task in tasks))
     for task in tasks:
         throughput[task.kind] = max(throughput.get(task.kind, 0.0), task.flop / task.latency)
     reductions = {}
@@ -196,18 +197,21 @@ def _expected_reductions(tasks: Sequence[TaskProgress], operators: Sequence[Oper
             affected = [o for o in operators if i in o.tasks]
             latencies = {k: tasks[k].latency for o in affected for k in o.tasks}
             least = min(task.limit, task.latency)  # the limit is measured, too
-            expected = {**latencies, i: max(least, task.latency + _latency_gradient(task, throughput[task.kind]))}
+            slope = _latency_gradient(task, throughput[task.kind], trials_per_round)
+            expected = {**latencies, i: max(least, task.latency + slope)}
             reductions[i] = network_latency(affected, latencies) - network_latency(affected, expected)
     return reductions
 
 
-def _latency_gradient(task: TaskProgress, throughput: float) -> float:
-    """dg_i/dt_i, t_i in rounds: alpha * backward difference + (1 - alpha) * optimistic guess; at most 0."""
+def _latency_gradient(task: TaskProgress, throughput: float, trials_per_round: float) -> float:
+    """dg_i/dt_i, t_i in mean rounds: alpha * backward difference + (1 - alpha) * optimistic guess; at most 0."""
     finite = [g for g in task.latencies if g < math.inf]
+    rounds = task.trials / trials_per_round if task.trials else len(task.latencies)
     window = min(_BACKWARD_WINDOW, len(finite) - 1)
     # A latency that was confirmed may be longer than it seemed before.
-    backward_difference = min(0.0, (finite[-1] - finite[-1 - window]) / window) if window else 0.0
+    difference = min(0.0, (finite[-1] - finite[-1 - window]) / window) if window else 0.0
+    backward_difference = difference * len(task.latencies) / rounds
     headroom = max(0.0, finite[-1] - task.limit)
-    past_rate = -headroom / len(task.latencies)  # g_i falls to its limit, in Ansor to 0, in as many rounds as were spent
+    past_rate = -headroom / rounds  # g_i falls to its limit, in Ansor to 0, in as many rounds as were spent
     similar_tasks = _BETA * task.flop / throughput - finite[-1] if throughput else 0.0  # g_i reaches beta * C_i / max V_k
     return _ALPHA * backward_difference + (1 - _ALPHA) * min(past_rate, similar_tasks)

@@ -154,7 +154,7 @@ class Worker:
     def _signal(self, number: signal.Signals) -> None:
         pid = self._pid
         if pid is not None:
-            with suppress(ProcessLookupError):
+            with suppress(ProcessLookupError, PermissionError):  # macOS says the latter of a process that has ended
                 os.killpg(pid, number)
 
     def _paused(self) -> float:

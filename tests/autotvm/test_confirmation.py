@@ -47,14 +47,20 @@ def test_a_task_with_one_finalist_needs_no_race():
     assert not list(confirm(Runner([[], [1.0]]), TASKS[:2], 60))
 
 
-def test_every_round_of_a_task_has_a_new_process_and_the_tasks_take_turns():
+def test_every_round_of_a_task_has_a_new_process_and_begins_with_another_finalist():
     runner = Runner([[1.0, 1.0], [1.0, 1.0]])
     list(confirm(runner, TASKS[:2], 60))
-    rounds = " ".join(map(str, runner.calls)).split("restart")[1:]
-    assert [text.strip() for text in rounds] == ["(0, 0) (0, 1)", "(1, 0) (1, 1)", "(0, 1) (0, 0)", "(1, 1) (1, 0)"] + [
-        "(0, 0) (0, 1)",
-        "(1, 0) (1, 1)",
-    ]
+    rounds = [text.strip() for text in " ".join(map(str, runner.calls)).split("restart")[1:]]
+    assert rounds == ["(0, 0) (0, 1)", "(0, 1) (0, 0)", "(0, 0) (0, 1)", "(1, 0) (1, 1)", "(1, 1) (1, 0)", "(1, 0) (1, 1)"]
+
+
+def test_undecided_tasks_take_turns_after_their_first_rounds():
+    noise = np.random.default_rng(0)
+    runner = Runner([[1.0, 1.0], [1.0, 1.0]])
+    runner.time_again = lambda finalist: runner.calls.append(finalist.build[0]) or noise.lognormal(0, 0.1)
+    list(confirm(runner, TASKS[:2], 60))
+    tasks = [call for call in runner.calls if call != "restart"][::2]
+    assert tasks[:10] == [0, 0, 0, 1, 1, 1, 0, 1, 0, 1]
 
 
 def test_without_time_nothing_is_confirmed():
@@ -62,9 +68,9 @@ def test_without_time_nothing_is_confirmed():
 
 
 def test_when_time_is_short_the_first_tasks_are_confirmed():
-    found = list(confirm(Runner([[1.0, 2.0]] * 3, seconds=0.2), TASKS, 0.3))
-    assert [one.task for one in found][:1] == [0]
-    assert len(found) < 3
+    runner = Runner([[1.0, 2.0]] * 3, seconds=0.2)
+    assert [one.task for one in confirm(runner, TASKS, 1.1)] == [0]  # three rounds of 0.4 s
+    assert len(runner.calls) < 12
 
 
 def test_what_fails_now_is_not_the_best():

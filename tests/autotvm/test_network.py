@@ -154,6 +154,8 @@ class TestBudget:
         result = tune(tmp_path / "log.json", 10**6, time_limit=8.0, measure_option=for_real())
         assert result.stop_reason == "time limit"
         assert time.monotonic() - start < 250
+        measured = configurations(tmp_path / "log.json")
+        assert len(set(measured)) == len(measured) == result.trials
 
     def test_a_task_whose_trials_all_fail_shows_its_error_and_gets_at_most_an_equal_share(self, tmp_path, capsys):
         runner = SyntheticRunner(fails=lambda task: task.name == "dense_pack.x86")
@@ -289,7 +291,8 @@ class TestLogs:
 
 
 class TestConfirmation:
-    def test_the_best_trials_are_timed_again_and_the_winner_is_the_best_also_after_resuming(self, tmp_path):
+    def test_the_best_trials_are_timed_again_and_the_winner_is_the_best_also_after_resuming(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(network, "CONFIRMATION_SHARE", 1.0)
         log = tmp_path / "log.json"
         result = tune(log, 24, measure_option=for_real())
         entries = [entry for entry in read(Path(f"{log}.journal")) if entry.confirmed]
@@ -308,6 +311,21 @@ class TestConfirmation:
         monkeypatch.setattr(network, "CONFIRMATION_SHARE", 0)
         tune(tmp_path / "log.json", 8, measure_option=for_real())
         assert not [entry for entry in read(tmp_path / "log.json.journal") if entry.confirmed]
+
+    def test_an_earlier_best_is_replaced_only_by_a_faster_trial(self, tmp_path, monkeypatch):
+        """It is not there to be timed again, and must not lose against what is."""
+        monkeypatch.setattr(network, "CONFIRMATION_SHARE", 1.0)
+        log = tmp_path / "log.json"
+        first = tune(log, 6, measure_option=for_real())
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        for line in lines:
+            line["result"][0] = [1e-12] if line["result"][1] == 0 else line["result"][0]
+        log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        Path(f"{log}.journal").unlink()
+        again = tune(log, 16, measure_option=for_real())
+        assert again.measured == 10
+        assert again.latency < 1e-11 < first.latency
+        assert not [entry for entry in read(Path(f"{log}.journal")) if entry.confirmed]
 
     def test_a_journal_with_nonsense_is_ignored(self, tmp_path):
         log = tmp_path / "log.json"

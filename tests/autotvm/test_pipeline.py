@@ -102,6 +102,37 @@ def test_builds_are_paused_while_a_trial_runs_on_this_cpu(pipelines):
     assert psutil.Process(worker._pid).status() != psutil.STATUS_STOPPED
 
 
+def test_nothing_runs_while_it_is_quiet(pipelines):
+    runs = []
+    pipeline = pipelines(lambda measured, build: (runs.append(measured), ran(measured, build))[1])
+    with pipeline.quiet():
+        trial = pipeline.submit(INPUTS[0])
+        end = time.monotonic() + LIMIT
+        while pipeline.building and time.monotonic() < end:
+            time.sleep(0.02)
+        time.sleep(0.2)
+        assert not runs
+    assert trial.result(LIMIT).error_no == 0
+
+
+def test_a_cancelled_trial_does_not_run(pipelines):
+    begun, go = threading.Event(), threading.Event()
+
+    def run(measured, build):
+        begun.set()
+        assert go.wait(LIMIT)
+        return ran(measured, build)
+
+    pipeline = pipelines(run)
+    first, second = pipeline.submit(INPUTS[0]), pipeline.submit(INPUTS[1])
+    assert begun.wait(LIMIT)
+    cancelled = [trial for trial in (first, second) if trial.cancel()]
+    assert len(cancelled) == 1
+    go.set()
+    (other,) = {first, second} - {*cancelled}
+    assert other.result(LIMIT).error_no == 0
+
+
 def test_what_fails_to_build_is_not_run(pipelines):
     def build(measured, folder, **_):
         raise ValueError("no such instruction")

@@ -1,6 +1,5 @@
 """The limits of this machine's CPU, and what they say of tasks."""
 
-from math import inf
 from pathlib import Path
 
 import pytest
@@ -17,21 +16,36 @@ def dense(dtype="float32"):
     return autotvm.task.create("dense_nopack.x86", args=(*tensors, None, dtype), target="llvm")
 
 
+def reads(speed):
+    return ((1.0, speed),)
+
+
 def test_a_task_takes_as_long_as_its_operations_or_its_bytes():
     task = dense()
     operations, size = task.flop, 4 * (2 * 512 + 64 * 512)
     assert operations == pytest.approx(2 * 2 * 512 * 64, rel=0.01)
-    assert Roofline(flops=1e9, bandwidth=inf).of(task) == operations / 1e9
-    assert Roofline(flops=inf, bandwidth=1e9).of(task) == size / 1e9
-    assert Roofline(flops=1e9, bandwidth=1e9).of(task) == max(operations, size) / 1e9
+    assert Roofline(flops=1e9).of(task) == operations / 1e9
+    assert Roofline(bandwidths=reads(1e9)).of(task) == size / 1e9
+    assert Roofline(flops=1e9, bandwidths=reads(1e9)).of(task) == max(operations, size) / 1e9
+
+
+def test_what_caches_hold_is_read_faster():
+    roofline = Roofline(bandwidths=((1e3, 1e9), (1e6, 1e6)))
+    assert [roofline.latency(0, size) for size in (999, 1e3, 1e5, 1e6, 2e6)] == [0, 1e-6, 1e-4, 1.0, 2.0]
 
 
 def test_operations_of_other_types_have_no_known_limit():
-    assert Roofline(flops=1.0, bandwidth=1e9).of(dense("float16")) == 2 * (2 * 512 + 64 * 512) / 1e9
+    assert Roofline(flops=1.0, bandwidths=reads(1e9)).of(dense("float16")) == 2 * (2 * 512 + 64 * 512) / 1e9
+
+
+def test_winograds_algorithm_needs_fewer_operations_than_are_counted(monkeypatch):
+    task = dense()
+    monkeypatch.setattr(task, "name", "conv2d_nchw_winograd.arm_cpu")
+    assert Roofline(flops=1.0).of(task) == 0
 
 
 def test_a_task_without_tensors_has_no_limit():
-    assert Roofline(flops=1.0, bandwidth=1.0).of(matmul_task()) == 0
+    assert Roofline(flops=1e30, bandwidths=reads(1.0)).of(matmul_task()) == 0
 
 
 def test_what_is_unknown_is_no_limit():
@@ -44,7 +58,8 @@ def test_this_machine_has_limits():
     roofline = runner.roofline(tvm.target.Target("llvm"))
     runner.close()
     assert 1e8 < roofline.flops < 1e14
-    assert 1e8 < roofline.bandwidth < 1e13
+    assert all(1e8 < speed < 1e13 for _, speed in roofline.bandwidths)
+    assert roofline.threads >= 1
 
 
 @pytest.mark.soak

@@ -7,6 +7,7 @@ from tvm import autotvm
 from tvm.autotvm.measure import MeasureErrorNo, MeasureResult
 
 from autotvm_opevo import OpEvoTuner
+from autotvm_opevo.autotvm.baselines import NoSETuner
 from autotvm_opevo.autotvm.task_state import TaskState, failure
 
 TASK = matmul_task()
@@ -104,16 +105,23 @@ class TestTuner:
 
     def test_opevo_proposes_while_a_batch_is_pending_but_autotvms_tuners_do_not(self):
         state = TaskState(TASK, OpEvoTuner, seed=0)
+        batches = [state.propose(4)]
+        assert not state.can_propose  # the untuned configuration is pending, of which it does not know
+        learn(state, batches[0])
         batches = [state.propose(4) for _ in range(3)]
         assert state.can_propose
-        assert state.progress.pending == state.progress.begun == 12
+        assert (state.progress.pending, state.progress.begun) == (12, 16)
         assert len({config.index for batch in batches for config in batch.configs}) == 12
         learn(state, batches[1])
-        assert (state.progress.trials, state.progress.pending) == (4, 8)
+        assert (state.progress.trials, state.progress.pending) == (8, 8)
 
-        other = TaskState(TASK, autotvm.tuner.GATuner, seed=0)
-        other.propose(4)
-        assert not other.can_propose
+    @pytest.mark.parametrize("tuner", [autotvm.tuner.GATuner, NoSETuner])
+    def test_a_search_by_generations_is_asked_once_they_are_measured(self, tuner):
+        state = TaskState(TASK, tuner, seed=0)
+        learn(state, state.propose(4))
+        assert state.can_propose
+        state.propose(4)
+        assert not state.can_propose
 
 
 @pytest.mark.parametrize(

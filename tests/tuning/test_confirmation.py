@@ -62,8 +62,12 @@ def test_if_all_fail_there_is_no_winner():
     assert (race.winner, race.latency, race.racing, rounds) == (None, np.inf, [], 1)
 
 
-def test_before_the_first_round_there_is_no_winner():
-    assert Race(2).winner is None
+def test_in_the_first_rounds_there_is_no_winner():
+    race = Race(2)
+    for _ in range(3):
+        assert race.winner is None
+        race.add({0: 1.0, 1: 2.0})
+    assert race.winner == 0
 
 
 def test_every_round_begins_with_another_finalist():
