@@ -142,6 +142,7 @@ def table(rows):
 def plot(rows, file):
     """Latency over time, one line a repetition."""
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
     names = sorted({row["network"] for row in rows})
     figure, axes = plt.subplots(1, len(names), figsize=(5 * len(names), 3.2), squeeze=False, layout="constrained")
@@ -160,6 +161,9 @@ def plot(rows, file):
         untuned = 1e3 * np.median([row["untuned"] for row in rows if row["network"] == name])
         axis.axhline(untuned, color="gray", linestyle=":", label="untuned")
         axis.set(xlabel="seconds of tuning", ylabel="latency (ms)", title=name, xscale="log")
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.xaxis.set_major_formatter(ScalarFormatter())
+        axis.xaxis.set_minor_formatter(NullFormatter())
         axis.legend()
     figure.savefig(file, dpi=150)
 
