@@ -19,6 +19,7 @@ from tvm.rpc.tracker import Tracker
 from autotvm_opevo.autotvm import LocalBuilder, workloads
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.measurer import Measurer
+from autotvm_opevo.autotvm.rpc import devices as registered
 
 
 def build_slowly(build, seconds, measured, folder, **options):
@@ -37,9 +38,9 @@ def in_the_pipeline(measurer, task, batches):
         while left and measurer.hungry:
             waiting += len(left[0])
             measurer.submit(task, left.pop(0))
-        measured = measurer.wait()
-        waiting -= len(measured)
-        yield from (record for _, record in measured)
+        for _, record in measurer.wait():
+            waiting -= 1
+            yield record
 
 
 def trials_per_second(measure, task, devices, trials, seconds):
@@ -49,6 +50,9 @@ def trials_per_second(measure, task, devices, trials, seconds):
         Server(port=9200, port_end=9300, key="cpu", silent=True, tracker_addr=("127.0.0.1", tracker.port)) for _ in range(devices)
     ]
     try:
+        end = time.monotonic() + 120
+        while registered("cpu", "127.0.0.1", tracker.port) < devices and time.monotonic() < end:
+            time.sleep(0.2)
         builder = LocalBuilder(n_parallel=devices)
         builder.build_func = partial(build_slowly, builder.build_func, seconds)
         runner = autotvm.RPCRunner(
