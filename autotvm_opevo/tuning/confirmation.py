@@ -14,11 +14,13 @@ import numpy as np
 from scipy import stats
 
 # Number of finalists, and how much slower than the best of its task one may have been, since no noise is as large.
-FINALISTS, MAX_RATIO = 5, 1.5
+FINALISTS = 5
+MAX_RATIO = 1.5
 # Largest share of the duration of a tuning run.
 CONFIRMATION_SHARE = 0.03
 # Rounds before anything is decided, and until the race ends anyway.
-MIN_ROUNDS, _MAX_ROUNDS = 3, 15
+MIN_ROUNDS = 3
+_MAX_ROUNDS = 15
 # Confidence of the one-sided interval, and the relative difference that does not matter.
 _CONFIDENCE, _INDIFFERENCE = 0.95, 0.01
 
