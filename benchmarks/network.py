@@ -20,7 +20,7 @@ from tvm import autotvm
 
 from autotvm_opevo.autotvm import OpEvoTuner, tune_network, workloads
 from autotvm_opevo.autotvm.evaluation import build, random_inputs, time_interleaved
-from autotvm_opevo.autotvm.measurer import default_measure_option
+from autotvm_opevo.autotvm.measure_option import default_measure_option
 
 
 def tutorial_measure_option(target):

@@ -15,7 +15,7 @@ import tvm
 
 from autotvm_opevo.autotvm import LocalRunner, tune_network, workloads
 from autotvm_opevo.autotvm.log import parse, workload_key
-from autotvm_opevo.autotvm.measurer import default_measure_option
+from autotvm_opevo.autotvm.measure_option import default_measure_option
 from autotvm_opevo.tuning.journal import read
 
 

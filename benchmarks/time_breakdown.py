@@ -1,6 +1,6 @@
 """Measure where the time of tuning a network goes.
 
-    python -m benchmarks.time_breakdown                      # AlexNet and ResNet-18, 200 trials each, 10 minutes on two cores
+    python -m benchmarks.time_breakdown                      # AlexNet and ResNet-18, 200 trials each, 5 minutes on two cores
 
 *Starting* is what passes until the first build: extracting tasks, importing TVM in the workers. Then the machine is either
 *running* a trial, which it does alone, or *building* for other trials on all cores; *idle* is what is left of the cores' time,
@@ -17,7 +17,7 @@ from tvm.autotvm.measure import MeasureErrorNo
 from tvm.autotvm.measure.measure_methods import BuildResult
 
 from autotvm_opevo.autotvm import tune_network, workloads
-from autotvm_opevo.autotvm.measurer import default_measure_option
+from autotvm_opevo.autotvm.measure_option import default_measure_option
 from autotvm_opevo.tuning.naming import task_name
 
 

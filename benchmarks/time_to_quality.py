@@ -5,7 +5,7 @@
 Every repetition tunes the network as TVM's tutorial tune_relay_x86.py does, with XGBTuner and TVM's builder and runner, but with
 ``--trials`` trials in all instead of thousands per task; then, for as long, with `tune_network` at its defaults. What either had
 found after fractions of that time is built, and all of these networks and the untuned one are timed in turn in one process, each
-several times in newly allocated memory, which alone makes a difference of 20%. Only the last of `tune_network` is confirmed.
+several times in newly allocated memory, which alone makes a difference. Only the last of `tune_network` is confirmed.
 
 A stopped benchmark resumes from the logs in ``--out``; ``--plot`` draws the figure.
 """

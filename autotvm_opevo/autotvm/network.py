@@ -29,7 +29,8 @@ from autotvm_opevo.autotvm.confirmation import confirm
 from autotvm_opevo.autotvm.evaluation import measure_speedup
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.log import Log, Record, parse, workload_key
-from autotvm_opevo.autotvm.measurer import Measurer, check_device, default_measure_option
+from autotvm_opevo.autotvm.measure_option import check_device, default_measure_option
+from autotvm_opevo.autotvm.measurer import Measurer
 from autotvm_opevo.autotvm.runner import LocalRunner
 from autotvm_opevo.autotvm.task_state import Proposal, TaskState, TunerFactory, failure
 from autotvm_opevo.autotvm.tuner import OpEvoTuner

@@ -164,7 +164,7 @@ def _tune_autotvm(options: argparse.Namespace) -> Any:
     from tvm import autotvm
 
     from autotvm_opevo.autotvm import OpEvoTuner, tune_network, workloads
-    from autotvm_opevo.autotvm.measurer import default_measure_option
+    from autotvm_opevo.autotvm.measure_option import default_measure_option
 
     tuners: dict[str, Any] = {
         "opevo": OpEvoTuner,

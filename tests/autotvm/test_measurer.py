@@ -5,9 +5,7 @@ import tvm
 from instant_measuring import for_real
 from tvm import autotvm
 
-from autotvm_opevo import tune_network
-from autotvm_opevo.autotvm import workloads
-from autotvm_opevo.autotvm.measurer import Measurer, check_device
+from autotvm_opevo.autotvm.measurer import Measurer
 
 
 def dense_task(extent=16):
@@ -42,15 +40,3 @@ class TestMeasurer:
                 patch.setattr(option["runner"].executor, "_timeout", 3)
                 assert measurer(task, [task.config_space.get(1)])[0][1].error_no == autotvm.MeasureErrorNo.RUN_TIMEOUT
             assert measurer(task, [task.config_space.get(2)])[0][1].error_no == 0
-
-
-class TestDevice:
-    @pytest.mark.skipif(tvm.cuda(0).exist, reason="this machine has a GPU")
-    def test_a_device_that_this_machine_lacks_is_refused_before_anything_starts(self, tmp_path):
-        mod, params = workloads.operator("nn.dense", [(1, 16), (16, 16)])
-        with pytest.raises(ValueError, match="no cuda device"):
-            tune_network(mod, params, "cuda", tmp_path / "log.json", trials=4)
-        assert not list(tmp_path.iterdir())
-
-    def test_a_device_behind_a_tracker_may_be_missing_here(self):
-        check_device(tvm.target.Target("cuda"), autotvm.RPCRunner("gpu", "127.0.0.1", 9190))
