@@ -17,7 +17,7 @@ from typing import Any
 import tvm
 from tvm import autotvm
 
-from autotvm_opevo.autotvm.measurer import check_device, default_measure_option
+from autotvm_opevo.autotvm.measure_option import check_device, default_measure_option
 from benchmarks import library, operators, publish, tuners
 from benchmarks.environment import environment
 from benchmarks.paper import PAPER, TUNERS, tables

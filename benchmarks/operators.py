@@ -25,18 +25,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import tvm
 from tvm import autotvm, te, topi
 from tvm.autotvm.task import Task
+from tvm.target import Target
 
 from benchmarks.tensors import batch_matmul
-
-Target = tvm.target.Target
 
 
 def names(target: Target | str) -> list[str]:
     """The operators available for a target."""
-    return list(_CUDA if _is_gpu(tvm.target.Target(target)) else _CPU)
+    return list(_CUDA if _is_gpu(Target(target)) else _CPU)
 
 
 def task(name: str, target: Target | str) -> Task:
@@ -47,7 +45,7 @@ def task(name: str, target: Target | str) -> Task:
     ValueError
         If the operator is unknown.
     """
-    target = tvm.target.Target(target)
+    target = Target(target)
     operators = _CUDA if _is_gpu(target) else _CPU
     if name not in operators:
         raise ValueError(f"operator must be one of {', '.join(operators)}; {name!r} given")

@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,7 @@ def synthetic_log(trials: int) -> Iterator[str]:
     tiles = list(Factorization(512, parts=4))
     for trial in range(trials):
         chosen = rng.integers(len(tiles), size=6)
-        entity = [[f"tile_{k}", "sp", [-1, *tiles[i][1:]]] for k, i in enumerate(chosen)]
+        entity: list[list[Any]] = [[f"tile_{k}", "sp", [-1, *tiles[i][1:]]] for k, i in enumerate(chosen)]
         entity += [["order", "re", rng.permutation(3).tolist()], ["vectorize", "an", ["vec"]]]
         entity += [["unroll", "ot", int(rng.choice([0, 16, 64]))], ["explicit", "ot", bool(rng.integers(2))]]
         failed = rng.random() < 0.1

@@ -143,7 +143,7 @@ def quiet() -> Iterator[None]:
 class _InProcessExecutor:
     """The part of TVM's ``PopenPoolExecutor`` that XGBTuner uses."""
 
-    _cache: ClassVar[dict[Any, dict[int, Any]]] = {}
+    _cache: ClassVar[dict[Any, dict[tuple[str, int], Any]]] = {}
 
     def __init__(self, max_workers: int | None, initializer: Callable[..., None], initargs: tuple[Any, ...]) -> None:
         initializer(*initargs)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tiny_landscape import landscape
 
-from benchmarks import compare, record, sensitivity
+from benchmarks import ablation, compare, record, sensitivity
 from benchmarks.curves import curve
 from benchmarks.landscape import dump, load
 from benchmarks.resume import read
@@ -77,6 +77,12 @@ def test_parameters_change_the_search(tiny_file, tmp_path, capsys):
     assert {run["tuner"] for run in runs} == set(tuners)
     assert len({json.dumps(run["steps"]) for run in runs}) > 2
     assert "OpEvo-published mutation_rate=0.1" in capsys.readouterr().out
+
+
+def test_the_ablation_has_a_row_for_each_part(tiny_file, tmp_path, capsys):
+    arguments = ["--landscapes", tiny_file, "--trials", 16, "--workers", 1, "--seeds", 1, "--out", tmp_path]
+    ablation.main([*map(str, arguments), "--tuners", "OpEvo", "CategoricalKernel"])
+    assert "| CategoricalKernel |" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("arguments", [[], ["rho"]])
