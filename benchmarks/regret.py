@@ -25,10 +25,13 @@ class Runner(LocalRunner):
     rounds = 0
     truth = None
 
+    def run(self, measured, built):
+        self.tasks = getattr(self, "tasks", {}) | {workload_key(one.target, one.task): one.task for one in measured}
+        return super().run(measured, built)
+
     def close(self):
-        if self.truth is None and any(self._finalists.values()):
-            tasks = [found[0].measured.task for found in self._finalists.values() if found]
-            self.truth = {workload_key(task.target, task): self.time_thoroughly(self.finalists(task)) for task in tasks}
+        if self.truth is None and self.tasks:
+            self.truth = {key: self.time_thoroughly(self.finalists.of(task)) for key, task in self.tasks.items()}
         super().close()
 
     def time_thoroughly(self, finalists):

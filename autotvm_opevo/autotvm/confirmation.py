@@ -1,4 +1,4 @@
-"""Confirm the best trials of AutoTVM's tasks on this machine's device; see `autotvm_opevo.tuning.confirmation`."""
+"""Confirm the best trials of AutoTVM's tasks; see `autotvm_opevo.tuning.confirmation`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tvm.autotvm.measure import MeasureResult
 from tvm.autotvm.task import Task
 
 from autotvm_opevo.autotvm.log import Record
-from autotvm_opevo.autotvm.runner import LocalRunner
+from autotvm_opevo.autotvm.measurer import Measurer
 from autotvm_opevo.tuning.confirmation import MIN_ROUNDS, Race
 
 
@@ -23,13 +23,14 @@ class Confirmed:
     latencies: list[float]
 
 
-def confirm(runner: LocalRunner, tasks: Sequence[Task], seconds: float) -> Iterator[Confirmed]:
+def confirm(measurer: Measurer, tasks: Sequence[Task], seconds: float) -> Iterator[Confirmed]:
     """Race the finalists of each task, the first tasks first when time is short; those undecided then have no winner.
 
-    Every round of a task has a new process, whose memory lies elsewhere: that alone makes a kernel faster or slower.
+    Every round of a task has a new process, whose memory lies elsewhere: that alone makes a kernel faster or slower. A measurer
+    that keeps no finalists confirms none.
     """
     end = time.monotonic() + seconds
-    finalists = [runner.finalists(task) for task in tasks]
+    finalists = [measurer.finalists.of(task) for task in tasks]
     races = [Race(len(found)) for found in finalists]
     racing = [i for i, found in enumerate(finalists) if len(found) > 1]
     turns = [i for i in racing for _ in range(MIN_ROUNDS)]
@@ -38,8 +39,8 @@ def confirm(runner: LocalRunner, tasks: Sequence[Task], seconds: float) -> Itera
             if time.monotonic() >= end:
                 break
             if not races[i].finished:
-                runner.restart()
-                races[i].add({position: runner.time_again(finalists[i][position]) for position in races[i].order})
+                measurer.restart()
+                races[i].add({position: measurer.time_again(finalists[i][position]) for position in races[i].order})
         turns = [i for i in racing if not races[i].finished]
     for i, race in enumerate(races):
         if race.winner is not None:

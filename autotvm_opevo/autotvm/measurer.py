@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -20,6 +21,7 @@ from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity
 
 from autotvm_opevo.autotvm.builder import LocalBuilder
+from autotvm_opevo.autotvm.finalists import Finalist, Finalists
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.pipeline import Pipeline
 from autotvm_opevo.autotvm.processes import (
@@ -79,6 +81,7 @@ class Measurer:
         self._waiting: dict[Future[MeasureResult], tuple[int, MeasureInput]] = {}  # for results, in the pipeline
         self._queue: deque[tuple[int, Task, Sequence[ConfigEntity]]] = deque()  # without one
         self._batches = count()
+        self._ran: list[float] = []  # seconds of each trial of the pipeline
         if self._own:
             ForkServer.start(WORKER_MODULE)  # imports TVM while the caller extracts tasks
 
@@ -117,6 +120,8 @@ class Measurer:
                 owner.close()
             else:
                 stop(getattr(owner, "executor", None))
+        if self._pool is not None:
+            self._pool.finalists.clear()
         if getattr(self._builder, "tmp_dir", None):
             shutil.rmtree(self._builder.tmp_dir, ignore_errors=True)
         self._watchdog.stop()
@@ -190,6 +195,24 @@ class Measurer:
         with self._pipeline.quiet() if self._pipeline is not None else nullcontext():
             yield
 
+    @property
+    def finalists(self) -> Finalists:
+        """The best trials of each task, with what was built for them; none with runners that do not keep it."""
+        stage = self._runner if isinstance(self._runner, LocalRunner) else self._pool
+        return stage.finalists if stage is not None else Finalists()
+
+    def time_again(self, finalist: Finalist) -> float:
+        """Seconds of one run of a finalist, timed for a moment; infinite if it fails now."""
+        if self._pool is None:
+            return float(self._runner.time_again(finalist))
+        with self._limit(1):
+            return self._pool.time_again(finalist)
+
+    def restart(self) -> None:
+        """Time what follows in a new process, as every trial on a remote device is."""
+        if self._pool is None:
+            self._runner.restart()
+
     def __call__(self, task: Task, configs: Sequence[ConfigEntity]) -> list[Record]:
         """Build and run configurations, all of them before the first one runs; returns records in the same order."""
         inputs = [MeasureInput(task.target, task, config) for config in configs]
@@ -226,8 +249,15 @@ class Measurer:
 
     def _run(self, measured: MeasureInput, built: BuildResult) -> MeasureResult:
         """Run one trial of the pipeline."""
+        start = time.monotonic()
         result: MeasureResult = self._pool.trial(measured, built) if self._pool else self._runner.run([measured], [built])[0]
+        self._ran.append(time.monotonic() - start)  # by several threads
         return result
+
+    @property
+    def seconds_running(self) -> float:
+        """Seconds during which trials of the pipeline ran, per device."""
+        return sum(self._ran) / int(self._runner.n_parallel)
 
     def _forget(self) -> None:
         """End the tracker and the server of a LocalRunner; the tracker first, which would warn of a lost connection."""

@@ -65,7 +65,7 @@ class Roofline:
 def measure_roofline(target: str) -> Roofline:
     """Measure this machine's CPU, in as many threads as TVM runs kernels, with the instructions of a target."""
     device = tvm.cpu()
-    blocks = [_block_product(*block) for block in _BLOCKS]
+    blocks = [block_product(*block) for block in _BLOCKS]
     flops = max(flop / _seconds(schedule, tensors, target, device) for schedule, tensors, flop in blocks)
     bandwidths = tuple((float(size), size / _seconds(*_read(size), target, device)) for size in _READS)
     return Roofline(flops, bandwidths, int(tvm.get_global_func("runtime.NumThreads")()))
@@ -100,7 +100,7 @@ def _read(size: int) -> tuple[te.Schedule, list[te.Tensor]]:
     return schedule, [a, b]
 
 
-def _block_product(rows: int, columns: int) -> tuple[te.Schedule, list[te.Tensor], float]:
+def block_product(rows: int, columns: int) -> tuple[te.Schedule, list[te.Tensor], float]:
     """Many products of the same small matrices, which stay in the cache, into blocks that stay in registers."""
     parts = 4096
     a = te.placeholder((_DEPTH, rows), name="a")

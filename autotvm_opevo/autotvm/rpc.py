@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import count
 from typing import Any
 
 from tvm import rpc
@@ -15,7 +19,13 @@ from tvm.autotvm.measure.measure import Runner
 from tvm.autotvm.measure.measure_methods import request_remote
 from tvm.contrib.popen_pool import PopenPoolExecutor
 
+from autotvm_opevo._utils.text import last_line
+from autotvm_opevo.autotvm.finalists import Finalist, Finalists
+from autotvm_opevo.autotvm.log import seconds
 from autotvm_opevo.autotvm.processes import kill, run_with_timeout
+from autotvm_opevo.autotvm.siblings import slow_devices, time_on_each
+
+logger = logging.getLogger(__name__)
 
 # Seconds to wait for a tracker's answer, and for a device to come back once the last one has left or hangs.
 _TRACKER_TIMEOUT, _DEVICE_TIMEOUT = 30.0, 60.0
@@ -56,11 +66,17 @@ def devices(key: str, host: str, port: int) -> int:
 
 
 class DevicePool:
-    """Devices behind an ``RPCRunner``. Each trial runs on whichever is free, and a second time if its session broke."""
+    """Devices behind an ``RPCRunner``. Each trial runs on whichever is free, and a second time if its session broke.
+
+    The first that succeeds runs on all of them, and a warning names those that are slower than the fastest.
+    """
 
     def __init__(self, runner: RPCRunner) -> None:
         self._runner = runner
         self._aborted = False
+        self.finalists = Finalists()
+        self._compared = threading.Lock()  # taken once
+        self._numbers = count()
         if not self._devices():
             raise DevicePoolError(
                 f"the tracker at {self._address} has no device of key {runner.key!r}: start one with "
@@ -99,13 +115,56 @@ class DevicePool:
 
     def trial(self, measured: MeasureInput, build: Any) -> MeasureResult:
         """Run one build."""
-        result = self._runner.run([measured], [build])[0]
+        result = self._run(measured, build)
         if _is_session_broken(result) and not isinstance(build, MeasureResult) and not self._aborted:
             self._await_device()
-            result = self._runner.run([measured], [build])[0]
+            result = self._run(measured, build)
             if _is_session_broken(result) and not self._aborted:
                 self._check_device()
+        if result.error_no == MeasureErrorNo.NO_ERROR:
+            self.finalists.add(measured, build, result)
+            if self._compared.acquire(blocking=False):
+                self._compare_devices(measured, build)
         return result
+
+    def _run(self, measured: MeasureInput, build: Any) -> MeasureResult:
+        """Run one build once. A server on this machine deletes the file that was built, which is needed again: it gets a link."""
+        if isinstance(build, MeasureResult):
+            return build
+        stem, extension = os.path.splitext(build.filename)
+        link = f"{stem}-{next(self._numbers)}{extension}"
+        os.link(build.filename, link)
+        try:
+            result: MeasureResult = self._runner.run([measured], [build._replace(filename=link)])[0]
+            return result
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(link)
+
+    def time_again(self, finalist: Finalist) -> float:
+        """Seconds of one run of a finalist; infinite if it fails now."""
+        return seconds(self.trial(finalist.measured, finalist.build))
+
+    def _compare_devices(self, measured: MeasureInput, build: Any) -> None:
+        """Warn of devices that are slower than the fastest. What goes wrong here says nothing about the trial."""
+        number = self._devices()
+        if number < 2 or self._runner.module_loader is not None:
+            return
+        try:
+            latencies = run_with_timeout(
+                _DEVICE_TIMEOUT, lambda: time_on_each(self._runner, number, measured, build), "all devices to run one trial"
+            )
+        except Exception as error:
+            logger.info("the devices of key %r were not compared: %s", self._runner.key, last_line(str(error)))
+            return
+        for address, ratio in slow_devices(latencies).items():
+            logger.warning(
+                "the device at %s takes %.1f times as long as the fastest of key %r for the same kernel: their results are "
+                "compared with each other, so give it a key of its own",
+                address,
+                ratio,
+                self._runner.key,
+            )
 
     def _check_device(self) -> None:
         """Two broken sessions in a row are the trial's fault, unless no device answers any more."""

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
+import logging
 import time
 import traceback
-import weakref
-from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import suppress
-from itertools import count
 from math import inf
 from typing import Any, NamedTuple
 
@@ -22,15 +16,20 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task import Task
 
-from autotvm_opevo.autotvm.log import Record, seconds, workload_key
+from autotvm_opevo._utils.text import last_line
+from autotvm_opevo.autotvm.finalists import Finalist, Finalists
 from autotvm_opevo.autotvm.processes import WORKER_MODULE
 from autotvm_opevo.autotvm.roofline import Roofline, measure_roofline
-from autotvm_opevo.tuning.confirmation import FINALISTS, MAX_RATIO
+from autotvm_opevo.autotvm.yardstick import time_yardstick
+from autotvm_opevo.tuning.drift import Drift
 from autotvm_opevo.tuning.workers import ForkServerError, Worker
+
+logger = logging.getLogger(__name__)
 
 # Duration of a short run in milliseconds, long enough for the clock, and their number.
 _SHORT_MS, _SHORT_REPEATS = 1, 2
-# How many times the best's latency a trial may have that is measured repeatedly, when slow ones are pruned.
+# How many times the best's latency a trial may have that is measured repeatedly, when slow ones are pruned, and how many times as
+# fast as the best one must be to be doubted.
 _CLOSE = 1.1
 # Duration of a timing that confirms a trial, in milliseconds.
 _CONFIRMATION_MS = 20
@@ -38,18 +37,18 @@ _CONFIRMATION_MS = 20
 _DEVICE_TIMEOUT = 60.0
 
 
-class Finalist(NamedTuple):
-    """One of the best trials of a task, with what was built."""
+class _Thresholds(NamedTuple):
+    """Seconds that decide how often a trial is measured.
 
-    seconds: float
-    measured: MeasureInput
-    result: MeasureResult
-    build: BuildResult
+    Two short runs if both are above `far`; one measurement if it is above `close`; twice as many if it is below `doubtful`.
+    """
 
-    @property
-    def record(self) -> Record:
-        """As in a log."""
-        return self.measured, self.result
+    far: float = inf
+    close: float = inf
+    doubtful: float = 0.0
+
+
+_NO_THRESHOLDS = _Thresholds()
 
 
 class LocalRunner(autotvm.LocalRunner):
@@ -75,7 +74,15 @@ class LocalRunner(autotvm.LocalRunner):
     pruning : float, optional
         A trial that takes this many times as long as the best of its task, in each of two runs of a millisecond, is not timed any
         longer; its record has these two times. One that takes 1.1 times as long in the first of `repeat` measurements is not
-        measured again. By default, all trials are timed alike. A GPU takes longer to reach full speed: do not prune there.
+        measured again; one that is 1.1 times as fast is measured twice as often. By default, all trials are timed alike. A GPU
+        takes longer to reach full speed: do not prune there.
+
+    Attributes
+    ----------
+    drift : Drift or None
+        If set, which `tune_network` does, a yardstick is timed every few seconds, when the target is this machine's CPU.
+    finalists : Finalists
+        The best trials of each task.
 
     Raises
     ------
@@ -110,10 +117,8 @@ class LocalRunner(autotvm.LocalRunner):
             raise ValueError(f"pruning must be at least 1, or None, {pruning!r} given")
         self.pruning = pruning
         self._worker = Worker(WORKER_MODULE)
-        self._best: dict[Any, float] = {}  # seconds, by target and workload
-        self._finalists: dict[Any, list[Finalist]] = defaultdict(list)  # the fastest first, by target and workload
-        self._folder: str | None = None  # of what they run
-        self._numbers = count()
+        self.finalists = Finalists()
+        self.drift: Drift | None = None
 
     def set_task(self, task: Task) -> None:
         """Nothing need be started for a task."""
@@ -142,16 +147,11 @@ class LocalRunner(autotvm.LocalRunner):
         found: Roofline = self._worker.call(measure_roofline, str(target), timeout=_DEVICE_TIMEOUT)
         return found
 
-    def finalists(self, task: Task) -> list[Finalist]:
-        """The best trials of a task, the fastest first; none that are out of reach of any noise."""
-        found = self._finalists[workload_key(task.target, task)]
-        return [finalist for finalist in found if finalist.seconds <= MAX_RATIO * found[0].seconds]
-
     def time_again(self, finalist: Finalist) -> float:
         """Seconds of one run of a finalist, timed for a moment; infinite if it fails now."""
         effort = (1, 5, 0) if self.enable_cpu_cache_flush else (1, 1, _CONFIRMATION_MS)
         try:
-            return float(np.mean(self._time(finalist.measured, finalist.build, effort, (inf, inf))))
+            return float(np.mean(self._time(finalist.measured, finalist.build, effort, _NO_THRESHOLDS)))
         except ForkServerError:
             raise
         except Exception:
@@ -169,15 +169,16 @@ class LocalRunner(autotvm.LocalRunner):
     def close(self) -> None:
         """End the worker, and forget the finalists."""
         self._worker.kill()
-        self._finalists.clear()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+        self.finalists.clear()
 
     def _trial(self, measured: MeasureInput, build: BuildResult) -> MeasureResult:
+        self._time_yardstick(measured.target)
         start = time.time()
-        best = self._best.get(workload_key(measured.target, measured.task), inf)
-        thresholds = (inf, inf) if self.pruning is None else (self.pruning * best, _CLOSE * best)
+        drift = self.drift.factor(start) if self.drift else 1.0
+        best = self.finalists.best(measured.task) * drift
+        thresholds = _NO_THRESHOLDS
+        if self.pruning is not None and best < inf:
+            thresholds = _Thresholds(self.pruning * best, _CLOSE * best, best / _CLOSE)
         costs: tuple[Any, ...]
         try:
             costs = self._time(measured, build, (self.number, self.repeat, self.min_repeat_ms), thresholds)
@@ -192,11 +193,23 @@ class LocalRunner(autotvm.LocalRunner):
         end = time.time()
         time.sleep(self.cooldown_interval)
         result = MeasureResult(costs, kind, end - start + build.time_cost, end)
-        self._keep(measured, build, result)
+        self.finalists.add(measured, build, result, drift)
         return result
 
+    def _time_yardstick(self, target: tvm.target.Target) -> None:
+        if self.drift is None or not self.drift.due or target.kind.name != "llvm":
+            return
+        try:
+            self.drift.add(self._worker.call(time_yardstick, str(target), timeout=_DEVICE_TIMEOUT))
+        except ForkServerError:
+            raise
+        except Exception as error:
+            self.restart()
+            logger.info("the machine's drift is unknown: %s", last_line(str(error)))
+            self.drift = None
+
     def _time(
-        self, measured: MeasureInput, build: BuildResult, effort: tuple[int, int, float], thresholds: tuple[float, float]
+        self, measured: MeasureInput, build: BuildResult, effort: tuple[int, int, float], thresholds: _Thresholds
     ) -> tuple[float, ...]:
         """Call `_measure` in the worker."""
         fill = "scatter" not in measured.task.name  # random indices would be out of range
@@ -206,28 +219,6 @@ class LocalRunner(autotvm.LocalRunner):
             _measure, measured.target.kind.name, build.filename, tensors, evaluation, thresholds, timeout=self.timeout
         )
         return costs
-
-    def _keep(self, measured: MeasureInput, build: BuildResult, result: MeasureResult) -> None:
-        """Keep what was built for one of the best trials: the builder will delete it."""
-        mean, key = seconds(result), workload_key(measured.target, measured.task)
-        self._best[key] = min(mean, self._best.get(key, inf))
-        found = self._finalists[key]
-        if mean == inf or (len(found) == FINALISTS and mean >= found[-1].seconds):
-            return
-        if self._folder is None:
-            self._folder = tempfile.mkdtemp()
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        copy = os.path.join(self._folder, f"{next(self._numbers)}{os.path.splitext(build.filename)[1]}")
-        try:
-            shutil.copyfile(build.filename, copy)
-        except OSError:  # a full disk: it can still be the best, but not be confirmed
-            return
-        found.append(Finalist(mean, measured, result, build._replace(filename=copy)))
-        found.sort(key=lambda finalist: finalist.seconds)
-        for dropped in found[FINALISTS:]:
-            with suppress(OSError):
-                os.unlink(dropped.build.filename)
-        del found[FINALISTS:]
 
 
 # In the worker ------------------------------------------------------------------------------------------------------------------
@@ -250,9 +241,9 @@ def _gpu_limits(kind: str) -> dict[str, int]:
 
 
 def _measure(
-    kind: str, file: str, tensors: Sequence[Any], evaluation: tuple[int, int, float, str], thresholds: tuple[float, float]
+    kind: str, file: str, tensors: Sequence[Any], evaluation: tuple[int, int, float, str], thresholds: _Thresholds
 ) -> tuple[float, ...]:
-    """Seconds of one run, repeatedly; two short ones if both are above the first threshold, one if it is above the second."""
+    """Seconds of one run, repeatedly, as often as the thresholds say."""
     number, repeat, min_repeat_ms, preproc = evaluation
     device = tvm.device(kind, 0)
     module = tvm.runtime.load_module(file)
@@ -264,14 +255,15 @@ def _measure(
         )
         return list(timer(*arguments).results)
 
-    far, close = thresholds
-    if far < inf:
+    if thresholds.far < inf:
         short = run(1, _SHORT_REPEATS, 0 if preproc else _SHORT_MS)
-        if min(short) > far:
+        if min(short) > thresholds.far:
             return tuple(short)
     costs = run(number, 1, min_repeat_ms)
-    if costs[0] <= close and repeat > 1:
+    if costs[0] <= thresholds.close and repeat > 1:
         costs += run(number, repeat - 1, min_repeat_ms)
+    if costs[0] < thresholds.doubtful:
+        costs += run(number, repeat, min_repeat_ms)
     return tuple(sorted(costs)[1:-1]) if len(costs) > 2 else tuple(costs)  # without the extremes, as AutoTVM
 
 

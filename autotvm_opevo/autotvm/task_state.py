@@ -6,6 +6,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from math import inf
 from typing import NamedTuple
 
 from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
@@ -17,6 +18,7 @@ from tvm.error import TVMError
 from autotvm_opevo.autotvm.log import Record, configuration_of, seconds
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.autotvm.tuner import SearchTuner
+from autotvm_opevo.tuning.drift import Drift
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
 
 TunerFactory = Callable[..., Tuner]
@@ -45,6 +47,8 @@ class TaskState:
         Passed to `make_tuner` if it has a parameter of that name.
     early_stopping : int, optional
         Stop after this many consecutive trials without improvement.
+    drift : Drift, optional
+        Of the machine, which `latency` and the results that the tuner gets are without.
 
     Attributes
     ----------
@@ -52,20 +56,31 @@ class TaskState:
         For a `TaskScheduler`.
     best : (MeasureInput, MeasureResult) or None
         The fastest record.
+    latency : float
+        Its latency in seconds; infinite without a valid result.
     failures : Counter
         Failed trials by ``MeasureErrorNo``, in words.
     errors : Counter
         Failed trials by error message, which logs do not hold.
     """
 
-    def __init__(self, task: Task, make_tuner: TunerFactory, seed: int | None, early_stopping: int | None = None) -> None:
+    def __init__(
+        self,
+        task: Task,
+        make_tuner: TunerFactory,
+        seed: int | None,
+        early_stopping: int | None = None,
+        drift: Drift | None = None,
+    ) -> None:
         self.task = task
         self.progress = TaskProgress(flop=float(task.flop or 0), kind=task.name)
         self.best: Record | None = None
+        self.latency = inf
         self.failures: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
         self._knobs = KnobSpace(task.config_space)
-        self._known: dict[int, Record] = {}  # by index of the configuration in the space
+        self._drift = drift or Drift()
+        self._known: dict[int, Record] = {}  # without drift, by index of the configuration in the space
         self._best_at = 0
         self._starting = False  # the untuned configuration is being measured
         self._make_tuner, self._seed, self._early_stopping = make_tuner, seed, early_stopping
@@ -93,12 +108,12 @@ class TaskState:
         configuration = configuration_of(confirmed[0], self.task, self._knobs) if confirmed else None
         if confirmed and configuration is not None and self._knobs.space.index(configuration) in mine:
             later = [record for record in mine.values() if record[1].timestamp > confirmed[1].timestamp]
-            self.confirm(min([confirmed, *later], key=lambda record: seconds(record[1])))
+            self.confirm(min([confirmed, *later], key=lambda record: seconds(self._without_drift(record)[1])))
         return taken
 
     def confirm(self, record: Record) -> None:
         """Take a record as the best, with its confirmed time; a later trial can be better."""
-        self.best = record
+        self.best, self.latency = record, seconds(self._without_drift(record)[1])
         self.progress.latencies[-1:] = [self.latency]
 
     def propose(self, size: int) -> Proposal | None:
@@ -146,11 +161,6 @@ class TaskState:
     def end_round(self) -> None:
         """Record the best latency for the `TaskScheduler`."""
         self.progress.latencies.append(self.latency)
-
-    @property
-    def latency(self) -> float:
-        """Best latency so far in seconds; infinity without a valid result."""
-        return seconds(self.best[1]) if self.best else float("inf")
 
     @property
     def dominant_error(self) -> str:
@@ -207,7 +217,7 @@ class TaskState:
 
     def _learn(self, number: int, record: Record) -> None:
         result = record[1]
-        self._known[number] = record
+        self._known[number] = known = self._without_drift(record)
         self.progress.trials += 1
         self.progress.seconds += max(0.0, float(result.all_cost))  # known from a log as well
         if result.error_no != MeasureErrorNo.NO_ERROR:
@@ -215,8 +225,16 @@ class TaskState:
             self.failures[kind] += 1
             if message:
                 self.errors[message] += 1
-        elif seconds(result) < self.latency:
-            self.best, self._best_at = record, self.progress.trials
+        elif seconds(known[1]) < self.latency:
+            self.best, self.latency, self._best_at = record, seconds(known[1]), self.progress.trials
+
+    def _without_drift(self, record: Record) -> Record:
+        """The record as it would have been at first."""
+        measured, result = record
+        factor = self._drift.factor(result.timestamp)
+        if factor == 1 or result.error_no != MeasureErrorNo.NO_ERROR:
+            return record
+        return measured, result._replace(costs=tuple(cost / factor for cost in result.costs))
 
     def _stopped_early(self) -> bool:
         return self._early_stopping is not None and self.progress.trials - self._best_at >= self._early_stopping

@@ -14,6 +14,7 @@ from tvm.autotvm.task.space import ConfigEntity
 from tvm.autotvm.tuner import Tuner
 
 from autotvm_opevo._utils.text import milliseconds
+from autotvm_opevo.autotvm.build_ahead import BuildAhead, can_build_ahead
 from autotvm_opevo.autotvm.log import Record, configuration_of, fitness
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.base import Search
@@ -82,6 +83,7 @@ class SearchTuner(Tuner):
         self._search = make_search(self._knobs.space)
         self.seed = self._search.seed
         self.best_loaded: Record | None = None
+        self._ahead: list[ConfigEntity] = []  # proposed, to be built before it is asked for
 
     def tune(
         self,
@@ -93,15 +95,19 @@ class SearchTuner(Tuner):
     ) -> None:
         """Measure up to `n_trial` new configurations; the parameters are those of AutoTVM's tuners.
 
-        Stops early when the search space is exhausted. Loaded records are not measured again, so callbacks, such as the one that
-        writes the log, never see them. If the space is exhausted, or no trial beat the loaded records, a warning on the
-        ``autotvm`` logger names the best configuration.
+        With AutoTVM's ``LocalBuilder``, a batch is built while another runs on remote devices or a GPU, unless the search needs
+        its results first. Stops early when the search space is exhausted. Loaded records are not measured again, so callbacks,
+        such as the one that writes the log, never see them. If the space is exhausted, or no trial beat the loaded records, a
+        warning on the ``autotvm`` logger names the best configuration.
         """
         if n_trial < 1:
             return
         self.ttl = n_trial  # remaining trials; the base class updates it after each batch
         if self.has_next():  # with nothing to measure, the base class would report that it found no valid schedule
-            super().tune(n_trial, measure_option, early_stopping, callbacks, si_prefix)
+            if self.proposes_ahead and can_build_ahead(measure_option, self.task):
+                self._tune_ahead(n_trial, measure_option, early_stopping, callbacks, si_prefix)
+            else:
+                super().tune(n_trial, measure_option, early_stopping, callbacks, si_prefix)
         loaded_is_best = self.best_loaded is not None and self.best_measure_pair is self.best_loaded
         if self.ttl > 0 or loaded_is_best:
             logger.warning(
@@ -112,6 +118,23 @@ class SearchTuner(Tuner):
                 self._describe_best(),
                 "; loaded, and not logged again" if loaded_is_best else "",
             )
+
+    def _tune_ahead(self, n_trial: int, measure_option: dict[str, Any], *options: Any) -> None:
+        """AutoTVM's loop, with a builder that asks for the next batch before the results of one are known."""
+        left = n_trial - min(n_trial, measure_option["builder"].n_parallel)
+
+        def propose() -> list[MeasureInput]:
+            nonlocal left
+            size = min(left, measure_option["builder"].n_parallel)
+            left -= size
+            self._ahead = self._ask(size)
+            return [MeasureInput(self.task.target, self.task, config) for config in self._ahead]
+
+        builder = BuildAhead(measure_option["builder"], propose)
+        try:
+            super().tune(n_trial, {**measure_option, "builder": builder}, *options)
+        finally:
+            builder.close()
 
     def _describe_best(self) -> str:
         """One clause on the best known configuration."""
@@ -129,10 +152,14 @@ class SearchTuner(Tuner):
 
     def has_next(self) -> bool:
         """Whether a configuration is left that was neither proposed nor loaded."""
-        return self._search.has_next()
+        return bool(self._ahead) or self._search.has_next()
 
     def next_batch(self, batch_size: int) -> list[ConfigEntity]:
         """Propose up to `batch_size` new configurations; empty only when the space is exhausted."""
+        ahead, self._ahead = self._ahead[:batch_size], self._ahead[batch_size:]
+        return ahead or self._ask(batch_size)
+
+    def _ask(self, batch_size: int) -> list[ConfigEntity]:
         return [self._knobs.config_entity(configuration) for configuration in self._search.ask(batch_size)]
 
     def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:

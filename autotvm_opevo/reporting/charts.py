@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -135,6 +135,52 @@ def throughput(curves: Sequence[tuple[int, str, Any]]) -> Figure | None:
         axes.set_xlabel(unit)
         axes.set_ylabel("trials per minute")
         _add_legend(figure, len(drawn))
+    return figure
+
+
+def phases(series: Sequence[tuple[str, Mapping[str, float]]]) -> Figure:
+    """Draw a bar of each log's seconds by phase, in the order of the first log's.
+
+    Parameters
+    ----------
+    series : sequence of (str, mapping of str to float)
+        For each log: label, and the seconds of each phase.
+    """
+    names = list(dict.fromkeys(name for _, seconds in series for name in seconds))
+    scale, unit = _time_unit(max(sum(seconds.values()) for _, seconds in series))
+    with _new_figure(height=0.9 + 0.35 * len(series)) as (figure, axes):
+        left = np.zeros(len(series))
+        for i, name in enumerate(names):
+            width = np.array([seconds.get(name, 0.0) / scale for _, seconds in series])
+            axes.barh(range(len(series)), width, 0.7, left=left, color=SERIES[i % len(SERIES)], label=_label(name))
+            left += width
+        axes.set_yticks(range(len(series)), [_truncate(label, 34) for label, _ in series] if len(series) > 1 else [""])
+        axes.invert_yaxis()
+        axes.set_xlabel(unit)
+        axes.xaxis.set_major_locator(MaxNLocator(_MAX_TICKS))
+        axes.grid(axis="y", visible=False)
+        _add_legend(figure, len(names))
+    return figure
+
+
+def drift(curves: Sequence[tuple[int, str, Sequence[tuple[float, float]]]]) -> Figure:
+    """Draw the yardstick's latency over time, relative to its median in each log.
+
+    Parameters
+    ----------
+    curves : sequence of (int, str, sequence of (float, float))
+        For each log: index, label, and the yardstick's timestamps and latencies in seconds.
+    """
+    scale, unit = _time_unit(max(timed[-1][0] - timed[0][0] for _, _, timed in curves))
+    with _new_figure(height=0.6 * _HEIGHT) as (figure, axes):
+        for index, label, timed in curves:
+            moments, latencies = np.transpose(timed)
+            style: dict[str, Any] = {"color": SERIES[index % len(SERIES)], "linewidth": 1.2}
+            axes.plot((moments - moments[0]) / scale, latencies / np.median(latencies), label=_label(label), **style)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel(unit)
+        axes.set_ylabel("times as long")
+        _add_legend(figure, len(curves))
     return figure
 
 

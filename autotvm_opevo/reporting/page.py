@@ -22,6 +22,7 @@ from autotvm_opevo.reporting.svg import svg
 from autotvm_opevo.reporting.trials import Task
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.reporting.values import Value
+from autotvm_opevo.tuning.drift import NOTABLE, Drift
 
 # End of the name of the file with the best records that `tune_network` writes beside its log.
 _BEST_FILE = ".best.json"
@@ -101,6 +102,10 @@ def _summary(index: int, log: TuningLog, network: Network) -> Iterator[str]:
         yield f"{failed} failed"
     if len(network.operators_in(index)) > 1 and not network.count_unsolved(index):
         yield f"total latency of all operators {milliseconds(network.seconds_in(index))} ms"
+    if log.runs.phases:
+        total = sum(log.runs.phases.values())
+        longest = sorted(log.runs.phases.items(), key=lambda item: -item[1])[:2]
+        yield "time: " + ", ".join(f"{seconds / total:.0%} {phase}" for phase, seconds in longest)
     if log.runs.latency:
         before, after = log.runs.latency
         yield f"latency of the network {milliseconds(before)} ms before tuning, {milliseconds(after)} ms after"
@@ -120,6 +125,8 @@ def _warnings(index: int, log: TuningLog, network: Network) -> Iterator[str]:
         yield "some timestamps are missing, so there are no plots over time"
     if log.pauses:
         yield f"{pluralize(len(log.pauses), 'pause')} ({_duration(sum(log.pauses))} in total) not counted as tuning time"
+    if (drift := Drift(log.runs.yardstick).range) > NOTABLE:
+        yield f"the machine was up to {drift:.2f} times slower at times: compare what was measured at the same time only"
     if log.label.endswith(_BEST_FILE) and len(log) == len(log.tasks):
         yield f"this file has only the best trial of each task; all trials are in {log.label.removesuffix(_BEST_FILE)}.json"
 

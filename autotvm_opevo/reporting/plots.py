@@ -52,9 +52,22 @@ def overview_plots(network: Network, logs: Sequence[TuningLog]) -> list[Plot]:
     if throughput:
         caption = "Trials per minute. Where there are few, time went into something else, such as training a cost model."
         plots.append(Plot("trials per minute", caption, throughput))
+    plots += _machine(logs)
     if len(network.operators) > 1:
         plots += _operator_latencies(network, logs, weighting)
     return plots
+
+
+def _machine(logs: Sequence[TuningLog]) -> Iterator[Plot]:
+    """What only journals know: where the time went, and whether the machine's speed changed."""
+    phases = [(log.label, dict(sorted(log.runs.phases.items(), key=lambda item: -item[1]))) for log in logs if log.runs.phases]
+    if phases:
+        caption = "Where the time went. A trial runs alone on this machine's CPU; building is waiting for builds, and all else."
+        yield Plot("where the time went", caption, charts.phases(phases))
+    timed = [(i, log.label, log.runs.yardstick) for i, log in enumerate(logs) if len(log.runs.yardstick) > 1]
+    if timed:
+        caption = "The machine's speed: how long a kernel that stays the same took, relative to its median."
+        yield Plot("speed of the machine", caption, charts.drift(timed))
 
 
 def _operator_latencies(network: Network, logs: Sequence[TuningLog], weighting: str) -> Iterator[Plot]:

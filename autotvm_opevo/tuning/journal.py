@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -43,9 +44,12 @@ class JournalEntry:
     confirmed : dict
         When the task's best trials have been timed again: ``"record"``, the line of a log with the winner and its confirmed time,
         and ``"latencies"``, all of its times in seconds. None for a trial.
+    yardstick : float
+        Latency in seconds of a kernel that stays the same, by which the machine's drift is known; 0 for all other entries.
     network : dict
         When a run starts: ``"operators"``, pairs of how often the network runs an operator and the tasks that implement it, and
-        ``"tuner"``. When it ends: the median latencies in seconds ``"before"`` and ``"after"`` tuning. None for a trial.
+        ``"tuner"``. When it ends: ``"phases"``, the seconds of each phase of it, and the median latencies in seconds
+        ``"before"`` and ``"after"`` tuning. None for a trial.
     """
 
     task: str = ""
@@ -53,6 +57,7 @@ class JournalEntry:
     failure: str = ""
     message: str = ""
     confirmed: Mapping[str, Any] | None = None
+    yardstick: float = 0.0
     network: Mapping[str, Any] | None = None
 
 
@@ -70,16 +75,24 @@ class RunHistory:
         How often the networks run each operator, by the tasks that implement it.
     latency : tuple of float, optional
         Latency of the last run's network in seconds, before and after tuning.
+    phases : dict of str to float
+        Seconds of each phase, in all runs; empty if unknown.
+    yardstick : list of (float, float)
+        Unix timestamps and latencies in seconds of the yardstick.
     """
 
     starts: list[float] = field(default_factory=list)
     tuners: list[str] = field(default_factory=list)
     operators: dict[tuple[str, ...], int] = field(default_factory=dict)
     latency: tuple[float, float] | None = None
+    phases: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    yardstick: list[tuple[float, float]] = field(default_factory=list)
     _network: dict[tuple[str, ...], int] | None = None
 
     def add(self, entry: JournalEntry) -> None:
         """Update the history from an entry; those about trials change nothing."""
+        if entry.yardstick:
+            self.yardstick.append((entry.time, entry.yardstick))
         network = entry.network or {}
         operators = {tuple(tasks): count for count, tasks in network.get("operators", ())}
         self.operators.update(operators)
@@ -89,6 +102,8 @@ class RunHistory:
                 self.tuners.append(network["tuner"])
             if operators != self._network:  # the latency so far is another network's
                 self._network, self.latency = operators, None
+        for phase, seconds in network.get("phases", {}).items():
+            self.phases[phase] += seconds
         if "before" in network:
             self.latency = network["before"], network["after"]
 
@@ -113,20 +128,20 @@ class Journal:
     """
 
     def __init__(self, path: str | PathLike[str], overwrite: bool = False) -> None:
-        self._path = Path(path)
+        self.path = Path(path)
         self._warned = False
         if overwrite:
             with suppress(OSError):
-                self._path.unlink(missing_ok=True)
+                self.path.unlink(missing_ok=True)
 
     def write(self, **fields: Any) -> None:
         """Append a `JournalEntry` with the given fields and the current time."""
         entry = {name: value for name, value in asdict(JournalEntry(time=time.time(), **fields)).items() if value}
         try:
-            jsonl.append(self._path, entry)
+            jsonl.append(self.path, entry)
         except OSError as error:
             if not self._warned:
-                logger.warning("cannot write %s, which only reports read: %s", self._path, error.strerror)
+                logger.warning("cannot write %s, which only reports read: %s", self.path, error.strerror)
             self._warned = True
 
     def write_start(self, operators: Sequence[tuple[int, Sequence[str]]], tuner: str) -> None:
@@ -136,6 +151,10 @@ class Journal:
     def write_confirmed(self, task: str, record: str, latencies: Sequence[float]) -> None:
         """Record which trial was confirmed as a task's best, as a line of a log, and its latencies in seconds."""
         self.write(task=task, confirmed={"record": record, "latencies": list(latencies)})
+
+    def write_phases(self, phases: Mapping[str, float]) -> None:
+        """Record the seconds of each phase of a run, when it ends."""
+        self.write(network={"phases": dict(phases)})
 
     def write_speedup(self, speedup: Speedup) -> None:
         """Record the network's median latency before and after tuning."""
@@ -159,6 +178,7 @@ def _parse(fields: dict[str, Any]) -> JournalEntry:
     return JournalEntry(
         time=as_timestamp(fields["time"]),
         confirmed=None if confirmed is None else _parse_confirmed(confirmed),
+        yardstick=_positive(fields["yardstick"]) if "yardstick" in fields else 0.0,
         network=None if network is None else _parse_network(network),
         **{name: str(fields.get(name, "")) for name in ("task", "failure", "message")},
     )
@@ -176,11 +196,18 @@ def _parse_network(fields: dict[str, Any]) -> dict[str, Any]:
             raise ValueError("a network runs every operator at least once")
     if "tuner" in fields and "operators" in fields:
         network["tuner"] = str(fields["tuner"])
+    if "phases" in fields:
+        network["phases"] = {str(phase): _positive(seconds) for phase, seconds in fields["phases"].items() if seconds}
     if "before" in fields:
-        network.update({name: float(fields[name]) for name in ("before", "after")})
-        if not all(0 < network[name] < math.inf for name in ("before", "after")):
-            raise ValueError("a latency is positive and finite")
+        network.update({name: _positive(fields[name]) for name in ("before", "after")})
     return network
+
+
+def _positive(value: Any) -> float:
+    seconds = float(value)
+    if not 0 < seconds < math.inf:
+        raise ValueError("a duration is positive and finite")
+    return seconds
 
 
 def as_timestamp(value: Any) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from autotvm_opevo._utils.text import milliseconds, pluralize
+from autotvm_opevo.tuning.drift import NOTABLE
 from autotvm_opevo.tuning.progress import Row, table
 from autotvm_opevo.tuning.speedup import Speedup
 
@@ -38,6 +39,12 @@ class TuningResult:
         Latencies of the compiled network before and after; None if not requested, if no trial succeeded, or after an error.
     speedup_error : str
         Why the speedup could not be measured; empty otherwise.
+    limit : float
+        Latency in seconds that the tuned operators cannot be below; 0 if unknown.
+    phases : dict of str to float
+        Seconds of this call by phase; "building" while nothing else happens. Empty if unknown.
+    drift : float
+        How many times as long the machine took for the same at the slowest moment of tuning as at the fastest.
     """
 
     rows: list[Row]
@@ -52,6 +59,9 @@ class TuningResult:
     unrelated: int = 0
     speedup: Speedup | None = None
     speedup_error: str = ""
+    limit: float = 0.0
+    phases: dict[str, float] = field(default_factory=dict)
+    drift: float = 1.0
 
     def __str__(self) -> str:
         return "\n".join([table(self.rows), *self._summary(), *self._network(), *self._files()])
@@ -64,8 +74,16 @@ class TuningResult:
         """Trials, time and log."""
         trials = f"{pluralize(self.trials, 'trial')}, {self.measured} of them now in {self.seconds:.0f} s"
         lines = [f"{trials}; ended by: {self.stop_reason}"]
+        if self.phases:
+            longest = sorted(self.phases.items(), key=lambda item: -item[1])
+            lines.append("time: " + ", ".join(f"{phase} {seconds:.0f} s" for phase, seconds in longest if seconds >= 0.5))
         if self._works:
             lines.append(f"sum of the tuned operators, as measured in their trials: {milliseconds(self.latency)} ms")
+        if self.limit:
+            limit = f"{milliseconds(self.limit)} ms, {self.limit / self.latency:.0%} of it"
+            lines.append(f"this machine's limit for them: {limit}: more trials can gain no more than the rest")
+        if self.drift > NOTABLE:
+            lines.append(f"the machine was up to {self.drift:.2f} times slower at times; results were corrected for it")
         if self.rejected:
             moved = f"{self.log_file}.rejected"
             lines.append(f"{pluralize(self.rejected, 'malformed line')} of {self.log_file} moved to {moved}")

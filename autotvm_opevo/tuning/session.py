@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import Protocol
 
@@ -59,6 +61,8 @@ class Session:
     stop_reason : str
         As in `TuningResult`; the caller's to set.
     display : ProgressDisplay
+    phases : defaultdict of str to float
+        Seconds spent on each phase of the call, as far as known.
     """
 
     def __init__(
@@ -79,6 +83,7 @@ class Session:
         self._speedup: Speedup | None = None
         self._speedup_error = ""
         self.stop_reason = "trials"
+        self.phases: defaultdict[str, float] = defaultdict(float)
         self.display = ProgressDisplay(budget, self._resumed)
 
     @property
@@ -103,6 +108,22 @@ class Session:
         """Display progress after a batch of task `current`."""
         self._end = time.monotonic()
         self.display.show(self._rows(), current, self._latency(), end_of_round)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Count the seconds spent within."""
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            self.phases[name] += time.monotonic() - begin
+
+    def end(self, phases: Mapping[str, float]) -> None:
+        """End the measurements, given the seconds of further phases; while nothing else happens, builds are waited for."""
+        self._end = time.monotonic()
+        self.phases.update(phases)
+        self.phases["building"] = max(0.0, self._end - self._start - sum(self.phases.values()))
+        self._journal.write_phases(self.phases)
 
     def evaluate(self, measure: Callable[[], Speedup]) -> None:
         """Measure the network's speedup. An error here must not cost the user the result of hours of tuning."""
@@ -129,10 +150,22 @@ class Session:
             log_file=self._log_file,
             speedup=self._speedup,
             speedup_error=self._speedup_error,
+            limit=self._limit(),
+            phases=dict(self.phases),
         )
 
     def _latency(self) -> float:
         return network_latency(self._operators, [task.latency for task in self._tasks])
+
+    def _limit(self) -> float:
+        """Latency of the network if every tuned operator were at its limit; 0 if one's is unknown."""
+        seconds = 0.0
+        for operator in self._operators:
+            fastest = min((self._tasks[i] for i in operator.tasks), key=lambda task: task.latency)
+            if fastest.latency < inf and not fastest.progress.limit:
+                return 0.0
+            seconds += operator.count * fastest.progress.limit * (fastest.latency < inf)
+        return seconds
 
     def _rows(self) -> list[Row]:
         parts = shares(self._operators, [task.latency for task in self._tasks])

@@ -8,18 +8,19 @@ from instant_measuring import measured, result
 from small_templates import matmul_task
 
 from autotvm_opevo.autotvm.confirmation import confirm
-from autotvm_opevo.autotvm.runner import Finalist
+from autotvm_opevo.autotvm.finalists import Finalist
 
 TASKS = [matmul_task(extent) for extent in (16, 32, 64)]
 
 
-class Runner:
-    """A runner whose finalists have given true latencies, by task."""
+class Measurer:
+    """A measurer whose finalists have given true latencies, by task."""
 
     def __init__(self, latencies, seconds=0.0):
         self.latencies, self.seconds, self.calls = latencies, seconds, []
+        self.finalists = self
 
-    def finalists(self, task):
+    def of(self, task):
         position = TASKS.index(task)
         return [
             Finalist(1.0, measured(task, task.config_space.get(i)), result(1.0), (position, i))
@@ -37,48 +38,48 @@ class Runner:
 
 
 def test_the_winner_of_each_task_is_the_fastest_with_its_confirmed_time():
-    found = {one.task: one for one in confirm(Runner([[3.0, 2.0], [1.0, 1.5]]), TASKS[:2], 60)}
+    found = {one.task: one for one in confirm(Measurer([[3.0, 2.0], [1.0, 1.5]]), TASKS[:2], 60)}
     assert {i: one.record[0].config.index for i, one in found.items()} == {0: 1, 1: 0}
     assert {i: one.record[1].costs for i, one in found.items()} == {0: (2.0,), 1: (1.0,)}
     assert [one.latencies for one in found.values()] == [[2.0] * 3, [1.0] * 3]
 
 
 def test_a_task_with_one_finalist_needs_no_race():
-    assert not list(confirm(Runner([[], [1.0]]), TASKS[:2], 60))
+    assert not list(confirm(Measurer([[], [1.0]]), TASKS[:2], 60))
 
 
 def test_every_round_of_a_task_has_a_new_process_and_begins_with_another_finalist():
-    runner = Runner([[1.0, 1.0], [1.0, 1.0]])
-    list(confirm(runner, TASKS[:2], 60))
-    rounds = [text.strip() for text in " ".join(map(str, runner.calls)).split("restart")[1:]]
+    measurer = Measurer([[1.0, 1.0], [1.0, 1.0]])
+    list(confirm(measurer, TASKS[:2], 60))
+    rounds = [text.strip() for text in " ".join(map(str, measurer.calls)).split("restart")[1:]]
     assert rounds == ["(0, 0) (0, 1)", "(0, 1) (0, 0)", "(0, 0) (0, 1)", "(1, 0) (1, 1)", "(1, 1) (1, 0)", "(1, 0) (1, 1)"]
 
 
 def test_undecided_tasks_take_turns_after_their_first_rounds():
     noise = np.random.default_rng(0)
-    runner = Runner([[1.0, 1.0], [1.0, 1.0]])
-    runner.time_again = lambda finalist: runner.calls.append(finalist.build[0]) or noise.lognormal(0, 0.1)
-    list(confirm(runner, TASKS[:2], 60))
-    tasks = [call for call in runner.calls if call != "restart"][::2]
+    measurer = Measurer([[1.0, 1.0], [1.0, 1.0]])
+    measurer.time_again = lambda finalist: measurer.calls.append(finalist.build[0]) or noise.lognormal(0, 0.1)
+    list(confirm(measurer, TASKS[:2], 60))
+    tasks = [call for call in measurer.calls if call != "restart"][::2]
     assert tasks[:10] == [0, 0, 0, 1, 1, 1, 0, 1, 0, 1]
 
 
 def test_without_time_nothing_is_confirmed():
-    assert not list(confirm(Runner([[1.0, 2.0]]), TASKS[:1], 0))
+    assert not list(confirm(Measurer([[1.0, 2.0]]), TASKS[:1], 0))
 
 
 def test_when_time_is_short_the_first_tasks_are_confirmed():
-    runner = Runner([[1.0, 2.0]] * 3, seconds=0.2)
-    assert [one.task for one in confirm(runner, TASKS, 1.1)] == [0]  # three rounds of 0.4 s
-    assert len(runner.calls) < 12
+    measurer = Measurer([[1.0, 2.0]] * 3, seconds=0.2)
+    assert [one.task for one in confirm(measurer, TASKS, 1.1)] == [0]  # three rounds of 0.4 s
+    assert len(measurer.calls) < 12
 
 
 def test_what_fails_now_is_not_the_best():
-    (one,) = confirm(Runner([[np.inf, 2.0]]), TASKS[:1], 60)
+    (one,) = confirm(Measurer([[np.inf, 2.0]]), TASKS[:1], 60)
     assert one.record[0].config.index == 1
-    assert not list(confirm(Runner([[np.inf, np.inf]]), TASKS[:1], 60))
+    assert not list(confirm(Measurer([[np.inf, np.inf]]), TASKS[:1], 60))
 
 
 @pytest.mark.parametrize("seconds", [0.0, 60.0])
 def test_no_tasks(seconds):
-    assert not list(confirm(Runner([]), [], seconds))
+    assert not list(confirm(Measurer([]), [], seconds))

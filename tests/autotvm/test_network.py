@@ -21,9 +21,9 @@ from tvm.contrib import graph_executor
 
 from autotvm_opevo import OpEvoTuner, tune_network
 from autotvm_opevo._utils.atomic_files import LogInUse
-from autotvm_opevo.autotvm import network, workloads
+from autotvm_opevo.autotvm import network, session, workloads
 from autotvm_opevo.autotvm.extraction import extract
-from autotvm_opevo.autotvm.network import _by_task
+from autotvm_opevo.autotvm.session import _by_task
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.tuning.journal import read
@@ -292,7 +292,7 @@ class TestLogs:
 
 class TestConfirmation:
     def test_the_best_trials_are_timed_again_and_the_winner_is_the_best_also_after_resuming(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(network, "CONFIRMATION_SHARE", 1.0)
+        monkeypatch.setattr(session, "CONFIRMATION_SHARE", 1.0)
         log = tmp_path / "log.json"
         result = tune(log, 24, measure_option=for_real())
         entries = [entry for entry in read(Path(f"{log}.journal")) if entry.confirmed]
@@ -308,13 +308,13 @@ class TestConfirmation:
         assert len(configurations(log)) == 24  # the log has trials only
 
     def test_without_time_or_with_a_single_trial_per_task_nothing_is_timed_again(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(network, "CONFIRMATION_SHARE", 0)
+        monkeypatch.setattr(session, "CONFIRMATION_SHARE", 0)
         tune(tmp_path / "log.json", 8, measure_option=for_real())
         assert not [entry for entry in read(tmp_path / "log.json.journal") if entry.confirmed]
 
     def test_an_earlier_best_is_replaced_only_by_a_faster_trial(self, tmp_path, monkeypatch):
         """It is not there to be timed again, and must not lose against what is."""
-        monkeypatch.setattr(network, "CONFIRMATION_SHARE", 1.0)
+        monkeypatch.setattr(session, "CONFIRMATION_SHARE", 1.0)
         log = tmp_path / "log.json"
         first = tune(log, 6, measure_option=for_real())
         lines = [json.loads(line) for line in log.read_text().splitlines()]

@@ -7,8 +7,11 @@ import time
 
 import pytest
 from instant_measuring import TIMEOUT
+from small_templates import matmul_task
 from tune_on_a_farm import KEY, farm, free_port, sessions
 from tvm import autotvm
+from tvm.autotvm.measure import MeasureInput
+from tvm.autotvm.measure.measure_methods import BuildResult
 
 from autotvm_opevo import tune_network
 from autotvm_opevo.autotvm import rpc, workloads
@@ -117,7 +120,7 @@ class TestBrokenSession:
         assert rpc._is_session_broken(autotvm.MeasureResult((text, RuntimeError(text)), error_no, 1.0, 1.0)) is broke
 
     @pytest.mark.parametrize(("failures", "runs"), [(0, 1), (1, 2), (2, 2)])
-    def test_is_retried_once_and_the_last_result_counts(self, failures, runs):
+    def test_is_retried_once_and_the_last_result_counts(self, failures, runs, tmp_path):
         answers = []
 
         class Runner:
@@ -136,7 +139,11 @@ class TestBrokenSession:
             def _open_session(self):
                 """A device answers."""
 
-        result = PoolOfOne(Runner()).run(["input"], ["build"])[0]
+        task = matmul_task(16)
+        (tmp_path / "built.so").write_text("")
+        build = BuildResult(str(tmp_path / "built.so"), (), None, 0.0)
+        result = PoolOfOne(Runner()).run([MeasureInput(task.target, task, task.config_space.get(0))], [build])[0]
+        assert os.listdir(tmp_path) == ["built.so"]
         assert len(answers) == runs
         assert result.timestamp == runs
 

@@ -74,21 +74,21 @@ def test_the_best_five_of_a_task_can_be_timed_again_after_the_builder_has_delete
     results = runner.run(inputs, builder.build(inputs))
     builder.close()
     seconds = sorted(float(np.mean(result.costs)) for result in results)[:5]
-    finalists = runner.finalists(task)
+    finalists = runner.finalists.of(task)
     assert [finalist.seconds for finalist in finalists] == [s for s in seconds if s <= 1.5 * seconds[0]]
     assert all(0 < runner.time_again(finalist) < 1 for finalist in finalists)
     runner.restart()
     assert 0 < runner.time_again(finalists[0]) < 1
-    folder = runner._folder
+    folder = runner.finalists._folder
     assert sum(name.endswith(".tar") for name in os.listdir(folder)) == 5
     runner.close()
     assert not os.path.exists(folder)
-    assert not runner.finalists(task)
+    assert not runner.finalists.of(task)
 
 
 def test_a_finalist_that_fails_now_takes_for_ever(runner, built, tmp_path):
     runner.run(*built)
-    finalist = runner.finalists(built[0][0].task)[0]
+    finalist = runner.finalists.of(built[0][0].task)[0]
     missing = finalist._replace(build=finalist.build._replace(filename=str(tmp_path / "missing.so")))
     assert runner.time_again(missing) == float("inf")
     assert runner.time_again(finalist) < 1
@@ -112,37 +112,38 @@ class Module:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "limits", "asked", "costs"),
+    ("seconds", "thresholds", "asked", "costs"),
     [
-        (1.0, (float("inf"), float("inf")), [(1, 50), (2, 50)], 1),  # the first trial of a task
-        (1.0, (1.5, 1.1), [(2, 1), (1, 50), (2, 50)], 1),
-        (1.4, (1.5, 1.1), [(2, 1), (1, 50)], 1),
-        (1.6, (1.5, 1.1), [(2, 1)], 2),
+        (1.0, (), [(1, 50), (2, 50)], 1),  # the first trial of a task
+        (0.8, (1.5, 1.1, 0.9), [(2, 1), (1, 50), (2, 50), (3, 50)], 4),
+        (1.0, (1.5, 1.1, 0.9), [(2, 1), (1, 50), (2, 50)], 1),
+        (1.4, (1.5, 1.1, 0.9), [(2, 1), (1, 50)], 1),
+        (1.6, (1.5, 1.1, 0.9), [(2, 1)], 2),
     ],
 )
-def test_the_slower_a_trial_the_fewer_times_it_is_measured(monkeypatch, seconds, limits, asked, costs):
+def test_the_slower_a_trial_the_fewer_times_it_is_measured(monkeypatch, seconds, thresholds, asked, costs):
     library = Module(seconds)
     monkeypatch.setattr(module.tvm.runtime, "load_module", lambda file: library)
-    measured = module._measure("llvm", "file", [], (1, 3, 50, ""), limits)
+    measured = module._measure("llvm", "file", [], (1, 3, 50, ""), module._Thresholds(*thresholds))
     assert library.asked == asked
     assert len(measured) == costs
     assert measured[0] == pytest.approx(seconds, rel=0.02)
 
 
-def test_the_limits_are_multiples_of_the_task_s_best(runner, built, monkeypatch):
-    limits = []
+def test_the_thresholds_are_multiples_of_the_task_s_best(runner, built, monkeypatch):
+    thresholds = []
 
     def measure(*arguments, timeout):
-        limits.append(arguments[-1])
-        return ((3.0,), (1.0,), (2.0,))[len(limits) - 1]
+        thresholds.append(arguments[-1])
+        return ((3.0,), (1.0,), (2.0,))[len(thresholds) - 1]
 
     monkeypatch.setattr(runner._worker, "call", measure)
     runner.pruning = 1.5
     runner.run(*built)
-    assert limits == [(float("inf"), float("inf")), (4.5, pytest.approx(3.3)), (1.5, pytest.approx(1.1))]
+    assert thresholds == [module._NO_THRESHOLDS, pytest.approx((4.5, 3.3, 3 / 1.1)), pytest.approx((1.5, 1.1, 1 / 1.1))]
     runner.pruning = None
     monkeypatch.setattr(runner._worker, "call", lambda *arguments, timeout: arguments[-1])
-    assert runner.run(built[0][:1], built[1][:1])[0].costs == (float("inf"), float("inf"))
+    assert runner.run(built[0][:1], built[1][:1])[0].costs == module._NO_THRESHOLDS
 
 
 def test_pruning_below_the_best_is_refused():
@@ -162,7 +163,7 @@ def test_types_that_numpy_lacks_are_filled_too():
 def test_an_impossible_time_prunes_nothing(runner, built, monkeypatch):
     monkeypatch.setattr(runner._worker, "call", lambda *arguments, timeout: (0.0,))
     runner.run(*built)
-    assert not runner.finalists(built[0][0].task)
+    assert not runner.finalists.of(built[0][0].task)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "uint8", "int64"])

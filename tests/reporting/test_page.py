@@ -70,6 +70,19 @@ def test_time_starts_with_the_run_if_the_journal_has_its_start(tmp_path, monkeyp
     assert "1 pause (8 min in total) not counted as tuning time" in text
 
 
+def test_a_journal_tells_where_the_time_went_and_how_the_machine_s_speed_changed(tmp_path, monkeypatch):
+    journal = Journal(tmp_path / "log.json.journal")
+    for i, latency in enumerate([1e-3] * 6 + [2e-3] * 6):
+        monkeypatch.setattr("time.time", lambda now=1.795e9 + 5 * i: now)
+        journal.write(yardstick=latency)
+    journal.write_phases({"building": 60.0, "running": 30.0, "starting": 10.0})
+    text = report_text(tmp_path, *(autotvm_line(trial) for trial in range(20)))
+    assert "time: 60% building, 30% running" in text
+    assert "the machine was up to 2.00 times slower at times" in text
+    assert "Where the time went." in text
+    assert "how long a kernel that stays the same took" in text
+
+
 def test_a_task_without_successful_trials(tmp_path):
     text = report_text(tmp_path, *(autotvm_line(trial, error_no=4) for trial in range(4)))
     assert "0 of 4 successful trials 100% failed" in text

@@ -1,6 +1,10 @@
 """Journals survive torn lines and full disks."""
 
-from autotvm_opevo.tuning.journal import Journal, read
+import json
+
+import pytest
+
+from autotvm_opevo.tuning.journal import Journal, RunHistory, read
 
 
 def test_overwriting_deletes_an_earlier_journal(tmp_path):
@@ -23,3 +27,20 @@ def test_a_write_error_is_logged_once(tmp_path, caplog):
     for _ in range(3):
         journal.write(task="dense")
     assert caplog.text.count("cannot write") == 1
+
+
+def test_the_yardstick_and_the_phases_of_all_runs_are_read_back(tmp_path):
+    journal, history = Journal(tmp_path / "journal"), RunHistory()
+    for latency in (0.001, 0.002):
+        journal.write(yardstick=latency)
+        journal.write_phases({"running": 1.5, "building": 2.0, "searching": 0.0})
+    for entry in read(journal.path):
+        history.add(entry)
+    assert [latency for _, latency in history.yardstick] == [0.001, 0.002]
+    assert history.phases == {"running": 3.0, "building": 4.0}
+
+
+@pytest.mark.parametrize("entry", [{"yardstick": -1}, {"yardstick": "x"}, {"network": {"phases": {"running": "?"}}}])
+def test_nonsense_is_skipped(tmp_path, entry):
+    (tmp_path / "journal").write_text(json.dumps({"time": 1.0, **entry}) + "\n")
+    assert not list(read(tmp_path / "journal"))

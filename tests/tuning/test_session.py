@@ -68,6 +68,26 @@ def test_the_speedup_is_journaled(session, tmp_path):
     assert "2.00 times as fast\noutputs match" in str(session.result())
 
 
+def test_the_phases_add_up_to_the_duration_and_the_rest_is_building(session, tmp_path, monkeypatch):
+    monkeypatch.setattr("time.monotonic", iter([10.0, 12.0, 100.0]).__next__)
+    with session.phase("searching"):
+        pass
+    session.end({"running": 30.0})
+    phases = {"searching": 2.0, "running": 30.0, "building": 68.0}
+    assert session.result().phases == phases
+    assert session.result().seconds == 100
+    assert journal(tmp_path) == [{"phases": phases}]
+    assert "\ntime: building 68 s, running 30 s, searching 2 s\n" in str(session.result())
+
+
+def test_the_network_s_limit_is_that_of_its_fastest_implementations(session):
+    assert session.result().limit == 0  # unknown
+    session._tasks[0].progress.limit = 0.0008  # three times of 1 ms
+    result = session.result()
+    assert result.limit == pytest.approx(0.0024)
+    assert "this machine's limit for them: 2.400 ms, 80% of it" in str(result)
+
+
 def test_an_error_of_the_evaluation_is_part_of_the_result(session):
     session.evaluate(lambda: 1 / 0)
     assert session.result().speedup is None

@@ -1,0 +1,64 @@
+"""Build a tuner's next batch while one runs, in AutoTVM's own loop, with its builder and its remote or GPU runner."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import cycle
+from typing import Any
+
+from tvm import autotvm
+from tvm.autotvm.measure import MeasureInput
+from tvm.autotvm.measure.measure import Builder
+from tvm.autotvm.task import Task
+
+from autotvm_opevo.autotvm.rpc import is_remote
+
+
+class BuildAhead(Builder):
+    """A builder that begins with the next batch as soon as one is built.
+
+    Parameters
+    ----------
+    builder : autotvm.LocalBuilder
+    propose : callable
+        Returns the configurations of the next batch, in the order in which they will be asked for; none at the end.
+    """
+
+    def __init__(self, builder: autotvm.LocalBuilder, propose: Callable[[], Sequence[MeasureInput]]) -> None:
+        super().__init__(builder.timeout, builder.n_parallel)
+        other = copy.copy(builder)  # with the same workers and a folder of its own: building a batch removes the one before
+        other.tmp_dir = tempfile.mkdtemp()
+        self._builders = builder, other
+        self._next_builder = cycle(self._builders)
+        self._propose = propose
+        self._thread = ThreadPoolExecutor(1)
+        self._ahead: Future[list[Any]] | None = None
+
+    def set_task(self, task: Task, build_kwargs: dict[str, Any]) -> None:
+        """As of AutoTVM's."""
+        for builder in self._builders:
+            builder.set_task(task, build_kwargs)
+
+    def build(self, measure_inputs: Sequence[MeasureInput]) -> list[Any]:
+        """Build a batch, or wait for it if it has begun, and begin with the next."""
+        ahead = self._ahead or self._start(measure_inputs)
+        built = ahead.result()
+        proposed = self._propose()
+        self._ahead = self._start(proposed) if proposed else None
+        return built
+
+    def close(self) -> None:
+        """Wait for no build any more."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _start(self, measure_inputs: Sequence[MeasureInput]) -> Future[list[Any]]:
+        return self._thread.submit(next(self._next_builder).build, measure_inputs)
+
+
+def can_build_ahead(measure_option: dict[str, Any], task: Task) -> bool:
+    """Whether builds do not disturb what runs: on remote devices, and on GPUs."""
+    elsewhere = is_remote(measure_option["runner"]) or task.target.kind.name not in ("llvm", "c")
+    return type(measure_option["builder"]) is autotvm.LocalBuilder and elsewhere

@@ -1,0 +1,247 @@
+"""One call of `tune_network`: rounds of trials for one task at a time, into AutoTVM's log."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm.autotvm import record
+from tvm.autotvm.measure import MeasureErrorNo
+from tvm.autotvm.measure.measure import Runner
+from tvm.autotvm.task import Task
+
+from autotvm_opevo._utils.atomic_files import write_whole
+from autotvm_opevo._utils.cpu_cores import idle_cores
+from autotvm_opevo._utils.text import last_line
+from autotvm_opevo.autotvm.confirmation import confirm
+from autotvm_opevo.autotvm.log import Log, Record, parse, workload_key
+from autotvm_opevo.autotvm.measurer import Measurer
+from autotvm_opevo.autotvm.rpc import DevicePoolError
+from autotvm_opevo.autotvm.runner import LocalRunner
+from autotvm_opevo.autotvm.task_state import Proposal, TaskState, failure
+from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE
+from autotvm_opevo.tuning.drift import Drift
+from autotvm_opevo.tuning.journal import Journal
+from autotvm_opevo.tuning.journal import read as read_journal
+from autotvm_opevo.tuning.naming import task_key, task_name
+from autotvm_opevo.tuning.progress import ProgressDisplay
+from autotvm_opevo.tuning.result import TuningResult
+from autotvm_opevo.tuning.session import Session
+from autotvm_opevo.tuning.task_scheduler import Operator, TaskScheduler, round_size, shares
+from autotvm_opevo.tuning.workers import ForkServerError
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class _Batch:
+    """A batch of a task, by position, that is being measured, and how many of its trials are not finished."""
+
+    task: int
+    proposal: Proposal
+    left: int
+    ends_round: bool
+
+
+class NetworkSession(Session):
+    """The tasks of a network, measured by AutoTVM; see `Session`."""
+
+    def __init__(
+        self,
+        states: Sequence[TaskState],
+        operators: Sequence[Operator],
+        log: Log,
+        journal: Journal,
+        trials: int,
+        batch: int,
+        rng: np.random.Generator,
+        start: float,
+    ) -> None:
+        self._states, self._log, self._rng = states, log, rng
+        self._batch = batch
+        self._round_left = self._current = 0  # trials of this round that are not submitted, and its task
+        self._batches: dict[int, _Batch] = {}  # by the measurer's number
+        self._drift = Drift()
+        records, confirmed = _by_task(log.records), _confirmed(journal.path)
+        loaded, size = 0, round_size(len(log.records), trials, len(states), batch)
+        for state in states:
+            key = workload_key(state.task.target, state.task)
+            loaded += state.resume(records.get(key, ()), size, confirmed.get(key))
+        self._unrelated = len(log.records) - loaded
+        self.best_file = log.path.with_name(log.path.name.removesuffix(".json") + ".best.json")
+        names = [task_name(state.task.name, state.task.args) for state in states]
+        keys = [_journal_key(state.task) for state in states]
+        super().__init__(states, names, keys, operators, trials, log.path, journal, start)
+
+    def measure_machine(self, runner: Runner, target: tvm.target.Target, drift: Drift) -> None:
+        """Find out how fast the tasks can be at most, and let the runner notice if the machine's speed changes."""
+        if not isinstance(runner, LocalRunner):
+            return
+        runner.drift, self._drift = drift, drift
+        try:
+            roofline = runner.roofline(target)
+            for state in self._states:
+                state.progress.limit = roofline.of(state.task)
+        except (ForkServerError, OSError, RuntimeError, ValueError) as error:
+            logger.warning("the roofline of this machine is unknown: %s", last_line(str(error)))
+            return
+        if idle := idle_cores(roofline.threads):
+            self.display.write(idle)
+
+    def run(self, measurer: Measurer, task_scheduler: TaskScheduler, deadline: float) -> None:
+        """Spend the budget in rounds of trials for one task, and confirm the best; what runs next is built meanwhile."""
+        limit = deadline - time.monotonic() if deadline < inf else None
+        self.phases["starting"] = time.monotonic() - self._start
+        try:
+            with ProgressDisplay(self._budget, self.trials, limit) as self.display:
+                self._measure(measurer, task_scheduler, deadline)
+            with self.phase("confirming"):
+                self._confirm(measurer)
+        except BaseException:
+            with suppress(Exception):  # the first error counts
+                for _, trial in measurer.finished():
+                    self._log.append([trial])
+            raise
+        finally:
+            self.end({"running": measurer.seconds_running})
+
+    def _measure(self, measurer: Measurer, task_scheduler: TaskScheduler, deadline: float) -> None:
+        while True:
+            with measurer.quiet(), self.phase("searching"):
+                while measurer.hungry and self._submit(measurer, task_scheduler, deadline):
+                    pass
+            if time.monotonic() >= deadline:
+                measurer.cancel()
+                if self.left > 0 and self.stop_reason == "trials":
+                    self.stop_reason = "time limit"
+            if not measurer.busy:
+                return
+            left = deadline - time.monotonic()
+            for batch, trial in measurer.wait(left if left > 0 else inf):
+                self._receive(batch, trial, measurer)
+
+    def _submit(self, measurer: Measurer, task_scheduler: TaskScheduler, deadline: float) -> bool:
+        """Submit a batch of the round's task; False if there is nothing to submit for now."""
+        progress = [state.progress for state in self._states]
+        begun = sum(task.begun for task in progress)
+        left = self._budget - begun
+        if left <= 0:
+            return False
+        if not any(task.active for task in progress):
+            self.stop_reason = "exhausted"
+            return False
+        if time.monotonic() >= deadline:
+            return False
+        if self._round_left == 0:
+            self._current = task_scheduler(progress, self._operators, left, self._rng)
+            if not progress[self._current].active:
+                raise ValueError(f"task_scheduler must return an active task, {self._current} returned, which is inactive")
+            self._round_left = min(round_size(begun, self._budget, len(progress), self._batch), left)
+        state = self._states[self._current]
+        if not state.can_propose:
+            return False
+        proposal = state.propose(min(measurer.batch, self._round_left, left))
+        if proposal is None:
+            self._round_left = 0
+            if state.progress.pending == 0:
+                state.end_round()
+            return self._submit(measurer, task_scheduler, deadline)
+        self._round_left -= len(proposal.configs)
+        batch = measurer.submit(state.task, proposal.configs)
+        self._batches[batch] = _Batch(self._current, proposal, len(proposal.configs), self._round_left == 0)
+        return True
+
+    def _receive(self, number: int, record: Record, measurer: Measurer) -> None:
+        """Keep the result of a trial; the tuner gets those of a whole batch."""
+        batch = self._batches[number]
+        state = self._states[batch.task]
+        self._log.append([record])
+        self._journal_failure(record)
+        state.add(record)
+        batch.left -= 1
+        if batch.left > 0:
+            return
+        del self._batches[number]
+        with measurer.quiet(), self.phase("searching"):
+            state.finish(batch.proposal)
+        ends_round = batch.ends_round or not state.progress.active
+        if ends_round:
+            state.end_round()
+        self.show(batch.task, ends_round)
+
+    def _confirm(self, measurer: Measurer) -> None:
+        """Time the best trials of each task again. An error here must not cost the user the result of hours of tuning."""
+        parts = shares(self._operators, [state.latency for state in self._states])
+        order = sorted(range(len(parts)), key=lambda i: -parts[i])
+        # The best of an earlier run is not there to be timed again.
+        finalists = {i: [finalist.record for finalist in measurer.finalists.of(self._states[i].task)] for i in order}
+        states = [self._states[i] for i in order if self._states[i].best in finalists[i]]
+        try:
+            for one in confirm(measurer, [state.task for state in states], CONFIRMATION_SHARE * (time.monotonic() - self._start)):
+                states[one.task].confirm(one.record)
+                key = _journal_key(states[one.task].task)
+                self._journal.write_confirmed(key, record.encode(*one.record), one.latencies)
+        except (DevicePoolError, ForkServerError, OSError) as error:
+            logger.warning("the best trials were not timed again: %s", error)
+
+    def save_best(self) -> None:
+        """Write the best record of each task, for ``autotvm.apply_history_best``."""
+        best = [state.best for state in self._states if state.best]
+        if best:
+            write_whole(self.best_file, ((record.encode(*pair) + "\n").encode() for pair in best))
+
+    def result(self) -> TuningResult:
+        """The result so far."""
+        return replace(
+            super().result(),
+            best_file=self.best_file,
+            rejected=self._log.rejected,
+            unrelated=self._unrelated,
+            drift=self._drift.range,
+        )
+
+    def _journal_failure(self, trial: Record) -> None:
+        """Keep an error message, which AutoTVM's log does not."""
+        measured, result = trial
+        if result.error_no != MeasureErrorNo.NO_ERROR:
+            kind, message = failure(result)
+            self._journal.write(task=_journal_key(measured.task), failure=kind, message=message)
+
+
+def _journal_key(task: Task) -> str:
+    return task_key(str(task.target), task.name, task.args)
+
+
+def _confirmed(journal: Path) -> dict[tuple[str, Any], Record]:
+    """The records that were confirmed last."""
+    found = {}
+    with suppress(OSError):  # it is optional
+        for entry in read_journal(journal):
+            with suppress(ValueError):
+                if entry.confirmed and (pair := parse(entry.confirmed["record"])):
+                    found[workload_key(pair[0].target, pair[0].task)] = pair
+    return found
+
+
+def _by_task(records: Iterable[Record]) -> dict[tuple[str, Any], list[Record]]:
+    groups: dict[tuple[str, Any], list[Record]] = defaultdict(list)
+    for measured, result in records:
+        groups[workload_key(measured.target, measured.task)].append((measured, result))
+    return dict(groups)
+
+
+def read_drift(journal: Journal) -> Drift:
+    """The machine's drift, as far as a journal has it; what the yardstick takes from now on is written to it."""
+    known = []
+    with suppress(OSError):  # it is optional
+        known = [(entry.time, entry.yardstick) for entry in read_journal(journal.path) if entry.yardstick]
+    return Drift(known, lambda latency: journal.write(yardstick=latency))

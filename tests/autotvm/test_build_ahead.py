@@ -1,0 +1,111 @@
+"""Batches that are built while others run, in AutoTVM's own loop."""
+
+import threading
+import time
+
+import pytest
+from instant_measuring import TIMEOUT
+from small_templates import matmul_task
+from tune_on_a_farm import KEY, farm
+from tvm import autotvm
+from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
+from tvm.autotvm.measure.measure_methods import BuildResult
+
+from autotvm_opevo import OpEvoTuner
+from autotvm_opevo.autotvm import LocalBuilder, LocalRunner
+from autotvm_opevo.autotvm.build_ahead import BuildAhead, can_build_ahead
+
+
+class Builder(autotvm.LocalBuilder):
+    """Builds nothing, but notes when it begins and ends."""
+
+    def __init__(self, events, seconds=0.0, n_parallel=4):
+        super().__init__(n_parallel=n_parallel, do_fork=True)
+        self.events, self.seconds = events, seconds
+
+    def build(self, measure_inputs):
+        self.events.append(("build", [one.config.index for one in measure_inputs], self.tmp_dir))
+        time.sleep(self.seconds)
+        return [BuildResult("file", (), None, 0.0) for _ in measure_inputs]
+
+
+def inputs(task, *numbers):
+    return [MeasureInput(task.target, task, task.config_space.get(i)) for i in numbers]
+
+
+def test_the_next_batch_is_begun_when_one_is_built_in_another_folder():
+    task, events = matmul_task(64), []
+    batches = [inputs(task, 2, 3), inputs(task, 4), []]
+    ahead = BuildAhead(Builder(events), lambda: batches.pop(0))
+    for batch in (inputs(task, 0, 1), *batches[:2]):
+        assert len(ahead.build(batch)) == len(batch)
+    ahead.close()
+    assert [numbers for _, numbers, _ in events] == [[0, 1], [2, 3], [4]]
+    first, second, third = (folder for *_, folder in events)
+    assert first == third != second
+
+
+def test_what_cannot_be_built_is_an_error_where_it_is_waited_for():
+    class Broken(Builder):
+        def build(self, measure_inputs):
+            raise OSError("the disk is full")
+
+    ahead = BuildAhead(Broken([]), list)
+    with pytest.raises(OSError, match="the disk is full"):
+        ahead.build(inputs(matmul_task(64), 0))
+    ahead.close()
+
+
+@pytest.mark.parametrize(("surrogate", "overlaps"), [("gp", True), (None, True)])
+def test_a_tuner_proposes_a_batch_before_it_knows_the_results_of_another(surrogate, overlaps, monkeypatch):
+    task, events, batches = matmul_task(64), [], []
+
+    class Runner(autotvm.RPCRunner):
+        def __init__(self):
+            super().__init__("key", "host", 1, n_parallel=4)
+
+        def set_task(self, task):
+            """There is nothing to prepare."""
+
+        def get_build_kwargs(self):
+            return {}
+
+        def run(self, measure_inputs, build_results):
+            events.append(("run", [one.config.index for one in measure_inputs], threading.current_thread().name))
+            while overlaps and len(batches) > 1 and len([e for e in events if e[0] == "build"]) <= len(batches):
+                time.sleep(0.01)
+            return [MeasureResult((1e-3,), MeasureErrorNo.NO_ERROR, 0.1, time.time()) for _ in measure_inputs]
+
+    option = autotvm.measure_option(builder=Builder(events), runner=Runner())
+    monkeypatch.setattr(autotvm, "LocalBuilder", Builder)  # which alone is known to allow it
+    tuner = OpEvoTuner(task, seed=0, surrogate=surrogate)
+    tuner.tune(14, option, callbacks=[lambda tuner, inputs, results: batches.append(len(inputs))])
+    assert batches == [4, 4, 4, 2]
+    built = [numbers for kind, numbers, _ in events if kind == "build"]
+    ran = [numbers for kind, numbers, _ in events if kind == "run"]
+    assert built == ran
+    assert len({number for batch in ran for number in batch}) == 14
+
+
+def test_on_this_machine_s_cpu_and_with_other_builders_autotvm_s_loop_stays_as_it_is():
+    cpu, gpu = matmul_task(64), matmul_task(64)
+    gpu.target = "cuda"
+    remote = autotvm.RPCRunner("key", "host", 1)
+    builder = autotvm.LocalBuilder()
+    assert can_build_ahead({"builder": builder, "runner": remote}, cpu)
+    assert not can_build_ahead({"builder": builder, "runner": autotvm.LocalRunner()}, cpu)
+    assert not can_build_ahead({"builder": LocalBuilder(), "runner": remote}, cpu)
+    assert not can_build_ahead({"builder": builder, "runner": LocalRunner()}, cpu)
+
+
+def test_an_old_script_finds_the_same_on_a_farm(tmp_path):
+    with farm(tmp_path) as (port, _):
+        runner = autotvm.RPCRunner(KEY, "127.0.0.1", port, n_parallel=2, number=1, repeat=1, timeout=TIMEOUT, cooldown_interval=0)
+        option = autotvm.measure_option(builder=autotvm.LocalBuilder(TIMEOUT, n_parallel=2, do_fork=True), runner=runner)
+        log = tmp_path / "log.json"
+        tuner = OpEvoTuner(matmul_task(64), seed=0)
+        tuner.tune(11, option, callbacks=[autotvm.callback.log_to_file(str(log))])
+    records = list(autotvm.record.load_from_file(str(log)))
+    assert [result.error_no for _, result in records] == [0] * 11
+    assert len({measured.config.index for measured, _ in records}) == 11
+    assert tuner.best_config is not None

@@ -1,0 +1,89 @@
+"""Devices of one key that are not alike, on loopback."""
+
+import logging
+import os
+import signal
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+import tvm
+from instant_measuring import TIMEOUT
+from small_templates import matmul_task
+from tune_on_a_farm import KEY, farm
+from tvm import autotvm
+from tvm.autotvm.measure import MeasureInput
+
+from autotvm_opevo.autotvm import LocalBuilder
+from autotvm_opevo.autotvm.rpc import DevicePool
+from autotvm_opevo.autotvm.siblings import slow_devices
+
+
+@contextmanager
+def slowed(server):
+    """Stop a server and what it has started for three quarters of the time."""
+    done = threading.Event()
+
+    def throttle():
+        while not done.is_set():
+            os.killpg(server.pid, signal.SIGSTOP)
+            time.sleep(0.03)
+            os.killpg(server.pid, signal.SIGCONT)
+            time.sleep(0.01)
+
+    thread = threading.Thread(target=throttle)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+@pytest.fixture
+def built():
+    task = matmul_task(64)
+    builder = LocalBuilder(TIMEOUT)
+    builder.set_task(task, {})
+    measured = MeasureInput(tvm.target.Target("llvm"), task, task.config_space.get(0))
+    yield measured, builder.build([measured])[0]
+    builder.close()
+
+
+def runner(port):
+    return autotvm.RPCRunner(KEY, "127.0.0.1", port, n_parallel=2, number=1, repeat=2, min_repeat_ms=400, timeout=TIMEOUT)
+
+
+def test_a_device_that_is_slower_than_its_siblings_is_named(tmp_path, built, caplog):
+    with farm(tmp_path) as (port, servers), slowed(servers[1]), caplog.at_level(logging.INFO):
+        pool = DevicePool(runner(port))
+        results = [pool.trial(*built) for _ in range(2)]
+        pool.abort()
+        address = (tmp_path / "server1.log").read_text()
+    assert [result.error_no for result in results] == [0, 0]
+    (warning,) = [entry for entry in caplog.records if "times as long as the fastest" in entry.message]
+    port = warning.args[0].rpartition(":")[2]
+    assert f":{port}" in address or f"({port})" in address or port in address
+    assert warning.args[1] > 1.25
+
+
+def test_without_siblings_there_is_nothing_to_compare(tmp_path, built, caplog):
+    with farm(tmp_path, count=1) as (port, _), caplog.at_level(logging.INFO):
+        pool = DevicePool(runner(port))
+        assert pool.trial(*built).error_no == 0
+        pool.abort()
+    assert not [entry for entry in caplog.records if entry.name.startswith("autotvm_opevo")]
+
+
+@pytest.mark.parametrize(
+    ("latencies", "slow"),
+    [
+        ([1.0, 1.2], {}),
+        ([1.0, 1.3], {"b": 1.3}),
+        ([float("inf"), 1.0], {}),  # it failed, which says nothing of its speed
+        ([float("inf"), float("inf")], {}),
+    ],
+)
+def test_more_than_noise_is_slow(latencies, slow):
+    assert slow_devices(dict(zip("ab", latencies))) == slow

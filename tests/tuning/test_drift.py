@@ -1,0 +1,57 @@
+"""The yardstick: when it is timed, and what it says of the trials."""
+
+import time
+
+import numpy as np
+import pytest
+
+from autotvm_opevo.tuning.drift import Drift
+
+
+def every_five_seconds(*latencies):
+    return [(5.0 * i, latency) for i, latency in enumerate(latencies)]
+
+
+def test_a_steady_machine_needs_no_correction():
+    noisy = np.random.default_rng(0).lognormal(0, 0.02, 100)
+    drift = Drift(every_five_seconds(*noisy))
+    assert {drift.factor(moment) for moment in range(500)} == {1.0}
+    assert drift.range == 1
+
+
+def test_the_factor_is_how_much_longer_things_take_than_at_first():
+    drift = Drift(every_five_seconds(*[2.0] * 10, *[3.0] * 10, *[1.0] * 10))
+    assert [drift.factor(moment) for moment in (20, 70, 120, 1e9, -1e9)] == [1.0, 1.5, 0.5, 0.5, 1.0]
+    assert drift.range == 3
+
+
+def test_one_disturbed_timing_does_not_count():
+    drift = Drift(every_five_seconds(*[1.0] * 5, 4.0, *[1.0] * 5))
+    assert drift.range == 1
+
+
+def test_a_few_timings_say_nothing():
+    assert Drift().factor(time.time()) == Drift().range == 1
+    assert Drift(every_five_seconds(1.0, 2.0, 3.0, 4.0, 5.0)).range == 1
+
+
+def test_it_is_due_every_five_seconds_whatever_the_clock_does():
+    now = time.time()
+    assert Drift().due
+    assert not Drift([(now, 1.0)]).due
+    assert Drift([(now - 6, 1.0)]).due
+    assert Drift([(now + 3600, 1.0)]).due
+
+
+def test_what_is_added_is_written():
+    written = []
+    drift = Drift(write=written.append)
+    drift.add(0.5)
+    assert written == [0.5]
+    assert not drift.due
+
+
+@pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
+def test_the_order_of_a_journal_does_not_matter(order):
+    timed = every_five_seconds(1.0, 1.0, 1.0, 2.0, 2.0, 2.0)
+    assert Drift(timed[order]).factor(100) == 2
