@@ -60,11 +60,12 @@ print(result)
 # %%
 # Use the result
 # --------------
-# The printed result compares the network before and after tuning. To use it, apply the database, as always with MetaSchedule.
+# The printed result compares the network before and after tuning. To use it, apply the database of the best, as always with
+# MetaSchedule.
 # The network must be lowered and fused exactly as it was for tuning.
 
 lowered = lower_for_tuning(mod, params, target)
-with target, open_database(options.work_dir), tvm.transform.PassContext(opt_level=3):
+with target, open_database(result.best_file), tvm.transform.PassContext(opt_level=3):
     executable = tvm.compile(relax.transform.MetaScheduleApplyDatabase()(lowered), target)
 device = tvm.device("cpu" if target.kind.name == "llvm" else target.kind.name)
 machine = relax.VirtualMachine(executable, device)

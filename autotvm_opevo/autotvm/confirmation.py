@@ -11,7 +11,7 @@ from tvm.autotvm.task import Task
 
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.measurer import Measurer
-from autotvm_opevo.tuning.confirmation import MIN_ROUNDS, Race
+from autotvm_opevo.tuning.confirmation import race
 
 
 @dataclass(frozen=True)
@@ -24,26 +24,15 @@ class Confirmed:
 
 
 def confirm(measurer: Measurer, tasks: Sequence[Task], seconds: float) -> Iterator[Confirmed]:
-    """Race the finalists of each task, the first tasks first when time is short; those undecided then have no winner.
-
-    Every round of a task has a new process, whose memory lies elsewhere: that alone makes a kernel faster or slower. A measurer
-    that keeps no finalists confirms none.
-    """
+    """Race the finalists of each task, as far as the time allows. A measurer that keeps none confirms none."""
     end = time.monotonic() + seconds
     finalists = [measurer.finalists.of(task) for task in tasks]
-    races = [Race(len(found)) for found in finalists]
-    racing = [i for i, found in enumerate(finalists) if len(found) > 1]
-    turns = [i for i in racing for _ in range(MIN_ROUNDS)]
-    while turns and time.monotonic() < end:
-        for i in turns:
-            if time.monotonic() >= end:
-                break
-            if not races[i].finished:
-                measurer.restart()
-                races[i].add({position: measurer.time_again(finalists[i][position]) for position in races[i].order})
-        turns = [i for i in racing if not races[i].finished]
-    for i, race in enumerate(races):
-        if race.winner is not None:
-            winner = finalists[i][race.winner]
-            result = MeasureResult((race.latency,), 0, winner.result.all_cost, time.time())
-            yield Confirmed(i, (winner.measured, result), race.latencies(race.winner))
+
+    def time_again(task: int, finalist: int) -> float:
+        return measurer.time_again(finalists[task][finalist])
+
+    for i, finished in enumerate(race([len(found) for found in finalists], time_again, measurer.restart, end)):
+        if finished.winner is not None:
+            winner = finalists[i][finished.winner]
+            result = MeasureResult((finished.latency,), 0, winner.result.all_cost, time.time())
+            yield Confirmed(i, (winner.measured, result), finished.latencies(finished.winner))

@@ -16,7 +16,7 @@ from tvm import te
 from tvm.autotvm.task import Task
 
 # What is read to measure the bandwidth, in bytes.
-_READS = (1 << 22, 1 << 24, 1 << 26, 1 << 28)
+_READS = tuple(1 << bits for bits in range(22, 29))
 # Rows and columns of the block of a matrix product that stays in registers, for vectors of up to 8 and of 16 numbers; its depth.
 _BLOCKS, _DEPTH = ((5, 16), (8, 32)), 256
 _REPEATS = 5

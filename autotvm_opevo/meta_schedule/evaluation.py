@@ -51,12 +51,17 @@ def time_interleaved(
     executables: Sequence[Any], inputs: Sequence[Array], target: tvm.target.Target
 ) -> tuple[list[list[Array]], list[list[float]]]:
     """Outputs of built networks on the same inputs, and their latencies in seconds, timed in turn."""
-    device = tvm.device(target.kind.name if target.kind.name != "llvm" else "cpu", 0)
+    device = tvm.device(device_type(target), 0)
     machines = [relax.VirtualMachine(executable, device) for executable in executables]
     arguments = [tvm.runtime.tensor(array, device=device) for array in inputs]
     with preserve_affinity():
         outputs = [_arrays(machine["main"](*arguments)) for machine in machines]
         return outputs, speedup.time_interleaved([_timer(machine, device, arguments) for machine in machines])
+
+
+def device_type(target: tvm.target.Target) -> str:
+    """TVM's name for the kind of device that a target runs on."""
+    return "cpu" if target.kind.name == "llvm" else str(target.kind.name)
 
 
 @contextmanager

@@ -7,7 +7,8 @@ than the leader with confidence.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 
 import numpy as np
@@ -93,3 +94,32 @@ class Race:
         ratios = np.log(self.latencies(finalist)) - np.log(self.latencies(leader))
         margin = stats.t.ppf(_CONFIDENCE, len(ratios) - 1) * stats.sem(ratios)
         return float(ratios.mean() - margin), float(ratios.mean() + margin)
+
+
+def race(sizes: Sequence[int], time_again: Callable[[int, int], float], restart: Callable[[], object], end: float) -> list[Race]:
+    """Let the finalists of several tasks race, the first tasks first when time is short; those undecided then have no winner.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Number of finalists of each task; one needs no race.
+    time_again : callable
+        Returns the seconds of one run of a task's finalist, both by position; infinite if it fails now.
+    restart : callable
+        Called before each round: what follows runs in a new process, whose memory lies elsewhere, which alone makes a kernel
+        faster or slower.
+    end : float
+        When to end, by ``time.monotonic()``.
+    """
+    races = [Race(size) for size in sizes]
+    racing = [i for i, size in enumerate(sizes) if size > 1]
+    turns = [i for i in racing for _ in range(MIN_ROUNDS)]
+    while turns and time.monotonic() < end:
+        for i in turns:
+            if time.monotonic() >= end:
+                break
+            if not races[i].finished:
+                restart()
+                races[i].add({finalist: time_again(i, finalist) for finalist in races[i].order})
+        turns = [i for i in racing if not races[i].finished]
+    return races

@@ -29,6 +29,11 @@ class Drift:
     write : callable, optional
         Gets every new latency, in seconds.
 
+    Attributes
+    ----------
+    latencies : list of float
+        Of the yardstick, in seconds, in order of time.
+
     Examples
     --------
     >>> drift = Drift([(0.0, 1.0), (5.0, 1.0), (10.0, 1.02), (15.0, 1.5), (20.0, 1.5), (25.0, 1.51)])
@@ -38,7 +43,7 @@ class Drift:
 
     def __init__(self, known: Iterable[tuple[float, float]] = (), write: Callable[[float], None] = lambda _: None) -> None:
         timed = sorted(known)
-        self._times, self._latencies = [moment for moment, _ in timed], [latency for _, latency in timed]
+        self._times, self.latencies = [moment for moment, _ in timed], [latency for _, latency in timed]
         self._write = write
 
     @property
@@ -49,7 +54,7 @@ class Drift:
     def add(self, latency: float) -> None:
         """Add the yardstick's latency now, in seconds."""
         self._times.append(time.time())
-        self._latencies.append(latency)
+        self.latencies.append(latency)
         self._write(latency)
 
     def factor(self, moment: float) -> float:
@@ -57,7 +62,7 @@ class Drift:
         if len(self._times) < 2 * _WINDOW:
             return 1.0
         nearest = np.argsort(np.abs(np.subtract(self._times, moment)), kind="stable")[:_WINDOW]
-        factor = float(np.median(np.take(self._latencies, nearest)) / np.median(self._latencies[:_WINDOW]))
+        factor = float(np.median(np.take(self.latencies, nearest)) / np.median(self.latencies[:_WINDOW]))
         return factor if abs(np.log(factor)) > _NOISE else 1.0
 
     @property

@@ -32,7 +32,7 @@ class TuningResult:
     log_file : Path
         All records: AutoTVM's log, or MetaSchedule's work directory.
     best_file : Path or None
-        The best record of each task, for ``autotvm.apply_history_best``; None with MetaSchedule, whose database serves both.
+        The best record of each task, for ``autotvm.apply_history_best``; with MetaSchedule the folder of a database of its own.
     rejected, unrelated : int
         Malformed lines of the log, which were moved to ``LOG.rejected``, and records of other networks or targets.
     speedup : Speedup or None

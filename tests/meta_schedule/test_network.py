@@ -41,7 +41,8 @@ def test_every_task_is_tuned_and_the_outputs_match(tuned):
     assert result.speedup.outputs_match
     assert len(open_database(folder)) == 32
     assert "outputs match" in str(result)
-    assert "best:" not in str(result)
+    assert f"best: {folder / 'best'}" in str(result)
+    assert len(open_database(folder / "best")) == 4
 
 
 def test_tuning_ends_at_the_time_limit_and_can_be_resumed(tmp_path):

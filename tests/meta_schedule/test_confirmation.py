@@ -1,0 +1,141 @@
+"""The best candidates are timed again, and the database of the best has the winners."""
+
+import json
+import logging
+import shutil
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from quick_tuning import builder, runner
+from tvm.s_tir.meta_schedule.database import TuningRecord
+
+from autotvm_opevo.meta_schedule import OpEvoStrategy, confirmation, network, open_database, tune_network, workloads
+from autotvm_opevo.meta_schedule.confirmation import BEST, confirm, write_best
+from autotvm_opevo.tuning.journal import read
+from benchmarks.workloads import cpu
+
+
+def tune(folder, trials, **options):
+    """Tune a matrix product."""
+    operator = workloads.operator("matmul", [(32, 32), (32, 32)])
+    return tune_network(
+        *operator, cpu(), folder, trials, builder=builder(), runner=runner(), strategy=OpEvoStrategy(seed=0), **options
+    )
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    """A matrix product with eight trials, not confirmed."""
+    folder = tmp_path_factory.mktemp("matmul")
+    tune(folder, 8, evaluate=False)
+    logging.getLogger("tvm.s_tir.meta_schedule").propagate = True  # as in conftest, for the test that begins with this
+    return folder
+
+
+@pytest.fixture
+def records(tuned):
+    found = sorted(
+        open_database(tuned).get_all_tuning_records(), key=lambda record: float(np.mean(list(map(float, record.run_secs))))
+    )
+    return [TuningRecord(one.trace, one.workload, [1.0], one.target, one.args_info) for one in found]
+
+
+class Runner:
+    """Seconds by artifact; None for a failure."""
+
+    def __init__(self, latencies, pause=0.0):
+        self.latencies, self.pause, self.ran = latencies, pause, []
+
+    def run(self, inputs):
+        (one,) = inputs
+        self.ran.append(int(one.artifact_path.rpartition("/")[2]))
+        time.sleep(self.pause)
+        latency = self.latencies[self.ran[-1]]
+        return [SimpleNamespace(result=lambda: SimpleNamespace(run_secs=None if latency is None else [latency]))]
+
+
+class Builder:
+    """Artifacts are numbers in a folder of their own."""
+
+    def __init__(self, folder, failing=()):
+        self.folder, self.failing, self.built = folder, failing, 0
+
+    def build(self, inputs):
+        found = []
+        for i in range(len(inputs)):
+            own = self.folder / f"{self.built}-{i}"
+            own.mkdir(parents=True)
+            found.append(SimpleNamespace(artifact_path=None if i in self.failing else f"{own}/{i}"))
+        self.built += 1
+        return found
+
+
+def test_the_winner_is_the_fastest_with_its_confirmed_time_and_builds_are_removed(records, tmp_path):
+    (one,) = confirm([records], Builder(tmp_path / "built"), Runner([3.0, 1.0, 2.0, 4.0, 5.0]), 60)
+    assert (one.task, one.latencies) == (0, [1.0] * 3)
+    assert str(one.record.trace) == str(records[1].trace)
+    assert [float(latency) for latency in one.record.run_secs] == [1.0]
+    assert not list((tmp_path / "built").iterdir())
+
+
+def test_what_fails_now_does_not_win(records, tmp_path):
+    (one,) = confirm([records], Builder(tmp_path, failing=[0]), Runner([None, None, 2.0, 4.0, 5.0]), 60)
+    assert str(one.record.trace) == str(records[2].trace)
+    assert not list(confirm([records], Builder(tmp_path / "all"), Runner([None] * 5), 60))
+
+
+def test_tasks_without_a_choice_are_not_built(records, tmp_path):
+    building = Builder(tmp_path)
+    assert not list(confirm([[], records[:1]], building, Runner([]), 60))
+    assert building.built == 0
+
+
+def test_when_time_is_short_the_first_tasks_are_confirmed(records, tmp_path, monkeypatch):
+    assert not list(confirm([records], Builder(tmp_path / "none"), Runner([1.0] * 5), 1.0))
+    monkeypatch.setattr(confirmation, "_FIRST_TASK", 0.1)
+    building = Builder(tmp_path / "some")
+    assert [one.task for one in confirm([records[:2]] * 3, building, Runner([1.0, 2.0], pause=0.2), 2.0)] == [0]
+    assert building.built == 1
+
+
+def test_the_best_replace_those_of_an_earlier_call(records, tmp_path):
+    for record in records[:2]:
+        write_best(tmp_path, [record])
+        (found,) = open_database(tmp_path / BEST).get_all_tuning_records()
+        assert str(found.trace) == str(record.trace)
+    assert [file.name for file in tmp_path.iterdir()] == [BEST]
+
+
+def test_a_network_s_best_are_confirmed_for_real_and_applied(tuned, tmp_path, monkeypatch):
+    monkeypatch.setattr(network, "CONFIRMATION_SHARE", 100.0)
+    monkeypatch.setattr(confirmation, "MAX_RATIO", 1e6)  # of ten candidates, one may be far ahead
+    folder = tmp_path / "copy"
+    shutil.copytree(tuned, folder)
+    result = tune(folder, 10)
+    assert result.best_file == folder / BEST
+    assert result.speedup.outputs_match
+    (entry,) = [entry for entry in read(folder / "journal") if entry.confirmed]
+    (best,) = open_database(folder / BEST).get_all_tuning_records()
+    latency = float(best.run_secs[0])
+    assert latency == result.latency == pytest.approx(np.median(entry.confirmed["latencies"]))
+    assert json.loads(entry.confirmed["record"])[1] == pytest.approx([latency])
+    assert len(open_database(folder)) == 10  # trials only
+    before = (folder / BEST / "database_tuning_record.json").read_bytes()
+    tune(folder, 10, evaluate=False)
+    assert (folder / BEST / "database_tuning_record.json").read_bytes() == before
+
+
+def test_an_error_costs_no_result(tuned, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(network, "CONFIRMATION_SHARE", 10.0)
+
+    def broken(*_):
+        raise RuntimeError("no device answers")
+
+    monkeypatch.setattr(network, "confirm", broken)
+    folder = tmp_path / "copy"
+    shutil.copytree(tuned, folder)
+    assert tune(folder, 9, evaluate=False).trials == 9
+    assert "the best candidates were not timed again: no device answers" in caplog.text
+    assert len(open_database(folder / BEST)) == 1
