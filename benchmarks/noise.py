@@ -77,7 +77,8 @@ def spread_and_error(runner, built, rounds, rng):
 def under_load(runner, built, truth, seconds, processes, rng):
     """Measure while processes come and go; print errors with and without correction."""
     runner.drift = drift = Drift()
-    while drift.factor(time.time()) == 1 and len(drift.latencies) < 8:  # at first nothing else runs
+    end = time.monotonic() + _LOAD_SECONDS  # at first nothing else runs
+    while time.monotonic() < end:
         measure(runner, built[0])
     rows, hogs, start = [], [], time.monotonic()
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -51,8 +52,15 @@ class BuildAhead(Builder):
         return built
 
     def close(self) -> None:
-        """Wait for no build any more."""
+        """Wait for no build any more, and remove what was built; a build that has begun is removed when it ends."""
+        if self._ahead is not None:
+            self._ahead.add_done_callback(lambda _: self._remove_files())
+        self._remove_files()
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _remove_files(self) -> None:
+        for builder in self._builders:
+            shutil.rmtree(builder.tmp_dir, ignore_errors=True)
 
     def _start(self, measure_inputs: Sequence[MeasureInput]) -> Future[list[Any]]:
         return self._thread.submit(next(self._next_builder).build, measure_inputs)

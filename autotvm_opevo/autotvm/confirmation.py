@@ -31,8 +31,8 @@ def confirm(measurer: Measurer, tasks: Sequence[Task], seconds: float) -> Iterat
     def time_again(task: int, finalist: int) -> float:
         return measurer.time_again(finalists[task][finalist])
 
-    for i, finished in enumerate(race([len(found) for found in finalists], time_again, measurer.restart, end)):
-        if finished.winner is not None:
-            winner = finalists[i][finished.winner]
-            result = MeasureResult((finished.latency,), 0, winner.result.all_cost, time.time())
-            yield Confirmed(i, (winner.measured, result), finished.latencies(finished.winner))
+    for i, finished in race([len(found) for found in finalists], time_again, measurer.restart, end):
+        assert finished.winner is not None
+        winner = finalists[i][finished.winner]
+        result = MeasureResult((finished.latency,), 0, winner.result.all_cost, time.time())
+        yield Confirmed(i, (winner.measured, result), finished.latencies(finished.winner))

@@ -121,7 +121,7 @@ class Measurer:
             else:
                 stop(getattr(owner, "executor", None))
         if self._pool is not None:
-            self._pool.finalists.clear()
+            self._pool.close()
         if getattr(self._builder, "tmp_dir", None):
             shutil.rmtree(self._builder.tmp_dir, ignore_errors=True)
         self._watchdog.stop()
@@ -188,6 +188,8 @@ class Measurer:
         for trial in list(self._waiting):
             if trial.cancel():
                 del self._waiting[trial]
+        if self._pipeline is not None:
+            self._builder.executor.close()  # what is still built would disturb what is timed
 
     @contextmanager
     def quiet(self) -> Iterator[None]:

@@ -123,7 +123,7 @@ def tune_network(
 
     with Log(log_file) as log:
         journal = Journal(Path(f"{log.path}.journal"), overwrite=not log.records)
-        drift = read_drift(journal)
+        drift = read_drift(journal, target)
         tasks, operators = extract(mod, params, target)
         seeds = np.random.SeedSequence(seed).generate_state(len(tasks) + 1)
         states = [

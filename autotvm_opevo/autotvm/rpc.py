@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import threading
 import time
 from collections.abc import Sequence
@@ -76,6 +77,7 @@ class DevicePool:
         self._aborted = False
         self.finalists = Finalists()
         self._compared = threading.Lock()  # taken once
+        self._comparison: threading.Thread | None = None
         self._numbers = count()
         if not self._devices():
             raise DevicePoolError(
@@ -113,18 +115,34 @@ class DevicePool:
         self._aborted = True
         kill(getattr(self._runner, "executor", None))
 
+    def close(self) -> None:
+        """Forget the finalists, once nothing runs."""
+        self._aborted = True
+        if self._comparison is not None:
+            self._comparison.join(_DEVICE_TIMEOUT)
+        self.finalists.clear()
+
     def trial(self, measured: MeasureInput, build: Any) -> MeasureResult:
-        """Run one build."""
+        """Run one build, and keep it if it is one of the best."""
+        result = self._run_twice(measured, build)
+        if result.error_no == MeasureErrorNo.NO_ERROR:
+            self.finalists.add(measured, build, result)
+            if self._runner.module_loader is None and self._compared.acquire(blocking=False):
+                self._start_comparison(measured, build)
+        return result
+
+    def time_again(self, finalist: Finalist) -> float:
+        """Seconds of one run of a finalist; infinite if it fails now."""
+        return seconds(self._run_twice(finalist.measured, finalist.build))
+
+    def _run_twice(self, measured: MeasureInput, build: Any) -> MeasureResult:
+        """Run one build, and again if the session broke."""
         result = self._run(measured, build)
         if _is_session_broken(result) and not isinstance(build, MeasureResult) and not self._aborted:
             self._await_device()
             result = self._run(measured, build)
             if _is_session_broken(result) and not self._aborted:
                 self._check_device()
-        if result.error_no == MeasureErrorNo.NO_ERROR:
-            self.finalists.add(measured, build, result)
-            if self._compared.acquire(blocking=False):
-                self._compare_devices(measured, build)
         return result
 
     def _run(self, measured: MeasureInput, build: Any) -> MeasureResult:
@@ -133,7 +151,10 @@ class DevicePool:
             return build
         stem, extension = os.path.splitext(build.filename)
         link = f"{stem}-{next(self._numbers)}{extension}"
-        os.link(build.filename, link)
+        try:
+            os.link(build.filename, link)
+        except OSError:  # not every file system has links
+            shutil.copyfile(build.filename, link)
         try:
             result: MeasureResult = self._runner.run([measured], [build._replace(filename=link)])[0]
             return result
@@ -141,22 +162,25 @@ class DevicePool:
             with suppress(FileNotFoundError):
                 os.unlink(link)
 
-    def time_again(self, finalist: Finalist) -> float:
-        """Seconds of one run of a finalist; infinite if it fails now."""
-        return seconds(self.trial(finalist.measured, finalist.build))
+    def _start_comparison(self, measured: MeasureInput, build: Any) -> None:
+        """Run a trial on all devices, in a thread: nothing waits for it, and its errors say nothing about the trial."""
+        with suppress(OSError):
+            copy = build._replace(filename=self.finalists.copy(build.filename))
+            self._comparison = threading.Thread(target=self._compare_devices, args=(measured, copy), daemon=True)
+            self._comparison.start()
 
     def _compare_devices(self, measured: MeasureInput, build: Any) -> None:
-        """Warn of devices that are slower than the fastest. What goes wrong here says nothing about the trial."""
-        number = self._devices()
-        if number < 2 or self._runner.module_loader is not None:
-            return
+        """Warn of devices that are slower than the fastest."""
+        latencies: dict[str, float] = {}
         try:
-            latencies = run_with_timeout(
-                _DEVICE_TIMEOUT, lambda: time_on_each(self._runner, number, measured, build), "all devices to run one trial"
-            )
+            number = self._devices()
+            # Other trials may wait no longer than they may run.
+            for address, latency in time_on_each(self._runner, number, measured, build, self._runner.timeout):
+                latencies[address] = latency
+                if self._aborted:
+                    return
         except Exception as error:
-            logger.info("the devices of key %r were not compared: %s", self._runner.key, last_line(str(error)))
-            return
+            logger.info("not all devices of key %r were compared: %s", self._runner.key, last_line(str(error)))
         for address, ratio in slow_devices(latencies).items():
             logger.warning(
                 "the device at %s takes %.1f times as long as the fastest of key %r for the same kernel: their results are "

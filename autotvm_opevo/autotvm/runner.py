@@ -21,7 +21,7 @@ from autotvm_opevo.autotvm.finalists import Finalist, Finalists
 from autotvm_opevo.autotvm.processes import WORKER_MODULE
 from autotvm_opevo.autotvm.roofline import Roofline, measure_roofline
 from autotvm_opevo.autotvm.yardstick import time_yardstick
-from autotvm_opevo.tuning.drift import Drift
+from autotvm_opevo.tuning.drift import WINDOW, Drift
 from autotvm_opevo.tuning.workers import ForkServerError, Worker
 
 logger = logging.getLogger(__name__)
@@ -149,6 +149,8 @@ class LocalRunner(autotvm.LocalRunner):
 
     def time_again(self, finalist: Finalist) -> float:
         """Seconds of one run of a finalist, timed for a moment; infinite if it fails now."""
+        if self.drift and self.drift.due:
+            self._time_yardstick(finalist.measured.target)
         effort = (1, 5, 0) if self.enable_cpu_cache_flush else (1, 1, _CONFIRMATION_MS)
         try:
             return float(np.mean(self._time(finalist.measured, finalist.build, effort, _NO_THRESHOLDS)))
@@ -170,9 +172,11 @@ class LocalRunner(autotvm.LocalRunner):
         """End the worker, and forget the finalists."""
         self._worker.kill()
         self.finalists.clear()
+        self.drift = None
 
     def _trial(self, measured: MeasureInput, build: BuildResult) -> MeasureResult:
-        self._time_yardstick(measured.target)
+        if self.drift and self.drift.due:
+            self._time_yardstick(measured.target)
         start = time.time()
         drift = self.drift.factor(start) if self.drift else 1.0
         best = self.finalists.best(measured.task) * drift
@@ -196,11 +200,19 @@ class LocalRunner(autotvm.LocalRunner):
         self.finalists.add(measured, build, result, drift)
         return result
 
-    def _time_yardstick(self, target: tvm.target.Target) -> None:
-        if self.drift is None or not self.drift.due or target.kind.name != "llvm":
+    def begin_drift(self, target: tvm.target.Target) -> None:
+        """Time the yardstick as often as it takes to know how fast the machine is now, whatever earlier runs found."""
+        self._time_yardstick(target, again=True)
+
+    def _time_yardstick(self, target: tvm.target.Target, again: bool = False) -> None:
+        """Time the yardstick; several times if asked to, or if the machine's speed seems to have changed."""
+        if self.drift is None or target.kind.name != "llvm":
             return
         try:
-            self.drift.add(self._worker.call(time_yardstick, str(target), timeout=_DEVICE_TIMEOUT))
+            for _ in range(WINDOW):
+                again |= self.drift.add(self._worker.call(time_yardstick, str(target), timeout=_DEVICE_TIMEOUT))
+                if not again:
+                    break
         except ForkServerError:
             raise
         except Exception as error:

@@ -28,6 +28,7 @@ from autotvm_opevo.autotvm.measurer import Measurer
 from autotvm_opevo.autotvm.rpc import DevicePoolError
 from autotvm_opevo.autotvm.runner import LocalRunner
 from autotvm_opevo.autotvm.task_state import Proposal, TaskState, failure
+from autotvm_opevo.autotvm.yardstick import yardstick_name
 from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE
 from autotvm_opevo.tuning.drift import Drift
 from autotvm_opevo.tuning.journal import Journal
@@ -88,6 +89,7 @@ class NetworkSession(Session):
             return
         runner.drift, self._drift = drift, drift
         try:
+            runner.begin_drift(target)
             roofline = runner.roofline(target)
             for state in self._states:
                 state.progress.limit = roofline.of(state.task)
@@ -112,7 +114,10 @@ class NetworkSession(Session):
                     self._log.append([trial])
             raise
         finally:
-            self.end({"running": measurer.seconds_running})
+            if measurer.seconds_running:
+                self.end({"running": measurer.seconds_running}, "building")
+            else:  # with another builder or runner it is unknown which
+                self.end({}, "building and running")
 
     def _measure(self, measurer: Measurer, task_scheduler: TaskScheduler, deadline: float) -> None:
         while True:
@@ -187,9 +192,9 @@ class NetworkSession(Session):
         states = [self._states[i] for i in order if self._states[i].best in finalists[i]]
         try:
             for one in confirm(measurer, [state.task for state in states], CONFIRMATION_SHARE * (time.monotonic() - self._start)):
-                states[one.task].confirm(one.record)
-                key = _journal_key(states[one.task].task)
-                self._journal.write_confirmed(key, record.encode(*one.record), one.latencies)
+                state = states[one.task]
+                state.confirm(one.record, state.without_drift(one.record))
+                self._journal.write_confirmed(_journal_key(state.task), record.encode(*one.record), one.latencies, state.latency)
         except (DevicePoolError, ForkServerError, OSError) as error:
             logger.warning("the best trials were not timed again: %s", error)
 
@@ -221,14 +226,14 @@ def _journal_key(task: Task) -> str:
     return task_key(str(task.target), task.name, task.args)
 
 
-def _confirmed(journal: Path) -> dict[tuple[str, Any], Record]:
-    """The records that were confirmed last."""
+def _confirmed(journal: Path) -> dict[tuple[str, Any], tuple[Record, float]]:
+    """The records that were confirmed last, and their latencies in seconds, without drift."""
     found = {}
     with suppress(OSError):  # it is optional
         for entry in read_journal(journal):
             with suppress(ValueError):
                 if entry.confirmed and (pair := parse(entry.confirmed["record"])):
-                    found[workload_key(pair[0].target, pair[0].task)] = pair
+                    found[workload_key(pair[0].target, pair[0].task)] = pair, entry.confirmed["latency"]
     return found
 
 
@@ -239,9 +244,9 @@ def _by_task(records: Iterable[Record]) -> dict[tuple[str, Any], list[Record]]:
     return dict(groups)
 
 
-def read_drift(journal: Journal) -> Drift:
+def read_drift(journal: Journal, target: tvm.target.Target) -> Drift:
     """The machine's drift, as far as a journal has it; what the yardstick takes from now on is written to it."""
-    known = []
+    name, known = yardstick_name(target), []
     with suppress(OSError):  # it is optional
-        known = [(entry.time, entry.yardstick) for entry in read_journal(journal.path) if entry.yardstick]
-    return Drift(known, lambda latency: journal.write(yardstick=latency))
+        known = [(entry.time, entry.yardstick) for entry in read_journal(journal.path) if entry.yardstick and entry.task == name]
+    return Drift(known, lambda latency: journal.write(task=name, yardstick=latency))

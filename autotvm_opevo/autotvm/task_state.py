@@ -86,10 +86,10 @@ class TaskState:
         self._make_tuner, self._seed, self._early_stopping = make_tuner, seed, early_stopping
         self._tuner: Tuner | None = None
 
-    def resume(self, records: Iterable[Record], round_size: int, confirmed: Record | None = None) -> int:
+    def resume(self, records: Iterable[Record], round_size: int, confirmed: tuple[Record, float] | None = None) -> int:
         """Resume from the records of this task, as if they had been measured now, in rounds; returns their number.
 
-        Of the trials that were known when one was confirmed as the best, that one is.
+        Of the trials that were known when one was confirmed as the best, that one is, with the latency that is given.
         """
         mine: dict[int, Record] = {}
         taken = 0
@@ -105,16 +105,20 @@ class TaskState:
             self._learn(number, record)
             if trial % round_size == 0 or trial == len(mine):
                 self.end_round()
-        configuration = configuration_of(confirmed[0], self.task, self._knobs) if confirmed else None
+        configuration = configuration_of(confirmed[0][0], self.task, self._knobs) if confirmed else None
         if confirmed and configuration is not None and self._knobs.space.index(configuration) in mine:
-            later = [record for record in mine.values() if record[1].timestamp > confirmed[1].timestamp]
-            self.confirm(min([confirmed, *later], key=lambda record: seconds(self._without_drift(record)[1])))
+            later = [record for record in mine.values() if record[1].timestamp > confirmed[0][1].timestamp]
+            self.confirm(*min([confirmed, *((record, self.without_drift(record)) for record in later)], key=lambda pair: pair[1]))
         return taken
 
-    def confirm(self, record: Record) -> None:
-        """Take a record as the best, with its confirmed time; a later trial can be better."""
-        self.best, self.latency = record, seconds(self._without_drift(record)[1])
+    def confirm(self, record: Record, latency: float) -> None:
+        """Take a record as the best, with its confirmed latency in seconds, without drift; a later trial can be better."""
+        self.best, self.latency = record, latency
         self.progress.latencies[-1:] = [self.latency]
+
+    def without_drift(self, record: Record) -> float:
+        """The latency of a record in seconds, as it would have been at first."""
+        return seconds(self._without_drift(record)[1])
 
     def propose(self, size: int) -> Proposal | None:
         """Ask the tuner for up to `size` configurations to measure.
@@ -229,7 +233,6 @@ class TaskState:
             self.best, self.latency, self._best_at = record, seconds(known[1]), self.progress.trials
 
     def _without_drift(self, record: Record) -> Record:
-        """The record as it would have been at first."""
         measured, result = record
         factor = self._drift.factor(result.timestamp)
         if factor == 1 or result.error_no != MeasureErrorNo.NO_ERROR:

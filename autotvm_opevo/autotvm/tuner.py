@@ -127,8 +127,8 @@ class SearchTuner(Tuner):
             nonlocal left
             size = min(left, measure_option["builder"].n_parallel)
             left -= size
-            self._ahead = self._ask(size)
-            return [MeasureInput(self.task.target, self.task, config) for config in self._ahead]
+            self._ahead = self._ahead or self._ask(size)  # an interrupted call may have left some
+            return [MeasureInput(self.task.target, self.task, config) for config in self._ahead[:size]]
 
         builder = BuildAhead(measure_option["builder"], propose)
         try:

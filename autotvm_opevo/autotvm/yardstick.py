@@ -19,6 +19,11 @@ def time_yardstick(target: str) -> float:
     return float(np.median(run(*arrays).results))
 
 
+def yardstick_name(target: tvm.target.Target) -> str:
+    """What else determines how long it takes than the machine's speed."""
+    return f"yardstick for {target} in {tvm.get_global_func('runtime.NumThreads')()} threads"
+
+
 @cache
 def _yardstick(target: str) -> tuple[tvm.runtime.Module, list[tvm.nd.NDArray]]:
     """Built once a process."""

@@ -7,6 +7,9 @@ import math
 from argparse import ArgumentTypeError
 from typing import Any
 
+# Seconds.
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
 
 def positive(text: str) -> int:
     """An integer of at least 1.
@@ -32,6 +35,19 @@ def seconds(text: str) -> float:
     if not 0 < time < math.inf:
         raise ArgumentTypeError(f"must be a positive number of seconds, {text!r} given")
     return time
+
+
+def duration(text: str) -> float:
+    """A finite, positive time, in seconds unless it has a unit: s, m or h.
+
+    >>> duration("90"), duration("10m"), duration("1.5h")
+    (90.0, 600.0, 5400.0)
+    """
+    number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
+    try:
+        return _UNITS[unit] * seconds(number)
+    except ArgumentTypeError:
+        raise ArgumentTypeError(f"must be a positive number of seconds, or a time such as 10m or 1.5h, {text!r} given") from None
 
 
 def shape(text: str) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
-from autotvm_opevo.cli.argument_types import address, attribute, named_shape, positive, seconds, shape
+from autotvm_opevo.cli.argument_types import address, attribute, duration, named_shape, positive, seconds, shape
 from autotvm_opevo.cli.command import command
 from autotvm_opevo.cli.this_machine import local_target
 
@@ -69,7 +69,9 @@ def add(commands: Any) -> None:
     tune.add_argument(
         "--trials", type=positive, default=1000, help="total number of trials, including those in the log (default: 1000)"
     )
-    tune.add_argument("--time-limit", type=seconds, metavar="SECONDS", help="start no new trial after this time")
+    tune.add_argument(
+        "--time-limit", type=duration, metavar="TIME", help="start no new trial after this time: seconds, or such as 10m or 1.5h"
+    )
     tune.add_argument(
         "--tuner",
         choices=["opevo", "opevo-published", "xgb", "ga", "random", "gridsearch", "evolutionary"],

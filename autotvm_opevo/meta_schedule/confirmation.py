@@ -95,12 +95,12 @@ def _confirm(task: int, finalists: Sequence[TuningRecord], builder: Any, runner:
         return seconds_of(future.result().run_secs)
 
     try:
-        (finished,) = race([len(finalists)], time_again, lambda: None, end)
+        finished = next((one for _, one in race([len(finalists)], time_again, lambda: None, end)), None)
     finally:
         for result in built:
             if result.artifact_path is not None:
                 shutil.rmtree(Path(str(result.artifact_path)).parent, ignore_errors=True)
-    if finished.winner is None:
+    if finished is None or finished.winner is None:
         return None
     winner = finalists[finished.winner]
     record = TuningRecord(winner.trace, winner.workload, [finished.latency], winner.target, winner.args_info)

@@ -142,15 +142,16 @@ def tune_network(
         guard = SigintGuard()
         try:
             if session.left > 0:
-                session.run(strategy, builder or local_builder(), runner, task_scheduler, cost_model, seed, deadline, guard)
-                session.confirm(builder or local_builder(), runner)
+                builder = builder or local_builder()
+                session.run(strategy, builder, runner, task_scheduler, cost_model, seed, deadline, guard)
+                session.confirm(builder, runner, guard)
             best = session.write_best()
             if evaluate and isinstance(runner, ms.runner.LocalRunner):
                 session.evaluate(lambda: measure_speedup(mod, target, best))
         except BaseException as error:
             if guard.interrupted and not isinstance(error, KeyboardInterrupt):
                 error = KeyboardInterrupt()  # TVM turned it into a RuntimeError
-            with suppress(OSError):  # a full disk must not hide the error
+            with suppress(Exception):  # a full disk must not hide the error
                 session.write_best()
             session.abort(error)
             raise error
@@ -190,17 +191,30 @@ class _Session(Session):
         self, tasks: Sequence[Any], target: tvm.target.Target, database: Any, folder: Path, trials: int, start: float
     ) -> None:
         self._extracted, self._database, self._folder, self._target = tasks, database, folder, target
-        self._best: dict[int, Any] = {}  # confirmed records, by task
+        self._best: dict[int, Any] = {}  # by task: confirmed in this call, or the best of an earlier one
+        self._known: set[tuple[float, ...]] = set()  # latencies of the trials of earlier calls, which tell them apart
         self._states = [_TaskState(task) for task in tasks]
         for state in self._states:
             for record in records_of(database, state.mod, target):
                 latency = seconds(record.run_secs)
                 state.add(latency, "failed" if latency == inf else "", "")
+        self._load_best(folder / BEST)
         names = [str(task.task_name) for task in tasks]
         keys = [str(ms.database.Workload(state.mod).as_json()[0]) for state in self._states]
         operators = [Operator(int(task.weight), (i,)) for i, task in enumerate(tasks)]
         journal = Journal(folder / JOURNAL, overwrite=not len(database))
         super().__init__(self._states, names, keys, operators, trials, folder, journal, start)
+
+    def _load_best(self, folder: Path) -> None:
+        """Of the trials of an earlier call, the one that it found best, maybe by timing it again, is."""
+        if not len(self._database) or not folder.exists():
+            return
+        earlier = load_database(folder)
+        for i, state in enumerate(self._states):
+            self._known |= {_latencies(record) for record in records_of(self._database, state.mod, self._target)}
+            for record in records_of(earlier, state.mod, self._target)[:1]:
+                self._best[i] = record
+                state.latency = seconds(record.run_secs)
 
     def run(
         self,
@@ -241,18 +255,24 @@ class _Session(Session):
         if self.left > 0:
             self.stop_reason = "time limit" if time.monotonic() >= deadline else "exhausted"
 
-    def confirm(self, builder: Any, runner: Any) -> None:
+    def confirm(self, builder: Any, runner: Any, guard: SigintGuard) -> None:
         """Time the best candidates again. An error here must not cost the user the result of hours of tuning."""
         parts = shares(self._operators, [state.latency for state in self._states])
         order = sorted(range(len(parts)), key=lambda i: -parts[i])
         records = [records_of(self._database, self._states[i].mod, self._target) for i in order]
         try:
-            for one in confirm(records, builder, runner, CONFIRMATION_SHARE * (time.monotonic() - self._start)):
-                task = order[one.task]
-                self._best[task] = one.record
-                self._states[task].latency = seconds(one.record.run_secs)
-                self._journal.write_confirmed(self._keys[task], json.dumps(one.record.as_json()), one.latencies)
+            with guard:
+                for one in confirm(records, builder, runner, CONFIRMATION_SHARE * (time.monotonic() - self._start)):
+                    task = order[one.task]
+                    self._best[task] = one.record
+                    self._known |= {_latencies(record) for record in records[one.task]}
+                    self._states[task].latency = seconds(one.record.run_secs)
+                    self._journal.write_confirmed(
+                        self._keys[task], json.dumps(one.record.as_json()), one.latencies, self._states[task].latency
+                    )
         except (OSError, RuntimeError, ValueError) as error:
+            if guard.interrupted:
+                raise
             logger.warning("the best candidates were not timed again: %s", last_line(str(error)))
         self._end = time.monotonic()
 
@@ -263,9 +283,16 @@ class _Session(Session):
         """
         folder = self._folder / BEST
         if self.trials > self._resumed or not folder.exists():
-            records = [records_of(self._database, state.mod, self._target)[:1] for state in self._states]
-            write_best(self._folder, [self._best.get(i) or found[0] for i, found in enumerate(records) if found])
+            write_best(self._folder, [record for i in range(len(self._states)) if (record := self._best_of(i)) is not None])
         return load_database(folder)
+
+    def _best_of(self, task: int) -> Any:
+        """The best record of a task; None without one."""
+        new = [
+            one for one in records_of(self._database, self._states[task].mod, self._target) if _latencies(one) not in self._known
+        ]
+        best = [self._best[task]] if task in self._best else []
+        return min([*best, *new], key=lambda record: seconds(record.run_secs), default=None)
 
     def result(self) -> TuningResult:
         """The result so far."""
@@ -278,3 +305,7 @@ class _Session(Session):
             self._states[task].add(latency, kind, message)
             self._journal.write(task=self._keys[task], failure=kind, message=message)
         self.show(task)
+
+
+def _latencies(record: Any) -> tuple[float, ...]:
+    return tuple(float(seconds) for seconds in record.run_secs or ())

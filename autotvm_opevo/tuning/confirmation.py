@@ -8,7 +8,7 @@ than the leader with confidence.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 
 import numpy as np
@@ -96,8 +96,12 @@ class Race:
         return float(ratios.mean() - margin), float(ratios.mean() + margin)
 
 
-def race(sizes: Sequence[int], time_again: Callable[[int, int], float], restart: Callable[[], object], end: float) -> list[Race]:
-    """Let the finalists of several tasks race, the first tasks first when time is short; those undecided then have no winner.
+def race(
+    sizes: Sequence[int], time_again: Callable[[int, int], float], restart: Callable[[], object], end: float
+) -> Iterator[tuple[int, Race]]:
+    """Let the finalists of several tasks race, the first tasks first when time is short.
+
+    Yields the position and the race of each task with a winner, as soon as it is finished, or when the time is over.
 
     Parameters
     ----------
@@ -111,15 +115,16 @@ def race(sizes: Sequence[int], time_again: Callable[[int, int], float], restart:
     end : float
         When to end, by ``time.monotonic()``.
     """
-    races = [Race(size) for size in sizes]
-    racing = [i for i, size in enumerate(sizes) if size > 1]
-    turns = [i for i in racing for _ in range(MIN_ROUNDS)]
+    races = {i: Race(size) for i, size in enumerate(sizes) if size > 1}
+    turns = [i for i in races for _ in range(MIN_ROUNDS)]
     while turns and time.monotonic() < end:
         for i in turns:
-            if time.monotonic() >= end:
-                break
-            if not races[i].finished:
+            if i in races and time.monotonic() < end:
                 restart()
                 races[i].add({finalist: time_again(i, finalist) for finalist in races[i].order})
-        turns = [i for i in racing if not races[i].finished]
-    return races
+                if races[i].finished:
+                    finished = races.pop(i)
+                    if finished.winner is not None:
+                        yield i, finished
+        turns = list(races)
+    yield from ((i, one) for i, one in races.items() if one.winner is not None)

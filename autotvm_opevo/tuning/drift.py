@@ -1,18 +1,21 @@
 """Drift of a machine: it becomes slower and faster within minutes, and measurements with it. Imports no TVM.
 
 A yardstick, a kernel that stays the same, is timed again and again. What it takes around a moment, divided by what it took at
-first, tells how much longer the trials of that moment took than they would have at first.
+first, tells how many times as long the trials of that moment took as they would have at first.
 """
 
 from __future__ import annotations
 
 import time
+from bisect import bisect, insort
 from collections.abc import Callable, Iterable
 
 import numpy as np
 
-# Seconds between two timings of the yardstick; as many of them around a moment as count, and at first.
-_INTERVAL, _WINDOW = 5.0, 3
+# Number of timings of the yardstick that count at first, and around a moment.
+WINDOW = 3
+# Seconds between two timings, and from a moment to the farthest that counts.
+_INTERVAL, _REACH = 2.0, 60.0
 # A smaller relative difference may be the yardstick's own noise.
 _NOISE = 0.05
 # A machine whose speed varied by more deserves a warning.
@@ -20,7 +23,7 @@ NOTABLE = 1.1
 
 
 class Drift:
-    """Latencies of the yardstick over time.
+    """Latencies of the yardstick over time; one thread may add some while others ask.
 
     Parameters
     ----------
@@ -28,11 +31,6 @@ class Drift:
         Unix timestamps and latencies in seconds, of earlier runs.
     write : callable, optional
         Gets every new latency, in seconds.
-
-    Attributes
-    ----------
-    latencies : list of float
-        Of the yardstick, in seconds, in order of time.
 
     Examples
     --------
@@ -42,31 +40,45 @@ class Drift:
     """
 
     def __init__(self, known: Iterable[tuple[float, float]] = (), write: Callable[[float], None] = lambda _: None) -> None:
-        timed = sorted(known)
-        self._times, self.latencies = [moment for moment, _ in timed], [latency for _, latency in timed]
+        self._timed = sorted(known)
         self._write = write
 
     @property
     def due(self) -> bool:
         """Whether the yardstick should be timed now; a clock that was set back does not matter."""
-        return not self._times or not 0 <= time.time() - self._times[-1] < _INTERVAL
+        return not self._timed or not 0 <= time.time() - self._timed[-1][0] < _INTERVAL
 
-    def add(self, latency: float) -> None:
-        """Add the yardstick's latency now, in seconds."""
-        self._times.append(time.time())
-        self.latencies.append(latency)
+    def add(self, latency: float) -> bool:
+        """Add the yardstick's latency now, in seconds.
+
+        Returns whether it differs notably from the one before: the machine's speed has changed, or the timing was disturbed. To
+        tell which, time it `WINDOW` times in all.
+        """
+        before = self._timed[-1][1] if self._timed else latency
+        insort(self._timed, (time.time(), latency))
         self._write(latency)
+        return not 1 / NOTABLE < latency / before < NOTABLE
 
     def factor(self, moment: float) -> float:
-        """How many times as long as at first a trial took at a Unix timestamp; 1 unless it differs by more than noise."""
-        if len(self._times) < 2 * _WINDOW:
+        """How many times as long as at first a trial took at a Unix timestamp.
+
+        1 if that is unknown, or differs by no more than noise.
+        """
+        timed = self._timed
+        i = bisect(timed, (moment, 0.0))
+        around = [pair for pair in timed[max(0, i - WINDOW) : i + WINDOW] if abs(pair[0] - moment) <= _REACH]
+        nearest = sorted(around, key=lambda pair: abs(pair[0] - moment))[:WINDOW]
+        if len(timed) < 2 * WINDOW or len(nearest) < WINDOW:
             return 1.0
-        nearest = np.argsort(np.abs(np.subtract(self._times, moment)), kind="stable")[:_WINDOW]
-        factor = float(np.median(np.take(self.latencies, nearest)) / np.median(self.latencies[:_WINDOW]))
+        factor = float(_median(nearest) / _median(timed[:WINDOW]))
         return factor if abs(np.log(factor)) > _NOISE else 1.0
 
     @property
     def range(self) -> float:
         """The largest factor divided by the smallest."""
-        factors = [self.factor(moment) for moment in self._times]
+        factors = [self.factor(moment) for moment, _ in list(self._timed)]
         return max(factors, default=1.0) / min(factors, default=1.0)
+
+
+def _median(timed: Iterable[tuple[float, float]]) -> float:
+    return float(np.median([latency for _, latency in timed]))

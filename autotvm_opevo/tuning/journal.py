@@ -43,9 +43,10 @@ class JournalEntry:
         The kind of failure and the error message; empty for a successful trial.
     confirmed : dict
         When the task's best trials have been timed again: ``"record"``, the line of a log with the winner and its confirmed time,
-        and ``"latencies"``, all of its times in seconds. None for a trial.
+        ``"latencies"``, all of its times in seconds, and ``"latency"``, their median without drift. None for a trial.
     yardstick : float
-        Latency in seconds of a kernel that stays the same, by which the machine's drift is known; 0 for all other entries.
+        Latency in seconds of a kernel that stays the same, by which the machine's drift is known; 0 for all other entries. Its
+        `task` names the kernel.
     network : dict
         When a run starts: ``"operators"``, pairs of how often the network runs an operator and the tasks that implement it, and
         ``"tuner"``. When it ends: ``"phases"``, the seconds of each phase of it, and the median latencies in seconds
@@ -78,7 +79,7 @@ class RunHistory:
     phases : dict of str to float
         Seconds of each phase, in all runs; empty if unknown.
     yardstick : list of (float, float)
-        Unix timestamps and latencies in seconds of the yardstick.
+        Unix timestamps and latencies in seconds of the last run's yardstick.
     """
 
     starts: list[float] = field(default_factory=list)
@@ -87,11 +88,14 @@ class RunHistory:
     latency: tuple[float, float] | None = None
     phases: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     yardstick: list[tuple[float, float]] = field(default_factory=list)
+    _yardstick: str = ""
     _network: dict[tuple[str, ...], int] | None = None
 
     def add(self, entry: JournalEntry) -> None:
         """Update the history from an entry; those about trials change nothing."""
         if entry.yardstick:
+            if entry.task != self._yardstick:  # another kernel takes another time
+                self._yardstick, self.yardstick = entry.task, []
             self.yardstick.append((entry.time, entry.yardstick))
         network = entry.network or {}
         operators = {tuple(tasks): count for count, tasks in network.get("operators", ())}
@@ -148,9 +152,12 @@ class Journal:
         """Record the start of a run: how often the network runs each operator, the tasks that implement it, and the tuner."""
         self.write(network={"operators": operators, "tuner": tuner})
 
-    def write_confirmed(self, task: str, record: str, latencies: Sequence[float]) -> None:
-        """Record which trial was confirmed as a task's best, as a line of a log, and its latencies in seconds."""
-        self.write(task=task, confirmed={"record": record, "latencies": list(latencies)})
+    def write_confirmed(self, task: str, record: str, latencies: Sequence[float], latency: float) -> None:
+        """Record which trial was confirmed as a task's best, as a line of a log, and its latencies in seconds.
+
+        `latency` is their median, without the machine's drift.
+        """
+        self.write(task=task, confirmed={"record": record, "latencies": list(latencies), "latency": latency})
 
     def write_phases(self, phases: Mapping[str, float]) -> None:
         """Record the seconds of each phase of a run, when it ends."""
@@ -185,7 +192,8 @@ def _parse(fields: dict[str, Any]) -> JournalEntry:
 
 
 def _parse_confirmed(fields: dict[str, Any]) -> dict[str, Any]:
-    return {"record": str(fields["record"]), "latencies": [float(seconds) for seconds in fields["latencies"]]}
+    latencies = [float(seconds) for seconds in fields["latencies"]]
+    return {"record": str(fields["record"]), "latencies": latencies, "latency": _positive(fields["latency"])}
 
 
 def _parse_network(fields: dict[str, Any]) -> dict[str, Any]:

@@ -42,9 +42,11 @@ class TuningResult:
     limit : float
         Latency in seconds that the tuned operators cannot be below; 0 if unknown.
     phases : dict of str to float
-        Seconds of this call by phase; "building" while nothing else happens. Empty if unknown.
+        Seconds of this call by phase; "building" while nothing else happens. Phases overlap where trials run elsewhere. Empty if
+        unknown.
     drift : float
-        How many times as long the machine took for the same at the slowest moment of tuning as at the fastest.
+        How many times as long the machine took for the same at the slowest moment as at the fastest, of all calls that wrote the
+        log.
     """
 
     rows: list[Row]
@@ -78,10 +80,10 @@ class TuningResult:
             longest = sorted(self.phases.items(), key=lambda item: -item[1])
             lines.append("time: " + ", ".join(f"{phase} {seconds:.0f} s" for phase, seconds in longest if seconds >= 0.5))
         if self._works:
-            lines.append(f"sum of the tuned operators, as measured in their trials: {milliseconds(self.latency)} ms")
+            lines.append(f"sum of the tuned operators, as measured: {milliseconds(self.latency)} ms")
         if self.limit:
-            limit = f"{milliseconds(self.limit)} ms, {self.limit / self.latency:.0%} of it"
-            lines.append(f"this machine's limit for them: {limit}: more trials can gain no more than the rest")
+            share = self.limit / self.latency
+            lines.append(f"at this machine's limit they would take {milliseconds(self.limit)} ms, {share:.0%} of that")
         if self.drift > NOTABLE:
             lines.append(f"the machine was up to {self.drift:.2f} times slower at times; results were corrected for it")
         if self.rejected:

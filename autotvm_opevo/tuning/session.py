@@ -118,11 +118,11 @@ class Session:
         finally:
             self.phases[name] += time.monotonic() - begin
 
-    def end(self, phases: Mapping[str, float]) -> None:
-        """End the measurements, given the seconds of further phases; while nothing else happens, builds are waited for."""
+    def end(self, phases: Mapping[str, float], rest: str) -> None:
+        """End the measurements, given the seconds of further phases, and what happens in the rest of the time."""
         self._end = time.monotonic()
         self.phases.update(phases)
-        self.phases["building"] = max(0.0, self._end - self._start - sum(self.phases.values()))
+        self.phases[rest] = max(0.0, self._end - self._start - sum(self.phases.values()))
         self._journal.write_phases(self.phases)
 
     def evaluate(self, measure: Callable[[], Speedup]) -> None:
@@ -162,9 +162,10 @@ class Session:
         seconds = 0.0
         for operator in self._operators:
             fastest = min((self._tasks[i] for i in operator.tasks), key=lambda task: task.latency)
-            if fastest.latency < inf and not fastest.progress.limit:
-                return 0.0
-            seconds += operator.count * fastest.progress.limit * (fastest.latency < inf)
+            if fastest.latency < inf:
+                if not fastest.progress.limit:
+                    return 0.0
+                seconds += operator.count * min(fastest.progress.limit, fastest.latency)
         return seconds
 
     def _rows(self) -> list[Row]:

@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -332,7 +333,10 @@ class TestConfirmation:
         before = tune(log, 8).latency
         with open(f"{log}.journal", "a") as journal:
             for record in ("{", "{}", "[]", "null", "# comment"):
-                journal.write(json.dumps({"time": 1.0, "task": "t", "confirmed": {"record": record, "latencies": []}}) + "\n")
+                journal.write(
+                    json.dumps({"time": 1.0, "task": "t", "confirmed": {"record": record, "latencies": [], "latency": 1e-9}})
+                    + "\n"
+                )
         assert tune(log, 8).latency == before
 
 
@@ -467,3 +471,39 @@ class TestKilling:
             tune(tmp_path / "log.json", tuner=Interrupted)
         assert not autotvm.GLOBAL_SCOPE.in_tuning
         assert (tmp_path / "log.best.json").exists()
+
+    def test_an_interrupt_during_the_confirmation_costs_no_result(self, tmp_path, monkeypatch):
+        def interrupted(*_):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(session, "confirm", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            tune(tmp_path / "log.json", 12, measure_option=for_real())
+        assert len(configurations(tmp_path / "log.json")) == 12
+        assert (tmp_path / "log.best.json").exists()
+        monkeypatch.undo()
+        assert tune(tmp_path / "log.json", 12, measure_option=for_real()).measured == 0
+
+    def test_a_builder_that_is_killed_fails_its_trial_alone(self, tmp_path):
+        """As by the kernel, when memory runs out."""
+        option, log, begun = for_real(), tmp_path / "log.json", []
+        executor = option["builder"].executor
+        submit = executor.submit
+
+        def killing(*arguments, **options):
+            begun.append(submit(*arguments, **options))
+            if len(begun) == 5:  # all workers build now, or begin to
+                threading.Thread(target=kill).start()
+            return begun[-1]
+
+        def kill():
+            while not begun[-1].running() and not begun[4].running():
+                time.sleep(0.001)
+            for worker in executor._workers:
+                worker.interrupt()
+
+        executor.submit = killing
+        result = tune(log, 16, measure_option=option)
+        assert result.trials == len(set(configurations(log))) == 16
+        assert sum(row.failures.count("compile host") for row in result.rows) <= len(executor._workers)
+        assert all(row.works for row in result.rows)

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from instant_measuring import TIMEOUT
@@ -13,19 +14,22 @@ from tvm import autotvm
 from tvm.autotvm.measure import MeasureInput
 from tvm.autotvm.measure.measure_methods import BuildResult
 
+import autotvm_opevo.autotvm
 from autotvm_opevo import tune_network
-from autotvm_opevo.autotvm import rpc, workloads
+from autotvm_opevo.autotvm import finalists, rpc, session, workloads
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.rpc import DevicePoolError
+from autotvm_opevo.tuning.journal import read
 
 SHAPES = [(1, 16, 8, 8), (16, 16, 3, 3)]
 MOD, PARAMS = workloads.operator("nn.conv2d", SHAPES, attributes={"padding": (1, 1), "channels": 16, "kernel_size": (3, 3)})
 
 
-def measure_option(port, n_parallel=2, **options):
+def measure_option(port, n_parallel=2, package=autotvm, **options):
+    """With AutoTVM's builder, one batch after the other; with this package's, what runs next is built meanwhile."""
     options = {"number": 1, "repeat": 2, "min_repeat_ms": 100, "timeout": TIMEOUT, "cooldown_interval": 0, **options}
     return autotvm.measure_option(
-        builder=autotvm.LocalBuilder(timeout=TIMEOUT),
+        builder=package.LocalBuilder(timeout=TIMEOUT),
         runner=autotvm.RPCRunner(KEY, "127.0.0.1", port, n_parallel=n_parallel, **options),
     )
 
@@ -52,13 +56,15 @@ def tune(log, option, trials=24):
 
 
 class TestDevicePool:
+    @pytest.mark.parametrize("package", [autotvm, autotvm_opevo.autotvm])
     @pytest.mark.parametrize("harm", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.soak)])
-    def test_a_server_that_dies_or_hangs_costs_time_but_no_trial(self, tmp_path, harm):
+    def test_a_server_that_dies_or_hangs_costs_time_but_no_trial(self, tmp_path, harm, package):
         log = tmp_path / "log.json"
         with farm(tmp_path) as (port, servers):
             watcher = when(log, 6, lambda: os.killpg(servers[0].pid, harm))
             # What hangs is given up after three times this timeout.
-            report = tune(log, measure_option(port, timeout=20 if harm == signal.SIGSTOP else TIMEOUT))
+            timeout = 20 if harm == signal.SIGSTOP else TIMEOUT
+            report = tune(log, measure_option(port, package=package, timeout=timeout))
             watcher.join()
             before, after = sessions(tmp_path)
         assert report.trials == len(records(log)) == 24
@@ -77,11 +83,12 @@ class TestDevicePool:
         assert min(used) >= 3
 
     @pytest.mark.soak
-    def test_the_loss_of_the_last_device_ends_the_run_and_fails_no_configuration(self, tmp_path, monkeypatch):
+    @pytest.mark.parametrize("package", [autotvm, autotvm_opevo.autotvm])
+    def test_the_loss_of_the_last_device_ends_the_run_and_fails_no_configuration(self, tmp_path, monkeypatch, package):
         monkeypatch.setattr(rpc, "_DEVICE_TIMEOUT", 15.0)
         log = tmp_path / "log.json"
         with farm(tmp_path) as (port, servers):
-            option = measure_option(port)
+            option = measure_option(port, package=package)
             option["runner"].executor._timeout = 20  # a trial that waits for a device, without one, waits this long
             when(log, 6, lambda: [os.killpg(server.pid, signal.SIGKILL) for server in servers])
             with pytest.raises(DevicePoolError, match=f"last device of key '{KEY}' has left the tracker at 127.0.0.1:{port}"):
@@ -124,7 +131,7 @@ class TestBrokenSession:
         answers = []
 
         class Runner:
-            key, host, port, n_parallel, timeout = "cpu", "127.0.0.1", 1, 1, 1
+            key, host, port, n_parallel, timeout, module_loader = "cpu", "127.0.0.1", 1, 1, 1, "own"
 
             def run(self, inputs, builds):
                 answers.append(len(answers))
@@ -148,12 +155,27 @@ class TestBrokenSession:
         assert result.timestamp == runs
 
     @pytest.mark.soak
-    def test_a_last_device_that_hangs_ends_the_run_and_fails_no_configuration(self, tmp_path, monkeypatch):
+    @pytest.mark.parametrize("package", [autotvm, autotvm_opevo.autotvm])
+    def test_a_last_device_that_hangs_ends_the_run_and_fails_no_configuration(self, tmp_path, monkeypatch, package):
         monkeypatch.setattr(rpc, "_DEVICE_TIMEOUT", 3.0)
         log = tmp_path / "log.json"
         with farm(tmp_path, count=1) as (port, servers):
             when(log, 6, lambda: os.killpg(servers[0].pid, signal.SIGSTOP))
             with pytest.raises(DevicePoolError, match=f"no device of key '{KEY}' answers any more"):
-                tune(log, measure_option(port, n_parallel=1, timeout=20))
+                tune(log, measure_option(port, n_parallel=1, package=package, timeout=20))
         assert 6 <= len(records(log)) < 24
         assert all(result.error_no == 0 for _, result in records(log))
+
+
+class TestConfirmation:
+    def test_the_best_trials_are_timed_again_on_the_devices(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(session, "CONFIRMATION_SHARE", 10.0)
+        monkeypatch.setattr(finalists, "MAX_RATIO", 1e6)
+        log = tmp_path / "log.json"
+        with farm(tmp_path) as (port, _):
+            result = tune(log, measure_option(port, package=autotvm_opevo.autotvm), trials=8)
+        entries = [entry for entry in read(Path(f"{log}.journal")) if entry.confirmed]
+        assert len(entries) == 1
+        assert set(result.best_file.read_text().splitlines()) >= {entries[0].confirmed["record"]}
+        assert len(entries[0].confirmed["latencies"]) >= 3
+        assert len(records(log)) == 8  # trials only

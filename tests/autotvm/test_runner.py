@@ -5,12 +5,14 @@ import time
 
 import numpy as np
 import pytest
+import tvm
 from instant_measuring import TIMEOUT
 from small_templates import matmul_task
 from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 
 from autotvm_opevo.autotvm import LocalBuilder, LocalRunner
 from autotvm_opevo.autotvm import runner as module
+from autotvm_opevo.tuning.drift import Drift
 
 
 @pytest.fixture(scope="module")
@@ -189,3 +191,38 @@ def test_given_inputs_are_used():
     given = np.arange(6, dtype="float32").reshape(2, 3)
     (used,) = module._arguments([given], module.tvm.cpu())
     np.testing.assert_array_equal(used.numpy(), given)
+
+
+def test_the_yardstick_is_timed_now_and_then_and_again_when_it_changes(runner, built, monkeypatch):
+    latencies, clock = iter([1.0, 1.0, 1.0, 1.5, 1.5, 1.5, 1.5]), [0.0]
+    call = runner._worker.call
+
+    def worker(function, *arguments, timeout):
+        return next(latencies) if function is module.time_yardstick else call(function, *arguments, timeout=timeout)
+
+    monkeypatch.setattr(runner._worker, "call", worker)
+    monkeypatch.setattr("autotvm_opevo.tuning.drift.time.time", lambda: clock[0])
+    written = []
+    runner.drift = Drift(write=written.append)
+    runner.begin_drift(tvm.target.Target("llvm"))
+    assert written == [1.0] * 3
+    runner.run(built[0][:1], built[1][:1])
+    assert len(written) == 3  # not due
+    clock[0] = 3.0
+    runner.run(built[0][:1], built[1][:1])
+    assert written[3:] == [1.5] * 3  # it has changed
+    clock[0] = 6.0
+    runner.run(built[0][:1], built[1][:1])
+    assert written[6:] == [1.5]
+    assert runner.drift.factor(6.0) == 1.5
+    assert runner.finalists.of(built[0][0].task)
+
+
+def test_without_a_yardstick_trials_go_on(runner, built, monkeypatch):
+    def broken(target):
+        raise RuntimeError("no LLVM")
+
+    monkeypatch.setattr(module, "time_yardstick", broken)
+    runner.drift = Drift()
+    assert runner.run(built[0][:1], built[1][:1])[0].error_no == 0
+    assert runner.drift is None

@@ -12,12 +12,12 @@ import tvm
 from instant_measuring import TIMEOUT
 from small_templates import matmul_task
 from tune_on_a_farm import KEY, farm
-from tvm import autotvm
+from tvm import autotvm, rpc
 from tvm.autotvm.measure import MeasureInput
 
 from autotvm_opevo.autotvm import LocalBuilder
 from autotvm_opevo.autotvm.rpc import DevicePool
-from autotvm_opevo.autotvm.siblings import slow_devices
+from autotvm_opevo.autotvm.siblings import slow_devices, time_on_each
 
 
 @contextmanager
@@ -55,25 +55,38 @@ def runner(port):
     return autotvm.RPCRunner(KEY, "127.0.0.1", port, n_parallel=2, number=1, repeat=2, min_repeat_ms=400, timeout=TIMEOUT)
 
 
-def test_a_device_that_is_slower_than_its_siblings_is_named(tmp_path, built, caplog):
-    with farm(tmp_path) as (port, servers), slowed(servers[1]), caplog.at_level(logging.INFO):
-        pool = DevicePool(runner(port))
-        results = [pool.trial(*built) for _ in range(2)]
-        pool.abort()
-        address = (tmp_path / "server1.log").read_text()
+def compared(port, built):
+    """A trial on each of two devices, and what the comparison that follows the first one says."""
+    pool = DevicePool(runner(port))
+    results = [pool.trial(*built) for _ in range(2)]
+    pool._comparison.join()
+    pool.close()
     assert [result.error_no for result in results] == [0, 0]
+
+
+def test_a_device_that_is_slower_than_its_siblings_is_named(tmp_path, built, caplog):
+    with farm(tmp_path) as (port, servers), slowed(servers[1]), caplog.at_level(logging.WARNING):
+        compared(port, built)
+        output = (tmp_path / "server1.log").read_text()
     (warning,) = [entry for entry in caplog.records if "times as long as the fastest" in entry.message]
-    port = warning.args[0].rpartition(":")[2]
-    assert f":{port}" in address or f"({port})" in address or port in address
-    assert warning.args[1] > 1.25
+    address, ratio, key = warning.args
+    assert address.rpartition(":")[2] in output
+    assert ratio > 1.25
+    assert key == KEY
 
 
 def test_without_siblings_there_is_nothing_to_compare(tmp_path, built, caplog):
     with farm(tmp_path, count=1) as (port, _), caplog.at_level(logging.INFO):
-        pool = DevicePool(runner(port))
-        assert pool.trial(*built).error_no == 0
-        pool.abort()
+        compared(port, built)
     assert not [entry for entry in caplog.records if entry.name.startswith("autotvm_opevo")]
+
+
+def test_devices_that_are_not_free_in_time_are_left_out(tmp_path, built):
+    with farm(tmp_path) as (port, _):
+        held = rpc.connect_tracker("127.0.0.1", port).request(KEY)
+        found = dict(time_on_each(runner(port), 2, *built, seconds=5))
+        del held
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from instant_measuring import measured, result
 from small_templates import matmul_task
 from tvm.autotvm import record
 
-from benchmarks import farm, regret, time_breakdown, time_to_quality
+from benchmarks import farm, imperfect, noise, pruning, regret, time_breakdown, time_to_quality
+from benchmarks.landscape import FOLDER
 from benchmarks.time_to_quality import best_until, stages
 
 TASKS = [matmul_task(16), matmul_task(32)]
@@ -52,6 +53,7 @@ def test_the_last_stage_is_the_confirmed_one(tmp_path):
         (time_to_quality, ["--networks", "mlp", "--trials", "12", "--repetitions", "1", "--rounds", "1"], "XGBTuner, tutorial"),
         (time_breakdown, ["--networks", "mlp", "--trials", "12"], "running"),
         (regret, ["--networks", "mlp", "--trials", "24", "--rounds", "3"], "confirmed"),
+        (pruning, ["--networks", "mlp", "--trials", "24"], "without pruning"),
     ],
 )
 def test_networks(tmp_path, monkeypatch, capsys, module, options, said):
@@ -66,3 +68,20 @@ def test_farm(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["benchmark", "--seconds", "0.05", "--trials", "4"])
     farm.main()
     assert "pipeline / batch" in capsys.readouterr().out
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_noise(monkeypatch, capsys):
+    options = ["--network", "resnet-18", "--configurations", "1", "--rounds", "2", "--seconds", "30", "--processes", "1"]
+    monkeypatch.setattr("sys.argv", ["benchmark", *options, "--target", "llvm"])
+    noise.main()
+    assert "beside 1 processes, corrected" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("variant", imperfect.VARIANTS)
+def test_imperfect_results_lead_to_a_valid_score(variant):
+    found = imperfect.scores(variant, (FOLDER / "matmul-64.npz", 0), trials=24)
+    assert len(found) == 24
+    assert 0 < found[0] <= found[-1] + 0.5  # with noise, what seems better need not be
+    assert found[-1] <= 1

@@ -2,7 +2,9 @@
 
 import json
 import logging
+import os
 import shutil
+import signal
 import time
 from types import SimpleNamespace
 
@@ -96,8 +98,8 @@ def test_when_time_is_short_the_first_tasks_are_confirmed(records, tmp_path, mon
     assert not list(confirm([records], Builder(tmp_path / "none"), Runner([1.0] * 5), 1.0))
     monkeypatch.setattr(confirmation, "_FIRST_TASK", 0.1)
     building = Builder(tmp_path / "some")
-    assert [one.task for one in confirm([records[:2]] * 3, building, Runner([1.0, 2.0], pause=0.2), 2.0)] == [0]
-    assert building.built == 1
+    assert [one.task for one in confirm([records[:2]] * 3, building, Runner([1.0, 2.0], pause=5.0), 45.0)] == [0]
+    assert building.built == 1  # six runs took 30 of 45 seconds
 
 
 def test_the_best_replace_those_of_an_earlier_call(records, tmp_path):
@@ -123,8 +125,40 @@ def test_a_network_s_best_are_confirmed_for_real_and_applied(tuned, tmp_path, mo
     assert json.loads(entry.confirmed["record"])[1] == pytest.approx([latency])
     assert len(open_database(folder)) == 10  # trials only
     before = (folder / BEST / "database_tuning_record.json").read_bytes()
-    tune(folder, 10, evaluate=False)
+    assert tune(folder, 10, evaluate=False).latency == result.latency
     assert (folder / BEST / "database_tuning_record.json").read_bytes() == before
+
+
+def test_a_later_call_keeps_the_winner_unless_a_new_candidate_is_faster(tuned, tmp_path, records):
+    folder = tmp_path / "copy"
+    shutil.copytree(tuned, folder)
+    for latency, kept in ((1e-12, True), (1e3, False)):
+        slowest = records[-1]
+        write_best(folder, [TuningRecord(slowest.trace, slowest.workload, [latency], slowest.target, slowest.args_info)])
+        trials = len(open_database(folder)) + 1
+        result = tune(folder, trials, evaluate=False)
+        (best,) = open_database(folder / BEST).get_all_tuning_records()
+        assert (str(best.trace) == str(slowest.trace)) is kept
+        assert result.latency == pytest.approx(float(np.mean([float(s) for s in best.run_secs])))
+
+
+def test_ctrl_c_during_the_confirmation_ends_the_call(tuned, tmp_path, monkeypatch):
+    class Interrupting(Runner):
+        def run(self, inputs):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(60)
+
+    def interrupted(tasks, builder, runner, seconds):
+        return confirm(tasks, Builder(tmp_path / "built"), Interrupting([]), 60)
+
+    monkeypatch.setattr(network, "confirm", interrupted)
+    monkeypatch.setattr(confirmation, "MAX_RATIO", 1e6)
+    folder = tmp_path / "copy"
+    shutil.copytree(tuned, folder)
+    with pytest.raises(KeyboardInterrupt):
+        tune(folder, 9, evaluate=False)
+    assert len(open_database(folder)) == 9
+    assert len(open_database(folder / BEST)) == 1
 
 
 def test_an_error_costs_no_result(tuned, tmp_path, monkeypatch, caplog):

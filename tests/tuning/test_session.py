@@ -72,7 +72,7 @@ def test_the_phases_add_up_to_the_duration_and_the_rest_is_building(session, tmp
     monkeypatch.setattr("time.monotonic", iter([10.0, 12.0, 100.0]).__next__)
     with session.phase("searching"):
         pass
-    session.end({"running": 30.0})
+    session.end({"running": 30.0}, "building")
     phases = {"searching": 2.0, "running": 30.0, "building": 68.0}
     assert session.result().phases == phases
     assert session.result().seconds == 100
@@ -85,7 +85,9 @@ def test_the_network_s_limit_is_that_of_its_fastest_implementations(session):
     session._tasks[0].progress.limit = 0.0008  # three times of 1 ms
     result = session.result()
     assert result.limit == pytest.approx(0.0024)
-    assert "this machine's limit for them: 2.400 ms, 80% of it" in str(result)
+    assert "at this machine's limit they would take 2.400 ms, 80% of that" in str(result)
+    session._tasks[0].progress.limit = 0.0012  # it is measured, too
+    assert session.result().limit == pytest.approx(0.003)
 
 
 def test_an_error_of_the_evaluation_is_part_of_the_result(session):
