@@ -64,6 +64,8 @@ def spread_and_error(runner, built, rounds, rng):
     truth = np.nanmedian(means, axis=0)
     known = np.isfinite(means)
     error, spread = np.abs(np.log(means / truth))[known], np.abs(np.log(costs[..., 0] / costs[..., 1]))[known]
+    print(f"{known.sum()} measurements: error median {np.median(error):.1%}, 90% quantile {np.quantile(error, 0.9):.1%}")
+    print(f"spread of two repeats and error: Spearman's rank correlation {spearmanr(error, spread)[0]:.2f}")
     large, apart = error > 0.1, spread > 0.05
     print(f"errors above 10%: {large.sum()}; of these, repeats differ by more than 5% in {(large & apart).sum()}")
     print(f"of all, repeats differ by more than 5% in {apart.mean():.0%}")
