@@ -23,7 +23,7 @@ from autotvm_opevo._utils.text import last_line
 from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.meta_schedule.builder import local_builder
 from autotvm_opevo.meta_schedule.callbacks import Failure, FlushingBuilder, FlushingRunner, ProgressCallback, ResultFlusher
-from autotvm_opevo.meta_schedule.confirmation import BEST, confirm, write_best
+from autotvm_opevo.meta_schedule.confirmation import BEST, confirm, latencies_before, write_best
 from autotvm_opevo.meta_schedule.database import LOCK, load_database, records_of, repair, seconds
 from autotvm_opevo.meta_schedule.evaluation import lower_for_tuning, measure_speedup
 from autotvm_opevo.meta_schedule.interrupts import SigintGuard
@@ -209,12 +209,11 @@ class _Session(Session):
         """Of the trials of an earlier call, the one that it found best, maybe by timing it again, is."""
         if not len(self._database) or not folder.exists():
             return
-        earlier = load_database(folder)
+        earlier, self._known = load_database(folder), latencies_before(self._folder)
         for i, state in enumerate(self._states):
-            self._known |= {_latencies(record) for record in records_of(self._database, state.mod, self._target)}
-            for record in records_of(earlier, state.mod, self._target)[:1]:
-                self._best[i] = record
-                state.latency = seconds(record.run_secs)
+            self._best.update((i, record) for record in records_of(earlier, state.mod, self._target)[:1])
+            if i in self._best:
+                state.latency = seconds(self._best_of(i).run_secs)
 
     def run(
         self,
@@ -277,14 +276,9 @@ class _Session(Session):
         self._end = time.monotonic()
 
     def write_best(self) -> Any:
-        """Write the best record of each task to a database of its own, which this returns.
-
-        A call that measures nothing leaves that of the one before.
-        """
-        folder = self._folder / BEST
-        if self.trials > self._resumed or not folder.exists():
-            write_best(self._folder, [record for i in range(len(self._states)) if (record := self._best_of(i)) is not None])
-        return load_database(folder)
+        """Write the best record of each task to a database of its own, which this returns."""
+        best = [record for i in range(len(self._states)) if (record := self._best_of(i)) is not None]
+        return load_database(write_best(self._folder, best, len(self._database)))
 
     def _best_of(self, task: int) -> Any:
         """The best record of a task; None without one."""

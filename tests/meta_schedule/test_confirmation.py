@@ -134,12 +134,25 @@ def test_a_later_call_keeps_the_winner_unless_a_new_candidate_is_faster(tuned, t
     shutil.copytree(tuned, folder)
     for latency, kept in ((1e-12, True), (1e3, False)):
         slowest = records[-1]
-        write_best(folder, [TuningRecord(slowest.trace, slowest.workload, [latency], slowest.target, slowest.args_info)])
         trials = len(open_database(folder)) + 1
+        confirmed = TuningRecord(slowest.trace, slowest.workload, [latency], slowest.target, slowest.args_info)
+        write_best(folder, [confirmed], trials - 1)
         result = tune(folder, trials, evaluate=False)
         (best,) = open_database(folder / BEST).get_all_tuning_records()
         assert (str(best.trace) == str(slowest.trace)) is kept
         assert result.latency == pytest.approx(float(np.mean([float(s) for s in best.run_secs])))
+
+
+def test_what_a_killed_call_measured_after_the_best_were_written_can_be_the_best(tuned, tmp_path, records):
+    folder = tmp_path / "copy"
+    shutil.copytree(tuned, folder)
+    slowest = records[-1]
+    write_best(folder, [TuningRecord(slowest.trace, slowest.workload, [1e3], slowest.target, slowest.args_info)], 2)
+    later = (folder / "database_tuning_record.json").read_text().splitlines()[2:]
+    fastest = min(float(np.mean(json.loads(line)[1][1])) for line in later)
+    assert tune(folder, 8, evaluate=False).latency == pytest.approx(fastest)
+    (best,) = open_database(folder / BEST).get_all_tuning_records()
+    assert float(np.mean([float(latency) for latency in best.run_secs])) == pytest.approx(fastest)
 
 
 def test_ctrl_c_during_the_confirmation_ends_the_call(tuned, tmp_path, monkeypatch):
