@@ -21,7 +21,7 @@ RELEASE_ENV := .venv/release
 JOBS := 3
 PARALLEL := -n $(JOBS) --dist loadfile
 
-.PHONY: help setup setup-tvm tune tune-relax test docs lint soak release-check bench bench-sensitivity bench-hardware bench-overhead bench-network bench-alexnet bench-time figures clean
+.PHONY: help setup setup-tvm tune tune-relax test docs lint soak release-check bench bench-sensitivity bench-hardware bench-overhead bench-network bench-alexnet bench-time bench-transfer figures clean
 .NOTPARALLEL:
 
 help:
@@ -39,6 +39,7 @@ help:
 	@echo "make bench-network      compare tuners and task schedulers on whole networks (over an hour)"
 	@echo "make bench-alexnet      compare the latency of AlexNet over the time of tuning with that of XGBTuner (an hour)"
 	@echo "make bench-time         show where the time of tuning a network goes (5 minutes)"
+	@echo "make bench-transfer     compare OpEvo with and without results of other devices (10 minutes; ARGS=FOLDER of landscapes)"
 	@echo "make figures            draw the paper's Figures 1 and 2"
 	@echo "make setup              make the environment with AutoTVM only, $(ENV)"
 	@echo "make setup-tvm          make the environment with MetaSchedule only, $(TVM_ENV)"
@@ -106,6 +107,9 @@ bench-network: setup
 
 bench-alexnet: setup
 	@$(RUN) -m benchmarks.time_to_quality $(ARGS)
+
+bench-transfer: setup
+	@$(RUN) -m benchmarks.transfer $(ARGS)
 
 bench-time: setup
 	@$(RUN) -m benchmarks.time_breakdown $(ARGS)

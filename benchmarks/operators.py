@@ -243,6 +243,17 @@ def split_matmul_cpu(n: int, k: int, m: int) -> tuple[te.Schedule, list[te.Tenso
     return s, [x, y, z]
 
 
+# Rows, reduction and columns; channels, size, kernels, size of a kernel, stride and padding.
+_MATMULS = [(32, 32, 32), (16, 32, 64), (64, 32, 16), (128, 16, 16), (49, 16, 32), (28, 32, 32)]
+_CONVOLUTIONS = [
+    (4, 14, 16, 3, 1, 1),
+    (8, 14, 8, 3, 1, 1),
+    (3, 28, 8, 3, 1, 1),
+    (8, 7, 16, 3, 1, 1),
+    (16, 7, 8, 1, 1, 0),
+    (5, 15, 10, 5, 1, 2),
+]
+
 _CPU: dict[str, Callable[[Target], Task]] = {
     "MM1": _of_this_module("batch_matmul.cpu", 1, 64, 128, 128, "NN", 3),
     "MM2": _of_this_module("batch_matmul.cpu", 1, 64, 128, 512, "NN", 3),
@@ -258,4 +269,7 @@ _CPU: dict[str, Callable[[Target], Task]] = {
     "batch-16": _of_this_module("batch_matmul.cpu", 64, 16, 16, 16, "TN", 3),
     "splits-64": _of_this_module("split_matmul.cpu", 64, 64, 64),
     "registers-64": _of_this_module("tiled_matmul.cpu", 64, 64, 64, 12),
+    # Families of shapes, to transfer between.
+    **{f"matmul-{n}x{k}x{m}": _of_this_module("batch_matmul.cpu", 1, n, k, m, "NN", 2) for n, k, m in _MATMULS},
+    **{f"conv-{'x'.join(map(str, shape))}": _of_this_module("conv2d.cpu", *shape) for shape in _CONVOLUTIONS},
 }

@@ -6,7 +6,7 @@ of them as AutoTVM tuners, by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,17 +18,17 @@ from tvm.autotvm.tuner import Tuner
 
 from autotvm_opevo import OpEvo, Space, random_walk
 from autotvm_opevo.autotvm.tuner import SearchTuner
-from autotvm_opevo.search.acquisition import Acquisition, log_fitness, normal_scores
-from autotvm_opevo.search.gp import (
-    GraphKernel,
+from autotvm_opevo.search.acquisition import Acquisition, Criterion, log_ei
+from autotvm_opevo.search.hyperparameters import (
     Hyperparameters,
-    Posterior,
     fit_hyperparameters,
     log_bounds,
     neg_log_marginal_likelihood,
     neg_log_prior,
     prior_median,
 )
+from autotvm_opevo.search.kernel import GraphKernel
+from autotvm_opevo.search.model import Model, Prediction, Target, log_fitness, normal_scores
 from autotvm_opevo.search.opevo import Parents
 from autotvm_opevo.topology import Topology
 
@@ -124,36 +124,44 @@ def ucb(mean: Array, stddev: Array, best_f: float) -> Array:
     return mean + 2 * stddev
 
 
-class IgnoreFailures(Acquisition):
+class IgnoreFailures(Model):
     """Every candidate counts as feasible."""
 
-    def _log_prob_feasible(self, feasible: Array, x: Array) -> Array:
+    def _log_prob_feasible(self, train_x: Array, feasible: Array, own: int, x: Array) -> Array:
         return np.zeros(len(x))
 
 
 class TopK(Acquisition):
     """A batch is the best candidates one by one, not conditioned on each other nor on what is pending."""
 
-    def _condition(self, posterior: Posterior, j: int) -> None:
+    def _condition(self, predictions: Sequence[Prediction], j: int) -> None:
         pass
 
 
-def _with_kernel(kernel: type[GraphKernel]) -> Callable[[Space, np.random.Generator], Acquisition]:
-    return lambda space, rng: Acquisition(space, rng, kernel=kernel(space))
+def _acquisition(
+    space: Space,
+    rng: np.random.Generator,
+    acquisition: type[Acquisition] = Acquisition,
+    model: type[Model] = Model,
+    kernel: type[GraphKernel] = GraphKernel,
+    targets: Sequence[Target] = (log_fitness, normal_scores),
+    criterion: Criterion = log_ei,
+) -> Acquisition:
+    return acquisition([model(space, rng, kernel=kernel(space), targets=targets)], criterion)
 
 
 ACQUISITIONS: dict[str, Callable[[Space, np.random.Generator], Acquisition]] = {
     **{
-        kernel.__name__: _with_kernel(kernel)
+        kernel.__name__: partial(_acquisition, kernel=kernel)
         for kernel in (RegularizedLaplacianKernel, CategoricalKernel, IsotropicKernel, FixedHyperparameters)
     },
-    "LogTarget": partial(Acquisition, targets=(log_fitness,)),
-    "RankTarget": partial(Acquisition, targets=(normal_scores,)),
-    "LogAndRelativeTargets": partial(Acquisition, targets=(log_fitness, relative_fitness)),
-    "IgnoreFailures": IgnoreFailures,
-    "UCB": partial(Acquisition, targets=(log_fitness,), criterion=ucb),
-    "PosteriorMean": partial(Acquisition, targets=(log_fitness,), criterion=posterior_mean),
-    "TopK": TopK,
+    "LogTarget": partial(_acquisition, targets=(log_fitness,)),
+    "RankTarget": partial(_acquisition, targets=(normal_scores,)),
+    "LogAndRelativeTargets": partial(_acquisition, targets=(log_fitness, relative_fitness)),
+    "IgnoreFailures": partial(_acquisition, model=IgnoreFailures),
+    "UCB": partial(_acquisition, targets=(log_fitness,), criterion=ucb),
+    "PosteriorMean": partial(_acquisition, targets=(log_fitness,), criterion=posterior_mean),
+    "TopK": partial(_acquisition, acquisition=TopK),
 }
 
 # --- candidates and initial designs ---------------------------------------------------------------------------------------------
@@ -162,7 +170,7 @@ ACQUISITIONS: dict[str, Callable[[Space, np.random.Generator], Acquisition]] = {
 class RandomCandidates(OpEvo):
     """Candidates are random configurations instead of children."""
 
-    def _candidates(self, parents: Parents) -> list[int]:
+    def _candidates(self, parents: Parents, portfolio: Sequence[int] = ()) -> list[int]:
         drawn = (self.space.index(self.space.sample(self._rng)) for _ in range(200))
         return [number for number in dict.fromkeys(drawn) if self._is_proposable(number)]
 
@@ -170,21 +178,21 @@ class RandomCandidates(OpEvo):
 class AlsoRandomCandidates(RandomCandidates):
     """Candidates are children and as many random configurations."""
 
-    def _candidates(self, parents: Parents) -> list[int]:
-        return list(dict.fromkeys([*OpEvo._candidates(self, parents), *super()._candidates(parents)]))
+    def _candidates(self, parents: Parents, portfolio: Sequence[int] = ()) -> list[int]:
+        return list(dict.fromkeys([*OpEvo._candidates(self, parents, portfolio), *super()._candidates(parents, portfolio)]))
 
 
 class AlsoNeighbours(OpEvo):
     """Candidates are children and all neighbours of the best three."""
 
-    def _candidates(self, parents: Parents) -> list[int]:
+    def _candidates(self, parents: Parents, portfolio: Sequence[int] = ()) -> list[int]:
         neighbours = [
             self.space.number([*vertices[:i], step, *vertices[i + 1 :]])
             for vertices, _ in parents[:3]
             for i, graph in enumerate(self._graphs)
             for step in graph.neighbours(vertices[i])
         ]
-        return list(dict.fromkeys([*super()._candidates(parents), *filter(self._is_proposable, neighbours)]))
+        return list(dict.fromkeys([*super()._candidates(parents, portfolio), *filter(self._is_proposable, neighbours)]))
 
 
 class CornersFirst(OpEvo):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from math import inf
 from os import PathLike
@@ -16,6 +17,7 @@ from tvm import relay
 from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.autotvm.evaluation import measure_speedup
 from autotvm_opevo.autotvm.extraction import extract
+from autotvm_opevo.autotvm.history import History, read_history
 from autotvm_opevo.autotvm.log import Log
 from autotvm_opevo.autotvm.measure_option import check_device, default_measure_option
 from autotvm_opevo.autotvm.measurer import Measurer
@@ -41,6 +43,8 @@ def tune_network(
     early_stopping: int | None = None,
     seed: int | None = None,
     evaluate: bool = True,
+    transfer: bool = True,
+    history: Iterable[str | PathLike[str]] = (),
 ) -> TuningResult:
     """Tune all operators of a network from one budget of trials, resuming from a log.
 
@@ -74,6 +78,10 @@ def tune_network(
         Of tuners that take one, and of the task scheduler.
     evaluate : bool
         Build the network untuned and tuned, compare their outputs, and time both.
+    transfer : bool
+        Whether tasks of the same template learn from each other, and from the history. Only `OpEvoTuner` can.
+    history : iterable of str or path
+        Logs of other networks, devices or runs to learn from. They are only read; what they measured may be measured again.
 
     Returns
     -------
@@ -113,6 +121,7 @@ def tune_network(
         raise ValueError(
             f"tuner must be one of AutoTVM's tuner classes, or a function that creates a task's tuner; {tuner!r} given"
         )
+    known = read_history(history, Path(log_file)) if transfer else History()
     if isinstance(mod, relay.Function):
         mod = tvm.IRModule.from_expr(mod)
     mod, params = relay.transform.InferType()(mod), params or {}
@@ -127,9 +136,11 @@ def tune_network(
         tasks, operators = extract(mod, params, target)
         seeds = np.random.SeedSequence(seed).generate_state(len(tasks) + 1)
         states = [
-            TaskState(task, tuner, None if seed is None else int(s), early_stopping, drift) for task, s in zip(tasks, seeds[1:])
+            TaskState(task, tuner, None if seed is None else int(s), early_stopping, drift, known)
+            for task, s in zip(tasks, seeds[1:])
         ]
-        session = NetworkSession(states, operators, log, journal, trials, measurer.batch, np.random.default_rng(seeds[0]), start)
+        rng = np.random.default_rng(seeds[0])
+        session = NetworkSession(states, operators, log, journal, trials, measurer.batch, rng, start, transfer)
         try:
             session.announce(describe_tuner(tuner, seed), "log")
             if session.left > 0:

@@ -15,6 +15,7 @@ from tvm.autotvm.task.space import ConfigEntity, FallbackConfigEntity
 from tvm.autotvm.tuner import Tuner
 from tvm.error import TVMError
 
+from autotvm_opevo.autotvm.history import History
 from autotvm_opevo.autotvm.log import Record, configuration_of, seconds
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.autotvm.tuner import SearchTuner
@@ -49,6 +50,8 @@ class TaskState:
         Stop after this many consecutive trials without improvement.
     drift : Drift, optional
         Of the machine, which `latency` and the results that the tuner gets are without.
+    history : History, optional
+        Records of earlier runs, from which a tuner that can transfer learns.
 
     Attributes
     ----------
@@ -71,6 +74,7 @@ class TaskState:
         seed: int | None,
         early_stopping: int | None = None,
         drift: Drift | None = None,
+        history: History | None = None,
     ) -> None:
         self.task = task
         self.progress = TaskProgress(flop=float(task.flop or 0), kind=task.name)
@@ -80,6 +84,8 @@ class TaskState:
         self.errors: Counter[str] = Counter()
         self._knobs = KnobSpace(task.config_space)
         self._drift = drift or Drift()
+        self._history = history or History()
+        self._sources = 0  # that the tuner has learned from
         self._known: dict[int, Record] = {}  # without drift, by index of the configuration in the space
         self._best_at = 0
         self._starting = False  # the untuned configuration is being measured
@@ -119,6 +125,21 @@ class TaskState:
     def without_drift(self, record: Record) -> float:
         """The latency of a record in seconds, as it would have been at first."""
         return seconds(self._without_drift(record)[1])
+
+    def learn_from(self, others: Iterable[TaskState]) -> None:
+        """Let the tuner learn from other tasks of the same template, while they are tuned, and from the history.
+
+        One that has no successful trial yet says nothing.
+        """
+        tuner = self.tuner
+        if not (isinstance(tuner, SearchTuner) and tuner.can_transfer):
+            return
+        tuners = [other.tuner for other in others if other is not self and other.task.name == self.task.name and other.best]
+        sources = self._history.sources(self.task.name)
+        sources += [other.as_source() for other in tuners if isinstance(other, SearchTuner)]
+        if len(sources) != self._sources:
+            self._sources = len(sources)
+            tuner.learn_from(sources)
 
     def propose(self, size: int) -> Proposal | None:
         """Ask the tuner for up to `size` configurations to measure.

@@ -15,10 +15,12 @@ from tvm.autotvm.tuner import Tuner
 
 from autotvm_opevo._utils.text import milliseconds
 from autotvm_opevo.autotvm.build_ahead import BuildAhead, can_build_ahead
-from autotvm_opevo.autotvm.log import Record, configuration_of, fitness
+from autotvm_opevo.autotvm.history import History
+from autotvm_opevo.autotvm.log import Record, configuration_of, fitness, workload_key
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.base import Search
 from autotvm_opevo.search.opevo import OpEvo
+from autotvm_opevo.search.source import Source
 from autotvm_opevo.search.space import Space
 
 logger = logging.getLogger("autotvm")
@@ -83,6 +85,7 @@ class SearchTuner(Tuner):
         self._search = make_search(self._knobs.space)
         self.seed = self._search.seed
         self.best_loaded: Record | None = None
+        self._history = History()  # of other tasks
         self._ahead: list[ConfigEntity] = []  # proposed, to be built before it is asked for
 
     def tune(
@@ -174,11 +177,11 @@ class SearchTuner(Tuner):
         self._search.tell(configurations, list(map(fitness, results)))
 
     def load_history(self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500) -> None:
-        """Add records of this task, from any tuner, as if they had been measured now.
+        """Add records from any tuner: of this task as if they had been measured now, of others as knowledge.
 
-        They are not measured again, the best become parents at once, and the very best is ``best_config`` until a better one is
-        found. Records of other tasks, targets or configuration spaces are skipped, with a warning once per process: there is no
-        transfer between tasks.
+        This task's are not measured again, the best become parents at once, and the very best is ``best_config`` until a better
+        one is found. Those of the same template for other shapes, targets or devices make the search start from what was good
+        there, see `OpEvo.learn_from`. Records of other templates are skipped, with a warning once per process.
 
         Parameters
         ----------
@@ -194,11 +197,16 @@ class SearchTuner(Tuner):
         """
         if isinstance(data_set, (str, bytes, PathLike)):
             raise TypeError(f"data_set must be records, a file name given: pass autotvm.record.load_from_file({data_set!r})")
-        configurations, fitnesses, skipped = [], [], 0
+        configurations, fitnesses, others, skipped = [], [], [], 0
+        own_key, transfers = workload_key(self.task.target, self.task), self.can_transfer
         for measured, result in data_set:
             configuration = configuration_of(measured, self.task, self._knobs)
             if configuration is None:
-                skipped += 1
+                is_other = workload_key(measured.target, measured.task) != own_key
+                if transfers and is_other and measured.task.name == self.task.name:
+                    others.append((measured, result))
+                else:
+                    skipped += 1
                 continue
             configurations.append(configuration)
             fitnesses.append(fitness(result))
@@ -208,14 +216,38 @@ class SearchTuner(Tuner):
                 self.best_config = measured.config
                 self.best_measure_pair = self.best_loaded = (measured, result)
         self._search.tell(configurations, fitnesses)
+        if others:
+            self._history.add(others)
+            used = self.learn_from(self._history.sources(self.task.name))
+            logger.info(
+                "%s for %s learns from %d records of %d other tasks of this template.",
+                type(self).__name__,
+                self.task.name,
+                sum(len(source.results) for source in used),
+                len(used),
+            )
         if skipped:
             _warn_once(
                 f"{type(self).__name__} skipped",
-                "%s loaded %d records and skipped %d of other tasks, targets or configuration spaces.",
+                "%s loaded %d records and skipped %d of other %s.",
                 type(self).__name__,
                 len(configurations),
                 skipped,
+                "templates or configuration spaces" if transfers else "tasks, targets or configuration spaces",
             )
+
+    @property
+    def can_transfer(self) -> bool:
+        """Whether the search can learn from other tasks: it is OpEvo with its surrogate."""
+        return isinstance(self._search, OpEvo) and self._search.can_transfer
+
+    def as_source(self) -> Source:
+        """This tuner's results, present and future, for the tuner of another task."""
+        return self._search.as_source()
+
+    def learn_from(self, sources: Sequence[Source]) -> list[Source]:
+        """Take results of other tasks into account, in place of those given before; see `OpEvo.learn_from`."""
+        return self._search.learn_from(sources) if isinstance(self._search, OpEvo) else []
 
 
 class OpEvoTuner(SearchTuner):

@@ -91,6 +91,14 @@ def add(commands: Any) -> None:
         metavar="TRIALS",
         help="stop tuning a task after this number of trials without improvement (AutoTVM)",
     )
+    tune.add_argument(
+        "--history",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a log of another network, device or run to learn from; repeatable (AutoTVM)",
+    )
+    tune.add_argument("--no-transfer", action="store_true", help="let no task learn from another (AutoTVM)")
     tune.add_argument("--seed", type=int, help="random seed; the search repeats as far as the measurements do")
     tune.add_argument(
         "--timeout", type=seconds, default=20, metavar="SECONDS", help="limit for one build and for one run (default: 20)"
@@ -127,8 +135,9 @@ def _tune_meta_schedule(options: argparse.Namespace) -> Any:
     from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, local_builder, tune_network, workloads
     from autotvm_opevo.meta_schedule.runner import make_runner
 
-    if options.early_stopping:
-        raise ValueError("--early-stopping requires AutoTVM, this TVM has MetaSchedule")
+    for name in ("early_stopping", "history", "no_transfer"):
+        if getattr(options, name):
+            raise ValueError(f"--{name.replace('_', '-')} requires AutoTVM, this TVM has MetaSchedule")
     surrogates = {"opevo": "gp", "opevo-published": None}
     if options.tuner not in (*surrogates, "evolutionary"):
         raise ValueError(f"--tuner must be opevo, opevo-published or evolutionary with MetaSchedule, {options.tuner!r} given")
@@ -196,6 +205,8 @@ def _tune_autotvm(options: argparse.Namespace) -> Any:
         task_scheduler=options.task_scheduler,
         early_stopping=options.early_stopping,
         seed=options.seed,
+        transfer=not options.no_transfer,
+        history=options.history,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from autotvm_opevo._utils.validation import as_integer, is_number
+from autotvm_opevo.search.source import Source
 from autotvm_opevo.search.space import Configuration, Space
 
 # Random draws before a space of at most _MAX_ENUMERATED points is enumerated, and before a larger one is given up.
@@ -125,7 +126,7 @@ class Search(ABC):
             )
         if len(configurations) != len(fitnesses):
             raise ValueError(f"tell needs one fitness per configuration, {len(fitnesses)} given for {len(configurations)}")
-        results = list(zip(map(self.space.index, configurations), map(_check_fitness, fitnesses)))
+        results = list(zip(map(self.space.index, configurations), map(check_fitness, fitnesses)))
         for number, fitness in results:
             if self._fitness.get(number):
                 del self._ranking[bisect_left(self._ranking, (-self._fitness[number], number))]
@@ -134,6 +135,10 @@ class Search(ABC):
             self._fitness[number] = fitness
             self._known.add(number)
             self._pending.pop(number, None)
+
+    def as_source(self) -> Source:
+        """This search's results, present and future, for the search of another task."""
+        return Source(self.space, self._fitness)
 
     def discard(self, configurations: Sequence[Mapping[str, Any]]) -> None:
         """Withdraw proposals that get no result: they are not proposed again, and the search learns nothing from them.
@@ -192,7 +197,7 @@ class Search(ABC):
         return None
 
 
-def _check_fitness(fitness: Any) -> float:
+def check_fitness(fitness: Any) -> float:
     if not is_number(fitness) or not 0 <= fitness <= sys.float_info.max:
         raise ValueError(f"fitness must be a finite number of at least 0 (0 for a failure), {fitness!r} given")
     return float(fitness)

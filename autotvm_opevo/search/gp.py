@@ -1,4 +1,4 @@
-"""Gaussian process regression on the knobs' graphs: kernel, marginal likelihood, posterior.
+"""Gaussian process regression: the posterior.
 
 Notation
 --------
@@ -6,220 +6,26 @@ n                    number of training points: evaluated configurations, or a s
 x, train_x           encoded points, shape (n, columns): the coordinates of all knobs, side by side
 y, train_y           targets, shape (n, outputs); the outputs share the kernel
 mean                 means of the columns of y
-d_i(x_i, x'_i)       distance between two values of knob i on its graph, in steps
-a_i                  inverse lengthscale of knob i, per step; q_i = exp(-a_i) is the correlation per step
-k(x, x')             the kernel, exp(-sum_i a_i d_i(x_i, x'_i))
 gram                 k(x, x), shape (n, n)
 noise                noise variance, as a fraction of the signal variance
 factor               lower Cholesky factor of gram + noise I
 alpha                (gram + noise I)^-1 (y - mean), shape (n, outputs)
 variance, sigma^2    signal variance of an output, (y - mean)^T alpha / n: its maximum-likelihood estimate
 whitened_cross_cov   factor^-1 k(train_x, x), shape (n, points)
-
-The kernel
-----------
-A q-random walk reaches distance d with probability at most q^d (OpEvo, Gao et al., AAAI 2021, Section 4.3): the farther one
-configuration is from another, the less its result says about the other's. By analogy, the kernel is the exponential ARD kernel
-(Laplacian) on graph distances,
-
-    k(x, x') = prod_i q_i ^ d_i(x_i, x'_i)
-
-q_i is learned per knob and unrelated to the mutation rate: near 1 the knob is irrelevant, near 0 results at different values are
-uncorrelated.
-
-d_i is the L1 distance between the `coordinates` of the topology, divided by the shortest edge at the first vertex;
-between different values of a `Categorical` it is 1. It equals the graph distance on lines, complete graphs and factorizations.
-Between permutations it is half the number of positions that differ; in a split with a remainder, where moving a prime factor
-is one step, it counts two; in an induced subgraph it is the distance in the whole graph. exp(-L1 distance) is positive definite
-where coordinates are distinct, and so is k.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
-from scipy.optimize import minimize
-from scipy.spatial.distance import cdist
 
-from autotvm_opevo.search.space import Space
-from autotvm_opevo.topology import Categorical, InducedSubgraph
-from autotvm_opevo.topology.base import Graph
+from autotvm_opevo.search.hyperparameters import JITTER, Hyperparameters
+from autotvm_opevo.search.kernel import GraphKernel
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
-
-# Log-normal priors, by median and standard deviation of the logarithm: one step on a knob's graph keeps 87% of the correlation,
-# 68% to 95% within one standard deviation. At the bounds a knob is irrelevant, its values are independent, or half of the
-# variance is noise.
-_INVERSE_LENGTHSCALE, _INVERSE_LENGTHSCALE_SCALE, _INVERSE_LENGTHSCALE_BOUNDS = 0.14, 1.0, (1e-3, 20.0)
-_NOISE, _NOISE_SCALE, _NOISE_BOUNDS = 0.01, 2.0, (1e-4, 1.0)
-_MAX_ITERATIONS = 20
-# Added to the diagonal for numerical stability.
-_JITTER = 1e-8
-# Encodings are cached for topologies with at most this many vertices; at most this many neighbours of a vertex are examined.
-_MAX_CACHED, _MAX_NEIGHBOURS = 1000, 1000
-
-
-@dataclass(frozen=True)
-class Hyperparameters:
-    """What is learned from the data.
-
-    Attributes
-    ----------
-    inverse_lengthscales : array of float, shape (knobs,)
-        a_i = -ln q_i, per step on the knob's graph.
-    noise : float
-        Noise variance, as a fraction of the signal variance.
-    """
-
-    inverse_lengthscales: Array
-    noise: float
-
-
-class GraphKernel:
-    """Exponential ARD kernel on graph distances.
-
-    Parameters
-    ----------
-    space : Space
-    """
-
-    def __init__(self, space: Space) -> None:
-        self._topologies = list(space.knobs.values())
-        graphs = [topology.graph if isinstance(topology, InducedSubgraph) else topology for topology in self._topologies]
-        self._scales = [1 / _step_length(graph, topology[0]) for graph, topology in zip(graphs, self._topologies)]
-        self._cache: list[dict[int, Array]] = [{} for _ in self._topologies]
-        widths = [len(topology.coordinates(topology[0])) for topology in self._topologies]
-        self._knob_of = np.repeat(np.arange(len(widths)), widths)  # by column
-        self._is_categorical = np.array([isinstance(graphs[i], Categorical) for i in self._knob_of], dtype=bool)
-
-    def encode(self, configurations: Iterable[Sequence[int]]) -> Array:
-        """Coordinates in steps, shape (n, columns), of configurations given by their vertex numbers."""
-        rows = list(configurations)
-        columns = [np.array([self._encode_vertex(i, row[i]) for row in rows]) for i in range(len(self._topologies))]
-        return np.concatenate(columns, axis=1) if rows and columns else np.empty((len(rows), len(self._knob_of)))
-
-    def pairwise_distances(self, x: Array) -> Array:
-        """Steps between all pairs of points on each knob's graph, shape (knobs, n, n)."""
-        distances = np.zeros((len(self._topologies), len(x), len(x)))
-        for i, categorical, column in zip(self._knob_of, self._is_categorical, x.T):
-            distances[i] += column[:, None] != column if categorical else abs(column[:, None] - column)
-        return distances
-
-    def gram(self, x1: Array, x2: Array, inverse_lengthscales: Array) -> Array:
-        """k(x1, x2), shape (n1, n2)."""
-        weights = inverse_lengthscales[self._knob_of]
-        numeric = weights * ~self._is_categorical
-        distances = cdist(x1 * numeric, x2 * numeric, "cityblock")
-        for column in np.flatnonzero(self._is_categorical):
-            distances += weights[column] * (x1[:, column, None] != x2[:, column])
-        gram: Array = np.exp(-distances)
-        return gram
-
-    def fit(self, train_x: Array, y: Array, start: Hyperparameters) -> Hyperparameters:
-        """Hyperparameters for targets `y`, shape (n,), searched from `start`; see `fit_hyperparameters`."""
-        return fit_hyperparameters(self.pairwise_distances(train_x), y, start)
-
-    def _encode_vertex(self, i: int, vertex: int) -> Array:
-        row = self._cache[i].get(vertex)
-        if row is None:
-            topology = self._topologies[i]
-            row = np.multiply(topology.coordinates(topology[vertex]), self._scales[i])
-            if topology.size <= _MAX_CACHED:
-                self._cache[i][vertex] = row
-        return row
-
-
-def _step_length(graph: Graph, start: Any) -> float:
-    """L1 distance between the coordinates of a vertex and its nearest neighbour, on most graphs the same for every edge."""
-    origin = np.array(graph.coordinates(start))
-    neighbours = list(graph.neighbours(start)[:_MAX_NEIGHBOURS])
-    lengths = [float(abs(origin - graph.coordinates(value)).sum()) for value in neighbours]
-    if 0.0 in lengths:
-        raise ValueError(
-            f"coordinates must differ between neighbours, and no value may be its own neighbour: {graph!r} has the same for "
-            f"{start!r} and {neighbours[lengths.index(0.0)]!r}; see topology.check_topology"
-        )
-    return min(lengths, default=1.0)
-
-
-def prior_median(knobs: int) -> Hyperparameters:
-    """Hyperparameters before any result: the medians of their priors."""
-    return Hyperparameters(np.full(knobs, _INVERSE_LENGTHSCALE), _NOISE)
-
-
-def fit_hyperparameters(distances: Array, y: Array, start: Hyperparameters) -> Hyperparameters:
-    """Maximum a posteriori hyperparameters, by L-BFGS-B on their logarithms.
-
-    Parameters
-    ----------
-    distances : array of float, shape (knobs, n, n)
-        `GraphKernel.pairwise_distances` of the training points.
-    y : array of float, shape (n,)
-        Targets, not all equal.
-    start : Hyperparameters
-        Where the optimiser starts.
-    """
-    result = minimize(
-        neg_log_posterior,
-        np.log([*start.inverse_lengthscales, start.noise]),
-        (distances, (y - y.mean()) / y.std()),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=log_bounds(len(start.inverse_lengthscales)),
-        options={"maxiter": _MAX_ITERATIONS},
-    )
-    *inverse_lengthscales, noise = np.exp(result.x)
-    return Hyperparameters(np.array(inverse_lengthscales), noise)
-
-
-def log_bounds(knobs: int) -> Array:
-    """Bounds of the logarithms of the hyperparameters, shape (knobs + 1, 2)."""
-    return np.log([_INVERSE_LENGTHSCALE_BOUNDS] * knobs + [_NOISE_BOUNDS])
-
-
-def neg_log_posterior(log_hyperparameters: Array, distances: Array, y: Array) -> tuple[float, Array]:
-    """Negative log posterior density of the logarithms of the hyperparameters, up to a constant, and its gradient.
-
-    Parameters
-    ----------
-    log_hyperparameters : array of float, shape (knobs + 1,)
-        Logarithms of the inverse lengthscales and of the noise.
-    distances : array of float, shape (knobs, n, n)
-    y : array of float, shape (n,)
-        Targets with mean 0.
-    """
-    *inverse_lengthscales, noise = np.exp(log_hyperparameters)
-    gram = np.exp(-np.tensordot(inverse_lengthscales, distances, 1))
-    nll, d_gram = neg_log_marginal_likelihood(gram, noise, y)
-    gradient = np.append(-np.array(inverse_lengthscales) * np.tensordot(distances, d_gram * gram, 2), noise * np.trace(d_gram))
-    nlp, d_prior = neg_log_prior(log_hyperparameters)
-    return nll + nlp, gradient + d_prior
-
-
-def neg_log_marginal_likelihood(gram: Array, noise: float, y: Array) -> tuple[float, Array]:
-    """Negative log marginal likelihood of the targets, up to a constant, and its derivative with respect to the Gram matrix.
-
-    The signal variance is profiled out: it takes its maximum-likelihood value.
-    """
-    n = len(y)
-    factor = cholesky(gram + (noise + _JITTER) * np.eye(n), lower=True)
-    inverse = cho_solve((factor, True), np.eye(n))
-    alpha = inverse @ y
-    variance = y @ alpha / n
-    nll = n * np.log(variance) / 2 + np.log(np.diag(factor)).sum()
-    return nll, (inverse - np.outer(alpha, alpha) / variance) / 2
-
-
-def neg_log_prior(log_hyperparameters: Array) -> tuple[float, Array]:
-    """Negative log prior density of the logarithms of the hyperparameters, up to a constant, and its gradient."""
-    knobs = len(log_hyperparameters) - 1
-    scales = np.array([_INVERSE_LENGTHSCALE_SCALE] * knobs + [_NOISE_SCALE])
-    z = (log_hyperparameters - np.log([_INVERSE_LENGTHSCALE] * knobs + [_NOISE])) / scales
-    return z @ z / 2, z / scales
 
 
 class GaussianProcess:
@@ -238,7 +44,7 @@ class GaussianProcess:
     def __init__(self, kernel: GraphKernel, train_x: Array, train_y: Array, hyperparameters: Hyperparameters) -> None:
         self._kernel, self._train_x = kernel, train_x
         self._inverse_lengthscales = hyperparameters.inverse_lengthscales
-        self._noise = hyperparameters.noise + _JITTER
+        self._noise = hyperparameters.noise + JITTER
         gram = kernel.gram(train_x, train_x, self._inverse_lengthscales)
         self._factor = cholesky(gram + self._noise * np.eye(len(train_x)), lower=True)
         self._mean = train_y.mean(axis=0)

@@ -10,8 +10,11 @@ import numpy as np
 import autotvm_opevo.search.random_walk as random_walk
 from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.search.acquisition import Acquisition
-from autotvm_opevo.search.base import Search
-from autotvm_opevo.search.space import Space
+from autotvm_opevo.search.base import Search, check_fitness
+from autotvm_opevo.search.model import Model
+from autotvm_opevo.search.source import Source
+from autotvm_opevo.search.space import Configuration, Space
+from autotvm_opevo.search.transfer import TransferModel, nearest_sources
 from autotvm_opevo.topology.indexed import IndexedGraph
 
 # A configuration by its vertex numbers, and its fitness.
@@ -20,9 +23,14 @@ Parents = Sequence[tuple[Vertices, float]]
 
 # Makes the acquisition of a space, with the search's generator.
 Surrogate = Callable[[Space, np.random.Generator], Acquisition]
-SURROGATES: dict[str, Surrogate] = {"gp": Acquisition}
-# Children made for the acquisition to select from.
-_CANDIDATES = 200
+SURROGATES: dict[str, Surrogate] = {"gp": lambda space, rng: Acquisition([Model(space, rng)])}
+# Children made for the acquisition to select from; with results of other tasks, also random configurations.
+_CANDIDATES, _RANDOM_CANDIDATES = 200, 100
+# With this many results of its own, a search that knows of other tasks selects every second candidate without them.
+_MIN_RESULTS_ALONE = 16
+
+# Results of another task: its space, configurations and their fitnesses.
+History = tuple[Space, Sequence[Configuration], Sequence[float]]
 
 # A child that is known or infeasible is mutated again, with at most _MAX_WALKS mutations in all; then another child is made, at
 # most _MAX_CHILDREN; then a random configuration takes its place.
@@ -56,6 +64,9 @@ class OpEvo(Search):
     surrogate : {"gp", None} or callable
         ``"gp"`` selects among many children by a Gaussian process on the knobs' graphs, None is OpEvo as published. A callable
         takes the space and a generator and returns an `Acquisition`.
+    history : sequence of (Space, sequence of configurations, sequence of float)
+        What was measured of other tasks: their spaces, in which knobs of the same name mean the same, configurations, and
+        fitnesses. Needs ``surrogate="gp"``. See `learn_from`.
 
     Attributes
     ----------
@@ -88,6 +99,7 @@ class OpEvo(Search):
         mutation_rate: float = 0.5,
         seed: int | None = None,
         surrogate: str | Surrogate | None = "gp",
+        history: Sequence[History] = (),
     ) -> None:
         super().__init__(space, seed)
         make = SURROGATES.get(surrogate) if isinstance(surrogate, str) else surrogate
@@ -95,32 +107,74 @@ class OpEvo(Search):
             raise ValueError(f'surrogate must be "gp", or None for OpEvo as published; {surrogate!r} given')
         self.surrogate = surrogate
         self._acquisition = None if make is None else make(space, self._rng)
+        self._transfer_model: TransferModel | None = None
         self._graphs = [IndexedGraph(topology) for topology in space.knobs.values()]
         self.parents_size = as_integer("parents_size", parents_size)
         self.offspring_size = as_integer("offspring_size", offspring_size)
         self.mutation_rate = random_walk.check_rate("mutation_rate", mutation_rate)
         self._batch_size = self.offspring_size  # until `ask` says otherwise
+        if history:
+            self.learn_from([_source(*entry) for entry in history])
+
+    @property
+    def can_transfer(self) -> bool:
+        """Whether `learn_from` has an effect: the surrogate is ``"gp"``."""
+        return self.surrogate == "gp"
+
+    def learn_from(self, sources: Sequence[Source]) -> list[Source]:
+        """Take results of other tasks into account, in place of those given before; returns the sources that are used.
+
+        At most eight are, those with the most similar knobs. The first `parents_size` proposals are their best configurations, in
+        turn. Then the Gaussian process has the task as one more knob, which is learned like the others; and every second
+        proposal is selected without the other tasks, which can mislead.
+
+        Raises
+        ------
+        ValueError
+            If the surrogate is not ``"gp"``.
+        """
+        if sources and not self.can_transfer:
+            raise ValueError(f'history needs surrogate="gp", {self.surrogate!r} given')
+        used = nearest_sources(self.space, sources)
+        if used:
+            self._transfer_model = TransferModel(self.space, self._rng, used)
+            alone = Model(self.space, self._rng, min_results=_MIN_RESULTS_ALONE)
+            self._acquisition = Acquisition([self._transfer_model, alone])
+        return used
 
     def _generate(self) -> None:
         """Queue children of the parents, or random configurations while there are no parents; fewer where no more are found."""
+        portfolio = self._transfer_model.portfolio() if self._transfer_model else []
+        for number in [number for number, _ in portfolio if self._is_proposable(number)]:
+            if len(self._known) < self.parents_size:
+                self._enqueue(number)
+        if self._queue:
+            return
         parents = [(self.space.vertices(number), -fitness) for fitness, number in self._ranking[: self.parents_size]]
+        if len(parents) < self.parents_size:
+            best = parents[0][1] if parents else 1.0
+            others = portfolio[: self.parents_size - len(parents)]
+            parents += [(self.space.vertices(number), best * relative) for number, relative in others]
         if self._acquisition is None or not parents:
             for _ in range(self.offspring_size if parents else self.parents_size):
                 if not self._enqueue(self._child(parents)):
                     break
             return
-        candidates, pending = self._candidates(parents), list(self._pending)
+        candidates, pending = self._candidates(parents, [number for number, _ in portfolio]), list(self._pending)
         for number in self._acquisition.select(candidates, self._fitness, pending, self._batch_size):
             self._enqueue(number)
         if not self._queue:  # no candidate may be proposed: try single children, then a random configuration
             self._enqueue(self._child(parents))
 
-    def _candidates(self, parents: Parents) -> list[int]:
-        """Distinct children that may be proposed; all configurations that are left once these are enumerated and few."""
+    def _candidates(self, parents: Parents, portfolio: Sequence[int] = ()) -> list[int]:
+        """Distinct children that may be proposed, and a portfolio; all that is left, once it is enumerated and few."""
         if self._remaining is not None and len(self._remaining) <= _CANDIDATES:
             children = self._remaining
         else:
             children = [self.space.number(self._mutate(self._crossover(parents))) for _ in range(_CANDIDATES)]
+            if portfolio:  # its basin can be another than the optimum's
+                children += portfolio
+                children += [self.space.index(self.space.sample(self._rng)) for _ in range(_RANDOM_CANDIDATES)]
         return [number for number in dict.fromkeys(children) if self._is_proposable(number)]
 
     def _child(self, parents: Parents) -> int | None:
@@ -147,3 +201,9 @@ class OpEvo(Search):
         draws = self._rng.random(len(self.space.knobs)) * cumulative[-1]
         selected = np.searchsorted(cumulative, draws, side="right").clip(max=len(parents) - 1)
         return [parents[j][0][i] for i, j in enumerate(selected)]
+
+
+def _source(space: Space, configurations: Sequence[Configuration], fitnesses: Sequence[float]) -> Source:
+    if len(configurations) != len(fitnesses):
+        raise ValueError(f"history needs one fitness per configuration, {len(fitnesses)} given for {len(configurations)}")
+    return Source(space, dict(zip(map(space.index, configurations), map(check_fitness, fitnesses))))

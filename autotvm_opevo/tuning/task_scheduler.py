@@ -21,6 +21,8 @@ import numpy as np
 _ALPHA, _BETA, _BACKWARD_WINDOW, _EPSILON = 0.2, 2.0, 3, 0.05
 # Maximum number of trials in a round; of fewer trials, an equal split would have at least this many rounds per task.
 _MAX_ROUND_SIZE, _MIN_ROUNDS = 64, 8
+# Trials of the first task of a kind before others of that kind begin: they start from what was good there.
+_LEAD = 8
 
 
 @dataclass
@@ -129,13 +131,16 @@ def gradient(tasks: Sequence[TaskProgress], operators: Sequence[Operator], remai
 
     Ansor's maximizes the reduction per trial, but a trial of one task can take fifty times as long to compile as one of another.
     No task is expected to get below its limit.
-    The task with the largest FLOP goes first. A task without a successful trial has no gradient; it gets half of an equal share.
+    The task with the largest FLOP goes first, and has eight trials before similar tasks begin. A task without a successful trial
+    has no gradient; it gets half of an equal share.
     """
     active = _active_tasks(tasks)
     untuned = [i for i in active if not tasks[i].begun]
     if untuned:
         flop = _network_flop(tasks, operators)
-        return max(untuned, key=lambda i: flop[i])
+        first = max(untuned, key=lambda i: flop[i])
+        similar = max((i for i in active if tasks[i].kind == tasks[first].kind), key=lambda i: tasks[i].begun)
+        return similar if 0 < tasks[similar].begun < _LEAD else first
     if rng.random() < _EPSILON:
         return int(rng.choice(active))
     reductions = _expected_reductions(tasks, operators)

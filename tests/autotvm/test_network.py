@@ -207,6 +207,34 @@ class TestBudget:
         assert configurations(tmp_path / "a.json") == configurations(tmp_path / "b.json")
 
 
+class TestTransfer:
+    def test_a_log_of_another_network_changes_what_is_tried_first(self, tmp_path):
+        tune(tmp_path / "other.json", mod=two_layers(width=96))
+        first = {}
+        for name, options in {"without": {}, "with": {"history": [tmp_path / "other.json"]}}.items():
+            runner = SyntheticRunner()
+            tune(tmp_path / f"{name}.json", runner=runner, trials=12, **options)
+            first[name] = runner.measured
+        assert first["with"] != first["without"]
+        assert len(set(first["with"])) == 12
+
+    def test_without_transfer_a_history_changes_nothing(self, tmp_path):
+        tune(tmp_path / "other.json", mod=two_layers(width=96))
+        runs = []
+        for name, history in (("a", []), ("b", [tmp_path / "other.json"])):
+            runner = SyntheticRunner()
+            tune(tmp_path / f"{name}.json", runner=runner, trials=12, transfer=False, history=history)
+            runs.append(runner.measured)
+        assert runs[0] == runs[1]
+
+    def test_an_invalid_history_is_refused_before_anything_is_measured(self, tmp_path):
+        runner = SyntheticRunner()
+        (tmp_path / "notes.json").write_text("hello\n")
+        with pytest.raises(ValueError, match=r"history must be logs of AutoTVM, .*notes.json has no record"):
+            tune(tmp_path / "log.json", runner=runner, history=[tmp_path / "notes.json"])
+        assert not runner.measured
+
+
 class TestLogs:
     def test_a_run_resumes_with_the_trials_left(self, tmp_path):
         runner = SyntheticRunner()

@@ -8,6 +8,7 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureResult
 
 from autotvm_opevo import OpEvoTuner
 from autotvm_opevo.autotvm.baselines import NoSETuner
+from autotvm_opevo.autotvm.history import History
 from autotvm_opevo.autotvm.task_state import TaskState, failure
 from autotvm_opevo.tuning.drift import Drift
 
@@ -17,6 +18,32 @@ TRACE = "Traceback (most recent call last):\n  1: tvm::runtime"
 
 def records(indices, seconds):
     return [(measured(TASK, TASK.config_space.get(i)), result(s)) for i, s in zip(indices, seconds)]
+
+
+class TestTransfer:
+    def state(self, n, count=0, **options):
+        task = matmul_task(n)
+        state = TaskState(task, OpEvoTuner, seed=0, **options)
+        state.resume([(measured(task, task.config_space.get(i)), result(1.0 + i)) for i in range(count)], round_size=8)
+        return state
+
+    def test_a_task_learns_from_those_that_have_a_result(self):
+        states = [self.state(16), self.state(32, 5), self.state(64)]
+        states[0].learn_from(states)
+        assert states[0].propose(8).configs[-1]["order"].perm == matmul_task(32).config_space.get(0)["order"].perm
+        assert states[0]._sources == 1
+
+    def test_a_history_counts_from_the_start(self):
+        task = matmul_task(32)
+        history = History([(measured(task, task.config_space.get(i)), result(1.0 + i)) for i in range(9)])
+        state = self.state(16, history=history)
+        state.learn_from([state])
+        assert state._sources == 1
+
+    def test_other_tuners_learn_nothing(self):
+        state = TaskState(TASK, NoSETuner, seed=0)
+        state.learn_from([state, self.state(32, 5)])
+        assert state._sources == 0
 
 
 class TestLoad:

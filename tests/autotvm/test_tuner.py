@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import tvm
 from instant_measuring import Recorder, for_real, instant, measured, result
 from small_templates import matmul_task, scaling_task
 from tvm import autotvm
@@ -312,24 +313,52 @@ class TestHistory:
         tuner.load_history(records)
         assert not {measured.config.index for measured, _ in records} & {c.index for c in tuner.next_batch(20)}
 
-    def test_records_of_other_tasks_are_skipped_and_counted(self, caplog):
+    def test_records_that_cannot_be_used_are_skipped_and_counted(self, caplog):
         def other_define(cfg, schedule, tensor):
             cfg.define_split("tile", cfg.axis(7**4), num_outputs=3, filter=lambda tile: tile.size[-1] > 1)
             cfg.define_knob("unroll", [0, 16])
 
-        task, other_dtype = matmul_task(), matmul_task(dtype="float64")
-        assert set(other_dtype.config_space.space_map) == set(task.config_space.space_map)
+        task = matmul_task()
         others = {
-            "task": self.records(other_dtype, 3),
-            "target": [(m._replace(target="llvm -mcpu=core-avx2"), r) for m, r in self.records(task, 2)],
+            "template": self.records(small_task(), 3),
             "space": [(m._replace(task=task), r) for m, r in self.records(scaling_task(other_define), 4)],
         }
         tuner = OpEvoTuner(task, seed=0)
         with caplog.at_level(logging.WARNING, logger="autotvm"):
             tuner.load_history(self.records(task, 5) + [record for records in others.values() for record in records])
         assert [record.message for record in caplog.records] == [
-            "OpEvoTuner loaded 5 records and skipped 9 of other tasks, targets or configuration spaces."
+            "OpEvoTuner loaded 5 records and skipped 7 of other templates or configuration spaces."
         ]
+
+    def test_without_a_surrogate_other_tasks_are_skipped_too(self, warnings):
+        records = self.records(matmul_task(32), 3)
+        OpEvoTuner(matmul_task(), surrogate=None).load_history(records)
+        assert warnings() == ["OpEvoTuner loaded 0 records and skipped 3 of other tasks, targets or configuration spaces."]
+
+    @pytest.mark.parametrize("what", ["shape", "dtype", "target"])
+    def test_other_tasks_of_the_template_are_learned_from(self, what, caplog):
+        """The first proposals are what was best there."""
+        task = matmul_task(16)
+        other = {"shape": matmul_task(32), "dtype": matmul_task(16, "float64"), "target": task}[what]
+        records = self.records(other, 40)
+        if what == "target":
+            records = [(m._replace(target=tvm.target.Target("llvm -mcpu=core-avx2")), r) for m, r in records]
+        best = sorted(records, key=lambda record: record[1].costs)[:8]
+        tuner = OpEvoTuner(task, seed=0)
+        with caplog.at_level(logging.INFO, logger="autotvm"):
+            tuner.load_history(records)
+        assert [record.message for record in caplog.records] == [
+            "OpEvoTuner for tests/matmul learns from 40 records of 1 other tasks of this template."
+        ]
+        orders = [config["order"].perm for config in tuner.next_batch(8)]
+        assert orders == [measured.config["order"].perm for measured, _ in best]
+        assert tuner.best_loaded is None
+
+    def test_histories_of_several_calls_add_up(self):
+        tuner = OpEvoTuner(matmul_task(16), seed=0)
+        tuner.load_history(self.records(matmul_task(32), 4))
+        tuner.load_history(self.records(matmul_task(64), 4))
+        assert len(tuner._history.sources("tests/matmul")) == 2
 
     def test_the_warning_of_skipped_records_comes_once_per_process(self, warnings, caplog):
         """One log has the records of all tasks of a network: each tuner skips those of the others."""

@@ -9,7 +9,8 @@ from scipy.stats import norm
 from threadpoolctl import ThreadpoolController
 
 from autotvm_opevo import Space
-from autotvm_opevo.search.acquisition import Acquisition, log_ei, log_fitness
+from autotvm_opevo.search.acquisition import Acquisition, log_ei
+from autotvm_opevo.search.model import Model, log_fitness
 from autotvm_opevo.topology import Categorical, Discrete, Factorization
 
 
@@ -35,9 +36,13 @@ def results_of(space, values):
     return {space.index({"x": x, "flag": flag}): fitness for (x, flag), fitness in values.items()}
 
 
+def acquisition_of(space, seed=0, criterion=log_ei, **options):
+    return Acquisition([Model(space, np.random.default_rng(seed), **options)], criterion)
+
+
 def selected(space, results, candidates, n=1, pending=(), seed=0):
     """As configurations."""
-    acquisition = Acquisition(space, np.random.default_rng(seed))
+    acquisition = acquisition_of(space, seed)
     numbers = [space.index({"x": x, "flag": flag}) for x, flag in candidates]
     return [
         tuple(space[i].values())
@@ -80,7 +85,7 @@ def test_degenerate_results_neither_warn_nor_raise(values, repeat):
     candidates = [i for i in range(300) if i not in results]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = Acquisition(space, np.random.default_rng(0)).select(candidates, results, [], 16)
+        found = acquisition_of(space).select(candidates, results, [], 16)
     assert len(set(found)) == 16
 
 
@@ -88,7 +93,7 @@ def test_the_same_seed_selects_the_same():
     space = Space({"y": Factorization(64, 3), "x": Discrete(range(100))})
     results = {int(i): float(i % 7) for i in np.random.default_rng(0).permutation(space.size)[:900]}
     candidates = [i for i in range(400) if i not in results]
-    first, again = (Acquisition(space, np.random.default_rng(3)).select(candidates, results, [], 20) for _ in range(2))
+    first, again = (acquisition_of(space, 3).select(candidates, results, [], 20) for _ in range(2))
     assert first == again
 
 
@@ -102,12 +107,13 @@ def test_the_cost_does_not_grow_with_pending_evaluations():
     """Of a caller that never tells."""
     space = Space({"x": Discrete(range(100_000))})
     results = {i * 1000: float(i) for i in range(1, 9)}
-    acquisition = Acquisition(space, np.random.default_rng(0))
+    model = Model(space, np.random.default_rng(0))
+    acquisition = Acquisition([model])
     candidates = list(range(7000, 7100))
     pending = list(range(20_000, 30_000))
     encoded = []
-    encode = acquisition._encode
-    acquisition._encode = lambda numbers: encoded.append(list(numbers)) or encode(encoded[-1])
+    encode = model._encode
+    model._encode = lambda numbers: encoded.append(list(numbers)) or encode(encoded[-1])
     acquisition.select(candidates, results, pending, 8)
     assert max(map(len, encoded)) <= len(candidates) + 256
 
@@ -123,7 +129,7 @@ def test_targets_and_criterion_can_be_replaced():
     """With one target and the posterior mean for a criterion, the best of a batch is next to the best result."""
     space = line()
     results = results_of(space, {(x, False): float(1 + x) for x in range(0, 1000, 100)})
-    acquisition = Acquisition(space, np.random.default_rng(0), targets=[log_fitness], criterion=lambda mean, stddev, best_f: mean)
+    acquisition = acquisition_of(space, criterion=lambda mean, stddev, best_f: mean, targets=[log_fitness])
     candidates = [space.index({"x": x, "flag": False}) for x in (5, 405, 905)]
     assert acquisition.select(candidates, results, [], 1) == [candidates[-1]]
 
@@ -139,7 +145,26 @@ def test_the_model_runs_in_one_blas_thread_and_restores_the_others():
             return mean
 
         space = line()
-        acquisition = Acquisition(space, np.random.default_rng(0), criterion=criterion)
+        acquisition = acquisition_of(space, criterion=criterion)
         acquisition.select([1, 3], results_of(space, {(5, True): 1.0, (7, True): 2.0}), [], 1)
         assert set(seen) == {1}
         assert [library["num_threads"] for library in controller.info()] == before
+
+
+def test_models_take_turns_and_one_waits_for_enough_results():
+    space = line()
+    asked = []
+
+    class Recording(Model):
+        def predict(self, results, numbers):
+            asked.append(self.min_results)
+            return super().predict(results, numbers)
+
+    rng = np.random.default_rng(0)
+    acquisition = Acquisition([Recording(space, rng), Recording(space, rng, min_results=3)])
+    results = results_of(space, {(5, True): 1.0, (7, True): 2.0})
+    acquisition.select([1, 3], results, [], 2)
+    assert asked == [1]
+    results[space.index({"x": 9, "flag": False})] = 0.0
+    assert len(acquisition.select([1, 3, 5], results, [], 3)) == 3
+    assert asked == [1, 1, 3]

@@ -96,13 +96,21 @@ class TestGradient:
         assert latency <= 1.05 * tune(equal, curves, operators, 800)[1][-1][1]
 
     def test_warms_up_with_one_round_each_largest_flop_first(self):
-        tasks = [TaskProgress(flop=flop) for flop in (1.0, 3.0, 2.0)]
+        tasks = [TaskProgress(flop=flop, kind=str(flop)) for flop in (1.0, 3.0, 2.0)]
         operators = [Operator(1, (0,)), Operator(1, (1,)), Operator(4, (2,))]
         order = []
         for _ in range(3):
             order.append(gradient(tasks, operators, 9, np.random.default_rng(0)))
             tasks[order[-1]].pending = 3  # whether measured or not
         assert order == [2, 1, 0]
+
+    def test_the_first_task_of_a_kind_has_eight_trials_before_the_next_begins(self):
+        tasks = [TaskProgress(flop=flop, kind=kind) for flop, kind in ((9.0, "conv"), (8.0, "conv"), (3.0, "dense"))]
+        operators, order = [Operator(1, (i,)) for i in range(3)], []
+        for _ in range(6):
+            order.append(gradient(tasks, operators, 99, np.random.default_rng(0)))
+            tasks[order[-1]].pending += 3
+        assert order[:5] == [0, 0, 0, 1, 2]
 
     def test_no_task_starves(self):
         """A negligible task that never improves still gets a round now and then."""

@@ -1,0 +1,258 @@
+"""The kernel on the knobs' graphs, and on the tasks.
+
+Notation
+--------
+x                    encoded configuration: the coordinates of all knobs, side by side
+d_i(x_i, x'_i)       distance between two values of knob i on its graph, in steps
+a_i                  inverse lengthscale of knob i, per step; q_i = exp(-a_i) is the correlation per step
+k(x, x')             the kernel, exp(-sum_i a_i d_i(x_i, x'_i))
+
+A q-random walk reaches distance d with probability at most q^d (OpEvo, Gao et al., AAAI 2021, Section 4.3): the farther one
+configuration is from another, the less its result says about the other's. By analogy, the kernel is the exponential ARD kernel
+(Laplacian) on graph distances,
+
+    k(x, x') = prod_i q_i ^ d_i(x_i, x'_i)
+
+q_i is learned per knob and unrelated to the mutation rate: near 1 the knob is irrelevant, near 0 results at different values are
+uncorrelated.
+
+d_i is the L1 distance between the `coordinates` of the topology, divided by the shortest edge at the first vertex;
+between different values of a `Categorical` it is 1. It equals the graph distance on lines, complete graphs and factorizations.
+Between permutations it is half the number of positions that differ; in a split with a remainder, where moving a prime factor
+is one step, it counts two; in an induced subgraph it is the distance in the whole graph. exp(-L1 distance) is positive definite
+where coordinates are distinct, and so is k.
+
+With results of other tasks, the task is one more knob: a star, whose centre is the task that is tuned, with an edge to each of
+the others. So q of an edge is the correlation with one of them: near 1 it carries over whole, near 0 it is ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from autotvm_opevo.search.hyperparameters import Hyperparameters, fit_hyperparameters
+from autotvm_opevo.search.space import Configuration, Space
+from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Tiling, Topology
+from autotvm_opevo.topology.base import Graph
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+Coordinates = Callable[[Any], Any]
+
+# Encodings are cached for topologies with at most this many vertices; at most this many neighbours of a vertex are examined.
+_MAX_CACHED, _MAX_NEIGHBOURS = 1000, 1000
+# Coordinates of a category that the tuned task does not have, and of none.
+_OTHER_CATEGORY, _NO_CATEGORY = -1, -2
+
+
+class GraphKernel:
+    """Exponential ARD kernel on graph distances.
+
+    Parameters
+    ----------
+    space : Space
+        Of the task that is tuned.
+    others : sequence of Space
+        Of other tasks, whose knobs are known by their names.
+
+    Attributes
+    ----------
+    size : int
+        Number of inverse lengthscales: one for each knob of `space`, and one for each other task.
+    """
+
+    def __init__(self, space: Space, others: Sequence[Space] = ()) -> None:
+        self._topologies = list(space.knobs.values())
+        self._others = others
+        self._knobs = [
+            KnobCoordinates(topology, [other.knobs.get(name) for other in others]) for name, topology in space.knobs.items()
+        ]
+        self._names = list(space.knobs)
+        self.size = len(self._knobs) + len(others)
+        self._cache: list[dict[int, Array]] = [{} for _ in self._knobs]
+        widths = [*(knob.width for knob in self._knobs), *(1 for _ in others)]
+        self._knob_of = np.repeat(np.arange(self.size), widths)  # by column
+        categorical = [*(knob.categorical for knob in self._knobs), *(False for _ in others)]
+        self._is_categorical = np.repeat(np.array(categorical, dtype=bool), widths)
+
+    def encode(self, configurations: Iterable[Sequence[int]]) -> Array:
+        """Coordinates in steps, shape (n, columns), of configurations given by their vertex numbers."""
+        rows = list(configurations)
+        columns = [np.array([self._encode_vertex(i, row[i]) for row in rows]) for i in range(len(self._knobs))]
+        columns.append(np.zeros((len(rows), len(self._others))))
+        return np.concatenate(columns, axis=1) if rows else np.empty((0, len(self._knob_of)))
+
+    def encode_other(self, task: int, configurations: Iterable[Configuration]) -> Array:
+        """Coordinates in steps, shape (n, columns), of another task's configurations."""
+        rows = [
+            np.concatenate([knob.encode_other(task, configuration.get(name)) for name, knob in zip(self._names, self._knobs)])
+            for configuration in configurations
+        ]
+        edges = np.zeros((len(rows), len(self._others)))
+        edges[:, task] = 1
+        return np.concatenate([np.array(rows), edges], axis=1) if rows else np.empty((0, len(self._knob_of)))
+
+    def nearest(self, task: int, configuration: Configuration) -> list[int]:
+        """Vertex numbers of the tuned task's configuration that is nearest to another task's."""
+        return [knob.nearest(task, configuration.get(name)) for name, knob in zip(self._names, self._knobs)]
+
+    def pairwise_distances(self, x: Array) -> Array:
+        """Steps between all pairs of points on each knob's graph, shape (size, n, n)."""
+        distances = np.zeros((self.size, len(x), len(x)))
+        for i, categorical, column in zip(self._knob_of, self._is_categorical, x.T):
+            distances[i] += column[:, None] != column if categorical else abs(column[:, None] - column)
+        return distances
+
+    def gram(self, x1: Array, x2: Array, inverse_lengthscales: Array) -> Array:
+        """k(x1, x2), shape (n1, n2)."""
+        weights = inverse_lengthscales[self._knob_of]
+        numeric = weights * ~self._is_categorical
+        distances = cdist(x1 * numeric, x2 * numeric, "cityblock")
+        for column in np.flatnonzero(self._is_categorical):
+            distances += weights[column] * (x1[:, column, None] != x2[:, column])
+        gram: Array = np.exp(-distances)
+        return gram
+
+    def fit(self, train_x: Array, y: Array, start: Hyperparameters) -> Hyperparameters:
+        """Hyperparameters for targets `y`, shape (n,), searched from `start`; see `fit_hyperparameters`."""
+        return fit_hyperparameters(self.pairwise_distances(train_x), y, start)
+
+    def _encode_vertex(self, i: int, vertex: int) -> Array:
+        row = self._cache[i].get(vertex)
+        if row is None:
+            topology = self._topologies[i]
+            row = self._knobs[i].encode(topology[vertex])
+            if topology.size <= _MAX_CACHED:
+                self._cache[i][vertex] = row
+        return row
+
+
+class KnobCoordinates:
+    """Coordinates, in steps, of a knob's values, and of the values that it has in other tasks.
+
+    Tiles of different extents are compared by the logarithms of their parts, as if the first one, the outermost loop, made up for
+    the difference; numbers by value; categories and orders by what they are. Values of a task whose knob is of another kind, or
+    that has none, are as far from all others as their average.
+
+    Parameters
+    ----------
+    topology : Topology
+        Of the task that is tuned.
+    others : sequence of (Topology or None)
+        Of the other tasks; None where there is no knob of this name.
+
+    Attributes
+    ----------
+    width : int
+        Number of coordinates.
+    categorical : bool
+        Whether different coordinates are one step apart.
+    """
+
+    def __init__(self, topology: Topology, others: Sequence[Topology | None] = ()) -> None:
+        self._topology = topology
+        self._stretch = [_extent_ratio(topology, other) for other in others]
+        self._comparable = [other is not None and _comparable(topology, other) for other in others]
+        peers = [other for other, comparable in zip(others, self._comparable) if other is not None and comparable]
+        self._coordinates = _coordinates(topology, peers)
+        self.width = len(self.encode(topology[0]))
+        self.categorical = isinstance(whole_graph(topology), Categorical)
+        self._spread: tuple[list[int], Array] | None = None  # some vertices and their coordinates
+        self._absent = np.full(self.width, _NO_CATEGORY)
+        if not self.categorical and not all(self._comparable):
+            self._absent = np.mean([self.encode(topology[vertex]) for vertex in _spread(topology)], axis=0)
+
+    def encode(self, value: Any) -> Array:
+        """Coordinates of a value of the task that is tuned, shape (width,)."""
+        return np.asarray(self._coordinates(value), dtype=float)
+
+    def encode_other(self, task: int, value: Any) -> Array:
+        """Coordinates of a value of another task, shape (width,)."""
+        if not self._comparable[task]:
+            return self._absent
+        if self._stretch[task] != 1:
+            value = value[0] * self._stretch[task], *value[1:]
+        return self.encode(value)
+
+    def nearest(self, task: int, value: Any) -> int:
+        """Vertex number of the value that is nearest to another task's; in a large graph, nearer than its neighbours."""
+        if self._comparable[task] and value in self._topology:
+            return self._topology.index(value)
+        point = self.encode_other(task, value)
+        if self._spread is None:
+            vertices = _spread(self._topology)
+            self._spread = vertices, np.array([self.encode(self._topology[vertex]) for vertex in vertices])
+        vertices, encoded = self._spread
+        found = vertices[int(abs(encoded - point).sum(axis=1).argmin())]
+        return found if len(vertices) == self._topology.size else self._descend(found, point)
+
+    def _descend(self, vertex: int, point: Array) -> int:
+        """Step to the neighbour that is nearest to a point, as long as it is nearer."""
+
+        def distance(value: Any) -> float:
+            return float(abs(self.encode(value) - point).sum())
+
+        value = self._topology[vertex]
+        while distance(step := min(self._topology.neighbours(value)[:_MAX_NEIGHBOURS], key=distance)) < distance(value):
+            value = step
+        return self._topology.index(value)
+
+
+def whole_graph(topology: Topology) -> Graph:
+    """The graph that a topology is, or is a part of."""
+    return topology.graph if isinstance(topology, InducedSubgraph) else topology
+
+
+def _spread(topology: Topology) -> list[int]:
+    """All vertices, or a thousand of them."""
+    count = min(topology.size, _MAX_CACHED)
+    return [i * topology.size // count for i in range(count)]
+
+
+def _extent_ratio(topology: Topology, other: Topology | None) -> float:
+    """Extent of the loop that is tiled, relative to another task's; 1 for other knobs."""
+    graph, peer = whole_graph(topology), None if other is None else whole_graph(other)
+    return graph.product / peer.product if isinstance(graph, Factorization) and isinstance(peer, Factorization) else 1.0
+
+
+def _comparable(topology: Topology, other: Topology) -> bool:
+    """Whether values of two tasks' knobs mean the same."""
+    graph, peer = whole_graph(topology), whole_graph(other)
+    if type(graph) is not type(peer):
+        return False
+    if isinstance(graph, Tiling):
+        return len(topology[0]) == len(other[0])
+    if isinstance(graph, Factorization) and isinstance(peer, Factorization):
+        return graph.parts == peer.parts
+    return isinstance(graph, (Discrete, Categorical)) or repr(graph) == repr(peer)
+
+
+def _coordinates(topology: Topology, peers: Sequence[Topology]) -> Coordinates:
+    """Coordinates in steps, of the values of a topology and of those that are comparable."""
+    graph = whole_graph(topology)
+    if peers and isinstance(graph, Discrete):
+        values = np.array(list(graph), dtype=float)
+        return lambda value: [np.interp(float(value), values, np.arange(len(values)))]
+    if isinstance(graph, Categorical):
+        return lambda value: [graph.index(value) if value in graph else _OTHER_CATEGORY]
+    if isinstance(graph, (Factorization, Tiling)) and any(repr(whole_graph(peer)) != repr(graph) for peer in peers):
+        step = 2 if isinstance(graph, Factorization) else 1  # parts that change by a factor of two
+        return lambda value: np.log2(value) / step
+    scale = 1 / _step_length(graph, topology[0])
+    return lambda value: np.multiply(graph.coordinates(value), scale)
+
+
+def _step_length(graph: Graph, start: Any) -> float:
+    """L1 distance between the coordinates of a vertex and its nearest neighbour, on most graphs the same for every edge."""
+    origin = np.array(graph.coordinates(start))
+    neighbours = list(graph.neighbours(start)[:_MAX_NEIGHBOURS])
+    lengths = [float(abs(origin - graph.coordinates(value)).sum()) for value in neighbours]
+    if 0.0 in lengths:
+        raise ValueError(
+            f"coordinates must differ between neighbours, and no value may be its own neighbour: {graph!r} has the same for "
+            f"{start!r} and {neighbours[lengths.index(0.0)]!r}; see topology.check_topology"
+        )
+    return min(lengths, default=1.0)

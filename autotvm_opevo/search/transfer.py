@@ -1,0 +1,124 @@
+"""Transfer: results of other tasks in the model of one.
+
+The kernel has the task as one more knob (see `kernel`). What is left is a common scale: the fitness of one task means nothing to
+another. So the fitness of each task is divided by its best, and every task has a mean of its own on the logarithmic scale,
+estimated by generalised least squares under the kernel: what a task's results say beyond what the others' let expect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from heapq import nsmallest
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from autotvm_opevo.search.kernel import GraphKernel, whole_graph
+from autotvm_opevo.search.model import Model, log_fitness
+from autotvm_opevo.search.source import Source
+from autotvm_opevo.search.space import Space
+from autotvm_opevo.topology import Factorization, Topology
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# Maximum number of other tasks, and of their results in all.
+_MAX_SOURCES, _MAX_RESULTS = 8, 128
+# Number of the sources' best configurations that are candidates.
+_PORTFOLIO = 32
+
+
+class TransferModel(Model):
+    """A model that knows results of other tasks, and can do without results of its own.
+
+    Parameters
+    ----------
+    space : Space
+    rng : numpy.random.Generator
+    sources : sequence of Source
+        Each with at least one success.
+    """
+
+    def __init__(self, space: Space, rng: np.random.Generator, sources: Sequence[Source]) -> None:
+        super().__init__(space, rng, kernel=GraphKernel(space, [source.space for source in sources]), min_results=0)
+        self._sources = sources
+        self._selected: list[tuple[Array, Array]] = [(np.empty(0), np.empty(0))] * len(sources)
+        self._portfolio: list[tuple[int, float]] = []
+        self._portfolio_of: list[int] = []  # numbers of results, when it was made
+        self._selected_of = [0] * len(sources)  # results, when some of them were selected
+
+    def portfolio(self) -> list[tuple[int, float]]:
+        """The sources' best, in turn, as the nearest configurations here, with fitness relative to each source's best."""
+        counts = [len(source.results) for source in self._sources]
+        if counts == self._portfolio_of:
+            return self._portfolio
+        ranked = []
+        for task, (space, results) in enumerate(self._sources):
+            best = nsmallest(_PORTFOLIO, results, key=lambda number: -results[number])
+            ranked.append([(task, space[number], results[number] / results[best[0]]) for number in best if results[number]])
+        found: dict[int, float] = {}
+        for entry in (entry for entries in zip_longest(*ranked) for entry in entries if entry):
+            task, configuration, relative = entry
+            found.setdefault(self._space.number(self._kernel.nearest(task, configuration)), relative)
+        self._portfolio, self._portfolio_of = list(found.items())[:_PORTFOLIO], counts
+        return self._portfolio
+
+    def _training_set(self, results: Mapping[int, float]) -> tuple[Array, Array]:
+        own_x, own_fitness = super()._training_set(results)
+        x, fitness = zip((own_x, own_fitness), *(self._select(task) for task in range(len(self._sources))))
+        tasks = np.repeat(np.arange(len(fitness)), list(map(len, fitness)))
+        return np.concatenate(x), self._align(np.concatenate(x), np.concatenate(fitness), tasks)
+
+    def _select(self, task: int) -> tuple[Array, Array]:
+        """Some results of a source: the best half as they are, the others thinned out."""
+        space, results = self._sources[task]
+        if self._selected_of[task] != len(results):
+            size = max(2, _MAX_RESULTS // len(self._sources))
+            numbers, fitness = np.array(list(results), dtype=object), np.array(list(results.values()))
+            order = np.argsort(-fitness, kind="stable")
+            if len(order) > size:
+                others = np.linspace(size // 2, len(order) - 1, size - size // 2).astype(int)
+                order = order[[*range(size // 2), *others]]
+            encoded = self._kernel.encode_other(task, [space[number] for number in numbers[order]])
+            self._selected[task], self._selected_of[task] = (encoded, fitness[order]), len(results)
+        return self._selected[task]
+
+    def _align(self, x: Array, fitness: Array, tasks: Array) -> Array:
+        """Fitness on a common scale."""
+        feasible = fitness > 0
+        y, present = np.zeros(len(fitness)), np.unique(tasks[feasible])
+        for task in present:
+            mine = feasible & (tasks == task)
+            y[mine] = log_fitness(fitness[mine])
+        members = (tasks[feasible, None] == present).astype(float)
+        hyperparameters = self._objective.hyperparameters
+        gram = self._kernel.gram(x[feasible], x[feasible], hyperparameters.inverse_lengthscales)
+        factor = cho_factor(gram + hyperparameters.noise * np.eye(len(gram)), lower=True)
+        weighted = cho_solve(factor, members)
+        centre = y[feasible & (tasks > 0)].mean()
+        # Of few results, the mean of the task that is tuned is near those of the others.
+        prior = np.diag((present == 0).astype(float))
+        means = np.linalg.solve(members.T @ weighted + prior, weighted.T @ (y[feasible] - centre))
+        y[feasible] -= members @ means
+        return np.where(feasible, np.exp(y), 0.0)
+
+
+def nearest_sources(space: Space, sources: Sequence[Source]) -> list[Source]:
+    """Up to eight sources with successes, whose spaces are most like this one."""
+    usable = [source for source in sources if any(source.results.values()) and space.knobs.keys() & source.space.knobs.keys()]
+    return nsmallest(_MAX_SOURCES, usable, key=lambda source: _unlikeness(space, source.space))
+
+
+def _unlikeness(space: Space, other: Space) -> float:
+    """Number of knobs that only one has, plus the steps between the extents of loops."""
+    steps = 0.0
+    for name in space.knobs.keys() & other.knobs.keys():
+        mine, theirs = (_extent(s.knobs[name]) for s in (space, other))
+        steps += abs(np.log2(mine / theirs))
+    return len(space.knobs.keys() ^ other.knobs.keys()) + steps
+
+
+def _extent(topology: Topology) -> int:
+    graph = whole_graph(topology)
+    return graph.product if isinstance(graph, Factorization) else 1

@@ -1,0 +1,144 @@
+"""What results of other tasks are worth: OpEvo with and without them, on recorded landscapes of the same kernel.
+
+    python -m benchmarks.transfer FOLDER                       # other devices; ten minutes on two cores
+    python -m benchmarks.transfer FOLDER --sources all         # all other devices at once
+    python -m benchmarks.transfer FOLDER --mislead shuffled    # sources whose fitnesses say nothing
+
+Every landscape named KERNEL_DEVICE in the folder is searched with 128 trials of OpEvo's own on each other device as source, one
+pair at a time. Configurations that were not measured there fail. The score is the optimum's time divided by the best one so far.
+"""
+
+import argparse
+import os
+from concurrent.futures import ProcessPoolExecutor
+from functools import lru_cache, partial
+from itertools import groupby, permutations
+from pathlib import Path
+
+import numpy as np
+
+from autotvm_opevo import OpEvo, Space
+from autotvm_opevo.topology import Discrete
+from benchmarks.landscape import load
+from benchmarks.statistics import trials_to
+
+BATCH, SOURCE_TRIALS = 8, 128
+MISLEAD = {
+    "": lambda fitness, rng: fitness,
+    "shuffled": lambda fitness, rng: rng.permutation(fitness),
+    "inverted": lambda fitness, rng: np.divide(1.0, fitness, out=np.zeros_like(fitness), where=fitness > 0),
+}
+
+
+@lru_cache
+def table(file):
+    """The space of a landscape, and the fitness of each configuration that was measured, by its index."""
+    landscape = load(file)
+    space = Space({knob: Discrete(values) for knob, values in landscape.values.items()})
+    values = list(landscape.values.values())
+    fitness = {}
+    for row, milliseconds in zip(landscape.knob_indices, landscape.time):
+        configuration = {knob: options[i] for knob, options, i in zip(landscape.values, values, row)}
+        fitness[space.index(configuration)] = 0.0 if np.isnan(milliseconds) else 1 / float(milliseconds)
+    return space, fitness
+
+
+def search(file, seed, trials, history=()):
+    """The configurations and fitnesses of a search, in order."""
+    space, fitness = table(file)
+    opevo = OpEvo(space, seed=seed, history=history)
+    configurations, fitnesses = [], []
+    while len(configurations) < trials and (batch := opevo.ask(BATCH)):
+        values = [fitness.get(space.index(configuration), 0.0) for configuration in batch]
+        opevo.tell(batch, values)
+        configurations += batch
+        fitnesses += values
+    return configurations, fitnesses
+
+
+@lru_cache(maxsize=512)
+def source(file, seed):
+    """What another search, with a seed of its own, has found."""
+    return table(file)[0], *search(file, 1000 + seed, SOURCE_TRIALS)
+
+
+def curve(job, trials, mislead):
+    """The score after each trial."""
+    target, sources, seed = job
+    rng = np.random.default_rng(seed)
+    history = []
+    for file in sources:
+        space, configurations, fitnesses = source(file, seed)
+        history.append((space, configurations, MISLEAD[mislead](np.array(fitnesses), rng).tolist()))
+    found = np.maximum.accumulate(search(target, seed, trials, history)[1])[:trials]
+    return np.pad(found, (0, trials - len(found)), mode="edge") / max(table(target)[1].values())
+
+
+def pairs(files, sources):
+    """Targets, each with its sources: every other device of the kernel in turn, or all of them."""
+    for _, group in groupby(sorted(files), key=lambda file: file.stem.partition("_")[0]):
+        devices = list(group)
+        if sources == "each":
+            yield from ((target, (other,)) for other, target in permutations(devices, 2))
+        elif len(devices) > 2:
+            yield from ((target, tuple(other for other in devices if other != target)) for target in devices)
+
+
+def interval(differences, rng):
+    """95% interval of the mean over pairs and seeds, by bootstrap over seeds."""
+    seeds = differences.shape[1]
+    means = [differences[:, rng.integers(seeds, size=seeds)].mean() for _ in range(2000)]
+    return np.quantile(means, [0.025, 0.975])
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description="Compare OpEvo with and without results of other devices.")
+    parser.add_argument("folder", type=Path, help="of landscapes named KERNEL_DEVICE.npz")
+    parser.add_argument("--sources", choices=["each", "all"], default="each", help="one other device at a time, or all at once")
+    parser.add_argument("--mislead", choices=sorted(MISLEAD), default="", help="what to do to the fitnesses of the sources")
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--trials", type=int, default=128)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    options = parser.parse_args(arguments)
+    found = list(pairs(options.folder.glob("*.npz"), options.sources))
+    if not found:
+        parser.error(f"{options.folder} has no two landscapes of the same kernel, named KERNEL_DEVICE.npz")
+    curves = {}
+    with ProcessPoolExecutor(options.workers) as pool:
+        for name, mislead, used in (("alone", "", False), ("transfer", options.mislead, True)):
+            jobs = [(target, others if used else (), seed) for target, others in found for seed in range(options.seeds)]
+            runs = list(pool.map(partial(curve, trials=options.trials, mislead=mislead), jobs, chunksize=options.seeds))
+            curves[name] = np.array(runs).reshape(len(found), options.seeds, options.trials)
+    print_tables(found, curves)
+
+
+def print_tables(found, curves):
+    """The mean score after some trials, with the difference and its interval; trials to 95% and 99%; and each pair's."""
+    alone, transfer = curves["alone"], curves["transfer"]
+    rng = np.random.default_rng(0)
+    checkpoints = [t for t in (8, 16, 32, 64, 128, 256, 512) if t <= alone.shape[2]]
+    print(f"{len(found)} pairs, {alone.shape[1]} seeds\n{'trials':<10}{'alone':>8}{'transfer':>10}   difference (95% interval)")
+    for t in checkpoints:
+        difference = transfer[..., t - 1] - alone[..., t - 1]
+        low, high = interval(difference, rng)
+        print(
+            f"{t:<10}{alone[..., t - 1].mean():>8.3f}{transfer[..., t - 1].mean():>10.3f}"
+            f"   {difference.mean():+.3f} ({low:+.3f} to {high:+.3f})"
+        )
+    for goal in (0.95, 0.99):
+        needed = [np.mean([_median(runs, goal) for runs in some]) for some in (alone, transfer)]
+        print(f"to {goal:.0%}    {needed[0]:>8.0f}{needed[1]:>10.0f}   ratio {needed[1] / needed[0]:.2f}")
+    print(f"\n{'after 8 and ' + str(checkpoints[-1]) + ' trials':<56}{'alone':>14}{'transfer':>16}")
+    for (target, others), mine, theirs in zip(found, alone, transfer):
+        name = f"{' + '.join(other.stem.partition('_')[2] for other in others)} -> {target.stem}"
+        cells = [f"{some[:, t - 1].mean():.2f}" for some in (mine, theirs) for t in (8, checkpoints[-1])]
+        print(f"{name:<56}{cells[0]:>8}{cells[1]:>6}{cells[2]:>10}{cells[3]:>6}")
+
+
+def _median(runs, goal):
+    """Median over seeds of the trials to a goal; 1.2 times the trials of a run that did not get there."""
+    return np.median([min(trials_to(run, goal), 1.2 * len(run)) for run in runs])
+
+
+if __name__ == "__main__":
+    main()

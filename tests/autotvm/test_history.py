@@ -1,0 +1,82 @@
+"""Records of other tasks, from memory and from files."""
+
+import pytest
+from instant_measuring import measured, result
+from small_templates import matmul_task
+from tvm import autotvm
+from tvm.autotvm.task import Task
+
+from autotvm_opevo.autotvm.history import History, read_history
+
+
+def records(task, count=6, seconds=lambda i: 1e-3 * (1 + i)):
+    return [(measured(task, task.config_space.get(i)), result(seconds(i))) for i in range(count)]
+
+
+def write(path, pairs, before=""):
+    path.write_text(before + "".join(autotvm.record.encode(*pair) + "\n" for pair in pairs))
+    return path
+
+
+class TestSources:
+    def test_each_task_of_the_template_is_a_source_in_a_space_of_its_own(self):
+        tasks = [matmul_task(16), matmul_task(32)]
+        sources = History([record for task in tasks for record in records(task)]).sources("tests/matmul")
+        assert [source.space.knobs["tile_y"].product for source in sources] == [16, 32]
+        assert [sorted(source.results.values()) for source in sources] == [[1000 / (i + 1) for i in range(5, -1, -1)]] * 2
+
+    def test_other_templates_are_not(self):
+        assert History(records(matmul_task())).sources("tests/scale") == []
+
+    def test_of_a_configuration_that_was_measured_twice_the_best_counts(self):
+        task = matmul_task()
+        ((source),) = History([*records(task, 2), *records(task, 1, lambda i: 9.0)]).sources("tests/matmul")
+        assert sorted(source.results.values()) == [500, 1000]
+
+    def test_failures_are_kept_and_a_task_without_a_success_is_not_a_source(self):
+        failed = History(records(matmul_task(), 3, lambda i: None if i else 1.0)).sources("tests/matmul")
+        assert sorted(failed[0].results.values()) == [0, 0, 1]
+        assert History(records(matmul_task(), 3, lambda i: None)).sources("tests/matmul") == []
+
+    @pytest.mark.parametrize("name", ["tests/unknown", "tests/matmul"])
+    def test_tasks_that_cannot_be_created_here_are_left_out(self, name):
+        pairs = [(m._replace(task=Task(name, ("what", "float32"))), r) for m, r in records(matmul_task())]
+        assert History(pairs).sources(name) == []
+
+    def test_records_of_another_version_of_the_template_are_left_out(self):
+        task, other = matmul_task(16), matmul_task(48)
+        foreign = [(m._replace(task=task), r) for m, r in records(other, 40)[30:]]
+        ((source),) = History(records(task, 3) + foreign).sources("tests/matmul")
+        assert len(source.results) < 3 + len(foreign)
+
+    def test_added_records_count(self):
+        history = History(records(matmul_task(), 2))
+        assert len(history.sources("tests/matmul")[0].results) == 2
+        history.add(records(matmul_task(), 5))
+        assert len(history.sources("tests/matmul")[0].results) == 5
+
+
+class TestFiles:
+    def test_the_same_log_twice_and_the_runs_own_count_once_and_not_at_all(self, tmp_path):
+        own, other = (write(tmp_path / name, records(matmul_task(n))) for name, n in (("own.json", 16), ("other.json", 32)))
+        (tmp_path / "link.json").symlink_to(own)
+        history = read_history([other, str(other), tmp_path / "link.json"], own)
+        ((source),) = history.sources("tests/matmul")
+        assert source.space.knobs["tile_y"].product == 32
+        assert len(source.results) == 6
+
+    def test_torn_lines_and_comments_are_skipped(self, tmp_path):
+        file = write(tmp_path / "log.json", records(matmul_task()), before='# a comment\n{"input": ["llvm", "tes\n')
+        assert len(read_history([file], tmp_path / "own.json").sources("tests/matmul")[0].results) == 6
+
+    @pytest.mark.parametrize("content", ["", "# Notes\n", '{"input"'])
+    def test_a_file_without_a_record_is_refused_and_untouched(self, tmp_path, content):
+        file = tmp_path / "log.json"
+        file.write_text(content)
+        with pytest.raises(ValueError, match=r"history must be logs of AutoTVM, .*log.json has no record"):
+            read_history([file], tmp_path / "own.json")
+        assert file.read_text() == content
+
+    def test_a_missing_file_is_refused(self, tmp_path):
+        with pytest.raises(FileNotFoundError, match="nowhere"):
+            read_history([tmp_path / "nowhere.json"], tmp_path / "own.json")

@@ -1,0 +1,179 @@
+"""Transfer: other tasks help, and do no harm."""
+
+import numpy as np
+import pytest
+
+from autotvm_opevo import OpEvo, Space
+from autotvm_opevo.search.source import Source
+from autotvm_opevo.search.transfer import TransferModel, nearest_sources
+from autotvm_opevo.topology import Categorical, Discrete, Factorization
+
+
+def space_of(extent=256):
+    return Space({"tile": Factorization(extent, 3), "unroll": Discrete([0, 4, 16, 64]), "flag": Categorical([False, True])})
+
+
+def speed(configuration, at=(16, 8), scale=1.0):
+    """Best where the inner tiles are `at`, whatever the extent."""
+    _, *inner = configuration["tile"]
+    steps = sum(abs(np.log2(part / best)) for part, best in zip(inner, at))
+    return scale * np.exp(-0.5 * steps - 0.2 * (configuration["unroll"] != 16) - 0.3 * configuration["flag"])
+
+
+def history(space, at=(16, 8), trials=48, seed=1, scale=1.0, fitness=None):
+    search = OpEvo(space, seed=seed)
+    found = []
+    while len(found) < trials:
+        batch = search.ask(8)
+        found += batch
+        search.tell(batch, [speed(c, at, scale) for c in batch])
+    fitnesses = [speed(c, at, scale) for c in found]
+    return space, found, fitnesses if fitness is None else fitness(np.array(fitnesses)).tolist()
+
+
+def best_after(trials, seed, space, sources, at=(16, 8)):
+    search = OpEvo(space, seed=seed, history=sources)
+    best = 0.0
+    for _ in range(trials // 8):
+        batch = search.ask(8)
+        values = [speed(c, at) for c in batch]
+        best = max(best, *values)
+        search.tell(batch, values)
+    return best
+
+
+class TestWhatItBrings:
+    def test_the_first_batch_is_near_the_best_of_another_task(self):
+        sources = [history(space_of(256), scale=1e6)]
+        found = [best_after(8, seed, space_of(1024), sources) for seed in range(10)]
+        alone = [best_after(8, seed, space_of(1024), []) for seed in range(10)]
+        assert min(found) > 0.9 > 0.6 > np.mean(alone)
+
+    @pytest.mark.parametrize("trials", [32, 64])
+    @pytest.mark.parametrize("what", ["shuffled", "inverted", "elsewhere"])
+    def test_a_misleading_task_costs_little(self, what, trials):
+        space = space_of(4096)
+        rng = np.random.default_rng(0)
+        source = {
+            "shuffled": lambda: history(space, fitness=rng.permutation),
+            "inverted": lambda: history(space, fitness=lambda values: 1 / values),
+            "elsewhere": lambda: history(space, at=(1, 256)),
+        }[what]()
+        found = np.mean([best_after(trials, seed, space, [source]) for seed in range(10)])
+        alone = np.mean([best_after(trials, seed, space, []) for seed in range(10)])
+        assert found > alone - 0.05
+
+    def test_failures_of_another_task_are_avoided(self):
+        space = space_of(1024)
+
+        def failing(configuration):
+            return configuration["unroll"] in (4, 64)
+
+        def failures(seed, history):
+            search, failed = OpEvo(space, seed=seed, history=history), 0
+            for _ in range(4):
+                batch = search.ask(8)
+                failed += sum(map(failing, batch))
+                search.tell(batch, [0.0 if failing(c) else speed(c) for c in batch])
+            return failed
+
+        rng = np.random.default_rng(0)
+        known = [space.sample(rng) for _ in range(100)]
+        source = space, known, [0.0 if failing(c) else speed(c) for c in known]
+        found, alone = (np.mean([failures(seed, history) for seed in range(10)]) for history in ([source], []))
+        assert found < 0.5 * alone
+
+    def test_of_several_tasks_the_best_come_in_turn(self):
+        space = space_of(256)
+        sources = [history(space, at=at, seed=2) for at in ((16, 8), (2, 2))]
+        batch = OpEvo(space, seed=0, history=sources).ask(2)
+        for configuration, (_, configurations, fitnesses) in zip(batch, sources):
+            assert configuration == configurations[int(np.argmax(fitnesses))]
+
+
+class TestRules:
+    def test_no_configuration_is_proposed_twice_and_the_space_is_exhausted(self):
+        space = space_of(8)
+        search = OpEvo(space, seed=0, history=[history(space, trials=24), history(space_of(32))])
+        seen = []
+        while batch := search.ask(5):
+            seen += map(space.index, batch)
+            search.tell(batch, [speed(c) for c in batch])
+        assert sorted(seen) == list(range(space.size))
+
+    def test_a_constraint_holds_for_what_other_tasks_suggest(self):
+        free = space_of(256)
+        space = Space(free.knobs, lambda configuration: configuration["unroll"] != 16)
+        search = OpEvo(space, seed=0, history=[history(free)])
+        assert all(configuration["unroll"] != 16 for configuration in search.ask(40))
+
+    def test_the_same_seed_proposes_the_same(self):
+        def proposals():
+            search = OpEvo(space_of(256), seed=3, history=[history(space_of(64))])
+            for _ in range(4):
+                batch = search.ask(6)
+                search.tell(batch, [speed(c) for c in batch])
+                yield batch
+
+        assert list(proposals()) == list(proposals())
+
+    def test_a_task_that_goes_on_teaches_more(self):
+        """The results of a source may grow while it is used."""
+        teacher, space = OpEvo(space_of(256), seed=0), space_of(512)
+        teacher.tell([{"tile": (256, 1, 1), "unroll": 0, "flag": True}], [1.0])
+        learner = OpEvo(space, seed=0)
+        learner.learn_from([teacher.as_source()])
+        assert learner.ask(1) == [{"tile": (512, 1, 1), "unroll": 0, "flag": True}]
+        learner.tell([{"tile": (512, 1, 1), "unroll": 0, "flag": True}], [1.0])
+        teacher.tell([{"tile": (2, 16, 8), "unroll": 16, "flag": False}], [9.0])
+        assert learner.ask(1) == [{"tile": (4, 16, 8), "unroll": 16, "flag": False}]
+
+    def test_sources_without_a_success_or_a_common_knob_are_not_used(self):
+        space = space_of(64)
+        useless = [Source(space, {1: 0.0}), Source(space, {}), Source(Space({"x": Discrete([1])}), {0: 1.0})]
+        search = OpEvo(space, seed=0)
+        assert search.learn_from(useless) == []
+        assert search.ask(8) == OpEvo(space, seed=0).ask(8)
+
+    def test_of_many_tasks_the_most_similar_are_used(self):
+        sources = [Source(space_of(2**n), {0: 1.0}) for n in range(2, 16)]
+        used = nearest_sources(space_of(2**9), sources)
+        assert sorted(source.space.knobs["tile"].product for source in used) == [2**n for n in range(5, 13)]
+
+    def test_the_published_search_cannot_learn_from_others(self):
+        with pytest.raises(ValueError, match='history needs surrogate="gp", None given'):
+            OpEvo(space_of(64), surrogate=None, history=[history(space_of(64), trials=8)])
+
+    @pytest.mark.parametrize(
+        ("entry", "message"),
+        [
+            (([{"tile": (1, 1, 64), "unroll": 0, "flag": True}], []), "one fitness per configuration, 0 given for 1"),
+            (([{"tile": (1, 1, 64)}], [1.0]), "a configuration must be a dict of the knobs"),
+            (([{"tile": (1, 1, 64), "unroll": 0, "flag": True}], [-1.0]), "fitness must be a finite number of at least 0"),
+        ],
+    )
+    def test_an_invalid_history_is_refused(self, entry, message):
+        with pytest.raises(ValueError, match=message):
+            OpEvo(space_of(64), history=[(space_of(64), *entry)])
+
+
+class TestCommonScale:
+    def test_the_scale_of_another_task_does_not_matter(self):
+        def means(scale):
+            space = space_of(256)
+            _, configurations, fitnesses = history(space, scale=scale)
+            source = Source(space, dict(zip(map(space.index, configurations), fitnesses)))
+            model = TransferModel(space, np.random.default_rng(0), [source])
+            return model.predict({5: 1.0, 70: 0.3}, list(range(0, space.size, 7))).posterior.mean
+
+        assert means(1.0) == pytest.approx(means(1e5))
+
+    def test_a_few_good_results_are_not_taken_for_average_ones(self):
+        """With the mean of its own results for zero, the best of another task would seem no better than its average."""
+        space = space_of(256)
+        _, configurations, fitnesses = history(space)
+        results = dict(zip(map(space.index, configurations), fitnesses))
+        model = TransferModel(space, np.random.default_rng(0), [Source(space, results)])
+        best = sorted(results, key=results.__getitem__)[-4:]
+        mean = model.predict({number: results[number] for number in best}, [*results]).posterior.mean[:, 0]
+        assert np.corrcoef(mean, np.log(list(results.values())))[0, 1] > 0.9
