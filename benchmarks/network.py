@@ -5,7 +5,8 @@
 
 Every network is tuned several times with the same number of trials by each method, in turn. ``tutorial`` is XGBTuner as TVM's
 tutorial tune_relay_x86.py has it, with its builder and runner, but not its thousands of trials per task; the others measure
-with this package's. Without limits, the task scheduler does not know the roofline. The tuned networks and the untuned one are
+with this package's. Without limits, the task scheduler does not know the roofline; without transfer, tasks do not learn from each
+other, nor from the logs given as ``--history``. The tuned networks and the untuned one are
 then compiled and timed in turn, in one process. A stopped benchmark resumes from the logs in ``--out``.
 """
 
@@ -50,6 +51,7 @@ METHODS = {
     "equal+opevo": ("equal", OpEvoTuner, default_measure_option),
     "gradient+opevo": ("gradient", OpEvoTuner, default_measure_option),
     "gradient+opevo, no limits": ("gradient", OpEvoTuner, without_limits),
+    "gradient+opevo, no transfer": ("gradient", OpEvoTuner, default_measure_option),
 }
 
 
@@ -75,6 +77,8 @@ def tune_all(name, target, options):
                 task_scheduler=task_scheduler,
                 seed=repetition,
                 evaluate=False,
+                transfer="no transfer" not in method,
+                history=options.history,
             )
             if result.measured == options.trials:
                 seconds.write_text(str(time.perf_counter() - start))
@@ -104,6 +108,7 @@ def main():
     parser.add_argument("--target", default="llvm -mcpu=core-avx2")
     parser.add_argument("--trials", type=int, default=96, help="per network, over all its tasks (default: 96)")
     parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--history", nargs="+", default=[], help="logs that tune_network learns from, unless without transfer")
     parser.add_argument("--out", type=Path, default=Path("tuned/network"), help="folder for the logs")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ chosen sketch lacks is inactive and has its first value.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -19,6 +19,7 @@ from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
 from tvm.s_tir.schedule import Instruction, Schedule, Trace
 
+from autotvm_opevo.search.source import Source
 from autotvm_opevo.search.space import Configuration, Space
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, Topology
 
@@ -122,6 +123,27 @@ class DecisionSpace:
         """
         for number, sketch in enumerate(self._sketches):
             yield (self.canonicalize({**self.space[0], **seed, SKETCH: number}) for seed in sketch.seed_configurations())
+
+    def as_source(self, other: DecisionSpace, results: Mapping[int, float]) -> Source | None:
+        """Results of another workload under the names of this one's knobs; None if its sketches have another structure.
+
+        Knobs correspond if they are the k-th tile in as many parts, the k-th choice of the same, or the k-th location.
+        """
+        mine, theirs = self._roles(), other._roles()
+        if mine.keys() != theirs.keys() or len(self._sketches) != len(other._sketches):
+            return None
+        names = {theirs[role]: mine[role] for role in mine}
+        return Source(Space({names[name]: topology for name, topology in other.space.knobs.items()}), results)
+
+    def _roles(self) -> dict[str, str]:
+        """The knobs' names, by what they are for, whatever the extents of the loops."""
+        roles: dict[str, str] = {}
+        counts: Counter[str] = Counter()
+        for name, topology in self.space.knobs.items():
+            kind = f"tile in {topology.parts}" if isinstance(topology, Factorization) else name.rpartition(" (")[0] or name
+            counts[kind] += 1
+            roles[f"{kind} ({counts[kind]})"] = name
+        return roles
 
     def _complete(self, number: int, active: Configuration) -> Configuration | None:
         """Add the sketch and the inactive knobs; None if a value is outside the space."""

@@ -52,7 +52,7 @@ class OpEvoStrategy(PySearchStrategy):
     Pass an instance as ``strategy=`` to ``tune_tir``, ``tune_relax`` or ``extracted_tasks_to_tune_contexts``; builders, runners,
     task schedulers and databases are TVM's, and no cost model is needed. Each task has a search of its own. Records of a task in
     the database, from any strategy, count as its trials; those of the same sketches inform the search, and no candidate is
-    measured twice.
+    measured twice. Tasks whose sketches have the same structure learn from each other, see `OpEvo.learn_from`.
 
     Parameters
     ----------
@@ -64,6 +64,8 @@ class OpEvoStrategy(PySearchStrategy):
         q, 0 < q < 1: near 0 exploits good configurations, near 1 explores.
     surrogate : {"gp", None}
         ``"gp"``: a Gaussian process chooses among many children. None: OpEvo as published. See `OpEvo`.
+    transfer : bool
+        Whether tasks learn from each other; needs ``surrogate="gp"``.
     batch_size : int
         Maximum number of candidates measured before the search learns from them; ``num_trials_per_iter`` is a limit, too.
         Smaller batches need fewer trials, larger ones keep more builders busy.
@@ -90,6 +92,7 @@ class OpEvoStrategy(PySearchStrategy):
         offspring_size: int = 8,
         mutation_rate: float = 0.5,
         surrogate: str | None = "gp",
+        transfer: bool = True,
         batch_size: int = 8,
         seed: int | None = None,
     ) -> None:
@@ -103,6 +106,7 @@ class OpEvoStrategy(PySearchStrategy):
         self._batch_size, self._seed = as_integer("batch_size", batch_size), seed
         OpEvo(Space({}), seed=seed, **self._options)  # raises on invalid options before any tuning
         self._task_search: TaskSearch | None = None
+        self._searches: list[TaskSearch] | None = [] if transfer and surrogate == "gp" else None  # shared by all clones
         self._budget = Budget()
 
     @property
@@ -137,12 +141,16 @@ class OpEvoStrategy(PySearchStrategy):
         seed = self._rand_state if self._seed is None else self._seed
         search = OpEvo(decisions.space, seed=seed, **self._options)
         self._task_search = TaskSearch(self._name, decisions, search, max_trials, min(self._batch_size, num_trials_per_iter))
+        if self._searches is not None:
+            self._searches.append(self._task_search)
         if database is not None:
             self._task_search.load(records_of(database, self._mod, self._target))
 
     def generate_measure_candidates(self) -> list[MeasureCandidate] | None:
         """The next batch; None when the budget or the task's trials are spent, or its space is exhausted."""
         assert self._task_search is not None, "pre_tuning comes first"
+        if self._searches is not None:
+            self._task_search.learn_from(self._searches)
         batch = self._task_search.next_batch(self._budget.left)
         self._budget.trials -= len(batch)
         return batch or None
@@ -157,16 +165,19 @@ class OpEvoStrategy(PySearchStrategy):
 
     def post_tuning(self) -> None:
         """Called by TVM after a task's last trial."""
+        if self._searches is not None and self._task_search in self._searches:
+            self._searches.remove(self._task_search)  # the next run begins anew
         self._task_search = None
 
     def clone(self) -> Any:
         """The same strategy, for another task."""
         strategy = OpEvoStrategy(batch_size=self._batch_size, seed=self._seed, **self._options)
-        strategy._budget = self._budget
+        strategy._budget, strategy._searches = self._budget, self._searches
         return strategy
 
     def with_budget(self, budget: Budget) -> Any:
         """The same strategy, which together with all its clones proposes what a budget allows: TVM may ask for more."""
         strategy = self.clone()
         strategy._budget = budget
+        strategy._searches = None if self._searches is None else []
         return strategy

@@ -172,3 +172,25 @@ def test_the_space_contains_all_that_tvm_samples(workload, target):
             trace = sketch.trace.simplified(True)
             type(trace)(list(trace.insts), {}).apply_to_schedule(sampled, remove_postproc=True)
             assert decisions.space.is_feasible(decisions.configuration(sampled.trace))
+
+
+class TestTransfer:
+    @pytest.mark.parametrize("target", ["llvm", "cuda"])
+    def test_knobs_of_another_shape_get_the_names_of_those_with_the_same_role(self, target):
+        mine, other = decision_space("MM1", target), decision_space("MM2", target)
+        source = mine.as_source(other, {0: 1.0})
+        assert source.space.knobs.keys() == mine.space.knobs.keys()
+        assert source.space.size == other.space.size
+        assert [*source.space[5].values()] == [*other.space[5].values()]
+        for name, topology in mine.space.knobs.items():
+            peer = source.space.knobs[name]
+            assert type(peer) is type(topology)
+            if isinstance(topology, Factorization):
+                assert peer.parts == topology.parts
+        extents = [
+            [t.product for t in space.knobs.values() if isinstance(t, Factorization)] for space in (mine.space, source.space)
+        ]
+        assert extents[0] != extents[1]
+
+    def test_workloads_with_sketches_of_another_structure_are_no_source(self):
+        assert decision_space("MM1", "llvm").as_source(decision_space("C2", "llvm"), {0: 1.0}) is None

@@ -215,6 +215,30 @@ class TestArguments:
         assert first == second
         assert len(first[0]) == 6
 
+    def test_tasks_learn_from_each_other_unless_told_not_to(self):
+        """The first batch of the second task has inner tiles that were good in the first."""
+
+        def first_batch(transfer):
+            strategy = OpEvoStrategy(seed=0, transfer=transfer)
+            first = task("MM1", "llvm", strategy)
+            first.pre_tuning(max_trials=100, num_trials_per_iter=64)
+            for _ in range(8):
+                candidates = first.generate_measure_candidates()
+                first.notify_runner_results(candidates, list(map(synthetic, candidates)))
+            second = task("MM2", "llvm", strategy, rand_state=2)
+            second.pre_tuning(max_trials=100, num_trials_per_iter=64)
+            found = second.generate_measure_candidates()
+            for context in (first, second):
+                context.post_tuning()
+            return np.mean([float(synthetic(candidate).run_secs[0]) for candidate in found])
+
+        assert first_batch(transfer=True) < 0.6 * first_batch(transfer=False)
+
+    def test_after_a_run_nothing_is_remembered(self):
+        strategy = OpEvoStrategy(seed=0)
+        first, second = (proposals(task("MM1", "llvm", strategy), 2) for _ in range(2))
+        assert first == second
+
     def test_the_decorated_class_keeps_its_documentation(self):
         assert "batch_size : int" in inspect.getdoc(OpEvoStrategy)
         assert "seed" in inspect.signature(OpEvoStrategy).parameters
