@@ -5,9 +5,10 @@ Tune a C program with a topology of your own
 The search does not depend on TVM: anything with knobs and a measurement can be tuned. Here it is a matrix product in C, with
 tiles, the loop order and the compiler flags as knobs::
 
-    python tutorials/tune_a_c_program.py        # 60 trials with gcc: half a minute
+    python tutorials/tune_a_c_program.py        # 60 trials with gcc, and 15 for another size: half a minute
 
 The tiles, the loop order and the optimization level use topologies of this package. The set of flags gets one defined here.
+What was learned is then used for matrices of another size.
 """
 
 import argparse
@@ -62,21 +63,24 @@ check_topology(Subset("abcd"))
 # %%
 # The space
 # ---------
-# Each of the three loops of 256 iterations is split in two, the inner loops run in any order, and the compiler gets one of three
+# Each of the three loops of n iterations is split in two, the inner loops run in any order, and the compiler gets one of three
 # optimization levels and any of six flags.
 
-N = 256
 FLAGS = ["-march=native", "-ffast-math", "-funroll-loops", "-fno-tree-vectorize", "-fprefetch-loop-arrays", "-fno-inline"]
-space = Space(
-    {
-        "i": Factorization(N, parts=2),
-        "j": Factorization(N, parts=2),
-        "k": Factorization(N, parts=2),
-        "order": Permutation(3),
-        "level": Categorical(["-O1", "-O2", "-O3"]),
-        "flags": Subset(FLAGS),
-    }
-)
+
+
+def space_of(n):
+    return Space(
+        {
+            "i": Factorization(n, parts=2),
+            "j": Factorization(n, parts=2),
+            "k": Factorization(n, parts=2),
+            "order": Permutation(3),
+            "level": Categorical(["-O1", "-O2", "-O3"]),
+            "flags": Subset(FLAGS),
+        }
+    )
+
 
 # %%
 # The measurement
@@ -124,9 +128,10 @@ INNER = [
 
 def source(configuration):
     """The C source of a configuration."""
+    n = configuration["i"][0] * configuration["i"][1]
     tiles = {name: configuration[name][1] for name in "ijk"}
     loops = "\n        ".join(INNER[axis].format(**tiles) for axis in configuration["order"])
-    return PROGRAM.format(n=N, loops=loops, **tiles)
+    return PROGRAM.format(n=n, loops=loops, **tiles)
 
 
 def run(configuration, folder):
@@ -154,6 +159,36 @@ def fitness(configuration, folder, expected):
 # Ask for eight configurations, measure them, tell the search the results, repeat. The baseline is the plain loop nest at -O2.
 
 
+def tune(n, trials, seed, folder, history=()):
+    """Tune for matrices of n x n; returns the space, the configurations that were measured, and their fitnesses."""
+    space = space_of(n)
+    print(f"{n} x {n}: {space.size:,} configurations")
+    plain = {"i": (1, n), "j": (1, n), "k": (1, n), "order": (0, 1, 2), "level": "-O2", "flags": frozenset()}
+    _, expected = run(plain, folder)
+    search = OpEvo(space, seed=seed, history=history)
+    tried, fitnesses = [], []
+    while len(tried) < trials and (configurations := search.ask(min(8, trials - len(tried)))):
+        results = [fitness(c, folder, expected) for c in configurations]
+        search.tell(configurations, results)
+        tried += configurations
+        fitnesses += results
+        print(f"after {len(tried):>3} trials: {1e3 / search.best[1]:.3f} ms" if search.best else "all trials have failed")
+    best, _ = search.best or (plain, 0.0)
+    before, after = (run(configuration, folder)[0] for configuration in (plain, best))
+    print(f"before {1e3 * before:.3f} ms, after {1e3 * after:.3f} ms: {before / after:.1f} times as fast")
+    for knob, value in best.items():
+        print(f"  {knob}: {' '.join(sorted(value)) if knob == 'flags' else value}")
+    return space, tried, fitnesses
+
+
+# %%
+# Another size
+# ------------
+# ``history`` is what was measured of other tasks: their spaces, configurations and fitnesses. Knobs of the same name mean the
+# same; tiles of other extents are compared by the logarithms of their parts. The first batch has what was best before, and a
+# quarter of the trials is enough.
+
+
 def main():
     parser = argparse.ArgumentParser(description="Tune a C program with OpEvo.")
     parser.add_argument("--trials", type=int, default=60, help="number of configurations to measure (default: 60)")
@@ -164,22 +199,9 @@ def main():
             parser.error(f"--{name} must be at least {least}, {getattr(options, name)} given")
     if not shutil.which("gcc"):
         sys.exit("tune_a_c_program: gcc not found on the PATH")
-    print(f"{space.size:,} configurations")
-    search = OpEvo(space, seed=options.seed)
-    plain = {"i": (1, N), "j": (1, N), "k": (1, N), "order": (0, 1, 2), "level": "-O2", "flags": frozenset()}
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        _, expected = run(plain, folder)
-        tried = 0
-        while tried < options.trials and (configurations := search.ask(min(8, options.trials - tried))):
-            search.tell(configurations, [fitness(c, folder, expected) for c in configurations])
-            tried += len(configurations)
-            print(f"after {tried:>3} trials: {1e3 / search.best[1]:.3f} ms")
-        best, _ = search.best
-        again = [run(configuration, folder)[0] for configuration in (plain, best)]
-    print(f"before {1e3 * again[0]:.3f} ms, after {1e3 * again[1]:.3f} ms: {again[0] / again[1]:.1f} times as fast")
-    for knob, value in best.items():
-        print(f"  {knob}: {' '.join(sorted(value)) if knob == 'flags' else value}")
+        learned = tune(256, options.trials, options.seed, Path(name))
+        tune(384, -(-options.trials // 4), options.seed, Path(name), history=[learned])
 
 
 if __name__ == "__main__":

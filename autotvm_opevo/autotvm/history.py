@@ -9,10 +9,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import tvm
 from tvm import autotvm
 from tvm.autotvm.task import Task
 
+from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo.autotvm.log import Record, fitness, parse, workload_key
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.source import Source
@@ -41,6 +41,10 @@ class History:
             self._records.setdefault(measured.task.name, {}).setdefault(key, []).append((measured, result))
             self._sources.pop(key, None)
 
+    def __str__(self) -> str:
+        counts = [len(records) for tasks in self._records.values() for records in tasks.values()]
+        return f"{pluralize(sum(counts), 'record')} of {pluralize(len(counts), 'task')}"
+
     def sources(self, template: str) -> list[Source]:
         """The tasks of a template whose records can be used."""
         tasks = Counter({key: len(records) for key, records in self._records.get(template, {}).items()})
@@ -53,12 +57,11 @@ class History:
 def _source(records: list[Record]) -> Source | None:
     """The results of one task; None if its search space cannot be created here, or none of its trials succeeded."""
     measured = records[0][0]
-    task: Task
     try:
-        task = autotvm.task.create(measured.task.name, measured.task.args, measured.target)
-    except (tvm.TVMError, AssertionError, ValueError, KeyError, TypeError, AttributeError, RuntimeError):
-        return None  # a template raises what it likes, for arguments or a target that it was not made for
-    knobs = KnobSpace(task.config_space)
+        task: Task = autotvm.task.create(measured.task.name, measured.task.args, measured.target)
+        knobs = KnobSpace(task.config_space)
+    except Exception:  # a template raises what it likes, for arguments or a target that it was not made for
+        return None
     results: dict[int, float] = {}
     for one, result in records:
         with suppress(ValueError):  # recorded with another version of the template

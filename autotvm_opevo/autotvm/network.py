@@ -44,7 +44,7 @@ def tune_network(
     seed: int | None = None,
     evaluate: bool = True,
     transfer: bool = True,
-    history: Iterable[str | PathLike[str]] = (),
+    history: str | PathLike[str] | Iterable[str | PathLike[str]] = (),
 ) -> TuningResult:
     """Tune all operators of a network from one budget of trials, resuming from a log.
 
@@ -80,7 +80,7 @@ def tune_network(
         Build the network untuned and tuned, compare their outputs, and time both.
     transfer : bool
         Whether tasks of the same template learn from each other, and from the history. Only `OpEvoTuner` can.
-    history : iterable of str or path
+    history : path, or iterable of paths
         Logs of other networks, devices or runs to learn from. They are only read; what they measured may be measured again.
 
     Returns
@@ -121,6 +121,7 @@ def tune_network(
         raise ValueError(
             f"tuner must be one of AutoTVM's tuner classes, or a function that creates a task's tuner; {tuner!r} given"
         )
+    history = [history] if isinstance(history, (str, PathLike)) else list(history)
     known = read_history(history, Path(log_file)) if transfer else History()
     if isinstance(mod, relay.Function):
         mod = tvm.IRModule.from_expr(mod)
@@ -143,6 +144,8 @@ def tune_network(
         session = NetworkSession(states, operators, log, journal, trials, measurer.batch, rng, start, transfer)
         try:
             session.announce(describe_tuner(tuner, seed), "log")
+            if history and transfer:
+                session.display.write(f"learning from {known}")
             if session.left > 0:
                 with measurer:
                     session.measure_machine(option["runner"], target, drift)

@@ -136,7 +136,8 @@ class TaskState:
             return
         tuners = [other.tuner for other in others if other is not self and other.task.name == self.task.name and other.best]
         sources = self._history.sources(self.task.name)
-        sources += [other.as_source() for other in tuners if isinstance(other, SearchTuner)]
+        found = [other.as_source() for other in tuners if isinstance(other, SearchTuner)]
+        sources += [source for source in found if any(source.results.values())]  # a tuner gets results by the batch
         if len(sources) != self._sources:
             self._sources = len(sources)
             tuner.learn_from(sources)

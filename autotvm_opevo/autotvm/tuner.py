@@ -219,12 +219,13 @@ class SearchTuner(Tuner):
         if others:
             self._history.add(others)
             used = self.learn_from(self._history.sources(self.task.name))
+            skipped += 0 if used else len(others)
             logger.info(
-                "%s for %s learns from %d records of %d other tasks of this template.",
+                "%s for %s learns from other tasks of this template: %d, with %d records.",
                 type(self).__name__,
                 self.task.name,
-                sum(len(source.results) for source in used),
                 len(used),
+                sum(len(source.results) for source in used),
             )
         if skipped:
             _warn_once(

@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from math import inf
 from typing import Any
+from weakref import ref
 
 from tvm.ir import IRModule
 from tvm.ir.utils import derived_object
@@ -106,7 +107,8 @@ class OpEvoStrategy(PySearchStrategy):
         self._batch_size, self._seed = as_integer("batch_size", batch_size), seed
         OpEvo(Space({}), seed=seed, **self._options)  # raises on invalid options before any tuning
         self._task_search: TaskSearch | None = None
-        self._searches: list[TaskSearch] | None = [] if transfer and surrogate == "gp" else None  # shared by all clones
+        # Shared by all clones. Weak: TVM calls no `post_tuning` after an error.
+        self._searches: list[ref[TaskSearch]] | None = [] if transfer and surrogate == "gp" else None
         self._budget = Budget()
 
     @property
@@ -142,7 +144,7 @@ class OpEvoStrategy(PySearchStrategy):
         search = OpEvo(decisions.space, seed=seed, **self._options)
         self._task_search = TaskSearch(self._name, decisions, search, max_trials, min(self._batch_size, num_trials_per_iter))
         if self._searches is not None:
-            self._searches.append(self._task_search)
+            self._searches.append(ref(self._task_search))
         if database is not None:
             self._task_search.load(records_of(database, self._mod, self._target))
 
@@ -150,7 +152,7 @@ class OpEvoStrategy(PySearchStrategy):
         """The next batch; None when the budget or the task's trials are spent, or its space is exhausted."""
         assert self._task_search is not None, "pre_tuning comes first"
         if self._searches is not None:
-            self._task_search.learn_from(self._searches)
+            self._task_search.learn_from([search for known in self._searches if (search := known())])
         batch = self._task_search.next_batch(self._budget.left)
         self._budget.trials -= len(batch)
         return batch or None
@@ -165,8 +167,6 @@ class OpEvoStrategy(PySearchStrategy):
 
     def post_tuning(self) -> None:
         """Called by TVM after a task's last trial."""
-        if self._searches is not None and self._task_search in self._searches:
-            self._searches.remove(self._task_search)  # the next run begins anew
         self._task_search = None
 
     def clone(self) -> Any:

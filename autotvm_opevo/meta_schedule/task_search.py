@@ -50,8 +50,8 @@ class TaskSearch:
         sources = [
             source
             for other in others
-            if other is not self and other._search.best
-            if (source := self._decisions.as_source(other._decisions, other._search.as_source().results))
+            if other is not self and any(other._fitness.values())
+            if (source := self._decisions.as_source(other._decisions, other._fitness))
         ]
         if len(sources) != self._sources:
             self._sources = len(sources)

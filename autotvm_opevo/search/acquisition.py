@@ -65,7 +65,8 @@ class Acquisition:
         candidates : sequence of int
             Indices of configurations, all different, without results.
         results : mapping of int to float
-            Fitness by index, 0 for failures, at least one of them positive. Between calls, entries may only be appended.
+            Fitness by index, 0 for failures; at least one of them positive, unless a model can do without results. Between calls,
+            entries may only be appended.
         pending : sequence of int
             Indices of configurations under evaluation.
         n : int
@@ -78,7 +79,8 @@ class Acquisition:
             return self._select(candidates, results, pending[-_MAX_PENDING:], n)
 
     def _select(self, candidates: Sequence[int], results: Mapping[int, float], pending: Sequence[int], n: int) -> list[int]:
-        models = [model for model in self._models if len(results) >= model.min_results]
+        succeeded = any(results.values())
+        models = [m for m in self._models if m.min_results == 0 or (succeeded and len(results) >= m.min_results)]
         predictions = [model.predict(results, [*candidates, *pending]) for model in models]
         for j in range(len(candidates), len(candidates) + len(pending)):
             self._condition(predictions, j)

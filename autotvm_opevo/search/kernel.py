@@ -23,7 +23,8 @@ is one step, it counts two; in an induced subgraph it is the distance in the who
 where coordinates are distinct, and so is k.
 
 With results of other tasks, the task is one more knob: a star, whose centre is the task that is tuned, with an edge to each of
-the others. So q of an edge is the correlation with one of them: near 1 it carries over whole, near 0 it is ignored.
+the others. So q of an edge is the correlation with one of them: near 1 it carries over whole, near 0 it is ignored. It is the
+task covariance of a multi-task Gaussian process, in which two other tasks are correlated through the centre only, by q_s q_t.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ class KnobCoordinates:
 
     Tiles of different extents are compared by the logarithms of their parts, as if the first one, the outermost loop, made up for
     the difference; numbers by value; categories and orders by what they are. Values of a task whose knob is of another kind, or
-    that has none, are as far from all others as their average.
+    that has none, are as far from all others as their average. A topology of your own is compared by its ``repr``.
 
     Parameters
     ----------
@@ -155,7 +156,7 @@ class KnobCoordinates:
     def __init__(self, topology: Topology, others: Sequence[Topology | None] = ()) -> None:
         self._topology = topology
         self._stretch = [_extent_ratio(topology, other) for other in others]
-        self._comparable = [other is not None and _comparable(topology, other) for other in others]
+        self._comparable = [other is not None and comparable(topology, other) for other in others]
         peers = [other for other, comparable in zip(others, self._comparable) if other is not None and comparable]
         self._coordinates = _coordinates(topology, peers)
         self.width = len(self.encode(topology[0]))
@@ -218,7 +219,7 @@ def _extent_ratio(topology: Topology, other: Topology | None) -> float:
     return graph.product / peer.product if isinstance(graph, Factorization) and isinstance(peer, Factorization) else 1.0
 
 
-def _comparable(topology: Topology, other: Topology) -> bool:
+def comparable(topology: Topology, other: Topology) -> bool:
     """Whether values of two tasks' knobs mean the same."""
     graph, peer = whole_graph(topology), whole_graph(other)
     if type(graph) is not type(peer):
@@ -227,20 +228,20 @@ def _comparable(topology: Topology, other: Topology) -> bool:
         return len(topology[0]) == len(other[0])
     if isinstance(graph, Factorization) and isinstance(peer, Factorization):
         return graph.parts == peer.parts
-    return isinstance(graph, (Discrete, Categorical)) or repr(graph) == repr(peer)
+    return type(graph) in (Discrete, Categorical) or graph is peer or repr(graph) == repr(peer)
 
 
 def _coordinates(topology: Topology, peers: Sequence[Topology]) -> Coordinates:
     """Coordinates in steps, of the values of a topology and of those that are comparable."""
     graph = whole_graph(topology)
-    if peers and isinstance(graph, Discrete):
+    if peers and type(graph) is Discrete:  # a subclass may have coordinates of its own
         values = np.array(list(graph), dtype=float)
         return lambda value: [np.interp(float(value), values, np.arange(len(values)))]
     if isinstance(graph, Categorical):
         return lambda value: [graph.index(value) if value in graph else _OTHER_CATEGORY]
     if isinstance(graph, (Factorization, Tiling)) and any(repr(whole_graph(peer)) != repr(graph) for peer in peers):
         step = 2 if isinstance(graph, Factorization) else 1  # parts that change by a factor of two
-        return lambda value: np.log2(value) / step
+        return lambda value: np.log2(np.array(value, dtype=float)) / step
     scale = 1 / _step_length(graph, topology[0])
     return lambda value: np.multiply(graph.coordinates(value), scale)
 

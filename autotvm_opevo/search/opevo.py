@@ -29,8 +29,6 @@ _CANDIDATES, _RANDOM_CANDIDATES = 200, 100
 # With this many results of its own, a search that knows of other tasks selects every second candidate without them.
 _MIN_RESULTS_ALONE = 16
 
-# Results of another task: its space, configurations and their fitnesses.
-History = tuple[Space, Sequence[Configuration], Sequence[float]]
 
 # A child that is known or infeasible is mutated again, with at most _MAX_WALKS mutations in all; then another child is made, at
 # most _MAX_CHILDREN; then a random configuration takes its place.
@@ -99,7 +97,7 @@ class OpEvo(Search):
         mutation_rate: float = 0.5,
         seed: int | None = None,
         surrogate: str | Surrogate | None = "gp",
-        history: Sequence[History] = (),
+        history: Sequence[tuple[Space, Sequence[Configuration], Sequence[float]]] = (),
     ) -> None:
         super().__init__(space, seed)
         make = SURROGATES.get(surrogate) if isinstance(surrogate, str) else surrogate
@@ -124,9 +122,9 @@ class OpEvo(Search):
     def learn_from(self, sources: Sequence[Source]) -> list[Source]:
         """Take results of other tasks into account, in place of those given before; returns the sources that are used.
 
-        At most eight are, those with the most similar knobs. The first `parents_size` proposals are their best configurations, in
-        turn. Then the Gaussian process has the task as one more knob, which is learned like the others; and every second
-        proposal is selected without the other tasks, which can mislead.
+        At most eight are, those with the most similar knobs. Until `parents_size` configurations are known, their best ones are
+        proposed, in turn. Then the Gaussian process has the task as one more knob, which is learned like the others; and from 16
+        results on, every second proposal is selected without the other tasks, which can mislead.
 
         Raises
         ------
@@ -140,6 +138,8 @@ class OpEvo(Search):
             self._transfer_model = TransferModel(self.space, self._rng, used)
             alone = Model(self.space, self._rng, min_results=_MIN_RESULTS_ALONE)
             self._acquisition = Acquisition([self._transfer_model, alone])
+        elif self._transfer_model:
+            self._transfer_model, self._acquisition = None, SURROGATES["gp"](self.space, self._rng)
         return used
 
     def _generate(self) -> None:

@@ -15,7 +15,8 @@ class Source(NamedTuple):
     ----------
     space : Space
     results : mapping of int to float
-        Fitness by index in that space, 0 for failures. Entries may be appended while it is used.
+        Fitness by index in that space, 0 for failures. Entries may be appended while it is used; one that changes is noticed
+        with the next that is appended.
     """
 
     space: Space

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from autotvm_opevo.search.kernel import GraphKernel, whole_graph
+from autotvm_opevo.search.kernel import GraphKernel, comparable, whole_graph
 from autotvm_opevo.search.model import Model, log_fitness
 from autotvm_opevo.search.source import Source
 from autotvm_opevo.search.space import Space
@@ -61,7 +61,9 @@ class TransferModel(Model):
         for entry in (entry for entries in zip_longest(*ranked) for entry in entries if entry):
             task, configuration, relative = entry
             found.setdefault(self._space.number(self._kernel.nearest(task, configuration)), relative)
-        self._portfolio, self._portfolio_of = list(found.items())[:_PORTFOLIO], counts
+            if len(found) == _PORTFOLIO:
+                break
+        self._portfolio, self._portfolio_of = list(found.items()), counts
         return self._portfolio
 
     def _training_set(self, results: Mapping[int, float]) -> tuple[Array, Array]:
@@ -91,32 +93,43 @@ class TransferModel(Model):
         for task in present:
             mine = feasible & (tasks == task)
             y[mine] = log_fitness(fitness[mine])
-        members = (tasks[feasible, None] == present).astype(float)
+        own, others = np.flatnonzero(feasible & (tasks == 0)), np.flatnonzero(feasible & (tasks > 0))
+        if len(own) > _MAX_RESULTS:
+            own = own[np.linspace(0, len(own) - 1, _MAX_RESULTS).astype(int)]
+        used = np.concatenate([own, others])
+        if not used.size:
+            return fitness
+        members = (tasks[used, None] == present).astype(float)
         hyperparameters = self._objective.hyperparameters
-        gram = self._kernel.gram(x[feasible], x[feasible], hyperparameters.inverse_lengthscales)
+        gram = self._kernel.gram(x[used], x[used], hyperparameters.inverse_lengthscales)
         factor = cho_factor(gram + hyperparameters.noise * np.eye(len(gram)), lower=True)
         weighted = cho_solve(factor, members)
-        centre = y[feasible & (tasks > 0)].mean()
+        centre = y[others].mean() if others.size else 0.0
         # Of few results, the mean of the task that is tuned is near those of the others.
         prior = np.diag((present == 0).astype(float))
-        means = np.linalg.solve(members.T @ weighted + prior, weighted.T @ (y[feasible] - centre))
-        y[feasible] -= members @ means
+        means = np.linalg.solve(members.T @ weighted + prior, weighted.T @ (y[used] - centre))
+        y[feasible] -= (tasks[feasible, None] == present) @ means
         return np.where(feasible, np.exp(y), 0.0)
 
 
 def nearest_sources(space: Space, sources: Sequence[Source]) -> list[Source]:
     """Up to eight sources with successes, whose spaces are most like this one."""
-    usable = [source for source in sources if any(source.results.values()) and space.knobs.keys() & source.space.knobs.keys()]
+    usable = [source for source in sources if any(source.results.values()) and _has_common_knob(space, source.space)]
     return nsmallest(_MAX_SOURCES, usable, key=lambda source: _unlikeness(space, source.space))
 
 
 def _unlikeness(space: Space, other: Space) -> float:
-    """Number of knobs that only one has, plus the steps between the extents of loops."""
-    steps = 0.0
-    for name in space.knobs.keys() & other.knobs.keys():
-        mine, theirs = (_extent(s.knobs[name]) for s in (space, other))
-        steps += abs(np.log2(mine / theirs))
-    return len(space.knobs.keys() ^ other.knobs.keys()) + steps
+    """Number of knobs that have no counterpart, plus the doublings between the extents of tiled loops."""
+    unlikeness = float(len(other.knobs.keys() - space.knobs.keys()))
+    for name, topology in space.knobs.items():
+        peer = other.knobs.get(name)
+        has_counterpart = peer is not None and comparable(topology, peer)
+        unlikeness += abs(np.log2(_extent(topology) / _extent(peer))) if peer is not None and has_counterpart else 1
+    return unlikeness
+
+
+def _has_common_knob(space: Space, other: Space) -> bool:
+    return any(name in other.knobs and comparable(topology, other.knobs[name]) for name, topology in space.knobs.items())
 
 
 def _extent(topology: Topology) -> int:

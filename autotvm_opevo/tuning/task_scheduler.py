@@ -140,7 +140,8 @@ def gradient(tasks: Sequence[TaskProgress], operators: Sequence[Operator], remai
         flop = _network_flop(tasks, operators)
         first = max(untuned, key=lambda i: flop[i])
         similar = max((i for i in active if tasks[i].kind == tasks[first].kind), key=lambda i: tasks[i].begun)
-        return similar if 0 < tasks[similar].begun < _LEAD else first
+        leads = 0 < tasks[similar].begun < _LEAD and remaining > 2 * len(untuned)  # some are left for the others
+        return similar if leads else first
     if rng.random() < _EPSILON:
         return int(rng.choice(active))
     reductions = _expected_reductions(tasks, operators)

@@ -25,6 +25,9 @@ class TestSources:
         assert [source.space.knobs["tile_y"].product for source in sources] == [16, 32]
         assert [sorted(source.results.values()) for source in sources] == [[1000 / (i + 1) for i in range(5, -1, -1)]] * 2
 
+    def test_what_there_is_in_words(self):
+        assert str(History(records(matmul_task(16), 3) + records(matmul_task(32), 1))) == "4 records of 2 tasks"
+
     def test_other_templates_are_not(self):
         assert History(records(matmul_task())).sources("tests/scale") == []
 

@@ -208,12 +208,13 @@ class TestBudget:
 
 
 class TestTransfer:
-    def test_a_log_of_another_network_changes_what_is_tried_first(self, tmp_path):
+    def test_a_log_of_another_network_changes_what_is_tried_first(self, tmp_path, capsys):
         tune(tmp_path / "other.json", mod=two_layers(width=96))
         first = {}
         for name, options in {"without": {}, "with": {"history": [tmp_path / "other.json"]}}.items():
             runner = SyntheticRunner()
             tune(tmp_path / f"{name}.json", runner=runner, trials=12, **options)
+            assert ("learning from 40 records of 3 tasks" in capsys.readouterr().err) == bool(options)
             first[name] = runner.measured
         assert first["with"] != first["without"]
         assert len(set(first["with"])) == 12

@@ -348,7 +348,7 @@ class TestHistory:
         with caplog.at_level(logging.INFO, logger="autotvm"):
             tuner.load_history(records)
         assert [record.message for record in caplog.records] == [
-            "OpEvoTuner for tests/matmul learns from 40 records of 1 other tasks of this template."
+            "OpEvoTuner for tests/matmul learns from other tasks of this template: 1, with 40 records."
         ]
         orders = [config["order"].perm for config in tuner.next_batch(8)]
         assert orders == [measured.config["order"].perm for measured, _ in best]

@@ -128,6 +128,29 @@ class TestRules:
         teacher.tell([{"tile": (2, 16, 8), "unroll": 16, "flag": False}], [9.0])
         assert learner.ask(1) == [{"tile": (4, 16, 8), "unroll": 16, "flag": False}]
 
+    def test_failures_alone_do_not_end_the_search(self):
+        search = OpEvo(space_of(256), seed=0, history=[history(space_of(64))])
+        for _ in range(5):
+            batch = search.ask(8)
+            assert len(batch) == 8
+            search.tell(batch, [0.0] * 8)
+
+    def test_a_source_that_loses_its_only_success_is_survived(self):
+        teacher, space = OpEvo(space_of(256), seed=0), space_of(512)
+        first = {"tile": (256, 1, 1), "unroll": 0, "flag": True}
+        teacher.tell([first], [1.0])
+        search = OpEvo(space, seed=0)
+        search.learn_from([teacher.as_source()])
+        batch = search.ask(8)
+        teacher.tell([first, {**first, "unroll": 4}], [0.0, 0.0])
+        search.tell(batch, [speed(c) for c in batch])
+        assert len(search.ask(8)) == 8
+
+    def test_other_sources_take_the_place_of_those_before(self):
+        search = OpEvo(space_of(256), seed=0, history=[history(space_of(64))])
+        assert search.learn_from([]) == []
+        assert search.ask(8) == OpEvo(space_of(256), seed=0).ask(8)
+
     def test_sources_without_a_success_or_a_common_knob_are_not_used(self):
         space = space_of(64)
         useless = [Source(space, {1: 0.0}), Source(space, {}), Source(Space({"x": Discrete([1])}), {0: 1.0})]

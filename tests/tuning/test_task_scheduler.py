@@ -112,6 +112,11 @@ class TestGradient:
             tasks[order[-1]].pending += 3
         assert order[:5] == [0, 0, 0, 1, 2]
 
+    def test_with_few_trials_no_task_leads(self):
+        tasks = [TaskProgress(flop=flop, kind="conv") for flop in (9.0, 8.0, 3.0)]
+        tasks[0].pending = 1
+        assert gradient(tasks, [Operator(1, (i,)) for i in range(3)], 3, np.random.default_rng(0)) == 1
+
     def test_no_task_starves(self):
         """A negligible task that never improves still gets a round now and then."""
         curves = [Curve(1.0, 100.0, pace=1000.0), Curve(1e-9, 0.0)]

@@ -65,9 +65,11 @@ def test_draw_topologies_draws_figures_1_and_2(tmp_path):
 def test_tune_a_c_program_makes_it_faster():
     done = run("tune_a_c_program.py", "--trials", 24)
     assert done.returncode == 0, done.stderr
-    assert "839,808 configurations" in done.stdout
-    (line,) = (line for line in done.stdout.splitlines() if line.startswith("before "))
-    assert float(line.split()[-4]) > 1
+    assert "256 x 256: 839,808 configurations" in done.stdout
+    assert "384 x 384: " in done.stdout
+    lines = [line for line in done.stdout.splitlines() if line.startswith("before ")]
+    assert len(lines) == 2
+    assert all(float(line.split()[-4]) > 1 for line in lines)
 
 
 def test_the_flags_of_the_c_program_form_a_hypercube():
