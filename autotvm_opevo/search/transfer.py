@@ -115,17 +115,17 @@ class TransferModel(Model):
 def nearest_sources(space: Space, sources: Sequence[Source]) -> list[Source]:
     """Up to eight sources with successes, whose spaces are most like this one."""
     usable = [source for source in sources if any(source.results.values()) and _has_common_knob(space, source.space)]
-    return nsmallest(_MAX_SOURCES, usable, key=lambda source: _unlikeness(space, source.space))
+    return nsmallest(_MAX_SOURCES, usable, key=lambda source: _dissimilarity(space, source.space))
 
 
-def _unlikeness(space: Space, other: Space) -> float:
+def _dissimilarity(space: Space, other: Space) -> float:
     """Number of knobs that have no counterpart, plus the doublings between the extents of tiled loops."""
-    unlikeness = float(len(other.knobs.keys() - space.knobs.keys()))
+    dissimilarity = float(len(other.knobs.keys() - space.knobs.keys()))
     for name, topology in space.knobs.items():
         peer = other.knobs.get(name)
         has_counterpart = peer is not None and comparable(topology, peer)
-        unlikeness += abs(np.log2(_extent(topology) / _extent(peer))) if peer is not None and has_counterpart else 1
-    return unlikeness
+        dissimilarity += abs(np.log2(_extent(topology) / _extent(peer))) if peer is not None and has_counterpart else 1
+    return dissimilarity
 
 
 def _has_common_knob(space: Space, other: Space) -> bool:
