@@ -98,7 +98,7 @@ def add(commands: Any) -> None:
         metavar="FILE",
         help="a log of another network, device or run to learn from; repeatable (AutoTVM)",
     )
-    tune.add_argument("--no-transfer", action="store_true", help="let no task learn from another")
+    tune.add_argument("--no-transfer", action="store_true", help="let no task learn from another (AutoTVM)")
     tune.add_argument("--seed", type=int, help="random seed; the search repeats as far as the measurements do")
     tune.add_argument(
         "--timeout", type=seconds, default=20, metavar="SECONDS", help="limit for one build and for one run (default: 20)"
@@ -135,7 +135,7 @@ def _tune_meta_schedule(options: argparse.Namespace) -> Any:
     from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, local_builder, tune_network, workloads
     from autotvm_opevo.meta_schedule.runner import make_runner
 
-    for name in ("early_stopping", "history"):
+    for name in ("early_stopping", "history", "no_transfer"):
         if getattr(options, name):
             raise ValueError(f"--{name.replace('_', '-')} requires AutoTVM, this TVM has MetaSchedule")
     surrogates = {"opevo": "gp", "opevo-published": None}
@@ -154,9 +154,7 @@ def _tune_meta_schedule(options: argparse.Namespace) -> Any:
         target,
         options.log,
         options.trials,
-        strategy=OpEvoStrategy(surrogate=surrogates[options.tuner], transfer=not options.no_transfer, seed=options.seed)
-        if own
-        else "evolutionary",
+        strategy=OpEvoStrategy(surrogate=surrogates[options.tuner], seed=options.seed) if own else "evolutionary",
         builder=local_builder(timeout_sec=options.timeout),
         runner=runner,
         task_scheduler=options.task_scheduler,

@@ -53,7 +53,7 @@ class OpEvoStrategy(PySearchStrategy):
     Pass an instance as ``strategy=`` to ``tune_tir``, ``tune_relax`` or ``extracted_tasks_to_tune_contexts``; builders, runners,
     task schedulers and databases are TVM's, and no cost model is needed. Each task has a search of its own. Records of a task in
     the database, from any strategy, count as its trials; those of the same sketches inform the search, and no candidate is
-    measured twice. Tasks whose sketches have the same structure learn from each other, see `OpEvo.learn_from`.
+    measured twice.
 
     Parameters
     ----------
@@ -66,7 +66,8 @@ class OpEvoStrategy(PySearchStrategy):
     surrogate : {"gp", None}
         ``"gp"``: a Gaussian process chooses among many children. None: OpEvo as published. See `OpEvo`.
     transfer : bool
-        Whether tasks learn from each other; needs ``surrogate="gp"``.
+        Whether tasks whose sketches have the same structure learn from each other, see `OpEvo.learn_from`; needs
+        ``surrogate="gp"``. No gain was seen on a network.
     batch_size : int
         Maximum number of candidates measured before the search learns from them; ``num_trials_per_iter`` is a limit, too.
         Smaller batches need fewer trials, larger ones keep more builders busy.
@@ -93,7 +94,7 @@ class OpEvoStrategy(PySearchStrategy):
         offspring_size: int = 8,
         mutation_rate: float = 0.5,
         surrogate: str | None = "gp",
-        transfer: bool = True,
+        transfer: bool = False,
         batch_size: int = 8,
         seed: int | None = None,
     ) -> None:

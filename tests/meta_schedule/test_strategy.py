@@ -235,7 +235,7 @@ class TestArguments:
         assert first_batch(transfer=True) < 0.6 * first_batch(transfer=False)
 
     def test_after_a_run_nothing_is_remembered(self):
-        strategy = OpEvoStrategy(seed=0)
+        strategy = OpEvoStrategy(seed=0, transfer=True)
         first, second = (proposals(task("MM1", "llvm", strategy), 2) for _ in range(2))
         assert first == second
 
