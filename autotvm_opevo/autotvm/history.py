@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import json
 from collections.abc import Iterable
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from tvm import autotvm
+from tvm.autotvm.measure import MeasureInput
 from tvm.autotvm.task import Task
+from tvm.autotvm.task.space import ConfigEntity
 
 from autotvm_opevo._utils.text import pluralize
-from autotvm_opevo.autotvm.log import Record, fitness, parse, workload_key
+from autotvm_opevo.autotvm.log import Record, fitness, parse, parse_fields, workload_key
 from autotvm_opevo.autotvm.space import KnobSpace
-from autotvm_opevo.search.source import Source
+from autotvm_opevo.search.source import Source, representative
 
-# Of one template, at most this many tasks are looked at, those with the most records.
-_MAX_TASKS = 32
+# Of one template, at most this many tasks are looked at, those with the most records, and of each at most this many records.
+_MAX_TASKS, _MAX_RECORDS = 32, 512
+
+
+class _Trials(NamedTuple):
+    """Of one task: one of its inputs, and the configurations and fitnesses of its records."""
+
+    example: MeasureInput
+    configs: list[ConfigEntity | str]  # or JSON text, which takes a tenth of the memory
+    fitnesses: list[float]
 
 
 class History:
@@ -30,43 +41,52 @@ class History:
     """
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
-        self._records: dict[str, dict[Any, list[Record]]] = {}  # by template and task
+        self._trials: dict[str, dict[Any, _Trials]] = {}  # by template and task
         self._sources: dict[Any, Source | None] = {}
         self.add(records)
 
     def add(self, records: Iterable[Record]) -> None:
         """Add records."""
         for measured, result in records:
-            key = workload_key(measured.target, measured.task)
-            self._records.setdefault(measured.task.name, {}).setdefault(key, []).append((measured, result))
-            self._sources.pop(key, None)
+            self._add(_Trials(measured, [measured.config], [fitness(result)]))
+
+    def _add(self, trials: _Trials) -> None:
+        """Add records of one task."""
+        template, key = trials.example.task.name, workload_key(trials.example.target, trials.example.task)
+        known = self._trials.setdefault(template, {}).setdefault(key, _Trials(trials.example, [], []))
+        known.configs.extend(trials.configs)
+        known.fitnesses.extend(trials.fitnesses)
+        self._sources.pop(key, None)
 
     def __str__(self) -> str:
-        counts = [len(records) for tasks in self._records.values() for records in tasks.values()]
+        counts = [len(trials.configs) for tasks in self._trials.values() for trials in tasks.values()]
         return f"{pluralize(sum(counts), 'record')} of {pluralize(len(counts), 'task')}"
 
     def sources(self, template: str) -> list[Source]:
         """The tasks of a template whose records can be used."""
-        tasks = Counter({key: len(records) for key, records in self._records.get(template, {}).items()})
-        for key, _ in tasks.most_common(_MAX_TASKS):
+        tasks = self._trials.get(template, {})
+        used = sorted(tasks, key=lambda key: -len(tasks[key].configs))[:_MAX_TASKS]
+        for key in used:
             if key not in self._sources:
-                self._sources[key] = _source(self._records[template][key])
-        return [source for key in tasks if (source := self._sources.get(key)) is not None]
+                self._sources[key] = _source(tasks[key])
+        return [source for key in used if (source := self._sources[key]) is not None]
 
 
-def _source(records: list[Record]) -> Source | None:
+def _source(trials: _Trials) -> Source | None:
     """The results of one task; None if its search space cannot be created here, or none of its trials succeeded."""
-    measured = records[0][0]
+    measured = trials.example
     try:
         task: Task = autotvm.task.create(measured.task.name, measured.task.args, measured.target)
         knobs = KnobSpace(task.config_space)
     except Exception:  # a template raises what it likes, for arguments or a target that it was not made for
         return None
     results: dict[int, float] = {}
-    for one, result in records:
-        with suppress(ValueError):  # recorded with another version of the template
-            number = knobs.space.index(knobs.configuration(one.config))
-            results[number] = max(fitness(result), results.get(number, 0.0))
+    for i in representative(np.array(trials.fitnesses), _MAX_RECORDS):
+        config = trials.configs[i]
+        with suppress(Exception):  # recorded with another version of the template, or no configuration at all
+            entity = ConfigEntity.from_json_dict(json.loads(config)) if isinstance(config, str) else config
+            number = knobs.space.index(knobs.configuration(entity))
+            results[number] = max(trials.fitnesses[i], results.get(number, 0.0))
     return Source(knobs.space, results) if any(results.values()) else None
 
 
@@ -85,13 +105,25 @@ def read_history(files: Iterable[str | PathLike[str]], log: Path) -> History:
     for path in paths:
         if path == log.resolve():
             continue
-        records = []
-        with open(path, encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                with suppress(ValueError):
-                    record = parse(line.rstrip("\n"))
-                    records += [record] if record else []
-        if not records:
+        tasks = _read(path)
+        if not tasks:
             raise ValueError(f"history must be logs of AutoTVM, {path} has no record: leave it out, or check its name")
-        history.add(records)
+        for trials in tasks:
+            history._add(trials)
     return history
+
+
+def _read(path: Path) -> list[_Trials]:
+    """The records of a log. It repeats the input of a task with each of them, which is parsed once."""
+    tasks: dict[str, _Trials] = {}
+    with open(path, encoding="utf-8", errors="replace") as lines:
+        for line in map(str.rstrip, lines):
+            with suppress(Exception):  # torn, or not a record
+                fields, head = parse_fields(line), line.partition('"config"')[0]
+                if head not in tasks and (record := parse(line)):
+                    tasks[head] = _Trials(record[0], [], [])
+                if fields:
+                    config, result = fields
+                    tasks[head].configs.append(json.dumps(config))
+                    tasks[head].fitnesses.append(fitness(result))
+    return list(tasks.values())

@@ -69,27 +69,41 @@ def parse(line: str) -> Record | None:
     ValueError
         If AutoTVM could not parse the line, or could not use the record.
     """
-    if "\r" in line.removesuffix("\r"):
-        raise ValueError("text readers would see more than one line")
-    if line.startswith("#"):
-        return None
     try:
-        fields: Any = jsonl.load(line)
-        if isinstance(fields, dict) and fields.get("v") == 0.1:
+        fields = parse_fields(line)
+        if fields is None:
             return None
-        target, _, arguments, *_ = fields["input"]
-        if not isinstance(target, str) or not isinstance(arguments, list):
-            raise ValueError("no target or no arguments")
-        costs, error_no, all_cost, timestamp = fields["result"]
-        if not costs or not all(isinstance(number, (int, float)) for number in (*costs, all_cost, timestamp)):
-            raise ValueError("the result is not numeric")
-        if MeasureErrorNo(error_no) == MeasureErrorNo.NO_ERROR and not all(0 < cost < math.inf for cost in costs):
-            raise ValueError("impossible time, which AutoTVM would take for the best")
         found: Record = record.decode(line)
         hash(found[0].task.workload)  # AutoTVM uses it as a dictionary key
     except Exception as error:  # whatever decode raises here, it would also raise in AutoTVM
         raise ValueError(f"not an AutoTVM record: {type(error).__name__}: {error}") from error
     return found
+
+
+def parse_fields(line: str) -> tuple[Any, MeasureResult] | None:
+    """The configuration's JSON and the result of a line, a twentieth of the time that `parse` takes; None like `parse`.
+
+    Raises
+    ------
+    Exception
+        Of any kind, if AutoTVM could not use the record; the input and the configuration are not checked.
+    """
+    if "\r" in line.removesuffix("\r"):
+        raise ValueError("text readers would see more than one line")
+    if line.startswith("#"):
+        return None
+    fields: Any = jsonl.load(line)
+    if isinstance(fields, dict) and fields.get("v") == 0.1:
+        return None
+    target, _, arguments, *_ = fields["input"]
+    if not isinstance(target, str) or not isinstance(arguments, list):
+        raise ValueError("no target or no arguments")
+    costs, error_no, all_cost, timestamp = fields["result"]
+    if not costs or not all(isinstance(number, (int, float)) for number in (*costs, all_cost, timestamp)):
+        raise ValueError("the result is not numeric")
+    if MeasureErrorNo(error_no) == MeasureErrorNo.NO_ERROR and not all(0 < cost < math.inf for cost in costs):
+        raise ValueError("impossible time, which AutoTVM would take for the best")
+    return fields["config"], MeasureResult(tuple(costs), error_no, all_cost, timestamp)
 
 
 class Log:

@@ -85,7 +85,6 @@ class TaskState:
         self._knobs = KnobSpace(task.config_space)
         self._drift = drift or Drift()
         self._history = history or History()
-        self._sources = 0  # that the tuner has learned from
         self._known: dict[int, Record] = {}  # without drift, by index of the configuration in the space
         self._best_at = 0
         self._starting = False  # the untuned configuration is being measured
@@ -138,9 +137,7 @@ class TaskState:
         sources = self._history.sources(self.task.name)
         found = [other.as_source() for other in tuners if isinstance(other, SearchTuner)]
         sources += [source for source in found if any(source.results.values())]  # a tuner gets results by the batch
-        if len(sources) != self._sources:
-            self._sources = len(sources)
-            tuner.learn_from(sources)
+        tuner.learn_from(sources)
 
     def propose(self, size: int) -> Proposal | None:
         """Ask the tuner for up to `size` configurations to measure.

@@ -85,7 +85,8 @@ class SearchTuner(Tuner):
         self._search = make_search(self._knobs.space)
         self.seed = self._search.seed
         self.best_loaded: Record | None = None
-        self._history = History()  # of other tasks
+        self._history = History()  # of other tasks, loaded
+        self._others: list[Source] = []  # of other tasks, given
         self._ahead: list[ConfigEntity] = []  # proposed, to be built before it is asked for
 
     def tune(
@@ -218,7 +219,7 @@ class SearchTuner(Tuner):
         self._search.tell(configurations, fitnesses)
         if others:
             self._history.add(others)
-            used = self.learn_from(self._history.sources(self.task.name))
+            used = self.learn_from(self._others)
             skipped += 0 if used else len(others)
             logger.info(
                 "%s for %s learns from other tasks of this template: %d, with %d records.",
@@ -247,8 +248,10 @@ class SearchTuner(Tuner):
         return self._search.as_source()
 
     def learn_from(self, sources: Sequence[Source]) -> list[Source]:
-        """Take results of other tasks into account, in place of those given before; see `OpEvo.learn_from`."""
-        return self._search.learn_from(sources) if isinstance(self._search, OpEvo) else []
+        """Take results of other tasks into account, beside those loaded, in place of those given before; see `OpEvo`."""
+        self._others = list(sources)
+        loaded = self._history.sources(self.task.name)
+        return self._search.learn_from([*loaded, *self._others]) if isinstance(self._search, OpEvo) else []
 
 
 class OpEvoTuner(SearchTuner):

@@ -43,7 +43,6 @@ class TaskSearch:
         self._fitness: dict[int, float] = {}  # by a candidate's index in the space; 0 for a rejected one
         self._pending: list[int] = []  # the batch that is being measured
         self._seeded = False
-        self._sources = 0  # that the search has learned from
 
     def learn_from(self, others: Sequence[TaskSearch]) -> None:
         """Let the search learn from those of other tasks, while they are tuned; one without a success says nothing."""
@@ -53,9 +52,7 @@ class TaskSearch:
             if other is not self and any(other._fitness.values())
             if (source := self._decisions.as_source(other._decisions, other._fitness))
         ]
-        if len(sources) != self._sources:
-            self._sources = len(sources)
-            self._search.learn_from(sources)
+        self._search.learn_from(sources)
 
     def load(self, records: Sequence[Any]) -> None:
         """Load records of this task, the best first."""

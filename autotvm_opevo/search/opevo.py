@@ -106,6 +106,7 @@ class OpEvo(Search):
         self.surrogate = surrogate
         self._acquisition = None if make is None else make(space, self._rng)
         self._transfer_model: TransferModel | None = None
+        self._sources: list[Source] = []
         self._graphs = [IndexedGraph(topology) for topology in space.knobs.values()]
         self.parents_size = as_integer("parents_size", parents_size)
         self.offspring_size = as_integer("offspring_size", offspring_size)
@@ -134,11 +135,14 @@ class OpEvo(Search):
         if sources and not self.can_transfer:
             raise ValueError(f'history needs surrogate="gp", {self.surrogate!r} given')
         used = nearest_sources(self.space, sources)
+        if [id(source.results) for source in used] == [id(source.results) for source in self._sources]:
+            return used  # what was learned of them is kept
+        self._sources = used
         if used:
             self._transfer_model = TransferModel(self.space, self._rng, used)
             alone = Model(self.space, self._rng, min_results=_MIN_RESULTS_ALONE)
             self._acquisition = Acquisition([self._transfer_model, alone])
-        elif self._transfer_model:
+        else:
             self._transfer_model, self._acquisition = None, SURROGATES["gp"](self.space, self._rng)
         return used
 
@@ -153,7 +157,8 @@ class OpEvo(Search):
         parents = [(self.space.vertices(number), -fitness) for fitness, number in self._ranking[: self.parents_size]]
         if len(parents) < self.parents_size:
             best = parents[0][1] if parents else 1.0
-            others = portfolio[: self.parents_size - len(parents)]
+            untried = [(number, relative) for number, relative in portfolio if number not in self._fitness]
+            others = untried[: self.parents_size - len(parents)]
             parents += [(self.space.vertices(number), best * relative) for number, relative in others]
         if self._acquisition is None or not parents:
             for _ in range(self.offspring_size if parents else self.parents_size):

@@ -52,6 +52,15 @@ class TestSources:
         ((source),) = History(records(task, 3) + foreign).sources("tests/matmul")
         assert len(source.results) < 3 + len(foreign)
 
+    def test_of_very_many_records_the_best_and_some_others_are_used(self):
+        task = matmul_task(64)
+        count = len(task.config_space)
+        ((source),) = History(records(task, count)).sources("tests/matmul")
+        used = sorted(1 / fitness for fitness in source.results.values())
+        assert len(used) == 512 < count
+        assert used[:256] == pytest.approx([1e-3 * (1 + i) for i in range(256)])
+        assert used[-1] == pytest.approx(1e-3 * count)
+
     def test_added_records_count(self):
         history = History(records(matmul_task(), 2))
         assert len(history.sources("tests/matmul")[0].results) == 2
@@ -71,6 +80,13 @@ class TestFiles:
     def test_torn_lines_and_comments_are_skipped(self, tmp_path):
         file = write(tmp_path / "log.json", records(matmul_task()), before='# a comment\n{"input": ["llvm", "tes\n')
         assert len(read_history([file], tmp_path / "own.json").sources("tests/matmul")[0].results) == 6
+
+    def test_records_whose_configuration_cannot_be_read_are_left_out(self, tmp_path):
+        file = write(tmp_path / "log.json", records(matmul_task()))
+        lines = file.read_text().splitlines()
+        lines[2] = lines[2].replace('"entity"', '"entities"')
+        file.write_text("\n".join(lines))
+        assert len(read_history([file], tmp_path / "own.json").sources("tests/matmul")[0].results) == 5
 
     @pytest.mark.parametrize("content", ["", "# Notes\n", '{"input"'])
     def test_a_file_without_a_record_is_refused_and_untouched(self, tmp_path, content):

@@ -151,6 +151,36 @@ class TestRules:
         assert search.learn_from([]) == []
         assert search.ask(8) == OpEvo(space_of(256), seed=0).ask(8)
 
+    def test_the_same_sources_again_change_nothing(self):
+        sources = [Source(space, dict(zip(map(space.index, known), values))) for space, known, values in [history(space_of(64))]]
+        searches = [OpEvo(space_of(256), seed=0), OpEvo(space_of(256), seed=0)]
+        for search in searches:
+            search.learn_from(sources)
+        for _ in range(4):
+            assert searches[1].learn_from([Source(*source) for source in sources]) == sources
+            first, second = (search.ask(8) for search in searches)
+            assert first == second
+            for search in searches:
+                search.tell(first, [speed(c) for c in first])
+
+    def test_what_failed_here_is_not_a_parent(self):
+        """However good it was elsewhere."""
+
+        class Spy(OpEvo):
+            def _candidates(self, parents, portfolio=()):
+                self.parents = parents
+                return super()._candidates(parents, portfolio)
+
+        space = space_of(256)
+        search = Spy(space, seed=0, history=[history(space)])
+        failed = search.ask(8)
+        better = {"tile": (2, 2, 64), "unroll": 0, "flag": True}
+        search.tell([*failed, better], [0.0] * 8 + [1.0])
+        search.ask(1)
+        parents = [space.index(space[space.number(vertices)]) for vertices, _ in search.parents]
+        assert parents[0] == space.index(better)
+        assert not set(parents) & set(map(space.index, failed))
+
     def test_sources_without_a_success_or_a_common_knob_are_not_used(self):
         space = space_of(64)
         useless = [Source(space, {1: 0.0}), Source(space, {}), Source(Space({"x": Discrete([1])}), {0: 1.0})]
