@@ -175,6 +175,13 @@ class RandomCandidates(OpEvo):
         return [number for number in dict.fromkeys(drawn) if self._is_proposable(number)]
 
 
+class OnlyChildren(OpEvo):
+    """Neither neighbours of the best nor random configurations, however long it stands still."""
+
+    def _results_since_best(self) -> int:
+        return 0
+
+
 class AlsoRandomCandidates(RandomCandidates):
     """Candidates are children and as many random configurations."""
 
@@ -233,7 +240,7 @@ class SixteenInitial(OpEvo):
             super()._generate()
 
 
-SEARCHES = (RandomCandidates, AlsoRandomCandidates, AlsoNeighbours, CornersFirst, MaximinInit, SixteenInitial)
+SEARCHES = (OnlyChildren, RandomCandidates, AlsoRandomCandidates, AlsoNeighbours, CornersFirst, MaximinInit, SixteenInitial)
 
 # --------------------------------------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -57,13 +58,13 @@ class Acquisition:
         self._models, self._criterion = models, criterion
         self._turn = 0
 
-    def select(self, candidates: Sequence[int], results: Mapping[int, float], pending: Sequence[int], n: int) -> list[int]:
-        """Up to `n` of the candidates, best first.
+    def select(self, pools: Sequence[Sequence[int]], results: Mapping[int, float], pending: Sequence[int], n: int) -> list[int]:
+        """Up to `n` candidates, in the order of selection.
 
         Parameters
         ----------
-        candidates : sequence of int
-            Indices of configurations, all different, without results.
+        pools : sequence of sequence of int
+            Indices of candidates, without results. The pools take turns; one may have candidates of another.
         results : mapping of int to float
             Fitness by index, 0 for failures; at least one of them positive, unless a model can do without results. Between calls,
             entries may only be appended.
@@ -72,28 +73,33 @@ class Acquisition:
         n : int
             Number of candidates to select at most.
         """
-        if not candidates:
+        if not any(pools):
             return []
         # On matrices this small, more threads only wait for each other, above all while builders keep every core busy.
         with _blas().limit(limits=1, user_api="blas"):
-            return self._select(candidates, results, pending[-_MAX_PENDING:], n)
+            return self._select(pools, results, pending[-_MAX_PENDING:], n)
 
-    def _select(self, candidates: Sequence[int], results: Mapping[int, float], pending: Sequence[int], n: int) -> list[int]:
+    def _select(self, pools: Sequence[Sequence[int]], results: Mapping[int, float], pending: Sequence[int], n: int) -> list[int]:
+        candidates = list(dict.fromkeys(chain(*pools)))
         succeeded = any(results.values())
         models = [m for m in self._models if m.min_results == 0 or (succeeded and len(results) >= m.min_results)]
         predictions = [model.predict(results, [*candidates, *pending]) for model in models]
         for j in range(len(candidates), len(candidates) + len(pending)):
             self._condition(predictions, j)
-        open_ = np.arange(len(candidates) + len(pending)) < len(candidates)
+        position = {number: j for j, number in enumerate(candidates)}
+        open_ = [np.isin(np.arange(len(candidates) + len(pending)), [position[c] for c in pool]) for pool in pools]
         selected: list[int] = []
         while len(selected) < min(n, len(candidates)):
             posterior, log_prob_feasible, best_f = predictions[self._turn % len(predictions)]
             output = self._turn // len(predictions) % len(best_f)
+            in_turn = (open_[(self._turn + i) % len(open_)] for i in range(len(open_)))
+            eligible = next(pool for pool in in_turn if pool.any())
             self._turn += 1
             score = log_prob_feasible + self._criterion(posterior.mean[:, output], posterior.stddev(output), best_f[output])
-            j = int(np.argmax(np.where(open_, score, -np.inf)))
+            j = int(np.argmax(np.where(eligible, score, -np.inf)))
             selected.append(candidates[j])
-            open_[j] = False
+            for pool in open_:
+                pool[j] = False
             self._condition(predictions, j)
         return selected
 

@@ -26,6 +26,8 @@ Surrogate = Callable[[Space, np.random.Generator], Acquisition]
 SURROGATES: dict[str, Surrogate] = {"gp": lambda space, rng: Acquisition([Model(space, rng)])}
 # Children made for the acquisition to select from; with results of other tasks, also random configurations.
 _CANDIDATES, _RANDOM_CANDIDATES = 200, 100
+# After this many results without a better one, neighbours of the best and random configurations are pools of their own.
+_PATIENCE = 16
 # With this many results of its own, a search that knows of other tasks selects every second candidate without them.
 _MIN_RESULTS_ALONE = 16
 
@@ -43,8 +45,9 @@ class OpEvo(Search):
     and takes a q-random walk on its graph (Equation 3). No configuration is proposed twice, nor one whose result was told.
 
     With the Gaussian-process surrogate, `ask` makes up to 200 distinct children and proposes those with the highest acquisition
-    value: log expected improvement plus log probability of feasibility. Without it, children are proposed as they are made,
-    `offspring_size` from the same parents.
+    value: log expected improvement plus log probability of feasibility. After 16 results without a better one, a third of the
+    proposals are selected from the neighbours of the best configuration, and a third from random configurations. Without the
+    surrogate, children are proposed as they are made, `offspring_size` from the same parents.
 
     Parameters
     ----------
@@ -165,8 +168,10 @@ class OpEvo(Search):
                 if not self._enqueue(self._child(parents)):
                     break
             return
-        candidates, pending = self._candidates(parents, [number for number, _ in portfolio]), list(self._pending)
-        for number in self._acquisition.select(candidates, self._fitness, pending, self._batch_size):
+        pools = [self._candidates(parents, [number for number, _ in portfolio])]
+        if self._results_since_best() >= _PATIENCE:
+            pools += [self._neighbours(parents[0][0]), self._random(_CANDIDATES)]
+        for number in self._acquisition.select(pools, self._fitness, list(self._pending), self._batch_size):
             self._enqueue(number)
         if not self._queue:  # no candidate may be proposed: try single children, then a random configuration
             self._enqueue(self._child(parents))
@@ -178,9 +183,26 @@ class OpEvo(Search):
         else:
             children = [self.space.number(self._mutate(self._crossover(parents))) for _ in range(_CANDIDATES)]
             if portfolio:  # its basin can be another than the optimum's
-                children += portfolio
-                children += [self.space.index(self.space.sample(self._rng)) for _ in range(_RANDOM_CANDIDATES)]
+                children += [*portfolio, *self._random(_RANDOM_CANDIDATES)]
         return [number for number in dict.fromkeys(children) if self._is_proposable(number)]
+
+    def _neighbours(self, vertices: Vertices) -> list[int]:
+        """Some configurations that may be proposed, one step of one knob away."""
+        steps = [(i, step) for i, graph in enumerate(self._graphs) for step in graph.neighbours(vertices[i])]
+        drawn = [steps[j] for j in self._rng.permutation(len(steps))[:_CANDIDATES]]
+        neighbours = [self.space.number([*vertices[:i], step, *vertices[i + 1 :]]) for i, step in drawn]
+        return [number for number in neighbours if self._is_proposable(number)]
+
+    def _random(self, count: int) -> list[int]:
+        """Of some random configurations, those that may be proposed."""
+        drawn = dict.fromkeys(self.space.index(self.space.sample(self._rng)) for _ in range(count))
+        return [number for number in drawn if self._is_proposable(number)]
+
+    def _results_since_best(self) -> int:
+        """Number of results since the best one; 0 before the first success."""
+        if not self._ranking:
+            return 0
+        return len(self._fitness) - 1 - list(self._fitness.values()).index(-self._ranking[0][0])
 
     def _child(self, parents: Parents) -> int | None:
         """A child that may be proposed; None without parents, or when none is found."""

@@ -46,7 +46,7 @@ def selected(space, results, candidates, n=1, pending=(), seed=0):
     numbers = [space.index({"x": x, "flag": flag}) for x, flag in candidates]
     return [
         tuple(space[i].values())
-        for i in acquisition.select(numbers, results, [space.index({"x": x, "flag": f}) for x, f in pending], n)
+        for i in acquisition.select([numbers], results, [space.index({"x": x, "flag": f}) for x, f in pending], n)
     ]
 
 
@@ -85,7 +85,7 @@ def test_degenerate_results_neither_warn_nor_raise(values, repeat):
     candidates = [i for i in range(300) if i not in results]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = acquisition_of(space).select(candidates, results, [], 16)
+        found = acquisition_of(space).select([candidates], results, [], 16)
     assert len(set(found)) == 16
 
 
@@ -93,7 +93,7 @@ def test_the_same_seed_selects_the_same():
     space = Space({"y": Factorization(64, 3), "x": Discrete(range(100))})
     results = {int(i): float(i % 7) for i in np.random.default_rng(0).permutation(space.size)[:900]}
     candidates = [i for i in range(400) if i not in results]
-    first, again = (acquisition_of(space, 3).select(candidates, results, [], 20) for _ in range(2))
+    first, again = (acquisition_of(space, 3).select([candidates], results, [], 20) for _ in range(2))
     assert first == again
 
 
@@ -114,7 +114,7 @@ def test_the_cost_does_not_grow_with_pending_evaluations():
     encoded = []
     encode = model._encode
     model._encode = lambda numbers: encoded.append(list(numbers)) or encode(encoded[-1])
-    acquisition.select(candidates, results, pending, 8)
+    acquisition.select([candidates], results, pending, 8)
     assert max(map(len, encoded)) <= len(candidates) + 256
 
 
@@ -131,7 +131,7 @@ def test_targets_and_criterion_can_be_replaced():
     results = results_of(space, {(x, False): float(1 + x) for x in range(0, 1000, 100)})
     acquisition = acquisition_of(space, criterion=lambda mean, stddev, best_f: mean, targets=[log_fitness])
     candidates = [space.index({"x": x, "flag": False}) for x in (5, 405, 905)]
-    assert acquisition.select(candidates, results, [], 1) == [candidates[-1]]
+    assert acquisition.select([candidates], results, [], 1) == [candidates[-1]]
 
 
 def test_the_model_runs_in_one_blas_thread_and_restores_the_others():
@@ -146,7 +146,7 @@ def test_the_model_runs_in_one_blas_thread_and_restores_the_others():
 
         space = line()
         acquisition = acquisition_of(space, criterion=criterion)
-        acquisition.select([1, 3], results_of(space, {(5, True): 1.0, (7, True): 2.0}), [], 1)
+        acquisition.select([[1, 3]], results_of(space, {(5, True): 1.0, (7, True): 2.0}), [], 1)
         assert set(seen) == {1}
         assert [library["num_threads"] for library in controller.info()] == before
 
@@ -163,8 +163,26 @@ def test_models_take_turns_and_one_waits_for_enough_results():
     rng = np.random.default_rng(0)
     acquisition = Acquisition([Recording(space, rng), Recording(space, rng, min_results=3)])
     results = results_of(space, {(5, True): 1.0, (7, True): 2.0})
-    acquisition.select([1, 3], results, [], 2)
+    acquisition.select([[1, 3]], results, [], 2)
     assert asked == [1]
     results[space.index({"x": 9, "flag": False})] = 0.0
-    assert len(acquisition.select([1, 3, 5], results, [], 3)) == 3
+    assert len(acquisition.select([[1, 3, 5]], results, [], 3)) == 3
     assert asked == [1, 1, 3]
+
+
+def test_pools_take_turns_from_call_to_call_and_empty_ones_are_skipped():
+    """However little the candidates of one promise."""
+    space = line()
+    acquisition = acquisition_of(space)
+    results = results_of(space, {(x, False): 1.0 if x == 500 else 0.01 for x in range(0, 1000, 100)})
+    near, far = ([space.index({"x": x, "flag": False}) for x in xs] for xs in ((499, 501, 502, 498), (950, 850, 150, 50)))
+    found = [acquisition.select([near, [], far], results, [], n) for n in (1, 1, 1, 2, 3)]
+    pools = ["near" if number in near else "far" for batch in found for number in batch]
+    assert pools == ["near", "far", "far", "near", "far", "far", "near", "far"]
+    assert acquisition.select([[], []], results, [], 1) == []
+
+
+def test_a_candidate_of_two_pools_is_selected_once():
+    space = line()
+    results = results_of(space, {(5, True): 1.0, (7, True): 2.0})
+    assert sorted(acquisition_of(space).select([[1, 3], [3, 5]], results, [], 8)) == [1, 3, 5]

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from autotvm_opevo import OpEvo, Space, random_walk
+from autotvm_opevo.search.acquisition import Acquisition
+from autotvm_opevo.search.model import Model
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, Permutation
 
 published = partial(OpEvo, surrogate=None)
@@ -453,6 +455,35 @@ class TestGaussianProcess:
             assert len(configurations) == n
             assert not search._queue
             search.tell(configurations, list(map(self.fitness, configurations)))
+
+    def pools(self, better_at=None):
+        """How many pools the candidates of each batch come from, where all results are equal but for those of one batch."""
+        sizes = []
+
+        class Spy(Acquisition):
+            def select(self, pools, *arguments):
+                sizes.append(len(pools))
+                return super().select(pools, *arguments)
+
+        search = OpEvo(self.space(), seed=0, surrogate=lambda space, rng: Spy([Model(space, rng)]))
+        for batch in range(8):
+            configurations = search.ask(8)
+            search.tell(configurations, [2.0 if batch == better_at else 1.0] * 8)
+        return sizes
+
+    def test_after_16_results_without_a_better_one_there_are_three_pools(self):
+        assert self.pools() == [1, 1, 3, 3, 3, 3, 3]
+        assert self.pools(better_at=4) == [1, 1, 3, 3, 1, 1, 3]
+
+    def test_where_it_stands_still_it_also_tries_neighbours_of_the_best_and_configurations_far_away(self):
+        """What the published search, with hardly any mutation, would not find: its children are as their parents."""
+        space = Space({f"x{i}": Discrete(range(50)) for i in range(6)})
+        search = OpEvo(space, seed=0, mutation_rate=1e-9)
+        best = dict.fromkeys(space.knobs, 25)
+        search.tell([best, *({**best, "x0": i} for i in range(16))], [2.0] + [1.0] * 16)
+        steps = [sum(abs(best[name] - c[name]) for name in best) for c in search.ask(12)]
+        assert steps.count(1) >= 4
+        assert sum(step > 20 for step in steps) >= 4
 
     @pytest.mark.parametrize("fitness", [0.0, 1.0, 1e-300], ids=["all fail", "all equal", "all tiny"])
     def test_uninformative_results_do_not_stop_it(self, fitness):

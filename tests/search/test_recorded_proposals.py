@@ -1,4 +1,7 @@
-"""The same seeds and results give the same proposals as in version 0.1, whose sequences `recorded_proposals.json` holds."""
+"""The same seeds and results give the proposals in `recorded_proposals.json`, so that no change of them goes unnoticed.
+
+Those of the published algorithm and of the baselines are from version 0.1.
+"""
 
 import json
 import math
