@@ -17,7 +17,7 @@ from tvm.autotvm.task import Task
 from tvm.autotvm.tuner import Tuner
 
 from autotvm_opevo import OpEvo, Space, random_walk
-from autotvm_opevo.autotvm.tuner import SearchTuner
+from autotvm_opevo.autotvm.search_tuner import SearchTuner
 from autotvm_opevo.search.acquisition import Acquisition, Criterion, log_ei
 from autotvm_opevo.search.hyperparameters import (
     Hyperparameters,

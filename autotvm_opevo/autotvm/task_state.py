@@ -17,8 +17,8 @@ from tvm.error import TVMError
 
 from autotvm_opevo.autotvm.history import History
 from autotvm_opevo.autotvm.log import Record, configuration_of, seconds
+from autotvm_opevo.autotvm.search_tuner import SearchTuner
 from autotvm_opevo.autotvm.space import KnobSpace
-from autotvm_opevo.autotvm.tuner import SearchTuner
 from autotvm_opevo.tuning.drift import Drift
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
 

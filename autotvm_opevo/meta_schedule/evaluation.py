@@ -11,20 +11,21 @@ import tvm
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
+from autotvm_opevo.meta_schedule.layouts import with_channels_last
 from autotvm_opevo.tuning import speedup
 from autotvm_opevo.tuning.speedup import MIN_REPEAT_MS, Array, Speedup, random_arrays
 
 
-def measure_speedup(mod: tvm.IRModule, target: tvm.target.Target, database: Any) -> Speedup:
-    """Build a lowered network untuned and with the best schedules of a database, and run both on this machine."""
-    executables = [build(mod, target), build(mod, target, database)]
+def measure_speedup(untuned: tvm.IRModule, mod: tvm.IRModule, target: tvm.target.Target, database: Any) -> Speedup:
+    """Build a lowered network as it was imported, and another with the best schedules of a database; run both on this machine."""
+    executables = [build(untuned, target), build(mod, target, database)]
     return Speedup.from_runs(*time_interleaved(executables, random_inputs(mod), target))
 
 
 def lower_for_tuning(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, target: tvm.target.Target) -> tvm.IRModule:
     """Bind a network's weights and lower it to the functions that are tuned: operators, fused as TVM fuses them.
 
-    A database's schedules apply only to a network that was lowered like this.
+    For a CPU, convolutions are converted to NHWC. A database's schedules apply only to a network that was lowered like this.
 
     Parameters
     ----------
@@ -34,8 +35,20 @@ def lower_for_tuning(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | 
         Its weights, by name.
     target : tvm.target.Target
     """
-    if params:
-        mod = relax.transform.BindParams("main", params)(mod)
+    mod = _bind(mod, params)
+    return _fuse(with_channels_last(mod) if target.kind.name == "llvm" else mod, target)
+
+
+def lower_as_imported(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, target: tvm.target.Target) -> tvm.IRModule:
+    """Lower a network in the layouts it has."""
+    return _fuse(_bind(mod, params), target)
+
+
+def _bind(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None) -> tvm.IRModule:
+    return relax.transform.BindParams("main", params)(mod) if params else mod
+
+
+def _fuse(mod: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
     with target:
         return relax.get_pipeline("zero")(mod)
 

@@ -25,7 +25,7 @@ from autotvm_opevo.meta_schedule.builder import local_builder
 from autotvm_opevo.meta_schedule.callbacks import Failure, FlushingBuilder, FlushingRunner, ProgressCallback, ResultFlusher
 from autotvm_opevo.meta_schedule.confirmation import BEST, confirm, latencies_before, write_best
 from autotvm_opevo.meta_schedule.database import LOCK, load_database, records_of, repair, seconds
-from autotvm_opevo.meta_schedule.evaluation import lower_for_tuning, measure_speedup
+from autotvm_opevo.meta_schedule.evaluation import lower_as_imported, lower_for_tuning, measure_speedup
 from autotvm_opevo.meta_schedule.interrupts import SigintGuard
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.strategy import Budget, OpEvoStrategy
@@ -60,6 +60,8 @@ def tune_network(
 ) -> TuningResult:
     """Tune all operators of a Relax network from one budget of trials, resuming from a work directory.
 
+    For a CPU, convolutions are converted to NHWC first, in which schedules are faster; inputs and outputs stay as they are.
+
     However this function ends, the same call resumes with the trials that are left: all finished batches are in the database and,
     with `OpEvoStrategy`, no candidate is measured twice. At the end the best candidates are timed again, as far as 3% of the time
     allows; the database ``best`` in the work directory has the best of each task.
@@ -89,7 +91,7 @@ def tune_network(
     seed : int, optional
         Of everything random, less than 2**31 - 1.
     evaluate : bool
-        Build the network untuned and tuned, compare their outputs, and time both; with a local runner only.
+        Build the network as imported and tuned, compare their outputs, and time both; with a local runner only.
 
     Returns
     -------
@@ -130,8 +132,8 @@ def tune_network(
     try:
         repair(folder)
         import_tensor_intrinsics()
-        mod = lower_for_tuning(mod, params, target)
-        tasks = ms.relax_integration.extract_tasks(mod, target)
+        lowered = lower_for_tuning(mod, params, target)
+        tasks = ms.relax_integration.extract_tasks(lowered, target)
         if not tasks:
             raise ValueError("mod must have an operator that can be tuned; it has none")
         database = load_database(folder)
@@ -147,7 +149,7 @@ def tune_network(
                 session.confirm(builder, runner, guard)
             best = session.write_best()
             if evaluate and isinstance(runner, ms.runner.LocalRunner):
-                session.evaluate(lambda: measure_speedup(mod, target, best))
+                session.evaluate(lambda: measure_speedup(lower_as_imported(mod, params, target), lowered, target, best))
         except BaseException as error:
             if guard.interrupted and not isinstance(error, KeyboardInterrupt):
                 error = KeyboardInterrupt()  # TVM turned it into a RuntimeError

@@ -1,0 +1,254 @@
+"""Any `Search`, OpEvo among them, as an AutoTVM tuner."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from os import PathLike
+from typing import Any
+
+from tvm.autotvm.measure import MeasureInput, MeasureResult
+from tvm.autotvm.task import Task
+from tvm.autotvm.task.space import ConfigEntity
+from tvm.autotvm.tuner import Tuner
+
+from autotvm_opevo._utils.text import milliseconds
+from autotvm_opevo.autotvm.build_ahead import BuildAhead, can_build_ahead
+from autotvm_opevo.autotvm.history import History
+from autotvm_opevo.autotvm.log import Record, configuration_of, fitness, workload_key
+from autotvm_opevo.autotvm.space import KnobSpace
+from autotvm_opevo.search.base import Search
+from autotvm_opevo.search.opevo import OpEvo
+from autotvm_opevo.search.source import Source
+from autotvm_opevo.search.space import Space
+
+logger = logging.getLogger("autotvm")
+
+# Options of XGBTuner alone, accepted so that scripts keep working when only the class is replaced.
+_XGB_ONLY = frozenset(
+    ["plan_size", "feature_type", "loss_type", "num_threads", "optimizer", "diversity_filter_ratio", "log_interval"]
+)
+
+_warned: set[str] = set()
+
+
+def _warn_once(topic: str, message: str, *values: object) -> None:
+    """Warn once per process and log repetitions at level INFO: scripts make a tuner for each of a network's tasks."""
+    logger.log(logging.INFO if topic in _warned else logging.WARNING, message, *values)
+    _warned.add(topic)
+
+
+class SearchTuner(Tuner):
+    """A `Search` as an AutoTVM tuner; callbacks, builders and runners are AutoTVM's.
+
+    Parameters
+    ----------
+    task : tvm.autotvm.task.Task
+        Task to tune.
+    make_search : callable
+        Makes the search from the task's `Space`.
+    **xgb_only
+        Options of XGBTuner that do not apply; ignored with a warning, once per process.
+
+    Attributes
+    ----------
+    seed : int
+        As given, or drawn at random.
+    best_loaded : (MeasureInput, MeasureResult) or None
+        Fastest record that `load_history` took.
+
+    Raises
+    ------
+    TypeError
+        If an option is unknown to both this tuner and XGBTuner.
+    ValueError
+        If an argument is out of range.
+    """
+
+    best_flops: float  # maintained by the base class
+
+    def __init__(self, task: Task, make_search: Callable[[Space], Search], **xgb_only: Any) -> None:
+        name = type(self).__name__
+        unknown = sorted(xgb_only.keys() - _XGB_ONLY)
+        if unknown:
+            parameters = inspect.signature(type(self)).parameters
+            own = [option for option in parameters if option not in ("task", "plan_size", "xgb_only")]
+            allowed = f"{', '.join(own[:-1])} and {own[-1]}"
+            raise TypeError(f"{name} got unknown options {unknown}: its options are {allowed}; those of XGBTuner are ignored")
+        if xgb_only:
+            _warn_once(f"{name} options", "%s ignores the options of XGBTuner %s.", name, sorted(xgb_only))
+        if getattr(task, "config_space", None) is None:
+            raise ValueError(f"task must be made by autotvm.task.create or extract_from_program, {task!r} given")
+        super().__init__(task)
+        self._knobs = KnobSpace(task.config_space)
+        self._search = make_search(self._knobs.space)
+        self.seed = self._search.seed
+        self.best_loaded: Record | None = None
+        self._history = History()  # of other tasks, loaded
+        self._others: list[Source] = []  # of other tasks, given
+        self._ahead: list[ConfigEntity] = []  # proposed, to be built before it is asked for
+
+    def tune(
+        self,
+        n_trial: int,
+        measure_option: dict[str, Any],
+        early_stopping: int | None = None,
+        callbacks: Iterable[Callable[..., object]] = (),
+        si_prefix: str = "G",
+    ) -> None:
+        """Measure up to `n_trial` new configurations; the parameters are those of AutoTVM's tuners.
+
+        With AutoTVM's ``LocalBuilder``, a batch is built while another runs on remote devices or a GPU, unless the search needs
+        its results first. Stops early when the search space is exhausted. Loaded records are not measured again, so callbacks,
+        such as the one that writes the log, never see them. If the space is exhausted, or no trial beat the loaded records, a
+        warning on the ``autotvm`` logger names the best configuration.
+        """
+        if n_trial < 1:
+            return
+        self.ttl = n_trial  # remaining trials; the base class updates it after each batch
+        if self.has_next():  # with nothing to measure, the base class would report that it found no valid schedule
+            if self.proposes_ahead and can_build_ahead(measure_option, self.task):
+                self._tune_ahead(n_trial, measure_option, early_stopping, callbacks, si_prefix)
+            else:
+                super().tune(n_trial, measure_option, early_stopping, callbacks, si_prefix)
+        loaded_is_best = self.best_loaded is not None and self.best_measure_pair is self.best_loaded
+        if self.ttl > 0 or loaded_is_best:
+            logger.warning(
+                "%s: %s for %s. %s%s.",
+                type(self).__name__,
+                "search space exhausted" if self.ttl > 0 else "no trial beat the loaded records",
+                self.task.name,
+                self._describe_best(),
+                "; loaded, and not logged again" if loaded_is_best else "",
+            )
+
+    def _tune_ahead(self, n_trial: int, measure_option: dict[str, Any], *options: Any) -> None:
+        """AutoTVM's loop, with a builder that asks for the next batch before the results of one are known."""
+        left = n_trial - min(n_trial, measure_option["builder"].n_parallel)
+
+        def propose() -> list[MeasureInput]:
+            nonlocal left
+            size = min(left, measure_option["builder"].n_parallel)
+            left -= size
+            self._ahead = self._ahead or self._ask(size)  # an interrupted call may have left some
+            return [MeasureInput(self.task.target, self.task, config) for config in self._ahead[:size]]
+
+        builder = BuildAhead(measure_option["builder"], propose)
+        try:
+            super().tune(n_trial, {**measure_option, "builder": builder}, *options)
+        finally:
+            builder.close()
+
+    def _describe_best(self) -> str:
+        """One clause on the best known configuration."""
+        if self._search.best is None:
+            return "No known configuration is valid"
+        configuration, runs_per_second = self._search.best
+        gflops = (self.task.flop or 0) * runs_per_second / 1e9
+        speed = f"{milliseconds(1 / runs_per_second)} ms" + (f", {gflops:.2f} GFLOPS" if gflops else "")
+        return f"Best configuration: {speed}, {self._knobs.config_entity(configuration)}"
+
+    @property
+    def proposes_ahead(self) -> bool:
+        """Whether it can propose while others are measured; a search by generations needs the results of one for the next."""
+        return not self._search.generational
+
+    def has_next(self) -> bool:
+        """Whether a configuration is left that was neither proposed nor loaded."""
+        return bool(self._ahead) or self._search.has_next()
+
+    def next_batch(self, batch_size: int) -> list[ConfigEntity]:
+        """Propose up to `batch_size` new configurations; empty only when the space is exhausted."""
+        ahead, self._ahead = self._ahead[:batch_size], self._ahead[batch_size:]
+        return ahead or self._ask(batch_size)
+
+    def _ask(self, batch_size: int) -> list[ConfigEntity]:
+        return [self._knobs.config_entity(configuration) for configuration in self._search.ask(batch_size)]
+
+    def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+        """Add measurements, of proposals or of any other configurations of this task's space.
+
+        Raises
+        ------
+        ValueError
+            If a configuration is not in this task's space.
+        """
+        configurations = [self._knobs.configuration(measured.config) for measured in inputs]
+        self._search.tell(configurations, list(map(fitness, results)))
+
+    def load_history(self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500) -> None:
+        """Add records from any tuner: of this task as if they had been measured now, of others as knowledge.
+
+        This task's are not measured again, the best become parents at once, and the very best is ``best_config`` until a better
+        one is found. Those of the same template for other shapes, targets or devices make the search start from what was good
+        there, see `OpEvo.learn_from`. Records of other templates are skipped, with a warning once per process.
+
+        Parameters
+        ----------
+        data_set : iterable of (MeasureInput, MeasureResult)
+            For example from ``autotvm.record.load_from_file``.
+        min_seed_records : int
+            For compatibility with AutoTVM; ignored, any number of records helps.
+
+        Raises
+        ------
+        TypeError
+            If `data_set` is a file name instead of records.
+        """
+        if isinstance(data_set, (str, bytes, PathLike)):
+            raise TypeError(f"data_set must be records, a file name given: pass autotvm.record.load_from_file({data_set!r})")
+        configurations, fitnesses, others, skipped = [], [], [], 0
+        own_key, transfers = workload_key(self.task.target, self.task), self.can_transfer
+        for measured, result in data_set:
+            configuration = configuration_of(measured, self.task, self._knobs)
+            if configuration is None:
+                is_other = workload_key(measured.target, measured.task) != own_key
+                if transfers and is_other and measured.task.name == self.task.name:
+                    others.append((measured, result))
+                else:
+                    skipped += 1
+                continue
+            configurations.append(configuration)
+            fitnesses.append(fitness(result))
+            flops = (self.task.flop or 0) * fitnesses[-1]
+            if flops > self.best_flops:
+                self.best_flops = flops
+                self.best_config = measured.config
+                self.best_measure_pair = self.best_loaded = (measured, result)
+        self._search.tell(configurations, fitnesses)
+        if others:
+            self._history.add(others)
+            used = self.learn_from(self._others)
+            skipped += 0 if used else len(others)
+            logger.info(
+                "%s for %s learns from other tasks of this template: %d, with %d records.",
+                type(self).__name__,
+                self.task.name,
+                len(used),
+                sum(len(source.results) for source in used),
+            )
+        if skipped:
+            _warn_once(
+                f"{type(self).__name__} skipped",
+                "%s loaded %d records and skipped %d of other %s.",
+                type(self).__name__,
+                len(configurations),
+                skipped,
+                "templates or configuration spaces" if transfers else "tasks, targets or configuration spaces",
+            )
+
+    @property
+    def can_transfer(self) -> bool:
+        """Whether the search can learn from other tasks: it is OpEvo with its surrogate."""
+        return isinstance(self._search, OpEvo) and self._search.can_transfer
+
+    def as_source(self) -> Source:
+        """This tuner's results, present and future, for the tuner of another task."""
+        return self._search.as_source()
+
+    def learn_from(self, sources: Sequence[Source]) -> list[Source]:
+        """Take results of other tasks into account, beside those loaded, in place of those given before; see `OpEvo`."""
+        self._others = list(sources)
+        loaded = self._history.sources(self.task.name)
+        return self._search.learn_from([*loaded, *self._others]) if isinstance(self._search, OpEvo) else []

@@ -1,0 +1,115 @@
+"""A whole Relax network, tuned as TVM does it and with `tune_network`.
+
+    .venv/tvm/bin/python -m benchmarks.relax_network                        # AlexNet: half an hour on two cores
+    .venv/tvm/bin/python -m benchmarks.relax_network --network resnet-18
+
+``tune_relax`` is TVM's function with its defaults: the layouts of the model, evolutionary search with an XGBoost cost model. The
+second method is that search in `tune_network`, the third `tune_network` at its defaults. All have the same trials and the same
+builder, which starts faster than TVM's, and take turns; the tuned networks of a repetition and the untuned one are then timed in
+turn, in one process, and their outputs compared. A stopped benchmark resumes.
+"""
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from tvm.s_tir import meta_schedule as ms
+
+from autotvm_opevo.meta_schedule import local_builder, lower_for_tuning, open_database, tune_network, workloads
+from autotvm_opevo.meta_schedule.evaluation import build, lower_as_imported, random_inputs, time_interleaved
+from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
+from benchmarks import markdown, publish
+from benchmarks.environment import environment
+from benchmarks.resume import run_missing
+from benchmarks.workloads import cpu
+
+
+def tune_relax(mod, params, folder, trials, seed):
+    """TVM's own function; returns the tuned executable."""
+    lowered = lower_as_imported(mod, params, cpu())
+    tasks = len(ms.relax_integration.extract_tasks(lowered, cpu()))
+    ms.relax_integration.tune_relax(
+        lowered,
+        {},
+        cpu(),
+        folder,
+        max_trials_global=trials,
+        num_trials_per_iter=min(64, max(1, trials // tasks)),
+        builder=local_builder(),
+        seed=seed + 1,
+    )
+    return build(lowered, cpu(), open_database(folder))
+
+
+def tune_ours(mod, params, folder, trials, seed, **options):
+    """`tune_network`; returns the tuned executable."""
+    result = tune_network(
+        mod, params, cpu(), folder, trials, builder=local_builder(), seed=seed, evaluate=False, **options
+    )
+    return build(lower_for_tuning(mod, params, cpu()), cpu(), open_database(result.best_file))
+
+
+METHODS = {
+    "tune_relax": tune_relax,
+    "evolutionary in tune_network": lambda *run: tune_ours(*run, strategy="evolutionary", cost_model="xgb"),
+    "tune_network": tune_ours,
+}
+
+
+def repetition(job):
+    """Seconds of tuning and milliseconds of each method's network, and of the untuned one."""
+    mod, params = workloads.network(job["network"])
+    names = [*METHODS]
+    first = job["seed"] % len(names)
+    executables, seconds = {"untuned": build(lower_as_imported(mod, params, cpu()), cpu())}, {}
+    for name in names[first:] + names[:first]:
+        with tempfile.TemporaryDirectory() as folder:
+            start = time.perf_counter()
+            executables[name] = METHODS[name](mod, params, folder, job["trials"], job["seed"])
+            seconds[name] = time.perf_counter() - start
+    inputs = random_inputs(lower_as_imported(mod, params, cpu()))
+    outputs, latencies = time_interleaved(list(executables.values()), inputs, cpu())
+    for output in outputs[1:]:
+        np.testing.assert_allclose(output[0], outputs[0][0], rtol=1e-3, atol=1e-4)
+    return {"seconds": seconds, "milliseconds": dict(zip(executables, (1e3 * np.median(latencies, axis=1)).tolist()))}
+
+
+def table(runs):
+    """Medians and ranges over the repetitions."""
+    rows = []
+    for network, name in dict.fromkeys((run["network"], name) for run in runs for name in run["milliseconds"]):
+        mine = [run for run in runs if run["network"] == network]
+        latency = np.array([run["milliseconds"][name] for run in mine])
+        speedup = np.array([run["milliseconds"]["tune_relax"] for run in mine]) / latency
+        seconds = [run["seconds"].get(name, np.nan) for run in mine]
+        took = "" if np.isnan(seconds).any() else f"{np.median(seconds):.0f}"
+        rows.append([network, name, _spread(latency), _spread(speedup), took])
+    return markdown.table(["network", "", "ms", "times as fast as tune_relax", "seconds of tuning"], rows)
+
+
+def _spread(values):
+    return f"{np.median(values):.3g} ({values.min():.3g} to {values.max():.3g})"
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description="Compare tune_network with TVM's tune_relax on whole networks.")
+    parser.add_argument("--network", default="alexnet", choices=sorted(workloads.NETWORKS))
+    parser.add_argument("--trials", type=int, default=208, help="per network, over all its tasks (default: 208)")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=Path("tuned/relax-network.jsonl"), help="results, one repetition per line")
+    parser.add_argument("--publish", metavar="SECTION", help="write the table to this section of docs/results.md")
+    options = parser.parse_args(arguments)
+    import_tensor_intrinsics()  # not in the time of the first method
+    jobs = [
+        {"network": options.network, "trials": options.trials, "seed": seed, **environment("llvm")} for seed in range(options.seeds)
+    ]
+    text = table(run_missing(jobs, repetition, options.out, unit="repetition"))
+    if options.publish:
+        publish.publish(options.publish, text, "relax_network", arguments)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""Conversion of convolutions to NHWC: what changes, what stays, and that outputs are the same."""
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+from autotvm_opevo.meta_schedule import as_target, layouts
+from autotvm_opevo.meta_schedule.evaluation import build, lower_as_imported, lower_for_tuning, random_inputs, time_interleaved
+
+CPU = as_target("llvm -mcpu=core-avx2 -num-cores=2")
+
+
+def network(groups=1, padding=1):
+    """Two convolutions, pooled, and a dense layer; and the weights."""
+    rng = np.random.default_rng(0)
+    shapes = {"w1": (8, 8 // groups, 3, 3), "w2": (4, 8, 1, 1), "dense": (100, 3)}
+    builder = relax.BlockBuilder()
+    variables = {name: relax.Var(name, relax.TensorType(shape, "float32")) for name, shape in shapes.items()}
+    x = relax.Var("x", relax.TensorType((1, 8, 10, 10), "float32"))
+    with builder.function("main", [x, *variables.values()]):
+        with builder.dataflow():
+            y = builder.emit(relax.op.nn.conv2d(x, variables["w1"], padding=padding, groups=groups))
+            y = builder.emit(relax.op.nn.max_pool2d(relax.op.nn.relu(y), pool_size=(2, 2), strides=(2, 2)))
+            y = builder.emit(relax.op.nn.conv2d(y, variables["w2"]))
+            y = builder.emit(relax.op.matmul(relax.op.reshape(y, (1, 100)), variables["dense"]))
+            y = builder.emit_output(y)
+        builder.emit_func_output(y)
+    weights = {name: tvm.runtime.tensor(rng.standard_normal(shape).astype("float32")) for name, shape in shapes.items()}
+    return builder.finalize(), weights
+
+
+def kernel_layouts(mod):
+    found = []
+
+    def visit(node):
+        if getattr(getattr(node, "op", None), "name", "") == "relax.nn.conv2d":
+            found.append(str(node.attrs.kernel_layout))
+
+    relax.analysis.post_order_visit(mod["main"], visit)
+    return found
+
+
+def outputs_of(mod, weights):
+    """As imported, and as lowered for tuning."""
+    lowered = [lower(mod, weights, CPU) for lower in (lower_as_imported, lower_for_tuning)]
+    outputs, _ = time_interleaved([build(one, CPU) for one in lowered], random_inputs(lowered[0]), CPU)
+    return [arrays[0] for arrays in outputs]
+
+
+@pytest.mark.parametrize("groups", [1, 2, 8])
+def test_convolutions_become_channels_last_and_outputs_stay(groups):
+    mod, weights = network(groups)
+    bound = relax.transform.BindParams("main", weights)(mod)
+    assert kernel_layouts(layouts.with_channels_last(bound)) == ["HWIO", "HWIO"]
+    imported, converted = outputs_of(mod, weights)
+    np.testing.assert_allclose(converted, imported, rtol=1e-4, atol=1e-4)
+
+
+def test_weights_that_are_arguments_are_not_converted_in_each_run():
+    mod, weights = network()
+    del weights["w2"]
+    bound = relax.transform.BindParams("main", weights)(mod)
+    assert kernel_layouts(layouts.with_channels_last(bound)) == ["HWIO", "OIHW"]
+    imported, converted = outputs_of(mod, weights)
+    np.testing.assert_allclose(converted, imported, rtol=1e-4, atol=1e-4)
+
+
+def test_other_targets_keep_the_layouts():
+    mod, weights = network()
+    target = tvm.target.Target("nvidia/geforce-rtx-3090")
+    lowered = [lower(mod, weights, target) for lower in (lower_as_imported, lower_for_tuning)]
+    tvm.ir.assert_structural_equal(*lowered)
+
+
+def test_a_network_that_relax_cannot_convert_is_tuned_as_it_is(monkeypatch, caplog):
+    def broken(*_):
+        raise tvm.error.InternalError("no layout")
+
+    monkeypatch.setattr(relax.transform, "ConvertLayout", broken)
+    mod, weights = network()
+    tvm.ir.assert_structural_equal(lower_for_tuning(mod, weights, CPU), lower_as_imported(mod, weights, CPU))
+    assert "convolutions stay in their layout, since Relax cannot convert the network: no layout" in caplog.text
