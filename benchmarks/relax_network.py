@@ -45,9 +45,7 @@ def tune_relax(mod, params, folder, trials, seed):
 
 def tune_ours(mod, params, folder, trials, seed, **options):
     """`tune_network`; returns the tuned executable."""
-    result = tune_network(
-        mod, params, cpu(), folder, trials, builder=local_builder(), seed=seed, evaluate=False, **options
-    )
+    result = tune_network(mod, params, cpu(), folder, trials, builder=local_builder(), seed=seed, evaluate=False, **options)
     return build(lower_for_tuning(mod, params, cpu()), cpu(), open_database(result.best_file))
 
 
@@ -102,9 +100,8 @@ def main(arguments=None):
     parser.add_argument("--publish", metavar="SECTION", help="write the table to this section of docs/results.md")
     options = parser.parse_args(arguments)
     import_tensor_intrinsics()  # not in the time of the first method
-    jobs = [
-        {"network": options.network, "trials": options.trials, "seed": seed, **environment("llvm")} for seed in range(options.seeds)
-    ]
+    job = {"network": options.network, "trials": options.trials, **environment("llvm")}
+    jobs = [{**job, "seed": seed} for seed in range(options.seeds)]
     text = table(run_missing(jobs, repetition, options.out, unit="repetition"))
     if options.publish:
         publish.publish(options.publish, text, "relax_network", arguments)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import meta_schedule, meta_schedule_overhead
+from benchmarks import meta_schedule, meta_schedule_overhead, relax_network
 from benchmarks.workloads import CPU, matmul
 
 
@@ -39,3 +39,25 @@ def test_the_parts_of_the_overhead_are_within_the_whole(target):
     time_spent, tried = meta_schedule_overhead.run("MM1", target, None, 8)
     assert 0 < time_spent["apply"] < time_spent["candidate"] < time_spent["in all"]
     assert tried >= 8
+
+
+@pytest.mark.soak
+def test_networks_are_tuned_by_each_method_and_their_outputs_agree():
+    run = {"network": "mlp", "trials": 8, "seed": 1}
+    run.update(relax_network.repetition(run))
+    assert run["seconds"].keys() == relax_network.METHODS.keys()
+    assert run["milliseconds"].keys() == {"untuned", *relax_network.METHODS}
+    assert "| mlp | tune_network |" in relax_network.table([run])
+
+
+def test_the_table_of_networks_shows_medians_and_ranges():
+    runs = [
+        {
+            "network": "mlp",
+            "seconds": {"tune_relax": 9.0, "tune_network": t},
+            "milliseconds": {"tune_relax": 2.0, "tune_network": t},
+        }
+        for t in (1.0, 0.5, 2.0)
+    ]
+    assert "| mlp | tune_relax | 2 (2 to 2) | 1 (1 to 1) | 9 |" in relax_network.table(runs)
+    assert "| mlp | tune_network | 1 (0.5 to 2) | 2 (1 to 4) | 1 |" in relax_network.table(runs)
