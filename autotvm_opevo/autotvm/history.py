@@ -18,7 +18,7 @@ from tvm.autotvm.task.space import ConfigEntity
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo.autotvm.log import Record, fitness, parse, parse_fields, workload_key
 from autotvm_opevo.autotvm.space import KnobSpace
-from autotvm_opevo.search.source import Source, representative
+from autotvm_opevo.search.source import Source
 
 # Of one template, at most this many tasks are looked at, those with the most records, and of each at most this many records.
 _MAX_TASKS, _MAX_RECORDS = 32, 512
@@ -81,12 +81,22 @@ def _source(trials: _Trials) -> Source | None:
     except Exception:  # a template raises what it likes, for arguments or a target that it was not made for
         return None
     results: dict[int, float] = {}
-    for i in representative(np.array(trials.fitnesses), _MAX_RECORDS):
+
+    def add(i: int) -> None:
         config = trials.configs[i]
         with suppress(Exception):  # recorded with another version of the template, or no configuration at all
             entity = ConfigEntity.from_json_dict(json.loads(config)) if isinstance(config, str) else config
-            number = knobs.space.index(knobs.configuration(entity))
-            results[number] = max(trials.fitnesses[i], results.get(number, 0.0))
+            results.setdefault(knobs.space.index(knobs.configuration(entity)), trials.fitnesses[i])
+
+    order = iter(sorted(range(len(trials.configs)), key=lambda i: -trials.fitnesses[i]))
+    for i in order:  # the best half
+        add(i)
+        if len(results) == _MAX_RECORDS // 2:
+            break
+    others = list(order)
+    thinned = np.linspace(0, len(others) - 1, min(len(others), _MAX_RECORDS - _MAX_RECORDS // 2)).astype(int)
+    for j in thinned:
+        add(others[j])
     return Source(knobs.space, results) if any(results.values()) else None
 
 
@@ -119,11 +129,12 @@ def _read(path: Path) -> list[_Trials]:
     with open(path, encoding="utf-8", errors="replace") as lines:
         for line in map(str.rstrip, lines):
             with suppress(Exception):  # torn, or not a record
-                fields, head = parse_fields(line), line.partition('"config"')[0]
-                if head not in tasks and (record := parse(line)):
-                    tasks[head] = _Trials(record[0], [], [])
-                if fields:
-                    config, result = fields
-                    tasks[head].configs.append(json.dumps(config))
-                    tasks[head].fitnesses.append(fitness(result))
+                fields = parse_fields(line)
+                if fields is None:
+                    continue
+                key = json.dumps(fields.input)
+                if key not in tasks and (record := parse(line)):
+                    tasks[key] = _Trials(record[0], [], [])
+                tasks[key].configs.append(json.dumps(fields.config))
+                tasks[key].fitnesses.append(fitness(fields.result))
     return list(tasks.values())

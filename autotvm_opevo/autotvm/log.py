@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tvm.autotvm import record
@@ -70,8 +70,7 @@ def parse(line: str) -> Record | None:
         If AutoTVM could not parse the line, or could not use the record.
     """
     try:
-        fields = parse_fields(line)
-        if fields is None:
+        if parse_fields(line) is None:
             return None
         found: Record = record.decode(line)
         hash(found[0].task.workload)  # AutoTVM uses it as a dictionary key
@@ -80,8 +79,16 @@ def parse(line: str) -> Record | None:
     return found
 
 
-def parse_fields(line: str) -> tuple[Any, MeasureResult] | None:
-    """The configuration's JSON and the result of a line, a twentieth of the time that `parse` takes; None like `parse`.
+class Fields(NamedTuple):
+    """One line of a log: the JSON of its input and of its configuration, and its result."""
+
+    input: Any
+    config: Any
+    result: MeasureResult
+
+
+def parse_fields(line: str) -> Fields | None:
+    """The fields of a line, in a twentieth of the time that `parse` takes; None like `parse`.
 
     Raises
     ------
@@ -103,7 +110,7 @@ def parse_fields(line: str) -> tuple[Any, MeasureResult] | None:
         raise ValueError("the result is not numeric")
     if MeasureErrorNo(error_no) == MeasureErrorNo.NO_ERROR and not all(0 < cost < math.inf for cost in costs):
         raise ValueError("impossible time, which AutoTVM would take for the best")
-    return fields["config"], MeasureResult(tuple(costs), error_no, all_cost, timestamp)
+    return Fields(fields["input"], fields["config"], MeasureResult(tuple(costs), error_no, all_cost, timestamp))
 
 
 class Log:

@@ -16,10 +16,10 @@ from autotvm_opevo.tuning import speedup
 from autotvm_opevo.tuning.speedup import MIN_REPEAT_MS, Array, Speedup, random_arrays
 
 
-def measure_speedup(untuned: tvm.IRModule, mod: tvm.IRModule, target: tvm.target.Target, database: Any) -> Speedup:
-    """Build a lowered network as it was imported, and another with the best schedules of a database; run both on this machine."""
-    executables = [build(untuned, target), build(mod, target, database)]
-    return Speedup.from_runs(*time_interleaved(executables, random_inputs(mod), target))
+def measure_speedup(as_imported: tvm.IRModule, lowered: tvm.IRModule, target: tvm.target.Target, database: Any) -> Speedup:
+    """Build a network as imported, and for tuning with the best schedules of a database; run both on this machine."""
+    executables = [build(as_imported, target), build(lowered, target, database)]
+    return Speedup.from_runs(*time_interleaved(executables, random_inputs(lowered), target))
 
 
 def lower_for_tuning(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, target: tvm.target.Target) -> tvm.IRModule:

@@ -18,20 +18,18 @@ _CONV2D, _CHANNELS_LAST = "relax.nn.conv2d", ["NHWC", "HWIO"]
 def with_channels_last(mod: tvm.IRModule) -> tvm.IRModule:
     """Convert two-dimensional convolutions to NHWC, and what lies between them where Relax can.
 
-    Weights that are arguments of the network stay as they are: they would be converted in each run. If Relax cannot convert the
-    network, it is returned as it is, with a warning.
+    Only constant weights are converted: others would be in each run. If Relax cannot convert the network, it is returned as
+    it is, with a warning.
 
     Parameters
     ----------
     mod : tvm.IRModule
         A Relax network with bound weights.
     """
-    functions = [function for _, function in mod.functions_items() if isinstance(function, relax.Function)]
-    arguments = [variable for function in functions for variable in function.params]
 
     def desired(call: relax.Call) -> dict[str, list[str]]:
-        is_conv2d = getattr(call.op, "name", "") == _CONV2D
-        return {_CONV2D: _CHANNELS_LAST} if is_conv2d and not any(map(call.args[1].same_as, arguments)) else {}
+        convertible = getattr(call.op, "name", "") == _CONV2D and isinstance(call.args[1], tvm.ir.Constant)
+        return {_CONV2D: _CHANNELS_LAST} if convertible else {}
 
     try:
         return relax.transform.ConvertLayout({}, desired)(mod)

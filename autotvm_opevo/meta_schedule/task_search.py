@@ -107,7 +107,7 @@ class TaskSearch:
                 index = self._index(effective)
         if candidate is None or self._is_known(index):
             if self._fitness.get(index) == 0.0:
-                self._search.tell([configuration], [0.0])
+                self._search.reject([configuration])
             else:
                 self._search.discard([configuration])
             return False

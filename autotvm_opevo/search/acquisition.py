@@ -64,7 +64,7 @@ class Acquisition:
         Parameters
         ----------
         pools : sequence of sequence of int
-            Indices of candidates, without results. The pools take turns; one may have candidates of another.
+            Indices of candidates, without results. The pools take turns, and may overlap; the first one has those of empty ones.
         results : mapping of int to float
             Fitness by index, 0 for failures; at least one of them positive, unless a model can do without results. Between calls,
             entries may only be appended.
@@ -92,8 +92,7 @@ class Acquisition:
         while len(selected) < min(n, len(candidates)):
             posterior, log_prob_feasible, best_f = predictions[self._turn % len(predictions)]
             output = self._turn // len(predictions) % len(best_f)
-            in_turn = (open_[(self._turn + i) % len(open_)] for i in range(len(open_)))
-            eligible = next(pool for pool in in_turn if pool.any())
+            eligible = next(pool for pool in (open_[self._turn % len(open_)], *open_) if pool.any())
             self._turn += 1
             score = log_prob_feasible + self._criterion(posterior.mean[:, output], posterior.stddev(output), best_f[output])
             j = int(np.argmax(np.where(eligible, score, -np.inf)))

@@ -136,6 +136,16 @@ class Search(ABC):
             self._known.add(number)
             self._pending.pop(number, None)
 
+    def reject(self, configurations: Sequence[Mapping[str, Any]]) -> None:
+        """Report that configurations fail, as was found without a trial.
+
+        Raises
+        ------
+        ValueError
+            If a configuration is not in the space.
+        """
+        self.tell(configurations, [0.0] * len(configurations))
+
     def as_source(self) -> Source:
         """This search's results, present and future, for the search of another task."""
         return Source(self.space, self._fitness)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +27,11 @@ Surrogate = Callable[[Space, np.random.Generator], Acquisition]
 SURROGATES: dict[str, Surrogate] = {"gp": lambda space, rng: Acquisition([Model(space, rng)])}
 # Children made for the acquisition to select from; with results of other tasks, also random configurations.
 _CANDIDATES, _RANDOM_CANDIDATES = 200, 100
-# After this many results without a better one, neighbours of the best and random configurations are pools of their own.
+# After this many results without a better one, and at least two batches, neighbours of the best and random configurations are
+# candidates in pools of their own.
 _PATIENCE = 16
 # With this many results of its own, a search that knows of other tasks selects every second candidate without them.
-_MIN_RESULTS_ALONE = 16
+_MIN_RESULTS_ALONE = 8
 
 
 # A child that is known or infeasible is mutated again, with at most _MAX_WALKS mutations in all; then another child is made, at
@@ -45,9 +47,9 @@ class OpEvo(Search):
     and takes a q-random walk on its graph (Equation 3). No configuration is proposed twice, nor one whose result was told.
 
     With the Gaussian-process surrogate, `ask` makes up to 200 distinct children and proposes those with the highest acquisition
-    value: log expected improvement plus log probability of feasibility. After 16 results without a better one, a third of the
-    proposals are selected from the neighbours of the best configuration, and a third from random configurations. Without the
-    surrogate, children are proposed as they are made, `offspring_size` from the same parents.
+    value: log expected improvement plus log probability of feasibility. After 16 results and two batches without a better one,
+    a third of the proposals are selected from the neighbours of the best configuration, and a third from random configurations.
+    Without the surrogate, children are proposed as they are made, `offspring_size` from the same parents.
 
     Parameters
     ----------
@@ -108,6 +110,7 @@ class OpEvo(Search):
             raise ValueError(f'surrogate must be "gp", or None for OpEvo as published; {surrogate!r} given')
         self.surrogate = surrogate
         self._acquisition = None if make is None else make(space, self._rng)
+        self._since_best = 0  # results since a better one
         self._transfer_model: TransferModel | None = None
         self._sources: list[Source] = []
         self._graphs = [IndexedGraph(topology) for topology in space.knobs.values()]
@@ -127,7 +130,7 @@ class OpEvo(Search):
         """Take results of other tasks into account, in place of those given before; returns the sources that are used.
 
         At most eight are, those with the most similar knobs. Until `parents_size` configurations are known, their best ones are
-        proposed, in turn. Then the Gaussian process has the task as one more knob, which is learned like the others; and from 16
+        proposed, in turn. Then the Gaussian process has the task as one more knob, which is learned like the others; and from 8
         results on, every second proposal is selected without the other tasks, which can mislead.
 
         Raises
@@ -149,6 +152,23 @@ class OpEvo(Search):
             self._transfer_model, self._acquisition = None, SURROGATES["gp"](self.space, self._rng)
         return used
 
+    def tell(self, configurations: Sequence[Mapping[str, Any]], fitnesses: Sequence[float]) -> None:
+        """See `Search.tell`; counts the results without a better one."""
+        before = self._best_fitness
+        super().tell(configurations, fitnesses)
+        is_better = self._best_fitness > before or before == 0
+        self._since_best = 0 if is_better else self._since_best + len(configurations)
+
+    def reject(self, configurations: Sequence[Mapping[str, Any]]) -> None:
+        """See `Search.reject`; does not count, since it cost no trial."""
+        since_best = self._since_best
+        super().reject(configurations)
+        self._since_best = since_best
+
+    @property
+    def _best_fitness(self) -> float:
+        return -self._ranking[0][0] if self._ranking else 0.0
+
     def _generate(self) -> None:
         """Queue children of the parents, or random configurations while there are no parents; fewer where no more are found."""
         portfolio = self._transfer_model.portfolio() if self._transfer_model else []
@@ -160,16 +180,16 @@ class OpEvo(Search):
         parents = [(self.space.vertices(number), -fitness) for fitness, number in self._ranking[: self.parents_size]]
         if len(parents) < self.parents_size:
             best = parents[0][1] if parents else 1.0
-            untried = [(number, relative) for number, relative in portfolio if number not in self._fitness]
-            others = untried[: self.parents_size - len(parents)]
+            unknown = [(number, relative) for number, relative in portfolio if number not in self._fitness]  # here, they may fail
+            others = unknown[: self.parents_size - len(parents)]
             parents += [(self.space.vertices(number), best * relative) for number, relative in others]
-        if self._acquisition is None or not parents:
+        if self._acquisition is None or not (parents or self._transfer_model):
             for _ in range(self.offspring_size if parents else self.parents_size):
                 if not self._enqueue(self._child(parents)):
                     break
             return
         pools = [self._candidates(parents, [number for number, _ in portfolio])]
-        if self._results_since_best() >= _PATIENCE:
+        if parents and self._since_best >= max(_PATIENCE, 2 * self._batch_size):
             pools += [self._neighbours(parents[0][0]), self._random(_CANDIDATES)]
         for number in self._acquisition.select(pools, self._fitness, list(self._pending), self._batch_size):
             self._enqueue(number)
@@ -179,30 +199,27 @@ class OpEvo(Search):
     def _candidates(self, parents: Parents, portfolio: Sequence[int] = ()) -> list[int]:
         """Distinct children that may be proposed, and a portfolio; all that is left, once it is enumerated and few."""
         if self._remaining is not None and len(self._remaining) <= _CANDIDATES:
-            children = self._remaining
+            candidates = self._remaining
         else:
-            children = [self.space.number(self._mutate(self._crossover(parents))) for _ in range(_CANDIDATES)]
-            if portfolio:  # its basin can be another than the optimum's
-                children += [*portfolio, *self._random(_RANDOM_CANDIDATES)]
-        return [number for number in dict.fromkeys(children) if self._is_proposable(number)]
+            children = _CANDIDATES if parents else 0
+            candidates = [self.space.number(self._mutate(self._crossover(parents))) for _ in range(children)]
+            if self._transfer_model:  # the portfolio's basin can be another than the optimum's
+                candidates += [*portfolio, *self._random(_RANDOM_CANDIDATES)]
+        return [number for number in dict.fromkeys(candidates) if self._is_proposable(number)]
 
     def _neighbours(self, vertices: Vertices) -> list[int]:
         """Some configurations that may be proposed, one step of one knob away."""
-        steps = [(i, step) for i, graph in enumerate(self._graphs) for step in graph.neighbours(vertices[i])]
-        drawn = [steps[j] for j in self._rng.permutation(len(steps))[:_CANDIDATES]]
-        neighbours = [self.space.number([*vertices[:i], step, *vertices[i + 1 :]]) for i, step in drawn]
+        neighbours = []
+        for i, graph in enumerate(self._graphs):
+            steps = graph.neighbours(vertices[i])
+            for j in self._rng.permutation(len(steps))[: max(1, _CANDIDATES // len(self._graphs))]:
+                neighbours.append(self.space.number([*vertices[:i], steps[j], *vertices[i + 1 :]]))
         return [number for number in neighbours if self._is_proposable(number)]
 
     def _random(self, count: int) -> list[int]:
         """Of some random configurations, those that may be proposed."""
         drawn = dict.fromkeys(self.space.index(self.space.sample(self._rng)) for _ in range(count))
         return [number for number in drawn if self._is_proposable(number)]
-
-    def _results_since_best(self) -> int:
-        """Number of results since the best one; 0 before the first success."""
-        if not self._ranking:
-            return 0
-        return len(self._fitness) - 1 - list(self._fitness.values()).index(-self._ranking[0][0])
 
     def _child(self, parents: Parents) -> int | None:
         """A child that may be proposed; None without parents, or when none is found."""

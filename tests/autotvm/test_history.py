@@ -1,5 +1,7 @@
 """Records of other tasks, from memory and from files."""
 
+import json
+
 import pytest
 from instant_measuring import measured, result
 from small_templates import matmul_task
@@ -61,6 +63,11 @@ class TestSources:
         assert used[:256] == pytest.approx([1e-3 * (1 + i) for i in range(256)])
         assert used[-1] == pytest.approx(1e-3 * count)
 
+    def test_however_often_they_are_repeated_the_best_are_used(self):
+        task = matmul_task(64)
+        ((source,),) = History([*records(task, 400), *records(task, 400)]).sources("tests/matmul")
+        assert {1000 / (1 + i) for i in range(256)} <= set(source.results.values())
+
     def test_added_records_count(self):
         history = History(records(matmul_task(), 2))
         assert len(history.sources("tests/matmul")[0].results) == 2
@@ -80,6 +87,13 @@ class TestFiles:
     def test_torn_lines_and_comments_are_skipped(self, tmp_path):
         file = write(tmp_path / "log.json", records(matmul_task()), before='# a comment\n{"input": ["llvm", "tes\n')
         assert len(read_history([file], tmp_path / "own.json").sources("tests/matmul")[0].results) == 6
+
+    def test_tasks_are_told_apart_however_the_lines_are_written(self, tmp_path):
+        """With sorted keys, the configuration comes before the input."""
+        file = write(tmp_path / "log.json", records(matmul_task(16)) + records(matmul_task(32)))
+        lines = [json.dumps(json.loads(line), sort_keys=True) for line in file.read_text().splitlines()]
+        file.write_text("\n".join(lines))
+        assert str(read_history([file], tmp_path / "own.json")) == "12 records of 2 tasks"
 
     def test_records_whose_configuration_cannot_be_read_are_left_out(self, tmp_path):
         file = write(tmp_path / "log.json", records(matmul_task()))

@@ -39,10 +39,11 @@ class TestTransfer:
         state.learn_from([state])
         assert state.propose(8).configs[-1]["order"].perm == task.config_space.get(0)["order"].perm
 
-    def test_other_tuners_learn_nothing(self):
-        alone, state = TaskState(TASK, NoSETuner, seed=0), TaskState(TASK, NoSETuner, seed=0)
+    @pytest.mark.parametrize("tuner", [NoSETuner, autotvm.tuner.RandomTuner])
+    def test_other_tuners_learn_nothing(self, tuner):
+        state = TaskState(TASK, tuner, seed=0)
         state.learn_from([state, self.state(32, 5)])
-        assert list(map(str, state.propose(8).configs)) == list(map(str, alone.propose(8).configs))
+        assert len(state.propose(8).asked) == 7
 
 
 class TestLoad:

@@ -361,13 +361,15 @@ class TestHistory:
         assert len(tuner._history.sources("tests/matmul")) == 2
 
     def test_what_was_loaded_counts_beside_other_tasks_that_are_given_later(self):
-        def first_order(given):
-            tuner = OpEvoTuner(matmul_task(16), seed=0)
-            tuner.load_history(self.records(matmul_task(32), 4))
-            tuner.learn_from([OpEvoTuner(matmul_task(64), seed=1).as_source()] if given else [])
-            return [config["order"].perm for config in tuner.next_batch(4)]
-
-        assert first_order(given=True) == first_order(given=False)
+        """The best of both come first, in turn, the nearest task's before."""
+        loaded, given = self.records(matmul_task(32), 4), self.records(matmul_task(64), 4)
+        teacher, tuner = OpEvoTuner(matmul_task(64), seed=1), OpEvoTuner(matmul_task(16), seed=0)
+        teacher.load_history(given)
+        tuner.load_history(loaded)
+        tuner.learn_from([teacher.as_source()])
+        orders = [config["order"].perm for config in tuner.next_batch(2)]
+        bests = [min(records, key=lambda record: record[1].costs)[0].config["order"].perm for records in (loaded, given)]
+        assert orders == bests
 
     def test_the_warning_of_skipped_records_comes_once_per_process(self, warnings, caplog):
         """One log has the records of all tasks of a network: each tuner skips those of the others."""

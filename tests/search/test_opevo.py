@@ -456,8 +456,8 @@ class TestGaussianProcess:
             assert not search._queue
             search.tell(configurations, list(map(self.fitness, configurations)))
 
-    def pools(self, better_at=None):
-        """How many pools the candidates of each batch come from, where all results are equal but for those of one batch."""
+    def pools(self, better_at=(), size=8, reject=False):
+        """How many pools the candidates of each batch come from, where all results are equal but for those of some batches."""
         sizes = []
 
         class Spy(Acquisition):
@@ -467,20 +467,31 @@ class TestGaussianProcess:
 
         search = OpEvo(self.space(), seed=0, surrogate=lambda space, rng: Spy([Model(space, rng)]))
         for batch in range(8):
-            configurations = search.ask(8)
-            search.tell(configurations, [2.0 if batch == better_at else 1.0] * 8)
-        return sizes
+            configurations = search.ask(size)
+            if reject and batch:
+                search.reject(configurations)
+            else:
+                search.tell(configurations, [1.0] * (size - 1) + [2.0 + batch if batch in better_at else 1.0])
+        return sizes[-7:]
 
     def test_after_16_results_without_a_better_one_there_are_three_pools(self):
         assert self.pools() == [1, 1, 3, 3, 3, 3, 3]
-        assert self.pools(better_at=4) == [1, 1, 3, 3, 1, 1, 3]
+        assert self.pools(better_at=[4]) == [1, 1, 3, 3, 1, 1, 3]
+
+    def test_large_batches_that_are_all_better_never_stand_still(self):
+        assert self.pools(better_at=range(8), size=40) == [1] * 7
+        assert self.pools(size=40) == [1, 1, 3, 3, 3, 3, 3]
+
+    def test_what_was_rejected_without_a_trial_does_not_count(self):
+        assert self.pools(reject=True) == [1] * 7
 
     def test_where_it_stands_still_it_also_tries_neighbours_of_the_best_and_configurations_far_away(self):
         """What the published search, with hardly any mutation, would not find: its children are as their parents."""
         space = Space({f"x{i}": Discrete(range(50)) for i in range(6)})
         search = OpEvo(space, seed=0, mutation_rate=1e-9)
         best = dict.fromkeys(space.knobs, 25)
-        search.tell([best, *({**best, "x0": i} for i in range(16))], [2.0] + [1.0] * 16)
+        search.tell([best], [2.0])
+        search.tell([{**best, "x0": i} for i in range(24)], [1.0] * 24)
         steps = [sum(abs(best[name] - c[name]) for name in best) for c in search.ask(12)]
         assert steps.count(1) >= 4
         assert sum(step > 20 for step in steps) >= 4

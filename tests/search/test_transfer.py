@@ -181,6 +181,21 @@ class TestRules:
         assert parents[0] == space.index(better)
         assert not set(parents) & set(map(space.index, failed))
 
+    def test_where_all_that_was_good_elsewhere_fails_the_model_selects_without_parents(self):
+        class Spy(OpEvo):
+            def _candidates(self, parents, portfolio=()):
+                self.parents = parents
+                return super()._candidates(parents, portfolio)
+
+        space = space_of(4096)
+        known = [{"tile": (1024, 2, 2), "unroll": unroll, "flag": flag} for unroll in (0, 4, 16, 64) for flag in (False, True)]
+        search = Spy(space, seed=0, history=[(space, known, range(1, 9))])
+        batch = search.ask(8)
+        assert {configuration["tile"] for configuration in batch} == {(1024, 2, 2)}
+        search.tell(batch, [0.0] * 8)
+        assert len(search.ask(8)) == 8
+        assert search.parents == []
+
     def test_sources_without_a_success_or_a_common_knob_are_not_used(self):
         space = space_of(64)
         useless = [Source(space, {1: 0.0}), Source(space, {}), Source(Space({"x": Discrete([1])}), {0: 1.0})]
