@@ -65,7 +65,7 @@ class TestSources:
 
     def test_however_often_they_are_repeated_the_best_are_used(self):
         task = matmul_task(64)
-        ((source,),) = History([*records(task, 400), *records(task, 400)]).sources("tests/matmul")
+        ((source),) = History([*records(task, 400), *records(task, 400)]).sources("tests/matmul")
         assert {1000 / (1 + i) for i in range(256)} <= set(source.results.values())
 
     def test_added_records_count(self):
