@@ -24,11 +24,11 @@ from autotvm_opevo.autotvm import tune_network, workloads
 from autotvm_opevo.autotvm.evaluation import build, random_inputs, time_interleaved
 from autotvm_opevo.autotvm.log import seconds as latency_of
 from autotvm_opevo.autotvm.log import workload_key
+from benchmarks.latency_over_time import FRACTIONS, plot, table
 from benchmarks.network import METHODS
 
-FRACTIONS = (0.05, 0.1, 0.2, 0.5, 1.0)
 OURS, THEIRS = "gradient+opevo", "tutorial"
-LABELS = {OURS: "tune_network", THEIRS: "XGBTuner, tutorial"}
+LABELS = {THEIRS: "XGBTuner, tutorial", OURS: "tune_network"}
 
 
 def tune(method, name, target, options, repetition, time_limit=None):
@@ -122,52 +122,6 @@ def measure(name, target, options):
     return rows
 
 
-def table(rows):
-    """Milliseconds after fractions of the time: median over repetitions, of medians over rounds, with minimum and maximum."""
-    for name in sorted({row["network"] for row in rows}):
-        mine = [row for row in rows if row["network"] == name]
-        print(f"\n{name}: untuned {1e3 * np.median(mine[0]['untuned']):.2f} ms")
-        print(f"{'':<22}{'s':>6}{'trials':>8}{'ms':>8}  (min to max)")
-        for method in (THEIRS, OURS):
-            repetitions = [[row for row in mine if row["method"] == method and row["repetition"] == r] for r in range(99)]
-            for stage in zip(*filter(None, repetitions)):
-                milliseconds = [1e3 * np.median(row["latency"]) for row in stage]
-                spent, trials = (np.median([row[key] for row in stage]) for key in ("seconds", "trials"))
-                print(
-                    f"{LABELS[method]:<22}{spent:>6.0f}{trials:>8.0f}{np.median(milliseconds):>8.2f}"
-                    f"  ({min(milliseconds):.2f} to {max(milliseconds):.2f})"
-                )
-
-
-def plot(rows, file):
-    """Latency over time, one line a repetition."""
-    import matplotlib.pyplot as plt
-    from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
-
-    names = sorted({row["network"] for row in rows})
-    figure, axes = plt.subplots(1, len(names), figsize=(5 * len(names), 3.2), squeeze=False, layout="constrained")
-    for axis, name in zip(axes[0], names):
-        for method, color in ((THEIRS, "tab:orange"), (OURS, "tab:blue")):
-            mine = [row for row in rows if (row["network"], row["method"]) == (name, method)]
-            for repetition in sorted({row["repetition"] for row in mine}):
-                line = [row for row in mine if row["repetition"] == repetition]
-                axis.plot(
-                    [row["seconds"] for row in line],
-                    [1e3 * np.median(row["latency"]) for row in line],
-                    color=color,
-                    marker=".",
-                    label=LABELS[method] if repetition == 0 else None,
-                )
-        untuned = 1e3 * np.median([row["untuned"] for row in rows if row["network"] == name])
-        axis.axhline(untuned, color="gray", linestyle=":", label="untuned")
-        axis.set(xlabel="seconds of tuning", ylabel="latency (ms)", title=name, xscale="log")
-        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axis.xaxis.set_major_formatter(ScalarFormatter())
-        axis.xaxis.set_minor_formatter(NullFormatter())
-        axis.legend()
-    figure.savefig(file, dpi=150)
-
-
 def main():
     parser = argparse.ArgumentParser(description="Latency of a tuned network over the time spent on tuning.")
     parser.add_argument("--networks", nargs="+", default=["alexnet"], choices=sorted(workloads.NETWORKS))
@@ -187,9 +141,9 @@ def main():
         rows = [row for name in options.networks for row in measure(name, tvm.target.Target(options.target), options)]
     if options.results:
         options.results.write_text(json.dumps(rows, indent=1) + "\n")
-    table(rows)
+    table(rows, LABELS)
     if options.plot:
-        plot(rows, options.plot)
+        plot(rows, LABELS, options.plot)
 
 
 if __name__ == "__main__":

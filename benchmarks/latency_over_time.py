@@ -1,0 +1,53 @@
+"""Table and figure of networks' latencies over the time of tuning."""
+
+import numpy as np
+
+# Of the time that the first method takes.
+FRACTIONS = (0.05, 0.1, 0.2, 0.5, 1.0)
+_COLORS = ("tab:orange", "tab:blue")
+
+
+def table(rows, labels):
+    """Milliseconds after fractions of the time: median over repetitions, of medians over rounds, with minimum and maximum."""
+    for name in sorted({row["network"] for row in rows}):
+        mine = [row for row in rows if row["network"] == name]
+        print(f"\n{name}: untuned {1e3 * np.median(mine[0]['untuned']):.2f} ms")
+        print(f"{'':<22}{'s':>6}{'trials':>8}{'ms':>8}  (min to max)")
+        for method in labels:
+            repetitions = [[row for row in mine if row["method"] == method and row["repetition"] == r] for r in range(99)]
+            for stage in zip(*filter(None, repetitions)):
+                milliseconds = [1e3 * np.median(row["latency"]) for row in stage]
+                spent, trials = (np.median([row[key] for row in stage]) for key in ("seconds", "trials"))
+                print(
+                    f"{labels[method]:<22}{spent:>6.0f}{trials:>8.0f}{np.median(milliseconds):>8.2f}"
+                    f"  ({min(milliseconds):.2f} to {max(milliseconds):.2f})"
+                )
+
+
+def plot(rows, labels, file):
+    """Latency over time, one line a repetition."""
+    import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
+
+    names = sorted({row["network"] for row in rows})
+    figure, axes = plt.subplots(1, len(names), figsize=(5 * len(names), 3.2), squeeze=False, layout="constrained")
+    for axis, name in zip(axes[0], names):
+        for method, color in zip(labels, _COLORS):
+            mine = [row for row in rows if (row["network"], row["method"]) == (name, method)]
+            for repetition in sorted({row["repetition"] for row in mine}):
+                line = [row for row in mine if row["repetition"] == repetition]
+                axis.plot(
+                    [row["seconds"] for row in line],
+                    [1e3 * np.median(row["latency"]) for row in line],
+                    color=color,
+                    marker=".",
+                    label=labels[method] if repetition == 0 else None,
+                )
+        untuned = 1e3 * np.median([row["untuned"] for row in rows if row["network"] == name])
+        axis.axhline(untuned, color="gray", linestyle=":", label="untuned")
+        axis.set(xlabel="seconds of tuning", ylabel="latency (ms)", title=name, xscale="log")
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.xaxis.set_major_formatter(ScalarFormatter())
+        axis.xaxis.set_minor_formatter(NullFormatter())
+        axis.legend()
+    figure.savefig(file, dpi=150)

@@ -1,0 +1,147 @@
+"""Latency of a Relax network over the time spent on tuning: TVM's `tune_relax` and `tune_network`, each at its defaults.
+
+    .venv/tvm/bin/python -m benchmarks.relax_time_to_quality     # AlexNet, 1,000 trials: 35 minutes a repetition on two cores
+
+``tune_relax`` has its own builder, rounds and task scheduler. `tune_network` then has ``--share`` of its time. What either had
+found after fractions of the time of ``tune_relax`` is built, and all of these networks and the untuned one are timed in turn in
+one process. Only the last of `tune_network` is confirmed. A stopped benchmark resumes with the next method.
+"""
+
+import argparse
+import json
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+from tvm.s_tir import meta_schedule as ms
+
+from autotvm_opevo.meta_schedule import lower_for_tuning, open_database, tune_network, workloads
+from autotvm_opevo.meta_schedule.evaluation import build, lower_as_imported, random_inputs, time_interleaved
+from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
+from benchmarks.environment import environment
+from benchmarks.latency_over_time import FRACTIONS, plot, table
+from benchmarks.resume import run_missing
+from benchmarks.workloads import cpu
+
+RECORDS, WORKLOADS = "database_tuning_record.json", "database_workload.json"
+THEIRS, OURS = "tune_relax", "tune_network"
+LABELS = {THEIRS: THEIRS, OURS: OURS}
+
+
+def count_over_time(tune, records, interval=1.0):
+    """Run a function; returns the seconds since its start and the number of records so far, each time that this grew."""
+    done, start, counts = threading.Event(), time.perf_counter(), []
+
+    def look():
+        count = records.read_bytes().count(b"\n") if records.exists() else 0
+        if count > (counts[-1][1] if counts else 0):
+            counts.append((time.perf_counter() - start, count))
+
+    def watch():
+        while not done.wait(interval):
+            look()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        tune()
+    finally:
+        done.set()
+        watcher.join()
+    look()
+    return counts, time.perf_counter() - start
+
+
+def tune(method, mod, params, folder, trials, seed, time_limit):
+    """Tune into a folder; returns counts of records over time, and the time taken. Done before, it is read back."""
+    spent = folder / "spent.json"
+    if not spent.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        if method == THEIRS:
+            lowered = lower_as_imported(mod, params, cpu())
+            run = lambda: ms.relax_integration.tune_relax(lowered, {}, cpu(), str(folder), trials, seed=seed + 1)  # noqa: E731
+        else:
+            run = lambda: tune_network(  # noqa: E731
+                mod, params, cpu(), folder, 100_000, time_limit=time_limit, seed=seed, evaluate=False
+            )
+        spent.write_text(json.dumps(count_over_time(run, folder / RECORDS)))
+    return json.loads(spent.read_text())
+
+
+def first_records(folder, count, file):
+    """A database of the first records of another, in a folder of its own."""
+    file.mkdir(parents=True, exist_ok=True)
+    shutil.copy(folder / WORKLOADS, file)
+    (file / RECORDS).write_text("".join((folder / RECORDS).read_text().splitlines(keepends=True)[:count]))
+    return file
+
+
+def stages(folder, counts, seconds, total):
+    """Databases after fractions of a time, with the seconds and the number of trials."""
+    found = []
+    for fraction in FRACTIONS:
+        moment = min(fraction * total, seconds)
+        trials = max((count for at, count in counts if at <= moment), default=0)
+        last = moment == seconds
+        confirmed = folder / "best"
+        database = confirmed if last and confirmed.exists() else first_records(folder, trials, folder / f"until-{fraction}")
+        if trials:
+            found.append({"seconds": moment, "trials": trials, "database": database})
+        if last:
+            break
+    return found
+
+
+def repetition(job, options):
+    """The stages of both methods with their latencies, and the untuned network's."""
+    mod, params = workloads.network(job["network"])
+    lowered = {THEIRS: lower_as_imported(mod, params, cpu()), OURS: lower_for_tuning(mod, params, cpu())}
+    rows, total = [], None
+    for method in (THEIRS, OURS):
+        folder = options.work_dir / f"{job['network']}-{method}-{job['repetition']}"
+        limit = options.share * total if total else None
+        counts, seconds = tune(method, mod, params, folder, job["trials"], job["repetition"], limit)
+        total = total or seconds
+        rows += [{"method": method, **stage} for stage in stages(folder, counts, seconds, total)]
+    executables = [build(lowered[row["method"]], cpu(), open_database(row.pop("database"))) for row in rows]
+    untuned = build(lowered[THEIRS], cpu())
+    outputs, latencies = time_interleaved([untuned, *executables], random_inputs(lowered[THEIRS]), cpu())
+    for arrays in outputs[1:]:
+        for array, expected in zip(arrays, outputs[0]):
+            np.testing.assert_allclose(array, expected, rtol=1e-3, atol=1e-4)
+    return {"untuned": latencies[0], "stages": [{**row, "latency": timed} for row, timed in zip(rows, latencies[1:])]}
+
+
+def rows_of(runs):
+    """One row per repetition, method and stage, as in the table and the figure."""
+    return [
+        {**{key: run[key] for key in ("network", "repetition", "untuned")}, **stage} for run in runs for stage in run["stages"]
+    ]
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description="Latency of a Relax network over the time spent on tuning.")
+    parser.add_argument("--networks", nargs="+", default=["alexnet"], choices=sorted(workloads.NETWORKS))
+    parser.add_argument("--trials", type=int, default=1000, help="of tune_relax, over all tasks (default: 1000)")
+    parser.add_argument("--share", type=float, default=1 / 3, help="of its time for tune_network (default: 1/3)")
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--work-dir", type=Path, default=Path("tuned/relax_time_to_quality"), help="folder for the databases")
+    parser.add_argument("--out", type=Path, default=Path("tuned/relax_time_to_quality.jsonl"), help="results, a repetition a line")
+    parser.add_argument("--plot", type=Path, help="file for the figure")
+    options = parser.parse_args(arguments)
+    import_tensor_intrinsics()  # not in the time of the first method
+    about = {"trials": options.trials, **environment("llvm")}
+    jobs = [
+        {"network": name, "repetition": index, **about} for index in range(options.repetitions) for name in options.networks
+    ]
+    rows = rows_of(run_missing(jobs, lambda job: repetition(job, options), options.out, unit="repetition"))
+    table(rows, LABELS)
+    if options.plot:
+        plot(rows, LABELS, options.plot)
+
+
+if __name__ == "__main__":
+    main()
