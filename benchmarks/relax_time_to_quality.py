@@ -129,14 +129,14 @@ def main(arguments=None):
     parser.add_argument("--share", type=float, default=1 / 3, help="of its time for tune_network (default: 1/3)")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--work-dir", type=Path, default=Path("tuned/relax_time_to_quality"), help="folder for the databases")
-    parser.add_argument("--out", type=Path, default=Path("tuned/relax_time_to_quality.jsonl"), help="results, a repetition a line")
+    parser.add_argument(
+        "--out", type=Path, default=Path("tuned/relax_time_to_quality.jsonl"), help="results, a repetition a line"
+    )
     parser.add_argument("--plot", type=Path, help="file for the figure")
     options = parser.parse_args(arguments)
     import_tensor_intrinsics()  # not in the time of the first method
     about = {"trials": options.trials, **environment("llvm")}
-    jobs = [
-        {"network": name, "repetition": index, **about} for index in range(options.repetitions) for name in options.networks
-    ]
+    jobs = [{"network": name, "repetition": index, **about} for index in range(options.repetitions) for name in options.networks]
     rows = rows_of(run_missing(jobs, lambda job: repetition(job, options), options.out, unit="repetition"))
     table(rows, LABELS)
     if options.plot:

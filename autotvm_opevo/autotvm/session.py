@@ -95,6 +95,7 @@ class NetworkSession(Session):
             roofline = runner.roofline(target)
             for state in self._states:
                 state.progress.limit = roofline.of(state.task)
+            self._journal.write_limits({key: task.progress.limit for key, task in zip(self._keys, self._tasks)})
         except (ForkServerError, OSError, RuntimeError, ValueError) as error:
             logger.warning("the roofline of this machine is unknown: %s", last_line(str(error)))
             return

@@ -49,7 +49,7 @@ class Template:
         complete = Knob("tile" if knob.kind == "inner tile" else knob.kind, knob.options)
         for value, stats in knob.stats.items():
             try:
-                complete.add(self._knobs.vertex(name, _entity(Value(knob.kind, value))), stats.trials, stats.best)
+                complete.merge(self._knobs.vertex(name, _entity(Value(knob.kind, value))), stats)
             except ValueError:
                 return knob, None
         return complete, self._knobs.space.knobs[name]

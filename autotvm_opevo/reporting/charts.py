@@ -75,7 +75,11 @@ def task_progress(in_logs: Sequence[TaskInLog], over_time: bool = False) -> Figu
     return figure
 
 
-def network_progress(curves: Sequence[tuple[int, str, Array]], elapsed: Sequence[Array] | None = None) -> Figure | None:
+def network_progress(
+    curves: Sequence[tuple[int, str, Array]],
+    elapsed: Sequence[Array] | None = None,
+    slowness: Mapping[int, float] | None = None,
+) -> Figure | None:
     """Draw the total latency of all operators, each with its best configuration so far.
 
     Parameters
@@ -84,6 +88,8 @@ def network_progress(curves: Sequence[tuple[int, str, Array]], elapsed: Sequence
         For each log: index, label, and seconds after each trial, infinite until every operator has a successful trial.
     elapsed : sequence of array of float, optional
         For each log, the time in seconds at which its trials ended. Plots over time instead of the number of trials.
+    slowness : mapping of int to float, optional
+        How many times as long the same took for a log, by its index: a band reaches to where its curve would be otherwise.
 
     Returns
     -------
@@ -94,7 +100,7 @@ def network_progress(curves: Sequence[tuple[int, str, Array]], elapsed: Sequence
     drawn = [
         (index, label, x[finite], best[finite])
         for (index, label, best), x in zip(curves, xs)
-        if (finite := np.isfinite(best)).sum() > 1
+        if len(x) == len(best) and (finite := np.isfinite(best)).sum() > 1
     ]
     if not drawn:
         return None
@@ -102,7 +108,11 @@ def network_progress(curves: Sequence[tuple[int, str, Array]], elapsed: Sequence
     with _new_figure() as (figure, axes):
         for index, label, x, best in drawn:
             _plot_steps(axes, index, label, x / scale, best)
-        _format_best_so_far(axes, [best for *_, best in drawn], unit)
+            if slowness and index in slowness:
+                style: dict[str, Any] = {"step": "post", "color": SERIES[index % len(SERIES)], "alpha": 0.2, "linewidth": 0}
+                axes.fill_between(x / scale, best * 1e3, best / slowness[index] * 1e3, **style)
+        shown = [best for *_, best in drawn] + [best / (slowness or {}).get(index, 1.0) for index, *_, best in drawn]
+        _format_best_so_far(axes, shown, unit)
         _add_legend(figure, len(drawn))
     return figure
 
@@ -209,6 +219,19 @@ def operator_latencies(names: Sequence[str], series: Sequence[tuple[str, str, Se
         axes.xaxis.set_major_locator(MaxNLocator(_MAX_TICKS))
         axes.grid(axis="y", visible=False)
         _add_legend(figure, len(series))
+    return figure
+
+
+def knob_effects(effects: Mapping[str, float]) -> Figure:
+    """Draw a bar for the share of the variance that each knob explains by itself."""
+    names = sorted(effects, key=lambda name: -effects[name])
+    with _new_figure(height=0.7 + 0.2 * len(names)) as (figure, axes):
+        axes.barh(range(len(names)), [100 * effects[name] for name in names], 0.7, color=SERIES[0])
+        axes.set_yticks(range(len(names)), [_truncate(name, 34) for name in names])
+        axes.invert_yaxis()
+        axes.set_xlim(0, 100)
+        axes.set_xlabel("% of the variance")
+        axes.grid(axis="y", visible=False)
     return figure
 
 

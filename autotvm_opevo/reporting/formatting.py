@@ -1,4 +1,4 @@
-"""Formatting of knob values for readers."""
+"""Formatting of knob values and durations for readers."""
 
 from __future__ import annotations
 
@@ -16,6 +16,17 @@ def printable(text: Any) -> str:
     ('conv2d\ufffd\ufffd', 'größe')
     """
     return "".join(c if c.isprintable() else "\ufffd" for c in str(text))
+
+
+def format_duration(seconds: float) -> str:
+    """Format a duration with the unit that suits it.
+
+    >>> format_duration(3.14), format_duration(100), format_duration(900), format_duration(9000)
+    ('3.1 s', '100 s', '15 min', '2.5 h')
+    """
+    if seconds < 180:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def format_value(value: Any) -> str:

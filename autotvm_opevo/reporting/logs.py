@@ -65,7 +65,7 @@ def input_files(paths: Sequence[str | os.PathLike[str]]) -> set[Path]:
 
 
 def _open_log(path: Path, label: str, must_exist: bool, sketches: meta_schedule_log.SketchNumbers) -> TuningLog:
-    log = TuningLog(printable(label))
+    log = TuningLog(printable(label), path)
     file = _records_file(path)
     if not file.exists():
         if not must_exist:

@@ -53,6 +53,11 @@ class TaskInLogs:
         return min(task.best for _, _, task in self.in_logs)
 
     @property
+    def successes(self) -> int:
+        """Number of successful trials in all logs."""
+        return sum(int(np.isfinite(task.latencies).sum()) for _, _, task in self.in_logs)
+
+    @property
     def knobs(self) -> Mapping[str, Knob]:
         """The knobs, with the statistics of all logs combined."""
         knobs: dict[str, Knob] = {}
@@ -61,7 +66,7 @@ class TaskInLogs:
                 total = knobs.setdefault(name, Knob(knob.kind, knob.options, knob.innermost))
                 total.kind = knob.kind if knob.kind == total.kind else "choice"
                 for value, stats in knob.stats.items():
-                    total.add(value, stats.trials, stats.best)
+                    total.merge(value, stats)
         return knobs
 
 
@@ -158,23 +163,24 @@ class Network:
         return math.fsum(seconds for operator in self.operators if (seconds := operator.seconds_in(index)) < math.inf)
 
     def best_so_far(self, index: int) -> Array:
-        """Total time of a log's operators after each of its trials, in order of time.
+        """Total time of a log's operators after each of its trials, in order of time, or of the log where that is unknown.
 
         Returns
         -------
         array of float
-            Seconds, as many as in `TuningLog.elapsed`; infinite until every operator has a successful trial. Empty if one never
-            has, or if some timestamps are unknown.
+            Seconds for each trial, infinite until every operator has a successful one. Empty if one never has.
         """
         operators = self.operators_in(index)
         implementations = [operator.tasks_in(index) for operator in operators]
-        times = [task.times for tasks in implementations for task in tasks]
-        ended = np.concatenate([np.empty(0), *times])
-        if not np.isfinite(ended).all() or self.count_unsolved(index):
+        tasks_of_log = [task for tasks in implementations for task in tasks]
+        timed = all(np.isfinite(task.times).all() for task in tasks_of_log)
+        orders = [task.times if timed else task.positions for task in tasks_of_log]
+        ended = np.concatenate([np.empty(0), *orders])
+        if self.count_unsolved(index):
             return np.empty(0)
         rank = np.empty(len(ended), int)
         rank[np.argsort(ended, kind="stable")] = np.arange(len(ended))
-        ranks = iter(np.split(rank, np.cumsum([len(task) for task in times])[:-1]))
+        ranks = iter(np.split(rank, np.cumsum([len(order) for order in orders])[:-1]))
         total = np.zeros(len(ended))
         for operator, tasks in zip(operators, implementations):
             latencies = np.full(len(ended), math.inf)

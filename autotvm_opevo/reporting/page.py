@@ -14,14 +14,16 @@ from markupsafe import Markup
 from autotvm_opevo._utils.text import milliseconds, pluralize
 from autotvm_opevo._version import __version__
 from autotvm_opevo.reporting.autotvm_spaces import Template
-from autotvm_opevo.reporting.formatting import format_schedule, format_setting
+from autotvm_opevo.reporting.comparability import compare, compare_command
+from autotvm_opevo.reporting.formatting import format_duration, format_schedule, format_setting
 from autotvm_opevo.reporting.network import Network, Operator, TaskInLog, TaskInLogs
-from autotvm_opevo.reporting.plots import Plot, knob_plots, overview_plots, progress_plots
+from autotvm_opevo.reporting.plots import Plot, effect_plots, knob_plots, overview_plots, progress_plots
 from autotvm_opevo.reporting.style import FITNESS, FITNESS_ON_DARK, SERIES
 from autotvm_opevo.reporting.svg import svg
 from autotvm_opevo.reporting.trials import Task
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.reporting.values import Value
+from autotvm_opevo.reporting.verdict import is_confirmed, verdict
 from autotvm_opevo.tuning.drift import NOTABLE, Drift
 
 # End of the name of the file with the best records that `tune_network` writes beside its log.
@@ -68,11 +70,16 @@ def render(logs: Sequence[TuningLog], title: str = "", poll_ms: int = 0, fingerp
         fingerprint=fingerprint,
         fitness=list(zip(FITNESS, FITNESS_ON_DARK)),
         logs=[_log(index, log, network) for index, log in enumerate(logs)],
+        comparisons=list(_comparisons(logs)),
+        compare_command=compare_command(logs) if len(logs) > 1 else "",
         plots=[_embed(plot) for plot in overview_plots(network, logs)],
         has_counts=network.has_counts,
         show_counts=any(operator.count_in(index) > 1 for operator in network.operators for index in range(len(logs))),
+        has_times=any(len(log.elapsed) for log in logs),
+        has_limits=any(log.runs.limits for log in logs),
+        has_flop=any(log.runs.flop for log in logs),
         tasks=[
-            {**_task(implementation), **_role(network, operator, implementation)}
+            {**_task(implementation), **_role(network, operator, implementation, logs)}
             for operator in network.operators
             for implementation in operator.implementations
         ],
@@ -86,14 +93,30 @@ def _log(index: int, log: TuningLog, network: Network) -> dict[str, Any]:
         "label": log.label,
         "summary": "; ".join(_summary(index, log, network)),
         "warnings": list(_warnings(index, log, network)),
+        "verdict": verdict(index, log, network),
     }
+
+
+def _comparisons(logs: Sequence[TuningLog]) -> Iterator[tuple[str, bool]]:
+    """How comparable each log is with the first, and whether that is bad news."""
+    for log in logs[1:]:
+        both = f"{logs[0].label} and {log.label}"
+        found = compare(log, logs[0])
+        if math.isnan(found.ratio):
+            yield f"{both}: {found.basis}, too few to tell whether the machine was as fast for both", False
+            continue
+        interval = f"{found.ratio:.2f} times as long for the second ({found.low:.2f} to {found.high:.2f}), by {found.basis}"
+        if found.differs:
+            yield f"{both} cannot be compared by their latencies: the same took {interval}", True
+        else:
+            yield f"{both} can be compared: the same took {interval}", False
 
 
 def _summary(index: int, log: TuningLog, network: Network) -> Iterator[str]:
     trials = f"{pluralize(len(log), 'trial')} of {pluralize(len(log.tasks), 'task')}"
     if len(log.elapsed):
         first = datetime.fromtimestamp(min(float(task.times.min()) for task in log.tasks.values()), timezone.utc)
-        trials += f" in {_duration(float(log.elapsed[-1]))}, the first at {first:%Y-%m-%d %H:%M} UTC"
+        trials += f" in {format_duration(float(log.elapsed[-1]))}, the first at {first:%Y-%m-%d %H:%M} UTC"
     yield trials
     if log.runs.tuners:
         yield f"tuned by {', then '.join(log.runs.tuners)}"
@@ -124,18 +147,20 @@ def _warnings(index: int, log: TuningLog, network: Network) -> Iterator[str]:
     if any(not len(task.elapsed) for task in log.tasks.values()):
         yield "some timestamps are missing, so there are no plots over time"
     if log.pauses:
-        yield f"{pluralize(len(log.pauses), 'pause')} ({_duration(sum(log.pauses))} in total) not counted as tuning time"
+        yield f"{pluralize(len(log.pauses), 'pause')} ({format_duration(sum(log.pauses))} in total) not counted as tuning time"
     if (drift := Drift(log.runs.yardstick).range) > NOTABLE:
         yield f"the machine was up to {drift:.2f} times slower at times: compare what was measured at the same time only"
     if log.label.endswith(_BEST_FILE) and len(log) == len(log.tasks):
         yield f"this file has only the best trial of each task; all trials are in {log.label.removesuffix(_BEST_FILE)}.json"
 
 
-def _role(network: Network, operator: Operator, implementation: TaskInLogs) -> dict[str, Any]:
+def _role(network: Network, operator: Operator, implementation: TaskInLogs, logs: Sequence[TuningLog]) -> dict[str, Any]:
     """A task's role in the network, in each log that contains it."""
     return {
         "counts": [operator.count_in(index) for index, _, _ in implementation.in_logs],
         "shares": [_share(network, operator, task) for task in implementation.in_logs],
+        "times": [_time_share(logs[index], task) for index, _, task in implementation.in_logs],
+        "speeds": [_speed(logs[index], task) for index, _, task in implementation.in_logs],
         "slower": implementation is not operator.implementations[0] and implementation.best < math.inf,
         "others": [
             (other.number, other.name, _format_ms(other.best))
@@ -145,12 +170,31 @@ def _role(network: Network, operator: Operator, implementation: TaskInLogs) -> d
     }
 
 
+def _time_share(log: TuningLog, task: Task) -> str:
+    """Share of the time of tuning that a task took, if known."""
+    known = len(task.elapsed) and log.elapsed[-1] > 0
+    return _percent(float(task.elapsed.max()) / float(log.elapsed[-1])) if known else ""
+
+
+def _speed(log: TuningLog, task: Task) -> dict[str, str]:
+    """A task's best in operations per second and as a share of the machine's limit, if known; and how sure it is."""
+    flop, limit = (known.get(task.journal_key, 0.0) for known in (log.runs.flop, log.runs.limits))
+    return {
+        "gflops": f"{flop / task.best / 1e9:.1f}" if flop and task.best < math.inf else "",
+        "limit": f"{min(1.0, limit / task.best):.0%}" if limit and task.best < math.inf else "",
+        "confirmed": "confirmed" if is_confirmed(task, log) else "",
+    }
+
+
 def _share(network: Network, operator: Operator, task: TaskInLog) -> str:
     """Share of a log's total latency, if the task is the fastest implementation there."""
     seconds = operator.count_in(task.log_index) * task.task.best
     if not seconds <= operator.seconds_in(task.log_index) < math.inf:
         return ""
-    share = seconds / network.seconds_in(task.log_index)
+    return _percent(seconds / network.seconds_in(task.log_index))
+
+
+def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.005 else "<1%"
 
 
@@ -173,7 +217,7 @@ def _task(task: TaskInLogs) -> dict[str, Any]:
         "in_logs": [_task_in_log(label, one, template, task.best) for _, label, one in task.in_logs],
         "has_inner_tile": any(value.kind == "inner tile" for value in best),
         "template_known": template.known,
-        "progress": [_embed(plot, task.name) for plot in progress_plots(task)],
+        "progress": [_embed(plot, task.name) for plot in [*progress_plots(task), *effect_plots(task)]],
         "knobs": [_embed(plot, task.name) for plot in knobs],
         "constant": constant,
     }
@@ -195,7 +239,7 @@ def _task_in_log(label: str, task: Task, template: Template, best_of_all: float)
         **_near_best(task, best_of_all),
         "failed": f"{sum(task.failures.values()) / len(task):.0%}",
         "repeated": task.repeated,
-        "time": _duration(float(elapsed.max())) if len(elapsed) and elapsed.max() > 0 else "",
+        "time": format_duration(float(elapsed.max())) if len(elapsed) and elapsed.max() > 0 else "",
         **_gain(task),
         "failures": [(kind, count, _most_common_message(task, kind)) for kind, count in task.failures.most_common()],
         "top": [
@@ -219,7 +263,7 @@ def _near_best(task: Task, best_of_all: float) -> dict[str, Any]:
     if not near.any():
         return {"near_trial": "never", "near_time": ""}
     first = int(np.argmax(near))
-    return {"near_trial": first + 1, "near_time": _duration(float(task.elapsed[first])) if len(task.elapsed) else ""}
+    return {"near_trial": first + 1, "near_time": format_duration(float(task.elapsed[first])) if len(task.elapsed) else ""}
 
 
 def _gain(task: Task) -> dict[str, str]:
@@ -236,9 +280,3 @@ def _gain(task: Task) -> dict[str, str]:
 def _most_common_message(task: Task, kind: str) -> str:
     messages = task.messages.get(kind)
     return messages.most_common(1)[0][0] if messages else "unknown: only the journal that tune_network writes has error messages"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 180:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -13,13 +13,16 @@ from matplotlib.figure import Figure
 import autotvm_opevo.reporting.charts as charts
 from autotvm_opevo._utils.text import milliseconds
 from autotvm_opevo.reporting.autotvm_spaces import Template
+from autotvm_opevo.reporting.comparability import compare
 from autotvm_opevo.reporting.knob_graphs import KnobGraph, knob_graph
 from autotvm_opevo.reporting.network import Network, TaskInLogs
 from autotvm_opevo.reporting.style import RULE, SERIES
 from autotvm_opevo.reporting.tuning_log import TuningLog
 
-# Of a larger network, only the slowest operators are shown.
-_MAX_BARS = 24
+# Of a larger network, only the slowest operators are shown, and none with a smaller share of the latency.
+_MAX_BARS, _MIN_SHARE = 24, 0.005
+# Fewer successful trials do not tell which knobs matter.
+_MIN_SUCCESSES = 32
 
 
 @dataclass(frozen=True)
@@ -40,10 +43,14 @@ def overview_plots(network: Network, logs: Sequence[TuningLog]) -> list[Plot]:
     )
     if len(network.operators) > 1:
         curves = [(i, log.label, network.best_so_far(i)) for i, log in enumerate(logs)]
-        over_trials, over_time = charts.network_progress(curves), charts.network_progress(curves, [log.elapsed for log in logs])
+        slowness = {i: found.ratio for i, log in enumerate(logs) if (found := compare(log, logs[0])).differs}
+        over_trials = charts.network_progress(curves, slowness=slowness)
+        over_time = charts.network_progress(curves, [log.elapsed for log in logs], slowness)
         caption = f"Total latency of all operators with their best configurations so far, {weighting}"
         if any(network.operators_in(i) != network.operators for i in range(len(logs))):
             caption += ". The logs do not have the same operators"
+        if slowness:
+            caption += ". Bands reach to where a curve would be if the machine had been as fast as for the first log"
         if over_trials:
             plots.append(Plot("total latency over trials", f"{caption}.", over_trials))
         if over_time:
@@ -73,9 +80,10 @@ def _machine(logs: Sequence[TuningLog]) -> Iterator[Plot]:
 def _operator_latencies(network: Network, logs: Sequence[TuningLog], weighting: str) -> Iterator[Plot]:
     """Latency of each operator: first and best trial if there is one log, else the best trial in each log."""
     solved = [operator for operator in network.operators if operator.seconds < math.inf]
-    shown = solved[:_MAX_BARS]
-    if not shown:
+    if not solved:
         return
+    least = _MIN_SHARE * math.fsum(operator.seconds for operator in solved)
+    shown = [operator for operator in solved if operator.seconds >= least][:_MAX_BARS]
     series = [
         (log.label, SERIES[i % len(SERIES)], [_bar(operator.seconds_in(i)) for operator in shown]) for i, log in enumerate(logs)
     ]
@@ -83,7 +91,7 @@ def _operator_latencies(network: Network, logs: Sequence[TuningLog], weighting: 
     if len(logs) == 1:
         (_, color, best), first = series[0], [_bar(operator.first_seconds_in(0)) for operator in shown]
         series, trials = [("first trial", RULE, first), ("best trial", color, best)], "first successful trial and best trial"
-    subset = f"; the {_MAX_BARS} slowest of {len(solved)}" if len(solved) > _MAX_BARS else ""
+    subset = f"; the {len(shown)} slowest of {len(solved)}" if len(solved) > len(shown) else ""
     caption = f"Latency of each operator, {weighting}: {trials}{subset}."
     yield Plot("latency of each operator", caption, charts.operator_latencies([operator.name for operator in shown], series))
 
@@ -105,6 +113,19 @@ def progress_plots(task: TaskInLogs) -> list[Plot]:
     return plots
 
 
+def effect_plots(task: TaskInLogs) -> list[Plot]:
+    """Which of a task's knobs made a difference in its trials."""
+    effects = {name: knob.effect for name, knob in task.knobs.items() if len(knob.stats) > 1}
+    effects = {name: effect for name, effect in effects.items() if math.isfinite(effect)}
+    if len(effects) < 2 or task.successes < _MIN_SUCCESSES:
+        return []
+    caption = (
+        "Which knobs mattered: the share of the variance of the log latency of the trials that each explains by itself. What is "
+        "missing from 100% is due to several together, or noise."
+    )
+    return [Plot("effect of each knob", caption, charts.knob_effects(effects))]
+
+
 def knob_plots(task: TaskInLogs, template: Template) -> Iterator[Plot]:
     """The graph of each of a task's knobs that has more than one value."""
     if task.best == math.inf:
@@ -120,7 +141,7 @@ def save_plots(logs: Sequence[TuningLog], folder: Path) -> None:
     network = Network(logs)
     _save(overview_plots(network, logs), folder)
     for task in network.tasks:
-        plots = [*progress_plots(task), *knob_plots(task, Template(task.example))]
+        plots = [*progress_plots(task), *effect_plots(task), *knob_plots(task, Template(task.example))]
         _save(plots, folder / f"{task.number:02} {_file_name(task.name)}" if len(network.tasks) > 1 else folder)
 
 

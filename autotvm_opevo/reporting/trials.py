@@ -79,12 +79,13 @@ class Task:
         self.messages: dict[str, Counter[str]] = {}
         self.repeated = 0
         self.elapsed: Array = np.empty(0)
-        self._latencies, self._times = array("d"), array("d")
-        self._measured: set[int] = set()
+        self._latencies, self._times, self._positions = array("d"), array("d"), array("q")
+        self._measured: dict[int, float] = {}
         self._top: list[tuple[float, int, dict[str, Value]]] = []
 
-    def add(self, trial: Trial) -> None:
-        """Add a trial."""
+    def add(self, trial: Trial, position: int = 0) -> None:
+        """Add a trial, given its position among the log's."""
+        self._positions.append(position)
         self._latencies.append(trial.latency)
         self._times.append(trial.time)
         if trial.failure:
@@ -92,14 +93,14 @@ class Task:
         # Hash the text: Python hashes -1 and -2 alike, and both are compute locations.
         configuration = hash(str([(name, value.value) for name, value in trial.knobs.items()]))
         self.repeated += configuration in self._measured
-        self._measured.add(configuration)
+        self._measured[configuration] = min(trial.latency, self._measured.get(configuration, math.inf))
         for name, value in trial.knobs.items():
             knob = self.knobs.get(name)
             if knob is None:
                 knob = self.knobs[name] = Knob(value.kind, value.options, value.innermost)
             if value.kind != knob.kind:  # such as a knob that is a number or None
                 knob.kind = "choice"
-            knob.add(value.value, 1, trial.latency)
+            knob.add(value.value, trial.latency)
         if trial.latency < (self._top[-1][0] if len(self._top) == _TOP else math.inf):
             self._top = nsmallest(_TOP, [*self._top, (trial.latency, len(self._latencies), trial.knobs)], key=lambda x: x[:2])
 
@@ -111,6 +112,11 @@ class Task:
         for entry in entries:
             if entry.message:
                 self.messages.setdefault(printable(entry.failure), Counter())[printable(entry.message)] += 1
+
+    def ratios(self, other: Task) -> list[float]:
+        """Latency here divided by that in another log, of each configuration that succeeded in both."""
+        both = ((latency, other._measured.get(configuration, math.inf)) for configuration, latency in self._measured.items())
+        return [mine / theirs for mine, theirs in both if 0 < mine < math.inf and 0 < theirs < math.inf]
 
     def __len__(self) -> int:
         return len(self._latencies)
@@ -124,6 +130,11 @@ class Task:
     def times(self) -> Array:
         """Unix timestamp of each trial's end in seconds; NaN if unknown."""
         return np.array(self._times)
+
+    @property
+    def positions(self) -> Array:
+        """Position of each trial among all trials of the log."""
+        return np.array(self._positions, float)
 
     @property
     def best_so_far(self) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,18 +31,21 @@ class TuningLog:
         Seconds of tuning, without pauses, until the end of each trial, in order of time; empty if some timestamps are unknown.
     pauses : list of float
         Duration in seconds of each pause between runs.
+    path : Path
+        The log file, or the folder of a database.
     exists : bool
         Whether the file exists yet.
     """
 
-    def __init__(self, label: str) -> None:
-        self.label = label
+    def __init__(self, label: str, path: Path = Path()) -> None:
+        self.label, self.path = label, path
         self.tasks: dict[str, Task] = {}
         self.malformed = self.unrelated = 0
         self.runs = RunHistory()
         self.elapsed: Array = np.empty(0)
         self.pauses: list[float] = []
         self.exists = True
+        self._size = 0
 
     def read(self, lines: Iterable[bytes], parse_trial: Callable[[Any], Trial]) -> None:
         """Add the trial of each line; count the lines that have none."""
@@ -59,7 +63,8 @@ class TuningLog:
         hash(tuple(trial.knobs.values()))
         if trial.task not in self.tasks:
             self.tasks[trial.task] = Task(trial)
-        self.tasks[trial.task].add(trial)
+        self.tasks[trial.task].add(trial, self._size)
+        self._size += 1
 
     def merge_journal(self, entries: Iterable[JournalEntry]) -> None:
         """Add what a journal knows of the trials, and compute the time spent on them. Call once, after all trials are added."""
@@ -76,4 +81,4 @@ class TuningLog:
             task.elapsed = seconds
 
     def __len__(self) -> int:
-        return sum(map(len, self.tasks.values()))
+        return self._size

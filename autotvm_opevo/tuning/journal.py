@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,9 +48,10 @@ class JournalEntry:
         Latency in seconds of a kernel that stays the same, by which the machine's drift is known; 0 for all other entries. Its
         `task` names the kernel.
     network : dict
-        When a run starts: ``"operators"``, pairs of how often the network runs an operator and the tasks that implement it, and
-        ``"tuner"``. When it ends: ``"phases"``, the seconds of each phase of it, and the median latencies in seconds
-        ``"before"`` and ``"after"`` tuning. None for a trial.
+        When a run starts: ``"operators"``, pairs of how often the network runs an operator and the tasks that implement it,
+        ``"tuner"``, ``"command"``, ``"budget"``, the number of trials, and ``"flop"``, the operations of each task. Once the
+        machine is measured: ``"limits"``, the seconds that each task takes at least. When the run ends: ``"phases"``, the seconds
+        of each phase of it, and the median latencies in seconds ``"before"`` and ``"after"`` tuning. None for a trial.
     """
 
     task: str = ""
@@ -60,6 +61,13 @@ class JournalEntry:
     confirmed: Mapping[str, Any] | None = None
     yardstick: float = 0.0
     network: Mapping[str, Any] | None = None
+
+
+class Confirmation(NamedTuple):
+    """When a task's best trial was timed again, as a Unix timestamp in seconds, and its latencies in seconds."""
+
+    time: float
+    latencies: list[float]
 
 
 @dataclass
@@ -80,6 +88,16 @@ class RunHistory:
         Seconds of each phase, in all runs; empty if unknown.
     yardstick : list of (float, float)
         Unix timestamps and latencies in seconds of the last run's yardstick.
+    yardstick_kernel : str
+        What it is: another one's latency says nothing about it.
+    command : str
+        What started the last run; empty if unknown.
+    budget : int
+        Its number of trials, those of earlier runs included; 0 if unknown.
+    flop, limits : dict of str to float
+        By task: operations, and the seconds that the machine needs for them at least, as far as known.
+    confirmed : dict of str to Confirmation
+        By task: when its best trial was timed again last.
     """
 
     starts: list[float] = field(default_factory=list)
@@ -88,24 +106,34 @@ class RunHistory:
     latency: tuple[float, float] | None = None
     phases: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     yardstick: list[tuple[float, float]] = field(default_factory=list)
-    _yardstick: str = ""
+    yardstick_kernel: str = ""
+    command: str = ""
+    budget: int = 0
+    flop: dict[str, float] = field(default_factory=dict)
+    limits: dict[str, float] = field(default_factory=dict)
+    confirmed: dict[str, Confirmation] = field(default_factory=dict)
     _network: dict[tuple[str, ...], int] | None = None
 
     def add(self, entry: JournalEntry) -> None:
         """Update the history from an entry; those about trials change nothing."""
         if entry.yardstick:
-            if entry.task != self._yardstick:  # another kernel takes another time
-                self._yardstick, self.yardstick = entry.task, []
+            if entry.task != self.yardstick_kernel:  # another kernel takes another time
+                self.yardstick_kernel, self.yardstick = entry.task, []
             self.yardstick.append((entry.time, entry.yardstick))
+        if entry.confirmed:
+            self.confirmed[entry.task] = Confirmation(entry.time, entry.confirmed["latencies"])
         network = entry.network or {}
         operators = {tuple(tasks): count for count, tasks in network.get("operators", ())}
         self.operators.update(operators)
         if "tuner" in network:
             self.starts.append(entry.time)
+            self.command, self.budget = network.get("command", ""), network.get("budget", 0)
             if self.tuners[-1:] != [network["tuner"]]:
                 self.tuners.append(network["tuner"])
             if operators != self._network:  # the latency so far is another network's
                 self._network, self.latency = operators, None
+        self.flop.update(network.get("flop", {}))
+        self.limits.update(network.get("limits", {}))
         for phase, seconds in network.get("phases", {}).items():
             self.phases[phase] += seconds
         if "before" in network:
@@ -148,9 +176,22 @@ class Journal:
                 logger.warning("cannot write %s, which only reports read: %s", self.path, error.strerror)
             self._warned = True
 
-    def write_start(self, operators: Sequence[tuple[int, Sequence[str]]], tuner: str) -> None:
-        """Record the start of a run: how often the network runs each operator, the tasks that implement it, and the tuner."""
-        self.write(network={"operators": operators, "tuner": tuner})
+    def write_start(
+        self,
+        operators: Sequence[tuple[int, Sequence[str]]],
+        tuner: str,
+        command: str = "",
+        budget: int = 0,
+        flop: Mapping[str, float] | None = None,
+    ) -> None:
+        """Record the start of a run; see `JournalEntry`."""
+        self.write(
+            network={"operators": operators, "tuner": tuner, "command": command, "budget": budget, "flop": dict(flop or {})}
+        )
+
+    def write_limits(self, limits: Mapping[str, float]) -> None:
+        """Record the seconds that each task takes at least on this machine."""
+        self.write(network={"limits": dict(limits)})
 
     def write_confirmed(self, task: str, record: str, latencies: Sequence[float], latency: float) -> None:
         """Record which trial was confirmed as a task's best, as a line of a log, and its latencies in seconds.
@@ -204,6 +245,11 @@ def _parse_network(fields: dict[str, Any]) -> dict[str, Any]:
             raise ValueError("a network runs every operator at least once")
     if "tuner" in fields and "operators" in fields:
         network["tuner"] = str(fields["tuner"])
+        network["command"] = str(fields.get("command", ""))
+        network["budget"] = int(fields.get("budget", 0))
+    for name in ("flop", "limits"):
+        if name in fields:
+            network[name] = {str(task): _positive(value) for task, value in fields[name].items() if value}
     if "phases" in fields:
         network["phases"] = {str(phase): _positive(seconds) for phase, seconds in fields["phases"].items() if seconds}
     if "before" in fields:

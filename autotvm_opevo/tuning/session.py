@@ -10,6 +10,7 @@ from math import inf
 from pathlib import Path
 from typing import Protocol
 
+from autotvm_opevo._utils.command_line import command_line
 from autotvm_opevo._utils.text import last_line, pluralize
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.progress import ProgressDisplay, Row
@@ -102,7 +103,9 @@ class Session:
         tasks, trials = pluralize(len(self._tasks), "task"), pluralize(self._budget, "trial")
         self.display.write(f"{tasks}, {trials}{known}; starting to measure")
         if self.left > 0:
-            self._journal.write_start([(one.count, [self._keys[i] for i in one.tasks]) for one in self._operators], tuner)
+            operators = [(one.count, [self._keys[i] for i in one.tasks]) for one in self._operators]
+            flop = {key: task.progress.flop for key, task in zip(self._keys, self._tasks)}
+            self._journal.write_start(operators, tuner, command_line(), self._budget, flop)
 
     def show(self, current: int, end_of_round: bool = True) -> None:
         """Display progress after a batch of task `current`."""

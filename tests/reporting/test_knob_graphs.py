@@ -62,7 +62,7 @@ def test_a_graph_has_all_tried_values(topology, data):
     tried = data.draw(st.lists(st.sampled_from(list(topology)), min_size=1, max_size=20, unique=True))
     knob = Knob("tile")
     for i, value in enumerate(tried):
-        knob.add(value, 1, float(i))
+        knob.add(value, float(i))
     for full, vertices, size in ((None, tried, 0), (topology, topology, len(topology))):
         graph = knob_graph("tile", knob, full)
         assert set(graph.topology) == set(vertices)

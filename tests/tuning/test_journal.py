@@ -40,7 +40,22 @@ def test_the_yardstick_and_the_phases_of_all_runs_are_read_back(tmp_path):
     assert history.phases == {"running": 3.0, "building": 4.0}
 
 
-@pytest.mark.parametrize("entry", [{"yardstick": -1}, {"yardstick": "x"}, {"network": {"phases": {"running": "?"}}}])
+@pytest.mark.parametrize(
+    "entry",
+    [{"yardstick": -1}, {"yardstick": "x"}, {"network": {"phases": {"running": "?"}}}, {"network": {"limits": {"a": -1}}}],
+)
 def test_nonsense_is_skipped(tmp_path, entry):
     (tmp_path / "journal").write_text(json.dumps({"time": 1.0, **entry}) + "\n")
     assert not list(read(tmp_path / "journal"))
+
+
+def test_what_a_run_was_asked_for_and_its_limits_are_read_back(tmp_path):
+    journal, history = Journal(tmp_path / "journal"), RunHistory()
+    journal.write_start([(2, ["dense"])], "OpEvo", "autotvm-opevo tune", 100, {"dense": 2e6, "pool": 0.0})
+    journal.write_limits({"dense": 1e-3})
+    journal.write_confirmed("dense", "{}", [1.1e-3, 1.2e-3], 1.15e-3)
+    for entry in read(journal.path):
+        history.add(entry)
+    assert (history.command, history.budget) == ("autotvm-opevo tune", 100)
+    assert (history.flop, history.limits) == ({"dense": 2e6}, {"dense": 1e-3})
+    assert history.confirmed["dense"].latencies == [1.1e-3, 1.2e-3]

@@ -44,7 +44,9 @@ def journal(tmp_path):
 def test_it_announces_the_budget_and_journals_the_network(session, tmp_path, screen):
     session.announce("OpEvo, seed 0", "log")
     assert "2 tasks, 8 trials, 2 of them in the log; starting to measure" in screen.getvalue()
-    assert journal(tmp_path) == [{"operators": [[3, ["c"]], [1, ["d"]]], "tuner": "OpEvo, seed 0"}]
+    (start,) = journal(tmp_path)
+    assert start["operators"] == [[3, ["c"]], [1, ["d"]]]
+    assert (start["tuner"], start["budget"], start["flop"].keys()) == ("OpEvo, seed 0", 8, {"c", "d"})
 
 
 def test_nothing_is_journaled_without_trials_left(session, tmp_path):

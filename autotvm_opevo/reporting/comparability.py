@@ -1,0 +1,71 @@
+"""Whether the latencies in two logs can be compared: a machine may have been slower while one of them was written."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from autotvm_opevo._utils.text import pluralize
+from autotvm_opevo.reporting.tuning_log import TuningLog
+
+# With fewer configurations in both logs, there is no interval of this confidence.
+_MIN_SHARED, _CONFIDENCE = 6, 0.95
+# A smaller difference does not matter.
+_INDIFFERENCE = 0.03
+# Options of the command `tune` that say what was tuned, which the command `compare` has, too.
+_WORKLOAD = ("--network", "--batch", "--operator", "--tensor", "--dtype", "--attribute", "--model", "--shape", "--target")
+
+
+@dataclass(frozen=True)
+class Comparability:
+    """How many times as long the same took while one log was written as while another was.
+
+    Attributes
+    ----------
+    ratio, low, high : float
+        The median, and its confidence interval; NaN if nothing is known.
+    basis : str
+        What was compared.
+    """
+
+    ratio: float
+    low: float
+    high: float
+    basis: str
+
+    @property
+    def differs(self) -> bool:
+        """Whether the difference is more than noise, and matters."""
+        return (self.low > 1 or self.high < 1) and abs(math.log(self.ratio)) > _INDIFFERENCE
+
+
+def compare(log: TuningLog, other: TuningLog) -> Comparability:
+    """Compare how long the same took in both logs: configurations that both have, else a kernel that stays the same."""
+    common = [(task, other.tasks[key]) for key, task in log.tasks.items() if key in other.tasks]
+    ratios = [ratio for task, same in common for ratio in task.ratios(same)]
+    if len(ratios) >= _MIN_SHARED:
+        return _of_ratios(ratios, f"{pluralize(len(ratios), 'configuration')} that both have")
+    mine, theirs = log.runs, other.runs
+    if mine.yardstick_kernel == theirs.yardstick_kernel and min(len(mine.yardstick), len(theirs.yardstick)) >= _MIN_SHARED:
+        median = float(np.median([latency for _, latency in theirs.yardstick]))
+        return _of_ratios([latency / median for _, latency in mine.yardstick], "a kernel that was timed for both again and again")
+    return Comparability(math.nan, math.nan, math.nan, f"{pluralize(len(ratios), 'configuration')} that both have")
+
+
+def _of_ratios(ratios: Sequence[float], basis: str) -> Comparability:
+    """The median, with the interval between order statistics that holds for any distribution."""
+    ordered = np.sort(ratios)
+    skipped = int(stats.binom.ppf((1 - _CONFIDENCE) / 2, len(ordered), 0.5)) - 1
+    return Comparability(float(np.median(ordered)), float(ordered[skipped]), float(ordered[-1 - skipped]), basis)
+
+
+def compare_command(logs: Sequence[TuningLog]) -> str:
+    """The command that decides which log's network is faster, as far as a journal knows what was tuned."""
+    words = next((shlex.split(log.runs.command) for log in logs if "--log" in log.runs.command), ["--network", "NAME"])
+    given = [[option, value] for option, value in zip(words, words[1:]) if option in _WORKLOAD]
+    return shlex.join(["autotvm-opevo", "compare", *(str(log.path) for log in logs), *(word for pair in given for word in pair)])

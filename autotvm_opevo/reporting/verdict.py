@@ -1,0 +1,219 @@
+"""The verdict on a log, in words: has tuning converged, how good and how sure is the result, where did the time go, what next."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from autotvm_opevo._utils.text import milliseconds, pluralize
+from autotvm_opevo.reporting.convergence import expected_gain, gain_of_last
+from autotvm_opevo.reporting.formatting import format_duration
+from autotvm_opevo.reporting.network import Network, Operator
+from autotvm_opevo.reporting.trials import Task
+from autotvm_opevo.reporting.tuning_log import TuningLog
+
+# As many trials again are expected to bring less: tuning has converged.
+CONVERGED = 0.01
+# An operator that reaches more of its limit has nothing left worth a trial.
+_AT_LIMIT = 0.9
+# Failures that are a larger part of the trials deserve a remark.
+_MANY_FAILURES = 0.25
+# A task whose share of the time is this many times its share of the latency, and above the minimum, deserves one, too.
+_OUT_OF_PROPORTION, _MIN_SHARE = 2.0, 0.25
+# Parts of the page.
+_OVERVIEW, _TASKS = "#overview", "#tasks"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One line of a verdict.
+
+    Attributes
+    ----------
+    question, text : str
+    link : str
+        Where the page shows it, as ``#id``; empty if nowhere.
+    known : bool
+        False if the log and its journal do not have the answer; `text` says how to get it.
+    command : str
+        What to type; empty without.
+    """
+
+    question: str
+    text: str
+    link: str = ""
+    known: bool = True
+    command: str = ""
+
+
+def verdict(index: int, log: TuningLog, network: Network) -> list[Answer]:
+    """Answer the questions that one has after a run.
+
+    Parameters
+    ----------
+    index : int
+        Of the log, among those of the network.
+    log : TuningLog
+    network : Network
+    """
+    if not len(log):
+        return []
+    return [
+        _converged(index, network),
+        _how_good(index, log, network),
+        _how_sure(index, log, network),
+        _time(index, log, network),
+        _next(index, log, network),
+    ]
+
+
+def _converged(index: int, network: Network) -> Answer:
+    question, best = "Converged?", network.best_so_far(index)
+    if unsolved := network.count_unsolved(index):
+        return Answer(question, f"No: {pluralize(unsolved, 'operator')} without a successful trial.", _TASKS)
+    expected = expected_gain(best, len(network.operators_in(index)))
+    if expected is None:
+        late = len(best) > 1 and not np.isfinite(best[len(best) // 2])
+        text = "Unknown: some operators had their first result late." if late else "Too early to tell."
+        return Answer(question, text, _OVERVIEW, known=False)
+    answer = "Yes" if expected.typical < CONVERGED else "No"
+    return Answer(
+        question,
+        f"{answer}: the last quarter of the trials brought {gain_of_last(best, 0.25):.1%}. As many trials again would bring "
+        f"about {expected.typical:.1%}, and in one of ten runs more than {expected.high:.0%}.",
+        _OVERVIEW,
+    )
+
+
+def _how_good(index: int, log: TuningLog, network: Network) -> Answer:
+    question, solved = "How good?", [one for one in network.operators_in(index) if one.seconds_in(index) < math.inf]
+    if not solved:
+        return Answer(question, "Unknown: no trial succeeded.", known=False)
+    seconds = network.seconds_in(index)
+    limits = {one.name: limit_of(one, index, log) for one in solved}
+    flop = math.fsum(one.count_in(index) * log.runs.flop.get(_fastest(one, index).journal_key, math.nan) for one in solved)
+    speed = f"{milliseconds(seconds)} ms" + (f", {flop / seconds / 1e9:.0f} GFLOPS" if flop > 0 else "")
+    if any(math.isnan(limit) for limit in limits.values()):
+        why = "how fast this device can be is unknown: tune_network measures it, with AutoTVM and on this machine"
+        return Answer(question, f"{speed}; {why}.", _TASKS, known=False)
+    share = math.fsum(min(limits[one.name], one.seconds_in(index)) for one in solved) / seconds
+    done = sum(limits[one.name] > _AT_LIMIT * one.seconds_in(index) for one in solved)
+    most = max(solved, key=lambda one: one.seconds_in(index) - limits[one.name])
+    text = f"{speed}, {share:.0%} of what this machine's limits allow"
+    if done:
+        text += f"; {done} of {pluralize(len(solved), 'operator')} at its limit: more trials of those are wasted"
+    if done < len(solved):
+        text += f"; most is left in {most.name}, at {limits[most.name] / most.seconds_in(index):.0%} of its limit"
+    return Answer(question, f"{text}.", _TASKS)
+
+
+def limit_of(operator: Operator, index: int, log: TuningLog) -> float:
+    """Seconds that an operator takes at least on the machine, with all its runs; NaN if unknown."""
+    return operator.count_in(index) * log.runs.limits.get(_fastest(operator, index).journal_key, math.nan)
+
+
+def _fastest(operator: Operator, index: int) -> Task:
+    return min(operator.tasks_in(index), key=lambda task: task.best)
+
+
+def _how_sure(index: int, log: TuningLog, network: Network) -> Answer:
+    question = "How sure?"
+    solved = [one for one in network.operators_in(index) if one.seconds_in(index) < math.inf]
+    confirmed = [one for one in solved if is_confirmed(_fastest(one, index), log)]
+    if not confirmed:
+        text = "Every best rests on one trial, maybe a lucky one: tune_network times the best again at the end of a run."
+        return Answer(question, text, known=False)
+    share = math.fsum(one.seconds_in(index) for one in confirmed) / network.seconds_in(index)
+    spreads = [_spread(log.runs.confirmed[_fastest(one, index).journal_key].latencies) for one in confirmed]
+    text = (
+        f"The best of {len(confirmed)} of {pluralize(len(solved), 'operator')}, {share:.0%} of the latency, was timed again in "
+        f"turn; timings of the same configuration differ by {np.median(spreads):.1%}"
+    )
+    if len(confirmed) < len(solved):
+        text += "; the others rest on one trial each"
+    return Answer(question, f"{text}.", _TASKS)
+
+
+def is_confirmed(task: Task, log: TuningLog) -> bool:
+    """Whether a task's best trial was timed again at the end of a run, and no later trial was faster."""
+    found = log.runs.confirmed.get(task.journal_key)
+    return found is not None and not (task.latencies[task.times > found.time] < np.median(found.latencies)).any()
+
+
+def _spread(latencies: Sequence[float]) -> float:
+    """Median relative distance from the median."""
+    median = float(np.median(latencies))
+    return float(np.median(np.abs(np.array(latencies) / median - 1)))
+
+
+def _time(index: int, log: TuningLog, network: Network) -> Answer:
+    question = "Where did the time go?"
+    remarks = [*_phases(log), *_failures(log), *_disproportion(index, log, network)]
+    if not remarks:
+        return Answer(question, "Unknown: the journal that tune_network writes has it.", known=False)
+    return Answer(question, f"{'; '.join(remarks)}.", _TASKS)
+
+
+def _phases(log: TuningLog) -> Iterator[str]:
+    phases = sorted(log.runs.phases.items(), key=lambda item: -item[1])
+    if shown := ", ".join(f"{phase} {format_duration(seconds)}" for phase, seconds in phases if seconds >= 0.5):
+        yield shown
+    elif len(log.elapsed):
+        yield f"{format_duration(float(log.elapsed[-1]))} in all"
+
+
+def _failures(log: TuningLog) -> Iterator[str]:
+    failures: Counter[str] = Counter()
+    for task in log.tasks.values():
+        failures.update(task.failures)
+    count = sum(failures.values())
+    if count > _MANY_FAILURES * len(log):
+        kind, most = failures.most_common(1)[0]
+        yield f"{count / len(log):.0%} of the trials failed, {most} of them with {kind}"
+
+
+def _disproportion(index: int, log: TuningLog, network: Network) -> Iterator[str]:
+    """The operator that took most time for its share of the latency."""
+    if not len(log.elapsed) or log.elapsed[-1] <= 0:
+        return
+    seconds = network.seconds_in(index)
+    for operator in network.operators_in(index):
+        if operator.seconds_in(index) == math.inf:
+            continue
+        time = sum(float(task.elapsed.max()) for task in operator.tasks_in(index)) / float(log.elapsed[-1])
+        share = operator.seconds_in(index) / seconds
+        if time > _MIN_SHARE and time > _OUT_OF_PROPORTION * share:
+            yield f"{operator.name} took {time:.0%} of the time for {share:.0%} of the latency"
+
+
+def _next(index: int, log: TuningLog, network: Network) -> Answer:
+    question, best = "What next?", network.best_so_far(index)
+    if network.count_unsolved(index):
+        return Answer(question, "See why all trials of an operator failed.", _TASKS)
+    expected = expected_gain(best, len(network.operators_in(index))) if len(best) else None
+    if expected and expected.typical < CONVERGED:
+        return Answer(question, "Nothing: use the result. Another seed, or a larger search space, may find more.")
+    trials = 2 * max(log.runs.budget, len(log))
+    if command := continue_command(log.runs.command, trials):
+        return Answer(question, "More trials:", command=command)
+    return Answer(question, f"More trials: tune again into this log, with trials={trials}.")
+
+
+def continue_command(command: str, trials: int) -> str:
+    """The command that continues a run of this package's with so many trials in all; empty if the run was another program's.
+
+    >>> continue_command("autotvm-opevo tune --network alexnet --trials 100 --log alexnet.json", 200)
+    'autotvm-opevo tune --network alexnet --log alexnet.json --trials 200'
+    >>> continue_command("python tune_my_network.py", 200)
+    ''
+    """
+    words = shlex.split(command)
+    if "tune" not in words[:4] or "--log" not in command:
+        return ""
+    kept = [word for before, word in zip(["", *words], words) if before != "--trials" and not word.startswith("--trials")]
+    return shlex.join([*kept, "--trials", str(trials)])

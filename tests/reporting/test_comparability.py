@@ -1,0 +1,84 @@
+"""Whether two logs' latencies can be compared."""
+
+import math
+
+import numpy as np
+import pytest
+from synthetic_logs import autotvm_line
+
+from autotvm_opevo.reporting.comparability import compare, compare_command
+from autotvm_opevo.reporting.logs import open_logs
+from autotvm_opevo.tuning.journal import Journal
+
+
+def write(path, latencies):
+    """Write a log of one trial for each unroll factor, with these latencies."""
+    path.write_text("\n".join(autotvm_line(i, unroll=i, latency=latency) for i, latency in enumerate(latencies)))
+    return path
+
+
+def logs(tmp_path, first, second):
+    """Two logs with these latencies of the same configurations."""
+    return open_logs([write(tmp_path / "a.json", first), write(tmp_path / "b.json", second)])
+
+
+def test_a_machine_that_was_slower_is_found_by_the_configurations_that_both_logs_have(tmp_path):
+    first, second = logs(tmp_path, [1e-3 * (i + 1) for i in range(8)], [1.2e-3 * (i + 1) for i in range(16)])
+    found = compare(second, first)
+    assert (found.ratio, found.low, found.high, found.differs) == (*[pytest.approx(1.2)] * 3, True)
+    assert found.basis == "8 configurations that both have"
+    assert not compare(first, first).differs
+
+
+def test_noise_is_no_difference(tmp_path):
+    noise = np.exp(np.random.default_rng(0).normal(0, 0.2, 12))
+    assert not compare(*logs(tmp_path, [1e-3] * 12, 1e-3 * noise)).differs
+
+
+def test_the_interval_has_its_confidence(tmp_path):
+    rng, inside = np.random.default_rng(1), 0
+    for _ in range(200):
+        found = compare(*logs(tmp_path, 1e-3 * np.exp(np.clip(rng.standard_cauchy(11), -50, 50) * 0.1), [1e-3] * 11))
+        inside += found.low <= 1 <= found.high
+    assert inside >= 180  # of 95%, by more than three standard deviations
+
+
+def test_few_configurations_say_nothing_and_failures_do_not_count(tmp_path):
+    found = compare(*logs(tmp_path, [1e-3] * 5, [1e-3] * 5))
+    assert math.isnan(found.ratio)
+    assert found.basis == "5 configurations that both have"
+    assert not found.differs
+    failed = tmp_path / "failed.json"
+    failed.write_text("\n".join(autotvm_line(i, unroll=i, error_no=4) for i in range(8)))
+    first, second = open_logs([tmp_path / "a.json", failed])
+    assert compare(first, second).basis.startswith("0 configurations")
+
+
+def test_without_common_configurations_the_journals_yardstick_tells(tmp_path):
+    for name, latency in (("a.json", 1e-3), ("b.json", 1.5e-3)):
+        journal = Journal(tmp_path / f"{name}.journal")
+        for _ in range(8):
+            journal.write(task="llvm, 2 threads", yardstick=latency)
+    first, second = logs(tmp_path, [1e-3], [1e-3])
+    found = compare(second, first)
+    assert found.ratio == pytest.approx(1.5)
+    assert found.differs
+    assert "a kernel" in found.basis
+
+
+def test_another_kernel_tells_nothing(tmp_path):
+    for name in ("a.json", "b.json"):
+        journal = Journal(tmp_path / f"{name}.journal")
+        for _ in range(8):
+            journal.write(task=name, yardstick=1e-3)
+    assert math.isnan(compare(*logs(tmp_path, [1e-3], [1e-3])).ratio)
+
+
+def test_the_command_that_decides_has_what_was_tuned(tmp_path):
+    both = logs(tmp_path, [1e-3], [1e-3])
+    paths = f"{tmp_path}/a.json {tmp_path}/b.json"
+    assert compare_command(both) == f"autotvm-opevo compare {paths} --network NAME"
+    command = "autotvm-opevo tune --operator nn.dense --tensor 8x16 --tensor 4x16 --target 'llvm -mcpu=core-avx2' --log b.json"
+    Journal(tmp_path / "b.json.journal").write_start([], "OpEvo", command)
+    tuned = "--operator nn.dense --tensor 8x16 --tensor 4x16 --target 'llvm -mcpu=core-avx2'"
+    assert compare_command(open_logs([log.path for log in both])) == f"autotvm-opevo compare {paths} {tuned}"

@@ -1,0 +1,127 @@
+"""The verdict on a log."""
+
+import math
+
+import numpy as np
+import pytest
+from synthetic_logs import autotvm_line, autotvm_log, meta_schedule_folder
+
+from autotvm_opevo.reporting import convergence
+from autotvm_opevo.reporting.logs import open_logs
+from autotvm_opevo.reporting.network import Network
+from autotvm_opevo.reporting.verdict import verdict
+from autotvm_opevo.tuning.journal import Journal
+from autotvm_opevo.tuning.naming import task_key
+
+DENSE, CONV2D = (task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d"))
+
+
+def answers(path):
+    """The answers of the verdict on a log, by question."""
+    (log,) = open_logs([path])
+    return {answer.question: answer for answer in verdict(0, log, Network([log]))}
+
+
+def write(path, latencies, template="dense", error_no=0):
+    """Write a log of one task, and append if it exists."""
+    with open(path, "a") as file:
+        for trial, latency in enumerate(latencies):
+            file.write(autotvm_line(trial, template, latency=latency, error_no=error_no) + "\n")
+    return path
+
+
+def test_an_empty_log_has_no_verdict(tmp_path):
+    (log,) = open_logs([tmp_path / "missing.json"], must_exist=False)
+    assert verdict(0, log, Network([log])) == []
+
+
+def test_a_run_that_stands_still_has_converged_and_nothing_is_next(tmp_path):
+    found = answers(write(tmp_path / "log.json", [2e-3] * 10 + [1e-3] * 100))
+    assert found["Converged?"].text.startswith("Yes: the last quarter of the trials brought 0.0%.")
+    assert found["What next?"].text.startswith("Nothing")
+
+
+def test_a_run_that_still_gains_has_not_converged_and_the_next_command_doubles_its_trials(tmp_path):
+    log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
+    command = "autotvm-opevo tune --network alexnet --trials 32 --log log.json"
+    Journal(f"{log}.journal").write_start([(1, [DENSE])], "OpEvo", command, 32)
+    found = answers(log)
+    assert found["Converged?"].text.startswith("No: the last quarter of the trials brought 33.3%.")
+    assert found["What next?"].command == "autotvm-opevo tune --network alexnet --log log.json --trials 64"
+
+
+def test_without_a_journal_the_next_step_is_said_in_words(tmp_path):
+    found = answers(write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)]))
+    assert (found["What next?"].text, found["What next?"].command) == (
+        "More trials: tune again into this log, with trials=64.",
+        "",
+    )
+
+
+def test_a_few_trials_are_too_early_to_tell(tmp_path):
+    found = answers(write(tmp_path / "log.json", [1e-3] * (convergence.MIN_TRIALS - 1)))
+    assert found["Converged?"].text == "Too early to tell."
+    assert not found["Converged?"].known
+
+
+def test_an_operator_without_a_successful_trial_comes_first(tmp_path):
+    log = write(write(tmp_path / "log.json", [1e-3] * 40), [None] * 4, "conv2d", error_no=4)
+    found = answers(log)
+    assert found["Converged?"].text == "No: 1 operator without a successful trial."
+    assert found["What next?"].text == "See why all trials of an operator failed."
+    assert answers(write(tmp_path / "failed.json", [None] * 20, error_no=4))["How good?"].text == "Unknown: no trial succeeded."
+
+
+def test_the_journal_s_limits_say_how_good_it_is_and_where_most_is_left(tmp_path):
+    log = write(write(tmp_path / "log.json", [1e-3] * 20), [4e-3] * 20, "conv2d")
+    journal = Journal(f"{log}.journal")
+    journal.write_start([(2, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 1e6, CONV2D: 8e6})
+    assert "6.000 ms, 2 GFLOPS; how fast this device can be is unknown" in answers(log)["How good?"].text
+    journal.write_limits({DENSE: 0.95e-3, CONV2D: 1e-3})
+    text = answers(log)["How good?"].text
+    assert text.startswith("6.000 ms, 2 GFLOPS, 48% of what this machine's limits allow; 1 of 2 operators at its limit")
+    assert text.endswith("most is left in conv2d 1x64, at 25% of its limit.")
+
+
+def test_confirmed_tasks_say_how_sure_it_is_until_a_later_trial_is_faster(tmp_path, monkeypatch):
+    log = write(write(tmp_path / "log.json", [1e-3] * 20), [3e-3] * 20, "conv2d")
+    assert answers(log)["How sure?"].text.startswith("Every best rests on one trial")
+    monkeypatch.setattr("time.time", lambda: 1.795e9 + 30)
+    Journal(f"{log}.journal").write_confirmed(DENSE, "", [1.0e-3, 1.02e-3, 0.98e-3], 1.0e-3)
+    text = answers(log)["How sure?"].text
+    assert text.startswith("The best of 1 of 2 operators, 25% of the latency, was timed again in turn; timings of the same")
+    assert "differ by 2.0%; the others rest on one trial each." in text
+    with open(log, "a") as file:
+        file.write(autotvm_line(40, latency=0.9e-3) + "\n")
+    assert answers(log)["How sure?"].text.startswith("Every best rests on one trial")
+
+
+def test_where_the_time_went_names_phases_failures_and_what_is_out_of_proportion(tmp_path):
+    log = tmp_path / "log.json"
+    with open(log, "w") as file:
+        for trial in range(20):
+            file.write(autotvm_line(trial, latency=1e-3) + "\n")
+        for trial in range(20, 60):
+            file.write(autotvm_line(trial, "conv2d", latency=1e-4, error_no=6 if trial % 2 else 0) + "\n")
+    Journal(f"{log}.journal").write_phases({"building": 40.0, "running": 20.0})
+    text = answers(log)["Where did the time go?"].text
+    assert text.startswith("building 40 s, running 20 s; 33% of the trials failed, 20 of them with build timeout")
+    assert text.endswith("conv2d 1x64 took 68% of the time for 9% of the latency.")
+
+
+def test_a_database_without_a_journal_is_judged_by_the_order_of_its_records(tmp_path):
+    found = answers(meta_schedule_folder(tmp_path / "database"))
+    assert found["Converged?"].text == "Too early to tell."
+    assert not found["Where did the time go?"].known
+
+
+def test_every_question_is_answered_for_two_tasks(tmp_path):
+    found = answers(autotvm_log(tmp_path / "log.json"))
+    assert list(found) == ["Converged?", "How good?", "How sure?", "Where did the time go?", "What next?"]
+    assert all(answer.text for answer in found.values())
+
+
+@pytest.mark.parametrize("part", [0.25, 0.5])
+def test_the_gain_is_infinite_if_there_was_no_result_before(part):
+    assert convergence.gain_of_last(np.array([math.inf] * 7 + [1.0]), part) == math.inf
+    assert convergence.expected_gain(np.array([math.inf] * 39 + [1.0]), 1) is None
