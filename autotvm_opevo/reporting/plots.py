@@ -11,9 +11,11 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 import autotvm_opevo.reporting.charts as charts
+import autotvm_opevo.reporting.knob_charts as knob_charts
 from autotvm_opevo._utils.text import milliseconds
 from autotvm_opevo.reporting.autotvm_spaces import Template
 from autotvm_opevo.reporting.comparability import compare
+from autotvm_opevo.reporting.figures import save
 from autotvm_opevo.reporting.knob_graphs import KnobGraph, knob_graph
 from autotvm_opevo.reporting.network import Network, TaskInLogs
 from autotvm_opevo.reporting.style import RULE, SERIES
@@ -123,7 +125,7 @@ def effect_plots(task: TaskInLogs) -> list[Plot]:
         "Which knobs mattered: the share of the variance of the log latency of the trials that each explains by itself. What is "
         "missing from 100% is due to several together, or noise."
     )
-    return [Plot("effect of each knob", caption, charts.knob_effects(effects))]
+    return [Plot("effect of each knob", caption, knob_charts.knob_effects(effects))]
 
 
 def knob_plots(task: TaskInLogs, template: Template) -> Iterator[Plot]:
@@ -133,7 +135,7 @@ def knob_plots(task: TaskInLogs, template: Template) -> Iterator[Plot]:
     for name, knob in task.knobs.items():
         graph = knob_graph(name, *template.complete_knob(name, knob))
         if len(graph.topology) > 1:
-            yield Plot(name, _knob_caption(graph), charts.knob(graph, task.best), charts.tooltips(graph))
+            yield Plot(name, _knob_caption(graph), knob_charts.knob(graph, task.best), knob_charts.tooltips(graph))
 
 
 def save_plots(logs: Sequence[TuningLog], folder: Path) -> None:
@@ -148,7 +150,7 @@ def save_plots(logs: Sequence[TuningLog], folder: Path) -> None:
 def _save(plots: Sequence[Plot], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for number, plot in enumerate(plots, start=1):
-        charts.save(plot.figure, folder / f"{number:02} {_file_name(plot.title)}.png")
+        save(plot.figure, folder / f"{number:02} {_file_name(plot.title)}.png")
 
 
 def _file_name(text: str) -> str:

@@ -1,46 +1,17 @@
 """Charts: data, tooltips, and escaping."""
 
-from itertools import combinations
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from synthetic_logs import autotvm_line, autotvm_log
-from topologies import TOPOLOGIES
 
 from autotvm_opevo.reporting import charts
-from autotvm_opevo.reporting.knob_graphs import knob_graph, positions
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.network import Network, TaskInLog
 from autotvm_opevo.reporting.plots import progress_plots
 from autotvm_opevo.reporting.style import INK
 from autotvm_opevo.reporting.svg import svg
-from autotvm_opevo.reporting.values import Knob, ValueStats
-from autotvm_opevo.topology import Factorization
-
-
-@pytest.mark.parametrize("topology", TOPOLOGIES, ids=repr)
-def test_vertices_do_not_overlap(topology):
-    """A vertex is at most as wide as the distance between the two nearest."""
-    figure = charts.knob(knob_graph("knob", Knob("tile", stats={topology[0]: ValueStats(1, 0.1)}), topology), 0.1)
-    figure.canvas.draw()
-    axes = figure.axes[0]
-    xy = axes.transData.transform(positions(topology)) * 72 / figure.dpi
-    nearest = min(np.hypot(*(a - b)) for a, b in combinations(xy, 2))
-    (width,) = {size for dots in axes.collections for size in np.sqrt(dots.get_sizes())}
-    assert width <= max(nearest, np.sqrt(6))
-
-
-def test_vertices_have_tooltips():
-    knob = Knob("tile", stats={(8, 1, 1): ValueStats(3, 0.002), (1, 8, 1): ValueStats(1, np.inf)})
-    graph = knob_graph("tile", knob, Factorization(8, parts=3))
-    texts = charts.tooltips(graph)
-    assert "8x1x1: 3 trials, best 2.000 ms" in texts
-    assert "1x8x1: 1 trial, all failed" in texts
-    assert "2x2x2: not tried" in texts
-    root = ElementTree.fromstring(svg(charts.knob(graph, 0.002), "tile", texts))
-    drawn = [title.text for use in root.iter("{http://www.w3.org/2000/svg}use") for title in use]
-    assert sorted(drawn) == sorted(texts)
 
 
 def test_charts_use_the_colours_of_the_page(tmp_path):
@@ -92,3 +63,13 @@ def test_network_progress_over_time_uses_the_unit_of_its_label():
     (curve,) = figure.axes[0].lines
     assert figure.axes[0].get_xlabel() == "minutes"
     assert curve.get_xydata() == pytest.approx(np.array([[10, 3000], [20, 2000], [100, 1000]]))
+
+
+def test_a_band_reaches_to_where_the_curve_would_be_on_a_machine_as_fast_as_for_the_first_log():
+    curves = [(0, "a", np.array([3e-3, 2e-3])), (1, "b", np.array([4e-3, 3e-3]))]
+    (axes,) = charts.network_progress(curves, slowness={1: 2.0}).axes
+    (band,) = axes.collections
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert (heights.min(), heights.max()) == pytest.approx((1.5, 4.0))
+    assert axes.get_ylim()[0] < 1.5
+    assert not charts.network_progress(curves).axes[0].collections

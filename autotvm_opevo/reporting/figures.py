@@ -1,0 +1,49 @@
+"""Figures of a report: their size, legends and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from autotvm_opevo.reporting.style import STYLE
+
+# Inches: small, so that text is legible on a phone, where a chart is as wide as the screen.
+WIDTH, HEIGHT = 4.2, 2.6
+# More tick labels overlap on a phone.
+MAX_TICKS = 6
+# More series have no legend; the page lists the logs anyway.
+_MAX_LEGEND = 6
+
+
+@contextmanager
+def new_figure(width: float = WIDTH, height: float = HEIGHT) -> Iterator[tuple[Figure, Any]]:
+    """A figure and its axes. Bypasses pyplot, which would keep a reference to every figure."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        yield figure, figure.add_subplot()
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Save a figure as an image with a white background."""
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(path, dpi=200, facecolor="white")
+
+
+def add_legend(figure: Figure, series: int) -> None:
+    """Add a legend if there are several series, and few enough to leave room for the chart."""
+    if 1 < series <= _MAX_LEGEND:
+        figure.legend(loc="outside upper right", ncols=2)
+
+
+def escape_label(name: str) -> str:
+    """Escape a leading underscore, with which matplotlib hides labels."""
+    return f"\u200b{name}" if name.startswith("_") else name
+
+
+def truncate(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,0 +1,100 @@
+"""Charts of a task's knobs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.figure import Figure
+from scipy.spatial.distance import pdist
+
+from autotvm_opevo._utils.text import milliseconds, pluralize
+from autotvm_opevo.reporting.figures import new_figure, truncate
+from autotvm_opevo.reporting.knob_graphs import KnobGraph
+from autotvm_opevo.reporting.style import FITNESS, INK, PAPER, QUIET, RULE, SERIES
+from autotvm_opevo.reporting.values import ValueStats
+
+# Width of a graph in inches.
+_GRAPH = 3.4
+# Larger graphs have only their best vertex labelled.
+_MAX_LABELS = 12
+# Minimum size of a vertex in square points, and margin around a graph as a fraction of it.
+_MIN_VERTEX, _MARGIN = 6.0, 0.12
+
+
+def knob_effects(effects: Mapping[str, float]) -> Figure:
+    """Draw a bar for the share of the variance that each knob explains by itself."""
+    names = sorted(effects, key=lambda name: -effects[name])
+    with new_figure(height=0.7 + 0.2 * len(names)) as (figure, axes):
+        axes.barh(range(len(names)), [100 * effects[name] for name in names], 0.7, color=SERIES[0])
+        axes.set_yticks(range(len(names)), [truncate(name, 34) for name in names])
+        axes.invert_yaxis()
+        axes.set_xlim(0, 100)
+        axes.set_xlabel("% of the variance")
+        axes.grid(axis="y", visible=False)
+    return figure
+
+
+def knob(graph: KnobGraph, best: float) -> Figure:
+    """Draw a knob's graph, like the paper's Figure 1, with vertices coloured by their best trial.
+
+    Vertices without trials are hollow; those where all trials failed are crosses.
+
+    Parameters
+    ----------
+    graph : KnobGraph
+    best : float
+        The task's best latency in seconds. Its ratio to a vertex's best latency determines the colour, from `FITNESS`.
+    """
+    positions, values = graph.positions, list(graph.topology)
+    width, height = np.ptp(positions, axis=0)
+    flat = height == 0.0
+    inches = 0.9 if flat else float(np.clip(_GRAPH * (height + 0.4) / (width + 0.4), 1.2, 0.8 * _GRAPH))
+    with new_figure(_GRAPH, inches) as (figure, axes):
+        axes.set_axis_off()
+        if not flat:
+            axes.set_aspect("equal")
+        edges = np.array(list(graph.edges), dtype=int).reshape(-1, 2)
+        gaps = np.full(len(edges), np.nan)  # one path with gaps is a tenth of the size of many paths
+        path = [np.column_stack([positions[edges[:, 0], k], positions[edges[:, 1], k], gaps]).ravel() for k in (0, 1)]
+        axes.plot(*path, color=RULE, linewidth=0.7, zorder=1)
+        fitness = np.array([best / stats.best if (stats := graph.stats.get(value)) else math.nan for value in values])
+        size = 160 if len(values) <= _MAX_LABELS else float(np.clip(5000 / len(values), 14, 90))
+        if len(values) > 1:  # no vertex may hide another; 65 of an inch's 72 points leave room for labels
+            room = min((inch - 0.1) / extent for inch, extent in ((_GRAPH, width), (inches, height)) if extent > 0)
+            size = min(size, max(_MIN_VERTEX, (65 * room / (1 + 2 * _MARGIN) * float(pdist(positions).min())) ** 2))
+        for marker, subset, colors in (
+            ("o", np.isnan(fitness), None),
+            ("X", fitness == 0, RULE),
+            ("o", fitness > 0, [FITNESS[round(10 * ratio)] for ratio in fitness[fitness > 0]]),
+        ):
+            axes.scatter(
+                *positions[subset].T,
+                s=size,
+                marker=marker,
+                color=PAPER if colors is None else colors,
+                edgecolor=INK if colors is not None else QUIET,
+                linewidth=0.6,
+                zorder=2,
+                gid="vertices " + " ".join(map(str, np.flatnonzero(subset))),
+            )
+        fittest = int(np.nan_to_num(fitness, nan=-1).argmax())
+        for i in range(len(values)) if len(values) <= _MAX_LABELS else [fittest]:
+            below = {"xytext": (0, -0.6 * math.sqrt(size) - 3), "textcoords": "offset points", "ha": "center", "va": "top"}
+            box = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.5, "alpha": 0.8}
+            axes.annotate(truncate(graph.describe(values[i]), 18), positions[i], **below, bbox=box, zorder=3)
+        axes.margins(_MARGIN, 0.5 if flat else _MARGIN)
+    return figure
+
+
+def tooltips(graph: KnobGraph) -> list[str]:
+    """Text to show for each vertex, by index."""
+    return [f"{graph.describe(value)}: {_format_stats(graph.stats.get(value))}" for value in graph.topology]
+
+
+def _format_stats(stats: ValueStats | None) -> str:
+    if not stats:
+        return "not tried"
+    trials = pluralize(stats.trials, "trial")
+    return f"{trials}, best {milliseconds(stats.best)} ms" if stats.best < math.inf else f"{trials}, all failed"

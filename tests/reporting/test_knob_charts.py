@@ -1,0 +1,45 @@
+"""Charts of knobs: vertices, tooltips and effects."""
+
+from itertools import combinations
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from topologies import TOPOLOGIES
+
+from autotvm_opevo.reporting import knob_charts
+from autotvm_opevo.reporting.knob_graphs import knob_graph, positions
+from autotvm_opevo.reporting.svg import svg
+from autotvm_opevo.reporting.values import Knob, ValueStats
+from autotvm_opevo.topology import Factorization
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=repr)
+def test_vertices_do_not_overlap(topology):
+    """A vertex is at most as wide as the distance between the two nearest."""
+    figure = knob_charts.knob(knob_graph("knob", Knob("tile", stats={topology[0]: ValueStats(1, 0.1)}), topology), 0.1)
+    figure.canvas.draw()
+    axes = figure.axes[0]
+    xy = axes.transData.transform(positions(topology)) * 72 / figure.dpi
+    nearest = min(np.hypot(*(a - b)) for a, b in combinations(xy, 2))
+    (width,) = {size for dots in axes.collections for size in np.sqrt(dots.get_sizes())}
+    assert width <= max(nearest, np.sqrt(6))
+
+
+def test_vertices_have_tooltips():
+    knob = Knob("tile", stats={(8, 1, 1): ValueStats(3, 0.002), (1, 8, 1): ValueStats(1, np.inf)})
+    graph = knob_graph("tile", knob, Factorization(8, parts=3))
+    texts = knob_charts.tooltips(graph)
+    assert "8x1x1: 3 trials, best 2.000 ms" in texts
+    assert "1x8x1: 1 trial, all failed" in texts
+    assert "2x2x2: not tried" in texts
+    root = ElementTree.fromstring(svg(knob_charts.knob(graph, 0.002), "tile", texts))
+    drawn = [title.text for use in root.iter("{http://www.w3.org/2000/svg}use") for title in use]
+    assert sorted(drawn) == sorted(texts)
+
+
+def test_the_knob_with_the_largest_effect_is_on_top():
+    (axes,) = knob_charts.knob_effects({"tile_x": 0.1, "unroll": 0.6}).axes
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["unroll", "tile_x"]
+    assert [bar.get_width() for bar in axes.patches] == pytest.approx([60, 10])
+    assert axes.yaxis_inverted()
