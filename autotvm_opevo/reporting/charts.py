@@ -19,6 +19,8 @@ _MAX_DOTS = 600
 # Up to this many trials, the axis has room for all, however slow.
 _MAX_TRIALS_ALL_SHOWN = 48
 _MAX_BINS = 40
+# Names leave less room for tick labels.
+_MAX_TICKS_BESIDE_NAMES = 3
 # Trials that end within this many seconds of each other are one batch.
 _SAME_BATCH = 0.05
 
@@ -200,7 +202,7 @@ def operator_latencies(names: Sequence[str], series: Sequence[tuple[str, str, Se
         axes.set_yticks(y, [truncate(name, 34) for name in names])
         axes.invert_yaxis()
         axes.set_xlabel("ms")
-        axes.xaxis.set_major_locator(MaxNLocator(MAX_TICKS))
+        axes.xaxis.set_major_locator(MaxNLocator(_MAX_TICKS_BESIDE_NAMES))
         axes.grid(axis="y", visible=False)
         add_legend(figure, len(series))
     return figure

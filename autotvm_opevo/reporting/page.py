@@ -123,12 +123,6 @@ def _summary(index: int, log: TuningLog, network: Network) -> Iterator[str]:
     failed = sum(sum(task.failures.values()) for task in log.tasks.values())
     if failed:
         yield f"{failed} failed"
-    if len(network.operators_in(index)) > 1 and not network.count_unsolved(index):
-        yield f"total latency of all operators {milliseconds(network.seconds_in(index))} ms"
-    if log.runs.phases:
-        total = sum(log.runs.phases.values())
-        longest = sorted(log.runs.phases.items(), key=lambda item: -item[1])[:2]
-        yield "time: " + ", ".join(f"{seconds / total:.0%} {phase}" for phase, seconds in longest)
     if log.runs.latency:
         before, after = log.runs.latency
         yield f"latency of the network {milliseconds(before)} ms before tuning, {milliseconds(after)} ms after"
@@ -161,7 +155,7 @@ def _role(network: Network, operator: Operator, implementation: TaskInLogs, logs
         "shares": [_share(network, operator, task) for task in implementation.in_logs],
         "times": [_time_share(logs[index], task) for index, _, task in implementation.in_logs],
         "speeds": [_speed(logs[index], task) for index, _, task in implementation.in_logs],
-        "slower": implementation is not operator.implementations[0] and implementation.best < math.inf,
+        "states": [_state(logs[index], task, operator.tasks_in(index)) for index, _, task in implementation.in_logs],
         "others": [
             (other.number, other.name, _format_ms(other.best))
             for other in operator.implementations
@@ -177,13 +171,18 @@ def _time_share(log: TuningLog, task: Task) -> str:
 
 
 def _speed(log: TuningLog, task: Task) -> dict[str, str]:
-    """A task's best in operations per second and as a share of the machine's limit, if known; and how sure it is."""
+    """A task's best in operations per second and as a share of the machine's limit, if known."""
     flop, limit = (known.get(task.journal_key, 0.0) for known in (log.runs.flop, log.runs.limits))
     return {
         "gflops": f"{flop / task.best / 1e9:.1f}" if flop and task.best < math.inf else "",
         "limit": f"{min(1.0, limit / task.best):.0%}" if limit and task.best < math.inf else "",
-        "confirmed": "confirmed" if is_confirmed(task, log) else "",
     }
+
+
+def _state(log: TuningLog, task: Task, implementations: Sequence[Task]) -> str:
+    """What is to be said of a task in a log: whether the network uses another, and whether its best was timed again."""
+    slower = min(other.best for other in implementations) < task.best < math.inf
+    return ", ".join(["slower implementation"] * slower + ["confirmed"] * is_confirmed(task, log))
 
 
 def _share(network: Network, operator: Operator, task: TaskInLog) -> str:

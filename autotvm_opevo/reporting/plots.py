@@ -59,7 +59,7 @@ def overview_plots(network: Network, logs: Sequence[TuningLog]) -> list[Plot]:
             plots.append(Plot("total latency over time", "The same over tuning time, without pauses.", over_time))
     throughput = charts.throughput([(i, log.label, log.elapsed) for i, log in enumerate(logs)])
     if throughput:
-        caption = "Trials per minute. Where there are few, time went into something else, such as training a cost model."
+        caption = "Trials per minute. Where there are few, builds or runs took long, or the tuner was training a cost model."
         plots.append(Plot("trials per minute", caption, throughput))
     plots += _machine(logs)
     if len(network.operators) > 1:

@@ -97,7 +97,8 @@ def _how_good(index: int, log: TuningLog, network: Network) -> Answer:
     seconds = network.seconds_in(index)
     limits = {one.name: limit_of(one, index, log) for one in solved}
     flop = math.fsum(one.count_in(index) * log.runs.flop.get(_fastest(one, index).journal_key, math.nan) for one in solved)
-    speed = f"{milliseconds(seconds)} ms" + (f", {flop / seconds / 1e9:.0f} GFLOPS" if flop > 0 else "")
+    partly = " for the operators with a successful trial" if network.count_unsolved(index) else ""
+    speed = f"{milliseconds(seconds)} ms{partly}" + (f", {flop / seconds / 1e9:.0f} GFLOPS" if flop > 0 else "")
     if any(math.isnan(limit) for limit in limits.values()):
         why = "how fast this device can be is unknown: tune_network measures it, with AutoTVM and on this machine"
         return Answer(question, f"{speed}; {why}.", _TASKS, known=False)
