@@ -8,7 +8,18 @@ from autotvm_opevo.autotvm.baselines import GBFSTuner, NA2CTuner, NoSETuner
 from autotvm_opevo.autotvm.builder import LocalBuilder
 from autotvm_opevo.autotvm.network import tune_network
 from autotvm_opevo.autotvm.runner import LocalRunner
+from autotvm_opevo.autotvm.targets import local_target
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
 from autotvm_opevo.tuning.result import TuningResult
 
-__all__ = ["GBFSTuner", "LocalBuilder", "LocalRunner", "NA2CTuner", "NoSETuner", "OpEvoTuner", "TuningResult", "tune_network"]
+__all__ = [
+    "GBFSTuner",
+    "LocalBuilder",
+    "LocalRunner",
+    "NA2CTuner",
+    "NoSETuner",
+    "OpEvoTuner",
+    "TuningResult",
+    "local_target",
+    "tune_network",
+]

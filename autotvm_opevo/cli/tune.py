@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 from autotvm_opevo.cli.argument_types import address, attribute, duration, named_shape, positive, seconds, shape
 from autotvm_opevo.cli.command import command
-from autotvm_opevo.cli.this_machine import local_target
 
 _EXAMPLES = """examples:
   %(prog)s --network alexnet --log alexnet.json
@@ -132,7 +133,7 @@ def _installed() -> str:
 
 
 def _tune_meta_schedule(options: argparse.Namespace) -> Any:
-    from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, local_builder, tune_network, workloads
+    from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, local_builder, local_target, tune_network, workloads
     from autotvm_opevo.meta_schedule.runner import make_runner
 
     for name in ("early_stopping", "history", "no_transfer"):
@@ -143,7 +144,7 @@ def _tune_meta_schedule(options: argparse.Namespace) -> Any:
         raise ValueError(f"--tuner must be opevo, opevo-published or evolutionary with MetaSchedule, {options.tuner!r} given")
     if options.task_scheduler == "equal":
         raise ValueError("--task-scheduler must be gradient or round-robin with MetaSchedule, 'equal' given")
-    target = as_target(local_target() if options.target is None else options.target)
+    target = as_target(_target(options, local_target))
     mod, params = _model(options, workloads)
     host, port = options.rpc_tracker or (None, None)
     runner = make_runner(options.timeout, options.rpc_key, host, port)
@@ -174,7 +175,7 @@ def _tune_autotvm(options: argparse.Namespace) -> Any:
     import tvm
     from tvm import autotvm
 
-    from autotvm_opevo.autotvm import OpEvoTuner, tune_network, workloads
+    from autotvm_opevo.autotvm import OpEvoTuner, local_target, tune_network, workloads
     from autotvm_opevo.autotvm.measure_option import default_measure_option
 
     tuners: dict[str, Any] = {
@@ -188,7 +189,7 @@ def _tune_autotvm(options: argparse.Namespace) -> Any:
     if options.tuner == "evolutionary":
         raise ValueError("--tuner evolutionary requires MetaSchedule, this TVM has AutoTVM")
     try:
-        target = tvm.target.Target(local_target() if options.target is None else options.target)
+        target = tvm.target.Target(_target(options, local_target))
     except (ValueError, tvm.TVMError):
         raise ValueError(f"--target must be a target of TVM, such as llvm or cuda; {options.target!r} given") from None
     mod, params = _model(options, workloads)
@@ -208,6 +209,15 @@ def _tune_autotvm(options: argparse.Namespace) -> Any:
         transfer=not options.no_transfer,
         history=options.history,
     )
+
+
+def _target(options: argparse.Namespace, local_target: Callable[[], Any]) -> Any:
+    """The target that is given, else this machine's, which is said."""
+    if options.target is not None:
+        return options.target
+    target = local_target()
+    print(f"no --target given, this machine's is {target}", file=sys.stderr)
+    return target
 
 
 def _model(options: argparse.Namespace, workloads: Any) -> Any:

@@ -9,7 +9,16 @@ from autotvm_opevo.meta_schedule.database import open_database
 from autotvm_opevo.meta_schedule.evaluation import lower_for_tuning
 from autotvm_opevo.meta_schedule.network import tune_network
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
-from autotvm_opevo.meta_schedule.targets import as_target
+from autotvm_opevo.meta_schedule.targets import as_target, local_target
 from autotvm_opevo.tuning.result import TuningResult
 
-__all__ = ["OpEvoStrategy", "TuningResult", "as_target", "local_builder", "lower_for_tuning", "open_database", "tune_network"]
+__all__ = [
+    "OpEvoStrategy",
+    "TuningResult",
+    "as_target",
+    "local_builder",
+    "local_target",
+    "lower_for_tuning",
+    "open_database",
+    "tune_network",
+]

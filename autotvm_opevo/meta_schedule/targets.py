@@ -5,11 +5,27 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import tvm
 from tvm.s_tir.meta_schedule.utils import cpu_count
 from tvm.target import Target
 from tvm.target.codegen import llvm_get_cpu_archlist, llvm_version_major
 
+from autotvm_opevo._utils import this_machine
 from autotvm_opevo._utils.target_cpu import check_cpu
+
+
+def local_target() -> str | Target:
+    """TVM's target for this machine's GPU if it has one, else for its CPU, with all of its vector instructions.
+
+    `as_target` completes it.
+
+    Examples
+    --------
+    >>> as_target(local_target()).kind.name in ("llvm", "cuda", "rocm", "metal")
+    True
+    """
+    target: str | Target = this_machine.local_target(tvm)
+    return target
 
 
 def as_target(target: str | dict[str, Any] | Target) -> Target:

@@ -9,8 +9,8 @@ import tvm
 from onnx_files import save_onnx
 
 from autotvm_opevo.autotvm.log import Log
+from autotvm_opevo.autotvm.targets import local_target
 from autotvm_opevo.cli.main import main
-from autotvm_opevo.cli.this_machine import local_target
 from autotvm_opevo.reporting.logs import open_logs
 
 CONV = [
