@@ -5,7 +5,7 @@ Tune AlexNet with OpEvo
 This script tunes all operators of a network from one budget of trials, compiles the network with the best configurations, and
 runs it::
 
-    python tutorials/tune_alexnet.py                             # this machine's CPU, 200 trials: six minutes on two cores
+    python tutorials/tune_alexnet.py                             # this machine, 200 trials: two minutes on two cores
     python tutorials/tune_alexnet.py --target cuda --batch 16    # an NVIDIA GPU
     python tutorials/tune_alexnet.py --trials 1000               # resumes after the 200
 
@@ -24,7 +24,7 @@ from tvm import autotvm, relay
 from tvm.contrib import graph_executor
 
 from autotvm_opevo import OpEvoTuner, tune_network
-from autotvm_opevo.autotvm import LocalBuilder, LocalRunner
+from autotvm_opevo.autotvm import LocalBuilder, LocalRunner, local_target
 from autotvm_opevo.autotvm.workloads import alexnet
 
 # %%
@@ -33,7 +33,7 @@ from autotvm_opevo.autotvm.workloads import alexnet
 # AlexNet in Relay, with random weights. For your own model, ``relay.frontend`` returns the same pair.
 
 parser = argparse.ArgumentParser(description="Tune AlexNet with OpEvo.")
-parser.add_argument("--target", default="llvm -mcpu=core-avx2", help="TVM target (default: llvm -mcpu=core-avx2)")
+parser.add_argument("--target", default=local_target(), help="TVM target (default: this machine's)")
 parser.add_argument("--batch", type=int, default=1, help="batch size (default: 1)")
 parser.add_argument("--trials", type=int, default=200, help="number of trials, including earlier ones (default: 200)")
 parser.add_argument("--time-limit", type=float, help="start no new batch after this many seconds")

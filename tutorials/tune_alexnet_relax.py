@@ -5,7 +5,7 @@ Tune AlexNet with today's TVM
 TVM 0.20 replaced AutoTVM with MetaSchedule, which needs no templates. This script tunes all operators of a network with OpEvo as
 MetaSchedule's search strategy, compiles the network with the best schedules, and runs it::
 
-    python tutorials/tune_alexnet_relax.py                                # this machine's CPU, 208 trials: four minutes
+    python tutorials/tune_alexnet_relax.py                                # this machine, 208 trials: four minutes
     python tutorials/tune_alexnet_relax.py --target nvidia/nvidia-h100    # a GPU
     python tutorials/tune_alexnet_relax.py --trials 1000                  # resumes after the 208
 
@@ -20,11 +20,19 @@ import tvm
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
-from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, local_builder, lower_for_tuning, open_database, tune_network
+from autotvm_opevo.meta_schedule import (
+    OpEvoStrategy,
+    as_target,
+    local_builder,
+    local_target,
+    lower_for_tuning,
+    open_database,
+    tune_network,
+)
 from autotvm_opevo.meta_schedule.workloads import alexnet
 
 parser = argparse.ArgumentParser(description="Tune AlexNet with OpEvo and today's TVM.")
-parser.add_argument("--target", default="llvm -mcpu=core-avx2", help="TVM target (default: llvm -mcpu=core-avx2)")
+parser.add_argument("--target", default=local_target(), help="TVM target (default: this machine's)")
 parser.add_argument("--batch", type=int, default=1, help="batch size (default: 1)")
 parser.add_argument("--trials", type=int, default=208, help="number of trials, including earlier ones (default: 208)")
 parser.add_argument("--work-dir", default="tuned/alexnet-relax", help="work directory (default: tuned/alexnet-relax)")

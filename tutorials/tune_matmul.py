@@ -1,16 +1,16 @@
 """
-Tune a matrix multiplication with OpEvo
-=======================================
+Compare OpEvoTuner with XGBTuner
+================================
 
-This script tunes one operator twice through AutoTVM, with ``OpEvoTuner`` and with AutoTVM's default ``XGBTuner``, using the same
-task, builder, runner and number of trials. It then builds the best configuration of each, checks the output against numpy, and
-times it beside the untuned schedule::
+This script tunes a matrix multiplication twice through AutoTVM, with ``OpEvoTuner`` and with AutoTVM's default ``XGBTuner``, with
+the same task, builder, runner and number of trials. It then builds the best configuration of each, checks the output against
+numpy, and times it beside the untuned schedule::
 
     python tutorials/tune_matmul.py                  # on this machine's CPU: three minutes on two cores
     python tutorials/tune_matmul.py --target cuda    # on an NVIDIA GPU: the paper's MM1, with TVM's own template
 
 The output folder, named at the end, has both logs, which ``autotvm.apply_history_best`` reads, and a plot of the best so far over
-trials.
+trials. :doc:`tune_your_template` is the same without the comparison.
 """
 
 import argparse
@@ -83,28 +83,59 @@ def make_task(target):
 # %%
 # Tuning
 # ------
-# ``tune``, the builder, the runner and the callbacks are AutoTVM's.
+# ``tune``, the builder, the runner and the callbacks are AutoTVM's; only the tuner differs.
+
+
+def make_tuners(task, seed):
+    return {"OpEvo": OpEvoTuner(task, seed=seed), "XGB": autotvm.tuner.XGBTuner(task)}
 
 
 def tune(tuner, log, trials):
-    """Tune; returns the GFLOPS of every trial (0 if it failed), the wall-clock seconds, and the tuner's share of them."""
     measure_option = autotvm.measure_option(
         builder=autotvm.LocalBuilder(timeout=10),
         runner=autotvm.LocalRunner(number=1, repeat=3, min_repeat_ms=10, cooldown_interval=0, timeout=10),
     )
+    callbacks = [
+        autotvm.callback.progress_bar(trials, prefix=f"{type(tuner).__name__:>10}"),
+        autotvm.callback.log_to_file(str(log)),
+    ]
+    tuner.tune(n_trial=trials, measure_option=measure_option, callbacks=callbacks)
+
+
+# %%
+# Using the result
+# ----------------
+
+
+def build(task, log=None):
+    """Build the operator with the best configuration of a log, or with TVM's fallback if there is none."""
+    config = autotvm.task.space.FallbackConfigEntity()
+    if log:
+        with autotvm.apply_history_best(str(log)) as best:
+            config = best.query(task.target, task.workload)
+    with task.target:
+        schedule, arguments = task.instantiate(config)
+        return tvm.build(schedule, arguments)
+
+
+# %%
+# The comparison
+# --------------
+# This is all that tuning needs. The rest of this script times both tuners and what they found, and plots it.
+
+
+def tune_timed(tuner, log, trials):
+    """Tune; returns the wall-clock seconds, and the tuner's own share of them."""
     own_seconds = clock(tuner, "has_next", "next_batch", "update")
-    monitor = autotvm.callback.Monitor()
     start = time.perf_counter()
-    tuner.tune(
-        n_trial=trials,
-        measure_option=measure_option,
-        callbacks=[
-            autotvm.callback.progress_bar(trials, prefix=f"{type(tuner).__name__:>10}"),
-            autotvm.callback.log_to_file(str(log)),
-            monitor,
-        ],
-    )
-    return monitor.trial_scores() / 1e9, time.perf_counter() - start, sum(own_seconds)
+    tune(tuner, log, trials)
+    return time.perf_counter() - start, sum(own_seconds)
+
+
+def gflops_of_trials(task, log):
+    """GFLOPS of every trial in a log, 0 if it failed."""
+    results = [result for _, result in autotvm.record.load_from_file(str(log))]
+    return np.array([0.0 if result.error_no else task.flop / np.mean(result.costs) / 1e9 for result in results])
 
 
 def clock(tuner, *names):
@@ -124,22 +155,6 @@ def clock(tuner, *names):
     for name in names:
         setattr(tuner, name, clocked(getattr(tuner, name)))
     return seconds
-
-
-# %%
-# Comparing the results
-# ---------------------
-
-
-def build(task, log=None):
-    """Build the operator with the best configuration of a log, or with TVM's fallback if there is none."""
-    config = autotvm.task.space.FallbackConfigEntity()
-    if log:
-        with autotvm.apply_history_best(str(log)) as best:
-            config = best.query(task.target, task.workload)
-    with task.target:
-        schedule, arguments = task.instantiate(config)
-        return tvm.build(schedule, arguments)
 
 
 def inputs(task, device):
@@ -178,11 +193,6 @@ def plot(curves, path):
     axes.legend()
     figure.savefig(path, dpi=120)
     plt.close(figure)
-
-
-# %%
-# Putting it together
-# -------------------
 
 
 def default_target():
@@ -225,17 +235,18 @@ def main():
     task = make_task(target)
     space = np.prod([float(len(knob)) for knob in task.config_space.space_map.values()])
     print(f"{task.name} for {target}: {space:,.0f} configurations, {options.trials} trials per tuner")
-    tuners = {"OpEvo": OpEvoTuner(task, seed=options.seed), "XGB": autotvm.tuner.XGBTuner(task)}
+    tuners = make_tuners(task, options.seed)
     logs = {name: out / f"{name.lower()}.json" for name in tuners}
     for log in logs.values():
         log.unlink(missing_ok=True)
     print("XGBTuner pauses for about a minute after every 64 trials to train its cost model.")
     try:
-        tuned = {name: tune(tuner, logs[name], options.trials) for name, tuner in tuners.items()}
+        seconds = {name: tune_timed(tuner, logs[name], options.trials) for name, tuner in tuners.items()}
     except KeyboardInterrupt:
         parser.exit(130, f"\ntune_matmul: interrupted; the trials so far are in {out}\n")
 
-    failed = [name for name, (scores, *_) in tuned.items() if not scores.any()]
+    tuned = {name: gflops_of_trials(task, log) for name, log in logs.items()}
+    failed = [name for name, gflops in tuned.items() if not gflops.any()]
     if failed:
         parser.exit(1, f"tune_matmul: all trials of {' and '.join(failed)} failed; see AutoTVM's warning above for the errors\n")
     device = tvm.device(target.kind.name, 0)
@@ -244,11 +255,12 @@ def main():
     print(f"{'untuned':<10}{again[0]:>12.1f}")
     if target.kind.name == "llvm":
         print(f"{'numpy':<10}{numpy_gflops(task):>12.1f}   (on all cores)")
-    for (name, (scores, seconds, own)), gflops in zip(tuned.items(), again[1:]):
-        best = f"{scores.max():>20.1f}{scores.argmax() + 1:>11}{len(scores):>6}"
-        print(f"{name:<10}{gflops:>12.1f}{best}{seconds:>10.1f}{own:>26.2f}")
+    for (name, gflops), now in zip(tuned.items(), again[1:]):
+        best = f"{gflops.max():>20.1f}{gflops.argmax() + 1:>11}{len(gflops):>6}"
+        total, own = seconds[name]
+        print(f"{name:<10}{now:>12.1f}{best}{total:>10.1f}{own:>26.2f}")
     print("GFLOPS now: the best configurations, rebuilt and timed in turn; all three outputs match numpy's.")
-    plot({name: scores for name, (scores, *_) in tuned.items()}, out / "best_so_far.png")
+    plot(tuned, out / "best_so_far.png")
     print("One run of each tuner: results vary with the seed and with the load of the machine.\n")
     print(f"logs: {', '.join(map(str, logs.values()))}\nplot: {out / 'best_so_far.png'}")
 

@@ -3,7 +3,14 @@ Tune on several devices
 =======================
 
 Phones, boards and GPUs are tuned over TVM's RPC: each device runs a server that registers with a tracker, and every trial goes to
-a free device. Here the tracker and both devices are this machine::
+a free device. Three commands do it::
+
+    python -m tvm.exec.rpc_tracker --host 0.0.0.0 --port 9190                 # on one machine
+    python -m tvm.exec.rpc_server --tracker TRACKER:9190 --key cpu            # on every device
+    python -m autotvm_opevo tune --network alexnet --target "llvm -mcpu=core-avx2" --log alexnet.json \\
+        --rpc-tracker TRACKER:9190 --rpc-key cpu                              # where the tracker can be reached
+
+This script runs the first two here, so that tracker and devices are this machine, and does in Python what the third does::
 
     python tutorials/tune_on_a_farm.py       # two devices, 24 trials: half a minute
 
@@ -25,17 +32,45 @@ os.environ.setdefault("TOPHUB_LOCATION", "NONE")  # or TVM downloads pre-tuned s
 from tvm import autotvm
 
 from autotvm_opevo import tune_network
-from autotvm_opevo.autotvm import LocalBuilder
+from autotvm_opevo.autotvm import LocalBuilder, local_target
 from autotvm_opevo.autotvm.rpc import DevicePoolError, devices
 from autotvm_opevo.autotvm.workloads import operator
 
 # %%
-# A tracker and two devices
-# -------------------------
-# On a real farm, run one command on the tracker's machine and one on every device.
+# Tuning on the devices
+# ---------------------
+# Only the runner differs from tuning on one machine. ``n_parallel`` is the number of devices used at the same time.
 
 KEY = "cpu"
+
+
+def tune(host, port, log):
+    mod, params = operator(
+        "nn.conv2d", [(1, 16, 28, 28), (32, 16, 3, 3)], attributes={"padding": (1, 1), "channels": 32, "kernel_size": (3, 3)}
+    )
+    measure_option = autotvm.measure_option(
+        builder=LocalBuilder(timeout=10),
+        runner=autotvm.RPCRunner(KEY, host, port, n_parallel=2, number=1, repeat=3, min_repeat_ms=20, timeout=10),
+    )
+    return tune_network(mod, params, local_target(), log, trials=24, measure_option=measure_option)
+
+
+# %%
+# A farm on this machine
+# ----------------------
+# What is left starts the tracker and two servers, waits until they have found each other, and ends them.
+
 PATIENCE = 120  # seconds; processes start in a few of them unless the machine is busy
+
+
+def main():
+    with tempfile.TemporaryDirectory() as temporary, farm(Path(temporary)) as (port, _):
+        folder = Path(temporary)
+        print(tune("127.0.0.1", port, folder / "log.json"))
+        used = sessions(folder)
+        print(f"sessions on each device: {used}")
+        if min(used) == 0:
+            sys.exit("one of the devices was never used")
 
 
 def free_port():
@@ -93,30 +128,6 @@ def answers(port):
 def sessions(folder, count=2):
     """Number of sessions that each server has logged."""
     return [(folder / f"server{i}.log").read_text().count("connected from") for i in range(count)]
-
-
-# %%
-# Tuning on them
-# --------------
-# Only the runner differs from tuning on one machine. ``n_parallel`` is the number of devices used at the same time.
-
-
-def main():
-    mod, params = operator(
-        "nn.conv2d", [(1, 16, 28, 28), (32, 16, 3, 3)], attributes={"padding": (1, 1), "channels": 32, "kernel_size": (3, 3)}
-    )
-    with tempfile.TemporaryDirectory() as temporary, farm(Path(temporary)) as (port, _):
-        folder = Path(temporary)
-        measure_option = autotvm.measure_option(
-            builder=LocalBuilder(timeout=10),
-            runner=autotvm.RPCRunner(KEY, "127.0.0.1", port, n_parallel=2, number=1, repeat=3, min_repeat_ms=20, timeout=10),
-        )
-        result = tune_network(mod, params, "llvm", folder / "log.json", trials=24, measure_option=measure_option, seed=0)
-        print(result)
-        used = sessions(folder)
-        print(f"sessions on each device: {used}")
-        if min(used) == 0:
-            sys.exit("one of the devices was never used")
 
 
 if __name__ == "__main__":

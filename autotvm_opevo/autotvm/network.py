@@ -60,7 +60,7 @@ def tune_network(
     target : str or tvm.target.Target
     log_file : str or path
         AutoTVM's log, ``NAME.json``; created if missing, and locked against other processes. The best record of each task is
-        written to ``NAME.best.json`` beside it.
+        written to ``NAME.best.json`` beside it, those of other networks in the log included.
     trials : int
         Number of configurations to measure, those in the log included.
     measure_option : dict, optional
@@ -141,7 +141,7 @@ def tune_network(
             for task, s in zip(tasks, seeds[1:])
         ]
         rng = np.random.default_rng(seeds[0])
-        session = NetworkSession(states, operators, log, journal, trials, measurer.batch, rng, start, transfer)
+        session = NetworkSession(states, operators, log, journal, trials, measurer.batch, rng, start, transfer, drift)
         try:
             session.announce(describe_tuner(tuner, seed), "log")
             if history and transfer:

@@ -22,6 +22,7 @@ from tvm.autotvm.task import Task
 from autotvm_opevo._utils.atomic_files import write_whole
 from autotvm_opevo._utils.cpu_cores import idle_cores
 from autotvm_opevo._utils.text import last_line
+from autotvm_opevo.autotvm.best_file import best_of_others
 from autotvm_opevo.autotvm.confirmation import confirm
 from autotvm_opevo.autotvm.log import Log, Record, parse, workload_key
 from autotvm_opevo.autotvm.measurer import Measurer
@@ -67,6 +68,7 @@ class NetworkSession(Session):
         rng: np.random.Generator,
         start: float,
         transfer: bool = True,
+        drift: Drift | None = None,
     ) -> None:
         self._states, self._log, self._rng = states, log, rng
         self._transfer = transfer
@@ -80,6 +82,7 @@ class NetworkSession(Session):
             key = workload_key(state.task.target, state.task)
             loaded += state.resume(records.get(key, ()), size, confirmed.get(key))
         self._unrelated = len(log.records) - loaded
+        self._others = best_of_others(log.records, confirmed, [state.task.workload for state in states], drift or Drift())
         self.best_file = log.path.with_name(log.path.name.removesuffix(".json") + ".best.json")
         names = [task_name(state.task.name, state.task.args) for state in states]
         keys = [_journal_key(state.task) for state in states]
@@ -204,8 +207,8 @@ class NetworkSession(Session):
             logger.warning("the best trials were not timed again: %s", error)
 
     def save_best(self) -> None:
-        """Write the best record of each task, for ``autotvm.apply_history_best``."""
-        best = [state.best for state in self._states if state.best]
+        """Write the best record of each task, for ``autotvm.apply_history_best``; those of other networks in the log are kept."""
+        best = [*(state.best for state in self._states if state.best), *self._others]
         if best:
             write_whole(self.best_file, ((record.encode(*pair) + "\n").encode() for pair in best))
 

@@ -278,6 +278,27 @@ class TestLogs:
         with TARGET, autotvm.apply_history_best(str(result.best_file)) as context:
             assert all(context.query(TARGET, measured.task.workload).index == measured.config.index for measured, _ in records)
 
+    def test_the_best_file_keeps_what_other_networks_in_the_log_have_found(self, tmp_path):
+        log, best = tmp_path / "log.json", tmp_path / "log.best.json"
+        tune(log, 12)
+        first = set(best.read_text().splitlines())
+        tune(log, 6, mod=one_layer())
+        both = set(best.read_text().splitlines())
+        assert first < both
+        assert len(both) == 5  # three tasks, then two
+        tune(log, 24)  # the first network again, which improves on its own records only
+        assert both - first < set(best.read_text().splitlines())
+        records = autotvm.record.load_from_file(str(best))
+        assert len({measured.task.workload for measured, _ in records}) == 5
+
+    def test_the_best_file_is_complete_if_an_earlier_one_is_lost(self, tmp_path):
+        log, best = tmp_path / "log.json", tmp_path / "log.best.json"
+        tune(log, 12)
+        lost = set(best.read_text().splitlines())
+        best.unlink()
+        tune(log, 6, mod=one_layer())
+        assert lost < set(best.read_text().splitlines())
+
     def test_a_locked_log_is_rejected_before_anything_is_measured(self, tmp_path):
         from autotvm_opevo.autotvm.log import Log
 

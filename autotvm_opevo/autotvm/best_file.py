@@ -1,0 +1,62 @@
+"""What the file of the best records keeps of other networks, so that several can share a log."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf
+from typing import Any
+
+from autotvm_opevo.autotvm.log import Record, seconds, workload_key
+from autotvm_opevo.tuning.drift import Drift
+
+
+def best_of_others(
+    records: Iterable[Record],
+    confirmed: Mapping[tuple[str, Any], tuple[Record, float]],
+    workloads: Iterable[Any],
+    drift: Drift,
+) -> list[Record]:
+    """The best record of each workload in a log that is none of a network's.
+
+    Parameters
+    ----------
+    records : iterable of (MeasureInput, MeasureResult)
+        Of the log.
+    confirmed : mapping
+        Confirmed records, and their latencies in seconds, by target and workload.
+    workloads : iterable
+        Of the network.
+    drift : Drift
+        Of the machine, which latencies are compared without.
+
+    Returns
+    -------
+    list of (MeasureInput, MeasureResult)
+        ``apply_history_best`` would take the fastest for any similar target. So a workload that was measured for several has one
+        record, for the target that was measured last, and the network's own workloads have none.
+    """
+    own = set(workloads)
+    groups: dict[Any, list[Record]] = defaultdict(list)
+    for record in records:
+        workload = record[0].task.workload
+        if workload not in own:
+            groups[workload].append(record)
+    best = (_best(group, confirmed, drift) for group in groups.values())
+    return [record for record, latency in best if latency < inf]
+
+
+def _best(
+    records: Sequence[Record], confirmed: Mapping[tuple[str, Any], tuple[Record, float]], drift: Drift
+) -> tuple[Record, float]:
+    """The best record of a workload for its last target, and its latency: the confirmed one, unless a later one is faster."""
+    key = _key(records[-1])
+    candidates = [(record, seconds(record[1]) / drift.factor(record[1].timestamp)) for record in records if _key(record) == key]
+    if key in confirmed:
+        since = confirmed[key][0][1].timestamp
+        candidates = [confirmed[key], *(pair for pair in candidates if pair[0][1].timestamp > since)]
+    return min(candidates, key=lambda pair: pair[1])
+
+
+def _key(record: Record) -> tuple[str, Any]:
+    return workload_key(record[0].target, record[0].task)

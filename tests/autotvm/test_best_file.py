@@ -1,0 +1,68 @@
+"""The best records of other networks in a log."""
+
+from math import inf
+
+import pytest
+from small_networks import TARGET, one_layer, two_layers
+from tvm import target
+from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
+
+from autotvm_opevo.autotvm.best_file import best_of_others
+from autotvm_opevo.autotvm.extraction import extract
+from autotvm_opevo.autotvm.log import workload_key
+from autotvm_opevo.tuning.drift import Drift
+
+
+@pytest.fixture(scope="module")
+def tasks():
+    return extract(two_layers(), {}, TARGET)[0]
+
+
+def record(task, seconds, time=1.0, target=TARGET):
+    """A trial of a task; one without seconds has failed."""
+    if seconds == inf:
+        return MeasureInput(target, task, None), MeasureResult((RuntimeError(),), MeasureErrorNo.RUNTIME_DEVICE, 0.1, time)
+    return MeasureInput(target, task, None), MeasureResult((seconds,), 0, 0.1, time)
+
+
+def best(records, confirmed=(), own=(), drift=None):
+    known = {workload_key(one[0].target, one[0].task): (one, one[1].costs[0]) for one in confirmed}
+    return best_of_others(records, known, [task.workload for task in own], drift or Drift())
+
+
+def test_each_task_of_another_network_has_its_fastest_record(tasks):
+    records = [record(task, seconds) for seconds in (3.0, 1.0, 2.0) for task in tasks]
+    assert best(records) == records[len(tasks) : 2 * len(tasks)]
+
+
+def test_the_networks_own_tasks_and_those_without_success_have_none(tasks):
+    first, second, third = tasks
+    records = [record(first, 1.0), record(second, inf), record(third, 1.0)]
+    assert best(records, own=[first]) == [records[2]]
+
+
+def test_a_confirmed_record_is_kept_unless_a_later_one_is_faster(tasks):
+    lucky, confirmed = record(tasks[0], 1.0, time=1.0), record(tasks[0], 2.0, time=2.0)
+    slower, faster = record(tasks[0], 3.0, time=3.0), record(tasks[0], 1.5, time=3.0)
+    assert best([lucky], [confirmed]) == [confirmed]
+    assert best([lucky, slower], [confirmed]) == [confirmed]
+    assert best([lucky, faster], [confirmed]) == [faster]
+
+
+def test_of_a_workload_for_two_targets_the_last_is_kept(tasks):
+    """``apply_history_best`` would take the fastest, though it was found for another CPU."""
+    other = target.Target("llvm -mcpu=core-avx2")
+    records = [record(tasks[0], 1.0, target=other), record(tasks[0], 2.0)]
+    assert best(records) == [records[1]]
+    assert best(records, own=one_layer_tasks()) == [records[1]]
+
+
+def one_layer_tasks():
+    return extract(one_layer(), {}, TARGET)[0]
+
+
+def test_latencies_are_compared_without_drift(tasks):
+    drift = Drift([(float(t), 1.0) for t in range(10)] + [(float(t), 2.0) for t in range(200, 210)])
+    records = [record(tasks[0], 1.5, time=5.0), record(tasks[0], 2.0, time=205.0)]
+    assert best(records, drift=drift) == [records[1]]
+    assert best(records) == [records[0]]

@@ -1,0 +1,102 @@
+"""
+Tune for an ARM board
+=====================
+
+The search and all builds run here; a board only runs what was built, over TVM's RPC. This script tunes a network for a board, and
+builds it for the board's CPU. Without one it only builds, and shows that what was built is for ARM::
+
+    python tutorials/tune_for_a_board.py                                      # build for aarch64: ten seconds
+    python tutorials/tune_for_a_board.py --tracker 127.0.0.1:9190 --key board # tune, too, and run the network on the board
+
+========================== =======================================================================================
+where                      what runs there
+========================== =======================================================================================
+this machine               the tracker, ``python -m tvm.exec.rpc_tracker --host 0.0.0.0 --port 9190``; this script:
+                           the search, and LLVM, which compiles for the board
+the board, ``apache-tvm``  ``python -m tvm.exec.rpc_server --tracker THIS-MACHINE:9190 --key board``: it links what it
+and ``g++``                gets and runs it
+========================== =======================================================================================
+
+Object files are sent to the board, which links them itself: no cross compiler is needed here.
+"""
+
+import argparse
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import tvm
+from tvm import relax, rpc
+from tvm.s_tir import meta_schedule as ms
+
+from autotvm_opevo.meta_schedule import as_target, lower_for_tuning, open_database, tune_network
+from autotvm_opevo.meta_schedule.runner import make_runner
+from autotvm_opevo.meta_schedule.workloads import mlp
+
+parser = argparse.ArgumentParser(description="Tune a network for an ARM board.")
+parser.add_argument("--target", help="TVM target of the board (default: a 64-bit ARM CPU with 4 cores)")
+parser.add_argument("--tracker", metavar="HOST:PORT", help="RPC tracker; without one, nothing is tuned")
+parser.add_argument("--key", default="board", help="key with which the board registered (default: board)")
+parser.add_argument("--trials", type=int, default=64, help="number of trials, including earlier ones (default: 64)")
+parser.add_argument("--out", type=Path, default=Path("tuned/board"), help="output directory (default: tuned/board)")
+options = parser.parse_args()
+options.out.mkdir(parents=True, exist_ok=True)
+
+# %%
+# The target
+# ----------
+# ``-mtriple`` is the board's system, which ``gcc -dumpmachine`` prints there; ``-num-cores`` is its number of cores, not this
+# machine's. ``-mcpu=cortex-a72``, for example, makes use of all instructions of a Raspberry Pi 4.
+
+target = as_target(options.target or "llvm -mtriple=aarch64-linux-gnu -mattr=+neon -num-cores=4")
+mod, params = mlp()
+
+# %%
+# Tune on the board
+# -----------------
+# Only the runner differs from tuning on one machine. The network itself is not timed before and after.
+
+work_dir = options.out / "database"
+if options.tracker:
+    host, port = options.tracker.split(":")
+    runner = make_runner(timeout=30, key=options.key, host=host, port=int(port))
+    print(tune_network(mod, params, target, work_dir, options.trials, runner=runner, seed=0))
+
+# %%
+# Build for the board
+# -------------------
+# With the extension ``.tar`` the library has object files. To link it here instead, name it ``.so``, and name the cross compiler:
+# ``export_library("model.so", fcompile=tvm.contrib.cc.cross_compiler("aarch64-linux-gnu-g++"))``.
+
+library = options.out / "model.tar"
+best = open_database(work_dir / "best") if options.tracker else ms.database.MemoryDatabase()
+with target, best, tvm.transform.PassContext(opt_level=3):
+    lowered = lower_for_tuning(mod, params, target)
+    tvm.compile(relax.transform.MetaScheduleApplyDatabase()(lowered), target).export_library(str(library))
+
+# %%
+# What was built
+# --------------
+# Bytes 18 and 19 of an object file name the machine that it is for: 183 is AArch64, 62 is x86-64.
+
+MACHINES = {62: "x86-64", 183: "AArch64"}
+with tarfile.open(library) as archive:
+    for member in archive.getmembers():
+        header = archive.extractfile(member).read(20)
+        assert header[:4] == b"\x7fELF"
+        number = int.from_bytes(header[18:20], "little")
+        print(f"{member.name}: {MACHINES.get(number, number)}")
+
+# %%
+# Run it on the board
+# -------------------
+
+if options.tracker:
+    board = rpc.connect_tracker(host, int(port)).request(options.key)
+    board.upload(str(library))
+    network = relax.VirtualMachine(board.load_module(library.name), board.cpu())
+    image = np.random.default_rng(0).standard_normal((1, 784), dtype="float32")
+    probabilities = network["main"](tvm.runtime.tensor(image, board.cpu())).numpy()
+    print(f"on the board: class {probabilities.argmax()}, with probability {probabilities.max():.4f}")
+else:
+    print("nothing was run: there is no --tracker")

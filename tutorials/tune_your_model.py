@@ -1,0 +1,123 @@
+"""
+From your ONNX model to a tuned library
+=======================================
+
+This script reads a model, tunes it with today's TVM, writes a library, and runs it in a process that imports only TVM and numpy::
+
+    python tutorials/tune_your_model.py                       # a small model made here, 32 trials: a minute on two cores
+    python tutorials/tune_your_model.py --model yours.onnx --trials 1000
+
+You can interrupt it at any time: the same command resumes with the remaining trials.
+"""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import tvm
+from onnx import TensorProto, helper, numpy_helper
+from tvm import relax
+
+from autotvm_opevo.meta_schedule import as_target, local_target, lower_for_tuning, open_database, tune_network
+from autotvm_opevo.meta_schedule.workloads import model_file
+
+parser = argparse.ArgumentParser(description="Tune an ONNX model, export it as a library, and run that.")
+parser.add_argument("--model", type=Path, help="ONNX file (default: a small one, made here)")
+parser.add_argument("--target", default=local_target(), help="TVM target (default: this machine's)")
+parser.add_argument("--trials", type=int, default=32, help="number of trials, including earlier ones (default: 32)")
+parser.add_argument("--out", type=Path, default=Path("tuned/your-model"), help="output directory (default: tuned/your-model)")
+options = parser.parse_args()
+options.out.mkdir(parents=True, exist_ok=True)
+
+# %%
+# The model
+# ---------
+# An ONNX file: yours, or a convolution and a dense layer.
+
+
+def save_small_model(path):
+    rng = np.random.default_rng(0)
+    weights = {"kernel": (32, 3, 3, 3), "matrix": (32, 10)}
+    graph = helper.make_graph(
+        [
+            helper.make_node("Conv", ["image", "kernel"], ["conv"], pads=[1, 1, 1, 1], strides=[2, 2]),
+            helper.make_node("Relu", ["conv"], ["relu"]),
+            helper.make_node("GlobalAveragePool", ["relu"], ["mean"]),
+            helper.make_node("Flatten", ["mean"], ["features"]),
+            helper.make_node("MatMul", ["features", "matrix"], ["classes"]),
+        ],
+        "small",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, (1, 3, 64, 64))],
+        [helper.make_tensor_value_info("classes", TensorProto.FLOAT, (1, 10))],
+        [numpy_helper.from_array(rng.standard_normal(shape, dtype="float32"), name) for name, shape in weights.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+if options.model is None:
+    options.model = options.out / "small.onnx"
+    save_small_model(options.model)
+
+# %%
+# ``model_file`` reads it with TVM's frontend: a Relax module and its weights. PyTorch has a frontend, too:
+# ``relax.frontend.torch.from_exported_program(torch.export.export(model, inputs))`` returns a module, and its weights with
+# ``keep_params_as_input=True`` and ``relax.frontend.detach_params``.
+
+mod, params = model_file(options.model)
+target = as_target(options.target)
+
+# %%
+# Tune
+# ----
+
+result = tune_network(mod, params, target, options.out / "database", options.trials)
+print(result)
+
+# %%
+# Export
+# ------
+# The network is lowered as it was for tuning, built with the best schedules, and linked to a shared library, which holds the
+# weights, too.
+
+library = options.out / "model.so"
+lowered = lower_for_tuning(mod, params, target)
+with target, open_database(result.best_file), tvm.transform.PassContext(opt_level=3):
+    tvm.compile(relax.transform.MetaScheduleApplyDatabase()(lowered), target).export_library(str(library))
+
+# %%
+# Inference
+# ---------
+# What runs the library needs neither this package nor the database nor a compiler: TVM, of the version that built it, and numpy.
+
+INFERENCE = """
+import sys
+import numpy as np
+import tvm
+from tvm import relax
+
+library, inputs, outputs = sys.argv[1:]
+network = relax.VirtualMachine(tvm.runtime.load_module(library), tvm.cpu())
+found = network["main"](*(tvm.runtime.tensor(array) for array in np.load(inputs).values()))
+np.savez(outputs, *(array.numpy() for array in ([found] if hasattr(found, "numpy") else found)))
+assert "autotvm_opevo" not in sys.modules
+"""
+
+rng = np.random.default_rng(1)
+shapes = [tuple(map(int, variable.ty.shape)) for variable in lowered["main"].params]
+inputs = [rng.standard_normal(shape, dtype="float32") for shape in shapes]
+np.savez(options.out / "inputs.npz", *inputs)
+arguments = [library, options.out / "inputs.npz", options.out / "outputs.npz"]
+subprocess.run([sys.executable, "-c", INFERENCE, *map(str, arguments)], check=True)
+
+# %%
+# The same network as imported, without this package, must compute the same.
+
+untuned = tvm.compile(relax.transform.BindParams("main", params)(mod), target)
+expected = relax.VirtualMachine(untuned, tvm.cpu())["main"](*map(tvm.runtime.tensor, inputs))
+expected = [array.numpy() for array in ([expected] if hasattr(expected, "numpy") else expected)]
+for array, untuned_array in zip(np.load(options.out / "outputs.npz").values(), expected):
+    np.testing.assert_allclose(array, untuned_array, rtol=1e-3, atol=1e-3)
+print(f"{library} computes what the untuned network does")
