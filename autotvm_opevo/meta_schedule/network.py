@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -194,6 +194,7 @@ class _Session(Session):
     ) -> None:
         self._extracted, self._database, self._folder, self._target = tasks, database, folder, target
         self._best: dict[int, Any] = {}  # by task: confirmed in this call, or the best of an earlier one
+        self._best_before: list[Any] = []  # of an earlier call, for any network
         self._known: set[tuple[float, ...]] = set()  # latencies of the trials of earlier calls, which tell them apart
         self._states = [_TaskState(task) for task in tasks]
         for state in self._states:
@@ -212,6 +213,7 @@ class _Session(Session):
         if not len(self._database) or not folder.exists():
             return
         earlier, self._known = load_database(folder), latencies_before(self._folder)
+        self._best_before = list(earlier.get_all_tuning_records())
         for i, state in enumerate(self._states):
             self._best.update((i, record) for record in records_of(earlier, state.mod, self._target)[:1])
             if i in self._best:
@@ -278,17 +280,33 @@ class _Session(Session):
         self._end = time.monotonic()
 
     def write_best(self) -> Any:
-        """Write the best record of each task to a database of its own, which this returns."""
-        best = [record for i in range(len(self._states)) if (record := self._best_of(i)) is not None]
-        return load_database(write_best(self._folder, best, len(self._database)))
+        """Write the best record of each task to a database of its own, which this returns; those of other networks are kept."""
+        own = [record for i in range(len(self._states)) if (record := self._best_of(i)) is not None]
+        return load_database(write_best(self._folder, [*own, *self._best_of_others()], len(self._database)))
 
     def _best_of(self, task: int) -> Any:
         """The best record of a task; None without one."""
-        new = [
-            one for one in records_of(self._database, self._states[task].mod, self._target) if _latencies(one) not in self._known
-        ]
-        best = [self._best[task]] if task in self._best else []
-        return min([*best, *new], key=lambda record: seconds(record.run_secs), default=None)
+        return self._better(self._best.get(task), records_of(self._database, self._states[task].mod, self._target))
+
+    def _best_of_others(self) -> list[Any]:
+        """The best record of each workload of other networks in the database. A database does not tell targets apart."""
+        database = self._database
+        own = {database.commit_workload(state.mod) for state in self._states if database.has_workload(state.mod)}
+        before = {
+            database.commit_workload(record.workload.mod): record
+            for record in self._best_before
+            if database.has_workload(record.workload.mod)
+        }
+        others = defaultdict(list)
+        for record in database.get_all_tuning_records():
+            if record.workload not in own and seconds(record.run_secs) < inf:
+                others[record.workload].append(record)
+        return [self._better(before.get(workload), records) for workload, records in others.items()]
+
+    def _better(self, before: Any, records: Sequence[Any]) -> Any:
+        """The best of an earlier call, unless a record that it was not chosen from is faster; without one, the fastest."""
+        new = [record for record in records if before is None or _latencies(record) not in self._known]
+        return min([*([before] if before is not None else []), *new], key=lambda one: seconds(one.run_secs), default=None)
 
     def result(self) -> TuningResult:
         """The result so far."""

@@ -155,6 +155,30 @@ def test_what_a_killed_call_measured_after_the_best_were_written_can_be_the_best
     assert float(np.mean([float(latency) for latency in best.run_secs])) == pytest.approx(fastest)
 
 
+def test_another_network_in_the_work_directory_keeps_its_best(tuned, tmp_path, records):
+    folder = tmp_path / "copy"
+    shutil.copytree(tuned, folder)
+    slowest = records[-1]
+    confirmed = TuningRecord(slowest.trace, slowest.workload, [1e-12], slowest.target, slowest.args_info)
+    write_best(folder, [confirmed], len(open_database(folder)))
+    softmax = workloads.operator("nn.softmax", [(8, 32)])
+    tune_network(*softmax, cpu(), folder, 2, builder=builder(), runner=runner(), evaluate=False)
+    kept = open_database(folder / BEST)
+    assert len(kept) == 2
+    (found,) = [one for one in kept.get_all_tuning_records() if str(one.trace) == str(slowest.trace)]
+    assert float(found.run_secs[0]) == 1e-12
+    assert tune(folder, 8, evaluate=False).latency == 1e-12  # the first network again
+
+
+def test_a_network_without_a_best_before_gets_the_fastest_of_its_trials(tuned, tmp_path):
+    """So did versions that kept the best of the last network only."""
+    folder = tmp_path / "copy"
+    shutil.copytree(tuned, folder)
+    write_best(folder, [], len(open_database(folder)))
+    tune(folder, 8, evaluate=False)
+    assert len(open_database(folder / BEST)) == 1
+
+
 def test_ctrl_c_during_the_confirmation_ends_the_call(tuned, tmp_path, monkeypatch):
     class Interrupting(Runner):
         def run(self, inputs):
