@@ -17,7 +17,12 @@ the board, ``apache-tvm``  ``python -m tvm.exec.rpc_server --tracker THIS-MACHIN
 and ``g++``                gets and runs it
 ========================== =======================================================================================
 
-Object files are sent to the board, which links them itself: no cross compiler is needed here.
+Object files are sent to the board, which links them itself: no cross compiler is needed here. Both need the same version of TVM;
+for 64-bit ARM, ``pip install apache-tvm`` has it. *Not tried on a board yet*: the tests look at what is built for aarch64, and
+do the rest with a server on the same x86-64 machine. With AutoTVM it is the same, by ``tune --rpc-tracker --rpc-key``.
+
+An Android phone cannot link: TVM's RPC app for Android takes libraries that the NDK has linked, by
+``LocalBuilder(build_func="ndk")`` with AutoTVM. This was not tried either.
 """
 
 import argparse
@@ -100,3 +105,12 @@ if options.tracker:
     print(f"on the board: class {probabilities.argmax()}, with probability {probabilities.max():.4f}")
 else:
     print("nothing was run: there is no --tracker")
+
+# %%
+# What it prints
+# --------------
+# Without a board::
+#
+#     devc.o: AArch64
+#     lib0.o: AArch64
+#     nothing was run: there is no --tracker

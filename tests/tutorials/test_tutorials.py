@@ -2,23 +2,14 @@
 
 import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tvm
-
-ROOT = Path(__file__).parents[2]
+from tutorial_scripts import outline, recorded_output, run
 
 # Half a minute each on an idle machine; builds take many times as long on a busy one.
 pytestmark = pytest.mark.timeout(2000)
-
-
-def run(script, *arguments):
-    command = [sys.executable, str(ROOT / "tutorials" / script), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=900)
 
 
 def test_tune_matmul_compares_the_tuners_and_writes_logs_and_plot(tmp_path):
@@ -87,10 +78,19 @@ def test_the_flags_of_the_c_program_form_a_hypercube():
         flags.index(frozenset("e"))
 
 
+def test_tune_your_template_prints_what_its_page_says_and_resumes(tmp_path):
+    for trials in (8, 16):
+        done = run("tune_your_template.py", "--trials", 8, "--log", tmp_path / "log.json")
+        assert done.returncode == 0, done.stderr
+        assert outline(done.stdout.splitlines()[-1:]) == outline(recorded_output("tune_your_template.py"))
+        assert len((tmp_path / "log.json").read_text().splitlines()) == trials
+
+
 @pytest.mark.soak
 def test_tune_on_a_farm_uses_both_devices():
     done = run("tune_on_a_farm.py")
     assert done.returncode == 0, done.stderr
+    assert outline(done.stdout.splitlines()) == outline(recorded_output("tune_on_a_farm.py"))
     *_, used = done.stdout.splitlines()
     first, second = json.loads(used.removeprefix("sessions on each device: "))
     assert min(first, second) > 0
