@@ -14,6 +14,7 @@ from tvm.relay import testing
 from autotvm_opevo._utils.imports import ONNX
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.tuning import alexnet as layers
+from autotvm_opevo.tuning.networks import check_network
 
 Model = tuple[tvm.IRModule, dict[str, tvm.nd.NDArray]]
 
@@ -55,8 +56,7 @@ def network(name: str, batch: int = 1) -> Model:
     ValueError
         If the name is unknown.
     """
-    if name not in NETWORKS:
-        raise ValueError(f"network must be one of {', '.join(NETWORKS)}; {name!r} given")
+    check_network(name, NETWORKS)
     before = np.random.get_state()  # noqa: NPY002  TVM's test networks seed the global generator
     try:
         return NETWORKS[name](batch)

@@ -1,10 +1,22 @@
-"""The common form of all commands' help."""
+"""The common form of all commands' help and errors."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose help keeps the line breaks of its texts, and whose errors do not bury the message under all options."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+
+    def error(self, message: str) -> NoReturn:
+        """Print the first line of the usage and the error, and exit with status 2."""
+        first, *more = self.format_usage().splitlines()
+        self.exit(2, f"{first}{' ...' if more else ''}\n{self.prog}: error: {message}\n")
 
 
 def command(
@@ -28,9 +40,6 @@ def command(
     argparse.ArgumentParser
         The command's parser, for its arguments.
     """
-    text = argparse.RawDescriptionHelpFormatter
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name, help=summary, description=examples, epilog=status, formatter_class=text
-    )
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=examples, epilog=status)
     parser.set_defaults(run=run)
     return parser

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from autotvm_opevo._version import __version__
 from autotvm_opevo.cli import doctor, report, tune
+from autotvm_opevo.cli.command import Parser
 
 _EXAMPLES = """examples:
   %(prog)s doctor
@@ -57,8 +58,7 @@ def _message(error: Exception) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    text = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(prog=_program(), description=_EXAMPLES, formatter_class=text)
+    parser = Parser(prog=_program(), description=_EXAMPLES)
     parser.add_argument("--version", action="version", version=f"autotvm_opevo {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in (tune, report, doctor):

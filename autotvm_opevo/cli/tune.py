@@ -7,10 +7,12 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from autotvm_opevo.cli.argument_types import address, attribute, duration, named_shape, positive, seconds, shape
 from autotvm_opevo.cli.command import command
+from autotvm_opevo.tuning.networks import AUTOTVM, META_SCHEDULE, check_network
 
 _EXAMPLES = """examples:
   %(prog)s --network alexnet --log alexnet.json
@@ -117,7 +119,10 @@ def _run(options: argparse.Namespace) -> int:
     for name, only in (("batch", "network"), ("tensor", "operator"), ("attribute", "operator"), ("shape", "model")):
         if getattr(options, name) and not getattr(options, only):
             raise ValueError(f"--{name} requires --{only}")
-    report = (_tune_meta_schedule if (options.tvm or _installed()) == "meta-schedule" else _tune_autotvm)(options)
+    meta_schedule = (options.tvm or _installed()) == "meta-schedule"
+    if options.network:
+        check_network(options.network, META_SCHEDULE if meta_schedule else AUTOTVM)
+    report = (_tune_meta_schedule if meta_schedule else _tune_autotvm)(options)
     print(report)
     if report.speedup is None and not report.speedup_error:  # on other devices, from which MetaSchedule brings no network back
         return 0 if any(row.works for row in report.rows) else 1
@@ -125,11 +130,13 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _installed() -> str:
-    """The tuning system of the installed TVM; without one AutoTVM, whose adapter raises an error that names what is missing."""
-    try:
-        return "meta-schedule" if find_spec("tvm.s_tir.meta_schedule") else "autotvm"
-    except Exception:  # importing a broken TVM may raise anything
-        return "autotvm"
+    """The tuning system of the installed TVM; without one AutoTVM, whose adapter raises an error that names what is missing.
+
+    Imports no TVM, as ``find_spec("tvm.s_tir")`` would.
+    """
+    tvm = find_spec("tvm")
+    folders = (tvm.submodule_search_locations if tvm else None) or []
+    return "meta-schedule" if any((Path(folder) / "s_tir" / "meta_schedule").is_dir() for folder in folders) else "autotvm"
 
 
 def _tune_meta_schedule(options: argparse.Namespace) -> Any:

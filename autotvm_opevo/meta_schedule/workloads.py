@@ -13,6 +13,7 @@ from tvm import relax
 from autotvm_opevo._utils.imports import ONNX
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.tuning import alexnet as layers
+from autotvm_opevo.tuning.networks import check_network
 
 Model = tuple[tvm.IRModule, dict[str, tvm.runtime.Tensor]]
 Layer = Callable[[Any], Any]
@@ -144,8 +145,7 @@ def network(name: str, batch: int = 1) -> Model:
     ValueError
         If the name is unknown.
     """
-    if name not in NETWORKS:
-        raise ValueError(f"network must be one of {', '.join(NETWORKS)} with MetaSchedule; {name!r} given")
+    check_network(name, NETWORKS)
     return NETWORKS[name](batch)
 
 

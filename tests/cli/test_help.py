@@ -36,5 +36,32 @@ def test_help_names_the_program_as_it_was_called(capsys, monkeypatch, called, pr
     assert text.count("autotvm-opevo") + text.count("autotvm_opevo") == text.count(program)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["frobnicate"], "invalid choice: 'frobnicate'"),
+        (["tune", "--network", "mlp"], "the following arguments are required: --log"),
+        (["tune", "--network", "mlp", "--log", "x", "--trials", "0"], "argument --trials: must be an integer of at least 1"),
+        (["report"], "the following arguments are required: LOG"),
+    ],
+)
+def test_an_error_in_the_arguments_is_one_line_after_the_first_of_the_usage(capsys, arguments, message):
+    with pytest.raises(SystemExit) as done:
+        main(arguments)
+    assert done.value.code == 2
+    usage, error = capsys.readouterr().err.splitlines()
+    assert usage.startswith("usage: ")
+    assert message in error
+
+
+def test_a_mistyped_network_is_refused_before_tvm_is_imported(capsys, monkeypatch, tmp_path):
+    for module in ("tvm", "tvm.autotvm", "tvm.s_tir"):
+        monkeypatch.setitem(sys.modules, module, None)  # importing it would be an ImportError
+    for name in ("autotvm", "meta-schedule"):
+        assert main(["tune", "--network", "alexnt", "--tvm", name, "--log", str(tmp_path / "log")]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.endswith("'alexnt' given: did you mean alexnet?")
+
+
 def test_version(capsys):
     assert printed(capsys, "--version") == f"autotvm_opevo {__version__}\n"

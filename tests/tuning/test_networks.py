@@ -1,0 +1,27 @@
+"""Names of networks, known without TVM."""
+
+from importlib import import_module
+from importlib.util import find_spec
+
+import pytest
+
+from autotvm_opevo.tuning.networks import AUTOTVM, META_SCHEDULE, check_network
+
+
+def test_they_are_those_of_the_installed_tvm():
+    adapter, names = ("autotvm", AUTOTVM) if find_spec("tvm.autotvm") else ("meta_schedule", META_SCHEDULE)
+    assert tuple(import_module(f"autotvm_opevo.{adapter}.workloads").NETWORKS) == names
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("lexnet", "did you mean alexnet or mobilenet?"),
+        ("ResNet_18", "did you mean resnet-18?"),
+        ("transformer", "'transformer' given"),
+    ],
+)
+def test_the_error_names_those_most_like_what_is_given(given, hint):
+    with pytest.raises(ValueError, match=r"network must be one of alexnet, mlp, .*given") as error:
+        check_network(given, AUTOTVM)
+    assert str(error.value).endswith(hint)
