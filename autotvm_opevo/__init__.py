@@ -2,7 +2,7 @@
 
 Every knob of a search space is a graph. `OpEvo` mutates configurations by random walks on these graphs and picks the most
 promising candidates with a Gaussian process; it searches any `Space` and needs no TVM. `OpEvoTuner` is an AutoTVM tuner,
-`tune_network` tunes a whole Relay network, and `report` summarizes logs; these three are imported on first access.
+`tune_network` tunes a whole Relay network, and `report` summarizes logs; all are imported on first access.
 `autotvm_opevo.meta_schedule` has the same for MetaSchedule.
 
 Examples
@@ -17,29 +17,41 @@ Examples
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from autotvm_opevo._version import __version__
-from autotvm_opevo.search import random_walk
-from autotvm_opevo.search.opevo import OpEvo
-from autotvm_opevo.search.space import Space
 
+TYPE_CHECKING = False  # as in `typing`, which takes milliseconds to import, in which Ctrl-C would not be quiet yet
 if TYPE_CHECKING:
+    from typing import Any
+
     from autotvm_opevo.autotvm import OpEvoTuner as OpEvoTuner
     from autotvm_opevo.autotvm import tune_network as tune_network
     from autotvm_opevo.reporting.report import report as report
+    from autotvm_opevo.search import random_walk as random_walk
+    from autotvm_opevo.search.opevo import OpEvo as OpEvo
+    from autotvm_opevo.search.space import Space as Space
 
 __all__ = ["OpEvo", "Space", "__version__", "random_walk"]
 
-# Not in `__all__`: they need TVM or the extra ``report``, and ``import *`` must work without.
-_LAZY = {"OpEvoTuner": "autotvm", "report": "reporting", "tune_network": "autotvm"}
+# Imported on first access: the command must end quietly on Ctrl-C from its first moment, and importing scipy takes longer than
+# that. The last three are not in `__all__`: they need TVM or the extra ``report``, and ``import *`` must work without.
+_LAZY = {
+    "OpEvo": "search.opevo",
+    "Space": "search.space",
+    "random_walk": "search",
+    "OpEvoTuner": "autotvm",
+    "report": "reporting",
+    "tune_network": "autotvm",
+}
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_LAZY, "topology"])
+    return sorted({*__all__, *_LAZY, "topology"})
 
 
 def __getattr__(name: str) -> Any:
+    if name == "topology":
+        return import_module("autotvm_opevo.topology")
     if name in _LAZY:
         return getattr(import_module(f"autotvm_opevo.{_LAZY[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,5 +1,15 @@
-"""``python -m autotvm_opevo``."""
+"""``python -m autotvm_opevo``, and the console script."""
 
-from autotvm_opevo.cli.main import main
 
-raise SystemExit(main())
+def main() -> int:
+    """Run a command; returns the exit status. Ctrl-C ends it without a traceback, also while modules are imported."""
+    try:
+        from autotvm_opevo.cli.main import main
+
+        return main()
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

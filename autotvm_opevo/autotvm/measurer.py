@@ -20,6 +20,7 @@ from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity
 
+from autotvm_opevo._utils.interrupts import no_interrupts_in_children
 from autotvm_opevo.autotvm.builder import LocalBuilder
 from autotvm_opevo.autotvm.finalists import Finalist, Finalists
 from autotvm_opevo.autotvm.log import Record
@@ -29,7 +30,6 @@ from autotvm_opevo.autotvm.processes import (
     WORKER_MODULE,
     Watchdog,
     kill,
-    no_interrupts_in_children,
     run_with_timeout,
     start,
     stop,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from tvm.contrib.popen_pool import PopenPoolExecutor
@@ -60,16 +59,6 @@ class Watchdog:
         if self._process is not None:
             self._process.communicate("done\n", timeout=10)
             self._process = None
-
-
-@contextmanager
-def no_interrupts_in_children() -> Iterator[None]:
-    """Shield threads and processes started within, and their children, from Ctrl-C; this thread gets it on leaving."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def start(executor: PopenPoolExecutor | None, parallel: int) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 from tvm.s_tir.meta_schedule.builder import LocalBuilder
 
+from autotvm_opevo._utils.interrupts import no_interrupts_in_children
+
 
 def _build(mod: Any, target: Any, params: Any) -> Any:
     if target.kind.name == "llvm":
@@ -41,4 +43,5 @@ def local_builder(max_workers: int | None = None, timeout_sec: float = 30.0) -> 
     >>> from tvm.s_tir import meta_schedule as ms
     >>> ms.tune_tir(mod, target, work_dir, max_trials_global=64, builder=local_builder())  # doctest: +SKIP
     """
-    return LocalBuilder(max_workers=max_workers, timeout_sec=timeout_sec, f_build=_build)
+    with no_interrupts_in_children():  # TVM starts one to check itself
+        return LocalBuilder(max_workers=max_workers, timeout_sec=timeout_sec, f_build=_build)

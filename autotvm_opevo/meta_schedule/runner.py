@@ -7,6 +7,8 @@ from typing import Any
 
 from tvm.s_tir.meta_schedule.runner import LocalRunner, RPCConfig, RPCRunner
 
+from autotvm_opevo._utils.interrupts import no_interrupts_in_children
+
 # Seconds to wait for the tracker.
 _CONNECT_TIMEOUT = 10
 
@@ -27,7 +29,8 @@ def make_runner(timeout: float, key: str | None = None, host: str | None = None,
         If the tracker cannot be reached or has no such device, so that every trial would fail.
     """
     if key is None or port is None:
-        return LocalRunner(timeout_sec=timeout)
+        with no_interrupts_in_children():  # TVM starts one to check itself
+            return LocalRunner(timeout_sec=timeout)
     config = RPCConfig(host, port, key, session_timeout_sec=int(timeout))
     try:
         socket.create_connection((host, port), timeout=_CONNECT_TIMEOUT).close()  # TVM itself would retry for a minute
