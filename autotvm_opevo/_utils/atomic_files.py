@@ -5,12 +5,43 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+# Bytes that must be free for a log to be begun; one of some thousand trials has as many.
+_ROOM = 1 << 20
 
 
 class LogInUse(RuntimeError):
     """Another process is writing the log."""
+
+
+def check_writable(folder: Path, *files: Path) -> None:
+    """Raise if there is no room in a folder, or one of its files exists and cannot be appended to.
+
+    It is better to know before the first measurement than after it.
+
+    Raises
+    ------
+    OSError
+        The message names the folder or file.
+
+    Examples
+    --------
+    >>> check_writable(Path(tempfile.gettempdir()))
+    """
+    where = folder
+    try:
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(bytes(_ROOM))
+            probe.flush()
+            os.fsync(probe.fileno())
+        for where in files:
+            if where.exists():
+                os.close(os.open(where, os.O_WRONLY | os.O_APPEND))
+    except OSError as error:
+        raise OSError(error.errno, f"cannot write here: {error.strerror}", str(where)) from error
 
 
 def write_whole(path: Path, lines: Iterable[bytes]) -> None:

@@ -19,7 +19,7 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tvm.autotvm.task import Task
 
 from autotvm_opevo._utils import jsonl
-from autotvm_opevo._utils.atomic_files import Lock, set_aside, sync
+from autotvm_opevo._utils.atomic_files import Lock, check_writable, set_aside, sync
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.space import Configuration
 
@@ -164,6 +164,7 @@ class Log:
             raise FileNotFoundError(f"log_file must be in an existing folder, {self.path.parent} does not exist")
         if self.path.is_dir():
             raise ValueError(f"log_file must be a file, {self.path} is a folder: name a file in it")
+        check_writable(self.path.parent, self.path)
         try:
             self._lock.acquire(self.path)
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)

@@ -18,7 +18,7 @@ import tvm
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.analysis import estimate_tir_flops
 
-from autotvm_opevo._utils.atomic_files import Lock
+from autotvm_opevo._utils.atomic_files import Lock, check_writable
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.meta_schedule.builder import local_builder
@@ -103,6 +103,8 @@ def tune_network(
         If an argument is invalid, or the network has nothing to tune.
     LogInUse
         If another process is tuning into the work directory.
+    OSError
+        If the work directory cannot be written, or its disk is full.
     KeyboardInterrupt
         After Ctrl-C, once the result is printed.
     """
@@ -127,6 +129,7 @@ def tune_network(
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"work_dir must be a work directory of MetaSchedule or a new one, {folder} is a file: name another")
     folder.mkdir(parents=True, exist_ok=True)
+    check_writable(folder, *folder.glob("database_*.json"))
     lock = Lock(folder / LOCK)
     lock.acquire(folder)
     try:

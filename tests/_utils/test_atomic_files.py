@@ -1,18 +1,47 @@
 """Atomic writes and locks."""
 
 import os
+import resource
 import stat
 import subprocess
 import sys
 
 import pytest
 
-from autotvm_opevo._utils.atomic_files import Lock, LogInUse, set_aside, write_whole
+from autotvm_opevo._utils.atomic_files import Lock, LogInUse, check_writable, set_aside, write_whole
 
 
 def failing():
     yield b"half\n"
     raise RuntimeError("power cut")
+
+
+@pytest.fixture
+def small_files():
+    """As on a full disk, no file may be larger than some bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+class TestCheckWritable:
+    def test_a_folder_with_room_is_left_as_it_was(self, tmp_path):
+        (tmp_path / "log").write_text("a line\n")
+        check_writable(tmp_path, tmp_path / "log", tmp_path / "missing")
+        assert [path.read_text() for path in tmp_path.iterdir()] == ["a line\n"]
+
+    def test_a_lack_of_room_is_an_error_that_names_the_folder(self, tmp_path, small_files):
+        with pytest.raises(OSError, match="cannot write here: File too large") as error:
+            check_writable(tmp_path)
+        assert error.value.filename == str(tmp_path)
+        assert not list(tmp_path.iterdir())
+
+    def test_a_file_that_cannot_be_written_is_an_error_that_names_it(self, tmp_path):
+        (tmp_path / "log").mkdir()  # root may write to any file
+        with pytest.raises(OSError, match="cannot write here") as error:
+            check_writable(tmp_path, tmp_path / "log")
+        assert error.value.filename == str(tmp_path / "log")
 
 
 class TestWriteWhole:

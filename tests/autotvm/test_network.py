@@ -307,6 +307,17 @@ class TestLogs:
             tune(tmp_path / "log.json", runner=runner)
         assert runner.measured == []
 
+    def test_a_full_disk_is_found_before_anything_is_measured(self, tmp_path, monkeypatch):
+        def full(file):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", full)
+        runner = SyntheticRunner()
+        with pytest.raises(OSError, match="cannot write here: No space left on device"):
+            tune(tmp_path / "log.json", runner=runner)
+        assert runner.measured == []
+        assert not list(tmp_path.iterdir())
+
     def test_a_full_disk_ends_the_run_and_leaves_the_log_readable(self, tmp_path, monkeypatch):
         write, written = os.write, []
 

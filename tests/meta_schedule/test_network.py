@@ -55,6 +55,16 @@ def test_tuning_ends_at_the_time_limit_and_can_be_resumed(tmp_path):
     assert (again.measured, again.stop_reason) == (1, "trials")
 
 
+def test_a_full_disk_is_found_before_anything_is_measured(tmp_path, monkeypatch):
+    def full(file):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="cannot write here: No space left on device"):
+        tune(tmp_path / "mlp", 8)
+    assert not list((tmp_path / "mlp").iterdir())
+
+
 @pytest.mark.parametrize("time_limit", [0, -1.0])
 def test_a_time_limit_is_positive(tmp_path, time_limit):
     with pytest.raises(ValueError, match="time_limit must be a positive number of seconds"):
