@@ -14,7 +14,7 @@ from autotvm_opevo.cli.command import command
 _EXAMPLES = """examples:
   %(prog)s alexnet.json -o report.html          an AutoTVM log, written by any tuner
   %(prog)s opevo.json xgb.json -o report.html   compare two logs
-  %(prog)s alexnet -o report.html               the folder of a MetaSchedule database
+  %(prog)s alexnet -o report.html               the folder of a MetaSchedule database, or of AutoTVM logs
   %(prog)s alexnet.json --watch                 follow a run in the browser
   %(prog)s alexnet.json -o report.html --png plots --csv tables
 
@@ -26,7 +26,9 @@ _STATUS = "exit status: 0 success; 1 a file could not be read or written; 2 inva
 def add(commands: Any) -> None:
     """Add the command to a parser's subcommands."""
     report = command(commands, "report", "write a page about tuning runs", _EXAMPLES, _STATUS, _run)
-    report.add_argument("logs", nargs="+", metavar="LOG", help="AutoTVM log, or folder of a MetaSchedule database")
+    report.add_argument(
+        "logs", nargs="+", metavar="LOG", help="AutoTVM log, folder of them, or folder of a MetaSchedule database"
+    )
     report.add_argument("-o", "--out", metavar="FILE", help="the HTML file to write")
     report.add_argument("--title", default="", help="title of the page (default: the names of the logs)")
     report.add_argument("--png", metavar="DIR", help="also save all plots as images")

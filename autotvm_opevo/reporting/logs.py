@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 import autotvm_opevo.reporting.autotvm_log as autotvm_log
@@ -15,6 +16,8 @@ from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.tuning import journal
 
 _RECORDS, _WORKLOADS = "database_tuning_record.json", "database_workload.json"
+# The end of the name of a file with the best trials of a log, how AutoTVM's records begin, and how many lines are looked at.
+_BEST, _AUTOTVM, _HEAD = ".best.json", b'{"input"', 100
 
 
 def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) -> list[TuningLog]:
@@ -23,14 +26,14 @@ def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) 
     Parameters
     ----------
     paths : sequence of str or path
-        AutoTVM logs, or folders of MetaSchedule databases.
+        AutoTVM logs, folders of them, or folders of MetaSchedule databases.
     must_exist : bool
-        Whether a missing file is an error; if not, it is read as an empty log.
+        Whether a missing file, and one without a trial, is an error; if not, both are read as empty logs.
 
     Raises
     ------
     ValueError
-        If there is no path, a path is given twice, or a file is not a log.
+        If there is no path, a path is given twice, a file is not a log, or it has no trial.
     OSError
         If a file cannot be read.
     """
@@ -38,30 +41,49 @@ def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) 
         raise ValueError("logs must be at least one: an AutoTVM log, or the folder of a MetaSchedule database; none given")
     if not all(isinstance(path, (str, os.PathLike)) for path in paths):
         raise ValueError(f"logs must be paths, one argument each; {paths!r} given")
-    files = [Path(path) for path in paths]
+    files = _expand(paths)
     if len({file.resolve() for file in files}) < len(files):
         raise ValueError(f"logs must be different files, one of {', '.join(map(str, files))} is given twice")
     sketches: meta_schedule_log.SketchNumbers = {}
     labels = _labels([file.resolve() if file.name in ("", "..") else file for file in files])
     logs = [_open_log(file, label, must_exist, sketches) for file, label in zip(files, labels)]
+    if empty := [str(file) for file, log in zip(files, logs) if must_exist and not len(log)]:
+        raise ValueError(f"logs must have trials, there is none in {' and '.join(empty)} yet: --watch waits for the first")
     _make_names_unique(logs)
     return logs
 
 
 def fingerprint(paths: Sequence[str | os.PathLike[str]]) -> str:
     """A string that changes whenever one of the logs or journals does."""
-    files = [file for path in paths for file in (_records_file(Path(path)), _journal_file(Path(path))) if file.exists()]
+    files = [file for path in _expand(paths) for file in (_records_file(path), _journal_file(path)) if file.exists()]
     return "-".join(f"{stat.st_size}.{stat.st_mtime_ns}" for stat in map(os.stat, files))
 
 
 def input_files(paths: Sequence[str | os.PathLike[str]]) -> set[Path]:
     """All files that reading these logs reads, resolved: none may be overwritten by the report."""
-    logs = [Path(path) for path in paths]
+    logs = _expand(paths)
     return {
         file.resolve()
         for log in logs
         for file in (_records_file(log), _journal_file(log), _records_file(log).with_name(_WORKLOADS))
     }
+
+
+def _expand(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """Paths, with the AutoTVM logs of a folder in its place; a folder without any, or with a database, stays."""
+    files = []
+    for path in map(Path, paths):
+        is_folder_of_logs = path.is_dir() and not (path / _RECORDS).exists()
+        files += (sorted(filter(_is_autotvm_log, path.glob("*.json"))) if is_folder_of_logs else []) or [path]
+    return files
+
+
+def _is_autotvm_log(path: Path) -> bool:
+    """Whether a file holds trials, and not the best of another log's."""
+    if path.name.endswith(_BEST) or not path.is_file():
+        return False
+    with open(path, "rb") as lines:
+        return any(line.startswith(_AUTOTVM) for line in islice(lines, _HEAD))
 
 
 def _open_log(path: Path, label: str, must_exist: bool, sketches: meta_schedule_log.SketchNumbers) -> TuningLog:
@@ -72,7 +94,10 @@ def _open_log(path: Path, label: str, must_exist: bool, sketches: meta_schedule_
             log.exists = False
             return log
         if path.is_dir():
-            raise ValueError(f"{path} must be an AutoTVM log or the folder of a MetaSchedule database, it contains no {_RECORDS}")
+            raise ValueError(
+                f"{path} must be an AutoTVM log, a folder of some, or the folder of a MetaSchedule database; it contains no log "
+                f"NAME.json and no {_RECORDS}"
+            )
     with open(file, "rb") as lines:
         if file.name == _RECORDS:
             workloads = file.with_name(_WORKLOADS)

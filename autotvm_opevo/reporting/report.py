@@ -27,9 +27,9 @@ def report(
     Parameters
     ----------
     *logs : str or path
-        AutoTVM logs, written by any tuner, or folders of MetaSchedule databases; the runs may still be in progress. They are
-        never modified. A knob's graph is complete if the task's template is registered; otherwise it has the values that were
-        tried.
+        AutoTVM logs, written by any tuner, folders of them, or folders of MetaSchedule databases; the runs may still be in
+        progress. They are never modified. A knob's graph is complete if the task's template is registered; otherwise it has the
+        values that were tried.
     out : str or path
         The HTML file.
     title : str
@@ -47,7 +47,7 @@ def report(
     Raises
     ------
     ValueError
-        If a path is not a log, `out` is one of the logs or not a file, or `png` or `csv` is not a folder.
+        If a path is not a log or has no trial, `out` is one of the logs or not a file, or `png` or `csv` is not a folder.
     OSError
         If a log cannot be read or a file cannot be written.
 

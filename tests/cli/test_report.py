@@ -16,6 +16,17 @@ def test_the_command_writes_a_page(tmp_path, capsys):
     assert out.read_text().count("<section") == 2
 
 
+def test_a_folder_of_logs_is_one_page(tmp_path, capsys):
+    for name in ("opevo.json", "xgb.json", "xgb.best.json"):
+        autotvm_log(tmp_path / name, trials=4)
+    out = tmp_path / "report.html"
+    assert main(["report", str(tmp_path), "-o", str(out)]) == 0
+    text = out.read_text()
+    assert "opevo.json" in text
+    assert "xgb.json" in text
+    assert "xgb.best.json" not in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
@@ -25,6 +36,8 @@ def test_the_command_writes_a_page(tmp_path, capsys):
         (["LOG", "--watch", "--port", "70000"], 2, "--port must be from 0 to 65535, 70000 given"),
         (["missing.json", "-o", "OUT"], 1, "missing.json: No such file or directory"),
         (["LOG", "LOG", "-o", "OUT"], 2, "is given twice"),
+        (["EMPTY", "-o", "OUT"], 2, "logs must have trials, there is none in EMPTY yet: --watch waits for the first"),
+        (["templates", "-o", "OUT"], 2, "it contains no log NAME.json and no database_tuning_record.json"),
         (["LOG", "-o", "no/folder/OUT"], 1, "out must be in an existing folder, no/folder does not exist"),
         (["LOG", "-o", "OUT", "--import", "no_such_module"], 2, "--import no_such_module: ModuleNotFoundError"),
         (["LOG", "-o", "OUT", "--import", "./mine.py"], 2, "--import ./mine.py: "),
@@ -40,6 +53,8 @@ def test_errors_are_one_line(tmp_path, monkeypatch, capsys, arguments, status, m
     monkeypatch.setattr("sys.path", list(sys.path))
     autotvm_log(tmp_path / "LOG", trials=4)
     (tmp_path / "json.py").touch()
+    (tmp_path / "EMPTY").touch()
+    (tmp_path / "templates").mkdir()
     (tmp_path / "leaves.py").write_text("import sys; sys.exit('usage')")
     assert main(["report", *arguments]) == status
     (line,) = capsys.readouterr().err.splitlines()

@@ -3,7 +3,7 @@
 import pytest
 from synthetic_logs import autotvm_line, autotvm_log
 
-from autotvm_opevo.reporting.logs import fingerprint, open_logs
+from autotvm_opevo.reporting.logs import fingerprint, input_files, open_logs
 from autotvm_opevo.tuning.journal import Journal
 
 
@@ -16,7 +16,7 @@ def _write(path, text):
     ("make", "message"),
     [
         (lambda folder: [], "logs must be at least one"),
-        (lambda folder: [folder], "must be an AutoTVM log or the folder of a MetaSchedule database"),
+        (lambda folder: [folder], "must be an AutoTVM log, a folder of some, or the folder of a MetaSchedule database"),
         (lambda folder: [autotvm_log(folder / "a")] * 2, "is given twice"),
         (lambda folder: [_write(folder / "notes.md", "# Notes\nnot a log\nof anything")], "none of its lines is a trial"),
     ],
@@ -30,10 +30,30 @@ def test_invalid_paths_are_refused(tmp_path, make, message):
 def test_a_first_line_may_be_incomplete(tmp_path, text, valid):
     path = _write(tmp_path / "log.json", text)
     if valid:
-        assert len(open_logs([path])[0]) == 0
+        assert len(open_logs([path], must_exist=False)[0]) == 0
     else:
         with pytest.raises(ValueError, match="none of its lines is a trial"):
-            open_logs([path])
+            open_logs([path], must_exist=False)
+
+
+def test_a_log_without_a_trial_is_an_error_unless_allowed(tmp_path):
+    full, empty = autotvm_log(tmp_path / "full.json"), _write(tmp_path / "empty.json", "")
+    with pytest.raises(ValueError, match=r"logs must have trials, there is none in .*empty\.json yet: --watch waits"):
+        open_logs([full, empty])
+
+
+def test_a_folder_stands_for_the_autotvm_logs_in_it(tmp_path):
+    logs = [autotvm_log(tmp_path / f"{name}.json") for name in ("b", "a")]
+    Journal(f"{logs[0]}.journal").write(task="dense")
+    autotvm_log(tmp_path / "a.best.json", trials=1)
+    _write(tmp_path / "results.json", "[1, 2]")
+    _write(tmp_path / "begun.json", "")
+    assert [log.label for log in open_logs([tmp_path])] == ["a.json", "b.json"]
+    assert input_files([tmp_path]) >= {log.resolve() for log in logs}
+    before = fingerprint([tmp_path])
+    autotvm_log(tmp_path / "begun.json")
+    assert fingerprint([tmp_path]) != before
+    assert [log.label for log in open_logs([tmp_path])] == ["a.json", "b.json", "begun.json"]
 
 
 def test_a_missing_log_is_an_error_unless_allowed(tmp_path):
