@@ -13,7 +13,7 @@ from autotvm_opevo.cli.command import Parser
 
 _EXAMPLES = """examples:
   %(prog)s doctor
-  %(prog)s tune --network alexnet --target "llvm -mcpu=core-avx2" --log alexnet.json
+  %(prog)s tune --network alexnet --log alexnet.json
   %(prog)s report alexnet.json -o report.html
 
 Each command has its own --help with more examples.

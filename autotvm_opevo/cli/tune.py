@@ -16,14 +16,15 @@ from autotvm_opevo.tuning.networks import AUTOTVM, META_SCHEDULE, check_network
 
 _EXAMPLES = """examples:
   %(prog)s --network alexnet --log alexnet.json
-  %(prog)s --model resnet.onnx --shape data=1x3x224x224 --target "llvm -mcpu=core-avx2" --log resnet.json
-  %(prog)s --operator nn.dense --tensor 64x512 --tensor 256x512 --target llvm --trials 64 --log dense.json
+  %(prog)s --model resnet.onnx --shape data=1x3x224x224 --time-limit 2h --log resnet.json
+  %(prog)s --operator nn.dense --tensor 64x512 --tensor 256x512 --trials 64 --log dense.json
   %(prog)s --operator nn.conv2d --tensor 1x3x224x224 --tensor 64x3x7x7 --attribute strides=[2,2] \\
-      --attribute padding=[3,3] --target llvm --log conv.json
-  %(prog)s --network alexnet --target llvm --rpc-tracker 127.0.0.1:9190 --rpc-key cpu --log alexnet.json
+      --attribute padding=[3,3] --log conv.json
+  %(prog)s --network alexnet --target "llvm -mtriple=aarch64-linux-gnu -mattr=+neon" \\
+      --rpc-tracker 127.0.0.1:9190 --rpc-key board --log alexnet.json
 
 With MetaSchedule (TVM 0.27), operators are Relax's and --log is a folder:
-  %(prog)s --operator matmul --tensor 64x512 --tensor 512x256 --target llvm --trials 64 --log dense
+  %(prog)s --operator matmul --tensor 64x512 --tensor 512x256 --trials 64 --log dense
 
 Tune a network, an operator or a model file with the TVM that is installed. An interrupted run resumes with the same command.
 Without --target, the target is this machine's, which the command `doctor` prints, too.
@@ -73,7 +74,7 @@ def add(commands: Any) -> None:
         "--trials", type=positive, default=1000, help="total number of trials, including those in the log (default: 1000)"
     )
     tune.add_argument(
-        "--time-limit", type=duration, metavar="TIME", help="start no new trial after this time: seconds, or such as 10m or 1.5h"
+        "--time-limit", type=duration, metavar="TIME", help="start no new trial after this time: seconds, or such as 45s, 90m or 2h"
     )
     tune.add_argument(
         "--tuner",

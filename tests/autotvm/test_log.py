@@ -253,22 +253,23 @@ class TestWriting:
         assert len(lines_of(path, 4)) == 4
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount")
-    @pytest.mark.parametrize("options", ["size=16k", "ro"])
+    @pytest.mark.parametrize("options", ["size=16k", "size=2m", "ro"])
     def test_a_full_and_a_read_only_filesystem(self, tmp_path, options):
         disk = tmp_path / "disk"
         disk.mkdir()
         if subprocess.call(["mount", "-t", "tmpfs", "-o", options, "none", str(disk)], stderr=subprocess.DEVNULL):
             pytest.skip("not allowed to mount")
         try:
-            if options == "ro":
-                with pytest.raises(OSError, match="Read-only") as caught, Log(disk / "log.json"):
+            if options != "size=2m":
+                with pytest.raises(OSError, match="cannot write here") as caught, Log(disk / "log.json"):
                     pass
-                assert caught.value.errno == errno.EROFS
+                assert caught.value.errno == (errno.EROFS if options == "ro" else errno.ENOSPC)
+                assert not list(disk.iterdir())
                 return
             with Log(disk / "log.json") as log:
                 pair = [(measured(TASK, TASK.config_space.get(0)), result(1.0))]
                 with pytest.raises(OSError, match="No space left on device"):
-                    log.append(1000 * pair)
+                    log.append(20_000 * pair)
                 assert len(lines_of(log.path, len(log.path.read_text().splitlines()))) > 5
         finally:
             subprocess.check_call(["umount", str(disk)])
