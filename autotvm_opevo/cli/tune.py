@@ -74,7 +74,7 @@ def add(commands: Any) -> None:
         "--trials", type=positive, default=1000, help="total number of trials, including those in the log (default: 1000)"
     )
     tune.add_argument(
-        "--time-limit", type=duration, metavar="TIME", help="start no new trial after this time: seconds, or such as 45s, 90m or 2h"
+        "--time-limit", type=duration, metavar="TIME", help="start no new trial after this time: seconds, or 45s, 90m, 2h"
     )
     tune.add_argument(
         "--tuner",
