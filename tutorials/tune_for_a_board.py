@@ -5,17 +5,13 @@ Tune for an ARM board
 The search and all builds run here; a board only runs what was built, over TVM's RPC. This script tunes a network for a board, and
 builds it for the board's CPU. Without one it only builds, and shows that what was built is for ARM::
 
-    python tutorials/tune_for_a_board.py                                      # build for aarch64: ten seconds
-    python tutorials/tune_for_a_board.py --tracker 127.0.0.1:9190 --key board # tune, too, and run the network on the board
+    python tutorials/tune_for_a_board.py                                          # builds for aarch64
+    python tutorials/tune_for_a_board.py --tracker 127.0.0.1:9190 --key board     # tunes, and runs there
 
-========================== =======================================================================================
-where                      what runs there
-========================== =======================================================================================
-this machine               the tracker, ``python -m tvm.exec.rpc_tracker --host 0.0.0.0 --port 9190``; this script:
-                           the search, and LLVM, which compiles for the board
-the board, ``apache-tvm``  ``python -m tvm.exec.rpc_server --tracker THIS-MACHINE:9190 --key board``: it links what it
-and ``g++``                gets and runs it
-========================== =======================================================================================
+- **On this machine**: the tracker, ``python -m tvm.exec.rpc_tracker --host 0.0.0.0 --port 9190``, and this script, that is the
+  search, and LLVM, which compiles for the board.
+- **On the board**, which needs TVM and ``g++``: ``python -m tvm.exec.rpc_server --tracker THIS-MACHINE:9190 --key board``. It links
+  what it gets, runs it, and returns the time.
 
 Object files are sent to the board, which links them itself: no cross compiler is needed here. Both need the same version of TVM;
 for 64-bit ARM, ``pip install apache-tvm`` has it. *Not tried on a board yet*: the tests look at what is built for aarch64, and
