@@ -10,8 +10,8 @@ builds it for the board's CPU. Without one it only builds, and shows that what w
 
 - **On this machine**: the tracker, ``python -m tvm.exec.rpc_tracker --host 0.0.0.0 --port 9190``, and this script, that is the
   search, and LLVM, which compiles for the board.
-- **On the board**, which needs TVM and ``g++``: ``python -m tvm.exec.rpc_server --tracker THIS-MACHINE:9190 --key board``. It links
-  what it gets, runs it, and returns the time.
+- **On the board**, which needs TVM and ``g++``: ``python -m tvm.exec.rpc_server --tracker THIS-MACHINE:9190 --key board``. It
+  links what it gets, runs it, and returns the time.
 
 Object files are sent to the board, which links them itself: no cross compiler is needed here. Both need the same version of TVM;
 for 64-bit ARM, ``pip install apache-tvm`` has it. *Not tried on a board yet*: the tests look at what is built for aarch64, and

@@ -40,14 +40,14 @@ def seconds(text: str) -> float:
 def duration(text: str) -> float:
     """A finite, positive time, in seconds unless it has a unit: s, m or h.
 
-    >>> duration("90"), duration("10m"), duration("1.5h")
-    (90.0, 600.0, 5400.0)
+    >>> duration("90"), duration("45s"), duration("90m"), duration("2h")
+    (90.0, 45.0, 5400.0, 7200.0)
     """
     number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
     try:
         return _UNITS[unit] * seconds(number)
     except ArgumentTypeError:
-        raise ArgumentTypeError(f"must be a positive number of seconds, or a time such as 10m or 1.5h, {text!r} given") from None
+        raise ArgumentTypeError(f"must be a positive number of seconds, or a time such as 45s, 90m or 2h, {text!r} given") from None
 
 
 def shape(text: str) -> tuple[int, ...]:
