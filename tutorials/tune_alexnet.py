@@ -79,10 +79,14 @@ print(result)
 # %%
 # Use the result
 # --------------
-# The printed result compares the network before and after tuning. To use it, apply the best records, as always with AutoTVM:
+# The printed result compares the network before and after tuning. To use it, apply the best records, as always with AutoTVM. What
+# runs the exported library needs TVM, but neither this package nor the log.
 
 with autotvm.apply_history_best(str(result.best_file)), tvm.transform.PassContext(opt_level=3):
     library = relay.build(mod, target=target, params=params)
-network = graph_executor.GraphModule(library["default"](tvm.device(target.kind.name, 0)))
+file = options.log.with_suffix(".so")
+library.export_library(str(file))
+
+network = graph_executor.GraphModule(tvm.runtime.load_module(str(file))["default"](tvm.device(target.kind.name, 0)))
 network.run(data=np.random.default_rng(0).standard_normal((options.batch, 3, 224, 224), dtype="float32"))
 print("classes:", network.get_output(0).numpy().argmax(axis=1))
