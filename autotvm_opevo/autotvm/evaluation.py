@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,10 @@ from tvm.autotvm.measure.measure import Runner
 from tvm.autotvm.measure.measure_methods import request_remote
 from tvm.contrib import graph_executor
 
-from autotvm_opevo.autotvm.processes import run_with_timeout
+from autotvm_opevo._utils.timeouts import run_with_timeout
+from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.rpc import is_remote
-from autotvm_opevo.tuning import speedup
-from autotvm_opevo.tuning.speedup import MIN_REPEAT_MS, Array, Speedup, random_arrays
+from autotvm_opevo.tuning.speedup import MIN_REPEAT_MS, Array, Speedup, random_arrays, run_interleaved
 
 # Seconds to wait for a free remote device, and for which it is then reserved.
 _REQUEST_TIMEOUT, _SESSION_TIMEOUT = 300, 600
@@ -37,21 +38,44 @@ def measure_speedup(
     return Speedup.from_runs(outputs, latencies)
 
 
-def build(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray], target: tvm.target.Target, best_file: Path | None = None) -> Any:
-    """Build a network with the records of a file, or untuned."""
+def build(
+    mod: tvm.IRModule,
+    params: dict[str, tvm.nd.NDArray],
+    target: tvm.target.Target,
+    best: PathLike[str] | Sequence[Record] = (),
+) -> Any:
+    """Build a network with the best of a file of records, or of a sequence of them; untuned without any."""
+    records = str(best) if isinstance(best, PathLike) else list(best)
     # The untuned one needs an empty context: without any, TVM downloads pre-tuned records.
-    with _silent(), autotvm.apply_history_best(str(best_file) if best_file else []), tvm.transform.PassContext(opt_level=3):
+    with _silent(), autotvm.apply_history_best(records), tvm.transform.PassContext(opt_level=3):
         return relay.build(mod, target=target, params=params)
+
+
+class Instance:
+    """A built network in newly allocated memory of a device."""
+
+    def __init__(self, library: Any, device: tvm.runtime.Device, inputs: dict[str, Array]) -> None:
+        self._module = graph_executor.GraphModule(library["default"](device))
+        self._module.set_input(**inputs)
+        evaluate = self._module.module.time_evaluator
+        self._evaluate = evaluate("run", device, number=1, repeat=1, min_repeat_ms=MIN_REPEAT_MS)
+
+    def outputs(self) -> list[Array]:
+        """Run it; returns its output tensors."""
+        self._module.run()
+        return [self._module.get_output(i).numpy() for i in range(self._module.get_num_outputs())]
+
+    def seconds(self) -> float:
+        """The latency of one run, timed for a moment."""
+        return float(self._evaluate().mean)
 
 
 def time_interleaved(
     libraries: Sequence[Any], inputs: dict[str, Array], target: tvm.target.Target, runner: Runner
 ) -> tuple[list[list[Array]], list[list[float]]]:
     """Outputs of built networks on the same inputs, and their latencies in seconds, timed in turn."""
-    with _device(target, runner) as (device, load):
-        modules = [graph_executor.GraphModule(load(library)["default"](device)) for library in libraries]
-        outputs = [_run(module, inputs) for module in modules]
-        return outputs, speedup.time_interleaved([_timer(module, device) for module in modules])
+    with open_device(target, runner) as (device, load):
+        return run_interleaved([Instance(load(library), device, inputs) for library in libraries])
 
 
 def random_inputs(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray]) -> dict[str, Array]:
@@ -60,16 +84,6 @@ def random_inputs(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray]) -> dict[
     types = [variable.checked_type for variable in inputs]
     arrays = random_arrays((tuple(map(int, kind.shape)), kind.dtype) for kind in types)
     return {variable.name_hint: array for variable, array in zip(inputs, arrays)}
-
-
-def _timer(module: Any, device: tvm.runtime.Device) -> Callable[[], float]:
-    evaluate = module.module.time_evaluator("run", device, number=1, repeat=1, min_repeat_ms=MIN_REPEAT_MS)
-    return lambda: float(evaluate().mean)
-
-
-def _run(module: Any, inputs: dict[str, Array]) -> list[Array]:
-    module.run(**inputs)
-    return [module.get_output(i).numpy() for i in range(module.get_num_outputs())]
 
 
 @contextmanager
@@ -83,14 +97,19 @@ def _silent() -> Iterator[None]:
 
 
 @contextmanager
-def _device(target: tvm.target.Target, runner: Runner) -> Iterator[tuple[tvm.runtime.Device, Callable[[Any], Any]]]:
-    """A device of the runner's tracker, or of this machine, and a function that loads a library there."""
+def open_device(
+    target: tvm.target.Target, runner: Runner, seconds: float = 0.0
+) -> Iterator[tuple[tvm.runtime.Device, Callable[[Any], Any]]]:
+    """A device of the runner's tracker, or of this machine, and a function that loads a library there.
+
+    A remote device is reserved for `seconds` more than it takes to run some networks once.
+    """
     if not is_remote(runner):
         yield tvm.device(target.kind.name, 0), lambda library: library
         return
 
     def request() -> Any:
-        return request_remote(runner.key, runner.host, runner.port, timeout=_SESSION_TIMEOUT)
+        return request_remote(runner.key, runner.host, runner.port, timeout=int(_SESSION_TIMEOUT + seconds))
 
     remote = run_with_timeout(_REQUEST_TIMEOUT, request, f"a free device of key {runner.key!r}")
     with tempfile.TemporaryDirectory() as folder:

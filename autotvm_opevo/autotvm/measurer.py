@@ -21,19 +21,12 @@ from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity
 
 from autotvm_opevo._utils.interrupts import no_interrupts_in_children
+from autotvm_opevo._utils.timeouts import run_with_timeout
 from autotvm_opevo.autotvm.builder import LocalBuilder
 from autotvm_opevo.autotvm.finalists import Finalist, Finalists
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.pipeline import Pipeline
-from autotvm_opevo.autotvm.processes import (
-    POPEN_TIMEOUT,
-    WORKER_MODULE,
-    Watchdog,
-    kill,
-    run_with_timeout,
-    start,
-    stop,
-)
+from autotvm_opevo.autotvm.processes import POPEN_TIMEOUT, WORKER_MODULE, Watchdog, kill, start, stop
 from autotvm_opevo.autotvm.rpc import DevicePool, DevicePoolError, is_remote
 from autotvm_opevo.autotvm.runner import LocalRunner
 from autotvm_opevo.tuning.workers import ForkServer

@@ -1,47 +1,21 @@
-"""AutoTVM's child processes: shielded from Ctrl-C, ended with the run, and waited for with a timeout."""
+"""AutoTVM's child processes: shielded from Ctrl-C, and ended with the run."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-import threading
 import uuid
-from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
 
 from tvm.contrib.popen_pool import PopenPoolExecutor
 
 from autotvm_opevo.autotvm.watchdog import SCRIPT, VARIABLE
 
-T = TypeVar("T")
-
 # What this package's worker processes need.
 WORKER_MODULE = "autotvm_opevo.autotvm"
 # Seconds for AutoTVM's worker processes to start; each imports TVM.
 POPEN_TIMEOUT = 120.0
-
-
-def run_with_timeout(seconds: float, function: Callable[[], T], what: str) -> T:
-    """Call a function in a thread; raise `TimeoutError`, and abandon the thread, if it does not return in time."""
-    outcome: list[T] = []
-    failure: list[BaseException] = []
-
-    def call() -> None:
-        try:
-            outcome.append(function())
-        except BaseException as error:
-            failure.append(error)
-
-    thread = threading.Thread(target=call, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if failure:
-        raise failure[0]
-    if not outcome:
-        raise TimeoutError(f"waited {seconds:g} seconds for {what}")
-    return outcome[0]
 
 
 class Watchdog:

@@ -21,9 +21,10 @@ from tvm.autotvm.measure.measure_methods import request_remote
 from tvm.contrib.popen_pool import PopenPoolExecutor
 
 from autotvm_opevo._utils.text import last_line
+from autotvm_opevo._utils.timeouts import run_with_timeout
 from autotvm_opevo.autotvm.finalists import Finalist, Finalists
 from autotvm_opevo.autotvm.log import seconds
-from autotvm_opevo.autotvm.processes import kill, run_with_timeout
+from autotvm_opevo.autotvm.processes import kill
 from autotvm_opevo.autotvm.siblings import slow_devices, time_on_each
 
 logger = logging.getLogger(__name__)
@@ -66,6 +67,17 @@ def devices(key: str, host: str, port: int) -> int:
         ) from error
 
 
+def require_devices(key: str, host: str, port: int) -> None:
+    """Raise `DevicePoolError` if no tracker answers there, or it has no device for a key."""
+    if not devices(key, host, port):
+        raise _no_device(key, host, port)
+
+
+def _no_device(key: str, host: str, port: int) -> DevicePoolError:
+    start = f"start one with python -m tvm.exec.rpc_server --tracker {host}:{port} --key {key}"
+    return DevicePoolError(f"the tracker at {host}:{port} has no device of key {key!r}: {start}")
+
+
 class DevicePool:
     """Devices behind an ``RPCRunner``. Each trial runs on whichever is free, and a second time if its session broke.
 
@@ -80,10 +92,7 @@ class DevicePool:
         self._comparison: threading.Thread | None = None
         self._numbers = count()
         if not self._devices():
-            raise DevicePoolError(
-                f"the tracker at {self._address} has no device of key {runner.key!r}: start one with "
-                f"python -m tvm.exec.rpc_server --tracker {self._address} --key {runner.key}"
-            )
+            raise _no_device(runner.key, runner.host, runner.port)
         if runner.n_parallel > (os.cpu_count() or 1):  # AutoTVM limits parallel runs to this machine's cores
             runner.executor = PopenPoolExecutor(
                 max_workers=runner.n_parallel,

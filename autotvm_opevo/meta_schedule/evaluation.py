@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,8 +12,7 @@ from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo.meta_schedule.layouts import with_channels_last
-from autotvm_opevo.tuning import speedup
-from autotvm_opevo.tuning.speedup import MIN_REPEAT_MS, Array, Speedup, random_arrays
+from autotvm_opevo.tuning.speedup import MIN_REPEAT_MS, Array, Speedup, random_arrays, run_interleaved
 
 
 def measure_speedup(as_imported: tvm.IRModule, lowered: tvm.IRModule, target: tvm.target.Target, database: Any) -> Speedup:
@@ -60,16 +59,31 @@ def build(mod: tvm.IRModule, target: tvm.target.Target, database: Any = None) ->
         return tvm.compile(relax.transform.MetaScheduleApplyDatabase()(mod), target)
 
 
+class Instance:
+    """A built network on a device, with inputs in newly allocated memory; so are its weights if it was just loaded."""
+
+    def __init__(self, executable: Any, device: tvm.runtime.Device, inputs: Sequence[Array]) -> None:
+        self._machine = relax.VirtualMachine(executable, device)
+        self._arguments = [tvm.runtime.tensor(array, device=device) for array in inputs]
+        self._evaluate = self._machine.time_evaluator("main", device, number=1, min_repeat_ms=MIN_REPEAT_MS)
+
+    def outputs(self) -> list[Array]:
+        """Run it; returns its output tensors."""
+        outputs = self._machine["main"](*self._arguments)
+        return [output.numpy() for output in outputs] if not hasattr(outputs, "numpy") else [outputs.numpy()]
+
+    def seconds(self) -> float:
+        """The latency of one run, timed for a moment."""
+        return float(self._evaluate(*self._arguments).mean)
+
+
 def time_interleaved(
     executables: Sequence[Any], inputs: Sequence[Array], target: tvm.target.Target
 ) -> tuple[list[list[Array]], list[list[float]]]:
     """Outputs of built networks on the same inputs, and their latencies in seconds, timed in turn."""
     device = tvm.device(device_type(target), 0)
-    machines = [relax.VirtualMachine(executable, device) for executable in executables]
-    arguments = [tvm.runtime.tensor(array, device=device) for array in inputs]
     with preserve_affinity():
-        outputs = [_arrays(machine["main"](*arguments)) for machine in machines]
-        return outputs, speedup.time_interleaved([_timer(machine, device, arguments) for machine in machines])
+        return run_interleaved([Instance(executable, device, inputs) for executable in executables])
 
 
 def device_type(target: tvm.target.Target) -> str:
@@ -95,12 +109,3 @@ def random_inputs(mod: tvm.IRModule) -> list[Array]:
     """Reproducible random inputs of a network, in the order of its parameters."""
     types = [variable.ty for variable in mod["main"].params]
     return random_arrays((tuple(map(int, kind.shape)), str(kind.dtype)) for kind in types)
-
-
-def _timer(machine: relax.VirtualMachine, device: tvm.runtime.Device, arguments: Sequence[Any]) -> Callable[[], float]:
-    evaluate = machine.time_evaluator("main", device, number=1, min_repeat_ms=MIN_REPEAT_MS)
-    return lambda: float(evaluate(*arguments).mean)
-
-
-def _arrays(outputs: Any) -> list[Array]:
-    return [output.numpy() for output in outputs] if not hasattr(outputs, "numpy") else [outputs.numpy()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -53,21 +53,51 @@ class Speedup:
         Speedup(before=[0.2], after=[0.1], relative_error=0.5, outputs_match=False)
         """
         (expected, actual), (before, after) = outputs, latencies
-        error = max((_relative_error(x, y) for x, y in zip(expected, actual)), default=0.0)
-        half = any(x.dtype.kind == "f" and x.dtype.itemsize < 4 for x in expected)
-        return cls(before, after, error, error <= (_HALF_TOLERANCE if half else _TOLERANCE))
+        return cls(before, after, *compare_outputs(expected, actual))
 
 
-def time_interleaved(timers: Sequence[Callable[[], float]]) -> list[list[float]]:
-    """Call all timers in turn, `REPEATS` times, so that a drift of the machine affects them alike.
+class Timed(Protocol):
+    """A built program in memory of its own, with inputs."""
+
+    def seconds(self) -> float:
+        """The latency of one run, timed for a moment."""
+
+
+class Instance(Timed, Protocol):
+    """A built network in memory of its own, with inputs."""
+
+    def outputs(self) -> list[Array]:
+        """Run it; returns its output tensors."""
+
+
+def run_interleaved(instances: Sequence[Instance]) -> tuple[list[list[Array]], list[list[float]]]:
+    """Outputs of networks on the same inputs, and their latencies in seconds, timed in turn."""
+    return [instance.outputs() for instance in instances], time_interleaved([instance.seconds for instance in instances])
+
+
+def time_interleaved(timers: Sequence[Callable[[], float]], repeats: int = REPEATS) -> list[list[float]]:
+    """Call all timers in turn, several times, so that a drift of the machine affects them alike.
 
     Examples
     --------
     >>> time_interleaved([lambda: 0.5, lambda: 0.25])[1][:3]
     [0.25, 0.25, 0.25]
     """
-    rounds = [[timer() for timer in timers] for _ in range(REPEATS)]
+    rounds = [[timer() for timer in timers] for _ in range(repeats)]
     return [list(latencies) for latencies in zip(*rounds)]
+
+
+def compare_outputs(expected: Sequence[Array], actual: Sequence[Array]) -> tuple[float, bool]:
+    """The largest relative error of an output, and whether rounding explains it.
+
+    Examples
+    --------
+    >>> compare_outputs([np.array([1.0, 2.0])], [np.array([1.0, 1.0])])
+    (0.5, False)
+    """
+    error = max((_relative_error(x, y) for x, y in zip(expected, actual)), default=0.0)
+    half = any(x.dtype.kind == "f" and x.dtype.itemsize < 4 for x in expected)
+    return error, error <= (_HALF_TOLERANCE if half else _TOLERANCE)
 
 
 def random_arrays(types: Iterable[tuple[tuple[int, ...], str]]) -> list[Array]:

@@ -1,4 +1,4 @@
-"""AutoTVM's child processes: start, stop, timeouts, and the watchdog."""
+"""AutoTVM's child processes: start, stop, and the watchdog."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import pytest
 from tvm.contrib.popen_pool import PopenPoolExecutor
 
 from autotvm_opevo.autotvm import watchdog
-from autotvm_opevo.autotvm.processes import run_with_timeout, start, stop
+from autotvm_opevo.autotvm.processes import start, stop
 
 
 class TestStop:
@@ -25,15 +25,6 @@ class TestStop:
             stop(executor)
             assert all(process.wait(60) for process in processes)
             assert all(future.exception(60) for future in asleep)
-
-
-class TestRunWithTimeout:
-    def test_returns_raises_or_times_out(self):
-        assert run_with_timeout(60, lambda: 7, "seven") == 7
-        with pytest.raises(ZeroDivisionError):
-            run_with_timeout(60, lambda: 1 // 0, "nothing")
-        with pytest.raises(TimeoutError, match=r"waited 0.1 seconds for Godot"):
-            run_with_timeout(0.1, lambda: time.sleep(60), "Godot")
 
 
 class TestWatchdog:

@@ -1,0 +1,42 @@
+"""Calls that may never return."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def run_with_timeout(seconds: float, function: Callable[[], T], what: str, grace: float = 0.0) -> T:
+    """Call a function in a thread; raise `TimeoutError`, and abandon the thread, if it does not return in time.
+
+    After Ctrl-C it has `grace` seconds to return: a thread that is in TVM's code when Python ends can crash the process.
+
+    >>> run_with_timeout(60, lambda: 7, "seven")
+    7
+    """
+    outcome: list[T] = []
+    failure: list[BaseException] = []
+    ended = threading.Event()  # an interrupted `Thread.join` takes the thread for ended
+
+    def call() -> None:
+        try:
+            outcome.append(function())
+        except BaseException as error:
+            failure.append(error)
+        finally:
+            ended.set()
+
+    threading.Thread(target=call, daemon=True).start()
+    try:
+        ended.wait(seconds)
+    except KeyboardInterrupt:
+        ended.wait(grace)
+        raise
+    if failure:
+        raise failure[0]
+    if not outcome:
+        raise TimeoutError(f"waited {seconds:g} seconds for {what}")
+    return outcome[0]
