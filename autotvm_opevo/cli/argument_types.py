@@ -47,7 +47,7 @@ def duration(text: str) -> float:
     try:
         return _UNITS[unit] * seconds(number)
     except ArgumentTypeError:
-        raise ArgumentTypeError(f"must be a positive number of seconds, or a time such as 45s, 90m or 2h, {text!r} given") from None
+        raise ArgumentTypeError(f"must be a positive number of seconds, or such as 45s, 90m or 2h, {text!r} given") from None
 
 
 def shape(text: str) -> tuple[int, ...]:

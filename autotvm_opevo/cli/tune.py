@@ -6,13 +6,11 @@ import argparse
 import sys
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
-from autotvm_opevo.cli.argument_types import address, attribute, duration, named_shape, positive, seconds, shape
+from autotvm_opevo.cli import workload
+from autotvm_opevo.cli.argument_types import duration, positive, seconds
 from autotvm_opevo.cli.command import command
-from autotvm_opevo.tuning.networks import AUTOTVM, META_SCHEDULE, check_network
 
 _EXAMPLES = """examples:
   %(prog)s --network alexnet --log alexnet.json
@@ -36,39 +34,8 @@ _STATUS = """exit status: 0 success; 1 tuning failed, or the outputs of the tune
 def add(commands: Any) -> None:
     """Add the command to the program's parser."""
     tune = command(commands, "tune", "tune a network, an operator or a model file", _EXAMPLES, _STATUS, _run)
-    what = tune.add_argument_group("workload").add_mutually_exclusive_group(required=True)
-    what.add_argument(
-        "--network",
-        metavar="NAME",
-        help="alexnet, mlp or resnet-18; with AutoTVM also mobilenet, resnet-50, squeezenet and vgg-16",
-    )
-    what.add_argument(
-        "--operator", metavar="NAME", help="an operator of Relay (AutoTVM), such as nn.dense, or Relax, such as matmul"
-    )
-    what.add_argument("--model", metavar="FILE", help="a file that TVM's frontends read, such as ONNX")
-    tune.add_argument("--batch", type=positive, help="batch size of the network (default: 1)")
-    tune.add_argument(
-        "--tensor", type=shape, action="append", default=[], metavar="8x16", help="shape of an operator's input; repeatable"
-    )
-    tune.add_argument("--dtype", default="float32", help="data type of the operator (default: float32)")
-    tune.add_argument(
-        "--attribute",
-        type=attribute,
-        action="append",
-        default=[],
-        metavar="NAME=JSON",
-        help="attribute of the operator; repeatable",
-    )
-    tune.add_argument(
-        "--shape",
-        type=named_shape,
-        action="append",
-        default=[],
-        metavar="NAME=1x3x224x224",
-        help="shape of a model's input; repeatable",
-    )
-    targets = 'llvm, "llvm -mcpu=core-avx2", cuda (AutoTVM) or nvidia/nvidia-h100'
-    tune.add_argument("--target", help=f"TVM's target, such as {targets} (default: this machine's GPU if it has one, or its CPU)")
+    workload.add_workload(tune)
+    workload.add_target(tune, "this machine's GPU if it has one, or its CPU")
     tune.add_argument("--log", required=True, help="AutoTVM's log file or MetaSchedule's work directory; resumed if it exists")
     tune.add_argument(
         "--trials", type=positive, default=1000, help="total number of trials, including those in the log (default: 1000)"
@@ -107,37 +74,18 @@ def add(commands: Any) -> None:
     tune.add_argument(
         "--timeout", type=seconds, default=20, metavar="SECONDS", help="limit for one build and for one run (default: 20)"
     )
-    tune.add_argument("--rpc-tracker", metavar="HOST:PORT", type=address, help="measure on the devices of this RPC tracker")
-    tune.add_argument("--rpc-key", metavar="KEY", help="key of the devices")
-    tune.add_argument("--tvm", choices=["autotvm", "meta-schedule"], help="tuning system to use (default: the one installed)")
+    workload.add_devices(tune, "measure on the devices")
 
 
 def _run(options: argparse.Namespace) -> int:
-    if (options.rpc_tracker is None) != (options.rpc_key is None):
-        raise ValueError("--rpc-tracker and --rpc-key require each other, only one is given")
+    workload.check(options)
     if options.rpc_key is not None and options.target is None:
         raise ValueError("--rpc-key requires --target, that of the devices")
-    for name, only in (("batch", "network"), ("tensor", "operator"), ("attribute", "operator"), ("shape", "model")):
-        if getattr(options, name) and not getattr(options, only):
-            raise ValueError(f"--{name} requires --{only}")
-    meta_schedule = (options.tvm or _installed()) == "meta-schedule"
-    if options.network:
-        check_network(options.network, META_SCHEDULE if meta_schedule else AUTOTVM)
-    report = (_tune_meta_schedule if meta_schedule else _tune_autotvm)(options)
+    report = (_tune_meta_schedule if workload.has_meta_schedule(options) else _tune_autotvm)(options)
     print(report)
     if report.speedup is None and not report.speedup_error:  # on other devices, from which MetaSchedule brings no network back
         return 0 if any(row.works for row in report.rows) else 1
     return 0 if report.speedup and report.speedup.outputs_match else 1
-
-
-def _installed() -> str:
-    """The tuning system of the installed TVM; without one AutoTVM, whose adapter raises an error that names what is missing.
-
-    Imports no TVM, as ``find_spec("tvm.s_tir")`` would.
-    """
-    tvm = find_spec("tvm")
-    folders = (tvm.submodule_search_locations if tvm else None) or []
-    return "meta-schedule" if any((Path(folder) / "s_tir" / "meta_schedule").is_dir() for folder in folders) else "autotvm"
 
 
 def _tune_meta_schedule(options: argparse.Namespace) -> Any:
@@ -153,7 +101,7 @@ def _tune_meta_schedule(options: argparse.Namespace) -> Any:
     if options.task_scheduler == "equal":
         raise ValueError("--task-scheduler must be gradient or round-robin with MetaSchedule, 'equal' given")
     target = as_target(_target(options, local_target))
-    mod, params = _model(options, workloads)
+    mod, params = workload.load(options, workloads)
     host, port = options.rpc_tracker or (None, None)
     runner = make_runner(options.timeout, options.rpc_key, host, port)
     own = options.tuner in surrogates
@@ -180,7 +128,6 @@ def _tune_autotvm(options: argparse.Namespace) -> Any:
     from autotvm_opevo.tuning.workers import ForkServer
 
     ForkServer.start("autotvm_opevo.autotvm")  # it imports TVM while this process does
-    import tvm
     from tvm import autotvm
 
     from autotvm_opevo.autotvm import OpEvoTuner, local_target, tune_network, workloads
@@ -196,11 +143,8 @@ def _tune_autotvm(options: argparse.Namespace) -> Any:
     }
     if options.tuner == "evolutionary":
         raise ValueError("--tuner evolutionary requires MetaSchedule, this TVM has AutoTVM")
-    try:
-        target = tvm.target.Target(_target(options, local_target))
-    except (ValueError, tvm.TVMError):
-        raise ValueError(f"--target must be a target of TVM, such as llvm or cuda; {options.target!r} given") from None
-    mod, params = _model(options, workloads)
+    target = workload.autotvm_target(_target(options, local_target))
+    mod, params = workload.load(options, workloads)
     host, port = options.rpc_tracker or (None, None)
     return tune_network(
         mod,
@@ -226,11 +170,3 @@ def _target(options: argparse.Namespace, local_target: Callable[[], Any]) -> Any
     target = local_target()
     print(f"no --target given, this machine's is {target}", file=sys.stderr)
     return target
-
-
-def _model(options: argparse.Namespace, workloads: Any) -> Any:
-    if options.network:
-        return workloads.network(options.network, options.batch or 1)
-    if options.operator:
-        return workloads.operator(options.operator, options.tensor, options.dtype, dict(options.attribute))
-    return workloads.model_file(options.model, dict(options.shape))

@@ -1,0 +1,101 @@
+"""The options of all commands that build a network: which one, with which TVM, for which target, on which devices."""
+
+from __future__ import annotations
+
+import argparse
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from autotvm_opevo.cli.argument_types import address, attribute, named_shape, positive, shape
+from autotvm_opevo.tuning.networks import AUTOTVM, META_SCHEDULE, check_network
+
+
+def add_workload(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name a network, an operator or a model file."""
+    what = parser.add_argument_group("workload").add_mutually_exclusive_group(required=True)
+    what.add_argument(
+        "--network",
+        metavar="NAME",
+        help="alexnet, mlp or resnet-18; with AutoTVM also mobilenet, resnet-50, squeezenet and vgg-16",
+    )
+    what.add_argument(
+        "--operator", metavar="NAME", help="an operator of Relay (AutoTVM), such as nn.dense, or Relax, such as matmul"
+    )
+    what.add_argument("--model", metavar="FILE", help="a file that TVM's frontends read, such as ONNX")
+    parser.add_argument("--batch", type=positive, help="batch size of the network (default: 1)")
+    parser.add_argument(
+        "--tensor", type=shape, action="append", default=[], metavar="8x16", help="shape of an operator's input; repeatable"
+    )
+    parser.add_argument("--dtype", default="float32", help="data type of the operator (default: float32)")
+    parser.add_argument(
+        "--attribute",
+        type=attribute,
+        action="append",
+        default=[],
+        metavar="NAME=JSON",
+        help="attribute of the operator; repeatable",
+    )
+    parser.add_argument(
+        "--shape",
+        type=named_shape,
+        action="append",
+        default=[],
+        metavar="NAME=1x3x224x224",
+        help="shape of a model's input; repeatable",
+    )
+
+
+def add_target(parser: argparse.ArgumentParser, default: str) -> None:
+    """Add the option for the target, given what it is by default, in words."""
+    targets = 'llvm, "llvm -mcpu=core-avx2", cuda (AutoTVM) or nvidia/nvidia-h100'
+    parser.add_argument("--target", help=f"TVM's target, such as {targets} (default: {default})")
+
+
+def add_devices(parser: argparse.ArgumentParser, purpose: str) -> None:
+    """Add the options for the devices of a tracker, given their purpose, and for the TVM."""
+    parser.add_argument("--rpc-tracker", metavar="HOST:PORT", type=address, help=f"{purpose} of this RPC tracker")
+    parser.add_argument("--rpc-key", metavar="KEY", help="key of the devices")
+    parser.add_argument("--tvm", choices=["autotvm", "meta-schedule"], help="tuning system to use (default: the one installed)")
+
+
+def check(options: argparse.Namespace) -> None:
+    """Raise `ValueError` for options that do not go together."""
+    if (options.rpc_tracker is None) != (options.rpc_key is None):
+        raise ValueError("--rpc-tracker and --rpc-key require each other, only one is given")
+    for name, only in (("batch", "network"), ("tensor", "operator"), ("attribute", "operator"), ("shape", "model")):
+        if getattr(options, name) and not getattr(options, only):
+            raise ValueError(f"--{name} requires --{only}")
+    if options.network:
+        check_network(options.network, META_SCHEDULE if has_meta_schedule(options) else AUTOTVM)
+
+
+def has_meta_schedule(options: argparse.Namespace) -> bool:
+    """Whether to use MetaSchedule: as given, or as installed.
+
+    Without a TVM it is AutoTVM, whose adapter raises an error that names what is missing.
+    """
+    if options.tvm:
+        return bool(options.tvm == "meta-schedule")
+    tvm = find_spec("tvm")  # not find_spec("tvm.s_tir"), which imports TVM
+    folders = (tvm.submodule_search_locations if tvm else None) or []
+    return any((Path(folder) / "s_tir" / "meta_schedule").is_dir() for folder in folders)
+
+
+def autotvm_target(given: Any) -> Any:
+    """A target of the TVM that has AutoTVM."""
+    import tvm
+
+    try:
+        return tvm.target.Target(given)
+    except (ValueError, tvm.TVMError):
+        raise ValueError(f"--target must be a target of TVM, such as llvm or cuda; {given!r} given") from None
+
+
+def load(options: argparse.Namespace, workloads: Any) -> Any:
+    """The network and its weights, made by an adapter's `workloads`."""
+    if options.network:
+        return workloads.network(options.network, options.batch or 1)
+    if options.operator:
+        return workloads.operator(options.operator, options.tensor, options.dtype, dict(options.attribute))
+    return workloads.model_file(options.model, dict(options.shape))
