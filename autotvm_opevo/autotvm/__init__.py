@@ -6,13 +6,16 @@ require_autotvm()
 
 from autotvm_opevo.autotvm.baselines import GBFSTuner, NA2CTuner, NoSETuner
 from autotvm_opevo.autotvm.builder import LocalBuilder
+from autotvm_opevo.autotvm.comparison import compare_logs
 from autotvm_opevo.autotvm.network import tune_network
 from autotvm_opevo.autotvm.runner import LocalRunner
 from autotvm_opevo.autotvm.targets import local_target
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
+from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.result import TuningResult
 
 __all__ = [
+    "Comparison",
     "GBFSTuner",
     "LocalBuilder",
     "LocalRunner",
@@ -20,6 +23,7 @@ __all__ = [
     "NoSETuner",
     "OpEvoTuner",
     "TuningResult",
+    "compare_logs",
     "local_target",
     "tune_network",
 ]

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from autotvm_opevo._version import __version__
-from autotvm_opevo.cli import doctor, report, tune
+from autotvm_opevo.cli import compare, doctor, report, tune
 from autotvm_opevo.cli.command import Parser
 
 _EXAMPLES = """examples:
   %(prog)s doctor
   %(prog)s tune --network alexnet --log alexnet.json
+  %(prog)s compare a.best.json b.best.json --network alexnet
   %(prog)s report alexnet.json -o report.html
 
 Each command has its own --help with more examples.
@@ -61,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog=_program(), description=_EXAMPLES)
     parser.add_argument("--version", action="version", version=f"autotvm_opevo {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (tune, report, doctor):
+    for command in (tune, compare, report, doctor):
         command.add(commands)
     return parser
 

@@ -5,17 +5,21 @@ from autotvm_opevo.meta_schedule.requirement import require_meta_schedule
 require_meta_schedule()
 
 from autotvm_opevo.meta_schedule.builder import local_builder
+from autotvm_opevo.meta_schedule.comparison import compare_logs
 from autotvm_opevo.meta_schedule.database import open_database
 from autotvm_opevo.meta_schedule.evaluation import lower_for_tuning
 from autotvm_opevo.meta_schedule.network import tune_network
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import as_target, local_target
+from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.result import TuningResult
 
 __all__ = [
+    "Comparison",
     "OpEvoStrategy",
     "TuningResult",
     "as_target",
+    "compare_logs",
     "local_builder",
     "local_target",
     "lower_for_tuning",

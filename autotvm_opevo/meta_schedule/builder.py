@@ -9,7 +9,8 @@ from tvm.s_tir.meta_schedule.builder import LocalBuilder
 from autotvm_opevo._utils.interrupts import no_interrupts_in_children
 
 
-def _build(mod: Any, target: Any, params: Any) -> Any:
+def build_schedule(mod: Any, target: Any, params: Any) -> Any:
+    """Build the module of a schedule."""
     if target.kind.name == "llvm":
         from tvm.driver import build as tvm_build
         from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
@@ -21,7 +22,7 @@ def _build(mod: Any, target: Any, params: Any) -> Any:
 
 
 # Makes cloudpickle send the function by value: the workers need not import this package and its dependencies.
-_build.__module__ = "__main__"
+build_schedule.__module__ = "__main__"
 
 
 def local_builder(max_workers: int | None = None, timeout_sec: float = 30.0) -> LocalBuilder:
@@ -44,4 +45,4 @@ def local_builder(max_workers: int | None = None, timeout_sec: float = 30.0) -> 
     >>> ms.tune_tir(mod, target, work_dir, max_trials_global=64, builder=local_builder())  # doctest: +SKIP
     """
     with no_interrupts_in_children():  # TVM starts one to check itself
-        return LocalBuilder(max_workers=max_workers, timeout_sec=timeout_sec, f_build=_build)
+        return LocalBuilder(max_workers=max_workers, timeout_sec=timeout_sec, f_build=build_schedule)

@@ -14,7 +14,7 @@ from tvm.s_tir.meta_schedule.builder.local_builder import default_build
 from tvm.target import Target
 
 from autotvm_opevo.meta_schedule import local_builder
-from autotvm_opevo.meta_schedule.builder import _build as build
+from autotvm_opevo.meta_schedule.builder import build_schedule as build
 
 # TVM 0.27 builds these intrinsics; for VNNI's, its LLVM wants other types.
 AVX512 = Target({"kind": "llvm", "mcpu": "skylake-avx512", "num-cores": 2})
@@ -60,10 +60,10 @@ def test_a_schedule_with_intrinsics_is_built_without_importing_them():
     assert "vpmaddubsw" in theirs
     script = (
         "import sys, tvm\n"
-        "from autotvm_opevo.meta_schedule.builder import _build\n"
+        "from autotvm_opevo.meta_schedule.builder import build_schedule\n"
         "mod = tvm.ir.load_json(sys.stdin.read())\n"
         "target = tvm.target.Target({'kind': 'llvm', 'mcpu': 'skylake-avx512', 'num-cores': 2})\n"
-        "print(_build(mod, target, None).inspect_source('s'))\n"
+        "print(build_schedule(mod, target, None).inspect_source('s'))\n"
         "assert 'tvm.s_tir.tensor_intrin' not in sys.modules\n"
     )
     done = subprocess.run(

@@ -1,0 +1,180 @@
+"""Compare logs of AutoTVM by the networks that are built with them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from math import inf
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm import autotvm, relay
+from tvm.autotvm.measure.measure import Runner
+from tvm.autotvm.task import Task
+
+from autotvm_opevo._utils.text import pluralize
+from autotvm_opevo.autotvm.evaluation import Instance, build, open_device, random_inputs
+from autotvm_opevo.autotvm.extraction import extract
+from autotvm_opevo.autotvm.kernels import KernelInstance, build_kernel
+from autotvm_opevo.autotvm.log import Record, parse, parse_fields, seconds, workload_key
+from autotvm_opevo.autotvm.measure_option import check_device
+from autotvm_opevo.autotvm.rpc import is_remote, require_devices
+from autotvm_opevo.tuning.comparison import NETWORKS_SHARE, Comparison, OperatorComparison, shown_when_aborted
+from autotvm_opevo.tuning.logs import check_logs, common_target
+from autotvm_opevo.tuning.naming import task_name
+from autotvm_opevo.tuning.speedup import random_arrays
+from autotvm_opevo.tuning.task_scheduler import Operator
+
+# The best records of a log, by target and workload.
+_Best = dict[tuple[str, Any], Record]
+
+
+def compare_logs(
+    mod: tvm.IRModule | relay.Function,
+    params: dict[str, tvm.nd.NDArray] | None,
+    target: str | tvm.target.Target | None,
+    logs: Sequence[str | PathLike[str]],
+    *,
+    time_limit: float = 180,
+    runner: Runner | None = None,
+) -> Comparison:
+    """Build a network with the best records of each log, and untuned, and time all of them in turn.
+
+    It ends once the fastest is told apart from each of the others, or within 1% of them. Then the operators that differ most are
+    timed in turn. With one log, it is compared with the untuned network.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule or relay.Function
+        The network.
+    params : dict, optional
+        Its weights, by name.
+    target : str or tvm.target.Target, optional
+        That of the logs' records by default, if they have one in common.
+    logs : sequence of str or path
+        AutoTVM's; they are only read. ``NAME.best.json`` of `tune_network` has what was confirmed.
+    time_limit : float
+        Seconds for all timings; it takes longer by what the builds take, a few seconds for each log.
+    runner : optional
+        An ``autotvm.RPCRunner`` to time on a remote device; this machine's by default.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    ValueError
+        If a log is given twice or has no successful record of this network on this target, or this machine lacks its device.
+    OSError
+        If a log cannot be read.
+    RuntimeError
+        If a network cannot be built or run.
+    DevicePoolError
+        If there is no such remote device.
+    TimeoutError
+        If the device does not answer.
+    KeyboardInterrupt
+        After Ctrl-C, once what is known is printed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from autotvm_opevo.autotvm import compare_logs, tune_network, workloads
+    >>> mod, params = workloads.network("mlp")
+    >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
+    ...     logs = [f"{folder}/{trials}.json" for trials in (8, 64)]
+    ...     for log, trials in zip(logs, (8, 64)):
+    ...         _ = tune_network(mod, params, "llvm", log, trials)
+    ...     print(compare_logs(mod, params, "llvm", logs))
+    """
+    if not time_limit > 0:
+        raise ValueError(f"time_limit must be a positive number of seconds, {time_limit!r} given")
+    names = check_logs(logs)
+    found = [_best_records(Path(log)) for log in logs]
+    target = tvm.target.Target(common_target([{key[0] for key in one} for one in found]) if target is None else target)
+    runner = runner or autotvm.LocalRunner()
+    check_device(target, runner)
+    if is_remote(runner):
+        require_devices(runner.key, runner.host, runner.port)
+    if isinstance(mod, relay.Function):
+        mod = tvm.IRModule.from_expr(mod)
+    mod, params = relay.transform.InferType()(mod), params or {}
+    tasks, operators = extract(mod, params, target)
+    best = [_of_network(name, records, tasks, target) for name, records in zip(names, found)]
+    comparison = Comparison(names, [_compare(operator, tasks, best) for operator in operators])
+    with shown_when_aborted(comparison):
+        print(f"building {pluralize(1 + len(names), 'network')} for {target}", file=sys.stderr)
+        libraries = [build(mod, params, target), *(build(mod, params, target, [*records.values()]) for records in best)]
+        with open_device(target, runner, time_limit) as (device, load):
+            print(f"timing them in turn, for at most {time_limit:g} seconds", file=sys.stderr)
+            inputs = random_inputs(mod, params)
+            networks = [partial(Instance, load(library), device, inputs) for library in libraries]
+            comparison.time_networks(networks, NETWORKS_SHARE * time_limit)
+
+            def load_kernel(record: Record) -> Callable[[], KernelInstance]:
+                library, tensors = build_kernel(record)
+                return partial(KernelInstance, load(library), device, random_arrays(tensors))
+
+            comparison.time_operators(load_kernel, (1 - NETWORKS_SHARE) * time_limit)
+    return comparison
+
+
+def _best_records(log: Path) -> _Best:
+    """The fastest successful record of each task, of any network."""
+    if log.is_dir():
+        raise ValueError(f"{log} is a folder, not a log of AutoTVM: a MetaSchedule database needs a TVM with MetaSchedule")
+    lines: dict[str, tuple[float, str]] = {}  # by the task's JSON, since parsing each record takes long
+    with open(log, encoding="utf-8", errors="replace") as file:
+        for line in map(str.rstrip, file):
+            with suppress(Exception):  # torn, or not a record
+                if fields := parse_fields(line):
+                    key, latency = json.dumps(fields.input), seconds(fields.result)
+                    if latency < lines.get(key, (inf,))[0]:
+                        parse(line)
+                        lines[key] = latency, line
+    records = [record for _, line in lines.values() if (record := parse(line))]
+    if not records:
+        raise ValueError(f"{log} has no successful record of AutoTVM: check its name")
+    return {workload_key(measured.target, measured.task): (measured, result) for measured, result in records}
+
+
+def _of_network(name: str, records: _Best, tasks: Sequence[Task], target: tvm.target.Target) -> _Best:
+    """The records of a network's tasks."""
+    keys = [workload_key(target, task) for task in tasks]
+    found = {key: records[key] for key in keys if key in records}
+    if found:
+        return found
+    workloads = {key[1] for key in keys}
+    others = sorted({other for other, workload in records if workload in workloads})
+    if others:
+        raise ValueError(f"{name} has records of this network for {', '.join(others)}, none for {target}: choose with --target")
+    measured, _ = next(iter(records.values()))
+    example = f"{task_name(measured.task.name, measured.task.args)} for {measured.target}"
+    raise ValueError(
+        f"{name} has no successful record of this network: it has {pluralize(len(records), 'task')}, such as {example}"
+    )
+
+
+def _compare(operator: Operator, tasks: Sequence[Task], logs: Sequence[_Best]) -> OperatorComparison:
+    """An operator by the fastest record of each log."""
+    keys = [workload_key(tasks[i].target, tasks[i]) for i in operator.tasks]
+    best = [min((log[key] for key in keys if key in log), key=_latency, default=None) for log in logs]
+    configurations = {(record[0].task.name, str(record[0].config)) if record else None for record in best}
+    first = next((record[0].task for record in best if record), tasks[operator.tasks[0]])
+    return OperatorComparison(
+        name=task_name(first.name, first.args),
+        count=operator.count,
+        best=best,
+        latencies=[_latency(record) if record else inf for record in best],
+        same=len(configurations) == 1,
+    )
+
+
+def _latency(record: Record) -> float:
+    return seconds(record[1])

@@ -1,0 +1,77 @@
+"""``compare``: build a network with the best of several logs, and tell which is the fastest."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from autotvm_opevo.cli import workload
+from autotvm_opevo.cli.argument_types import duration
+from autotvm_opevo.cli.command import command
+from autotvm_opevo.tuning.comparison import Comparison
+from autotvm_opevo.tuning.logs import check_logs
+
+_EXAMPLES = """examples:
+  %(prog)s a.best.json b.best.json --network alexnet
+  %(prog)s alexnet.best.json --network alexnet              with the untuned network only
+  %(prog)s a.json b.json c.json --model resnet.onnx --shape data=1x3x224x224 --time-limit 10m
+  %(prog)s a.json b.json --operator nn.dense --tensor 64x512 --tensor 256x512
+  %(prog)s a.json b.json --network alexnet --rpc-tracker 127.0.0.1:9190 --rpc-key cpu
+
+With MetaSchedule (TVM 0.27), logs are folders of databases:
+  %(prog)s a/best b/best --network alexnet
+
+Build a network untuned and with the best of each log, compare their outputs, and time them in turn until an interval tells the
+fastest log from the others, or the time is over; then the operators that differ most. The times in the logs do not tell: the
+machine may have been slower while one of them was written.
+"""
+_STATUS = """exit status: 0 timed, whether or not the logs could be told apart; 1 a log could not be read, a network could not be
+built or run, or the outputs differ; 2 invalid arguments, or a log without records of this network; 130 interrupted."""
+
+
+def add(commands: Any) -> None:
+    """Add the command to the program's parser."""
+    summary = "tell which of several logs makes a network fastest"
+    compare = command(commands, "compare", summary, _EXAMPLES, _STATUS, _run)
+    compare.add_argument("logs", nargs="+", metavar="LOG", help="AutoTVM log, or folder of a MetaSchedule database")
+    workload.add_workload(compare)
+    workload.add_target(compare, "the one for which the logs have records")
+    compare.add_argument(
+        "--time-limit",
+        type=duration,
+        default=180.0,
+        metavar="TIME",
+        help="end the timings after this time: seconds, or such as 2m (default: 3m); builds come before it",
+    )
+    workload.add_devices(compare, "time on a device")
+
+
+def _run(options: argparse.Namespace) -> int:
+    workload.check(options)
+    check_logs(options.logs)  # before TVM is imported, which takes seconds
+    comparison = (_compare_meta_schedule if workload.has_meta_schedule(options) else _compare_autotvm)(options)
+    print(comparison)
+    return 0 if comparison.outputs_match else 1
+
+
+def _compare_autotvm(options: argparse.Namespace) -> Comparison:
+    from autotvm_opevo.autotvm.requirement import require_autotvm
+
+    require_autotvm()
+    from tvm import autotvm
+
+    from autotvm_opevo.autotvm import compare_logs, workloads
+
+    target = None if options.target is None else workload.autotvm_target(options.target)
+    runner = autotvm.RPCRunner(options.rpc_key, *options.rpc_tracker) if options.rpc_tracker else None
+    mod, params = workload.load(options, workloads)
+    return compare_logs(mod, params, target, options.logs, time_limit=options.time_limit, runner=runner)
+
+
+def _compare_meta_schedule(options: argparse.Namespace) -> Comparison:
+    from autotvm_opevo.meta_schedule import compare_logs, workloads
+
+    if options.rpc_key is not None:
+        raise ValueError("--rpc-key requires AutoTVM: networks are not run on other devices with MetaSchedule")
+    mod, params = workload.load(options, workloads)
+    return compare_logs(mod, params, options.target, options.logs, time_limit=options.time_limit)

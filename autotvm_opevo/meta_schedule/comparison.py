@@ -1,0 +1,203 @@
+"""Compare databases of MetaSchedule by the networks that are built with them."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from math import inf
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm.s_tir import meta_schedule as ms
+from tvm.s_tir.meta_schedule.database import Database, MemoryDatabase, TuningRecord
+
+from autotvm_opevo._utils.text import pluralize
+from autotvm_opevo.meta_schedule.confirmation import commit
+from autotvm_opevo.meta_schedule.database import open_database, records_of, seconds
+from autotvm_opevo.meta_schedule.evaluation import (
+    Instance,
+    build,
+    device_type,
+    lower_as_imported,
+    lower_for_tuning,
+    random_inputs,
+)
+from autotvm_opevo.meta_schedule.interrupts import SigintGuard
+from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
+from autotvm_opevo.meta_schedule.kernels import KernelInstance, build_kernel
+from autotvm_opevo.meta_schedule.targets import as_target
+from autotvm_opevo.tuning.comparison import NETWORKS_SHARE, Comparison, OperatorComparison, shown_when_aborted
+from autotvm_opevo.tuning.logs import check_logs, common_target
+from autotvm_opevo.tuning.speedup import random_arrays
+
+
+def compare_logs(
+    mod: tvm.IRModule,
+    params: dict[str, tvm.runtime.Tensor] | None,
+    target: str | dict[str, Any] | tvm.target.Target | None,
+    logs: Sequence[str | PathLike[str]],
+    *,
+    time_limit: float = 180,
+) -> Comparison:
+    """Build a network with the best records of each database, and untuned, and time all of them in turn, on this machine.
+
+    It ends once the fastest is told apart from each of the others, or within 1% of them. Then the operators that differ most are
+    timed in turn. With one database, it is compared with the untuned network. A database can be of `tune_network`, which converts
+    convolutions to NHWC, or of TVM's ``tune_relax``, which does not; the operators of the one have no counterpart in the other.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+        The network, as imported by one of Relax's frontends.
+    params : dict, optional
+        Its weights, by name.
+    target : str, dict or tvm.target.Target, optional
+        That of the databases' records by default, if they have one in common.
+    logs : sequence of str or path
+        Folders of databases. The folder ``best`` in a work directory of `tune_network` has what was confirmed.
+    time_limit : float
+        Seconds for all timings; it takes longer by what the builds take.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    ValueError
+        If a folder has no database, is given twice, or has no successful record of this network on this target.
+    FileNotFoundError
+        If a folder does not exist.
+    RuntimeError
+        If a network cannot be built or run.
+    TimeoutError
+        If a network takes minutes to run.
+    KeyboardInterrupt
+        After Ctrl-C, once what is known is printed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from autotvm_opevo.meta_schedule import compare_logs, tune_network, workloads
+    >>> mod, params = workloads.network("mlp")
+    >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
+    ...     logs = [f"{folder}/{trials}" for trials in (8, 64)]
+    ...     for log, trials in zip(logs, (8, 64)):
+    ...         _ = tune_network(mod, params, "llvm", log, trials)
+    ...     print(compare_logs(mod, params, "llvm", logs))
+    """
+    if not time_limit > 0:
+        raise ValueError(f"time_limit must be a positive number of seconds, {time_limit!r} given")
+    names = check_logs(logs)
+    databases = [_open(Path(log)) for log in logs]
+    target = _common_target(databases) if target is None else as_target(target)
+    import_tensor_intrinsics()
+    untuned = lower_as_imported(mod, params, target)
+    lowered = [_Lowered(way(mod, params, target), target) for way in (lower_for_tuning, lower_as_imported)]
+    tuned = [_tuned(name, database, lowered, target) for name, database in zip(names, databases)]
+    comparison = Comparison(names, _operators(tuned))
+    with shown_when_aborted(comparison), _interruptible(), tempfile.TemporaryDirectory() as folder:
+        print(f"building {pluralize(1 + len(names), 'network')} for {target}", file=sys.stderr)
+        executables = [build(untuned, target), *(build(one.lowered.mod, target, one.database) for one in tuned)]
+        device, inputs = tvm.device(device_type(target), 0), random_inputs(untuned)
+
+        def network(i: int) -> Callable[[], Instance]:
+            file = str(Path(folder) / f"{i}.so")
+            executables[i].export_library(file)
+            return lambda: Instance(tvm.runtime.load_module(file), device, inputs)  # only a loaded one has weights of its own
+
+        print(f"timing them in turn, for at most {time_limit:g} seconds", file=sys.stderr)
+        comparison.time_networks([network(i) for i in range(len(executables))], NETWORKS_SHARE * time_limit)
+
+        def load_kernel(record: TuningRecord) -> Callable[[], KernelInstance]:
+            library, tensors = build_kernel(record)
+            return partial(KernelInstance, library, device, random_arrays(tensors))
+
+        comparison.time_operators(load_kernel, (1 - NETWORKS_SHARE) * time_limit)
+    return comparison
+
+
+class _Lowered:
+    """A network, lowered in one way, and its tasks."""
+
+    def __init__(self, mod: tvm.IRModule, target: tvm.target.Target) -> None:
+        self.mod, self.target = mod, target
+        self.tasks = ms.relax_integration.extract_tasks(mod, target)
+
+    def best(self, database: Database) -> list[TuningRecord | None]:
+        """The best record of each task; None without a successful one."""
+        found = [records_of(database, task.dispatched[0], self.target) for task in self.tasks]
+        return [records[0] if records and seconds(records[0].run_secs) < inf else None for records in found]
+
+
+@dataclass
+class _Tuned:
+    """What a database has for a network: the way to lower it, the best record of each task, and a database with only these."""
+
+    lowered: _Lowered
+    best: list[TuningRecord | None]
+    database: MemoryDatabase
+
+
+def _open(log: Path) -> Database:
+    if log.is_file():
+        raise ValueError(f"{log} is a file, not a database of MetaSchedule: a log of AutoTVM needs TVM 0.8 to 0.19")
+    if not (log / "database_tuning_record.json").exists():
+        raise ValueError(f"{log} has no database of MetaSchedule: check its name")
+    return open_database(log)
+
+
+def _common_target(databases: Sequence[Database]) -> tvm.target.Target:
+    targets = [{str(record.target): record.target for record in one.get_all_tuning_records()} for one in databases]
+    return targets[0][common_target(targets)]
+
+
+def _tuned(name: str, database: Database, lowered: Sequence[_Lowered], target: tvm.target.Target) -> _Tuned:
+    """The best records of a database, of the network lowered in the way for which there are more."""
+    best = [one.best(database) for one in lowered]
+    i = max(range(len(lowered)), key=lambda i: sum(record is not None for record in best[i]))
+    records = [record for record in best[i] if record is not None]
+    if not records:
+        others = sorted({str(record.target) for record in database.get_all_tuning_records()})
+        what = f"{pluralize(len(database), 'record')} for {', '.join(others)}" if others else "no record"
+        raise ValueError(f"{name} has no successful record of this network for {target}: it has {what}")
+    only = MemoryDatabase()  # TVM would take records for other targets, too
+    for record in records:
+        commit(only, record)
+    return _Tuned(lowered[i], best[i], only)
+
+
+def _operators(tuned: Sequence[_Tuned]) -> list[OperatorComparison]:
+    """The tasks by the best record of each log; none if the logs' networks were lowered in several ways."""
+    if any(one.lowered is not tuned[0].lowered for one in tuned):
+        return []
+    return [
+        OperatorComparison(
+            name=str(task.task_name),
+            count=int(task.weight),
+            best=list(best),
+            latencies=[seconds(record.run_secs) if record else inf for record in best],
+            same=len({str(record.trace) if record else None for record in best}) == 1,
+        )
+        for task, *best in zip(tuned[0].lowered.tasks, *(one.best for one in tuned))
+    ]
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Turn the error that TVM makes of Ctrl-C back into a `KeyboardInterrupt`."""
+    guard = SigintGuard()
+    with guard:
+        try:
+            yield
+        except Exception:
+            if not guard.interrupted:
+                raise
+    if guard.interrupted:
+        raise KeyboardInterrupt

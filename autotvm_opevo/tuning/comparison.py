@@ -1,0 +1,239 @@
+"""The comparison of tuning logs: a network built with the best of each, and untuned, as data and as text. Imports no TVM."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+from autotvm_opevo._utils.text import last_line, milliseconds, pluralize
+from autotvm_opevo._utils.timeouts import run_with_timeout
+from autotvm_opevo.tuning.confidence import Estimate
+from autotvm_opevo.tuning.rounds import Rounds, difference, is_told_apart, time_in_rounds
+from autotvm_opevo.tuning.speedup import Instance, Timed, compare_outputs
+
+logger = logging.getLogger(__name__)
+
+# Seconds for all networks to run once.
+_FIRST_RUN_TIMEOUT = 600.0
+# Number of operators that are shown, and of rounds in which each is timed.
+_SHOWN_OPERATORS, _OPERATOR_ROUNDS = 5, 20
+# Share of the time for the networks; what is left of it is for the operators.
+NETWORKS_SHARE = 0.8
+
+
+@dataclass
+class OperatorComparison:
+    """The best of each log for one of the network's operators.
+
+    Attributes
+    ----------
+    name : str
+    count : int
+        How often the network runs it.
+    best : list
+        The best record of each log; None if it has no successful one.
+    latencies : list of float
+        Seconds of one run by log, as measured while tuning; infinite without a record.
+    same : bool
+        Whether all logs have the same configuration.
+    rounds : Rounds
+        Latencies by log, timed in turn; empty if they were not.
+    """
+
+    name: str
+    count: int
+    best: list[Any]
+    latencies: list[float]
+    same: bool
+    rounds: Rounds = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rounds = Rounds(len(self.latencies))
+
+    @property
+    def spread(self) -> float:
+        """Seconds by which the logs differ in a run of the network; infinite if only some have the operator."""
+        known = [latency for latency in self.latencies if latency < inf]
+        return self.count * (max(self.latencies) - min(known)) if known and not self.same else 0.0
+
+
+@dataclass
+class Comparison:
+    """Latencies of a network built untuned and with the best of each of several logs; ``print`` shows it as tables.
+
+    Attributes
+    ----------
+    logs : list of str
+        Short names of the logs.
+    operators : list of OperatorComparison
+        Those with records in a log, the one with the largest difference between the logs first.
+    rounds : Rounds
+        Latencies, timed in turn; position 0 is the untuned network, position ``i`` the i-th log.
+    relative_errors : list of float
+        Largest difference of each log's outputs from the untuned network's, relative to their largest absolute value.
+    outputs_match : bool
+        Whether rounding explains these differences.
+    stop_reason : str
+        ``"decided"``, ``"time limit"``, ``"rounds"``, ``"different outputs"``, ``"interrupted"`` or the name of an exception.
+    """
+
+    logs: list[str]
+    operators: list[OperatorComparison] = field(default_factory=list)
+    relative_errors: list[float] = field(default_factory=list)
+    outputs_match: bool = True
+    stop_reason: str = ""
+    rounds: Rounds = field(init=False)
+
+    def __post_init__(self) -> None:
+        size = 1 + len(self.logs)
+        self.rounds = Rounds(size, range(1, size) if len(self.logs) > 1 else None)
+        self.operators.sort(key=lambda operator: -operator.spread)
+
+    @property
+    def winner(self) -> str | None:
+        """The log that is faster than all others, or ``"untuned"`` if it is than the only one; None if that is not known."""
+        if not self.rounds.latencies:
+            return None
+        fastest = self.rounds.fastest
+        others = [i for i in self.rounds.contestants if i != fastest]
+        return self._names[fastest] if all(is_told_apart(self.rounds.speedup(fastest, i)) for i in others) else None
+
+    @property
+    def differing(self) -> list[OperatorComparison]:
+        """The operators that differ most, as measured while tuning."""
+        return [operator for operator in self.operators if operator.spread > 0][:_SHOWN_OPERATORS]
+
+    def time_networks(self, networks: Sequence[Callable[[], Instance]], seconds: float) -> None:
+        """Compare the outputs of the untuned network and of each log's, and time them, for at most so many seconds."""
+
+        def run_once() -> list[tuple[float, bool]]:
+            expected, *actual = [network().outputs() for network in networks]
+            return [compare_outputs(expected, outputs) for outputs in actual]
+
+        compared = run_with_timeout(_FIRST_RUN_TIMEOUT, run_once, "the device to run the networks")
+        self.relative_errors = [error for error, _ in compared]
+        self.outputs_match = all(match for _, match in compared)
+        if self.outputs_match:
+            self.stop_reason = time_in_rounds(self.rounds, networks, time.monotonic() + seconds)
+        else:
+            self.stop_reason = "different outputs"
+
+    def time_operators(self, load: Callable[[Any], Callable[[], Timed]], seconds: float) -> None:
+        """Time the operators that differ most, each for its part of at most so many seconds, if the outputs match.
+
+        `load` builds a record and returns a function that puts it into newly allocated memory. An error here does not cost the
+        user what is known of the networks.
+        """
+        timed = [operator for operator in self.differing if operator.spread < inf] if self.outputs_match else []
+        for operator in timed:
+            try:
+                alternatives = [load(record) for record in operator.best]
+                time_in_rounds(operator.rounds, alternatives, time.monotonic() + seconds / len(timed), _OPERATOR_ROUNDS)
+            except Exception as error:
+                logger.warning("%s was not timed alone: %s", operator.name, last_line(str(error)))
+
+    def __str__(self) -> str:
+        paragraphs = [self._network(), self._verdict(), self._while_tuning(), self._in_turn()]
+        return "\n\n".join("\n".join(lines) for lines in paragraphs if lines)
+
+    @property
+    def _names(self) -> list[str]:
+        return ["untuned", *self.logs]
+
+    def _network(self) -> list[str]:
+        """Latencies, and how many times as fast as untuned."""
+        lines = []
+        if self.rounds.latencies:
+            rows = [["network", "ms", "(95% interval)", ""]]
+            for i, name in enumerate(self._names):
+                latency = self.rounds.latency(i)
+                faster = _faster(self.rounds.speedup(i, 0), "untuned") if i else ""
+                rows.append([name, milliseconds(latency.value), _interval(latency, milliseconds), faster])
+            lines = _table(rows, "<><<")
+        lines.append(f"{pluralize(len(self.rounds.latencies), 'round')}, timed in turn; ended by: {self.stop_reason}")
+        if self.relative_errors:
+            match = "match" if self.outputs_match else "DIFFER"
+            errors = ", ".join(f"{error:.1e} ({log})" for log, error in zip(self.logs, self.relative_errors))
+            lines.append(f"outputs {match}, relative error {errors}")
+        return lines
+
+    def _verdict(self) -> list[str]:
+        """The fastest log against each of the others."""
+        if not self.rounds.latencies:
+            return []
+        fastest = self.rounds.fastest
+        others = sorted((i for i in self.rounds.contestants if i != fastest), key=lambda i: self.rounds.latency(i).value)
+        return [_sentence(self._names[fastest], self._names[i], self.rounds.speedup(fastest, i)) for i in others]
+
+    def _while_tuning(self) -> list[str]:
+        """The operators that differ most, as the logs have them."""
+        rows = [["operator", "runs", *self.logs]]
+        for operator in self.differing:
+            cells = [milliseconds(latency) if latency < inf else "untuned" for latency in operator.latencies]
+            rows.append([operator.name, str(operator.count), *cells])
+        title = "where the logs differ most, ms of a run as measured while tuning, not in turn"
+        return [title, *_table(rows, "<" + ">" * (1 + len(self.logs)))] if self.differing else []
+
+    def _in_turn(self) -> list[str]:
+        """The same operators, timed in turn."""
+        rows = [["operator", *self.logs, ""]]
+        for operator in self.differing:
+            rounds = operator.rounds
+            if rounds.latencies:
+                fastest, second, *_ = sorted(range(rounds.size), key=lambda i: rounds.latency(i).value)
+                cells = [milliseconds(rounds.latency(i).value) for i in range(rounds.size)]
+                rows.append([operator.name, *cells, _brief(self.logs[fastest], rounds.speedup(fastest, second))])
+        title = "the same, timed in turn, each alone"
+        return [title, *_table(rows, "<" + ">" * len(self.logs) + "<")] if len(rows) > 1 else []
+
+
+def _table(rows: Sequence[Sequence[str]], alignments: str) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    cells = [[f"{cell:{align}{width}}" for cell, align, width in zip(row, alignments, widths)] for row in rows]
+    return ["  ".join(row).rstrip() for row in cells]
+
+
+def _sentence(fast: str, slow: str, speedup: Estimate) -> str:
+    if is_told_apart(speedup):
+        return f"{fast} is {_faster(speedup, slow)}"
+    return f"{fast} and {slow} cannot be told apart: {_equal(speedup)}"
+
+
+def _brief(fast: str, speedup: Estimate) -> str:
+    return f"{fast} {_faster(speedup)}" if is_told_apart(speedup) else _equal(speedup)
+
+
+def _faster(speedup: Estimate, other: str = "") -> str:
+    """How many times as fast, with as many digits as show that there is a difference."""
+    digits = 3 if any(abs(ratio - 1.0) < 0.01 for ratio in speedup) else 2
+    value = f"{speedup.value:.{digits}f}"
+    what = f"{value} times as fast as {other}" if other else f"{value} times as fast"
+    return f"{what} {_interval(speedup, lambda ratio: f'{ratio:.{digits}f}')}"
+
+
+def _equal(speedup: Estimate) -> str:
+    if difference(speedup) > 1.0:
+        return "too few rounds, or too much noise"
+    return f"equally fast within {difference(speedup):.1%}"
+
+
+def _interval(estimate: Estimate, text: Callable[[float], str]) -> str:
+    return "(unknown)" if estimate.high == inf else f"({text(estimate.low)} to {text(estimate.high)})"
+
+
+@contextmanager
+def shown_when_aborted(comparison: Comparison) -> Iterator[None]:
+    """Print what is known so far if an exception leaves the block."""
+    try:
+        yield
+    except BaseException as error:
+        why = "interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__
+        comparison.stop_reason = comparison.stop_reason or why
+        print(comparison, file=sys.stderr)
+        raise

@@ -1,0 +1,62 @@
+"""What logs must be to be compared. Imports no TVM."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from os import PathLike
+from pathlib import Path
+
+
+def check_logs(logs: Sequence[str | PathLike[str]]) -> list[str]:
+    """Names for logs as short as can be; the files must exist, and differ.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or one is given twice.
+    FileNotFoundError
+        If one does not exist.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     files = [Path(folder) / name for name in ("a.json", "b.json")]
+    ...     _ = [file.write_text("") for file in files]
+    ...     check_logs(files)
+    ['a.json', 'b.json']
+    """
+    paths = [Path(log) for log in logs]
+    if not paths:
+        raise ValueError("logs must have at least one log, none given")
+    for i, path in enumerate(paths):
+        if not path.exists():
+            raise FileNotFoundError(2, os.strerror(2), str(path))
+        if any(path.samefile(earlier) for earlier in paths[:i]):
+            raise ValueError(f"logs must differ, {path} is given twice")
+    for parts in range(1, max(len(path.parts) for path in paths)):
+        short = [str(Path(*path.parts[-parts:])) for path in paths]
+        if len({*short}) == len(short):
+            return short
+    return [str(path) for path in paths]
+
+
+def common_target(logs: Sequence[Collection[str]]) -> str:
+    """The only target for which all logs have records, given those of each.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or more than one.
+
+    Examples
+    --------
+    >>> common_target([["llvm", "cuda"], ["llvm"]])
+    'llvm'
+    """
+    common = set.intersection(*map(set, logs))
+    if len(common) != 1:
+        number, known = "more than one" if common else "no", ", ".join(sorted({target for log in logs for target in log}))
+        raise ValueError(f"target must be given, the logs have {number} target in common: {known}")
+    return common.pop()
