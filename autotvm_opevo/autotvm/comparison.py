@@ -24,7 +24,7 @@ from autotvm_opevo.autotvm.kernels import KernelInstance, build_kernel
 from autotvm_opevo.autotvm.log import Record, parse, parse_fields, seconds, workload_key
 from autotvm_opevo.autotvm.measure_option import check_device
 from autotvm_opevo.autotvm.rpc import is_remote, require_devices
-from autotvm_opevo.tuning.comparison import NETWORKS_SHARE, Comparison, OperatorComparison, shown_when_aborted
+from autotvm_opevo.tuning.comparison import NETWORKS_SHARE, Comparison, OperatorComparison, run_compiler, shown_when_aborted
 from autotvm_opevo.tuning.logs import check_logs, common_target
 from autotvm_opevo.tuning.naming import task_name
 from autotvm_opevo.tuning.speedup import random_arrays
@@ -105,12 +105,13 @@ def compare_logs(
     if isinstance(mod, relay.Function):
         mod = tvm.IRModule.from_expr(mod)
     mod, params = relay.transform.InferType()(mod), params or {}
-    tasks, operators = extract(mod, params, target)
+    tasks, operators = run_compiler(lambda: extract(mod, params, target))
     best = [_of_network(name, records, tasks, target) for name, records in zip(names, found)]
     comparison = Comparison(names, [_compare(operator, tasks, best) for operator in operators])
     with shown_when_aborted(comparison):
         print(f"building {pluralize(1 + len(names), 'network')} for {target}", file=sys.stderr)
-        libraries = [build(mod, params, target), *(build(mod, params, target, [*records.values()]) for records in best)]
+        chosen = [[], *([*records.values()] for records in best)]
+        libraries = [run_compiler(partial(build, mod, params, target, records)) for records in chosen]
         with open_device(target, runner, time_limit) as (device, load):
             print(f"timing them in turn, for at most {time_limit:g} seconds", file=sys.stderr)
             inputs = random_inputs(mod, params)

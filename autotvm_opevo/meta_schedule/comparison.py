@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -28,11 +27,10 @@ from autotvm_opevo.meta_schedule.evaluation import (
     lower_for_tuning,
     random_inputs,
 )
-from autotvm_opevo.meta_schedule.interrupts import SigintGuard
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.kernels import KernelInstance, build_kernel
 from autotvm_opevo.meta_schedule.targets import as_target
-from autotvm_opevo.tuning.comparison import NETWORKS_SHARE, Comparison, OperatorComparison, shown_when_aborted
+from autotvm_opevo.tuning.comparison import NETWORKS_SHARE, Comparison, OperatorComparison, run_compiler, shown_when_aborted
 from autotvm_opevo.tuning.logs import check_logs, common_target
 from autotvm_opevo.tuning.speedup import random_arrays
 
@@ -98,22 +96,23 @@ def compare_logs(
     databases = [_open(Path(log)) for log in logs]
     target = _common_target(databases) if target is None else as_target(target)
     import_tensor_intrinsics()
-    untuned = lower_as_imported(mod, params, target)
-    lowered = [_Lowered(way(mod, params, target), target) for way in (lower_for_tuning, lower_as_imported)]
+    lowered = [run_compiler(partial(_Lowered, way, mod, params, target)) for way in (lower_for_tuning, lower_as_imported)]
     tuned = [_tuned(name, database, lowered, target) for name, database in zip(names, databases)]
     comparison = Comparison(names, _operators(tuned))
-    with shown_when_aborted(comparison), _interruptible(), tempfile.TemporaryDirectory() as folder:
+    with shown_when_aborted(comparison), tempfile.TemporaryDirectory() as folder:
         print(f"building {pluralize(1 + len(names), 'network')} for {target}", file=sys.stderr)
-        executables = [build(untuned, target), *(build(one.lowered.mod, target, one.database) for one in tuned)]
+        untuned = lowered[-1].mod
         device, inputs = tvm.device(device_type(target), 0), random_inputs(untuned)
 
-        def network(i: int) -> Callable[[], Instance]:
+        def load_network(i: int, mod: tvm.IRModule, database: Database | None) -> Callable[[], Instance]:
             file = str(Path(folder) / f"{i}.so")
-            executables[i].export_library(file)
+            build(mod, target, database).export_library(file)
             return lambda: Instance(tvm.runtime.load_module(file), device, inputs)  # only a loaded one has weights of its own
 
+        chosen = [(untuned, None), *((one.lowered.mod, one.database) for one in tuned)]
+        networks = [run_compiler(partial(load_network, i, *what)) for i, what in enumerate(chosen)]
         print(f"timing them in turn, for at most {time_limit:g} seconds", file=sys.stderr)
-        comparison.time_networks([network(i) for i in range(len(executables))], NETWORKS_SHARE * time_limit)
+        comparison.time_networks(networks, NETWORKS_SHARE * time_limit)
 
         def load_kernel(record: TuningRecord) -> Callable[[], KernelInstance]:
             library, tensors = build_kernel(record)
@@ -126,9 +125,9 @@ def compare_logs(
 class _Lowered:
     """A network, lowered in one way, and its tasks."""
 
-    def __init__(self, mod: tvm.IRModule, target: tvm.target.Target) -> None:
-        self.mod, self.target = mod, target
-        self.tasks = ms.relax_integration.extract_tasks(mod, target)
+    def __init__(self, lower: Callable[..., tvm.IRModule], mod: tvm.IRModule, params: Any, target: tvm.target.Target) -> None:
+        self.mod, self.target = lower(mod, params, target), target
+        self.tasks = ms.relax_integration.extract_tasks(self.mod, target)
 
     def best(self, database: Database) -> list[TuningRecord | None]:
         """The best record of each task; None without a successful one."""
@@ -187,17 +186,3 @@ def _operators(tuned: Sequence[_Tuned]) -> list[OperatorComparison]:
         )
         for task, *best in zip(tuned[0].lowered.tasks, *(one.best for one in tuned))
     ]
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Turn the error that TVM makes of Ctrl-C back into a `KeyboardInterrupt`."""
-    guard = SigintGuard()
-    with guard:
-        try:
-            yield
-        except Exception:
-            if not guard.interrupted:
-                raise
-    if guard.interrupted:
-        raise KeyboardInterrupt

@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
 from autotvm_opevo._utils.text import last_line, milliseconds, pluralize
 from autotvm_opevo._utils.timeouts import run_with_timeout
@@ -19,6 +20,10 @@ from autotvm_opevo.tuning.speedup import Instance, Timed, compare_outputs
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
+# Seconds to compile a network, and that this has to end after Ctrl-C; a second one ends the process at once.
+_COMPILE_TIMEOUT, _COMPILE_GRACE = 3600.0, 60.0
 # Seconds for all networks to run once.
 _FIRST_RUN_TIMEOUT = 600.0
 # Number of operators that are shown, and of rounds in which each is timed.
@@ -133,7 +138,7 @@ class Comparison:
         timed = [operator for operator in self.differing if operator.spread < inf] if self.outputs_match else []
         for operator in timed:
             try:
-                alternatives = [load(record) for record in operator.best]
+                alternatives = [run_compiler(partial(load, record)) for record in operator.best]
                 time_in_rounds(operator.rounds, alternatives, time.monotonic() + seconds / len(timed), _OPERATOR_ROUNDS)
             except Exception as error:
                 logger.warning("%s was not timed alone: %s", operator.name, last_line(str(error)))
@@ -200,13 +205,16 @@ def _table(rows: Sequence[Sequence[str]], alignments: str) -> list[str]:
 
 
 def _sentence(fast: str, slow: str, speedup: Estimate) -> str:
-    if is_told_apart(speedup):
-        return f"{fast} is {_faster(speedup, slow)}"
-    return f"{fast} and {slow} cannot be told apart: {_equal(speedup)}"
+    return f"{fast} is {_faster(speedup, slow)}" if is_told_apart(speedup) else f"{fast} and {slow} {_tie(speedup)}"
 
 
 def _brief(fast: str, speedup: Estimate) -> str:
-    return f"{fast} {_faster(speedup)}" if is_told_apart(speedup) else _equal(speedup)
+    return f"{fast} {_faster(speedup)}" if is_told_apart(speedup) else _tie(speedup)
+
+
+def _tie(speedup: Estimate) -> str:
+    largest = difference(speedup)
+    return f"cannot be told apart ({'too few rounds, or too much noise' if largest > 1 else f'within {largest:.1%}'})"
 
 
 def _faster(speedup: Estimate, other: str = "") -> str:
@@ -217,14 +225,13 @@ def _faster(speedup: Estimate, other: str = "") -> str:
     return f"{what} {_interval(speedup, lambda ratio: f'{ratio:.{digits}f}')}"
 
 
-def _equal(speedup: Estimate) -> str:
-    if difference(speedup) > 1.0:
-        return "too few rounds, or too much noise"
-    return f"equally fast within {difference(speedup):.1%}"
-
-
 def _interval(estimate: Estimate, text: Callable[[float], str]) -> str:
     return "(unknown)" if estimate.high == inf else f"({text(estimate.low)} to {text(estimate.high)})"
+
+
+def run_compiler(compile: Callable[[], T]) -> T:
+    """Call TVM's compiler in a thread, since Ctrl-C in one of its Python functions would crash the process."""
+    return run_with_timeout(_COMPILE_TIMEOUT, compile, "TVM to compile", _COMPILE_GRACE)
 
 
 @contextmanager

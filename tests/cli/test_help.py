@@ -15,7 +15,7 @@ def printed(capsys, *arguments):
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", [[], ["tune"], ["report"], ["doctor"]])
+@pytest.mark.parametrize("command", [[], ["tune"], ["compare"], ["report"], ["doctor"]])
 def test_help_begins_with_examples(capsys, command):
     text = printed(capsys, *command, "--help")
     usage, examples = text.index("usage:"), text.index("examples:")
@@ -23,7 +23,7 @@ def test_help_begins_with_examples(capsys, command):
     assert not command or "exit status:" in text
 
 
-@pytest.mark.parametrize("command", [[], ["tune"], ["report"], ["doctor"]])
+@pytest.mark.parametrize("command", [[], ["tune"], ["compare"], ["report"], ["doctor"]])
 @pytest.mark.parametrize(
     ("called", "program"),
     [("/usr/bin/autotvm-opevo", "autotvm-opevo"), ("/lib/autotvm_opevo/__main__.py", "python -m autotvm_opevo")],

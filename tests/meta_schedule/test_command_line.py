@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from functools import partial
+from math import inf
 from pathlib import Path
 
 import onnx
@@ -11,6 +13,8 @@ from tvm.s_tir.meta_schedule.testing.local_rpc import LocalRPC
 
 from autotvm_opevo.cli.main import main
 from autotvm_opevo.meta_schedule import open_database
+from autotvm_opevo.tuning import comparison as timing
+from autotvm_opevo.tuning import rounds
 
 ROOT = Path(__file__).parents[2]
 # Seconds for one build or run, also on a busy machine.
@@ -94,6 +98,41 @@ def test_errors_are_one_line(tmp_path, capsys, arguments, status, message):
     assert line.startswith("autotvm_opevo: ")
     assert message in line
     assert not (tmp_path / "log").exists()
+
+
+def test_logs_are_compared(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(timing, "time_in_rounds", partial(two_rounds, rounds.time_in_rounds))
+    operator = ["--operator", "matmul", "--tensor", "32x32", "--tensor", "32x32"]
+    for seed, name in enumerate("ab"):
+        tune = ["tune", *operator, "--target", "llvm", "--trials", "2", "--seed", str(seed), "--log", str(tmp_path / name)]
+        assert main([*tune, *TIMEOUT]) == 0
+    capsys.readouterr()
+    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b" / "best"), *operator]) == 0
+    text = capsys.readouterr().out
+    assert "2 rounds, timed in turn" in text
+    assert "outputs match" in text
+
+
+def two_rounds(time_in_rounds, rounds, alternatives, end, max_rounds=0):
+    return time_in_rounds(rounds, alternatives, inf, max_rounds=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["missing"], 1, "missing: No such file or directory"),
+        (["log", "log"], 2, "logs must differ, log is given twice"),
+        (["log"], 2, "log has no database of MetaSchedule"),
+        (["log", "--rpc-tracker", ":1", "--rpc-key", "x"], 2, "--rpc-key requires AutoTVM"),
+    ],
+)
+def test_errors_of_compare_are_one_line(tmp_path, capsys, monkeypatch, arguments, status, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "log").mkdir()
+    assert main(["compare", *arguments, "--network", "mlp"]) == status
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("autotvm_opevo: ")
+    assert message in line
 
 
 def test_a_log_of_autotvm_is_rejected_untouched(tmp_path, capsys):

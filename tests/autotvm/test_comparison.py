@@ -1,0 +1,173 @@
+"""compare_logs: small networks, built and run for real, with logs of made-up latencies."""
+
+from math import inf
+
+import numpy as np
+import pytest
+import tvm
+from instant_measuring import instant
+from small_networks import TARGET, one_layer, two_layers
+from tune_on_a_farm import KEY, farm
+from tvm import autotvm, relay
+
+from autotvm_opevo import tune_network
+from autotvm_opevo.autotvm import compare_logs, rpc
+from autotvm_opevo.autotvm import comparison as module
+from autotvm_opevo.autotvm.kernels import KernelInstance, build_kernel
+from autotvm_opevo.autotvm.rpc import DevicePoolError
+from autotvm_opevo.tuning import comparison as timing
+from autotvm_opevo.tuning.rounds import time_in_rounds
+from autotvm_opevo.tuning.speedup import random_arrays
+
+# A busy machine takes several times as long.
+pytestmark = pytest.mark.timeout(1800)
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory):
+    """Two logs of `two_layers`."""
+    folder = tmp_path_factory.mktemp("logs")
+    return [tune(folder / f"{name}.json", seed=seed) for seed, name in enumerate("ab")]
+
+
+def tune(log, seed=0, mod=None, target=TARGET, trials=12, seconds=lambda config: 1e-3 * (1 + config.index % 97)):
+    """Tune without building anything."""
+    tune_network(mod or two_layers(), {}, target, log, trials, instant(seconds), seed=seed, evaluate=False)
+    return log
+
+
+@pytest.fixture(autouse=True)
+def two_rounds(monkeypatch):
+    """Two rounds for everything, whatever they tell and however long they take."""
+
+    def short(rounds, alternatives, end, max_rounds=0):
+        return time_in_rounds(rounds, alternatives, inf, max_rounds=2)
+
+    monkeypatch.setattr(timing, "time_in_rounds", short)
+
+
+@pytest.fixture
+def nothing_built(monkeypatch):
+    monkeypatch.setattr(module, "build", lambda *_: pytest.fail("built"))
+
+
+def test_networks_and_operators_are_timed_in_turn_and_the_logs_stay_as_they_are(logs):
+    before = [log.read_bytes() for log in logs]
+    comparison = compare_logs(two_layers(), {}, TARGET, logs)
+    assert comparison.logs == ["a.json", "b.json"]
+    assert np.shape(comparison.rounds.latencies) == (2, 3)
+    assert comparison.outputs_match
+    assert sorted(operator.count for operator in comparison.operators) == [1, 2]  # a dense layer, two equal convolutions
+    differing = comparison.differing
+    assert differing
+    assert all(np.shape(operator.rounds.latencies) == (2, 2) for operator in differing)
+    assert "2 rounds, timed in turn; ended by: rounds" in str(comparison)
+    assert [log.read_bytes() for log in logs] == before
+
+
+def test_an_operator_has_the_best_latency_of_each_log(logs):
+    comparison = compare_logs(two_layers(), {}, TARGET, logs)
+    for i, log in enumerate(logs):
+        costs = {"conv2d": [], "dense": []}
+        for measured, result in autotvm.record.load_from_file(str(log)):
+            costs[measured.task.name.split("_")[0]] += result.costs
+        for operator in comparison.operators:
+            assert operator.latencies[i] == min(costs[operator.name.split("_")[0]])
+
+
+def test_a_log_is_compared_with_the_untuned_network(logs):
+    comparison = compare_logs(two_layers(), {}, TARGET, logs[:1])
+    assert np.shape(comparison.rounds.latencies) == (2, 2)
+    assert comparison.differing == []
+
+
+def test_the_target_is_that_of_the_logs(logs, tmp_path):
+    assert compare_logs(two_layers(), {}, None, logs).outputs_match
+    other = tune(tmp_path / "other.json", target="llvm -mcpu=core-avx2")
+    with pytest.raises(ValueError, match=r"no target in common: llvm .*core-avx2, llvm .*"):
+        compare_logs(two_layers(), {}, None, [logs[0], other])
+
+
+def test_each_network_is_built_with_the_best_records_of_its_log_for_its_target(logs, tmp_path, monkeypatch):
+    """Records for another target would apply, too, and these are faster."""
+    mixed = tmp_path / "mixed.json"
+    other = tune(tmp_path / "other.json", target="llvm -mcpu=core-avx2", seconds=lambda config: 1e-9)
+    mixed.write_text(logs[0].read_text() + other.read_text() + '{"input": ["llvm", "torn')
+    built = []
+    build = module.build
+    monkeypatch.setattr(module, "build", lambda *arguments: built.append(arguments[3]) or build(*arguments))
+    compare_logs(two_layers(), {}, TARGET, [mixed])
+    assert [len(records) for records in built] == [0, 3]
+    assert {str(measured.target) for measured, _ in built[1]} == {str(TARGET)}
+    assert min(result.costs[0] for _, result in built[1]) >= 1e-3
+
+
+def test_a_network_with_other_outputs_is_not_timed(logs, monkeypatch):
+    build = module.build
+
+    def wrong(mod, params, target, records):
+        main = mod["main"]
+        body = main.body * relay.const(1.5) if records else main.body
+        return build(tvm.IRModule.from_expr(relay.Function(main.params, body)), params, target)
+
+    monkeypatch.setattr(module, "build", wrong)
+    comparison = compare_logs(two_layers(), {}, TARGET, logs[:1])
+    assert not comparison.outputs_match
+    assert comparison.relative_errors == [pytest.approx(0.5, rel=1e-4)]
+    assert comparison.rounds.latencies == []
+
+
+@pytest.mark.usefixtures("nothing_built")
+class TestRefusals:
+    def test_a_log_of_another_network_says_what_it_has(self, logs, tmp_path):
+        other = tune(tmp_path / "other.json", mod=one_layer())
+        message = (
+            "other.json has no successful record of this network: it has 2 tasks, such as dense_.*pack.x86 4x256 96x256 for llvm"
+        )
+        with pytest.raises(ValueError, match=message):
+            compare_logs(two_layers(), {}, TARGET, [logs[0], other])
+
+    def test_a_log_for_another_target_says_which(self, logs):
+        with pytest.raises(ValueError, match=r"a.json has records of this network for .*, none for .*core-avx2: choose"):
+            compare_logs(two_layers(), {}, "llvm -mcpu=core-avx2", logs)
+
+    def test_a_log_in_which_all_failed_has_nothing_to_compare(self, logs, tmp_path):
+        failed = tune(tmp_path / "failed.json", seconds=lambda config: None)
+        with pytest.raises(ValueError, match=r"failed.json has no successful record"):
+            compare_logs(two_layers(), {}, TARGET, [logs[0], failed])
+
+    def test_what_is_no_log(self, logs, tmp_path):
+        (tmp_path / "notes.txt").write_text("of nobody's\nbusiness\n")
+        with pytest.raises(ValueError, match=r"notes.txt has no successful record of AutoTVM"):
+            compare_logs(two_layers(), {}, TARGET, [logs[0], tmp_path / "notes.txt"])
+        with pytest.raises(ValueError, match="is a folder, not a log of AutoTVM"):
+            compare_logs(two_layers(), {}, TARGET, [logs[0], tmp_path])
+
+    @pytest.mark.parametrize("time_limit", [0, -1.0])
+    def test_a_time_limit_is_positive(self, logs, time_limit):
+        with pytest.raises(ValueError, match="time_limit must be a positive number of seconds"):
+            compare_logs(two_layers(), {}, TARGET, logs, time_limit=time_limit)
+
+    def test_no_tracker(self, logs, monkeypatch):
+        monkeypatch.setattr(rpc, "_TRACKER_TIMEOUT", 2.0)
+        with pytest.raises(DevicePoolError, match=r"no tracker answers at 127.0.0.1:1 "):
+            compare_logs(two_layers(), {}, TARGET, logs, runner=autotvm.RPCRunner(KEY, "127.0.0.1", 1))
+
+
+def test_a_kernel_is_built_as_it_was_measured(logs):
+    """Outside of tuning the template would take tensors in the network's layout."""
+    records = list(autotvm.record.load_from_file(str(logs[0])))
+    record = next(record for record in records if record[0].task.name == "conv2d_NCHWc.x86")
+    library, tensors = build_kernel(record)
+    assert [len(shape) for shape, _ in tensors] == [5, 6, 5]
+    assert KernelInstance(library, tvm.cpu(), random_arrays(tensors)).seconds() > 0
+    assert not autotvm.GLOBAL_SCOPE.in_tuning
+
+
+def test_on_a_remote_device(logs, tmp_path):
+    with farm(tmp_path, count=1) as (port, _):
+        runner = autotvm.RPCRunner(KEY, "127.0.0.1", port)
+        comparison = compare_logs(two_layers(), {}, TARGET, logs, runner=runner)
+    assert comparison.outputs_match
+    assert np.shape(comparison.rounds.latencies) == (2, 3)
+    assert all(operator.rounds.latencies for operator in comparison.differing)

@@ -1,0 +1,91 @@
+"""``compare`` with AutoTVM."""
+
+import signal
+import subprocess
+import sys
+import time
+from math import inf
+
+import pytest
+from instant_measuring import instant
+
+from autotvm_opevo import tune_network
+from autotvm_opevo.autotvm import comparison, workloads
+from autotvm_opevo.cli.main import main
+from autotvm_opevo.tuning import comparison as timing
+from autotvm_opevo.tuning.rounds import time_in_rounds
+
+DENSE = ["--operator", "nn.dense", "--tensor", "4x256", "--tensor", "96x256"]
+
+# A busy machine takes several times as long.
+pytestmark = pytest.mark.timeout(1800)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Two logs of a dense layer, with made-up latencies."""
+    folder = tmp_path_factory.mktemp("logs")
+    mod, params = workloads.operator("nn.dense", [(4, 256), (96, 256)])
+    for seed, name in enumerate("ab"):
+        option = instant(lambda config: 1e-3 * (1 + config.index % 97))
+        tune_network(mod, params, "llvm", folder / f"{name}.json", 8, option, seed=seed, evaluate=False)
+    return folder
+
+
+def test_an_operator_is_compared_with_both_logs(folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(timing, "time_in_rounds", lambda *of: time_in_rounds(*of[:2], inf, max_rounds=2))
+    assert main(["compare", "a.best.json", "b.json", *DENSE]) == 0
+    printed = capsys.readouterr()
+    assert "2 rounds, timed in turn" in printed.out
+    assert "outputs match" in printed.out
+    assert "building 3 networks for llvm" in printed.err
+
+
+def test_other_outputs_are_a_failure(folder, capsys, monkeypatch):
+    monkeypatch.setattr(timing, "compare_outputs", lambda *_: (0.5, False))
+    assert main(["compare", str(folder / "a.json"), *DENSE, "--target", "llvm"]) == 1
+    assert "outputs DIFFER" in capsys.readouterr().out
+
+
+def test_ctrl_c_prints_what_is_known(folder):
+    command = [sys.executable, "-m", "autotvm_opevo", "compare", str(folder / "a.json"), str(folder / "b.json"), *DENSE]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    said = [process.stderr.readline() for _ in range(2)]
+    assert "timing them in turn" in said[1]
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    _, rest = process.communicate(timeout=600)
+    assert process.returncode == 130
+    assert "timed in turn; ended by: " in rest
+    assert "Traceback" not in rest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["missing.json", *DENSE], 1, "missing.json: No such file or directory"),
+        (["a.json", "./a.json", *DENSE], 2, "logs must differ, a.json is given twice"),
+        ([".", *DENSE], 2, "is a folder, not a log of AutoTVM"),
+        (["a.json", "--network", "mlp"], 2, "a.json has no successful record of this network: it has 2 tasks, such as dense_"),
+        (["a.json", "--network", "lexnet"], 2, "network must be one of alexnet"),
+        (["a.json", *DENSE, "--target", "abacus"], 2, "--target must be a target of TVM"),
+        (["a.json", *DENSE, "--target", "llvm -mcpu=core-avx2"], 2, "choose with --target"),
+        (["a.json", *DENSE, "--rpc-key", "x"], 2, "--rpc-tracker and --rpc-key require each other"),
+        (["a.json", *DENSE, "--batch", "2"], 2, "--batch requires --network"),
+        (["a.json", *DENSE, "--time-limit", "0"], 2, "argument --time-limit: must be a positive number of seconds"),
+        (["a.json"], 2, "one of the arguments --network --operator --model is required"),
+        (DENSE, 2, "the following arguments are required: LOG"),
+    ],
+)
+def test_errors_are_one_line_before_anything_is_built(folder, monkeypatch, capfd, arguments, status, message):
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(comparison, "build", lambda *_: pytest.fail("built"))
+    try:
+        code = main(["compare", *arguments])
+    except SystemExit as error:
+        code = error.code
+    assert code == status
+    errors = capfd.readouterr().err
+    assert message in errors
+    assert "Traceback" not in errors

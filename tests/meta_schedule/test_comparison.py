@@ -1,0 +1,124 @@
+"""compare_logs: an MLP, tuned, built and timed for real."""
+
+from math import inf
+
+import numpy as np
+import pytest
+from quick_tuning import builder, runner
+from tvm.s_tir import meta_schedule as ms
+
+from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, compare_logs, tune_network, workloads
+from autotvm_opevo.meta_schedule import comparison as module
+from autotvm_opevo.meta_schedule.confirmation import write_best
+from autotvm_opevo.meta_schedule.evaluation import lower_as_imported
+from autotvm_opevo.tuning import comparison as timing
+from autotvm_opevo.tuning.rounds import time_in_rounds
+from benchmarks.workloads import cpu
+
+# A busy machine takes several times as long.
+pytestmark = pytest.mark.timeout(1800)
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory):
+    """Two work directories of an MLP."""
+    few, many = (tmp_path_factory.mktemp(name) for name in ("few", "many"))
+    for folder, trials, seed in ((few, 4, 0), (many, 12, 1)):
+        options = {"strategy": OpEvoStrategy(seed=seed), "builder": builder(), "runner": runner()}
+        tune_network(*workloads.mlp(), cpu(), folder, trials, evaluate=False, **options)
+    return [few, many]
+
+
+@pytest.fixture(autouse=True)
+def two_rounds(monkeypatch):
+    """Two rounds for everything, whatever they tell and however long they take."""
+
+    def short(rounds, alternatives, end, max_rounds=0):
+        return time_in_rounds(rounds, alternatives, inf, max_rounds=2)
+
+    monkeypatch.setattr(timing, "time_in_rounds", short)
+
+
+@pytest.fixture
+def nothing_built(monkeypatch):
+    monkeypatch.setattr(module, "build", lambda *_: pytest.fail("built"))
+
+
+def test_networks_and_operators_are_timed_in_turn(logs):
+    comparison = compare_logs(*workloads.mlp(), None, logs)
+    assert np.shape(comparison.rounds.latencies) == (2, 3)
+    assert comparison.outputs_match
+    assert len(comparison.operators) == 4
+    assert comparison.differing
+    assert all(np.shape(operator.rounds.latencies) == (2, 2) for operator in comparison.differing)
+    assert "2 rounds, timed in turn; ended by: rounds" in str(comparison)
+
+
+def test_the_confirmed_best_are_a_log_too_and_one_log_is_compared_with_untuned(logs):
+    comparison = compare_logs(*workloads.mlp(), cpu(), [logs[0] / "best"])
+    assert np.shape(comparison.rounds.latencies) == (2, 2)
+    assert comparison.differing == []
+
+
+def test_weights_are_in_newly_allocated_memory_in_each_round(logs, monkeypatch):
+    loaded = []
+    load = module.tvm.runtime.load_module
+    monkeypatch.setattr(module.tvm.runtime, "load_module", lambda file: loaded.append(file) or load(file))
+    compare_logs(*workloads.mlp(), cpu(), logs[:1])
+    assert len(loaded) == 2 * 3  # for the outputs, and for each round
+
+
+def test_databases_of_other_layouts_are_compared_but_not_their_operators(tmp_path):
+    """As TVM's tune_relax writes them."""
+    convolution = workloads.operator("nn.conv2d", [(1, 4, 8, 8), (4, 4, 3, 3)])[0]
+    _, weight = convolution["main"].params
+    params = {weight.name: module.tvm.runtime.tensor(np.ones((4, 4, 3, 3), "float32"))}
+    options = {"strategy": OpEvoStrategy(seed=0), "builder": builder(), "runner": runner()}
+    tune_network(convolution, params, cpu(), tmp_path / "ours", 2, evaluate=False, **options)
+    lowered = lower_as_imported(convolution, params, cpu())
+    (tmp_path / "theirs").mkdir()
+    theirs = ms.database.JSONDatabase(work_dir=str(tmp_path / "theirs"))
+    ms.relax_integration.tune_relax(
+        lowered,
+        {},
+        cpu(),
+        str(tmp_path / "theirs"),
+        2,
+        strategy=OpEvoStrategy(seed=0),
+        cost_model="none",
+        builder=builder(),
+        runner=runner(),
+        database=theirs,
+    )
+    comparison = compare_logs(convolution, params, cpu(), [tmp_path / "ours", tmp_path / "theirs"])
+    assert comparison.outputs_match
+    assert np.shape(comparison.rounds.latencies) == (2, 3)
+    assert comparison.operators == []
+
+
+@pytest.mark.usefixtures("nothing_built")
+class TestRefusals:
+    def test_a_database_of_another_network(self, logs):
+        message = r"few0? has no successful record of this network for .*: it has 4 records for .*"
+        with pytest.raises(ValueError, match=message):
+            compare_logs(*workloads.mlp(batch=2), cpu(), logs)
+
+    def test_a_database_for_another_target(self, logs):
+        with pytest.raises(ValueError, match=r"has no successful record of this network for .*num-cores.*7"):
+            compare_logs(*workloads.mlp(), as_target("llvm -num-cores=7"), logs)
+
+    def test_what_is_no_database(self, logs, tmp_path):
+        (tmp_path / "a.json").write_text("a line")
+        with pytest.raises(ValueError, match="has no database of MetaSchedule"):
+            compare_logs(*workloads.mlp(), cpu(), [logs[0], tmp_path])
+        with pytest.raises(ValueError, match="is a file, not a database of MetaSchedule"):
+            compare_logs(*workloads.mlp(), cpu(), [logs[0], tmp_path / "a.json"])
+
+    def test_databases_without_a_common_target(self, logs, tmp_path):
+        write_best(tmp_path, [])
+        with pytest.raises(ValueError, match="the logs have no target in common"):
+            compare_logs(*workloads.mlp(), None, [logs[0], tmp_path / "best"])
+
+    def test_a_time_limit_is_positive(self, logs):
+        with pytest.raises(ValueError, match="time_limit must be a positive number of seconds"):
+            compare_logs(*workloads.mlp(), cpu(), logs, time_limit=0)

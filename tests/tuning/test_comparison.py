@@ -1,0 +1,155 @@
+"""The comparison of logs, as data and as text."""
+
+import numpy as np
+import pytest
+
+from autotvm_opevo.tuning import comparison as module
+from autotvm_opevo.tuning.comparison import Comparison, OperatorComparison, shown_when_aborted
+
+MINUTE = 60.0
+
+
+class Network:
+    """A network, built with some log, whose latencies are as given, and always the same."""
+
+    def __init__(self, seconds, output=1.0):
+        self.latency, self.output = seconds, output
+
+    def __call__(self):
+        return self
+
+    def outputs(self):
+        return [np.array([1.0, self.output])]
+
+    def seconds(self):
+        if isinstance(self.latency, BaseException):
+            raise self.latency
+        return self.latency
+
+
+def operator(name, *latencies, count=1, same=False):
+    return OperatorComparison(name, count, [f"{name} of {i}" for i in range(len(latencies))], list(latencies), same)
+
+
+def compare(*networks, logs=("a.json", "b.json"), operators=()):
+    comparison = Comparison(list(logs), list(operators))
+    comparison.time_networks(networks, MINUTE)
+    return comparison
+
+
+class TestNetworks:
+    def test_the_fastest_log_is_named_with_its_ratio_and_all_are_compared_with_untuned(self):
+        comparison = compare(Network(0.030), Network(0.010), Network(0.0125))
+        assert comparison.winner == "a.json"
+        assert comparison.stop_reason == "decided"
+        text = str(comparison)
+        assert "a.json is 1.25 times as fast as b.json (1.25 to 1.25)" in text
+        assert "3.00 times as fast as untuned" in text
+        assert "2.40 times as fast as untuned" in text
+        assert "5 rounds, timed in turn; ended by: decided" in text
+        assert "outputs match, relative error 0.0e+00 (a.json), 0.0e+00 (b.json)" in text
+
+    def test_equal_logs_cannot_be_told_apart(self):
+        comparison = compare(Network(0.030), Network(0.010), Network(0.010))
+        assert comparison.winner is None
+        assert "a.json and b.json cannot be told apart (within 0.0%)" in str(comparison)
+
+    def test_a_third_digit_shows_a_small_difference(self):
+        text = str(compare(Network(0.030), Network(0.010), Network(0.01003)))
+        assert "a.json is 1.003 times as fast as b.json (1.003 to 1.003)" in text
+
+    @pytest.mark.parametrize(("seconds", "winner"), [(0.010, "a.json"), (0.040, "untuned")])
+    def test_one_log_is_compared_with_the_untuned_network(self, seconds, winner):
+        comparison = compare(Network(0.030), Network(seconds), logs=["a.json"])
+        assert comparison.winner == winner
+        assert f"{winner} is" in str(comparison)
+
+    def test_each_of_several_logs_is_compared_with_the_fastest(self):
+        comparison = compare(Network(0.030), Network(0.020), Network(0.010), Network(0.015), logs=["a", "b", "c"])
+        lines = str(comparison).splitlines()
+        assert [line for line in lines if line.startswith("b is")] == [
+            "b is 1.50 times as fast as c (1.50 to 1.50)",
+            "b is 2.00 times as fast as a (2.00 to 2.00)",
+        ]
+
+    def test_a_network_that_computes_something_else_is_not_timed(self):
+        comparison = compare(Network(0.030), Network(0.010), Network(0.001, output=2.0))
+        assert not comparison.outputs_match
+        assert comparison.rounds.latencies == []
+        assert comparison.winner is None
+        assert "outputs DIFFER, relative error 0.0e+00 (a.json), 1.0e+00 (b.json)" in str(comparison)
+        comparison.time_operators(lambda record: pytest.fail("nor are operators"), MINUTE)
+
+
+class TestOperators:
+    def operators(self):
+        shared = [operator("equal", 1e-3, 1e-3), operator("same", 1e-3, 2e-3, same=True), operator("none", np.inf, np.inf)]
+        return [*shared, operator("small", 1.0e-3, 1.5e-3), operator("large", 1.0e-3, 1.2e-3, count=10)]
+
+    def test_those_that_differ_most_in_the_network_come_first(self):
+        comparison = Comparison(["a", "b"], self.operators())
+        assert [one.name for one in comparison.differing] == ["large", "small"]
+        text = str(comparison)
+        assert "as measured while tuning, not in turn" in text
+        assert text.index("large") < text.index("small")
+        assert "equal" not in text
+
+    def test_one_that_a_log_lacks_differs_most_and_is_untuned_there(self):
+        comparison = Comparison(["a", "b"], [operator("small", 1.0e-3, 1.5e-3), operator("new", 1e-6, np.inf)])
+        assert [one.name for one in comparison.differing] == ["new", "small"]
+        (line,) = [line for line in str(comparison).splitlines() if line.startswith("new")]
+        assert line.split() == ["new", "1", "0.001", "untuned"]
+
+    def test_they_are_timed_in_turn(self):
+        comparison = Comparison(["a", "b"], self.operators())
+        seconds = {"large of 0": 1e-3, "large of 1": 1e-3, "small of 0": 2e-3, "small of 1": 1e-3}
+        comparison.time_operators(lambda record: Network(seconds[record]), MINUTE)
+        text = str(comparison)
+        timed = text[text.index("the same, timed in turn") :].splitlines()
+        assert [line.split()[0] for line in timed[2:]] == ["large", "small"]
+        assert timed[2].endswith("cannot be told apart (within 0.0%)")
+        assert timed[3].endswith("b 2.00 times as fast (2.00 to 2.00)")
+
+    def test_no_more_than_five_are(self):
+        comparison = Comparison(["a", "b"], [operator(str(i), 1e-3, 2e-3 + 1e-4 * i) for i in range(9)])
+        built = []
+        comparison.time_operators(lambda record: built.append(record) or Network(1e-3), MINUTE)
+        assert built == [f"{i} of {log}" for i in (8, 7, 6, 5, 4) for log in (0, 1)]
+
+    def test_one_that_cannot_be_built_costs_nothing_else(self, caplog):
+        comparison = Comparison(["a", "b"], self.operators())
+
+        def load(record):
+            if record == "large of 1":
+                raise RuntimeError("no such intrinsic")
+            return Network(1e-3)
+
+        comparison.time_operators(load, MINUTE)
+        assert [bool(one.rounds.latencies) for one in comparison.differing] == [False, True]
+        assert "large was not timed alone: no such intrinsic" in caplog.text
+
+
+class TestAbort:
+    def test_after_ctrl_c_what_is_known_is_printed(self, capsys):
+        comparison = Comparison(["a", "b"], [operator("dense", 1e-3, 2e-3)])
+        for _ in range(6):
+            comparison.rounds.add([3.0, 2.0, 1.0])
+        with pytest.raises(KeyboardInterrupt), shown_when_aborted(comparison):
+            raise KeyboardInterrupt
+        error = capsys.readouterr().err
+        assert "b is 2.00 times as fast as a" in error
+        assert "ended by: interrupted" in error
+        assert "dense" in error
+
+    def test_a_finished_comparison_of_the_networks_stays_finished(self, capsys):
+        comparison = compare(Network(0.030), Network(0.010), Network(0.0125))
+        with pytest.raises(KeyboardInterrupt), shown_when_aborted(comparison):
+            raise KeyboardInterrupt
+        assert "ended by: decided" in capsys.readouterr().err
+
+    def test_a_device_that_hangs_is_given_up(self, monkeypatch):
+        monkeypatch.setattr(module, "_FIRST_RUN_TIMEOUT", 0.1)
+        hung = Network(1.0)
+        hung.outputs = lambda: module.time.sleep(60)
+        with pytest.raises(TimeoutError, match="the device to run the networks"):
+            compare(hung, Network(1.0), logs=["a"])
