@@ -86,12 +86,13 @@ def compare_logs(
     --------
     >>> import tempfile
     >>> from autotvm_opevo.autotvm import compare_logs, tune_network, workloads
-    >>> mod, params = workloads.network("mlp")
-    >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
-    ...     logs = [f"{folder}/{trials}.json" for trials in (8, 64)]
-    ...     for log, trials in zip(logs, (8, 64)):
-    ...         _ = tune_network(mod, params, "llvm", log, trials)
-    ...     print(compare_logs(mod, params, "llvm", logs))
+    >>> mod, params = workloads.operator("nn.dense", [(8, 64), (32, 64)])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     log = f"{folder}/dense.json"
+    ...     result = tune_network(mod, params, "llvm", log, trials=4, evaluate=False)
+    ...     comparison = compare_logs(mod, params, "llvm", [log], time_limit=5)
+    >>> comparison.logs, comparison.outputs_match
+    (['dense.json'], True)
     """
     if not time_limit > 0:
         raise ValueError(f"time_limit must be a positive number of seconds, {time_limit!r} given")

@@ -42,10 +42,10 @@ def build(
     mod: tvm.IRModule,
     params: dict[str, tvm.nd.NDArray],
     target: tvm.target.Target,
-    best: PathLike[str] | Sequence[Record] = (),
+    best: PathLike[str] | Sequence[Record] | None = None,
 ) -> Any:
     """Build a network with the best of a file of records, or of a sequence of them; untuned without any."""
-    records = str(best) if isinstance(best, PathLike) else list(best)
+    records = str(best) if isinstance(best, PathLike) else list(best or [])
     # The untuned one needs an empty context: without any, TVM downloads pre-tuned records.
     with _silent(), autotvm.apply_history_best(records), tvm.transform.PassContext(opt_level=3):
         return relay.build(mod, target=target, params=params)

@@ -83,12 +83,13 @@ def compare_logs(
     --------
     >>> import tempfile
     >>> from autotvm_opevo.meta_schedule import compare_logs, tune_network, workloads
-    >>> mod, params = workloads.network("mlp")
-    >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
-    ...     logs = [f"{folder}/{trials}" for trials in (8, 64)]
-    ...     for log, trials in zip(logs, (8, 64)):
-    ...         _ = tune_network(mod, params, "llvm", log, trials)
-    ...     print(compare_logs(mod, params, "llvm", logs))
+    >>> mod, params = workloads.operator("matmul", [(8, 64), (64, 32)])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     log = f"{folder}/matmul"
+    ...     result = tune_network(mod, params, "llvm", log, trials=4, evaluate=False)
+    ...     comparison = compare_logs(mod, params, "llvm", [log], time_limit=5)
+    >>> comparison.logs, comparison.outputs_match
+    (['matmul'], True)
     """
     if not time_limit > 0:
         raise ValueError(f"time_limit must be a positive number of seconds, {time_limit!r} given")

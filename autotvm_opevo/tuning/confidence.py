@@ -1,9 +1,9 @@
 """Confidence intervals that hold however often one looks at them. Imports no TVM.
 
 Who measures until an interval tells two things apart looks after every measurement, and stops at a lucky one: a t interval of 95%
-would then hold far less often. These hold at all numbers of measurements at once (Wang and Ramdas 2024, "Anytime-valid t-tests
-and confidence sequences for Gaussian means with unknown variance"): a mean is in the interval unless the Bayes factor against it,
-Jeffreys' for a Gaussian prior on the effect size, has exceeded 1 / alpha, which by Ville's inequality has the probability alpha.
+would then hold far less often. These hold at all numbers of measurements at once (Wang and Ramdas 2023, "Anytime-valid t-tests
+and confidence sequences for Gaussian means with unknown variance"): a mean is outside only once the Bayes factor of a t test
+against it, with a Gaussian prior on the effect size, exceeds 1 / alpha, which by Ville's inequality has at most probability alpha.
 """
 
 from __future__ import annotations
