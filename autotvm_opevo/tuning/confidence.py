@@ -3,7 +3,7 @@
 Who measures until an interval tells two things apart looks after every measurement, and stops at a lucky one: a t interval of 95%
 would then hold far less often. These hold at all numbers of measurements at once (Wang and Ramdas 2023, "Anytime-valid t-tests
 and confidence sequences for Gaussian means with unknown variance"): a mean is outside only once the Bayes factor of a t test
-against it, with a Gaussian prior on the effect size, exceeds 1 / alpha, which by Ville's inequality has at most probability alpha.
+against it, with a Gaussian prior on the effect size, exceeds 1 / alpha: with probability alpha at most (Ville).
 """
 
 from __future__ import annotations
