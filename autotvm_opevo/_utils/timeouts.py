@@ -29,8 +29,8 @@ def run_with_timeout(seconds: float, function: Callable[[], T], what: str, grace
         finally:
             ended.set()
 
-    threading.Thread(target=call, daemon=True).start()
     try:
+        threading.Thread(target=call, daemon=True).start()
         ended.wait(seconds)
     except KeyboardInterrupt:
         ended.wait(grace)

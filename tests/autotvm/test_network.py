@@ -365,8 +365,10 @@ class TestConfirmation:
         for entry in entries:
             fields = json.loads(entry.confirmed["record"])
             assert fields["result"][0] == [pytest.approx(np.median(entry.confirmed["latencies"]))]
-        assert tune(log, 24, measure_option=for_real()).latency == result.latency
-        assert set(result.best_file.read_text().splitlines()) == best
+        again = tune(log, 24, measure_option=for_real())
+        assert confirmed <= {*again.best_file.read_text().splitlines()}
+        # The journal now has the yardstick's timings after a trial, too, so that its drift is known better.
+        assert again.latency == pytest.approx(result.latency, rel=0.05)
         assert len(configurations(log)) == 24  # the log has trials only
 
     def test_without_time_or_with_a_single_trial_per_task_nothing_is_timed_again(self, tmp_path, monkeypatch):
