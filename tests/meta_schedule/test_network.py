@@ -271,7 +271,7 @@ class TestTargets:
 class TestWorkloads:
     def test_networks_are_created_by_name(self):
         assert len(workloads.network("resnet-18", 2)[1]) == 42
-        with pytest.raises(ValueError, match=r"network must be one of alexnet, mlp, resnet-18 with MetaSchedule; 'lenet' given"):
+        with pytest.raises(ValueError, match=r"network must be one of alexnet, mlp, resnet-18; 'lenet' given"):
             workloads.network("lenet")
 
     def test_operators_are_relaxs(self):
