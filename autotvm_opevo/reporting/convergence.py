@@ -15,9 +15,11 @@ import numpy as np
 from autotvm_opevo.reporting.timing import Array
 
 # Fewer trials, and fewer per operator, say nothing.
-MIN_TRIALS, MIN_TRIALS_PER_OPERATOR = 16, 4
+MIN_TRIALS = 16
+MIN_TRIALS_PER_OPERATOR = 4
 # Bounds between the rows and the columns of `_EXPECTED`: what the last half of the trials brought, and trials per operator.
-GAINS, TRIALS = (0.01, 0.05, 0.15), (16, 64, 128)
+GAINS = (0.01, 0.05, 0.15)
+TRIALS = (16, 64, 128)
 
 
 class Expectation(NamedTuple):

@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from autotvm_opevo.reporting.style import STYLE
 
 # Inches: small, so that text is legible on a phone, where a chart is as wide as the screen.
-WIDTH, HEIGHT = 4.2, 2.6
+WIDTH = 4.2
+HEIGHT = 2.6
 # More tick labels overlap on a phone.
 MAX_TICKS = 6
 # More series have no legend; the page lists the logs anyway.
