@@ -19,6 +19,8 @@ from autotvm_opevo.reporting.tuning_log import TuningLog
 
 # As many trials again are expected to bring less: tuning has converged.
 CONVERGED = 0.01
+# A network that is slower after tuning, by more than the noise of timing it in turn.
+_SLOWER = 1.01
 # An operator that reaches more of its limit has nothing left worth a trial.
 _AT_LIMIT = 0.9
 # Failures that are a larger part of the trials deserve a remark.
@@ -64,7 +66,7 @@ def verdict(index: int, log: TuningLog, network: Network) -> list[Answer]:
     if not len(log):
         return []
     return [
-        _converged(index, network),
+        _converged(index, log, network),
         _how_good(index, log, network),
         _how_sure(index, log, network),
         _time(index, log, network),
@@ -72,22 +74,32 @@ def verdict(index: int, log: TuningLog, network: Network) -> list[Answer]:
     ]
 
 
-def _converged(index: int, network: Network) -> Answer:
+def _converged(index: int, log: TuningLog, network: Network) -> Answer:
     question, best = "Converged?", network.best_so_far(index)
     if unsolved := network.count_unsolved(index):
         return Answer(question, f"No: {pluralize(unsolved, 'operator')} without a successful trial.", _TASKS)
+    if (left := _left(index, log, network)) < CONVERGED:
+        return Answer(question, f"Yes: the machine's limits leave {max(0.0, left):.1%}.", _TASKS)
     expected = expected_gain(best, len(network.operators_in(index)))
     if expected is None:
         late = len(best) > 1 and not np.isfinite(best[len(best) // 2])
         text = "Unknown: some operators had their first result late." if late else "Too early to tell."
         return Answer(question, text, _OVERVIEW, known=False)
     answer = "Yes" if expected.typical < CONVERGED else "No"
-    return Answer(
-        question,
+    text = (
         f"{answer}: the last quarter of the trials brought {gain_of_last(best, 0.25):.1%}. As many trials again would bring "
-        f"about {expected.typical:.1%}, and in one of ten runs more than {expected.high:.0%}.",
-        _OVERVIEW,
+        f"about {min(left, expected.typical):.1%}, and in one of ten runs more than {min(left, expected.high):.0%}"
     )
+    if left < expected.high:
+        text += f"; the machine's limits leave {left:.0%}"
+    return Answer(question, f"{text}.", _OVERVIEW)
+
+
+def _left(index: int, log: TuningLog, network: Network) -> float:
+    """The relative speedup up to the machine's limits; infinite if they are unknown."""
+    solved = [one for one in network.operators_in(index) if one.seconds_in(index) < math.inf]
+    limits = [min(limit_of(one, index, log), one.seconds_in(index)) for one in solved if limit_of(one, index, log) > 0]
+    return network.seconds_in(index) / math.fsum(limits) - 1 if limits and len(limits) == len(solved) else math.inf
 
 
 def _how_good(index: int, log: TuningLog, network: Network) -> Answer:
@@ -102,12 +114,12 @@ def _how_good(index: int, log: TuningLog, network: Network) -> Answer:
     if any(math.isnan(limit) for limit in limits.values()):
         why = "how fast this device can be is unknown: tune_network measures it, with AutoTVM and on this machine"
         return Answer(question, f"{speed}; {why}.", _TASKS, known=False)
-    share = math.fsum(min(limits[one.name], one.seconds_in(index)) for one in solved) / seconds
+    share = 1 / (1 + _left(index, log, network))
     done = sum(limits[one.name] > _AT_LIMIT * one.seconds_in(index) for one in solved)
     most = max(solved, key=lambda one: one.seconds_in(index) - limits[one.name])
     text = f"{speed}, {share:.0%} of what this machine's limits allow"
     if done:
-        text += f"; {done} of {pluralize(len(solved), 'operator')} at its limit: more trials of those are wasted"
+        text += f"; {done} of {pluralize(len(solved), 'operator')} at the limit: more trials of those are wasted"
     if done < len(solved):
         text += f"; most is left in {most.name}, at {limits[most.name] / most.seconds_in(index):.0%} of its limit"
     return Answer(question, f"{text}.", _TASKS)
@@ -196,8 +208,13 @@ def _next(index: int, log: TuningLog, network: Network) -> Answer:
     question, best = "What next?", network.best_so_far(index)
     if network.count_unsolved(index):
         return Answer(question, "See why all trials of an operator failed.", _TASKS)
-    expected = expected_gain(best, len(network.operators_in(index))) if len(best) else None
-    if expected and expected.typical < CONVERGED:
+    if log.runs.latency and log.runs.latency[1] > _SLOWER * log.runs.latency[0]:
+        return Answer(
+            question,
+            "Use the untuned network, which is faster as a whole: what is between operators, such as layouts, is not tuned.",
+        )
+    expected = expected_gain(best, len(network.operators_in(index)))
+    if _left(index, log, network) < CONVERGED or (expected and expected.typical < CONVERGED):
         return Answer(question, "Nothing: use the result. Another seed, or a larger search space, may find more.")
     trials = 2 * max(log.runs.budget, len(log))
     if command := continue_command(log.runs.command, trials):

@@ -12,6 +12,7 @@ from autotvm_opevo.reporting.network import Network
 from autotvm_opevo.reporting.verdict import verdict
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.naming import task_key
+from autotvm_opevo.tuning.speedup import Speedup
 
 DENSE, CONV2D = (task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d"))
 
@@ -79,8 +80,28 @@ def test_the_journal_s_limits_say_how_good_it_is_and_where_most_is_left(tmp_path
     assert "6.000 ms, 2 GFLOPS; how fast this device can be is unknown" in answers(log)["How good?"].text
     journal.write_limits({DENSE: 0.95e-3, CONV2D: 1e-3})
     text = answers(log)["How good?"].text
-    assert text.startswith("6.000 ms, 2 GFLOPS, 48% of what this machine's limits allow; 1 of 2 operators at its limit")
+    assert text.startswith("6.000 ms, 2 GFLOPS, 48% of what this machine's limits allow; 1 of 2 operators at the limit")
     assert text.endswith("most is left in conv2d 1x64, at 25% of its limit.")
+
+
+def test_at_the_machine_s_limit_tuning_has_converged_whatever_recorded_runs_gained(tmp_path):
+    log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
+    journal = Journal(f"{log}.journal")
+    journal.write_start([(1, [DENSE])], "OpEvo")
+    journal.write_limits({DENSE: 1 / 34})
+    assert "As many trials again would bring about 6.2%" in answers(log)["Converged?"].text
+    assert answers(log)["Converged?"].text.endswith("; the machine's limits leave 6%.")
+    journal.write_limits({DENSE: 1 / 32})
+    assert answers(log)["Converged?"].text == "Yes: the machine's limits leave 0.0%."
+    assert answers(log)["What next?"].text.startswith("Nothing")
+
+
+def test_a_network_that_became_slower_as_a_whole_is_not_to_be_used(tmp_path):
+    log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
+    journal = Journal(f"{log}.journal")
+    journal.write_start([(1, [DENSE])], "OpEvo")
+    journal.write_speedup(Speedup([0.010], [0.0105], 0.0, True))
+    assert answers(log)["What next?"].text.startswith("Use the untuned network")
 
 
 def test_confirmed_tasks_say_how_sure_it_is_until_a_later_trial_is_faster(tmp_path, monkeypatch):
