@@ -16,11 +16,10 @@ from autotvm_opevo.reporting.formatting import format_duration
 from autotvm_opevo.reporting.network import Network, Operator
 from autotvm_opevo.reporting.trials import Task
 from autotvm_opevo.reporting.tuning_log import TuningLog
+from autotvm_opevo.tuning.speedup import SLOWER
 
 # As many trials again are expected to bring less: tuning has converged.
 CONVERGED = 0.01
-# A network that is slower after tuning, by more than the noise of timing it in turn.
-_SLOWER = 1.01
 # An operator that reaches more of its limit has nothing left worth a trial.
 _AT_LIMIT = 0.9
 # Failures that are a larger part of the trials deserve a remark.
@@ -208,7 +207,7 @@ def _next(index: int, log: TuningLog, network: Network) -> Answer:
     question, best = "What next?", network.best_so_far(index)
     if network.count_unsolved(index):
         return Answer(question, "See why all trials of an operator failed.", _TASKS)
-    if log.runs.latency and log.runs.latency[1] > _SLOWER * log.runs.latency[0]:
+    if log.runs.latency and log.runs.latency[1] > SLOWER * log.runs.latency[0]:
         return Answer(
             question,
             "Use the untuned network, which is faster as a whole: what is between operators, such as layouts, is not tuned.",

@@ -10,7 +10,7 @@ import numpy as np
 from autotvm_opevo._utils.text import milliseconds, pluralize
 from autotvm_opevo.tuning.drift import NOTABLE
 from autotvm_opevo.tuning.progress import Row, table
-from autotvm_opevo.tuning.speedup import Speedup
+from autotvm_opevo.tuning.speedup import SLOWER, Speedup
 
 
 @dataclass(frozen=True)
@@ -102,10 +102,12 @@ class TuningResult:
             return []
         before, after = (np.median(runs) for runs in (self.speedup.before, self.speedup.after))
         match = "match" if self.speedup.outputs_match else "DIFFER"
+        # What is between operators is in no trial, such as transforms between their layouts.
+        advice = ": use the untuned network, since what is between operators became slower" if after > SLOWER * before else ""
         return [
             "network      median ms   (quartiles), timed in turn",
             f"untuned   {_quartiles(self.speedup.before)}",
-            f"tuned     {_quartiles(self.speedup.after)}, {before / after:.2f} times as fast",
+            f"tuned     {_quartiles(self.speedup.after)}, {before / after:.2f} times as fast{advice}",
             f"outputs {match}, relative error {self.speedup.relative_error:.1e}",
         ]
 

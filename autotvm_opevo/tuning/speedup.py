@@ -13,6 +13,8 @@ Array = np.ndarray[Any, Any]
 # How often every network is timed, and the shortest duration of one timing, in milliseconds.
 REPEATS = 9
 MIN_REPEAT_MS = 50
+# A network that takes longer after tuning, by more than the noise of timing it in turn.
+SLOWER = 1.01
 # Largest relative error that rounding explains, for float16 outputs and for all others.
 _HALF_TOLERANCE, _TOLERANCE = 3e-2, 1e-3
 

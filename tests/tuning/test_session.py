@@ -102,3 +102,9 @@ def test_an_error_of_the_evaluation_is_part_of_the_result(session):
 def test_an_exception_prints_the_result(session, screen, error, reason):
     session.abort(error)
     assert f"ended by: {reason}" in screen.getvalue()
+
+
+@pytest.mark.parametrize(("after", "said"), [(0.0103, True), (0.01005, False), (0.008, False)])
+def test_a_network_that_became_slower_is_not_recommended(session, after, said):
+    session.evaluate(lambda: Speedup([0.010], [after], 0.0, True))
+    assert ("use the untuned network" in str(session.result())) == said
