@@ -7,7 +7,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tvm
@@ -18,6 +18,7 @@ from tvm.autotvm.task import Task
 
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.autotvm.finalists import Finalist, Finalists
+from autotvm_opevo.autotvm.kernel_timing import NO_THRESHOLDS, Thresholds, gpu_limits, measure
 from autotvm_opevo.autotvm.processes import WORKER_MODULE
 from autotvm_opevo.autotvm.roofline import Roofline, measure_roofline
 from autotvm_opevo.autotvm.yardstick import time_yardstick
@@ -26,8 +27,6 @@ from autotvm_opevo.tuning.workers import ForkServerError, Worker
 
 logger = logging.getLogger(__name__)
 
-# Duration of a short run in milliseconds, long enough for the clock, and their number.
-_SHORT_MS, _SHORT_REPEATS = 1, 2
 # How many times the best's latency a trial may have that is measured repeatedly, when slow ones are pruned, and how many times as
 # fast as the best one must be to be doubted.
 _CLOSE = 1.1
@@ -35,20 +34,6 @@ _CLOSE = 1.1
 _CONFIRMATION_MS = 20
 # Seconds for a device to report its limits.
 _DEVICE_TIMEOUT = 60.0
-
-
-class _Thresholds(NamedTuple):
-    """Seconds that decide how often a trial is measured.
-
-    Two short runs if both are above `far`; one measurement if it is above `close`; twice as many if it is below `doubtful`.
-    """
-
-    far: float = inf
-    close: float = inf
-    doubtful: float = 0.0
-
-
-_NO_THRESHOLDS = _Thresholds()
 
 
 class LocalRunner(autotvm.LocalRunner):
@@ -129,7 +114,7 @@ class LocalRunner(autotvm.LocalRunner):
         kind = self.task.target.kind.name
         if kind not in ("cuda", "opencl", "rocm", "vulkan"):  # as AutoTVM
             return {"checks": {}}
-        return {"checks": {"gpu": self._worker.call(_gpu_limits, kind, timeout=_DEVICE_TIMEOUT)}}
+        return {"checks": {"gpu": self._worker.call(gpu_limits, kind, timeout=_DEVICE_TIMEOUT)}}
 
     def run(
         self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[BuildResult | MeasureResult]
@@ -153,7 +138,7 @@ class LocalRunner(autotvm.LocalRunner):
             self._time_yardstick(finalist.measured.target)
         effort = (1, 5, 0) if self.enable_cpu_cache_flush else (1, 1, _CONFIRMATION_MS)
         try:
-            return float(np.mean(self._time(finalist.measured, finalist.build, effort, _NO_THRESHOLDS)))
+            return float(np.mean(self._time(finalist.measured, finalist.build, effort, NO_THRESHOLDS)))
         except ForkServerError:
             raise
         except Exception:
@@ -180,9 +165,9 @@ class LocalRunner(autotvm.LocalRunner):
         start = time.time()
         drift = self.drift.factor(start) if self.drift else 1.0
         best = self.finalists.best(measured.task) * drift
-        thresholds = _NO_THRESHOLDS
+        thresholds = NO_THRESHOLDS
         if self.pruning is not None and best < inf:
-            thresholds = _Thresholds(self.pruning * best, _CLOSE * best, best / _CLOSE)
+            thresholds = Thresholds(self.pruning * best, _CLOSE * best, best / _CLOSE)
         costs: tuple[Any, ...]
         try:
             costs = self._time(measured, build, (self.number, self.repeat, self.min_repeat_ms), thresholds)
@@ -221,82 +206,13 @@ class LocalRunner(autotvm.LocalRunner):
             self.drift = None
 
     def _time(
-        self, measured: MeasureInput, build: BuildResult, effort: tuple[int, int, float], thresholds: _Thresholds
+        self, measured: MeasureInput, build: BuildResult, effort: tuple[int, int, float], thresholds: Thresholds
     ) -> tuple[float, ...]:
-        """Call `_measure` in the worker."""
+        """Call `measure` in the worker."""
         fill = "scatter" not in measured.task.name  # random indices would be out of range
         tensors = self.ref_input or [(tuple(map(int, shape)), str(dtype), fill) for shape, dtype in build.arg_info]
         evaluation = (*effort, "cache_flush_cpu_non_first_arg" if self.enable_cpu_cache_flush else "")
         costs: tuple[float, ...] = self._worker.call(
-            _measure, measured.target.kind.name, build.filename, tensors, evaluation, thresholds, timeout=self.timeout
+            measure, measured.target.kind.name, build.filename, tensors, evaluation, thresholds, timeout=self.timeout
         )
         return costs
-
-
-# In the worker ------------------------------------------------------------------------------------------------------------------
-
-_tensors: dict[Any, list[tvm.nd.NDArray]] = {}  # of the last trial
-
-
-def _gpu_limits(kind: str) -> dict[str, int]:
-    device = tvm.device(kind, 0)
-    if not device.exist:
-        raise RuntimeError(f"this machine has no {kind} device, or TVM cannot find its driver")
-    x, y, z = device.max_thread_dimensions
-    return {
-        "max_shared_memory_per_block": device.max_shared_memory_per_block,
-        "max_threads_per_block": device.max_threads_per_block,
-        "max_thread_x": x,
-        "max_thread_y": y,
-        "max_thread_z": z,
-    }
-
-
-def _measure(
-    kind: str, file: str, tensors: Sequence[Any], evaluation: tuple[int, int, float, str], thresholds: _Thresholds
-) -> tuple[float, ...]:
-    """Seconds of one run, repeatedly, as often as the thresholds say."""
-    number, repeat, min_repeat_ms, preproc = evaluation
-    device = tvm.device(kind, 0)
-    module = tvm.runtime.load_module(file)
-    arguments = _arguments(tensors, device)
-
-    def run(number: int, repeat: int, min_repeat_ms: float) -> list[float]:
-        timer = module.time_evaluator(
-            module.entry_name, device, number=number, repeat=repeat, min_repeat_ms=int(min_repeat_ms), f_preproc=preproc
-        )
-        return list(timer(*arguments).results)
-
-    if thresholds.far < inf:
-        short = run(1, _SHORT_REPEATS, 0 if preproc else _SHORT_MS)
-        if min(short) > thresholds.far:
-            return tuple(short)
-    costs = run(number, 1, min_repeat_ms)
-    if costs[0] <= thresholds.close and repeat > 1:
-        costs += run(number, repeat - 1, min_repeat_ms)
-    if costs[0] < thresholds.doubtful:
-        costs += run(number, repeat, min_repeat_ms)
-    return tuple(sorted(costs)[1:-1]) if len(costs) > 2 else tuple(costs)  # without the extremes, as AutoTVM
-
-
-def _arguments(tensors: Sequence[Any], device: tvm.runtime.Device) -> list[tvm.nd.NDArray]:
-    """Tensors on the device; those of the last trial if they have the same shapes."""
-    if tensors and isinstance(tensors[0], np.ndarray):  # given by the user
-        return [tvm.nd.array(tensor, device) for tensor in tensors]
-    key = tuple(tensors)
-    if key not in _tensors:
-        _tensors.clear()
-        _tensors[key] = [_random(shape, dtype, fill, device) for shape, dtype, fill in tensors]
-    return _tensors[key]
-
-
-def _random(shape: tuple[int, ...], dtype: str, fill: bool, device: tvm.runtime.Device) -> tvm.nd.NDArray:
-    """A tensor with random elements between 1 and 10; large ones repeat a few, since filling would take longer than a run."""
-    tensor = tvm.nd.empty(shape, dtype, device)
-    if fill:
-        sample = np.random.default_rng(0).uniform(1, 10, 1 << 16)
-        try:
-            tensor.copyfrom(np.resize(sample.astype(dtype), shape))
-        except (TypeError, ValueError):  # numpy does not know all of TVM's types
-            tvm.get_global_func("tvm.contrib.random.random_fill")(tensor)
-    return tensor

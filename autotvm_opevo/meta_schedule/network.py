@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
-from collections import Counter, defaultdict
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from math import inf
 from os import PathLike
 from pathlib import Path
@@ -16,30 +12,20 @@ from typing import Any
 
 import tvm
 from tvm.s_tir import meta_schedule as ms
-from tvm.s_tir.analysis import estimate_tir_flops
 
 from autotvm_opevo._utils.atomic_files import Lock, check_writable
-from autotvm_opevo._utils.text import last_line
 from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.meta_schedule.builder import local_builder
-from autotvm_opevo.meta_schedule.callbacks import Failure, FlushingBuilder, FlushingRunner, ProgressCallback, ResultFlusher
-from autotvm_opevo.meta_schedule.confirmation import BEST, confirm, latencies_before, write_best
-from autotvm_opevo.meta_schedule.database import LOCK, load_database, records_of, repair, seconds
+from autotvm_opevo.meta_schedule.database import LOCK, load_database, repair
 from autotvm_opevo.meta_schedule.evaluation import lower_as_imported, lower_for_tuning, measure_speedup
 from autotvm_opevo.meta_schedule.interrupts import SigintGuard
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
-from autotvm_opevo.meta_schedule.strategy import Budget, OpEvoStrategy
+from autotvm_opevo.meta_schedule.session import NetworkSession
+from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import as_target
-from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE
-from autotvm_opevo.tuning.journal import JOURNAL, Journal
 from autotvm_opevo.tuning.result import TuningResult
-from autotvm_opevo.tuning.session import Session
-from autotvm_opevo.tuning.task_scheduler import Operator, TaskProgress, shares
 
 logger = logging.getLogger(__name__)
-
-# Maximum number of trials in a round, as in TVM; a strategy may propose fewer.
-_MAX_ROUND = 64
 
 
 def tune_network(
@@ -140,7 +126,7 @@ def tune_network(
         if not tasks:
             raise ValueError("mod must have an operator that can be tuned; it has none")
         database = load_database(folder)
-        session = _Session(tasks, target, database, folder, trials, start)
+        session = NetworkSession(tasks, target, database, folder, trials, start)
         description = strategy if isinstance(strategy, str) else getattr(strategy, "description", type(strategy).__name__)
         session.announce(description, "database")
         runner = ms.Runner.create(runner) if isinstance(runner, str) else runner
@@ -163,166 +149,3 @@ def tune_network(
         return session.result()
     finally:
         lock.release()
-
-
-class _TaskState:
-    """One task, as far as the database and this call know it."""
-
-    def __init__(self, task: Any) -> None:
-        self.mod = task.dispatched[0]
-        self.progress = TaskProgress(flop=float(estimate_tir_flops(self.mod)))
-        self.latency = inf
-        self.failures: Counter[str] = Counter()
-        self._errors: Counter[str] = Counter()
-
-    @property
-    def dominant_error(self) -> str:
-        """The most common error while all trials fail; empty otherwise."""
-        return self._errors.most_common(1)[0][0] if self._errors and self.latency == inf else ""
-
-    def add(self, latency: float, kind: str, message: str) -> None:
-        """Count a trial."""
-        self.progress.trials += 1
-        self.latency = min(self.latency, latency)
-        if kind:
-            self.failures[kind] += 1
-            self._errors[message or kind] += 1
-
-
-class _Session(Session):
-    """One call of `tune_network`, in which TVM's own task scheduler spends the budget."""
-
-    def __init__(
-        self, tasks: Sequence[Any], target: tvm.target.Target, database: Any, folder: Path, trials: int, start: float
-    ) -> None:
-        self._extracted, self._database, self._folder, self._target = tasks, database, folder, target
-        self._best: dict[int, Any] = {}  # by task: confirmed in this call, or the best of an earlier one
-        self._best_before: list[Any] = []  # of an earlier call, for any network
-        self._known: set[tuple[float, ...]] = set()  # latencies of the trials of earlier calls, which tell them apart
-        self._states = [_TaskState(task) for task in tasks]
-        for state in self._states:
-            for record in records_of(database, state.mod, target):
-                latency = seconds(record.run_secs)
-                state.add(latency, "failed" if latency == inf else "", "")
-        self._load_best(folder / BEST)
-        names = [str(task.task_name) for task in tasks]
-        keys = [str(ms.database.Workload(state.mod).as_json()[0]) for state in self._states]
-        operators = [Operator(int(task.weight), (i,)) for i, task in enumerate(tasks)]
-        journal = Journal(folder / JOURNAL, overwrite=not len(database))
-        super().__init__(self._states, names, keys, operators, trials, folder, journal, start)
-
-    def _load_best(self, folder: Path) -> None:
-        """Of the trials of an earlier call, the one that it found best, maybe by timing it again, is."""
-        if not len(self._database) or not folder.exists():
-            return
-        earlier, self._known = load_database(folder), latencies_before(self._folder)
-        self._best_before = list(earlier.get_all_tuning_records())
-        for i, state in enumerate(self._states):
-            self._best.update((i, record) for record in records_of(earlier, state.mod, self._target)[:1])
-            if i in self._best:
-                state.latency = seconds(self._best_of(i).run_secs)
-
-    def run(
-        self,
-        strategy: Any,
-        builder: Any,
-        runner: Any,
-        task_scheduler: str,
-        cost_model: Any,
-        seed: int | None,
-        deadline: float,
-        guard: SigintGuard,
-    ) -> None:
-        """Spend the budget."""
-        if isinstance(strategy, OpEvoStrategy):
-            strategy = strategy.with_budget(Budget(self.left, deadline))
-        # TVM logs every step to files below the work directory, too.
-        logging.getLogger("tvm.s_tir.meta_schedule").setLevel(logging.WARNING)
-        contexts, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
-            self._extracted, str(self._folder), strategy=strategy, seed=None if seed is None else seed + 1
-        )
-        scheduler = ms.TaskScheduler.create(task_scheduler)
-        flush = ResultFlusher(scheduler, len(contexts), guard)
-        with self.display, guard:
-            ms.tune.tune_tasks(
-                tasks=contexts,
-                task_weights=weights,
-                work_dir=str(self._folder),
-                max_trials_global=self.left,
-                max_trials_per_task=self._budget,
-                num_trials_per_iter=max(1, min(_MAX_ROUND, self._budget // len(contexts))),
-                builder=FlushingBuilder(builder, flush),
-                runner=FlushingRunner(runner, flush),
-                database=self._database,
-                cost_model=cost_model,
-                measure_callbacks=[*ms.MeasureCallback.create("default"), ProgressCallback(self._add)],
-                task_scheduler=scheduler,
-            )
-        if self.left > 0:
-            self.stop_reason = "time limit" if time.monotonic() >= deadline else "exhausted"
-
-    def confirm(self, builder: Any, runner: Any, guard: SigintGuard) -> None:
-        """Time the best candidates again. An error here must not cost the user the result of hours of tuning."""
-        parts = shares(self._operators, [state.latency for state in self._states])
-        order = sorted(range(len(parts)), key=lambda i: -parts[i])
-        records = [records_of(self._database, self._states[i].mod, self._target) for i in order]
-        try:
-            with guard:
-                for one in confirm(records, builder, runner, CONFIRMATION_SHARE * (time.monotonic() - self._start)):
-                    task = order[one.task]
-                    self._best[task] = one.record
-                    self._known |= {_latencies(record) for record in records[one.task]}
-                    self._states[task].latency = seconds(one.record.run_secs)
-                    self._journal.write_confirmed(
-                        self._keys[task], json.dumps(one.record.as_json()), one.latencies, self._states[task].latency
-                    )
-        except (OSError, RuntimeError, ValueError) as error:
-            if guard.interrupted:
-                raise
-            logger.warning("the best candidates were not timed again: %s", last_line(str(error)))
-        self._end = time.monotonic()
-
-    def write_best(self) -> Any:
-        """Write the best record of each task to a database of its own, which this returns; those of other networks are kept."""
-        own = [record for i in range(len(self._states)) if (record := self._best_of(i)) is not None]
-        return load_database(write_best(self._folder, [*own, *self._best_of_others()], len(self._database)))
-
-    def _best_of(self, task: int) -> Any:
-        """The best record of a task; None without one."""
-        return self._better(self._best.get(task), records_of(self._database, self._states[task].mod, self._target))
-
-    def _best_of_others(self) -> list[Any]:
-        """The best record of each workload of other networks in the database. A database does not tell targets apart."""
-        database = self._database
-        own = {database.commit_workload(state.mod) for state in self._states if database.has_workload(state.mod)}
-        before = {
-            database.commit_workload(record.workload.mod): record
-            for record in self._best_before
-            if database.has_workload(record.workload.mod)
-        }
-        others = defaultdict(list)
-        for record in database.get_all_tuning_records():
-            if record.workload not in own and seconds(record.run_secs) < inf:
-                others[record.workload].append(record)
-        return [self._better(before.get(workload), records) for workload, records in others.items()]
-
-    def _better(self, before: Any, records: Sequence[Any]) -> Any:
-        """The best of an earlier call, unless a record that it was not chosen from is faster; without one, the fastest."""
-        new = [record for record in records if before is None or _latencies(record) not in self._known]
-        return min([*([before] if before is not None else []), *new], key=lambda one: seconds(one.run_secs), default=None)
-
-    def result(self) -> TuningResult:
-        """The result so far."""
-        folder = self._folder / BEST
-        return replace(super().result(), best_file=folder if folder.exists() else None)
-
-    def _add(self, task: int, results: Sequence[tuple[float, Failure]]) -> None:
-        """Count a batch of one task."""
-        for latency, (kind, message) in results:
-            self._states[task].add(latency, kind, message)
-            self._journal.write(task=self._keys[task], failure=kind, message=message)
-        self.show(task)
-
-
-def _latencies(record: Any) -> tuple[float, ...]:
-    return tuple(float(seconds) for seconds in record.run_secs or ())

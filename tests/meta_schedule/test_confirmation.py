@@ -13,7 +13,7 @@ import pytest
 from quick_tuning import builder, runner
 from tvm.s_tir.meta_schedule.database import TuningRecord
 
-from autotvm_opevo.meta_schedule import OpEvoStrategy, confirmation, network, open_database, tune_network, workloads
+from autotvm_opevo.meta_schedule import OpEvoStrategy, confirmation, open_database, session, tune_network, workloads
 from autotvm_opevo.meta_schedule.confirmation import BEST, confirm, write_best
 from autotvm_opevo.tuning.journal import read
 from benchmarks.workloads import cpu
@@ -111,7 +111,7 @@ def test_the_best_replace_those_of_an_earlier_call(records, tmp_path):
 
 
 def test_a_network_s_best_are_confirmed_for_real_and_applied(tuned, tmp_path, monkeypatch):
-    monkeypatch.setattr(network, "CONFIRMATION_SHARE", 100.0)
+    monkeypatch.setattr(session, "CONFIRMATION_SHARE", 100.0)
     monkeypatch.setattr(confirmation, "MAX_RATIO", 1e6)  # of ten candidates, one may be far ahead
     folder = tmp_path / "copy"
     shutil.copytree(tuned, folder)
@@ -188,7 +188,7 @@ def test_ctrl_c_during_the_confirmation_ends_the_call(tuned, tmp_path, monkeypat
     def interrupted(tasks, builder, runner, seconds):
         return confirm(tasks, Builder(tmp_path / "built"), Interrupting([]), 60)
 
-    monkeypatch.setattr(network, "confirm", interrupted)
+    monkeypatch.setattr(session, "confirm", interrupted)
     monkeypatch.setattr(confirmation, "MAX_RATIO", 1e6)
     folder = tmp_path / "copy"
     shutil.copytree(tuned, folder)
@@ -199,12 +199,12 @@ def test_ctrl_c_during_the_confirmation_ends_the_call(tuned, tmp_path, monkeypat
 
 
 def test_an_error_costs_no_result(tuned, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(network, "CONFIRMATION_SHARE", 10.0)
+    monkeypatch.setattr(session, "CONFIRMATION_SHARE", 10.0)
 
     def broken(*_):
         raise RuntimeError("no device answers")
 
-    monkeypatch.setattr(network, "confirm", broken)
+    monkeypatch.setattr(session, "confirm", broken)
     folder = tmp_path / "copy"
     shutil.copytree(tuned, folder)
     assert tune(folder, 9, evaluate=False).trials == 9
