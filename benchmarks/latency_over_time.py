@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from benchmarks import markdown
+
 # Of the time that the first method takes.
 FRACTIONS = (0.05, 0.1, 0.2, 0.5, 1.0)
 _COLORS = ("tab:orange", "tab:blue")
@@ -9,19 +11,18 @@ _COLORS = ("tab:orange", "tab:blue")
 
 def table(rows, labels):
     """Milliseconds after fractions of the time: median over repetitions, of medians over rounds, with minimum and maximum."""
+    lines = []
     for name in sorted({row["network"] for row in rows}):
         mine = [row for row in rows if row["network"] == name]
-        print(f"\n{name}: untuned {1e3 * np.median(mine[0]['untuned']):.2f} ms")
-        print(f"{'':<22}{'s':>6}{'trials':>8}{'ms':>8}  (min to max)")
-        for method in labels:
+        lines.append([name, "untuned", "", "", f"{1e3 * np.median(mine[0]['untuned']):.4g}"])
+        for method, label in labels.items():
             repetitions = [[row for row in mine if row["method"] == method and row["repetition"] == r] for r in range(99)]
             for stage in zip(*filter(None, repetitions)):
                 milliseconds = [1e3 * np.median(row["latency"]) for row in stage]
                 spent, trials = (np.median([row[key] for row in stage]) for key in ("seconds", "trials"))
-                print(
-                    f"{labels[method]:<22}{spent:>6.0f}{trials:>8.0f}{np.median(milliseconds):>8.2f}"
-                    f"  ({min(milliseconds):.2f} to {max(milliseconds):.2f})"
-                )
+                spread = f" ({min(milliseconds):.3g} to {max(milliseconds):.3g})" if len(stage) > 1 else ""
+                lines.append([name, label, f"{spent:.0f}", f"{trials:.0f}", f"{np.median(milliseconds):.3g}{spread}"])
+    return markdown.table(["network", "", "seconds of tuning", "trials", "ms (min to max)"], lines)
 
 
 def plot(rows, labels, file):

@@ -20,6 +20,7 @@ from tvm.s_tir import meta_schedule as ms
 from autotvm_opevo.meta_schedule import lower_for_tuning, open_database, tune_network, workloads
 from autotvm_opevo.meta_schedule.evaluation import build, lower_as_imported, random_inputs, time_interleaved
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
+from benchmarks import publish
 from benchmarks.environment import environment
 from benchmarks.latency_over_time import FRACTIONS, plot, table
 from benchmarks.resume import run_missing
@@ -132,13 +133,17 @@ def main(arguments=None):
     parser.add_argument(
         "--out", type=Path, default=Path("tuned/relax_time_to_quality.jsonl"), help="results, a repetition a line"
     )
+    parser.add_argument("--publish", metavar="SECTION", help="write the table to this section of docs/results.md")
     parser.add_argument("--plot", type=Path, help="file for the figure")
     options = parser.parse_args(arguments)
     import_tensor_intrinsics()  # not in the time of the first method
     about = {"trials": options.trials, **environment("llvm")}
     jobs = [{"network": name, "repetition": index, **about} for index in range(options.repetitions) for name in options.networks]
     rows = rows_of(run_missing(jobs, lambda job: repetition(job, options), options.out, unit="repetition"))
-    table(rows, LABELS)
+    text = table(rows, LABELS)
+    if options.publish:
+        publish.publish(options.publish, text, "relax_time_to_quality", arguments)
+    print(text)
     if options.plot:
         plot(rows, LABELS, options.plot)
 

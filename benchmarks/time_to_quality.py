@@ -141,7 +141,7 @@ def main():
         rows = [row for name in options.networks for row in measure(name, tvm.target.Target(options.target), options)]
     if options.results:
         options.results.write_text(json.dumps(rows, indent=1) + "\n")
-    table(rows, LABELS)
+    print(table(rows, LABELS))
     if options.plot:
         plot(rows, LABELS, options.plot)
 

@@ -35,6 +35,28 @@ def as_integer(name: str, value: Any, at_least: int = 1) -> int:
     return number
 
 
+def as_seconds(name: str, value: Any) -> float:
+    """Convert to a positive duration in seconds, which may be infinite.
+
+    Raises
+    ------
+    ValueError
+        If `value` is no real number, or not positive.
+
+    Examples
+    --------
+    >>> as_seconds("time_limit", 90)
+    90.0
+    >>> as_seconds("time_limit", -1)
+    Traceback (most recent call last):
+    ValueError: time_limit must be a positive number of seconds, -1 given
+    """
+    number: Any = value
+    if not (isinstance(value, Real) and number > 0):
+        raise ValueError(f"{name} must be a positive number of seconds, {value!r} given")
+    return float(number)
+
+
 def is_number(value: Any) -> bool:
     """Whether `value` is a finite real number; integers beyond the range of floats are.
 

@@ -18,6 +18,7 @@ from tvm.autotvm.measure.measure import Runner
 from tvm.autotvm.task import Task
 
 from autotvm_opevo._utils.text import pluralize
+from autotvm_opevo._utils.validation import as_seconds
 from autotvm_opevo.autotvm.evaluation import Instance, build, open_device, random_inputs
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.kernels import KernelInstance, build_kernel
@@ -94,8 +95,7 @@ def compare_logs(
     >>> comparison.logs, comparison.outputs_match
     (['dense.json'], True)
     """
-    if not time_limit > 0:
-        raise ValueError(f"time_limit must be a positive number of seconds, {time_limit!r} given")
+    time_limit = as_seconds("time_limit", time_limit)
     names = check_logs(logs)
     found = [_best_records(Path(log)) for log in logs]
     target = tvm.target.Target(common_target([{key[0] for key in one} for one in found]) if target is None else target)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +25,7 @@ from autotvm_opevo.autotvm.builder import LocalBuilder
 from autotvm_opevo.autotvm.finalists import Finalist, Finalists
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.pipeline import Pipeline
-from autotvm_opevo.autotvm.processes import POPEN_TIMEOUT, WORKER_MODULE, Watchdog, kill, start, stop
+from autotvm_opevo.autotvm.processes import POPEN_TIMEOUT, WORKER_MODULE, Watchdog, killed_after, start, stop
 from autotvm_opevo.autotvm.rpc import DevicePool, DevicePoolError, is_remote
 from autotvm_opevo.autotvm.runner import LocalRunner
 from autotvm_opevo.tuning.workers import ForkServer
@@ -287,16 +286,5 @@ class Measurer:
         """AutoTVM's timeouts are enforced by its children; this one kills children that hang."""
         seconds = 2 * trials * (self._builder.timeout + (self._runner.n_parallel + 1) * self._runner.timeout)
         seconds += POPEN_TIMEOUT + _DEVICE_TIMEOUT
-        executors = [getattr(owner, "executor", None) for owner in (self._builder, self._runner)]
-        done = threading.Event()
-
-        def watch() -> None:
-            while not done.wait(seconds):
-                for executor in executors:
-                    kill(executor)
-
-        threading.Thread(target=watch, daemon=True).start()
-        try:
+        with killed_after(seconds, [getattr(owner, "executor", None) for owner in (self._builder, self._runner)]):
             yield
-        finally:
-            done.set()

@@ -14,7 +14,7 @@ import numpy as np
 import tvm
 from tvm import relay
 
-from autotvm_opevo._utils.validation import as_integer
+from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.autotvm.evaluation import measure_speedup
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.history import History, read_history
@@ -109,8 +109,7 @@ def tune_network(
         early_stopping = as_integer("early_stopping", early_stopping)
     if seed is not None:
         seed = as_integer("seed", seed, at_least=0)
-    if time_limit is not None and not time_limit > 0:
-        raise ValueError(f"time_limit must be a positive number of seconds, {time_limit!r} given")
+    time_limit = None if time_limit is None else as_seconds("time_limit", time_limit)
     if not callable(task_scheduler):
         if task_scheduler not in TASK_SCHEDULERS:
             raise ValueError(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import uuid
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from tvm.contrib.popen_pool import PopenPoolExecutor
 
@@ -56,3 +58,20 @@ def kill(executor: PopenPoolExecutor | None) -> None:
         process = worker._proc
         if process is not None:
             process.kill()
+
+
+@contextmanager
+def killed_after(seconds: float, executors: Sequence[PopenPoolExecutor | None]) -> Iterator[None]:
+    """Kill the processes of pools that hang: after so many seconds in this context, and again each time they have passed."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(seconds):
+            for executor in executors:
+                kill(executor)
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()

@@ -17,6 +17,7 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.database import Database, MemoryDatabase, TuningRecord
 
 from autotvm_opevo._utils.text import pluralize
+from autotvm_opevo._utils.validation import as_seconds
 from autotvm_opevo.meta_schedule.confirmation import commit
 from autotvm_opevo.meta_schedule.database import open_database, records_of, seconds
 from autotvm_opevo.meta_schedule.evaluation import (
@@ -91,8 +92,7 @@ def compare_logs(
     >>> comparison.logs, comparison.outputs_match
     (['matmul'], True)
     """
-    if not time_limit > 0:
-        raise ValueError(f"time_limit must be a positive number of seconds, {time_limit!r} given")
+    time_limit = as_seconds("time_limit", time_limit)
     names = check_logs(logs)
     databases = [_open(Path(log)) for log in logs]
     target = _common_target(databases) if target is None else as_target(target)

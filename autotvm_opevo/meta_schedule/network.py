@@ -14,7 +14,7 @@ import tvm
 from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo._utils.atomic_files import Lock, check_writable
-from autotvm_opevo._utils.validation import as_integer
+from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.meta_schedule.builder import local_builder
 from autotvm_opevo.meta_schedule.database import LOCK, load_database, repair
 from autotvm_opevo.meta_schedule.evaluation import lower_as_imported, lower_for_tuning, measure_speedup
@@ -104,8 +104,7 @@ def tune_network(
     if task_scheduler not in ("gradient", "round-robin"):
         raise ValueError(f"task_scheduler must be gradient or round-robin; {task_scheduler!r} given")
     strategy = OpEvoStrategy() if strategy is None else strategy
-    if time_limit is not None and not time_limit > 0:
-        raise ValueError(f"time_limit must be a positive number of seconds, {time_limit!r} given")
+    time_limit = None if time_limit is None else as_seconds("time_limit", time_limit)
     if time_limit is not None and not isinstance(strategy, OpEvoStrategy):
         raise ValueError(
             f"time_limit needs an OpEvoStrategy, which ends in time; {strategy!r} given, for which trials are the limit"

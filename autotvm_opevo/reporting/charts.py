@@ -64,7 +64,7 @@ def task_progress(in_logs: Sequence[TaskInLog], over_time: bool = False) -> Figu
 def network_progress(
     curves: Sequence[tuple[int, str, Array]],
     elapsed: Sequence[Array] | None = None,
-    slowness: Mapping[int, float] | None = None,
+    slowdown: Mapping[int, float] | None = None,
 ) -> Figure | None:
     """Draw the total latency of all operators, each with its best configuration so far.
 
@@ -74,7 +74,7 @@ def network_progress(
         For each log: index, label, and seconds after each trial, infinite until every operator has a successful trial.
     elapsed : sequence of array of float, optional
         For each log, the time in seconds at which its trials ended. Plots over time instead of the number of trials.
-    slowness : mapping of int to float, optional
+    slowdown : mapping of int to float, optional
         How many times as long the same took for a log, by its index: a band reaches to where its curve would be otherwise.
 
     Returns
@@ -94,10 +94,10 @@ def network_progress(
     with new_figure() as (figure, axes):
         for index, label, x, best in drawn:
             _plot_steps(axes, index, label, x / scale, best)
-            if slowness and index in slowness:
+            if slowdown and index in slowdown:
                 style: dict[str, Any] = {"step": "post", "color": SERIES[index % len(SERIES)], "alpha": 0.2, "linewidth": 0}
-                axes.fill_between(x / scale, best * 1e3, best / slowness[index] * 1e3, **style)
-        shown = [best for *_, best in drawn] + [best / (slowness or {}).get(index, 1.0) for index, *_, best in drawn]
+                axes.fill_between(x / scale, best * 1e3, best / slowdown[index] * 1e3, **style)
+        shown = [best for *_, best in drawn] + [best / (slowdown or {}).get(index, 1.0) for index, *_, best in drawn]
         _format_best_so_far(axes, shown, unit)
         add_legend(figure, len(drawn))
     return figure

@@ -23,7 +23,7 @@ _MAX_LABELS = 12
 _MIN_VERTEX, _MARGIN = 6.0, 0.12
 
 
-def knob_effects(effects: Mapping[str, float]) -> Figure:
+def main_effects(effects: Mapping[str, float]) -> Figure:
     """Draw a bar for the share of the variance that each knob explains by itself."""
     names = sorted(effects, key=lambda name: -effects[name])
     with new_figure(height=0.7 + 0.2 * len(names)) as (figure, axes):

@@ -17,7 +17,7 @@ from autotvm_opevo.reporting.autotvm_spaces import Template
 from autotvm_opevo.reporting.comparability import compare, compare_command
 from autotvm_opevo.reporting.formatting import format_duration, format_schedule, format_setting
 from autotvm_opevo.reporting.network import Network, Operator, TaskInLog, TaskInLogs
-from autotvm_opevo.reporting.plots import Plot, effect_plots, knob_plots, overview_plots, progress_plots
+from autotvm_opevo.reporting.plots import Plot, knob_plots, main_effect_plots, overview_plots, progress_plots
 from autotvm_opevo.reporting.style import FITNESS, FITNESS_ON_DARK, SERIES
 from autotvm_opevo.reporting.svg import svg
 from autotvm_opevo.reporting.trials import Task
@@ -216,7 +216,7 @@ def _task(task: TaskInLogs) -> dict[str, Any]:
         "in_logs": [_task_in_log(label, one, template, task.best) for _, label, one in task.in_logs],
         "has_inner_tile": any(value.kind == "inner tile" for value in best),
         "template_known": template.known,
-        "progress": [_embed(plot, task.name) for plot in [*progress_plots(task), *effect_plots(task)]],
+        "progress": [_embed(plot, task.name) for plot in [*progress_plots(task), *main_effect_plots(task)]],
         "knobs": [_embed(plot, task.name) for plot in knobs],
         "constant": constant,
     }

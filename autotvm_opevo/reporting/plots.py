@@ -45,13 +45,13 @@ def overview_plots(network: Network, logs: Sequence[TuningLog]) -> list[Plot]:
     )
     if len(network.operators) > 1:
         curves = [(i, log.label, network.best_so_far(i)) for i, log in enumerate(logs)]
-        slowness = {i: found.ratio for i, log in enumerate(logs) if (found := compare(log, logs[0])).differs}
-        over_trials = charts.network_progress(curves, slowness=slowness)
-        over_time = charts.network_progress(curves, [log.elapsed for log in logs], slowness)
+        slowdown = {i: found.ratio for i, log in enumerate(logs) if (found := compare(log, logs[0])).differs}
+        over_trials = charts.network_progress(curves, slowdown=slowdown)
+        over_time = charts.network_progress(curves, [log.elapsed for log in logs], slowdown)
         caption = f"Total latency of all operators with their best configurations so far, {weighting}"
         if any(network.operators_in(i) != network.operators for i in range(len(logs))):
             caption += ". The logs do not have the same operators"
-        if slowness:
+        if slowdown:
             caption += ". Bands reach to where a curve would be if the machine had been as fast as for the first log"
         if over_trials:
             plots.append(Plot("total latency over trials", f"{caption}.", over_trials))
@@ -115,9 +115,9 @@ def progress_plots(task: TaskInLogs) -> list[Plot]:
     return plots
 
 
-def effect_plots(task: TaskInLogs) -> list[Plot]:
+def main_effect_plots(task: TaskInLogs) -> list[Plot]:
     """Which of a task's knobs made a difference in its trials."""
-    effects = {name: knob.effect for name, knob in task.knobs.items() if len(knob.stats) > 1}
+    effects = {name: knob.main_effect for name, knob in task.knobs.items() if len(knob.stats) > 1}
     effects = {name: effect for name, effect in effects.items() if math.isfinite(effect)}
     if len(effects) < 2 or task.successes < _MIN_SUCCESSES:
         return []
@@ -125,7 +125,7 @@ def effect_plots(task: TaskInLogs) -> list[Plot]:
         "Which knobs mattered: the share of the variance of the log latency of the trials that each explains by itself. What is "
         "missing from 100% is due to several together, or noise."
     )
-    return [Plot("effect of each knob", caption, knob_charts.knob_effects(effects))]
+    return [Plot("main effect of each knob", caption, knob_charts.main_effects(effects))]
 
 
 def knob_plots(task: TaskInLogs, template: Template) -> Iterator[Plot]:
@@ -143,7 +143,7 @@ def save_plots(logs: Sequence[TuningLog], folder: Path) -> None:
     network = Network(logs)
     _save(overview_plots(network, logs), folder)
     for task in network.tasks:
-        plots = [*progress_plots(task), *effect_plots(task), *knob_plots(task, Template(task.example))]
+        plots = [*progress_plots(task), *main_effect_plots(task), *knob_plots(task, Template(task.example))]
         _save(plots, folder / f"{task.number:02} {_file_name(task.name)}" if len(network.tasks) > 1 else folder)
 
 

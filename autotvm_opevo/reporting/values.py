@@ -70,7 +70,7 @@ class Knob:
     ...     knob.add(tile, latency)
     >>> knob.stats[8, 1].trials, knob.stats[8, 1].best, knob.trials
     (2, 0.25, 5)
-    >>> round(knob.effect, 2)
+    >>> round(knob.main_effect, 2)
     0.68
     """
 
@@ -85,7 +85,7 @@ class Knob:
         return sum(stats.trials for stats in self.stats.values())
 
     @property
-    def effect(self) -> float:
+    def main_effect(self) -> float:
         """Share of the variance of the trials' log latencies that this knob explains by itself; NaN with too few trials.
 
         It is the omega squared of a one-way analysis of variance (Hays 1963): what the number of values alone would explain is

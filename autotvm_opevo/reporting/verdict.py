@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from autotvm_opevo._utils.text import milliseconds, pluralize
-from autotvm_opevo.reporting.convergence import expected_gain, gain_of_last
+from autotvm_opevo.reporting.convergence import Expectation, expected_gain, gain_of_last
 from autotvm_opevo.reporting.formatting import format_duration
 from autotvm_opevo.reporting.network import Network, Operator
+from autotvm_opevo.reporting.timing import Array
 from autotvm_opevo.reporting.trials import Task
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.tuning.speedup import SLOWER
@@ -64,22 +65,23 @@ def verdict(index: int, log: TuningLog, network: Network) -> list[Answer]:
     """
     if not len(log):
         return []
+    best, left = network.best_so_far(index), _left(index, log, network)
+    expected = expected_gain(best, len(network.operators_in(index)))
     return [
-        _converged(index, log, network),
-        _how_good(index, log, network),
+        _converged(index, network, best, expected, left),
+        _how_good(index, log, network, left),
         _how_sure(index, log, network),
         _time(index, log, network),
-        _next(index, log, network),
+        _next(index, log, network, expected, left),
     ]
 
 
-def _converged(index: int, log: TuningLog, network: Network) -> Answer:
-    question, best = "Converged?", network.best_so_far(index)
+def _converged(index: int, network: Network, best: Array, expected: Expectation | None, left: float) -> Answer:
+    question = "Converged?"
     if unsolved := network.count_unsolved(index):
         return Answer(question, f"No: {pluralize(unsolved, 'operator')} without a successful trial.", _TASKS)
-    if (left := _left(index, log, network)) < CONVERGED:
+    if left < CONVERGED:
         return Answer(question, f"Yes: the machine's limits leave {max(0.0, left):.1%}.", _TASKS)
-    expected = expected_gain(best, len(network.operators_in(index)))
     if expected is None:
         late = len(best) > 1 and not np.isfinite(best[len(best) // 2])
         text = "Unknown: some operators had their first result late." if late else "Too early to tell."
@@ -97,23 +99,23 @@ def _converged(index: int, log: TuningLog, network: Network) -> Answer:
 def _left(index: int, log: TuningLog, network: Network) -> float:
     """The relative speedup up to the machine's limits; infinite if they are unknown."""
     solved = [one for one in network.operators_in(index) if one.seconds_in(index) < math.inf]
-    limits = [min(limit_of(one, index, log), one.seconds_in(index)) for one in solved if limit_of(one, index, log) > 0]
+    limits = [min(_limit_of(one, index, log), one.seconds_in(index)) for one in solved if _limit_of(one, index, log) > 0]
     return network.seconds_in(index) / math.fsum(limits) - 1 if limits and len(limits) == len(solved) else math.inf
 
 
-def _how_good(index: int, log: TuningLog, network: Network) -> Answer:
+def _how_good(index: int, log: TuningLog, network: Network, left: float) -> Answer:
     question, solved = "How good?", [one for one in network.operators_in(index) if one.seconds_in(index) < math.inf]
     if not solved:
         return Answer(question, "Unknown: no trial succeeded.", known=False)
     seconds = network.seconds_in(index)
-    limits = {one.name: limit_of(one, index, log) for one in solved}
+    limits = {one.name: _limit_of(one, index, log) for one in solved}
     flop = math.fsum(one.count_in(index) * log.runs.flop.get(_fastest(one, index).journal_key, math.nan) for one in solved)
     partly = " for the operators with a successful trial" if network.count_unsolved(index) else ""
     speed = f"{milliseconds(seconds)} ms{partly}" + (f", {flop / seconds / 1e9:.0f} GFLOPS" if flop > 0 else "")
     if any(math.isnan(limit) for limit in limits.values()):
         why = "how fast this device can be is unknown: tune_network measures it, with AutoTVM and on this machine"
         return Answer(question, f"{speed}; {why}.", _TASKS, known=False)
-    share = 1 / (1 + _left(index, log, network))
+    share = 1 / (1 + left)
     done = sum(limits[one.name] > _AT_LIMIT * one.seconds_in(index) for one in solved)
     most = max(solved, key=lambda one: one.seconds_in(index) - limits[one.name])
     text = f"{speed}, {share:.0%} of what this machine's limits allow"
@@ -124,7 +126,7 @@ def _how_good(index: int, log: TuningLog, network: Network) -> Answer:
     return Answer(question, f"{text}.", _TASKS)
 
 
-def limit_of(operator: Operator, index: int, log: TuningLog) -> float:
+def _limit_of(operator: Operator, index: int, log: TuningLog) -> float:
     """Seconds that an operator takes at least on the machine, with all its runs; NaN if unknown."""
     return operator.count_in(index) * log.runs.limits.get(_fastest(operator, index).journal_key, math.nan)
 
@@ -203,8 +205,8 @@ def _disproportion(index: int, log: TuningLog, network: Network) -> Iterator[str
             yield f"{operator.name} took {time:.0%} of the time for {share:.0%} of the latency"
 
 
-def _next(index: int, log: TuningLog, network: Network) -> Answer:
-    question, best = "What next?", network.best_so_far(index)
+def _next(index: int, log: TuningLog, network: Network, expected: Expectation | None, left: float) -> Answer:
+    question = "What next?"
     if network.count_unsolved(index):
         return Answer(question, "See why all trials of an operator failed.", _TASKS)
     if log.runs.latency and log.runs.latency[1] > SLOWER * log.runs.latency[0]:
@@ -212,8 +214,7 @@ def _next(index: int, log: TuningLog, network: Network) -> Answer:
             question,
             "Use the untuned network, which is faster as a whole: what is between operators, such as layouts, is not tuned.",
         )
-    expected = expected_gain(best, len(network.operators_in(index)))
-    if _left(index, log, network) < CONVERGED or (expected and expected.typical < CONVERGED):
+    if left < CONVERGED or (expected and expected.typical < CONVERGED):
         return Answer(question, "Nothing: use the result. Another seed, or a larger search space, may find more.")
     trials = 2 * max(log.runs.budget, len(log))
     if command := continue_command(log.runs.command, trials):

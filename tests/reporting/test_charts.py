@@ -67,7 +67,7 @@ def test_network_progress_over_time_uses_the_unit_of_its_label():
 
 def test_a_band_reaches_to_where_the_curve_would_be_on_a_machine_as_fast_as_for_the_first_log():
     curves = [(0, "a", np.array([3e-3, 2e-3])), (1, "b", np.array([4e-3, 3e-3]))]
-    (axes,) = charts.network_progress(curves, slowness={1: 2.0}).axes
+    (axes,) = charts.network_progress(curves, slowdown={1: 2.0}).axes
     (band,) = axes.collections
     heights = band.get_paths()[0].vertices[:, 1]
     assert (heights.min(), heights.max()) == pytest.approx((1.5, 4.0))

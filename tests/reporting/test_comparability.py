@@ -1,12 +1,15 @@
 """Whether two logs' latencies can be compared."""
 
+import argparse
 import math
+import shlex
 
 import numpy as np
 import pytest
 from synthetic_logs import autotvm_line
 
-from autotvm_opevo.reporting.comparability import compare, compare_command
+from autotvm_opevo.cli import compare as compare_parser
+from autotvm_opevo.reporting.comparability import _WORKLOAD, compare, compare_command
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.tuning.journal import Journal
 
@@ -82,3 +85,15 @@ def test_the_command_that_decides_has_what_was_tuned(tmp_path):
     Journal(tmp_path / "b.json.journal").write_start([], "OpEvo", command)
     tuned = "--operator nn.dense --tensor 8x16 --tensor 4x16 --target 'llvm -mcpu=core-avx2'"
     assert compare_command(open_logs([log.path for log in both])) == f"autotvm-opevo compare {paths} {tuned}"
+
+
+def test_the_command_that_decides_is_one_of_the_command_line(tmp_path):
+    """Every option that says what was tuned is an option of ``compare``, too."""
+    both = logs(tmp_path, [1e-3], [1e-3])
+    options = [word for name in _WORKLOAD for word in (name, "8x16" if name == "--tensor" else "1")]
+    Journal(tmp_path / "a.json.journal").write_start([], "OpEvo", shlex.join(["tune", *options, "--log", "a.json"]))
+    commands = argparse.ArgumentParser().add_subparsers()
+    compare_parser.add(commands)
+    known = commands.choices["compare"]._option_string_actions
+    words = shlex.split(compare_command(open_logs([log.path for log in both])))
+    assert {word for word in words if word.startswith("--")} == set(_WORKLOAD) <= known.keys()

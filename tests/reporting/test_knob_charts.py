@@ -39,7 +39,7 @@ def test_vertices_have_tooltips():
 
 
 def test_the_knob_with_the_largest_effect_is_on_top():
-    (axes,) = knob_charts.knob_effects({"tile_x": 0.1, "unroll": 0.6}).axes
+    (axes,) = knob_charts.main_effects({"tile_x": 0.1, "unroll": 0.6}).axes
     assert [text.get_text() for text in axes.get_yticklabels()] == ["unroll", "tile_x"]
     assert [bar.get_width() for bar in axes.patches] == pytest.approx([60, 10])
     assert axes.yaxis_inverted()

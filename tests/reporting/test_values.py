@@ -24,22 +24,22 @@ def test_the_effect_is_omega_squared_of_the_analysis_of_variance():
     f = stats.f_oneway(*map(np.log, groups)).statistic
     n, k = 47, 3
     expected = (k - 1) * (f - 1) / ((k - 1) * (f - 1) + n)
-    assert knob_of(groups).effect == pytest.approx(expected)
+    assert knob_of(groups).main_effect == pytest.approx(expected)
 
 
 def test_values_that_differ_by_chance_have_no_effect():
     rng = np.random.default_rng(1)
-    effects = [knob_of(np.exp(rng.normal(0, 1, (10, 4)))).effect for _ in range(200)]
+    effects = [knob_of(np.exp(rng.normal(0, 1, (10, 4)))).main_effect for _ in range(200)]
     assert np.mean(effects) < 0.1  # eta squared would be 9/39
 
 
 def test_a_knob_that_explains_everything_has_effect_1_and_failures_do_not_count():
-    assert knob_of([[1.0, 1.0], [2.0, 2.0, math.inf], [math.inf]]).effect == pytest.approx(1)
+    assert knob_of([[1.0, 1.0], [2.0, 2.0, math.inf], [math.inf]]).main_effect == pytest.approx(1)
 
 
 @pytest.mark.parametrize("groups", [[[1.0], [2.0]], [[1.0, 1.0], [1.0]], [[math.inf]]])
 def test_without_degrees_of_freedom_or_variance_the_effect_is_unknown(groups):
-    assert math.isnan(knob_of(groups).effect)
+    assert math.isnan(knob_of(groups).main_effect)
 
 
 def test_merging_logs_is_adding_their_trials():
