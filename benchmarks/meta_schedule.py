@@ -28,8 +28,9 @@ from tvm.s_tir.meta_schedule.measure_callback import PyMeasureCallback
 
 from autotvm_opevo.meta_schedule import OpEvoStrategy, local_builder, open_database, tune_network, workloads
 from autotvm_opevo.meta_schedule.database import seconds
-from autotvm_opevo.meta_schedule.evaluation import build, lower_for_tuning, preserve_affinity, random_inputs, time_interleaved
+from autotvm_opevo.meta_schedule.evaluation import preserve_affinity, random_inputs, time_interleaved
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
+from autotvm_opevo.meta_schedule.lowering import build, lower_for_tuning
 from benchmarks import markdown, publish
 from benchmarks.environment import environment
 from benchmarks.resume import run_missing

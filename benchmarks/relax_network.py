@@ -18,9 +18,10 @@ from pathlib import Path
 import numpy as np
 from tvm.s_tir import meta_schedule as ms
 
-from autotvm_opevo.meta_schedule import local_builder, lower_for_tuning, open_database, tune_network, workloads
-from autotvm_opevo.meta_schedule.evaluation import build, lower_as_imported, random_inputs, time_interleaved
+from autotvm_opevo.meta_schedule import compile_network, local_builder, open_database, tune_network, workloads
+from autotvm_opevo.meta_schedule.evaluation import random_inputs, time_interleaved
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
+from autotvm_opevo.meta_schedule.lowering import build, lower_as_imported
 from benchmarks import markdown, publish
 from benchmarks.environment import environment
 from benchmarks.resume import run_missing
@@ -47,7 +48,7 @@ def tune_relax(mod, params, folder, trials, seed):
 def tune_ours(mod, params, folder, trials, seed, **options):
     """`tune_network`; returns the tuned executable."""
     result = tune_network(mod, params, cpu(), folder, trials, builder=local_builder(), seed=seed, evaluate=False, **options)
-    return build(lower_for_tuning(mod, params, cpu()), cpu(), open_database(result.best_file))
+    return compile_network(mod, params, cpu(), result.best_file)
 
 
 METHODS = {

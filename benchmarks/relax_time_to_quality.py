@@ -18,8 +18,9 @@ import numpy as np
 from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo.meta_schedule import lower_for_tuning, open_database, tune_network, workloads
-from autotvm_opevo.meta_schedule.evaluation import build, lower_as_imported, random_inputs, time_interleaved
+from autotvm_opevo.meta_schedule.evaluation import random_inputs, time_interleaved
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
+from autotvm_opevo.meta_schedule.lowering import build, lower_as_imported
 from benchmarks import publish
 from benchmarks.environment import environment
 from benchmarks.latency_over_time import FRACTIONS, plot, table

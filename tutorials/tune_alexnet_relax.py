@@ -23,6 +23,7 @@ from tvm.s_tir import meta_schedule as ms
 from autotvm_opevo.meta_schedule import (
     OpEvoStrategy,
     as_target,
+    compile_network,
     local_builder,
     local_target,
     lower_for_tuning,
@@ -68,13 +69,9 @@ print(result)
 # %%
 # Use the result
 # --------------
-# The printed result compares the network before and after tuning. To use it, apply the database of the best, as always with
-# MetaSchedule.
-# The network must be lowered and fused exactly as it was for tuning.
+# The printed result compares the network before and after tuning. To use it, compile the network with the database of the best.
 
-lowered = lower_for_tuning(mod, params, target)
-with target, open_database(result.best_file), tvm.transform.PassContext(opt_level=3):
-    executable = tvm.compile(relax.transform.MetaScheduleApplyDatabase()(lowered), target)
+executable = compile_network(mod, params, target, result.best_file)
 device = tvm.device("cpu" if target.kind.name == "llvm" else target.kind.name)
 machine = relax.VirtualMachine(executable, device)
 image = np.random.default_rng(1).standard_normal((options.batch, 3, 224, 224)).astype("float32")
@@ -87,7 +84,7 @@ print(f"class {probabilities[0].argmax()} of {probabilities.shape[1]}, with prob
 # The strategy alone is enough: pass it wherever MetaSchedule takes one.
 
 logging.getLogger("tvm.s_tir.meta_schedule").setLevel(logging.WARNING)  # or TVM logs every step
-small = ms.relax_integration.extract_tasks(lowered, target)[0]
+small = ms.relax_integration.extract_tasks(lower_for_tuning(mod, params, target), target)[0]
 folder = f"{options.work_dir}/one-operator"
 database = ms.tune_tir(
     small.dispatched[0],

@@ -28,9 +28,8 @@ from pathlib import Path
 import numpy as np
 import tvm
 from tvm import relax, rpc
-from tvm.s_tir import meta_schedule as ms
 
-from autotvm_opevo.meta_schedule import as_target, lower_for_tuning, open_database, tune_network
+from autotvm_opevo.meta_schedule import as_target, compile_network, tune_network
 from autotvm_opevo.meta_schedule.runner import make_runner
 from autotvm_opevo.meta_schedule.workloads import mlp
 
@@ -70,10 +69,8 @@ if options.tracker:
 # ``export_library("model.so", fcompile=tvm.contrib.cc.cross_compiler("aarch64-linux-gnu-g++"))``.
 
 library = options.out / "model.tar"
-best = open_database(work_dir / "best") if options.tracker else ms.database.MemoryDatabase()
-with target, best, tvm.transform.PassContext(opt_level=3):
-    lowered = lower_for_tuning(mod, params, target)
-    tvm.compile(relax.transform.MetaScheduleApplyDatabase()(lowered), target).export_library(str(library))
+best = work_dir / "best" if options.tracker else None
+compile_network(mod, params, target, best).export_library(str(library))
 
 # %%
 # What was built

@@ -22,7 +22,7 @@ import tvm
 from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 
-from autotvm_opevo.meta_schedule import as_target, local_target, lower_for_tuning, open_database, tune_network
+from autotvm_opevo.meta_schedule import as_target, compile_network, local_target, tune_network
 from autotvm_opevo.meta_schedule.workloads import model_file
 
 parser = argparse.ArgumentParser(description="Tune an ONNX model, export it as a library, and run that.")
@@ -81,13 +81,11 @@ print(result)
 # %%
 # Export
 # ------
-# The network is lowered as it was for tuning, built with the best schedules, and linked to a shared library, which holds the
-# weights, too.
+# The network is compiled with the best schedules and linked to a shared library. It holds the weights, too, packed as these
+# schedules read them.
 
 library = options.out / "model.so"
-lowered = lower_for_tuning(mod, params, target)
-with target, open_database(result.best_file), tvm.transform.PassContext(opt_level=3):
-    tvm.compile(relax.transform.MetaScheduleApplyDatabase()(lowered), target).export_library(str(library))
+compile_network(mod, params, target, result.best_file).export_library(str(library))
 
 # %%
 # Inference
@@ -108,7 +106,8 @@ assert "autotvm_opevo" not in sys.modules
 """
 
 rng = np.random.default_rng(1)
-shapes = [tuple(map(int, variable.ty.shape)) for variable in lowered["main"].params]
+variables = [variable for variable in mod["main"].params if variable.name_hint not in (params or {})]
+shapes = [tuple(map(int, variable.ty.shape)) for variable in variables]
 inputs = [rng.standard_normal(shape, dtype="float32") for shape in shapes]
 np.savez(options.out / "inputs.npz", *inputs)
 arguments = [library, options.out / "inputs.npz", options.out / "outputs.npz"]

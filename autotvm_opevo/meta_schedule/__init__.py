@@ -7,7 +7,7 @@ require_meta_schedule()
 from autotvm_opevo.meta_schedule.builder import local_builder
 from autotvm_opevo.meta_schedule.comparison import compare_logs
 from autotvm_opevo.meta_schedule.database import open_database
-from autotvm_opevo.meta_schedule.evaluation import lower_for_tuning
+from autotvm_opevo.meta_schedule.lowering import compile_network, lower_for_tuning
 from autotvm_opevo.meta_schedule.network import tune_network
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import as_target, local_target
@@ -20,6 +20,7 @@ __all__ = [
     "TuningResult",
     "as_target",
     "compare_logs",
+    "compile_network",
     "local_builder",
     "local_target",
     "lower_for_tuning",

@@ -20,16 +20,10 @@ from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.validation import as_seconds
 from autotvm_opevo.meta_schedule.confirmation import commit
 from autotvm_opevo.meta_schedule.database import open_database, records_of, seconds
-from autotvm_opevo.meta_schedule.evaluation import (
-    Instance,
-    build,
-    device_type,
-    lower_as_imported,
-    lower_for_tuning,
-    random_inputs,
-)
+from autotvm_opevo.meta_schedule.evaluation import Instance, device_type, random_inputs
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.kernels import KernelInstance, build_kernel
+from autotvm_opevo.meta_schedule.lowering import build, lower_as_imported, lower_for_tuning
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.tuning.comparison import NETWORKS_SHARE, Comparison, OperatorComparison, run_compiler, shown_when_aborted
 from autotvm_opevo.tuning.logs import check_logs, common_target
@@ -47,8 +41,8 @@ def compare_logs(
     """Build a network with the best records of each database, and untuned, and time all of them in turn, on this machine.
 
     It ends once the fastest is told apart from each of the others, or within 1% of them. Then the operators that differ most are
-    timed in turn. With one database, it is compared with the untuned network. A database can be of `tune_network`, which converts
-    convolutions to NHWC, or of TVM's ``tune_relax``, which does not; the operators of the one have no counterpart in the other.
+    timed in turn. With one database, it is compared with the untuned network. A database can be of `tune_network`, which changes
+    layouts, or of TVM's ``tune_relax``, which does not; the operators of the one have no counterpart in the other.
 
     Parameters
     ----------

@@ -9,9 +9,8 @@ from typing import Any
 
 import tvm
 from tvm import relax
-from tvm.s_tir import meta_schedule as ms
 
-from autotvm_opevo.meta_schedule.layouts import with_channels_last
+from autotvm_opevo.meta_schedule.lowering import build
 from autotvm_opevo.tuning.speedup import MIN_REPEAT_MS, Array, Speedup, random_arrays, run_interleaved
 
 
@@ -19,44 +18,6 @@ def measure_speedup(as_imported: tvm.IRModule, lowered: tvm.IRModule, target: tv
     """Build a network as imported, and for tuning with the best schedules of a database; run both on this machine."""
     executables = [build(as_imported, target), build(lowered, target, database)]
     return Speedup.from_runs(*time_interleaved(executables, random_inputs(lowered), target))
-
-
-def lower_for_tuning(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, target: tvm.target.Target) -> tvm.IRModule:
-    """Bind a network's weights and lower it to the functions that are tuned: operators, fused as TVM fuses them.
-
-    For a CPU, convolutions are converted to NHWC. A database's schedules apply only to a network that was lowered like this.
-
-    Parameters
-    ----------
-    mod : tvm.IRModule
-        As imported by one of Relax's frontends.
-    params : dict, optional
-        Its weights, by name.
-    target : tvm.target.Target
-    """
-    mod = _bind(mod, params)
-    return _fuse(with_channels_last(mod) if target.kind.name == "llvm" else mod, target)
-
-
-def lower_as_imported(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, target: tvm.target.Target) -> tvm.IRModule:
-    """Lower a network in the layouts it has."""
-    return _fuse(_bind(mod, params), target)
-
-
-def _bind(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None) -> tvm.IRModule:
-    return relax.transform.BindParams("main", params)(mod) if params else mod
-
-
-def _fuse(mod: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
-    with target:
-        return relax.get_pipeline("zero")(mod)
-
-
-def build(mod: tvm.IRModule, target: tvm.target.Target, database: Any = None) -> Any:
-    """Build a lowered network with the best schedules of a database, or untuned."""
-    # Not with TVM's compile_relax: it fuses operators once more, and the database's schedules no longer apply.
-    with target, database or ms.database.MemoryDatabase(), tvm.transform.PassContext(opt_level=3):
-        return tvm.compile(relax.transform.MetaScheduleApplyDatabase()(mod), target)
 
 
 class Instance:

@@ -1,4 +1,4 @@
-"""Layouts of convolutions for which MetaSchedule finds faster schedules."""
+"""Layouts for which MetaSchedule finds faster schedules: of convolutions, and of the weights of all operators."""
 
 from __future__ import annotations
 
@@ -36,3 +36,19 @@ def with_channels_last(mod: tvm.IRModule) -> tvm.IRModule:
     except Exception as error:
         logger.warning("convolutions stay in their layout, since Relax cannot convert the network: %s", last_line(str(error)))
         return mod
+
+
+def with_packable_weights(mod: tvm.IRModule) -> tvm.IRModule:
+    """Let each schedule of a lowered network choose the layout of constant weights: the order in which its tiles read them.
+
+    Measurements have the weights in that layout; `pack_weights` brings them into it.
+    """
+    main = mod["main"]
+    if main.attrs and "num_input" in main.attrs:  # or TVM would pack weights that are not bound, in each run
+        mod = tvm.IRModule({**mod.functions, mod.get_global_var("main"): main.without_attr("num_input")}, attrs=mod.attrs)
+    return relax.transform.AttachAttrLayoutFreeBuffers()(mod)
+
+
+def pack_weights(mod: tvm.IRModule) -> tvm.IRModule:
+    """Bring constant weights into the layouts of the schedules that were applied; they would do it themselves, in each run."""
+    return relax.transform.FoldConstant()(relax.transform.SplitLayoutRewritePreproc()(mod))

@@ -17,9 +17,10 @@ from autotvm_opevo._utils.atomic_files import Lock, check_writable
 from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.meta_schedule.builder import local_builder
 from autotvm_opevo.meta_schedule.database import LOCK, load_database, repair
-from autotvm_opevo.meta_schedule.evaluation import lower_as_imported, lower_for_tuning, measure_speedup
+from autotvm_opevo.meta_schedule.evaluation import measure_speedup
 from autotvm_opevo.meta_schedule.interrupts import SigintGuard
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
+from autotvm_opevo.meta_schedule.lowering import lower_as_imported, lower_for_tuning
 from autotvm_opevo.meta_schedule.session import NetworkSession
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import as_target
@@ -46,7 +47,8 @@ def tune_network(
 ) -> TuningResult:
     """Tune all operators of a Relax network from one budget of trials, resuming from a work directory.
 
-    For a CPU, convolutions are converted to NHWC first, in which schedules are faster; inputs and outputs stay as they are.
+    For a CPU, convolutions are converted to NHWC first, in which schedules are faster, and constant weights are packed, for each
+    schedule as its tiles read them; inputs and outputs stay as they are. `compile_network` makes use of the result.
 
     However this function ends, the same call resumes with the trials that are left: all finished batches are in the database and,
     with `OpEvoStrategy`, no candidate is measured twice. At the end the best candidates are timed again, as far as 3% of the time

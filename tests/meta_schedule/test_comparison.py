@@ -10,7 +10,7 @@ from tvm.s_tir import meta_schedule as ms
 from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, compare_logs, tune_network, workloads
 from autotvm_opevo.meta_schedule import comparison as module
 from autotvm_opevo.meta_schedule.confirmation import write_best
-from autotvm_opevo.meta_schedule.evaluation import lower_as_imported
+from autotvm_opevo.meta_schedule.lowering import lower_as_imported
 from autotvm_opevo.tuning import comparison as timing
 from autotvm_opevo.tuning.rounds import time_in_rounds
 from benchmarks.workloads import cpu

@@ -15,7 +15,8 @@ from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo._utils.atomic_files import LogInUse
 from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, open_database, tune_network, workloads
-from autotvm_opevo.meta_schedule.evaluation import build, lower_for_tuning, random_inputs, time_interleaved
+from autotvm_opevo.meta_schedule.evaluation import random_inputs, time_interleaved
+from autotvm_opevo.meta_schedule.lowering import build, lower_for_tuning
 from autotvm_opevo.reporting.logs import open_logs
 from benchmarks.workloads import cpu
 

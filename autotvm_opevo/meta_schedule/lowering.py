@@ -1,0 +1,93 @@
+"""From a Relax network to the functions that are tuned, and from their best schedules to an executable."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
+import tvm
+from tvm import relax
+from tvm.s_tir import meta_schedule as ms
+
+from autotvm_opevo.meta_schedule.database import open_database
+from autotvm_opevo.meta_schedule.layouts import pack_weights, with_channels_last, with_packable_weights
+from autotvm_opevo.meta_schedule.targets import as_target
+
+
+def compile_network(
+    mod: tvm.IRModule,
+    params: dict[str, tvm.runtime.Tensor] | None,
+    target: str | dict[str, Any] | tvm.target.Target,
+    database: str | PathLike[str] | ms.database.Database | None = None,
+) -> Any:
+    """Compile a network with the best schedules of a database that `tune_network` made; untuned without one.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+        The network, as it was tuned.
+    params : dict, optional
+        Its weights, by name: the executable holds them in the layouts that its schedules need.
+    target : str, dict or tvm.target.Target
+    database : str, path or Database, optional
+        ``result.best_file``, or any database, of which each operator gets the fastest record.
+
+    Returns
+    -------
+    tvm.relax.VMExecutable
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from autotvm_opevo.meta_schedule import compile_network, tune_network, workloads
+    >>> mod, params = workloads.operator("matmul", [(8, 64), (64, 32)])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result = tune_network(mod, params, "llvm", folder, trials=4, evaluate=False)
+    ...     executable = compile_network(mod, params, "llvm", result.best_file)
+    >>> type(executable).__name__
+    'VMExecutable'
+    """
+    target = as_target(target)
+    found = open_database(database) if isinstance(database, (str, PathLike)) else database
+    return build(lower_for_tuning(mod, params, target), target, found)
+
+
+def lower_for_tuning(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, target: tvm.target.Target) -> tvm.IRModule:
+    """Bind a network's weights and lower it to the functions that are tuned: operators, fused as TVM fuses them.
+
+    For a CPU, convolutions are converted to NHWC, and schedules may choose the layout of constant weights. The schedules of a
+    database apply only to a network that was lowered like this; `compile_network` does it all.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+        As imported by one of Relax's frontends.
+    params : dict, optional
+        Its weights, by name.
+    target : tvm.target.Target
+    """
+    mod = _bind(mod, params)
+    if target.kind.name != "llvm":
+        return _fuse(mod, target)
+    return with_packable_weights(_fuse(with_channels_last(mod), target))
+
+
+def lower_as_imported(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, target: tvm.target.Target) -> tvm.IRModule:
+    """Lower a network in the layouts it has."""
+    return _fuse(_bind(mod, params), target)
+
+
+def _bind(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None) -> tvm.IRModule:
+    return relax.transform.BindParams("main", params)(mod) if params else mod
+
+
+def _fuse(mod: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
+    with target:
+        return relax.get_pipeline("zero")(mod)
+
+
+def build(mod: tvm.IRModule, target: tvm.target.Target, database: ms.database.Database | None = None) -> Any:
+    """Build a lowered network with the best schedules of a database, or untuned."""
+    # Not with TVM's compile_relax: it fuses operators once more, and the database's schedules no longer apply.
+    with target, database or ms.database.MemoryDatabase(), tvm.transform.PassContext(opt_level=3):
+        return tvm.compile(pack_weights(relax.transform.MetaScheduleApplyDatabase()(mod)), target)

@@ -1,0 +1,85 @@
+"""Compiling a tuned network: which weights are packed, when, and that outputs are the same."""
+
+import numpy as np
+import pytest
+import tvm
+from quick_tuning import builder, runner
+from tvm import relax
+
+from autotvm_opevo.meta_schedule import as_target, compile_network, open_database, tune_network
+from autotvm_opevo.meta_schedule.evaluation import random_inputs, time_interleaved
+from autotvm_opevo.meta_schedule.layouts import pack_weights
+from autotvm_opevo.meta_schedule.lowering import build, lower_as_imported, lower_for_tuning
+from benchmarks.workloads import cpu
+
+SIZE = 64
+
+
+def network():
+    """Two dense layers that are the same function, and their weights."""
+    rng = np.random.default_rng(0)
+    weights = {name: tvm.runtime.tensor(rng.standard_normal((SIZE, SIZE), dtype="float32")) for name in ("w1", "w2")}
+    x, w1, w2 = (relax.Var(name, relax.TensorType((SIZE, SIZE), "float32")) for name in ("x", "w1", "w2"))
+    blocks = relax.BlockBuilder()
+    with blocks.function("main", [x, w1, w2], attrs={"num_input": 1}):
+        with blocks.dataflow():
+            y = blocks.emit(relax.op.nn.relu(relax.op.matmul(x, w1)))
+            y = blocks.emit_output(relax.op.nn.relu(relax.op.matmul(y, w2)))
+        blocks.emit_func_output(y)
+    return blocks.finalize(), weights
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("packed")
+    options = {"builder": builder(), "runner": runner(), "seed": 0, "evaluate": False}
+    return tune_network(*network(), cpu(), folder, 12, **options).best_file
+
+
+def free_buffers(mod):
+    """The layout-free buffers of all functions of a module."""
+    attributes = [function.attrs for function in mod.functions.values() if isinstance(function, tvm.tirx.PrimFunc)]
+    return [[*map(int, found["layout_free_buffers"])] for found in attributes if found and "layout_free_buffers" in found]
+
+
+def calls(mod):
+    """The calls of `main`, and the shapes of the constants they take."""
+    found = []
+
+    def visit(node):
+        if getattr(getattr(node, "op", None), "name", "") == "relax.call_tir":
+            constants = [one for one in node.args[1] if isinstance(one, tvm.ir.Constant)]
+            found.append([tuple(map(int, one.ty.shape)) for one in constants])
+
+    relax.analysis.post_order_visit(mod["main"], visit)
+    return found
+
+
+def test_schedules_choose_the_layout_of_bound_weights_only():
+    mod, weights = network()
+    assert free_buffers(lower_for_tuning(mod, weights, cpu())) == [[1]]
+    assert free_buffers(lower_for_tuning(mod, None, cpu())) in ([], [[]])
+    assert free_buffers(lower_for_tuning(mod, {"w1": weights["w1"]}, cpu())) in ([[1]], [[1], []], [[], [1]])
+    assert free_buffers(lower_for_tuning(mod, weights, as_target("nvidia/geforce-rtx-3090"))) == []
+
+
+def test_weights_are_packed_once_and_not_in_each_run(tuned):
+    lowered = lower_for_tuning(*network(), cpu())
+    with cpu(), open_database(tuned):
+        applied = relax.transform.MetaScheduleApplyDatabase()(lowered)
+    assert calls(applied) == [[(SIZE, SIZE)]] * 2
+    packed = calls(pack_weights(applied))
+    assert len(packed) == 2
+    assert all(len(shape) > 2 and np.prod(shape) == SIZE**2 for shapes in packed for shape in shapes)
+
+
+@pytest.mark.parametrize("unbound", [[], ["w1"], ["w1", "w2"]])
+def test_a_compiled_network_computes_what_the_untuned_one_does(tuned, unbound):
+    mod, weights = network()
+    known = {name: weight for name, weight in weights.items() if name not in unbound}
+    inputs = random_inputs(lower_as_imported(mod, known, cpu()))
+    untuned = build(lower_as_imported(mod, known, cpu()), cpu())
+    executables = [untuned, *(compile_network(mod, known, cpu(), database) for database in (None, tuned, open_database(tuned)))]
+    (expected, *others), _ = time_interleaved(executables, inputs, cpu())
+    for outputs in others:
+        np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-4, atol=1e-3)
