@@ -28,7 +28,7 @@ from autotvm_opevo.autotvm.rpc import is_remote, require_devices
 from autotvm_opevo.tuning.comparison import NETWORKS_SHARE, Comparison, OperatorComparison, run_compiler, shown_when_aborted
 from autotvm_opevo.tuning.logs import check_logs, common_target
 from autotvm_opevo.tuning.naming import task_name
-from autotvm_opevo.tuning.speedup import random_arrays
+from autotvm_opevo.tuning.programs import random_arrays
 from autotvm_opevo.tuning.task_scheduler import Operator
 
 # The best records of a log, by target and workload.

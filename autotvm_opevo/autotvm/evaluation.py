@@ -1,10 +1,11 @@
-"""A Relay network before and after tuning: built twice, its outputs compared, and timed in turn."""
+"""Relay networks, built with the best of a log or untuned, on the device that runs the trials."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from os import PathLike
 from pathlib import Path
@@ -19,23 +20,22 @@ from tvm.contrib import graph_executor
 from autotvm_opevo._utils.timeouts import run_with_timeout
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.rpc import is_remote
-from autotvm_opevo.tuning.speedup import MIN_REPEAT_MS, Array, Speedup, random_arrays, run_interleaved
+from autotvm_opevo.tuning.comparison import Comparison, compare_with_untuned, run_compiler
+from autotvm_opevo.tuning.programs import MIN_REPEAT_MS, Array, random_arrays, run_interleaved
 
 # Seconds to wait for a free remote device, and for which it is then reserved.
 _REQUEST_TIMEOUT, _SESSION_TIMEOUT = 300, 600
 
 
-def measure_speedup(
+def evaluate_network(
     mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray], target: tvm.target.Target, best_file: Path, runner: Runner
-) -> Speedup:
-    """Build a network untuned and with the records of a file, and run both where `runner` runs the trials."""
-    libraries = [build(mod, params, target), build(mod, params, target, best_file)]
+) -> Comparison:
+    """Compare a network untuned and built with the records of a file, where `runner` runs the trials."""
+    libraries = [run_compiler(partial(build, mod, params, target, best)) for best in (None, best_file)]
     inputs = random_inputs(mod, params)
-    # In a thread of its own, which a hung device may block for ever.
-    outputs, latencies = run_with_timeout(
-        _SESSION_TIMEOUT, lambda: time_interleaved(libraries, inputs, target, runner), "the device to run the networks"
-    )
-    return Speedup.from_runs(outputs, latencies)
+    with open_device(target, runner) as (device, load):
+        untuned, tuned = (partial(Instance, load(library), device, inputs) for library in libraries)
+        return compare_with_untuned(untuned, tuned)
 
 
 def build(

@@ -9,7 +9,7 @@ import tvm
 from tvm import autotvm
 
 from autotvm_opevo.autotvm.log import Record
-from autotvm_opevo.tuning.speedup import MIN_REPEAT_MS, Array
+from autotvm_opevo.tuning.programs import MIN_REPEAT_MS, Array
 
 
 def build_kernel(record: Record) -> tuple[Any, list[tuple[tuple[int, ...], str]]]:

@@ -15,7 +15,7 @@ import tvm
 from tvm import relay
 
 from autotvm_opevo._utils.validation import as_integer, as_seconds
-from autotvm_opevo.autotvm.evaluation import measure_speedup
+from autotvm_opevo.autotvm.evaluation import evaluate_network
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.history import History, read_history
 from autotvm_opevo.autotvm.log import Log
@@ -151,7 +151,7 @@ def tune_network(
                     session.run(measurer, task_scheduler, start + time_limit if time_limit is not None else inf)
             session.save_best()
             if evaluate and any(state.best for state in states):
-                session.evaluate(lambda: measure_speedup(mod, params, target, session.best_file, option["runner"]))
+                session.evaluate(lambda: evaluate_network(mod, params, target, session.best_file, option["runner"]))
         except BaseException as error:
             with suppress(OSError):  # a full disk must not hide the error
                 session.save_best()

@@ -81,11 +81,11 @@ def _run(options: argparse.Namespace) -> int:
     workload.check(options)
     if options.rpc_key is not None and options.target is None:
         raise ValueError("--rpc-key requires --target, that of the devices")
-    report = (_tune_meta_schedule if workload.has_meta_schedule(options) else _tune_autotvm)(options)
-    print(report)
-    if report.speedup is None and not report.speedup_error:  # on other devices, from which MetaSchedule brings no network back
-        return 0 if any(row.works for row in report.rows) else 1
-    return 0 if report.speedup and report.speedup.outputs_match else 1
+    result = (_tune_meta_schedule if workload.has_meta_schedule(options) else _tune_autotvm)(options)
+    print(result)
+    if result.comparison is None and not result.comparison_error:  # MetaSchedule does not run the network on other devices
+        return 0 if any(row.works for row in result.rows) else 1
+    return 0 if result.comparison and result.comparison.outputs_match else 1
 
 
 def _tune_meta_schedule(options: argparse.Namespace) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,14 +19,14 @@ from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.validation import as_seconds
 from autotvm_opevo.meta_schedule.confirmation import commit
 from autotvm_opevo.meta_schedule.database import open_database, records_of, seconds
-from autotvm_opevo.meta_schedule.evaluation import Instance, device_type, random_inputs
+from autotvm_opevo.meta_schedule.evaluation import device_type, network_loader, random_inputs
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.kernels import KernelInstance, build_kernel
-from autotvm_opevo.meta_schedule.lowering import build, lower_as_imported, lower_for_tuning
+from autotvm_opevo.meta_schedule.lowering import lower_as_imported, lower_for_tuning
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.tuning.comparison import NETWORKS_SHARE, Comparison, OperatorComparison, run_compiler, shown_when_aborted
 from autotvm_opevo.tuning.logs import check_logs, common_target
-from autotvm_opevo.tuning.speedup import random_arrays
+from autotvm_opevo.tuning.programs import random_arrays
 
 
 def compare_logs(
@@ -76,8 +75,7 @@ def compare_logs(
 
     Examples
     --------
-    >>> import tempfile
-    >>> from autotvm_opevo.meta_schedule import compare_logs, tune_network, workloads
+    >>>     >>> from autotvm_opevo.meta_schedule import compare_logs, tune_network, workloads
     >>> mod, params = workloads.operator("matmul", [(8, 64), (64, 32)])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     log = f"{folder}/matmul"
@@ -94,18 +92,10 @@ def compare_logs(
     lowered = [run_compiler(partial(_Lowered, way, mod, params, target)) for way in (lower_for_tuning, lower_as_imported)]
     tuned = [_tuned(name, database, lowered, target) for name, database in zip(names, databases)]
     comparison = Comparison(names, _operators(tuned))
-    with shown_when_aborted(comparison), tempfile.TemporaryDirectory() as folder:
+    untuned, device = lowered[-1].mod, tvm.device(device_type(target), 0)
+    with shown_when_aborted(comparison), network_loader(target, random_inputs(untuned)) as load:
         print(f"building {pluralize(1 + len(names), 'network')} for {target}", file=sys.stderr)
-        untuned = lowered[-1].mod
-        device, inputs = tvm.device(device_type(target), 0), random_inputs(untuned)
-
-        def load_network(i: int, mod: tvm.IRModule, database: Database | None) -> Callable[[], Instance]:
-            file = str(Path(folder) / f"{i}.so")
-            build(mod, target, database).export_library(file)
-            return lambda: Instance(tvm.runtime.load_module(file), device, inputs)  # only a loaded one has weights of its own
-
-        chosen = [(untuned, None), *((one.lowered.mod, one.database) for one in tuned)]
-        networks = [run_compiler(partial(load_network, i, *what)) for i, what in enumerate(chosen)]
+        networks = [load(untuned), *(load(one.lowered.mod, one.database) for one in tuned)]
         print(f"timing them in turn, for at most {time_limit:g} seconds", file=sys.stderr)
         comparison.time_networks(networks, NETWORKS_SHARE * time_limit)
 

@@ -1,23 +1,41 @@
-"""A Relax network before and after tuning: built twice, its outputs compared, and timed in turn."""
+"""Relax networks, built with the best of a database or untuned, on this machine."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 import tvm
 from tvm import relax
 
 from autotvm_opevo.meta_schedule.lowering import build
-from autotvm_opevo.tuning.speedup import MIN_REPEAT_MS, Array, Speedup, random_arrays, run_interleaved
+from autotvm_opevo.tuning.comparison import Comparison, compare_with_untuned, run_compiler
+from autotvm_opevo.tuning.programs import MIN_REPEAT_MS, Array, random_arrays, run_interleaved
 
 
-def measure_speedup(as_imported: tvm.IRModule, lowered: tvm.IRModule, target: tvm.target.Target, database: Any) -> Speedup:
-    """Build a network as imported, and for tuning with the best schedules of a database; run both on this machine."""
-    executables = [build(as_imported, target), build(lowered, target, database)]
-    return Speedup.from_runs(*time_interleaved(executables, random_inputs(lowered), target))
+def evaluate_network(as_imported: tvm.IRModule, lowered: tvm.IRModule, target: tvm.target.Target, database: Any) -> Comparison:
+    """Compare a network as imported and with the best schedules of a database, on this machine."""
+    with network_loader(target, random_inputs(lowered)) as load:
+        return compare_with_untuned(load(as_imported), load(lowered, database))
+
+
+@contextmanager
+def network_loader(target: tvm.target.Target, inputs: Sequence[Array]) -> Iterator[Callable[..., Callable[[], Instance]]]:
+    """A function that builds a lowered network, untuned or with a database, and returns one that loads it."""
+    device, names = tvm.device(device_type(target), 0), count()
+    with tempfile.TemporaryDirectory() as folder:
+
+        def load(mod: tvm.IRModule, database: Any = None) -> Callable[[], Instance]:
+            file = str(Path(folder) / f"{next(names)}.so")
+            run_compiler(lambda: build(mod, target, database).export_library(file))
+            return lambda: Instance(tvm.runtime.load_module(file), device, inputs)  # only a loaded one has weights of its own
+
+        yield load
 
 
 class Instance:

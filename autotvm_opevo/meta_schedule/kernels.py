@@ -9,7 +9,7 @@ import tvm
 from tvm.s_tir.meta_schedule.database import TuningRecord
 
 from autotvm_opevo.meta_schedule.builder import build_schedule
-from autotvm_opevo.tuning.speedup import MIN_REPEAT_MS, Array
+from autotvm_opevo.tuning.programs import MIN_REPEAT_MS, Array
 
 
 def build_kernel(record: TuningRecord) -> tuple[Any, list[tuple[tuple[int, ...], str]]]:

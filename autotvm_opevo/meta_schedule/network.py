@@ -17,7 +17,7 @@ from autotvm_opevo._utils.atomic_files import Lock, check_writable
 from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.meta_schedule.builder import local_builder
 from autotvm_opevo.meta_schedule.database import LOCK, load_database, repair
-from autotvm_opevo.meta_schedule.evaluation import measure_speedup
+from autotvm_opevo.meta_schedule.evaluation import evaluate_network
 from autotvm_opevo.meta_schedule.interrupts import SigintGuard
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.lowering import lower_as_imported, lower_for_tuning
@@ -139,7 +139,7 @@ def tune_network(
                 session.confirm(builder, runner, guard)
             best = session.write_best()
             if evaluate and isinstance(runner, ms.runner.LocalRunner):
-                session.evaluate(lambda: measure_speedup(lower_as_imported(mod, params, target), lowered, target, best))
+                session.evaluate(lambda: evaluate_network(lower_as_imported(mod, params, target), lowered, target, best))
         except BaseException as error:
             if guard.interrupted and not isinstance(error, KeyboardInterrupt):
                 error = KeyboardInterrupt()  # TVM turned it into a RuntimeError

@@ -17,7 +17,7 @@ from autotvm_opevo.reporting.network import Network, Operator
 from autotvm_opevo.reporting.timing import Array
 from autotvm_opevo.reporting.trials import Task
 from autotvm_opevo.reporting.tuning_log import TuningLog
-from autotvm_opevo.tuning.speedup import SLOWER
+from autotvm_opevo.tuning.rounds import is_slower
 
 # As many trials again are expected to bring less: tuning has converged.
 CONVERGED = 0.01
@@ -209,7 +209,7 @@ def _next(index: int, log: TuningLog, network: Network, expected: Expectation | 
     question = "What next?"
     if network.count_unsolved(index):
         return Answer(question, "See why all trials of an operator failed.", _TASKS)
-    if log.runs.latency and log.runs.latency[1] > SLOWER * log.runs.latency[0]:
+    if log.runs.speedup and is_slower(log.runs.speedup):
         return Answer(
             question,
             "Use the untuned network, which is faster as a whole: what is between operators, such as layouts, is not tuned.",

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from autotvm_opevo._utils.text import last_line, milliseconds, pluralize
 from autotvm_opevo._utils.timeouts import run_with_timeout
 from autotvm_opevo.tuning.confidence import Estimate
+from autotvm_opevo.tuning.programs import Instance, Timed, compare_outputs
 from autotvm_opevo.tuning.rounds import Rounds, difference, is_told_apart, time_in_rounds
-from autotvm_opevo.tuning.speedup import Instance, Timed, compare_outputs
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +30,8 @@ _FIRST_RUN_TIMEOUT = 600.0
 _SHOWN_OPERATORS, _OPERATOR_ROUNDS = 5, 20
 # Share of the time for the networks; what is left of it is for the operators.
 NETWORKS_SHARE = 0.8
+# Seconds for timing a network before and after tuning.
+_EVALUATION_SECONDS = 10.0
 
 
 @dataclass
@@ -151,16 +153,20 @@ class Comparison:
     def _names(self) -> list[str]:
         return ["untuned", *self.logs]
 
+    def table(self) -> list[str]:
+        """Latencies, and how many times as fast as untuned; empty if nothing was timed."""
+        if not self.rounds.latencies:
+            return []
+        rows = [["network", "ms", "(95% interval)", ""]]
+        for i, name in enumerate(self._names):
+            latency = self.rounds.latency(i)
+            faster = _faster(self.rounds.speedup(i, 0), "untuned") if i else ""
+            rows.append([name, milliseconds(latency.value), _interval(latency, milliseconds), faster])
+        return _table(rows, "<><<")
+
     def _network(self) -> list[str]:
-        """Latencies, and how many times as fast as untuned."""
-        lines = []
-        if self.rounds.latencies:
-            rows = [["network", "ms", "(95% interval)", ""]]
-            for i, name in enumerate(self._names):
-                latency = self.rounds.latency(i)
-                faster = _faster(self.rounds.speedup(i, 0), "untuned") if i else ""
-                rows.append([name, milliseconds(latency.value), _interval(latency, milliseconds), faster])
-            lines = _table(rows, "<><<")
+        """Latencies, how they were timed, and whether the outputs match."""
+        lines = self.table()
         lines.append(f"{pluralize(len(self.rounds.latencies), 'round')}, timed in turn; ended by: {self.stop_reason}")
         if self.relative_errors:
             match = "match" if self.outputs_match else "DIFFER"
@@ -227,6 +233,13 @@ def _faster(speedup: Estimate, other: str = "") -> str:
 
 def _interval(estimate: Estimate, text: Callable[[float], str]) -> str:
     return "(unknown)" if estimate.high == inf else f"({text(estimate.low)} to {text(estimate.high)})"
+
+
+def compare_with_untuned(untuned: Callable[[], Instance], tuned: Callable[[], Instance]) -> Comparison:
+    """Compare a network before and after tuning, in some seconds."""
+    comparison = Comparison(["tuned"])
+    comparison.time_networks([untuned, tuned], _EVALUATION_SECONDS)
+    return comparison
 
 
 def run_compiler(compile: Callable[[], T]) -> T:

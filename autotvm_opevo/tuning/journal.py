@@ -18,10 +18,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from autotvm_opevo._utils import jsonl
-from autotvm_opevo.tuning.speedup import Speedup
+from autotvm_opevo.tuning.comparison import Comparison
+from autotvm_opevo.tuning.confidence import Estimate
 
 # The file name in a MetaSchedule work directory; the journal of AutoTVM's LOG is LOG.journal.
 JOURNAL = "journal"
@@ -84,6 +83,8 @@ class RunHistory:
         How often the networks run each operator, by the tasks that implement it.
     latency : tuple of float, optional
         Latency of the last run's network in seconds, before and after tuning.
+    speedup : Estimate, optional
+        How many times as fast it is after tuning; None if unknown, also in journals of earlier versions.
     phases : dict of str to float
         Seconds of each phase, in all runs; empty if unknown.
     yardstick : list of (float, float)
@@ -104,6 +105,7 @@ class RunHistory:
     tuners: list[str] = field(default_factory=list)
     operators: dict[tuple[str, ...], int] = field(default_factory=dict)
     latency: tuple[float, float] | None = None
+    speedup: Estimate | None = None
     phases: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     yardstick: list[tuple[float, float]] = field(default_factory=list)
     yardstick_kernel: str = ""
@@ -131,13 +133,13 @@ class RunHistory:
             if self.tuners[-1:] != [network["tuner"]]:
                 self.tuners.append(network["tuner"])
             if operators != self._network:  # the latency so far is another network's
-                self._network, self.latency = operators, None
+                self._network, self.latency, self.speedup = operators, None, None
         self.flop.update(network.get("flop", {}))
         self.limits.update(network.get("limits", {}))
         for phase, seconds in network.get("phases", {}).items():
             self.phases[phase] += seconds
         if "before" in network:
-            self.latency = network["before"], network["after"]
+            self.latency, self.speedup = (network["before"], network["after"]), network.get("speedup")
 
 
 class Journal:
@@ -204,10 +206,11 @@ class Journal:
         """Record the seconds of each phase of a run, when it ends."""
         self.write(network={"phases": dict(phases)})
 
-    def write_speedup(self, speedup: Speedup) -> None:
-        """Record the network's median latency before and after tuning."""
-        before, after = (float(np.median(seconds)) for seconds in (speedup.before, speedup.after))
-        self.write(network={"before": before, "after": after})
+    def write_comparison(self, comparison: Comparison) -> None:
+        """Record the network's latency before and after tuning, if it was timed."""
+        if rounds := comparison.rounds if comparison.rounds.latencies else None:
+            speedup = [bound for bound in rounds.speedup(1, 0) if math.isfinite(bound)]  # a single round has no interval
+            self.write(network={"before": rounds.latency(0).value, "after": rounds.latency(1).value, "speedup": speedup})
 
 
 def read(path: Path) -> Iterator[JournalEntry]:
@@ -254,6 +257,8 @@ def _parse_network(fields: dict[str, Any]) -> dict[str, Any]:
         network["phases"] = {str(phase): _positive(seconds) for phase, seconds in fields["phases"].items() if seconds}
     if "before" in fields:
         network.update({name: _positive(fields[name]) for name in ("before", "after")})
+        if len(speedup := fields.get("speedup", ())) == 3:
+            network["speedup"] = Estimate(*map(_positive, speedup))
     return network
 
 

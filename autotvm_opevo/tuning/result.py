@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from autotvm_opevo._utils.text import milliseconds, pluralize
+from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.drift import NOTABLE
 from autotvm_opevo.tuning.progress import Row, table
-from autotvm_opevo.tuning.speedup import SLOWER, Speedup
+from autotvm_opevo.tuning.rounds import is_slower
 
 
 @dataclass(frozen=True)
@@ -35,10 +34,10 @@ class TuningResult:
         The best record of each task, for ``autotvm.apply_history_best``; with MetaSchedule the folder of a database of its own.
     rejected, unrelated : int
         Malformed lines of the log, which were moved to ``LOG.rejected``, and records of other networks or targets.
-    speedup : Speedup or None
-        Latencies of the compiled network before and after; None if not requested, if no trial succeeded, or after an error.
-    speedup_error : str
-        Why the speedup could not be measured; empty otherwise.
+    comparison : Comparison or None
+        Of the compiled network before and after; None if not requested, if no trial succeeded, or after an error.
+    comparison_error : str
+        Why they could not be compared; empty otherwise.
     limit : float
         Latency in seconds that the tuned operators cannot be below; 0 if unknown.
     phases : dict of str to float
@@ -59,8 +58,8 @@ class TuningResult:
     best_file: Path | None = None
     rejected: int = 0
     unrelated: int = 0
-    speedup: Speedup | None = None
-    speedup_error: str = ""
+    comparison: Comparison | None = None
+    comparison_error: str = ""
     limit: float = 0.0
     phases: dict[str, float] = field(default_factory=dict)
     drift: float = 1.0
@@ -96,25 +95,16 @@ class TuningResult:
 
     def _network(self) -> list[str]:
         """Latencies before and after."""
-        if self.speedup_error:
-            return [f"the networks could not be compared: {self.speedup_error}"]
-        if not self.speedup:
+        if self.comparison_error:
+            return [f"the networks could not be compared: {self.comparison_error}"]
+        if not self.comparison:
             return []
-        before, after = (np.median(runs) for runs in (self.speedup.before, self.speedup.after))
-        match = "match" if self.speedup.outputs_match else "DIFFER"
+        lines, (error,) = self.comparison.table(), self.comparison.relative_errors
         # What is between operators is in no trial, such as transforms between their layouts.
-        advice = ": use the untuned network, since what is between operators became slower" if after > SLOWER * before else ""
-        return [
-            "network      median ms   (quartiles), timed in turn",
-            f"untuned   {_quartiles(self.speedup.before)}",
-            f"tuned     {_quartiles(self.speedup.after)}, {before / after:.2f} times as fast{advice}",
-            f"outputs {match}, relative error {self.speedup.relative_error:.1e}",
-        ]
+        if lines and is_slower(self.comparison.rounds.speedup(1, 0)):
+            lines[-1] += ": use the untuned network, since what is between operators became slower"
+        match = "match" if self.comparison.outputs_match else "DIFFER"
+        return [*lines, f"outputs {match}, relative error {error:.1e}"]
 
     def _files(self) -> list[str]:
         return [f"log: {self.log_file}"] + ([f"best: {self.best_file}"] if self._works and self.best_file else [])
-
-
-def _quartiles(runs: list[float]) -> str:
-    low, median, high = (milliseconds(float(seconds)) for seconds in np.quantile(runs, [0.25, 0.5, 0.75]))
-    return f"{median:>12}   ({low} to {high})"

@@ -11,7 +11,7 @@ import numpy as np
 
 from autotvm_opevo._utils.timeouts import run_with_timeout
 from autotvm_opevo.tuning.confidence import Estimate, geometric_mean
-from autotvm_opevo.tuning.speedup import Timed, time_interleaved
+from autotvm_opevo.tuning.programs import Timed, time_interleaved
 
 # Rounds before anything is decided, and until the comparison ends anyway.
 MIN_ROUNDS = 5
@@ -86,6 +86,15 @@ class Rounds:
 def is_told_apart(speedup: Estimate) -> bool:
     """Whether the interval excludes that both are equally fast."""
     return not speedup.low <= 1.0 <= speedup.high
+
+
+def is_slower(speedup: Estimate) -> bool:
+    """Whether what is compared is slower, by a difference that is told apart and matters.
+
+    >>> is_slower(Estimate(0.95, 0.93, 0.98)), is_slower(Estimate(0.95, 0.89, 1.02)), is_slower(Estimate(0.995, 0.99, 0.999))
+    (True, False, False)
+    """
+    return speedup.high < 1.0 and speedup.value <= 1.0 - _INDIFFERENCE
 
 
 def difference(speedup: Estimate) -> float:

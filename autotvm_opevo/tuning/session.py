@@ -12,10 +12,10 @@ from typing import Protocol
 
 from autotvm_opevo._utils.command_line import command_line
 from autotvm_opevo._utils.text import last_line, pluralize
+from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.progress import ProgressDisplay, Row
 from autotvm_opevo.tuning.result import TuningResult
-from autotvm_opevo.tuning.speedup import Speedup
 from autotvm_opevo.tuning.task_scheduler import Operator, TaskProgress, network_latency, shares
 
 
@@ -81,8 +81,8 @@ class Session:
         self._budget, self._log_file, self._journal = budget, log_file, journal
         self._start = self._end = start
         self._resumed = self.trials
-        self._speedup: Speedup | None = None
-        self._speedup_error = ""
+        self._comparison: Comparison | None = None
+        self._comparison_error = ""
         self.stop_reason = "trials"
         self.phases: defaultdict[str, float] = defaultdict(float)
         self.display = ProgressDisplay(budget, self._resumed)
@@ -128,13 +128,13 @@ class Session:
         self.phases[rest] = max(0.0, self._end - self._start - sum(self.phases.values()))
         self._journal.write_phases(self.phases)
 
-    def evaluate(self, measure: Callable[[], Speedup]) -> None:
-        """Measure the network's speedup. An error here must not cost the user the result of hours of tuning."""
+    def evaluate(self, compare: Callable[[], Comparison]) -> None:
+        """Compare the network before and after. An error here must not cost the user the result of hours of tuning."""
         try:
-            self._speedup = measure()
-            self._journal.write_speedup(self._speedup)
+            self._comparison = compare()
+            self._journal.write_comparison(self._comparison)
         except Exception as error:
-            self._speedup_error = f"{type(error).__name__}: {last_line(str(error))}"
+            self._comparison_error = f"{type(error).__name__}: {last_line(str(error))}"
 
     def abort(self, error: BaseException) -> None:
         """Print the result so far, when an exception ends the call."""
@@ -151,8 +151,8 @@ class Session:
             seconds=self._end - self._start,
             stop_reason=self.stop_reason,
             log_file=self._log_file,
-            speedup=self._speedup,
-            speedup_error=self._speedup_error,
+            comparison=self._comparison,
+            comparison_error=self._comparison_error,
             limit=self._limit(),
             phases=dict(self.phases),
         )

@@ -1,10 +1,9 @@
 """compare_logs: small networks, built and run for real, with logs of made-up latencies."""
 
-from math import inf
-
 import numpy as np
 import pytest
 import tvm
+from compared_networks import time_two_rounds
 from instant_measuring import instant
 from small_networks import TARGET, one_layer, two_layers
 from tune_on_a_farm import KEY, farm
@@ -15,9 +14,7 @@ from autotvm_opevo.autotvm import compare_logs, rpc
 from autotvm_opevo.autotvm import comparison as module
 from autotvm_opevo.autotvm.kernels import KernelInstance, build_kernel
 from autotvm_opevo.autotvm.rpc import DevicePoolError
-from autotvm_opevo.tuning import comparison as timing
-from autotvm_opevo.tuning.rounds import time_in_rounds
-from autotvm_opevo.tuning.speedup import random_arrays
+from autotvm_opevo.tuning.programs import random_arrays
 
 # A busy machine takes several times as long.
 pytestmark = pytest.mark.timeout(1800)
@@ -38,12 +35,7 @@ def tune(log, seed=0, mod=None, target=TARGET, trials=12, seconds=lambda config:
 
 @pytest.fixture(autouse=True)
 def two_rounds(monkeypatch):
-    """Two rounds for everything, whatever they tell and however long they take."""
-
-    def short(rounds, alternatives, end, max_rounds=0):
-        return time_in_rounds(rounds, alternatives, inf, max_rounds=2)
-
-    monkeypatch.setattr(timing, "time_in_rounds", short)
+    time_two_rounds(monkeypatch)
 
 
 @pytest.fixture

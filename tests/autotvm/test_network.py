@@ -404,13 +404,13 @@ class TestConfirmation:
 
 
 class TestEvaluation:
-    def test_the_result_has_the_speedup(self, tmp_path):
+    def test_the_result_compares_the_network_with_the_untuned_one(self, tmp_path):
         result = tune(tmp_path / "log.json", 12, measure_option=for_real(), evaluate=True)
-        assert result.speedup.outputs_match
-        assert len(result.speedup.before) == len(result.speedup.after) >= 5
+        assert result.comparison.outputs_match
+        assert len(result.comparison.rounds.latencies) >= 5
         (recording,) = open_logs([tmp_path / "log.json"])
         assert recording.runs.tuners == ["OpEvoTuner, seed 0"]
-        assert recording.runs.latency[1] == np.median(result.speedup.after)
+        assert recording.runs.latency[1] == pytest.approx(result.comparison.rounds.latency(1).value)
         convolution, dense = recording.runs.operators
         assert list(recording.runs.operators.values()) == [2, 1]
         assert all(task.journal_key in (*convolution, *dense) for task in recording.tasks.values())
@@ -425,9 +425,9 @@ class TestEvaluation:
         def broken(*arguments):
             raise RuntimeError("no compiler for this device")
 
-        monkeypatch.setattr(network, "measure_speedup", broken)
+        monkeypatch.setattr(network, "evaluate_network", broken)
         result = tune(tmp_path / "log.json", 6, evaluate=True)
-        assert result.speedup is None
+        assert result.comparison is None
         assert "could not be compared: RuntimeError: no compiler for this device" in str(result)
         runs = open_logs([tmp_path / "log.json"])[0].runs
         assert (len(runs.operators), runs.latency) == (2, None)
@@ -439,7 +439,7 @@ class TestEvaluation:
         result = tune_network(mod, params, ALEXNET_TARGET, log, trials=13, measure_option=for_real(), seed=0, early_stopping=100)
         assert result.trials == 13
         assert len(result.rows) == 11
-        assert result.speedup.outputs_match
+        assert result.comparison.outputs_match
         with autotvm.apply_history_best(str(result.best_file)), tvm.transform.PassContext(opt_level=3):
             library = relay.build(mod, target=ALEXNET_TARGET, params=params)
         module = graph_executor.GraphModule(library["default"](tvm.cpu()))

@@ -4,16 +4,16 @@ import signal
 import subprocess
 import sys
 import time
-from math import inf
 
 import pytest
+from command_line import errors_of
+from compared_networks import time_two_rounds
 from instant_measuring import instant
 
 from autotvm_opevo import tune_network
 from autotvm_opevo.autotvm import comparison, workloads
 from autotvm_opevo.cli.main import main
 from autotvm_opevo.tuning import comparison as timing
-from autotvm_opevo.tuning.rounds import time_in_rounds
 
 DENSE = ["--operator", "nn.dense", "--tensor", "4x256", "--tensor", "96x256"]
 
@@ -34,7 +34,7 @@ def folder(tmp_path_factory):
 
 def test_an_operator_is_compared_with_both_logs(folder, capsys, monkeypatch):
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(timing, "time_in_rounds", lambda *of: time_in_rounds(*of[:2], inf, max_rounds=2))
+    time_two_rounds(monkeypatch)
     assert main(["compare", "a.best.json", "b.json", *DENSE]) == 0
     printed = capsys.readouterr()
     assert "2 rounds, timed in turn" in printed.out
@@ -81,11 +81,6 @@ def test_ctrl_c_prints_what_is_known(folder):
 def test_errors_are_one_line_before_anything_is_built(folder, monkeypatch, capfd, arguments, status, message):
     monkeypatch.chdir(folder)
     monkeypatch.setattr(comparison, "build", lambda *_: pytest.fail("built"))
-    try:
-        code = main(["compare", *arguments])
-    except SystemExit as error:
-        code = error.code
+    code, errors = errors_of(["compare", *arguments], capfd)
     assert code == status
-    errors = capfd.readouterr().err
     assert message in errors
-    assert "Traceback" not in errors

@@ -1,18 +1,15 @@
 """compare_logs: an MLP, tuned, built and timed for real."""
 
-from math import inf
-
 import numpy as np
 import pytest
+import tvm
+from compared_networks import time_two_rounds
 from quick_tuning import builder, runner
 from tvm.s_tir import meta_schedule as ms
 
-from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, compare_logs, tune_network, workloads
-from autotvm_opevo.meta_schedule import comparison as module
+from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, compare_logs, evaluation, tune_network, workloads
 from autotvm_opevo.meta_schedule.confirmation import write_best
 from autotvm_opevo.meta_schedule.lowering import lower_as_imported
-from autotvm_opevo.tuning import comparison as timing
-from autotvm_opevo.tuning.rounds import time_in_rounds
 from benchmarks.workloads import cpu
 
 # A busy machine takes several times as long.
@@ -31,17 +28,12 @@ def logs(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def two_rounds(monkeypatch):
-    """Two rounds for everything, whatever they tell and however long they take."""
-
-    def short(rounds, alternatives, end, max_rounds=0):
-        return time_in_rounds(rounds, alternatives, inf, max_rounds=2)
-
-    monkeypatch.setattr(timing, "time_in_rounds", short)
+    time_two_rounds(monkeypatch)
 
 
 @pytest.fixture
 def nothing_built(monkeypatch):
-    monkeypatch.setattr(module, "build", lambda *_: pytest.fail("built"))
+    monkeypatch.setattr(evaluation, "build", lambda *_: pytest.fail("built"))
 
 
 def test_networks_and_operators_are_timed_in_turn(logs):
@@ -62,8 +54,8 @@ def test_the_confirmed_best_are_a_log_too_and_one_log_is_compared_with_untuned(l
 
 def test_weights_are_in_newly_allocated_memory_in_each_round(logs, monkeypatch):
     loaded = []
-    load = module.tvm.runtime.load_module
-    monkeypatch.setattr(module.tvm.runtime, "load_module", lambda file: loaded.append(file) or load(file))
+    load = tvm.runtime.load_module
+    monkeypatch.setattr(tvm.runtime, "load_module", lambda file: loaded.append(file) or load(file))
     compare_logs(*workloads.mlp(), cpu(), logs[:1])
     assert len(loaded) == 2 * 3  # for the outputs, and for each round
 
@@ -72,7 +64,7 @@ def test_databases_of_other_layouts_are_compared_but_not_their_operators(tmp_pat
     """As TVM's tune_relax writes them."""
     convolution = workloads.operator("nn.conv2d", [(1, 4, 8, 8), (4, 4, 3, 3)])[0]
     _, weight = convolution["main"].params
-    params = {weight.name: module.tvm.runtime.tensor(np.ones((4, 4, 3, 3), "float32"))}
+    params = {weight.name: tvm.runtime.tensor(np.ones((4, 4, 3, 3), "float32"))}
     options = {"strategy": OpEvoStrategy(seed=0), "builder": builder(), "runner": runner()}
     tune_network(convolution, params, cpu(), tmp_path / "ours", 2, evaluate=False, **options)
     lowered = lower_as_imported(convolution, params, cpu())

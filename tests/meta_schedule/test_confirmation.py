@@ -117,7 +117,7 @@ def test_a_network_s_best_are_confirmed_for_real_and_applied(tuned, tmp_path, mo
     shutil.copytree(tuned, folder)
     result = tune(folder, 10)
     assert result.best_file == folder / BEST
-    assert result.speedup.outputs_match
+    assert result.comparison.outputs_match
     (entry,) = [entry for entry in read(folder / "journal") if entry.confirmed]
     (best,) = open_database(folder / BEST).get_all_tuning_records()
     latency = float(best.run_secs[0])

@@ -3,13 +3,13 @@
 import json
 
 import pytest
+from compared_networks import compared
 from report_text import page_text, report_text
 from synthetic_logs import autotvm_line, autotvm_log, meta_schedule_folder
 
 from autotvm_opevo import report
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.naming import task_key
-from autotvm_opevo.tuning.speedup import Speedup
 
 
 def test_the_page_has_captions_warnings_and_configurations(page):
@@ -194,7 +194,7 @@ def test_a_journal_has_a_start_for_each_run(tmp_path):
     log, dense = tmp_path / "log.json", [(1, [task_key("llvm", "dense", [["TENSOR", [1, 64], "float32"]])])]
     journal = Journal(f"{log}.journal")
     journal.write_start(dense, "XGBTuner")
-    journal.write_speedup(Speedup([0.4], [0.2], 0.0, True))
+    journal.write_comparison(compared(0.4, 0.2, noise=0))
     journal.write_start(dense, "OpEvoTuner")
     text = report_text(tmp_path, autotvm_line(0))
     assert "tuned by XGBTuner, then OpEvoTuner" in text

@@ -3,12 +3,12 @@
 import json
 
 import pytest
+from compared_networks import compared
 from synthetic_logs import autotvm_line, autotvm_log, meta_schedule_folder
 
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.tuning.journal import Journal, RunHistory
 from autotvm_opevo.tuning.naming import task_key
-from autotvm_opevo.tuning.speedup import Speedup
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_runs_come_from_the_journal(tmp_path):
     journal = Journal(f"{path}.journal")
     journal.write_start([(2, ["dense"])], "OpEvoTuner")
     assert open_logs([path])[0].runs.operators == {("dense",): 2}
-    journal.write_speedup(Speedup([0.3, 0.1, 0.2], [0.1], 0.0, True))
+    journal.write_comparison(compared(0.2, 0.1, noise=0))
     runs = open_logs([path])[0].runs
     assert (runs.operators, runs.tuners, runs.latency) == ({("dense",): 2}, ["OpEvoTuner"], (0.2, 0.1))
 
@@ -101,7 +101,7 @@ def test_runs_come_from_the_journal(tmp_path):
 def test_a_new_network_discards_the_latency_of_the_last_one(tmp_path):
     path = autotvm_log(tmp_path / "log.json")
     journal = Journal(f"{path}.journal")
-    journal.write_speedup(Speedup([0.2], [0.1], 0.0, True))
+    journal.write_comparison(compared(0.2, 0.1, noise=0))
     journal.write_start([(1, ["conv2d"])], "OpEvoTuner")
     (log,) = open_logs([path])
     assert (log.runs.operators, log.runs.latency) == ({("conv2d",): 1}, None)

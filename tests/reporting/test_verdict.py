@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from compared_networks import compared
 from synthetic_logs import autotvm_line, autotvm_log, meta_schedule_folder
 
 from autotvm_opevo.reporting import convergence
@@ -12,7 +13,6 @@ from autotvm_opevo.reporting.network import Network
 from autotvm_opevo.reporting.verdict import verdict
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.naming import task_key
-from autotvm_opevo.tuning.speedup import Speedup
 
 DENSE, CONV2D = (task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d"))
 
@@ -100,7 +100,7 @@ def test_a_network_that_became_slower_as_a_whole_is_not_to_be_used(tmp_path):
     log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
     journal = Journal(f"{log}.journal")
     journal.write_start([(1, [DENSE])], "OpEvo")
-    journal.write_speedup(Speedup([0.010], [0.0105], 0.0, True))
+    journal.write_comparison(compared(0.010, 0.0105))
     assert answers(log)["What next?"].text.startswith("Use the untuned network")
 
 

@@ -6,11 +6,11 @@ import math
 from collections import Counter
 
 import pytest
+from compared_networks import compared
 
-from autotvm_opevo.tuning.journal import Journal
+from autotvm_opevo.tuning.journal import Journal, read
 from autotvm_opevo.tuning.progress import ProgressDisplay
 from autotvm_opevo.tuning.session import Session
-from autotvm_opevo.tuning.speedup import Speedup
 from autotvm_opevo.tuning.task_scheduler import Operator, TaskProgress
 
 
@@ -64,10 +64,27 @@ def test_the_result_counts_the_trials_of_this_call(session):
     assert [(row.name, row.share, row.failures) for row in result.rows] == [("conv2d", 1.0, ""), ("dense", 0.0, "run timeout 4")]
 
 
-def test_the_speedup_is_journaled(session, tmp_path):
-    session.evaluate(lambda: Speedup([0.3, 0.1, 0.2], [0.1], 0.0, True))
-    assert journal(tmp_path) == [{"before": 0.2, "after": 0.1}]
-    assert "2.00 times as fast\noutputs match" in str(session.result())
+def test_the_comparison_with_the_untuned_network_is_journaled(session, tmp_path):
+    session.evaluate(lambda: compared(0.2, 0.1, noise=0))
+    (entry,) = journal(tmp_path)
+    assert entry == {"before": pytest.approx(0.2), "after": pytest.approx(0.1), "speedup": pytest.approx([2, 2, 2])}
+    assert "2.00 times as fast as untuned (2.00 to 2.00)\noutputs match" in str(session.result())
+
+
+def test_a_network_that_was_timed_once_has_no_interval(session, tmp_path):
+    session.evaluate(lambda: compared(0.2, 0.1, rounds=1))
+    assert len(journal(tmp_path)[0]["speedup"]) < 3
+    assert "as fast as untuned (unknown)\noutputs match" in str(session.result())
+    (entry,) = read(tmp_path / "journal")
+    assert "speedup" not in entry.network
+
+
+def test_networks_with_different_outputs_are_not_timed(session, tmp_path):
+    comparison = compared(0.2, 0.1, rounds=0, error=0.5)
+    comparison.outputs_match = False
+    session.evaluate(lambda: comparison)
+    assert not [*read(tmp_path / "journal")]
+    assert "outputs DIFFER, relative error 5.0e-01" in str(session.result())
 
 
 def test_the_phases_add_up_to_the_duration_and_the_rest_is_building(session, tmp_path, monkeypatch):
@@ -94,8 +111,8 @@ def test_the_network_s_limit_is_that_of_its_fastest_implementations(session):
 
 def test_an_error_of_the_evaluation_is_part_of_the_result(session):
     session.evaluate(lambda: 1 / 0)
-    assert session.result().speedup is None
-    assert session.result().speedup_error == "ZeroDivisionError: division by zero"
+    assert session.result().comparison is None
+    assert session.result().comparison_error == "ZeroDivisionError: division by zero"
 
 
 @pytest.mark.parametrize(("error", "reason"), [(KeyboardInterrupt(), "interrupted"), (OSError("full"), "OSError")])
@@ -104,7 +121,9 @@ def test_an_exception_prints_the_result(session, screen, error, reason):
     assert f"ended by: {reason}" in screen.getvalue()
 
 
-@pytest.mark.parametrize(("after", "said"), [(0.0103, True), (0.01005, False), (0.008, False)])
-def test_a_network_that_became_slower_is_not_recommended(session, after, said):
-    session.evaluate(lambda: Speedup([0.010], [after], 0.0, True))
+@pytest.mark.parametrize(
+    ("after", "noise", "said"), [(0.0103, 0.001, True), (0.0103, 0.1, False), (0.01005, 0.0, False), (0.008, 0.001, False)]
+)
+def test_a_network_that_became_slower_beyond_noise_is_not_recommended(session, after, noise, said):
+    session.evaluate(lambda: compared(0.010, after, noise=noise))
     assert ("use the untuned network" in str(session.result())) == said

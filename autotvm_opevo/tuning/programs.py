@@ -1,61 +1,19 @@
-"""A network before and after tuning: how fast it runs, and whether it computes the same. Imports no TVM."""
+"""Built programs: run with random inputs, timed in turn, and their outputs compared. Imports no TVM."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
 
-# How often every network is timed, and the shortest duration of one timing, in milliseconds.
+# How often every program is timed, and the shortest duration of one timing, in milliseconds.
 REPEATS = 9
 MIN_REPEAT_MS = 50
-# A network that takes longer after tuning, by more than the noise of timing it in turn.
-SLOWER = 1.01
 # Largest relative error that rounding explains, for float16 outputs and for all others.
 _HALF_TOLERANCE, _TOLERANCE = 3e-2, 1e-3
-
-
-@dataclass(frozen=True)
-class Speedup:
-    """Latencies of the untuned and the tuned network, and the difference of their outputs.
-
-    Attributes
-    ----------
-    before, after : list of float
-        Latencies in seconds, untuned and tuned; the k-th of both were measured one right after the other.
-    relative_error : float
-        Largest difference between the outputs, relative to their largest absolute value.
-    outputs_match : bool
-        Whether rounding explains that difference.
-    """
-
-    before: list[float]
-    after: list[float]
-    relative_error: float
-    outputs_match: bool
-
-    @classmethod
-    def from_runs(cls, outputs: Sequence[Sequence[Array]], latencies: Sequence[list[float]]) -> Speedup:
-        """Compare two runs on the same inputs.
-
-        Parameters
-        ----------
-        outputs : pair of sequence of array
-            Output tensors of the untuned and of the tuned network.
-        latencies : pair of list of float
-            Their latencies in seconds.
-
-        Examples
-        --------
-        >>> Speedup.from_runs([[np.array([1.0, 2.0])], [np.array([1.0, 1.0])]], [[0.2], [0.1]])
-        Speedup(before=[0.2], after=[0.1], relative_error=0.5, outputs_match=False)
-        """
-        (expected, actual), (before, after) = outputs, latencies
-        return cls(before, after, *compare_outputs(expected, actual))
 
 
 class Timed(Protocol):
