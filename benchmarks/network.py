@@ -22,7 +22,7 @@ from tvm import autotvm
 from autotvm_opevo.autotvm import LocalRunner, OpEvoTuner, tune_network, workloads
 from autotvm_opevo.autotvm.evaluation import build, random_inputs, time_interleaved
 from autotvm_opevo.autotvm.measure_option import default_measure_option
-from autotvm_opevo.autotvm.roofline import Roofline
+from autotvm_opevo.tuning.roofline import Roofline
 
 
 def tutorial_measure_option(target):

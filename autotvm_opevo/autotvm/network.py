@@ -27,7 +27,7 @@ from autotvm_opevo.autotvm.tuner import OpEvoTuner
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.naming import describe_tuner
 from autotvm_opevo.tuning.result import TuningResult
-from autotvm_opevo.tuning.task_scheduler import TASK_SCHEDULERS, TaskScheduler
+from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler
 
 
 def tune_network(
@@ -110,12 +110,7 @@ def tune_network(
     if seed is not None:
         seed = as_integer("seed", seed, at_least=0)
     time_limit = None if time_limit is None else as_seconds("time_limit", time_limit)
-    if not callable(task_scheduler):
-        if task_scheduler not in TASK_SCHEDULERS:
-            raise ValueError(
-                f"task_scheduler must be one of {', '.join(TASK_SCHEDULERS)}, or a function; {task_scheduler!r} given"
-            )
-        task_scheduler = TASK_SCHEDULERS[task_scheduler]
+    task_scheduler = as_task_scheduler(task_scheduler)
     if not callable(tuner):
         raise ValueError(
             f"tuner must be one of AutoTVM's tuner classes, or a function that creates a task's tuner; {tuner!r} given"

@@ -20,9 +20,10 @@ from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.autotvm.finalists import Finalist, Finalists
 from autotvm_opevo.autotvm.kernel_timing import NO_THRESHOLDS, Thresholds, gpu_limits, measure
 from autotvm_opevo.autotvm.processes import WORKER_MODULE
-from autotvm_opevo.autotvm.roofline import Roofline, measure_roofline
+from autotvm_opevo.autotvm.roofline import measure_roofline
 from autotvm_opevo.autotvm.yardstick import time_yardstick
 from autotvm_opevo.tuning.drift import WINDOW, Drift
+from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.workers import ForkServerError, Worker
 
 logger = logging.getLogger(__name__)

@@ -26,6 +26,7 @@ from autotvm_opevo.autotvm.best_file import best_of_others
 from autotvm_opevo.autotvm.confirmation import confirm
 from autotvm_opevo.autotvm.log import Log, Record, parse, workload_key
 from autotvm_opevo.autotvm.measurer import Measurer
+from autotvm_opevo.autotvm.roofline import limit
 from autotvm_opevo.autotvm.rpc import DevicePoolError
 from autotvm_opevo.autotvm.runner import LocalRunner
 from autotvm_opevo.autotvm.task_state import Proposal, TaskState, failure
@@ -97,7 +98,7 @@ class NetworkSession(Session):
             runner.begin_drift(target)
             roofline = runner.roofline(target)
             for state in self._states:
-                state.progress.limit = roofline.of(state.task)
+                state.progress.limit = limit(state.task, roofline)
             self._journal.write_limits({key: task.progress.limit for key, task in zip(self._keys, self._tasks)})
         except (ForkServerError, OSError, RuntimeError, ValueError) as error:
             logger.warning("the roofline of this machine is unknown: %s", last_line(str(error)))

@@ -54,7 +54,7 @@ def add(commands: Any) -> None:
         "--task-scheduler",
         choices=["gradient", "equal", "round-robin"],
         default="gradient",
-        help="how trials are divided among a network's tasks; equal is for AutoTVM only (default: gradient)",
+        help="how trials are divided among a network's tasks (default: gradient)",
     )
     tune.add_argument(
         "--early-stopping",
@@ -98,8 +98,6 @@ def _tune_meta_schedule(options: argparse.Namespace) -> Any:
     surrogates = {"opevo": "gp", "opevo-published": None}
     if options.tuner not in (*surrogates, "evolutionary"):
         raise ValueError(f"--tuner must be opevo, opevo-published or evolutionary with MetaSchedule, {options.tuner!r} given")
-    if options.task_scheduler == "equal":
-        raise ValueError("--task-scheduler must be gradient or round-robin with MetaSchedule, 'equal' given")
     target = as_target(_target(options, local_target))
     mod, params = workload.load(options, workloads)
     host, port = options.rpc_tracker or (None, None)

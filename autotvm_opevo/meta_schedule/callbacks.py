@@ -1,4 +1,4 @@
-"""Hooks into MetaSchedule's measuring: results are stored and shown as soon as they are there."""
+"""What MetaSchedule tells of each batch that was measured."""
 
 from __future__ import annotations
 
@@ -7,60 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvm.ir.utils import derived_object
-from tvm.s_tir.meta_schedule.builder import PyBuilder
 from tvm.s_tir.meta_schedule.measure_callback import PyMeasureCallback
-from tvm.s_tir.meta_schedule.runner import PyRunner
 
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.meta_schedule.database import seconds
-from autotvm_opevo.meta_schedule.interrupts import SigintGuard
 
 # Kind and message.
 Failure = tuple[str, str]
-
-
-class ResultFlusher:
-    """Make TVM store the results of all finished tasks.
-
-    Its gradient scheduler first builds and runs a batch of every task, and only then collects results: an interrupted run would
-    lose them.
-    """
-
-    def __init__(self, task_scheduler: Any, tasks: int, guard: SigintGuard) -> None:
-        self._task_scheduler, self._tasks, self._guard = task_scheduler, tasks, guard
-
-    def __call__(self) -> None:
-        with self._guard.deferred():
-            for task in range(self._tasks):
-                self._task_scheduler.touch_task(task)
-
-
-@derived_object
-class FlushingBuilder(PyBuilder):
-    """A builder that flushes results before each batch."""
-
-    def __init__(self, builder: Any, flush: Callable[[], None]) -> None:
-        super().__init__()
-        self._builder, self._flush = builder, flush
-
-    def build(self, build_inputs: list[Any]) -> list[Any]:
-        """Called by TVM for every batch."""
-        self._flush()
-        return list(self._builder.build(build_inputs))
-
-
-@derived_object
-class FlushingRunner(PyRunner):
-    """A runner that flushes results before each batch: remote devices may have finished others during the build."""
-
-    def __init__(self, runner: Any, flush: Callable[[], None]) -> None:
-        super().__init__()
-        self._runner, self._flush = runner, flush
-
-    def run(self, runner_inputs: list[Any]) -> list[Any]:
-        """Called by TVM for every batch."""
-        self._flush()
-        return list(self._runner.run(runner_inputs))
 
 
 @derived_object

@@ -25,6 +25,7 @@ from autotvm_opevo.meta_schedule.session import NetworkSession
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.tuning.result import TuningResult
+from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ def tune_network(
     strategy: Any = None,
     builder: Any = None,
     runner: Any = "local",
-    task_scheduler: str = "gradient",
+    task_scheduler: str | TaskScheduler = "gradient",
     cost_model: Any = "none",
     time_limit: float | None = None,
     seed: int | None = None,
@@ -70,8 +71,9 @@ def tune_network(
         `OpEvoStrategy` by default.
     builder, runner : optional
         MetaSchedule's; `local_builder` and a local runner by default.
-    task_scheduler : {"gradient", "round-robin"}
-        TVM's own, which chooses the task of the next round.
+    task_scheduler : {"gradient", "equal", "round-robin"} or callable
+        Chooses the task that gets the next trials: the one expected to reduce the network's latency most, all equally, or each
+        in turn.
     cost_model : optional
         Only TVM's evolutionary strategy needs one: ``"xgb"``.
     time_limit : float, optional
@@ -103,8 +105,7 @@ def tune_network(
         seed = as_integer("seed", seed, at_least=0)
         if seed >= 2**31 - 1:
             raise ValueError(f"seed must be less than 2**31 - 1, TVM's limit; {seed} given")
-    if task_scheduler not in ("gradient", "round-robin"):
-        raise ValueError(f"task_scheduler must be gradient or round-robin; {task_scheduler!r} given")
+    task_scheduler = as_task_scheduler(task_scheduler)
     strategy = OpEvoStrategy() if strategy is None else strategy
     time_limit = None if time_limit is None else as_seconds("time_limit", time_limit)
     if time_limit is not None and not isinstance(strategy, OpEvoStrategy):
@@ -135,6 +136,7 @@ def tune_network(
         try:
             if session.left > 0:
                 builder = builder or local_builder()
+                session.measure_machine(runner)
                 session.run(strategy, builder, runner, task_scheduler, cost_model, seed, deadline, guard)
                 session.confirm(builder, runner, guard)
             best = session.write_best()

@@ -1,37 +1,48 @@
-"""One call of `tune_network`: TVM's task scheduler spends the budget, into a work directory."""
+"""One call of `tune_network`: batches of one task at a time, into a work directory."""
 
 from __future__ import annotations
 
 import json
 import logging
+import re
+import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.analysis import estimate_tir_flops
 
+from autotvm_opevo._utils.cpu_cores import idle_cores
 from autotvm_opevo._utils.text import last_line
-from autotvm_opevo.meta_schedule.callbacks import Failure, FlushingBuilder, FlushingRunner, ProgressCallback, ResultFlusher
+from autotvm_opevo._utils.timeouts import run_with_timeout
+from autotvm_opevo.meta_schedule.callbacks import Failure, ProgressCallback
 from autotvm_opevo.meta_schedule.confirmation import BEST, confirm, latencies_before, write_best
 from autotvm_opevo.meta_schedule.database import load_database, records_of, seconds
 from autotvm_opevo.meta_schedule.interrupts import SigintGuard
+from autotvm_opevo.meta_schedule.roofline import limit, measure_roofline
 from autotvm_opevo.meta_schedule.strategy import Budget, OpEvoStrategy
+from autotvm_opevo.meta_schedule.task_scheduler import CallbackScheduler
 from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE
 from autotvm_opevo.tuning.journal import JOURNAL, Journal
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.session import Session
-from autotvm_opevo.tuning.task_scheduler import Operator, TaskProgress, shares
+from autotvm_opevo.tuning.task_scheduler import Operator, TaskProgress, TaskScheduler, shares
 
 logger = logging.getLogger(__name__)
 
 # Maximum number of trials in a round, as in TVM; a strategy may propose fewer.
 _MAX_ROUND = 64
+# A task with a smaller share of the latency, all being at their limits, begins with so few trials.
+_SMALL_SHARE, _FEW = 0.01, 2
+# Seconds to measure the machine's limits.
+_ROOFLINE_TIMEOUT = 60.0
 
 
 class _TaskState:
@@ -39,10 +50,12 @@ class _TaskState:
 
     def __init__(self, task: Any) -> None:
         self.mod = task.dispatched[0]
-        self.progress = TaskProgress(flop=float(estimate_tir_flops(self.mod)))
+        kind = re.sub(r"\d", "", str(task.task_name))  # operators are numbered where their shapes differ
+        self.progress = TaskProgress(flop=float(estimate_tir_flops(self.mod)), kind=kind)
         self.latency = inf
         self.failures: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
+        self._before, self._seconds = 0, 0.0  # trials of earlier calls, and the seconds of all others
 
     @property
     def dominant_error(self) -> str:
@@ -57,9 +70,32 @@ class _TaskState:
             self.failures[kind] += 1
             self._errors[message or kind] += 1
 
+    def resume(self, latencies: Iterable[float]) -> None:
+        """Count the trials of earlier calls."""
+        for latency in latencies:
+            self.add(latency, "failed" if latency == inf else "", "")
+        self._before = self.progress.trials
+        if self._before:
+            self.end_round()
+
+    def end_round(self) -> None:
+        """After each batch."""
+        self.progress.latencies.append(self.latency)
+
+    def confirmed(self, latency: float) -> None:
+        """Take what the best trial took when it was timed again."""
+        self.latency = latency
+        self.progress.latencies[-1:] = [latency]
+
+    def took(self, seconds: float) -> None:
+        """Count the seconds of the last batch; earlier calls took as long for each trial."""
+        now = self.progress.trials - self._before
+        self._seconds += seconds
+        self.progress.seconds = self._seconds * self.progress.trials / now if now else 0.0
+
 
 class NetworkSession(Session):
-    """One call of `tune_network`, in which TVM's own task scheduler spends the budget."""
+    """The tasks of a network, measured by MetaSchedule; see `Session`."""
 
     def __init__(
         self, tasks: Sequence[Any], target: tvm.target.Target, database: Any, folder: Path, trials: int, start: float
@@ -68,11 +104,10 @@ class NetworkSession(Session):
         self._best: dict[int, Any] = {}  # by task: confirmed in this call, or the best of an earlier one
         self._best_before: list[Any] = []  # of an earlier call, for any network
         self._known: set[tuple[float, ...]] = set()  # latencies of the trials of earlier calls, which tell them apart
+        self._chosen: tuple[int, float] | None = None  # the task of the last batch, and when it began
         self._states = [_TaskState(task) for task in tasks]
         for state in self._states:
-            for record in records_of(database, state.mod, target):
-                latency = seconds(record.run_secs)
-                state.add(latency, "failed" if latency == inf else "", "")
+            state.resume(seconds(record.run_secs) for record in records_of(database, state.mod, target))
         self._load_best(folder / BEST)
         names = [str(task.task_name) for task in tasks]
         keys = [str(ms.database.Workload(state.mod).as_json()[0]) for state in self._states]
@@ -89,29 +124,45 @@ class NetworkSession(Session):
         for i, state in enumerate(self._states):
             self._best.update((i, record) for record in records_of(earlier, state.mod, self._target)[:1])
             if i in self._best:
-                state.latency = seconds(self._best_of(i).run_secs)
+                state.confirmed(seconds(self._best_of(i).run_secs))
+
+    def measure_machine(self, runner: Any) -> None:
+        """Find out how fast the tasks can be at most."""
+        if self._target.kind.name != "llvm" or not isinstance(runner, ms.runner.LocalRunner):
+            return
+        try:
+            # In a thread of its own: TVM binds it to one core.
+            roofline = run_with_timeout(_ROOFLINE_TIMEOUT, lambda: measure_roofline(self._target), "the limits of this machine")
+        except (OSError, RuntimeError, ValueError) as error:
+            logger.warning("the roofline of this machine is unknown: %s", last_line(str(error)))
+            return
+        for state in self._states:
+            state.progress.limit = limit(state.mod, roofline)
+        self._journal.write_limits({key: task.progress.limit for key, task in zip(self._keys, self._tasks)})
+        if idle := idle_cores(roofline.threads):
+            self.display.write(idle)
 
     def run(
         self,
         strategy: Any,
         builder: Any,
         runner: Any,
-        task_scheduler: str,
+        task_scheduler: TaskScheduler,
         cost_model: Any,
         seed: int | None,
         deadline: float,
         guard: SigintGuard,
     ) -> None:
         """Spend the budget."""
+        budget, rng = Budget(self.left, deadline), np.random.default_rng(seed)
         if isinstance(strategy, OpEvoStrategy):
-            strategy = strategy.with_budget(Budget(self.left, deadline))
+            strategy = strategy.with_budget(budget)
         # TVM logs every step to files below the work directory, too.
         logging.getLogger("tvm.s_tir.meta_schedule").setLevel(logging.WARNING)
         contexts, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
             self._extracted, str(self._folder), strategy=strategy, seed=None if seed is None else seed + 1
         )
-        scheduler = ms.TaskScheduler.create(task_scheduler)
-        flush = ResultFlusher(scheduler, len(contexts), guard)
+        scheduler = CallbackScheduler(len(contexts), lambda records: self._choose(records, task_scheduler, budget, rng), guard)
         with self.display, guard:
             ms.tune.tune_tasks(
                 tasks=contexts,
@@ -120,8 +171,8 @@ class NetworkSession(Session):
                 max_trials_global=self.left,
                 max_trials_per_task=self._budget,
                 num_trials_per_iter=max(1, min(_MAX_ROUND, self._budget // len(contexts))),
-                builder=FlushingBuilder(builder, flush),
-                runner=FlushingRunner(runner, flush),
+                builder=builder,
+                runner=runner,
                 database=self._database,
                 cost_model=cost_model,
                 measure_callbacks=[*ms.MeasureCallback.create("default"), ProgressCallback(self._add)],
@@ -129,6 +180,32 @@ class NetworkSession(Session):
             )
         if self.left > 0:
             self.stop_reason = "time limit" if time.monotonic() >= deadline else "exhausted"
+
+    def _choose(
+        self, records: Sequence[Any], task_scheduler: TaskScheduler, budget: Budget, rng: np.random.Generator
+    ) -> int | None:
+        """The task of the next batch; None to end the run."""
+        now = time.monotonic()
+        if self._chosen:
+            last, began = self._chosen
+            self._states[last].took(now - began)
+        progress = [state.progress for state in self._states]
+        for task, record in zip(progress, records):
+            task.active, task.pending = not record.is_terminated, len(record.measure_candidates or ())
+        left = self.left - sum(task.pending for task in progress)
+        if left <= 0 or now >= budget.deadline or not any(task.active for task in progress):
+            return None
+        chosen = task_scheduler(progress, self._operators, left, rng)
+        if not progress[chosen].active:
+            raise ValueError(f"task_scheduler must return an active task, {chosen} returned, which is inactive")
+        budget.batch = _FEW if not progress[chosen].begun and self._is_small(chosen) else sys.maxsize
+        self._chosen = chosen, now
+        return chosen
+
+    def _is_small(self, task: int) -> bool:
+        """Whether a task hardly matters, if all are at their limits; False if these are unknown."""
+        limits = [operator.count * self._states[operator.tasks[0]].progress.limit for operator in self._operators]
+        return limits[task] < _SMALL_SHARE * sum(limits)
 
     def confirm(self, builder: Any, runner: Any, guard: SigintGuard) -> None:
         """Time the best candidates again. An error here must not cost the user the result of hours of tuning."""
@@ -141,7 +218,7 @@ class NetworkSession(Session):
                     task = order[one.task]
                     self._best[task] = one.record
                     self._known |= {_latencies(record) for record in records[one.task]}
-                    self._states[task].latency = seconds(one.record.run_secs)
+                    self._states[task].confirmed(seconds(one.record.run_secs))
                     self._journal.write_confirmed(
                         self._keys[task], json.dumps(one.record.as_json()), one.latencies, self._states[task].latency
                     )
@@ -190,6 +267,7 @@ class NetworkSession(Session):
         for latency, (kind, message) in results:
             self._states[task].add(latency, kind, message)
             self._journal.write(task=self._keys[task], failure=kind, message=message)
+        self._states[task].end_round()
         self.show(task)
 
 

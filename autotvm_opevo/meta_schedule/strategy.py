@@ -35,15 +35,16 @@ logger = logging.getLogger("tvm.s_tir.meta_schedule.opevo")
 
 @dataclass
 class Budget:
-    """Trials that are left, and when the last ones may be proposed, by ``time.monotonic()``."""
+    """Trials that are left, the largest batch, and when the last trials may be proposed, by ``time.monotonic()``."""
 
     trials: int = sys.maxsize
     deadline: float = inf
+    batch: int = sys.maxsize
 
     @property
     def left(self) -> int:
         """Number of trials that may be proposed now."""
-        return self.trials if time.monotonic() < self.deadline else 0
+        return min(self.trials, self.batch) if time.monotonic() < self.deadline else 0
 
 
 @derived_object

@@ -172,6 +172,21 @@ def round_robin(tasks: Sequence[TaskProgress], operators: Sequence[Operator], re
 TASK_SCHEDULERS: dict[str, TaskScheduler] = {"gradient": gradient, "equal": equal, "round-robin": round_robin}
 
 
+def as_task_scheduler(choice: str | TaskScheduler) -> TaskScheduler:
+    """The task scheduler of a name; functions are returned as they are.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown.
+    """
+    if callable(choice):
+        return choice
+    if choice not in TASK_SCHEDULERS:
+        raise ValueError(f"task_scheduler must be one of {', '.join(TASK_SCHEDULERS)}, or a function; {choice!r} given")
+    return TASK_SCHEDULERS[choice]
+
+
 def _active_tasks(tasks: Sequence[TaskProgress]) -> list[int]:
     active = [i for i, task in enumerate(tasks) if task.active]
     if not active:

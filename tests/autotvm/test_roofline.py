@@ -8,7 +8,8 @@ from small_templates import matmul_task
 from tvm import autotvm
 
 from autotvm_opevo.autotvm import LocalRunner
-from autotvm_opevo.autotvm.roofline import Roofline, measure_roofline
+from autotvm_opevo.autotvm.roofline import limit, measure_roofline
+from autotvm_opevo.tuning.roofline import Roofline
 
 
 def dense(dtype="float32"):
@@ -24,32 +25,27 @@ def test_a_task_takes_as_long_as_its_operations_or_its_bytes():
     task = dense()
     operations, size = task.flop, 4 * (2 * 512 + 64 * 512)
     assert operations == pytest.approx(2 * 2 * 512 * 64, rel=0.01)
-    assert Roofline(flops=1e9).of(task) == operations / 1e9
-    assert Roofline(bandwidths=reads(1e9)).of(task) == size / 1e9
-    assert Roofline(flops=1e9, bandwidths=reads(1e9)).of(task) == max(operations, size) / 1e9
-
-
-def test_what_caches_hold_is_read_faster():
-    roofline = Roofline(bandwidths=((1e3, 1e9), (1e6, 1e6)))
-    assert [roofline.latency(0, size) for size in (999, 1e3, 1e5, 1e6, 2e6)] == [0, 1e-6, 1e-4, 1.0, 2.0]
+    assert limit(task, Roofline(flops=1e9)) == operations / 1e9
+    assert limit(task, Roofline(bandwidths=reads(1e9))) == size / 1e9
+    assert limit(task, Roofline(flops=1e9, bandwidths=reads(1e9))) == max(operations, size) / 1e9
 
 
 def test_operations_of_other_types_have_no_known_limit():
-    assert Roofline(flops=1.0, bandwidths=reads(1e9)).of(dense("float16")) == 2 * (2 * 512 + 64 * 512) / 1e9
+    assert limit(dense("float16"), Roofline(flops=1.0, bandwidths=reads(1e9))) == 2 * (2 * 512 + 64 * 512) / 1e9
 
 
 def test_winograds_algorithm_needs_fewer_operations_than_are_counted(monkeypatch):
     task = dense()
     monkeypatch.setattr(task, "name", "conv2d_nchw_winograd.arm_cpu")
-    assert Roofline(flops=1.0).of(task) == 0
+    assert limit(task, Roofline(flops=1.0)) == 0
 
 
 def test_a_task_without_tensors_has_no_limit():
-    assert Roofline(flops=1e30, bandwidths=reads(1.0)).of(matmul_task()) == 0
+    assert limit(matmul_task(), Roofline(flops=1e30, bandwidths=reads(1.0))) == 0
 
 
 def test_what_is_unknown_is_no_limit():
-    assert Roofline().of(dense()) == 0
+    assert limit(dense(), Roofline()) == 0
     assert LocalRunner().roofline(tvm.target.Target("cuda")) == Roofline()
 
 
