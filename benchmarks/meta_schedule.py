@@ -26,7 +26,7 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 from tvm.s_tir.meta_schedule.measure_callback import PyMeasureCallback
 
-from autotvm_opevo.meta_schedule import OpEvoStrategy, local_builder, open_database, tune_network, workloads
+from autotvm_opevo.meta_schedule import LocalBuilder, OpEvoStrategy, open_database, tune_network, workloads
 from autotvm_opevo.meta_schedule.database import seconds
 from autotvm_opevo.meta_schedule.evaluation import preserve_affinity, random_inputs, time_interleaved
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
@@ -168,7 +168,7 @@ class _RecordMeasurements(PyMeasureCallback):
 
 
 def _builder(name: str) -> Any:
-    return local_builder() if name == "quick" else ms.builder.LocalBuilder()
+    return LocalBuilder() if name == "quick" else ms.builder.LocalBuilder()
 
 
 def tables(runs: Sequence[dict[str, Any]]) -> str:

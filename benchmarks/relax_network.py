@@ -5,7 +5,7 @@
 
 ``tune_relax`` is TVM's function: the layouts of the model, evolutionary search with an XGBoost cost model. The second method
 is that search in `tune_network`, the third `tune_network` at its defaults. They take turns, with the same trials and the same
-builder, which starts faster than TVM's. TVM's search has rounds of less than its 64 candidates, which would leave tasks
+builder and runner, which are faster than TVM's. TVM's search has rounds of less than its 64 candidates, which would leave tasks
 without any, and may exceed the trials in the last one. The tuned networks of a repetition and the untuned one are then timed
 in turn, in one process, and their outputs compared. A stopped benchmark resumes.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from tvm.s_tir import meta_schedule as ms
 
-from autotvm_opevo.meta_schedule import compile_network, local_builder, open_database, tune_network, workloads
+from autotvm_opevo.meta_schedule import LocalBuilder, LocalRunner, compile_network, open_database, tune_network, workloads
 from autotvm_opevo.meta_schedule.evaluation import random_inputs, time_interleaved
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.lowering import build, lower_as_imported
@@ -39,7 +39,8 @@ def tune_relax(mod, params, folder, trials, seed):
         folder,
         max_trials_global=trials,
         num_trials_per_iter=min(64, max(1, trials // tasks)),
-        builder=local_builder(),
+        builder=LocalBuilder(link=True),
+        runner=LocalRunner(),
         seed=seed + 1,
     )
     return build(lowered, cpu(), open_database(folder))
@@ -47,7 +48,7 @@ def tune_relax(mod, params, folder, trials, seed):
 
 def tune_ours(mod, params, folder, trials, seed, **options):
     """`tune_network`; returns the tuned executable."""
-    result = tune_network(mod, params, cpu(), folder, trials, builder=local_builder(), seed=seed, evaluate=False, **options)
+    result = tune_network(mod, params, cpu(), folder, trials, seed=seed, evaluate=False, **options)
     return compile_network(mod, params, cpu(), result.best_file)
 
 

@@ -21,10 +21,10 @@ from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo.meta_schedule import (
+    LocalBuilder,
     OpEvoStrategy,
     as_target,
     compile_network,
-    local_builder,
     local_target,
     lower_for_tuning,
     open_database,
@@ -51,7 +51,7 @@ target = as_target(options.target)
 # Tuning
 # ------
 # Every distinct fused operator is a task, and TVM's gradient-based task scheduler picks the next one. The strategy is OpEvo with
-# its Gaussian-process surrogate; ``surrogate=None`` is OpEvo as published. ``local_builder`` is TVM's builder with a build
+# its Gaussian-process surrogate; ``surrogate=None`` is OpEvo as published. ``LocalBuilder`` is TVM's builder with a build
 # function that makes its worker processes start faster.
 
 result = tune_network(
@@ -61,7 +61,7 @@ result = tune_network(
     options.work_dir,
     trials=options.trials,
     strategy=OpEvoStrategy(seed=0),
-    builder=local_builder(),
+    builder=LocalBuilder(),
     seed=0,
 )
 print(result)
@@ -92,7 +92,7 @@ database = ms.tune_tir(
     folder,
     max_trials_global=8,
     strategy=OpEvoStrategy(seed=0),  # was: "evolutionary"
-    builder=local_builder(),
+    builder=LocalBuilder(),
     cost_model="none",
     database=open_database(folder),
 )

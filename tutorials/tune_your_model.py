@@ -106,7 +106,7 @@ assert "autotvm_opevo" not in sys.modules
 """
 
 rng = np.random.default_rng(1)
-variables = [variable for variable in mod["main"].params if variable.name_hint not in (params or {})]
+variables = [variable for variable in mod["main"].params if variable.name not in (params or {})]
 shapes = [tuple(map(int, variable.ty.shape)) for variable in variables]
 inputs = [rng.standard_normal(shape, dtype="float32") for shape in shapes]
 np.savez(options.out / "inputs.npz", *inputs)

@@ -89,7 +89,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _tune_meta_schedule(options: argparse.Namespace) -> Any:
-    from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, local_builder, local_target, tune_network, workloads
+    from autotvm_opevo.meta_schedule import LocalBuilder, OpEvoStrategy, as_target, local_target, tune_network, workloads
     from autotvm_opevo.meta_schedule.runner import make_runner
 
     for name in ("early_stopping", "history", "no_transfer"):
@@ -110,7 +110,7 @@ def _tune_meta_schedule(options: argparse.Namespace) -> Any:
         options.log,
         options.trials,
         strategy=OpEvoStrategy(surrogate=surrogates[options.tuner], seed=options.seed) if own else "evolutionary",
-        builder=local_builder(timeout_sec=options.timeout),
+        builder=LocalBuilder(timeout_sec=options.timeout, link=options.rpc_key is None),
         runner=runner,
         task_scheduler=options.task_scheduler,
         cost_model="none" if own else "xgb",

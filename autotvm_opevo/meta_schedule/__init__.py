@@ -4,11 +4,12 @@ from autotvm_opevo.meta_schedule.requirement import require_meta_schedule
 
 require_meta_schedule()
 
-from autotvm_opevo.meta_schedule.builder import local_builder
+from autotvm_opevo.meta_schedule.builder import LocalBuilder
 from autotvm_opevo.meta_schedule.comparison import compare_logs
 from autotvm_opevo.meta_schedule.database import open_database
 from autotvm_opevo.meta_schedule.lowering import compile_network, lower_for_tuning
 from autotvm_opevo.meta_schedule.network import tune_network
+from autotvm_opevo.meta_schedule.runner import LocalRunner
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import as_target, local_target
 from autotvm_opevo.tuning.comparison import Comparison
@@ -16,12 +17,13 @@ from autotvm_opevo.tuning.result import TuningResult
 
 __all__ = [
     "Comparison",
+    "LocalBuilder",
+    "LocalRunner",
     "OpEvoStrategy",
     "TuningResult",
     "as_target",
     "compare_logs",
     "compile_network",
-    "local_builder",
     "local_target",
     "lower_for_tuning",
     "open_database",

@@ -1,36 +1,27 @@
-"""A builder whose worker processes start faster."""
+"""MetaSchedule's builder on workers that start in milliseconds."""
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from typing import Any
 
-from tvm.s_tir.meta_schedule.builder import LocalBuilder
+from tvm.ir.utils import derived_object
+from tvm.s_tir.meta_schedule.builder import BuilderInput, BuilderResult, PyBuilder
+from tvm.s_tir.meta_schedule.utils import cpu_count
 
-from autotvm_opevo._utils.interrupts import no_interrupts_in_children
+from autotvm_opevo.meta_schedule import worker
+from autotvm_opevo.tuning.workers import ForkServerError, WorkerPool
 
-
-def build_schedule(mod: Any, target: Any, params: Any) -> Any:
-    """Build the module of a schedule."""
-    if target.kind.name == "llvm":
-        from tvm.driver import build as tvm_build
-        from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
-
-        return tvm_build(RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(mod), target=target)
-    from tvm.s_tir.meta_schedule.builder.local_builder import default_build
-
-    return default_build(mod, target, params)
+# TVM's compiler does not free all memory; after so many builds, workers are replaced.
+_MAX_BUILDS = 1000
 
 
-# Makes cloudpickle send the function by value: the workers need not import this package and its dependencies.
-build_schedule.__module__ = "__main__"
+@derived_object
+class LocalBuilder(PyBuilder):
+    """Build on this machine; a drop-in replacement for MetaSchedule's ``LocalBuilder``.
 
-
-def local_builder(max_workers: int | None = None, timeout_sec: float = 30.0) -> LocalBuilder:
-    """TVM's `LocalBuilder`, whose workers do not import ``tvm.s_tir.tensor_intrin``.
-
-    TVM starts new workers for every batch, and its own build function imports all tensor intrinsics first, which takes seconds.
-    Code for a CPU needs no such import, since a schedule's body holds the intrinsics it uses. For other targets this calls
-    TVM's function.
+    TVM's starts new processes for every batch, and each imports TVM and all tensor intrinsics, for seconds. Here workers are
+    forked from one process that has imported TVM, and stay.
 
     Parameters
     ----------
@@ -38,11 +29,51 @@ def local_builder(max_workers: int | None = None, timeout_sec: float = 30.0) -> 
         Number of parallel builds; by default the number of cores.
     timeout_sec : float
         Seconds for one build.
+    link : bool
+        Link shared libraries, for a runner on this machine, which would do that itself, one after the other.
+
+    Raises
+    ------
+    ForkServerError
+        By `build`, if no worker process can be started.
 
     Examples
     --------
     >>> from tvm.s_tir import meta_schedule as ms
-    >>> ms.tune_tir(mod, target, work_dir, max_trials_global=64, builder=local_builder())  # doctest: +SKIP
+    >>> ms.tune_tir(mod, target, work_dir, max_trials_global=64, builder=LocalBuilder())  # doctest: +SKIP
     """
-    with no_interrupts_in_children():  # TVM starts one to check itself
-        return LocalBuilder(max_workers=max_workers, timeout_sec=timeout_sec, f_build=build_schedule)
+
+    def __init__(self, max_workers: int | None = None, timeout_sec: float = 30.0, *, link: bool = False) -> None:
+        super().__init__()
+        self.timeout_sec, self.link = timeout_sec, link
+        self._workers = WorkerPool(worker.WORKER_MODULE, max_workers or cpu_count(logical=True))
+        self._builds = 0
+
+    def build(self, build_inputs: list[BuilderInput]) -> list[BuilderResult]:
+        """Build schedules; returns results in the same order."""
+        self._builds += len(build_inputs)
+        if self._builds > _MAX_BUILDS:
+            self.close()
+            self._builds = len(build_inputs)
+        try:
+            return [self._result(future) for future in [self._start(one) for one in build_inputs]]
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End all workers; the next build starts new ones."""
+        self._workers.close()
+
+    def _start(self, one: BuilderInput) -> Future[Any]:
+        return self._workers.submit(worker.build, one.mod, one.target, self.link, timeout=self.timeout_sec)
+
+    def _result(self, future: Future[Any]) -> BuilderResult:
+        try:
+            return BuilderResult(future.result(), None)
+        except TimeoutError:
+            return BuilderResult(None, f"LocalBuilder: Timeout, killed after {self.timeout_sec:g} seconds")
+        except ForkServerError:
+            raise
+        except Exception as error:
+            return BuilderResult(None, f"LocalBuilder: An exception occurred\n{error}")

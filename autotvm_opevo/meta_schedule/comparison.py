@@ -23,6 +23,7 @@ from autotvm_opevo.meta_schedule.evaluation import device_type, network_loader, 
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.kernels import KernelInstance, build_kernel
 from autotvm_opevo.meta_schedule.lowering import lower_as_imported, lower_for_tuning
+from autotvm_opevo.meta_schedule.naming import task_name
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.tuning.comparison import NETWORKS_SHARE, Comparison, OperatorComparison, run_compiler, shown_when_aborted
 from autotvm_opevo.tuning.logs import check_logs, common_target
@@ -75,7 +76,8 @@ def compare_logs(
 
     Examples
     --------
-    >>>     >>> from autotvm_opevo.meta_schedule import compare_logs, tune_network, workloads
+    >>> import tempfile
+    >>> from autotvm_opevo.meta_schedule import compare_logs, tune_network, workloads
     >>> mod, params = workloads.operator("matmul", [(8, 64), (64, 32)])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     log = f"{folder}/matmul"
@@ -163,7 +165,7 @@ def _operators(tuned: Sequence[_Tuned]) -> list[OperatorComparison]:
         return []
     return [
         OperatorComparison(
-            name=str(task.task_name),
+            name=task_name(task),
             count=int(task.weight),
             best=list(best),
             latencies=[seconds(record.run_secs) if record else inf for record in best],

@@ -23,8 +23,8 @@ from autotvm_opevo.tuning.confirmation import FINALISTS, MAX_RATIO, race
 BEST = "best"
 # The file there with the number of records that the work directory had.
 _TRIALS = "trials"
-# Seconds for a task at first: TVM's builder starts new processes for every batch.
-_FIRST_TASK = 10.0
+# Seconds for a task at first.
+_FIRST_TASK = 2.0
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from typing import Any
 import tvm
 from tvm.s_tir.meta_schedule.database import TuningRecord
 
-from autotvm_opevo.meta_schedule.builder import build_schedule
+from autotvm_opevo.meta_schedule.worker import build_schedule
 from autotvm_opevo.tuning.programs import MIN_REPEAT_MS, Array
 
 
 def build_kernel(record: TuningRecord) -> tuple[Any, list[tuple[tuple[int, ...], str]]]:
     """Build the schedule of a record; returns the library, and the shapes and dtypes of its tensors."""
-    library = build_schedule(record.as_measure_candidate().sch.mod, record.target, None)
+    library = build_schedule(record.as_measure_candidate().sch.mod, record.target)
     return library, [(tuple(map(int, tensor.shape)), str(tensor.dtype)) for tensor in record.args_info]
 
 

@@ -44,7 +44,7 @@ def compile_network(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     result = tune_network(mod, params, "llvm", folder, trials=4, evaluate=False)
     ...     executable = compile_network(mod, params, "llvm", result.best_file)
-    >>> type(executable).__name__
+    >>> type(executable).__name__  # for tvm.relax.VirtualMachine
     'VMExecutable'
     """
     target = as_target(target)

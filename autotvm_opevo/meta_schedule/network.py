@@ -15,17 +15,20 @@ from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo._utils.atomic_files import Lock, check_writable
 from autotvm_opevo._utils.validation import as_integer, as_seconds
-from autotvm_opevo.meta_schedule.builder import local_builder
+from autotvm_opevo.meta_schedule.builder import LocalBuilder
 from autotvm_opevo.meta_schedule.database import LOCK, load_database, repair
 from autotvm_opevo.meta_schedule.evaluation import evaluate_network
 from autotvm_opevo.meta_schedule.interrupts import SigintGuard
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.lowering import lower_as_imported, lower_for_tuning
+from autotvm_opevo.meta_schedule.runner import LocalRunner, is_local
 from autotvm_opevo.meta_schedule.session import NetworkSession
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import as_target
+from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler
+from autotvm_opevo.tuning.workers import ForkServer
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +73,7 @@ def tune_network(
     strategy : SearchStrategy or str, optional
         `OpEvoStrategy` by default.
     builder, runner : optional
-        MetaSchedule's; `local_builder` and a local runner by default.
+        MetaSchedule's; this package's `LocalBuilder` and `LocalRunner` by default.
     task_scheduler : {"gradient", "equal", "round-robin"} or callable
         Chooses the task that gets the next trials: the one expected to reduce the network's latency most, all equally, or each
         in turn.
@@ -93,6 +96,8 @@ def tune_network(
         If an argument is invalid, or the network has nothing to tune.
     LogInUse
         If another process is tuning into the work directory.
+    ForkServerError
+        If worker processes cannot be started.
     OSError
         If the work directory cannot be written, or its disk is full.
     KeyboardInterrupt
@@ -120,7 +125,12 @@ def tune_network(
     check_writable(folder, *folder.glob("database_*.json"))
     lock = Lock(folder / LOCK)
     lock.acquire(folder)
+    runner = LocalRunner() if runner == "local" else ms.Runner.create(runner) if isinstance(runner, str) else runner
+    builder = LocalBuilder(link=is_local(runner)) if builder is None else builder
+    ours = [one for one in (builder, runner) if isinstance(one, (LocalBuilder, LocalRunner))]
     try:
+        if ours:
+            ForkServer.start(WORKER_MODULE)  # imports TVM while this process extracts tasks
         repair(folder)
         import_tensor_intrinsics()
         lowered = lower_for_tuning(mod, params, target)
@@ -131,16 +141,14 @@ def tune_network(
         session = NetworkSession(tasks, target, database, folder, trials, start)
         description = strategy if isinstance(strategy, str) else getattr(strategy, "description", type(strategy).__name__)
         session.announce(description, "database")
-        runner = ms.Runner.create(runner) if isinstance(runner, str) else runner
         guard = SigintGuard()
         try:
             if session.left > 0:
-                builder = builder or local_builder()
                 session.measure_machine(runner)
                 session.run(strategy, builder, runner, task_scheduler, cost_model, seed, deadline, guard)
                 session.confirm(builder, runner, guard)
             best = session.write_best()
-            if evaluate and isinstance(runner, ms.runner.LocalRunner):
+            if evaluate and is_local(runner):
                 session.evaluate(lambda: evaluate_network(lower_as_imported(mod, params, target), lowered, target, best))
         except BaseException as error:
             if guard.interrupted and not isinstance(error, KeyboardInterrupt):
@@ -151,4 +159,6 @@ def tune_network(
             raise error
         return session.result()
     finally:
+        for one in ours:
+            one.close()
         lock.release()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -21,12 +21,13 @@ from tvm.s_tir.analysis import estimate_tir_flops
 
 from autotvm_opevo._utils.cpu_cores import idle_cores
 from autotvm_opevo._utils.text import last_line
-from autotvm_opevo._utils.timeouts import run_with_timeout
 from autotvm_opevo.meta_schedule.callbacks import Failure, ProgressCallback
 from autotvm_opevo.meta_schedule.confirmation import BEST, confirm, latencies_before, write_best
 from autotvm_opevo.meta_schedule.database import load_database, records_of, seconds
 from autotvm_opevo.meta_schedule.interrupts import SigintGuard
-from autotvm_opevo.meta_schedule.roofline import limit, measure_roofline
+from autotvm_opevo.meta_schedule.naming import kind_of, task_name
+from autotvm_opevo.meta_schedule.roofline import limit
+from autotvm_opevo.meta_schedule.runner import LocalRunner
 from autotvm_opevo.meta_schedule.strategy import Budget, OpEvoStrategy
 from autotvm_opevo.meta_schedule.task_scheduler import CallbackScheduler
 from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE
@@ -41,8 +42,6 @@ logger = logging.getLogger(__name__)
 _MAX_ROUND = 64
 # A task with a smaller share of the latency, all being at their limits, begins with so few trials.
 _SMALL_SHARE, _FEW = 0.01, 2
-# Seconds to measure the machine's limits.
-_ROOFLINE_TIMEOUT = 60.0
 
 
 class _TaskState:
@@ -50,8 +49,7 @@ class _TaskState:
 
     def __init__(self, task: Any) -> None:
         self.mod = task.dispatched[0]
-        kind = re.sub(r"\d", "", str(task.task_name))  # operators are numbered where their shapes differ
-        self.progress = TaskProgress(flop=float(estimate_tir_flops(self.mod)), kind=kind)
+        self.progress = TaskProgress(flop=float(estimate_tir_flops(self.mod)), kind=kind_of(task))
         self.latency = inf
         self.failures: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
@@ -109,7 +107,7 @@ class NetworkSession(Session):
         for state in self._states:
             state.resume(seconds(record.run_secs) for record in records_of(database, state.mod, target))
         self._load_best(folder / BEST)
-        names = [str(task.task_name) for task in tasks]
+        names = [task_name(task) for task in tasks]
         keys = [str(ms.database.Workload(state.mod).as_json()[0]) for state in self._states]
         operators = [Operator(int(task.weight), (i,)) for i, task in enumerate(tasks)]
         journal = Journal(folder / JOURNAL, overwrite=not len(database))
@@ -128,16 +126,18 @@ class NetworkSession(Session):
 
     def measure_machine(self, runner: Any) -> None:
         """Find out how fast the tasks can be at most."""
-        if self._target.kind.name != "llvm" or not isinstance(runner, ms.runner.LocalRunner):
+        if not isinstance(runner, LocalRunner):
             return
         try:
-            # In a thread of its own: TVM binds it to one core.
-            roofline = run_with_timeout(_ROOFLINE_TIMEOUT, lambda: measure_roofline(self._target), "the limits of this machine")
+            roofline = runner.roofline(self._target)
         except (OSError, RuntimeError, ValueError) as error:
             logger.warning("the roofline of this machine is unknown: %s", last_line(str(error)))
             return
         for state in self._states:
             state.progress.limit = limit(state.mod, roofline)
+        for i, state in enumerate(self._states):
+            if self._is_small(i):
+                state.progress.kind = self._keys[i]  # others do not wait for what it finds
         self._journal.write_limits({key: task.progress.limit for key, task in zip(self._keys, self._tasks)})
         if idle := idle_cores(roofline.threads):
             self.display.write(idle)
@@ -157,11 +157,11 @@ class NetworkSession(Session):
         budget, rng = Budget(self.left, deadline), np.random.default_rng(seed)
         if isinstance(strategy, OpEvoStrategy):
             strategy = strategy.with_budget(budget)
-        # TVM logs every step to files below the work directory, too.
-        logging.getLogger("tvm.s_tir.meta_schedule").setLevel(logging.WARNING)
-        contexts, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
-            self._extracted, str(self._folder), strategy=strategy, seed=None if seed is None else seed + 1
-        )
+        with _handlers_with_names(logging.getLogger("tvm.s_tir.meta_schedule")) as tvm_logger:
+            tvm_logger.setLevel(logging.WARNING)  # every step is logged to files below the work directory, too
+            contexts, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
+                self._extracted, str(self._folder), strategy=strategy, seed=None if seed is None else seed + 1
+            )
         scheduler = CallbackScheduler(len(contexts), lambda records: self._choose(records, task_scheduler, budget, rng), guard)
         with self.display, guard:
             ms.tune.tune_tasks(
@@ -269,6 +269,19 @@ class NetworkSession(Session):
             self._journal.write(task=self._keys[task], failure=kind, message=message)
         self._states[task].end_round()
         self.show(task)
+
+
+@contextmanager
+def _handlers_with_names(logger: logging.Logger) -> Iterator[logging.Logger]:
+    """A logger without its handlers that have no name, which TVM cannot configure; afterwards it has them again."""
+    nameless = [handler for handler in logger.handlers if handler.get_name() is None]
+    for handler in nameless:
+        logger.removeHandler(handler)
+    try:
+        yield logger
+    finally:
+        for handler in nameless:
+            logger.addHandler(handler)
 
 
 def _latencies(record: Any) -> tuple[float, ...]:

@@ -70,7 +70,8 @@ def _parse_trial(record: Any, sketches: SketchNumbers, workloads: Sequence[str])
     trace = _Trace(instructions, dict(map(tuple, decisions)))
     shapes = ["x".join(map(str, argument[2])) for argument in arguments]
     workload_hash = workloads[workload] if 0 <= workload < len(workloads) else ""
-    task = json.dumps([target, workload_hash or trace.block, arguments])
+    # The shapes of packed weights are the schedule's, not the workload's.
+    task = json.dumps([target, workload_hash or [trace.block, arguments]])
     numbers = sketches.setdefault(task, {})
     sketch = numbers.setdefault(trace.sketch, len(numbers))
     knobs = {"sketch": Value("choice", str(sketch + 1)), **trace.knobs}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from autotvm_opevo._utils import jsonl
+from autotvm_opevo.reporting.formatting import printable
 from autotvm_opevo.reporting.timing import Array, time_spent
 from autotvm_opevo.reporting.trials import Task, Trial
 from autotvm_opevo.tuning.journal import JournalEntry, RunHistory
@@ -74,6 +75,7 @@ class TuningLog:
             if entry.confirmed is None:
                 by_task.setdefault(entry.task, []).append(entry)
         for task in self.tasks.values():
+            task.name = printable(self.runs.names.get(task.journal_key, task.name))
             task.merge_journal(by_task.get(task.journal_key, ()))
         time = time_spent([task.times for task in self.tasks.values()], self.runs.starts)
         self.elapsed, self.pauses = time.overall, time.pauses

@@ -48,9 +48,10 @@ class JournalEntry:
         `task` names the kernel.
     network : dict
         When a run starts: ``"operators"``, pairs of how often the network runs an operator and the tasks that implement it,
-        ``"tuner"``, ``"command"``, ``"budget"``, the number of trials, and ``"flop"``, the operations of each task. Once the
-        machine is measured: ``"limits"``, the seconds that each task takes at least. When the run ends: ``"phases"``, the seconds
-        of each phase of it, and the median latencies in seconds ``"before"`` and ``"after"`` tuning. None for a trial.
+        ``"tuner"``, ``"command"``, ``"budget"``, the number of trials, ``"flop"`` and ``"names"``, the operations and the name
+        of each task. Once the machine is measured: ``"limits"``, the seconds that each task takes at least. When the run ends:
+        ``"phases"``, the seconds of each phase of it. When the networks were compared: the latencies in seconds ``"before"`` and
+        ``"after"`` tuning, and ``"speedup"``, their ratio with its interval. None for a trial.
     """
 
     task: str = ""
@@ -95,6 +96,8 @@ class RunHistory:
         What started the last run; empty if unknown.
     budget : int
         Its number of trials, those of earlier runs included; 0 if unknown.
+    names : dict of str to str
+        By task: its name in tables, as far as known.
     flop, limits : dict of str to float
         By task: operations, and the seconds that the machine needs for them at least, as far as known.
     confirmed : dict of str to Confirmation
@@ -112,6 +115,7 @@ class RunHistory:
     command: str = ""
     budget: int = 0
     flop: dict[str, float] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
     limits: dict[str, float] = field(default_factory=dict)
     confirmed: dict[str, Confirmation] = field(default_factory=dict)
     _network: dict[tuple[str, ...], int] | None = None
@@ -135,6 +139,7 @@ class RunHistory:
             if operators != self._network:  # the latency so far is another network's
                 self._network, self.latency, self.speedup = operators, None, None
         self.flop.update(network.get("flop", {}))
+        self.names.update(network.get("names", {}))
         self.limits.update(network.get("limits", {}))
         for phase, seconds in network.get("phases", {}).items():
             self.phases[phase] += seconds
@@ -185,11 +190,11 @@ class Journal:
         command: str = "",
         budget: int = 0,
         flop: Mapping[str, float] | None = None,
+        names: Mapping[str, str] | None = None,
     ) -> None:
         """Record the start of a run; see `JournalEntry`."""
-        self.write(
-            network={"operators": operators, "tuner": tuner, "command": command, "budget": budget, "flop": dict(flop or {})}
-        )
+        known = {"flop": dict(flop or {}), "names": dict(names or {})}
+        self.write(network={"operators": operators, "tuner": tuner, "command": command, "budget": budget, **known})
 
     def write_limits(self, limits: Mapping[str, float]) -> None:
         """Record the seconds that each task takes at least on this machine."""
@@ -250,6 +255,7 @@ def _parse_network(fields: dict[str, Any]) -> dict[str, Any]:
         network["tuner"] = str(fields["tuner"])
         network["command"] = str(fields.get("command", ""))
         network["budget"] = int(fields.get("budget", 0))
+        network["names"] = {str(task): str(name) for task, name in fields.get("names", {}).items()}
     for name in ("flop", "limits"):
         if name in fields:
             network[name] = {str(task): _positive(value) for task, value in fields[name].items() if value}

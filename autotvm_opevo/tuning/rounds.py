@@ -11,15 +11,15 @@ import numpy as np
 
 from autotvm_opevo._utils.timeouts import run_with_timeout
 from autotvm_opevo.tuning.confidence import Estimate, geometric_mean
-from autotvm_opevo.tuning.programs import Timed, time_interleaved
+from autotvm_opevo.tuning.programs import Timed
 
 # Rounds before anything is decided, and until the comparison ends anyway.
 MIN_ROUNDS = 5
 MAX_ROUNDS = 100
 # Probability that not all intervals hold, and the relative difference that does not matter.
 _ALPHA, _INDIFFERENCE = 0.05, 0.01
-# How often each alternative is timed in a round.
-_REPEATS = 3
+# How often each alternative is timed in a round, unless this takes so many seconds: rounds tell more.
+_REPEATS, _ROUND_SECONDS = 3, 0.5
 # Seconds after which a round hangs, and that it has to end after Ctrl-C.
 _ROUND_TIMEOUT, _GRACE = 600.0, 5.0
 
@@ -139,8 +139,11 @@ def time_in_rounds(rounds: Rounds, alternatives: Sequence[Callable[[], Timed]], 
 
         def time_round(order: Sequence[int] = order) -> list[float]:
             instances = [alternatives[i]() for i in order]
-            latencies = time_interleaved([instance.seconds for instance in instances], _REPEATS)
-            medians = {i: float(np.median(of)) for i, of in zip(order, latencies)}
+            end, timings = time.monotonic() + _ROUND_SECONDS, [instance.seconds for instance in instances]
+            rows = [[seconds() for seconds in timings]]
+            while len(rows) < _REPEATS and time.monotonic() < end:
+                rows.append([seconds() for seconds in timings])
+            medians = dict(zip(order, np.median(rows, axis=0).tolist()))
             return [medians[i] for i in range(len(order))]
 
         rounds.add(run_with_timeout(_ROUND_TIMEOUT, time_round, "a round of timings", _GRACE))

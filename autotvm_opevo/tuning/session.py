@@ -105,7 +105,8 @@ class Session:
         if self.left > 0:
             operators = [(one.count, [self._keys[i] for i in one.tasks]) for one in self._operators]
             flop = {key: task.progress.flop for key, task in zip(self._keys, self._tasks)}
-            self._journal.write_start(operators, tuner, command_line(), self._budget, flop)
+            names = dict(zip(self._keys, self._names))
+            self._journal.write_start(operators, tuner, command_line(), self._budget, flop, names)
 
     def show(self, current: int, end_of_round: bool = True) -> None:
         """Display progress after a batch of task `current`."""

@@ -1,9 +1,9 @@
 """Real tuning of a small matrix product, in seconds."""
 
 from tvm.s_tir import meta_schedule as ms
-from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, LocalRunner
+from tvm.s_tir.meta_schedule.runner import EvaluatorConfig
 
-from autotvm_opevo.meta_schedule import OpEvoStrategy, local_builder, open_database
+from autotvm_opevo.meta_schedule import LocalBuilder, LocalRunner, OpEvoStrategy, open_database
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from benchmarks.workloads import cpu, matmul
 
@@ -16,7 +16,7 @@ TIMEOUT = 200
 
 def builder():
     """A builder that a busy machine does not time out."""
-    return local_builder(timeout_sec=TIMEOUT)
+    return LocalBuilder(timeout_sec=TIMEOUT)
 
 
 def runner():

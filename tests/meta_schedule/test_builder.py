@@ -1,7 +1,9 @@
-"""local_builder generates the same code as TVM's LocalBuilder."""
+"""LocalBuilder generates the same code as TVM's, in workers that stay."""
 
+import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -13,8 +15,9 @@ from tvm.s_tir.meta_schedule.builder import BuilderInput
 from tvm.s_tir.meta_schedule.builder.local_builder import default_build
 from tvm.target import Target
 
-from autotvm_opevo.meta_schedule import local_builder
-from autotvm_opevo.meta_schedule.builder import build_schedule as build
+from autotvm_opevo.meta_schedule import LocalBuilder, worker
+from autotvm_opevo.meta_schedule import builder as module
+from autotvm_opevo.meta_schedule.worker import build_schedule as build
 
 # TVM 0.27 builds these intrinsics; for VNNI's, its LLVM wants other types.
 AVX512 = Target({"kind": "llvm", "mcpu": "skylake-avx512", "num-cores": 2})
@@ -47,7 +50,7 @@ def test_code_for_a_cpu_is_the_same(workload):
             candidate, _ = decisions.candidate(configuration)
             if candidate is not None:
                 mod = candidate.sch.mod
-                ours, theirs = (f(mod, TARGETS["llvm"], None) for f in (build, default_build))
+                ours, theirs = (f(mod, TARGETS["llvm"], None) for f in (lambda mod, target, _: build(mod, target), default_build))
                 assert assembly(ours) == assembly(theirs)
 
 
@@ -60,10 +63,10 @@ def test_a_schedule_with_intrinsics_is_built_without_importing_them():
     assert "vpmaddubsw" in theirs
     script = (
         "import sys, tvm\n"
-        "from autotvm_opevo.meta_schedule.builder import build_schedule\n"
+        "from autotvm_opevo.meta_schedule.worker import build_schedule\n"
         "mod = tvm.ir.load_json(sys.stdin.read())\n"
         "target = tvm.target.Target({'kind': 'llvm', 'mcpu': 'skylake-avx512', 'num-cores': 2})\n"
-        "print(build_schedule(mod, target, None).inspect_source('s'))\n"
+        "print(build_schedule(mod, target).inspect_source('s'))\n"
         "assert 'tvm.s_tir.tensor_intrin' not in sys.modules\n"
     )
     done = subprocess.run(
@@ -75,15 +78,15 @@ def test_a_schedule_with_intrinsics_is_built_without_importing_them():
 
 def test_other_targets_are_built_by_tvm(monkeypatch):
     asked = []
-    monkeypatch.setattr(ms.builder.local_builder, "default_build", lambda *arguments: asked.append(arguments))
-    build("mod", TARGETS["cuda"], None)
+    monkeypatch.setattr(worker, "default_build", lambda *arguments: asked.append(arguments))
+    build("mod", TARGETS["cuda"])
     assert asked == [("mod", TARGETS["cuda"], None)]
 
 
 def test_workers_return_artifacts_or_errors(tmp_path):
     decisions = decision_space("MM1", "llvm")
     candidate, _ = decisions.candidate(next(iter(next(decisions.seed_configurations()))))
-    builder = local_builder(max_workers=1, timeout_sec=240)
+    builder = LocalBuilder(max_workers=1, timeout_sec=240)
     good, bad = builder.build(
         [
             BuilderInput(candidate.sch.mod, TARGETS["llvm"]),
@@ -94,3 +97,50 @@ def test_workers_return_artifacts_or_errors(tmp_path):
     assert good.artifact_path.endswith(".tar")
     assert bad.artifact_path is None
     assert bad.error_msg
+    builder.close()
+
+
+def matmul_inputs(count):
+    decisions = decision_space("MM1", "llvm")
+    candidate, _ = decisions.candidate(next(iter(next(decisions.seed_configurations()))))
+    return [BuilderInput(candidate.sch.mod, TARGETS["llvm"])] * count
+
+
+def sleep(*_):
+    time.sleep(60)
+
+
+def die(*_):
+    os._exit(1)
+
+
+def test_builds_that_hang_or_die_cost_no_other(monkeypatch):
+    builder = LocalBuilder(max_workers=2, timeout_sec=240)
+    monkeypatch.setattr(worker, "build", die)
+    (result,) = builder.build(matmul_inputs(1))
+    assert result.error_msg == "LocalBuilder: An exception occurred\nthe worker process died"
+    monkeypatch.setattr(worker, "build", sleep)
+    builder.timeout_sec = 0.1
+    (result,) = builder.build(matmul_inputs(1))
+    assert result.error_msg == "LocalBuilder: Timeout, killed after 0.1 seconds"
+    monkeypatch.undo()
+    builder.timeout_sec = 240
+    assert [result.error_msg for result in builder.build(matmul_inputs(3))] == [None] * 3
+    builder.close()
+
+
+def test_workers_stay_between_batches_and_are_replaced_at_last(monkeypatch):
+    builder = LocalBuilder(max_workers=1, timeout_sec=240)
+    monkeypatch.setattr(worker, "build", lambda *_: str(os.getpid()))
+    monkeypatch.setattr(module, "_MAX_BUILDS", 4)
+    pids = [builder.build(matmul_inputs(2))[0].artifact_path for _ in range(4)]
+    assert pids[0] == pids[1] != pids[2] == pids[3]
+    builder.close()
+
+
+def test_linked_libraries_are_for_this_machine():
+    builder = LocalBuilder(max_workers=1, timeout_sec=240, link=True)
+    (result,) = builder.build(matmul_inputs(1))
+    assert result.artifact_path.endswith(".so")
+    assert tvm.runtime.load_module(result.artifact_path).implements_function("main")
+    builder.close()

@@ -78,11 +78,6 @@ def test_a_model_file_is_tuned_on_a_trackers_devices(tmp_path, capsys):
         (["--network", "vgg-16"], 2, "network must be one of alexnet, mlp, resnet-18; 'vgg-16' given"),
         (["--network", "mlp", "--target", "abacus"], 2, "target must be a target of TVM"),
         (["--network", "mlp", "--tuner", "xgb"], 2, "--tuner must be opevo, opevo-published or evolutionary with MetaSchedule"),
-        (
-            ["--network", "mlp", "--task-scheduler", "equal"],
-            2,
-            "--task-scheduler must be gradient or round-robin with MetaSchedule",
-        ),
         (["--network", "mlp", "--time-limit", "3", "--tuner", "evolutionary"], 2, "time_limit needs an OpEvoStrategy"),
         (["--network", "mlp", "--early-stopping", "3"], 2, "--early-stopping requires AutoTVM, this TVM has MetaSchedule"),
         (["--network", "mlp", "--rpc-tracker", "127.0.0.1:1", "--rpc-key", "x"], 1, "cannot reach the tracker at 127.0.0.1:1"),

@@ -4,6 +4,7 @@ import numpy as np
 from synthetic_logs import meta_schedule_folder, meta_schedule_line
 
 from autotvm_opevo.reporting.logs import open_logs
+from autotvm_opevo.tuning.journal import Journal
 
 
 def test_a_database_is_read_with_sketches_and_options(tmp_path):
@@ -38,3 +39,14 @@ def test_a_sketch_has_the_same_number_in_all_logs_however_many_loops_are_paralle
     for log in open_logs(folders):
         (task,) = log.tasks.values()
         assert {value: stats.best for value, stats in task.knobs["sketch"].stats.items()} == {"1": 1e-3, "2": 5e-3}
+
+
+def test_schedules_with_differently_packed_weights_are_trials_of_one_task(tmp_path):
+    folder = meta_schedule_folder(tmp_path / "folder")
+    records = folder / "database_tuning_record.json"
+    before, *rest = records.read_text().splitlines()
+    assert "[64, 64]" in before
+    records.write_text("\n".join([before.replace("[64, 64]", "[8, 64, 8]"), *rest]))
+    Journal(folder / "journal").write_start([(1, ["1234"])], "OpEvo", names={"1234": "matmul 8x64 64x64"})
+    (task,) = open_logs([folder])[0].tasks.values()
+    assert (task.name, len(task)) == ("matmul 8x64 64x64", 8)

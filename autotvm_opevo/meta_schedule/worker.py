@@ -1,0 +1,69 @@
+"""What the worker processes of `LocalBuilder` and `LocalRunner` do."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+import tvm
+from tvm.driver import build as tvm_build
+from tvm.s_tir.meta_schedule.builder.local_builder import default_build, default_export
+from tvm.s_tir.meta_schedule.runner.config import EvaluatorConfig
+from tvm.s_tir.meta_schedule.runner.utils import run_evaluator_common
+from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
+
+# What the workers need.
+WORKER_MODULE = "autotvm_opevo.meta_schedule"
+
+# A tensor's kind, dtype and shape, as MetaSchedule has it in JSON.
+TensorInfo = Sequence[Any]
+
+# The tensors of all kernels that a worker has run, as long as the largest, by device, position and dtype.
+_memory: dict[tuple[str, int, str], Any] = {}
+
+
+def build_schedule(mod: tvm.IRModule, target: tvm.target.Target) -> Any:
+    """Build the module of a schedule, for a CPU without importing all tensor intrinsics: its body holds those that it uses."""
+    if target.kind.name != "llvm":
+        return default_build(mod, target, None)
+    # TVM measures with weights that are packed already.
+    return tvm_build(RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(mod), target=target)
+
+
+def build(mod: tvm.IRModule, target: tvm.target.Target, link: bool) -> str:
+    """Build the module of a schedule and write it to a file in a new folder: a shared library, or object files."""
+    library = build_schedule(mod, target)
+    if not link:
+        return str(default_export(library))
+    file = os.path.join(tempfile.mkdtemp(), "schedule.so")
+    library.export_library(file)
+    return file
+
+
+def run(artifact: str, device_type: str, tensors: Sequence[TensorInfo], config: EvaluatorConfig) -> list[float]:
+    """Run what was built; returns latencies in seconds."""
+    device = tvm.runtime.device(device_type, 0)
+    library = tvm.runtime.load_module(artifact)
+    latencies: list[float] = run_evaluator_common(library, device, config, [kept_tensors(device_type, device, tensors)])
+    return latencies
+
+
+def kept_tensors(device_type: str, device: tvm.runtime.Device, tensors: Sequence[TensorInfo]) -> list[Any]:
+    """Tensors for a kernel, in memory that is the same for all kernels.
+
+    Where memory lies makes kernels that wait for it up to twice as fast; and to fill it takes as long as to run them. The last
+    tensor is the kernel's output; only that one is written, and is never another one's input.
+    """
+    found = []
+    for i, (_, dtype, shape) in enumerate(tensors):
+        key = device_type, i if i < len(tensors) - 1 else -1, dtype
+        size = math.prod(shape)
+        if key not in _memory or math.prod(_memory[key].shape) < size:
+            _memory.pop(key, None)
+            _memory[key] = tvm.runtime.empty((size,), dtype, device)
+            tvm.get_global_func("tvm.contrib.random.random_fill_for_measure")(_memory[key])
+        found.append(_memory[key]._create_view(tuple(shape), dtype))
+    return found

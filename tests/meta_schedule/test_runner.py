@@ -1,0 +1,93 @@
+"""LocalRunner: one worker, which keeps its memory, and what happens to a candidate that hangs or crashes."""
+
+import os
+import time
+from math import inf
+
+import numpy as np
+import pytest
+import tvm
+from sketches import TARGETS, decision_space
+from tvm.s_tir import meta_schedule as ms
+from tvm.s_tir.meta_schedule.builder import BuilderInput
+from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, RunnerInput
+
+from autotvm_opevo.meta_schedule import LocalBuilder, LocalRunner, as_target, worker
+from autotvm_opevo.meta_schedule.database import seconds
+from autotvm_opevo.meta_schedule.runner import is_local, make_runner
+from autotvm_opevo.tuning.roofline import Roofline
+
+
+@pytest.fixture(scope="module")
+def candidate():
+    """A matrix product: what was built, and its tensors."""
+    decisions = decision_space("MM1", "llvm")
+    found, _ = decisions.candidate(next(iter(next(decisions.seed_configurations()))))
+    builder = LocalBuilder(max_workers=1, timeout_sec=240, link=True)
+    (built,) = builder.build([BuilderInput(found.sch.mod, TARGETS["llvm"])])
+    builder.close()
+    return RunnerInput(built.artifact_path, "cpu", found.args_info)
+
+
+@pytest.fixture
+def runner():
+    runner = LocalRunner(timeout_sec=240, evaluator_config=EvaluatorConfig(number=1, repeat=2, min_repeat_ms=0))
+    yield runner
+    runner.close()
+
+
+def test_candidates_are_run_in_one_worker(runner, candidate, monkeypatch):
+    results = [future.result() for future in runner.run([candidate] * 3)]
+    assert [len(result.run_secs) for result in results] == [2] * 3
+    assert all(0 < seconds(result.run_secs) < inf for result in results)
+    monkeypatch.setattr(worker, "run", lambda *_: [float(os.getpid())])
+    pids = {float(future.result().run_secs[0]) for _ in range(2) for future in runner.run([candidate])}
+    assert len(pids) == 1
+    assert os.getpid() not in pids
+
+
+@pytest.mark.parametrize(
+    ("does", "message"),
+    [
+        (lambda *_: time.sleep(60), "LocalRunner: Timeout, killed after 0.1 seconds"),
+        (lambda *_: os._exit(1), "LocalRunner: An exception occurred\nthe worker process died"),
+        (lambda *_: 1 / 0, "LocalRunner: An exception occurred\ndivision by zero"),
+    ],
+)
+def test_what_hangs_or_crashes_fails_and_the_next_one_runs(runner, candidate, monkeypatch, does, message):
+    runner.run([candidate])  # the worker has started
+    with monkeypatch.context() as context:
+        context.setattr(worker, "run", does)
+        runner.timeout_sec = 0.1 if "Timeout" in message else 240
+        (future,) = runner.run([candidate])
+    assert future.result().error_msg == message
+    assert future.result().run_secs is None
+    runner.timeout_sec = 240
+    (future,) = runner.run([candidate])
+    assert future.result().error_msg is None
+
+
+def test_tensors_share_memory_and_only_outputs_are_written():
+    device = tvm.cpu()
+    small = worker.kept_tensors("cpu", device, [("TENSOR", "float32", (4, 4)), ("TENSOR", "float32", (2,))])
+    again = worker.kept_tensors(
+        "cpu", device, [("TENSOR", "float32", (2, 2)), ("TENSOR", "float32", (3, 3)), ("TENSOR", "float32", (2,))]
+    )
+    first, output = (tensor.numpy() for tensor in small)
+    np.testing.assert_array_equal(again[0].numpy().ravel(), first.ravel()[:4])
+    small[1].copyfrom(output + 1)
+    np.testing.assert_array_equal(again[2].numpy(), output + 1)
+    assert again[1].numpy().ravel()[:2].tolist() != (output + 1).tolist()
+    assert not np.isnan(first).any()
+
+
+def test_this_machine_has_limits_and_those_of_other_targets_are_unknown(runner):
+    assert runner.roofline(as_target("llvm")).flops > 1e8
+    assert runner.roofline(as_target("nvidia/geforce-rtx-3090")) == Roofline()
+
+
+def test_both_local_runners_are_local():
+    assert is_local(LocalRunner())
+    assert is_local(make_runner(10))
+    assert is_local(ms.runner.LocalRunner())
+    assert not is_local(object())
