@@ -68,7 +68,7 @@ class OpEvoStrategy(PySearchStrategy):
         ``"gp"``: a Gaussian process chooses among many children. None: OpEvo as published. See `OpEvo`.
     transfer : bool
         Whether tasks whose sketches have the same structure learn from each other, see `OpEvo.learn_from`; needs
-        ``surrogate="gp"``. No gain was seen on a network.
+        ``surrogate="gp"``.
     batch_size : int
         Maximum number of candidates measured before the search learns from them; ``num_trials_per_iter`` is a limit, too.
         Smaller batches need fewer trials, larger ones keep more builders busy.
@@ -95,7 +95,7 @@ class OpEvoStrategy(PySearchStrategy):
         offspring_size: int = 8,
         mutation_rate: float = 0.5,
         surrogate: str | None = "gp",
-        transfer: bool = False,
+        transfer: bool = True,
         batch_size: int = 8,
         seed: int | None = None,
     ) -> None:
