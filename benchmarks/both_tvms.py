@@ -1,0 +1,90 @@
+"""The same network on the same CPU, tuned with AutoTVM and with today's TVM: which makes it faster?
+
+    .venv/tvm/bin/python -m benchmarks.both_tvms             # AlexNet, 208 trials, three seeds: 20 minutes on two cores
+
+Both are called as a user would, ``autotvm-opevo tune`` and ``compare``, each with its Python. What they found is then timed in
+turn, in new processes, since where memory lies makes a network up to a third faster or slower.
+"""
+
+import argparse
+import re
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from autotvm_opevo.tuning.confidence import geometric_mean
+from benchmarks import markdown, publish
+from benchmarks.environment import environment
+from benchmarks.resume import run_missing
+
+PYTHONS = {"AutoTVM (0.17)": ".venv/autotvm/bin/python", "MetaSchedule (0.27)": ".venv/tvm/bin/python"}
+BEST = {"AutoTVM (0.17)": "log.best.json", "MetaSchedule (0.27)": "log/best"}
+LOG = {"AutoTVM (0.17)": "log.json", "MetaSchedule (0.27)": "log"}
+
+
+def command(name, *arguments):
+    """Run this package's command line with one of the TVMs; returns what it prints."""
+    done = subprocess.run([PYTHONS[name], "-m", "autotvm_opevo", *map(str, arguments)], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(map(str, arguments))} failed with {name}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def milliseconds(text):
+    """The untuned and the tuned network's, in the table that ``compare`` prints."""
+    found = re.findall(r"^(?:untuned|\S*best\S*) +([\d.]+) ", text, re.MULTILINE)
+    return [float(value) for value in found[:2]]
+
+
+def repetition(job):
+    """Seconds of tuning, and the milliseconds in each round, of both."""
+    network, result = job["network"], {name: {"timed": []} for name in PYTHONS}
+    with tempfile.TemporaryDirectory() as parent:
+        folders = {name: Path(parent) / str(i) for i, name in enumerate(PYTHONS)}
+        for name, folder in folders.items():
+            folder.mkdir()
+            start = time.perf_counter()
+            trials = "--trials", job["trials"], "--seed", job["seed"]
+            command(name, "tune", "--network", network, *trials, "--log", folder / LOG[name])
+            result[name]["seconds"] = time.perf_counter() - start
+        for _ in range(job["rounds"]):
+            for name, folder in folders.items():
+                text = command(name, "compare", folder / BEST[name], "--network", network, "--time-limit", 10)
+                result[name]["timed"].append(milliseconds(text))
+    return result
+
+
+def table(runs):
+    """Geometric means over all rounds."""
+    rows = []
+    for network, name in ((network, name) for network in dict.fromkeys(run["network"] for run in runs) for name in PYTHONS):
+        mine = [run for run in runs if run["network"] == network]
+        timed = [pair for run in mine for pair in run[name]["timed"]]
+        untuned, tuned = (geometric_mean([pair[i] for pair in timed]).value for i in (0, 1))
+        seeds = [geometric_mean([pair[1] for pair in run[name]["timed"]]).value for run in mine]
+        took = sum(run[name]["seconds"] for run in mine) / len(mine)
+        rows.append([network, name, f"{untuned:.4g}", f"{tuned:.3g} ({min(seeds):.3g} to {max(seeds):.3g})", f"{took:.0f}"])
+    return markdown.table(["network", "", "untuned, ms", "tuned, ms (seeds)", "seconds, comparison included"], rows)
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description="The same network, tuned with AutoTVM and with today's TVM.")
+    parser.add_argument("--networks", nargs="+", default=["alexnet"])
+    parser.add_argument("--trials", type=int, default=208)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5, help="how often both are timed in turn (default: 5)")
+    parser.add_argument("--out", type=Path, default=Path("tuned/both-tvms.jsonl"), help="results, one repetition per line")
+    parser.add_argument("--publish", metavar="SECTION", help="write the table to this section of docs/results.md")
+    options = parser.parse_args(arguments)
+    about = {"trials": options.trials, "rounds": options.rounds, **environment("llvm")}
+    jobs = [{"network": name, "seed": seed, **about} for name in options.networks for seed in range(options.seeds)]
+    runs = run_missing(jobs, repetition, options.out, unit="repetition")
+    text = table(runs)
+    if options.publish:
+        publish.publish(options.publish, text, "both_tvms", arguments)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
