@@ -9,7 +9,7 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir.meta_schedule.builder import BuilderInput, BuilderResult, PyBuilder
 from tvm.s_tir.meta_schedule.utils import cpu_count
 
-from autotvm_opevo.meta_schedule import worker
+from autotvm_opevo.meta_schedule.worker import WORKER_MODULE, build_artifact
 from autotvm_opevo.tuning.workers import ForkServerError, WorkerPool
 
 # TVM's compiler does not free all memory; after so many builds, workers are replaced.
@@ -46,7 +46,7 @@ class LocalBuilder(PyBuilder):
     def __init__(self, max_workers: int | None = None, timeout_sec: float = 30.0, *, link: bool = False) -> None:
         super().__init__()
         self.timeout_sec, self.link = timeout_sec, link
-        self._workers = WorkerPool(worker.WORKER_MODULE, max_workers or cpu_count(logical=True))
+        self._workers = WorkerPool(WORKER_MODULE, max_workers or cpu_count(logical=True))
         self._builds = 0
 
     def build(self, build_inputs: list[BuilderInput]) -> list[BuilderResult]:
@@ -66,7 +66,7 @@ class LocalBuilder(PyBuilder):
         self._workers.close()
 
     def _start(self, one: BuilderInput) -> Future[Any]:
-        return self._workers.submit(worker.build, one.mod, one.target, self.link, timeout=self.timeout_sec)
+        return self._workers.submit(build_artifact, one.mod, one.target, self.link, timeout=self.timeout_sec)
 
     def _result(self, future: Future[Any]) -> BuilderResult:
         try:

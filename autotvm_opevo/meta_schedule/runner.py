@@ -11,8 +11,8 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, PyRunner, RPCConfig, RPCRunner, RunnerInput
 from tvm.s_tir.meta_schedule.runner.local_runner import LocalRunnerFuture
 
-from autotvm_opevo.meta_schedule import worker
 from autotvm_opevo.meta_schedule.roofline import measure_roofline
+from autotvm_opevo.meta_schedule.worker import WORKER_MODULE, run_artifact
 from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.workers import ForkServerError, Worker
 
@@ -51,7 +51,7 @@ class LocalRunner(PyRunner):
         super().__init__()
         self.timeout_sec = timeout_sec
         self.evaluator_config = evaluator_config or _EFFORT
-        self._worker = Worker(worker.WORKER_MODULE)
+        self._worker = Worker(WORKER_MODULE)
 
     def run(self, runner_inputs: list[RunnerInput]) -> list[LocalRunnerFuture]:
         """Run candidates one after the other; returns results in the same order."""
@@ -79,7 +79,7 @@ class LocalRunner(PyRunner):
         tensors = [tensor.as_json() for tensor in one.args_info]
         arguments = str(one.artifact_path), str(one.device_type), tensors, self.evaluator_config
         try:
-            return self._worker.call(worker.run, *arguments, timeout=self.timeout_sec), None
+            return self._worker.call(run_artifact, *arguments, timeout=self.timeout_sec), None
         except TimeoutError:
             return None, f"LocalRunner: Timeout, killed after {self.timeout_sec:g} seconds"
         except ForkServerError:

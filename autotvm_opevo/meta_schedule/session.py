@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 import time
@@ -219,9 +218,7 @@ class NetworkSession(Session):
                     self._best[task] = one.record
                     self._known |= {_latencies(record) for record in records[one.task]}
                     self._states[task].confirmed(seconds(one.record.run_secs))
-                    self._journal.write_confirmed(
-                        self._keys[task], json.dumps(one.record.as_json()), one.latencies, self._states[task].latency
-                    )
+                    self._journal.write_confirmed(self._keys[task], "", one.latencies, self._states[task].latency)
         except (OSError, RuntimeError, ValueError) as error:
             if guard.interrupted:
                 raise

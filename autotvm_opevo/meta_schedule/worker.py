@@ -33,7 +33,7 @@ def build_schedule(mod: tvm.IRModule, target: tvm.target.Target) -> Any:
     return tvm_build(RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(mod), target=target)
 
 
-def build(mod: tvm.IRModule, target: tvm.target.Target, link: bool) -> str:
+def build_artifact(mod: tvm.IRModule, target: tvm.target.Target, link: bool) -> str:
     """Build the module of a schedule and write it to a file in a new folder: a shared library, or object files."""
     library = build_schedule(mod, target)
     if not link:
@@ -43,7 +43,7 @@ def build(mod: tvm.IRModule, target: tvm.target.Target, link: bool) -> str:
     return file
 
 
-def run(artifact: str, device_type: str, tensors: Sequence[TensorInfo], config: EvaluatorConfig) -> list[float]:
+def run_artifact(artifact: str, device_type: str, tensors: Sequence[TensorInfo], config: EvaluatorConfig) -> list[float]:
     """Run what was built; returns latencies in seconds."""
     device = tvm.runtime.device(device_type, 0)
     library = tvm.runtime.load_module(artifact)

@@ -201,7 +201,7 @@ class Journal:
         self.write(network={"limits": dict(limits)})
 
     def write_confirmed(self, task: str, record: str, latencies: Sequence[float], latency: float) -> None:
-        """Record which trial was confirmed as a task's best, as a line of a log, and its latencies in seconds.
+        """Record which trial was confirmed as a task's best, as a line of AutoTVM's log, and its latencies in seconds.
 
         `latency` is their median, without the machine's drift.
         """

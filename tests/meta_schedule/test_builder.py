@@ -116,10 +116,10 @@ def die(*_):
 
 def test_builds_that_hang_or_die_cost_no_other(monkeypatch):
     builder = LocalBuilder(max_workers=2, timeout_sec=240)
-    monkeypatch.setattr(worker, "build", die)
+    monkeypatch.setattr(module, "build_artifact", die)
     (result,) = builder.build(matmul_inputs(1))
     assert result.error_msg == "LocalBuilder: An exception occurred\nthe worker process died"
-    monkeypatch.setattr(worker, "build", sleep)
+    monkeypatch.setattr(module, "build_artifact", sleep)
     builder.timeout_sec = 0.1
     (result,) = builder.build(matmul_inputs(1))
     assert result.error_msg == "LocalBuilder: Timeout, killed after 0.1 seconds"
@@ -131,7 +131,7 @@ def test_builds_that_hang_or_die_cost_no_other(monkeypatch):
 
 def test_workers_stay_between_batches_and_are_replaced_at_last(monkeypatch):
     builder = LocalBuilder(max_workers=1, timeout_sec=240)
-    monkeypatch.setattr(worker, "build", lambda *_: str(os.getpid()))
+    monkeypatch.setattr(module, "build_artifact", lambda *_: str(os.getpid()))
     monkeypatch.setattr(module, "_MAX_BUILDS", 4)
     pids = [builder.build(matmul_inputs(2))[0].artifact_path for _ in range(4)]
     assert pids[0] == pids[1] != pids[2] == pids[3]

@@ -13,6 +13,7 @@ from tvm.s_tir.meta_schedule.builder import BuilderInput
 from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, RunnerInput
 
 from autotvm_opevo.meta_schedule import LocalBuilder, LocalRunner, as_target, worker
+from autotvm_opevo.meta_schedule import runner as module
 from autotvm_opevo.meta_schedule.database import seconds
 from autotvm_opevo.meta_schedule.runner import is_local, make_runner
 from autotvm_opevo.tuning.roofline import Roofline
@@ -40,7 +41,7 @@ def test_candidates_are_run_in_one_worker(runner, candidate, monkeypatch):
     results = [future.result() for future in runner.run([candidate] * 3)]
     assert [len(result.run_secs) for result in results] == [2] * 3
     assert all(0 < seconds(result.run_secs) < inf for result in results)
-    monkeypatch.setattr(worker, "run", lambda *_: [float(os.getpid())])
+    monkeypatch.setattr(module, "run_artifact", lambda *_: [float(os.getpid())])
     pids = {float(future.result().run_secs[0]) for _ in range(2) for future in runner.run([candidate])}
     assert len(pids) == 1
     assert os.getpid() not in pids
@@ -57,7 +58,7 @@ def test_candidates_are_run_in_one_worker(runner, candidate, monkeypatch):
 def test_what_hangs_or_crashes_fails_and_the_next_one_runs(runner, candidate, monkeypatch, does, message):
     runner.run([candidate])  # the worker has started
     with monkeypatch.context() as context:
-        context.setattr(worker, "run", does)
+        context.setattr(module, "run_artifact", does)
         runner.timeout_sec = 0.1 if "Timeout" in message else 240
         (future,) = runner.run([candidate])
     assert future.result().error_msg == message
