@@ -126,20 +126,20 @@ print(f"{library} computes what the untuned network does")
 # %%
 # What it prints
 # --------------
-# On two cores of an Intel Xeon, beside other work, in 52 seconds::
+# On two cores of an AMD EPYC, in 40 seconds::
 #
-#     task                     trials      ms GFLOPS share limit failed
-#     matmul                        6 0.000107    6.0    0%     -
-#     fused_transpose2_reshape      1 1.86e-05    0.0    0%     -
-#     mean                         12  0.0256    1.3   28%     -
-#     fused_conv2d_relu            12  0.0494   36.5   53%     -
-#     transpose                     1  0.0173    0.0   19%     -
-#     32 trials, 32 of them now in 46 s; ended by: trials
-#     sum of the tuned operators, as measured: 0.0924 ms
-#     network      median ms   (quartiles), timed in turn
-#     untuned          0.187   (0.185 to 0.198)
-#     tuned           0.0874   (0.0867 to 0.0911), 2.14 times as fast
-#     outputs match, relative error 2.2e-07
+#     task                                  trials      ms GFLOPS share limit failed
+#     matmul 1x32 32x10                          6 8.19e-05    7.8    0%    4%
+#     fused_transpose_reshape 1x1x1x32 1x32      1 9.6e-06    0.0    0%     -
+#     mean 1x32x32x32 1x1x1x32                   6  0.0111    3.0   42%    1%
+#     fused_conv2d_relu 1x64x64x3 3x3x3x32      18  0.0133  135.8   50%   61%
+#     transpose 1x3x64x64 1x64x64x3              1 0.00193    0.0    7%     -
+#     32 trials, 32 of them now in 23 s; ended by: trials
+#     sum of the tuned operators, as measured: 0.0264 ms
+#     network     ms  (95% interval)
+#     untuned  0.181  (0.18 to 0.181)
+#     tuned    0.051  (0.0374 to 0.0694)  3.55 times as fast as untuned (2.60 to 4.83)
+#     outputs match, relative error 2.7e-07
 #     log: tuned/your-model/database
 #     best: tuned/your-model/database/best
 #     tuned/your-model/model.so computes what the untuned network does

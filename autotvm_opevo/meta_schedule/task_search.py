@@ -84,7 +84,8 @@ class TaskSearch:
             for configuration in asked:
                 misses = 0 if self._try_add(configuration, batch) else misses + 1
         if size > 0 and not batch:
-            logger.warning("%s: no more candidates, %d trials are left", self._name, self._left)
+            level = logging.INFO if any(self._fitness.values()) else logging.WARNING  # small spaces end, others should have some
+            logger.log(level, "%s: no more candidates, %d trials are left", self._name, self._left)
         self._left -= len(batch)
         return batch
 
