@@ -13,9 +13,12 @@ from dataclasses import dataclass
 READS = tuple(1 << bits for bits in range(22, 29))
 # Rows and columns of the block of a matrix product that stays in registers, for vectors of up to 8 and of 16 numbers; its depth;
 # and how many such products are one measurement.
-BLOCKS, DEPTH, PARTS = ((5, 16), (8, 32)), 256, 4096
+BLOCKS = ((5, 16), (8, 32))
+DEPTH = 256
+PARTS = 4096
 # How often both are measured, of which the best counts, and the shortest duration of one measurement, in milliseconds.
-REPEATS, REPEAT_MS = 5, 10
+REPEATS = 5
+REPEAT_MS = 10
 
 
 @dataclass(frozen=True)
