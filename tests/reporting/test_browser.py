@@ -37,6 +37,7 @@ def open_page(browser, address, width=1200, height=900):
         "Emulation.setDeviceMetricsOverride", {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
     )
     browser.get(address)
+    wait_until(lambda: browser.find_elements("tag name", "footer"))  # a busy browser may return before the page is there
     return browser
 
 
@@ -91,7 +92,7 @@ class TestBrowser:
         from selenium.webdriver.support.ui import Select
 
         open_page(browser, page.as_uri())
-        assert shown(browser) == ["task-1"]
+        wait_until(lambda: shown(browser) == ["task-1"])  # which a script at the end of the page decides
         Select(browser.find_element("id", "task")).select_by_visible_text("conv2d 1x64")
         wait_until(lambda: shown(browser) == ["task-2"])
         assert browser.execute_script("return document.getElementById('task-2').getBoundingClientRect().top") < 100
