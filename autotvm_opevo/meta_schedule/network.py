@@ -121,13 +121,13 @@ def tune_network(
     folder = Path(work_dir)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"work_dir must be a work directory of MetaSchedule or a new one, {folder} is a file: name another")
+    runner = LocalRunner() if runner == "local" else ms.Runner.create(runner) if isinstance(runner, str) else runner
+    builder = LocalBuilder(link=is_local(runner)) if builder is None else builder
+    ours = [one for one in (builder, runner) if isinstance(one, (LocalBuilder, LocalRunner))]
     folder.mkdir(parents=True, exist_ok=True)
     check_writable(folder, *folder.glob("database_*.json"))
     lock = Lock(folder / LOCK)
     lock.acquire(folder)
-    runner = LocalRunner() if runner == "local" else ms.Runner.create(runner) if isinstance(runner, str) else runner
-    builder = LocalBuilder(link=is_local(runner)) if builder is None else builder
-    ours = [one for one in (builder, runner) if isinstance(one, (LocalBuilder, LocalRunner))]
     try:
         if ours:
             ForkServer.start(WORKER_MODULE)  # imports TVM while this process extracts tasks

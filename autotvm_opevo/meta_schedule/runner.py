@@ -16,7 +16,7 @@ from autotvm_opevo.meta_schedule.worker import WORKER_MODULE, run_artifact
 from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.workers import ForkServerError, Worker
 
-_EFFORT = EvaluatorConfig(number=1, repeat=3, min_repeat_ms=10)
+_CPU_EFFORT = EvaluatorConfig(number=1, repeat=3, min_repeat_ms=10)
 # Seconds to wait for the tracker, and to measure what the machine can do.
 _CONNECT_TIMEOUT, _ROOFLINE_TIMEOUT = 10, 60.0
 
@@ -33,8 +33,8 @@ class LocalRunner(PyRunner):
     timeout_sec : float
         Seconds for one candidate.
     evaluator_config : EvaluatorConfig, optional
-        MetaSchedule's: how often, and for how long, one candidate is run. By default three times, for 10 ms each: on a CPU, three
-        runs of 100 ms, TVM's default, differ from each other as much.
+        MetaSchedule's: how often, and for how long, one candidate is run. By default three times, for 10 ms each, on a CPU;
+        other devices take longer to reach full speed, and get TVM's default.
 
     Raises
     ------
@@ -50,7 +50,7 @@ class LocalRunner(PyRunner):
     def __init__(self, timeout_sec: float = 30.0, evaluator_config: EvaluatorConfig | None = None) -> None:
         super().__init__()
         self.timeout_sec = timeout_sec
-        self.evaluator_config = evaluator_config or _EFFORT
+        self.evaluator_config = evaluator_config
         self._worker = Worker(WORKER_MODULE)
 
     def run(self, runner_inputs: list[RunnerInput]) -> list[LocalRunnerFuture]:
@@ -77,7 +77,8 @@ class LocalRunner(PyRunner):
     def _run(self, one: RunnerInput) -> tuple[list[float] | None, str | None]:
         """Latencies in seconds, and an error message."""
         tensors = [tensor.as_json() for tensor in one.args_info]
-        arguments = str(one.artifact_path), str(one.device_type), tensors, self.evaluator_config
+        config = self.evaluator_config or (_CPU_EFFORT if one.device_type == "cpu" else EvaluatorConfig())
+        arguments = str(one.artifact_path), str(one.device_type), tensors, config
         try:
             return self._worker.call(run_artifact, *arguments, timeout=self.timeout_sec), None
         except TimeoutError:

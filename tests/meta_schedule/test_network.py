@@ -69,6 +69,12 @@ def test_a_full_disk_is_found_before_anything_is_measured(tmp_path, monkeypatch)
     assert not list((tmp_path / "mlp").iterdir())
 
 
+def test_a_runner_that_cannot_be_created_leaves_no_folder_and_no_lock(tmp_path):
+    with pytest.raises(ValueError, match="abacus"):
+        tune_network(*workloads.mlp(), cpu(), tmp_path / "new", 4, runner="abacus")
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_handler_of_the_user_s_stays(tmp_path):
     """TVM cannot configure one without a name."""
     logger, handler = logging.getLogger("tvm.s_tir.meta_schedule"), logging.NullHandler()

@@ -68,6 +68,14 @@ def test_what_hangs_or_crashes_fails_and_the_next_one_runs(runner, candidate, mo
     assert future.result().error_msg is None
 
 
+def test_other_devices_than_a_cpu_are_timed_as_long_as_by_tvm(candidate, monkeypatch):
+    runner, asked = LocalRunner(), []
+    monkeypatch.setattr(runner._worker, "call", lambda *arguments, timeout: asked.append(arguments[-1]) or [1.0])
+    for device in ("cpu", "cuda"):
+        runner.run([RunnerInput(candidate.artifact_path, device, candidate.args_info)])
+    assert [config.min_repeat_ms for config in asked] == [10, EvaluatorConfig().min_repeat_ms]
+
+
 def test_tensors_share_memory_and_only_outputs_are_written():
     device = tvm.cpu()
     small = worker.kept_tensors("cpu", device, [("TENSOR", "float32", (4, 4)), ("TENSOR", "float32", (2,))])
