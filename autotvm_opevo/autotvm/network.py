@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from math import inf
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from autotvm_opevo.autotvm.measurer import Measurer
 from autotvm_opevo.autotvm.session import NetworkSession, read_drift
 from autotvm_opevo.autotvm.task_state import TaskState, TunerFactory
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
+from autotvm_opevo.tuning.confirmation import end_of_trials
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.naming import describe_tuner
 from autotvm_opevo.tuning.result import TuningResult
@@ -66,7 +66,7 @@ def tune_network(
     measure_option : dict, optional
         From ``autotvm.measure_option``; `default_measure_option` by default.
     time_limit : float, optional
-        Seconds after which no further batch is started.
+        Seconds for all trials and for timing the best of them again; the running batch may exceed it by seconds.
     tuner : callable
         Creates the tuner of a task: one of AutoTVM's tuner classes, or a function.
     task_scheduler : {"gradient", "equal", "round-robin"} or callable
@@ -143,7 +143,7 @@ def tune_network(
             if session.left > 0:
                 with measurer:
                     session.measure_machine(option["runner"], target, drift)
-                    session.run(measurer, task_scheduler, start + time_limit if time_limit is not None else inf)
+                    session.run(measurer, task_scheduler, end_of_trials(start, time_limit))
             session.save_best()
             if evaluate and any(state.best for state in states):
                 session.evaluate(lambda: evaluate_network(mod, params, target, session.best_file, option["runner"]))

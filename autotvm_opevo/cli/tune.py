@@ -41,7 +41,7 @@ def add(commands: Any) -> None:
         "--trials", type=positive, default=1000, help="total number of trials, including those in the log (default: 1000)"
     )
     tune.add_argument(
-        "--time-limit", type=duration, metavar="TIME", help="start no new trial after this time: seconds, or 45s, 90m, 2h"
+        "--time-limit", type=duration, metavar="TIME", help="for all trials and timing the best again: seconds, or 45s, 90m, 2h"
     )
     tune.add_argument(
         "--tuner",
@@ -67,9 +67,9 @@ def add(commands: Any) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="a log of another network, device or run to learn from; repeatable (AutoTVM)",
+        help="a log of another network, device or run to learn from; repeatable",
     )
-    tune.add_argument("--no-transfer", action="store_true", help="let no task learn from another (AutoTVM)")
+    tune.add_argument("--no-transfer", action="store_true", help="let no task learn from another")
     tune.add_argument("--seed", type=int, help="random seed; the search repeats as far as the measurements do")
     tune.add_argument(
         "--timeout", type=seconds, default=20, metavar="SECONDS", help="limit for one build and for one run (default: 20)"
@@ -92,30 +92,36 @@ def _tune_meta_schedule(options: argparse.Namespace) -> Any:
     from autotvm_opevo.meta_schedule import LocalBuilder, OpEvoStrategy, as_target, local_target, tune_network, workloads
     from autotvm_opevo.meta_schedule.runner import make_runner
 
-    for name in ("early_stopping", "history", "no_transfer"):
-        if getattr(options, name):
-            raise ValueError(f"--{name.replace('_', '-')} requires AutoTVM, this TVM has MetaSchedule")
-    surrogates = {"opevo": "gp", "opevo-published": None}
-    if options.tuner not in (*surrogates, "evolutionary"):
-        raise ValueError(f"--tuner must be opevo, opevo-published or evolutionary with MetaSchedule, {options.tuner!r} given")
+    if options.early_stopping:
+        raise ValueError("--early-stopping requires AutoTVM, this TVM has MetaSchedule")
+    strategies = {
+        "opevo": None,
+        "opevo-published": OpEvoStrategy(surrogate=None, seed=options.seed),
+        "evolutionary": "evolutionary",
+    }
+    if options.tuner not in strategies:
+        raise ValueError(f"--tuner must be one of {', '.join(strategies)} with MetaSchedule, {options.tuner!r} given")
+    if options.tuner != "opevo" and (options.history or options.no_transfer):
+        raise ValueError(f"--history and --no-transfer require --tuner opevo with MetaSchedule, {options.tuner} given")
     target = as_target(_target(options, local_target))
     mod, params = workload.load(options, workloads)
     host, port = options.rpc_tracker or (None, None)
     runner = make_runner(options.timeout, options.rpc_key, host, port)
-    own = options.tuner in surrogates
     return tune_network(
         mod,
         params,
         target,
         options.log,
         options.trials,
-        strategy=OpEvoStrategy(surrogate=surrogates[options.tuner], seed=options.seed) if own else "evolutionary",
+        strategy=strategies[options.tuner],
         builder=LocalBuilder(timeout_sec=options.timeout, link=options.rpc_key is None),
         runner=runner,
         task_scheduler=options.task_scheduler,
-        cost_model="none" if own else "xgb",
+        cost_model="xgb" if options.tuner == "evolutionary" else "none",
         time_limit=options.time_limit,
         seed=options.seed,
+        transfer=not options.no_transfer,
+        history=options.history,
     )
 
 

@@ -19,6 +19,7 @@ from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.atomic_files import Lock, LogInUse, set_aside
 from autotvm_opevo._utils.text import last_line
 
+WORKLOAD_FILE, RECORD_FILE = "database_workload.json", "database_tuning_record.json"
 # Lock file of a work directory.
 LOCK = "lock"
 # TVM's latency of a failed trial is larger.
@@ -96,7 +97,7 @@ def repair(folder: Path) -> None:
     ValueError
         If one of the files is no database; both are left untouched.
     """
-    workload_file, record_file = folder / "database_workload.json", folder / "database_tuning_record.json"
+    workload_file, record_file = folder / WORKLOAD_FILE, folder / RECORD_FILE
     workloads, records = _read(workload_file, _workload_hash), _read(record_file, _workload_number)
     # Records refer to workloads by line number: those after a malformed line are lost.
     known = sum(1 for _ in takewhile(lambda pair: pair[1] is not None, workloads))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterable
 from contextlib import suppress
-from math import inf
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.meta_schedule.builder import LocalBuilder
 from autotvm_opevo.meta_schedule.database import LOCK, load_database, repair
 from autotvm_opevo.meta_schedule.evaluation import evaluate_network
+from autotvm_opevo.meta_schedule.history import describe_history
 from autotvm_opevo.meta_schedule.interrupts import SigintGuard
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.lowering import lower_as_imported, lower_for_tuning
@@ -26,6 +27,7 @@ from autotvm_opevo.meta_schedule.session import NetworkSession
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
+from autotvm_opevo.tuning.confirmation import end_of_trials
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler
 from autotvm_opevo.tuning.workers import ForkServer
@@ -47,6 +49,8 @@ def tune_network(
     cost_model: Any = "none",
     time_limit: float | None = None,
     seed: int | None = None,
+    transfer: bool = True,
+    history: str | PathLike[str] | Iterable[str | PathLike[str]] = (),
     evaluate: bool = True,
 ) -> TuningResult:
     """Tune all operators of a Relax network from one budget of trials, resuming from a work directory.
@@ -71,7 +75,7 @@ def tune_network(
     trials : int
         Number of candidates to measure, those in the database included; TVM's own strategies may exceed it in the last round.
     strategy : SearchStrategy or str, optional
-        `OpEvoStrategy` by default.
+        `OpEvoStrategy` by default. Another one takes `transfer` and `history` itself, if it can.
     builder, runner : optional
         MetaSchedule's; this package's `LocalBuilder` and `LocalRunner` by default.
     task_scheduler : {"gradient", "equal", "round-robin"} or callable
@@ -80,9 +84,15 @@ def tune_network(
     cost_model : optional
         Only TVM's evolutionary strategy needs one: ``"xgb"``.
     time_limit : float, optional
-        Seconds after which no further batch is started; needs an `OpEvoStrategy`.
+        Seconds for all trials and for timing the best of them again; the running batch may exceed it by
+        seconds. Needs an `OpEvoStrategy`.
     seed : int, optional
         Of everything random, less than 2**31 - 1.
+    transfer : bool
+        Whether tasks whose sketches have the same structure learn from each other, from the history and, on a CPU, from what this
+        package knows of common layers.
+    history : path, or iterable of paths
+        Work directories of other networks, devices and runs to learn from; nothing is written to them.
     evaluate : bool
         Build the network as imported and tuned, compare their outputs, and time both; with a local runner only.
 
@@ -111,16 +121,20 @@ def tune_network(
         if seed >= 2**31 - 1:
             raise ValueError(f"seed must be less than 2**31 - 1, TVM's limit; {seed} given")
     task_scheduler = as_task_scheduler(task_scheduler)
-    strategy = OpEvoStrategy() if strategy is None else strategy
+    folder = Path(work_dir)
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"work_dir must be a work directory of MetaSchedule or a new one, {folder} is a file: name another")
+    history = [history] if isinstance(history, (str, PathLike)) else list(history)
+    if strategy is not None and (history or not transfer):
+        raise ValueError(f"transfer and history must be given to the strategy, as OpEvoStrategy(history=...); {strategy!r} given")
+    if strategy is None:
+        others = [path for path in history if Path(path).resolve() != folder.resolve()]  # records of this run are loaded anyway
+        strategy = OpEvoStrategy(transfer=transfer, history=others, seed=seed)
     time_limit = None if time_limit is None else as_seconds("time_limit", time_limit)
     if time_limit is not None and not isinstance(strategy, OpEvoStrategy):
         raise ValueError(
             f"time_limit needs an OpEvoStrategy, which ends in time; {strategy!r} given, for which trials are the limit"
         )
-    deadline = inf if time_limit is None else start + time_limit
-    folder = Path(work_dir)
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"work_dir must be a work directory of MetaSchedule or a new one, {folder} is a file: name another")
     runner = LocalRunner() if runner == "local" else ms.Runner.create(runner) if isinstance(runner, str) else runner
     builder = LocalBuilder(link=is_local(runner)) if builder is None else builder
     ours = [one for one in (builder, runner) if isinstance(one, (LocalBuilder, LocalRunner))]
@@ -141,11 +155,13 @@ def tune_network(
         session = NetworkSession(tasks, target, database, folder, trials, start)
         description = strategy if isinstance(strategy, str) else getattr(strategy, "description", type(strategy).__name__)
         session.announce(description, "database")
+        if getattr(strategy, "history", None):
+            session.display.write(f"learning from {describe_history(strategy.history)}")
         guard = SigintGuard()
         try:
             if session.left > 0:
                 session.measure_machine(runner)
-                session.run(strategy, builder, runner, task_scheduler, cost_model, seed, deadline, guard)
+                session.run(strategy, builder, runner, task_scheduler, cost_model, seed, end_of_trials(start, time_limit), guard)
                 session.confirm(builder, runner, guard)
             best = session.write_best()
             if evaluate and is_local(runner):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm.s_tir import meta_schedule as ms
-from tvm.s_tir.analysis import estimate_tir_flops
 
 from autotvm_opevo._utils.cpu_cores import idle_cores
 from autotvm_opevo._utils.text import last_line
@@ -24,16 +23,17 @@ from autotvm_opevo.meta_schedule.callbacks import Failure, ProgressCallback
 from autotvm_opevo.meta_schedule.confirmation import BEST, confirm, latencies_before, write_best
 from autotvm_opevo.meta_schedule.database import load_database, records_of, seconds
 from autotvm_opevo.meta_schedule.interrupts import SigintGuard
-from autotvm_opevo.meta_schedule.naming import kind_of, task_name
+from autotvm_opevo.meta_schedule.naming import task_name
 from autotvm_opevo.meta_schedule.roofline import limit
 from autotvm_opevo.meta_schedule.runner import LocalRunner
 from autotvm_opevo.meta_schedule.strategy import Budget, OpEvoStrategy
 from autotvm_opevo.meta_schedule.task_scheduler import CallbackScheduler
+from autotvm_opevo.meta_schedule.task_state import TaskState
 from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE
 from autotvm_opevo.tuning.journal import JOURNAL, Journal
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.session import Session
-from autotvm_opevo.tuning.task_scheduler import Operator, TaskProgress, TaskScheduler, shares
+from autotvm_opevo.tuning.task_scheduler import Operator, TaskScheduler, shares
 
 logger = logging.getLogger(__name__)
 
@@ -41,54 +41,6 @@ logger = logging.getLogger(__name__)
 _MAX_ROUND = 64
 # A task with a smaller share of the latency, all being at their limits, begins with so few trials.
 _SMALL_SHARE, _FEW = 0.01, 2
-
-
-class _TaskState:
-    """One task, as far as the database and this call know it."""
-
-    def __init__(self, task: Any) -> None:
-        self.mod = task.dispatched[0]
-        self.progress = TaskProgress(flop=float(estimate_tir_flops(self.mod)), kind=kind_of(task))
-        self.latency = inf
-        self.failures: Counter[str] = Counter()
-        self._errors: Counter[str] = Counter()
-        self._before, self._seconds = 0, 0.0  # trials of earlier calls, and the seconds of all others
-
-    @property
-    def dominant_error(self) -> str:
-        """The most common error while all trials fail; empty otherwise."""
-        return self._errors.most_common(1)[0][0] if self._errors and self.latency == inf else ""
-
-    def add(self, latency: float, kind: str, message: str) -> None:
-        """Count a trial."""
-        self.progress.trials += 1
-        self.latency = min(self.latency, latency)
-        if kind:
-            self.failures[kind] += 1
-            self._errors[message or kind] += 1
-
-    def resume(self, latencies: Iterable[float]) -> None:
-        """Count the trials of earlier calls."""
-        for latency in latencies:
-            self.add(latency, "failed" if latency == inf else "", "")
-        self._before = self.progress.trials
-        if self._before:
-            self.end_round()
-
-    def end_round(self) -> None:
-        """After each batch."""
-        self.progress.latencies.append(self.latency)
-
-    def confirmed(self, latency: float) -> None:
-        """Take what the best trial took when it was timed again."""
-        self.latency = latency
-        self.progress.latencies[-1:] = [latency]
-
-    def took(self, seconds: float) -> None:
-        """Count the seconds of the last batch; earlier calls took as long for each trial."""
-        now = self.progress.trials - self._before
-        self._seconds += seconds
-        self.progress.seconds = self._seconds * self.progress.trials / now if now else 0.0
 
 
 class NetworkSession(Session):
@@ -102,7 +54,7 @@ class NetworkSession(Session):
         self._best_before: list[Any] = []  # of an earlier call, for any network
         self._known: set[tuple[float, ...]] = set()  # latencies of the trials of earlier calls, which tell them apart
         self._chosen: tuple[int, float] | None = None  # the task of the last batch, and when it began
-        self._states = [_TaskState(task) for task in tasks]
+        self._states = [TaskState(task) for task in tasks]
         for state in self._states:
             state.resume(seconds(record.run_secs) for record in records_of(database, state.mod, target))
         self._load_best(folder / BEST)

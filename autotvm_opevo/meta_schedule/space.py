@@ -124,25 +124,33 @@ class DecisionSpace:
         for number, sketch in enumerate(self._sketches):
             yield (self.canonicalize({**self.space[0], **seed, SKETCH: number}) for seed in sketch.seed_configurations())
 
-    def as_source(self, other: DecisionSpace, results: Mapping[int, float]) -> Source | None:
-        """Results of another workload under the names of this one's knobs; None if its sketches have another structure.
+    def by_role(self, results: Mapping[int, float]) -> Source:
+        """Results of this workload, the knobs named by what they are for, whatever the extents of the loops.
 
-        Knobs correspond if they are the k-th tile in as many parts, the k-th choice of the same, or the k-th location.
+        A role is the k-th tile in as many parts, the k-th choice of the same, or the k-th location.
         """
-        mine, theirs = self._roles(), other._roles()
-        if mine.keys() != theirs.keys() or len(self._sketches) != len(other._sketches):
+        roles = self._roles()
+        return Source(Space({roles[name]: topology for name, topology in self.space.knobs.items()}), results)
+
+    def as_source(self, other: Source) -> Source | None:
+        """Results by role under the names of this space's knobs; None if the sketches have another structure.
+
+        The structure is the number of sketches, and of tiles in as many parts. Locations and choices may differ.
+        """
+        names = {role: name for name, role in self._roles().items()}
+        knobs = other.space.knobs
+        if _structure(knobs) != _structure({role: self.space.knobs[name] for role, name in names.items()}):
             return None
-        names = {theirs[role]: mine[role] for role in mine}
-        return Source(Space({names[name]: topology for name, topology in other.space.knobs.items()}), results)
+        return Source(Space({names.get(role, role): topology for role, topology in knobs.items()}), other.results)
 
     def _roles(self) -> dict[str, str]:
-        """The knobs' names, by what they are for, whatever the extents of the loops."""
+        """By the knobs' names."""
         roles: dict[str, str] = {}
         counts: Counter[str] = Counter()
         for name, topology in self.space.knobs.items():
             kind = f"tile in {topology.parts}" if isinstance(topology, Factorization) else name.rpartition(" (")[0] or name
             counts[kind] += 1
-            roles[f"{kind} ({counts[kind]})"] = name
+            roles[name] = f"{kind} ({counts[kind]})"
         return roles
 
     def _complete(self, number: int, active: Configuration) -> Configuration | None:
@@ -260,6 +268,15 @@ class _Sketch:
         applicable = {instruction: decisions[instruction] for instruction in instructions if instruction in decisions}
         Trace(list(instructions), applicable).apply_to_schedule(schedule, remove_postproc=True)
         return schedule
+
+
+def _structure(knobs: Mapping[str, Topology]) -> set[tuple[str, int]]:
+    """Of the sketches with these knobs, by role."""
+    return {
+        (role, topology.size if role.startswith(SKETCH) else 0)
+        for role, topology in knobs.items()
+        if role.startswith(SKETCH) or isinstance(topology, Factorization)
+    }
 
 
 def _skeleton(trace: Trace) -> str:

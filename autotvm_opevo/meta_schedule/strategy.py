@@ -7,8 +7,10 @@ import logging
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import inf
+from os import PathLike
 from typing import Any
 from weakref import ref
 
@@ -24,9 +26,12 @@ from tvm.target import Target
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.meta_schedule.database import fitness, records_of
+from autotvm_opevo.meta_schedule.history import read_history
+from autotvm_opevo.meta_schedule.prior import read_prior
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.meta_schedule.task_search import TaskSearch
 from autotvm_opevo.search.opevo import OpEvo
+from autotvm_opevo.search.source import Source
 from autotvm_opevo.search.space import Space
 from autotvm_opevo.tuning.naming import describe
 
@@ -67,8 +72,10 @@ class OpEvoStrategy(PySearchStrategy):
     surrogate : {"gp", None}
         ``"gp"``: a Gaussian process chooses among many children. None: OpEvo as published. See `OpEvo`.
     transfer : bool
-        Whether tasks whose sketches have the same structure learn from each other, see `OpEvo.learn_from`; needs
-        ``surrogate="gp"``.
+        Whether tasks whose sketches have the same structure learn from each other, on a CPU also from results of common layers
+        that come with this package; see `OpEvo.learn_from`. Needs ``surrogate="gp"``.
+    history : path, or iterable of paths
+        Work directories of other networks, devices and runs to learn from; needs ``transfer``.
     batch_size : int
         Maximum number of candidates measured before the search learns from them; ``num_trials_per_iter`` is a limit, too.
         Smaller batches need fewer trials, larger ones keep more builders busy.
@@ -76,10 +83,15 @@ class OpEvoStrategy(PySearchStrategy):
         Makes proposals reproducible, given the same measurements. By default the task's own ``rand_state``, which
         ``tune_tir(seed=...)`` sets.
 
+    Attributes
+    ----------
+    history : list of Source
+        What was read, one source for each workload and target.
+
     Raises
     ------
     ValueError
-        If an argument is invalid.
+        If an argument is invalid, or a path of the history has no database with a record.
 
     Examples
     --------
@@ -96,6 +108,7 @@ class OpEvoStrategy(PySearchStrategy):
         mutation_rate: float = 0.5,
         surrogate: str | None = "gp",
         transfer: bool = True,
+        history: str | PathLike[str] | Iterable[str | PathLike[str]] = (),
         batch_size: int = 8,
         seed: int | None = None,
     ) -> None:
@@ -111,6 +124,10 @@ class OpEvoStrategy(PySearchStrategy):
         self._task_search: TaskSearch | None = None
         # Shared by all clones. Weak: TVM calls no `post_tuning` after an error.
         self._searches: list[ref[TaskSearch]] | None = [] if transfer and surrogate == "gp" else None
+        paths = [history] if isinstance(history, (str, PathLike)) else list(history)
+        if paths and self._searches is None:
+            raise ValueError('history needs transfer=True and surrogate="gp": without them, nothing is learned from it')
+        self.history = read_history(paths)
         self._budget = Budget()
 
     @property
@@ -154,10 +171,19 @@ class OpEvoStrategy(PySearchStrategy):
         """The next batch; None when the budget or the task's trials are spent, or its space is exhausted."""
         assert self._task_search is not None, "pre_tuning comes first"
         if self._searches is not None:
-            self._task_search.learn_from([search for known in self._searches if (search := known())])
+            self._task_search.learn_from(self._sources())
         batch = self._task_search.next_batch(self._budget.left)
         self._budget.trials -= len(batch)
         return batch or None
+
+    def _sources(self) -> Iterator[Source]:
+        """Results of other tasks: of this run, of the history, and of the package."""
+        for known in self._searches or ():
+            if (search := known()) and search is not self._task_search and any(search.source.results.values()):
+                yield search.source
+        yield from self.history
+        if self._target.kind.name == "llvm":
+            yield from read_prior()
 
     def notify_runner_results(self, measure_candidates: list[MeasureCandidate], results: list[RunnerResult]) -> None:
         """Take the results of the batch."""
@@ -174,7 +200,7 @@ class OpEvoStrategy(PySearchStrategy):
     def clone(self) -> Any:
         """The same strategy, for another task."""
         strategy = OpEvoStrategy(batch_size=self._batch_size, seed=self._seed, **self._options)
-        strategy._budget, strategy._searches = self._budget, self._searches
+        strategy._budget, strategy._searches, strategy.history = self._budget, self._searches, self.history
         return strategy
 
     def with_budget(self, budget: Budget) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
@@ -11,6 +11,7 @@ from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
 from autotvm_opevo.meta_schedule.database import fitness
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.search.opevo import OpEvo
+from autotvm_opevo.search.source import Source
 from autotvm_opevo.search.space import Configuration
 
 logger = logging.getLogger("tvm.s_tir.meta_schedule.opevo")
@@ -35,24 +36,30 @@ class TaskSearch:
     trials : int
         Number of candidates to measure, those loaded from a database included.
     batch_size : int
+
+    Attributes
+    ----------
+    source : Source
+        The results so far, by role.
     """
 
     def __init__(self, name: str, decisions: DecisionSpace, search: OpEvo, trials: int, batch_size: int) -> None:
         self._name, self._decisions, self._search = name, decisions, search
         self._left, self._batch_size = trials, batch_size
         self._fitness: dict[int, float] = {}  # by a candidate's index in the space; 0 for a rejected one
+        self.source = decisions.by_role(self._fitness)
         self._pending: list[int] = []  # the batch that is being measured
         self._seeded = False
 
-    def learn_from(self, others: Sequence[TaskSearch]) -> None:
-        """Let the search learn from those of other tasks, while they are tuned; one without a success says nothing."""
-        sources = [
-            source
-            for other in others
-            if other is not self and any(other._fitness.values())
-            if (source := self._decisions.as_source(other._decisions, other._fitness))
-        ]
-        self._search.learn_from(sources)
+    def learn_from(self, others: Iterable[Source]) -> None:
+        """Let the search learn from other tasks; those of another structure say nothing.
+
+        Parameters
+        ----------
+        others : iterable of Source
+            Their results by role, see `DecisionSpace.by_role`.
+        """
+        self._search.learn_from([source for other in others if (source := self._decisions.as_source(other))])
 
     def load(self, records: Sequence[Any]) -> None:
         """Load records of this task, the best first."""

@@ -19,6 +19,17 @@ FINALISTS = 5
 MAX_RATIO = 1.5
 # Largest share of the duration of a tuning run.
 CONFIRMATION_SHARE = 0.03
+
+
+def end_of_trials(start: float, time_limit: float | None) -> float:
+    """When no further trial is started, so that the confirmation is within the time limit, too.
+
+    >>> end_of_trials(100.0, 600.0), end_of_trials(100.0, None)
+    (682.0, inf)
+    """
+    return inf if time_limit is None else start + (1 - CONFIRMATION_SHARE) * time_limit
+
+
 # Rounds before anything is decided, and until the race ends anyway.
 MIN_ROUNDS = 3
 _MAX_ROUNDS = 15

@@ -77,7 +77,13 @@ def test_a_model_file_is_tuned_on_a_trackers_devices(tmp_path, capsys):
     [
         (["--network", "vgg-16"], 2, "network must be one of alexnet, mlp, resnet-18; 'vgg-16' given"),
         (["--network", "mlp", "--target", "abacus"], 2, "target must be a target of TVM"),
-        (["--network", "mlp", "--tuner", "xgb"], 2, "--tuner must be opevo, opevo-published or evolutionary with MetaSchedule"),
+        (["--network", "mlp", "--tuner", "xgb"], 2, "--tuner must be one of opevo, opevo-published, evolutionary with"),
+        (
+            ["--network", "mlp", "--tuner", "evolutionary", "--no-transfer"],
+            2,
+            "--history and --no-transfer require --tuner opevo",
+        ),
+        (["--network", "mlp", "--history", "nowhere"], 2, "nowhere has no record: leave it out, or check its name"),
         (["--network", "mlp", "--time-limit", "3", "--tuner", "evolutionary"], 2, "time_limit needs an OpEvoStrategy"),
         (["--network", "mlp", "--early-stopping", "3"], 2, "--early-stopping requires AutoTVM, this TVM has MetaSchedule"),
         (["--network", "mlp", "--rpc-tracker", "127.0.0.1:1", "--rpc-key", "x"], 1, "cannot reach the tracker at 127.0.0.1:1"),

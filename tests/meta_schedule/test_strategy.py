@@ -215,8 +215,9 @@ class TestArguments:
         assert first == second
         assert len(first[0]) == 6
 
-    def test_tasks_learn_from_each_other_unless_told_not_to(self):
+    def test_tasks_learn_from_each_other_unless_told_not_to(self, monkeypatch):
         """The first batch of the second task has inner tiles that were good in the first."""
+        monkeypatch.setattr(strategy_module, "read_prior", lambda: ())  # which knows other tiles
 
         def first_batch(transfer):
             strategy = OpEvoStrategy(seed=0, transfer=transfer)
@@ -233,6 +234,15 @@ class TestArguments:
             return np.mean([float(synthetic(candidate).run_secs[0]) for candidate in found])
 
         assert first_batch(transfer=True) < 0.6 * first_batch(transfer=False)
+
+    @pytest.mark.parametrize(("target", "knows"), [("llvm", True), ("cuda", False)])
+    def test_the_first_batch_is_the_priors_best_on_a_cpu(self, monkeypatch, target, knows):
+        def first_batch():
+            return proposals(task("C1", target, OpEvoStrategy(seed=0)), 1)
+
+        with_prior = first_batch()
+        monkeypatch.setattr(strategy_module, "read_prior", lambda: ())
+        assert (with_prior != first_batch()) == knows
 
     def test_after_a_run_nothing_is_remembered(self):
         strategy = OpEvoStrategy(seed=0, transfer=True)

@@ -1,0 +1,104 @@
+"""Databases of other networks, devices and runs, as sources of a transfer."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tvm.s_tir import meta_schedule as ms
+
+from autotvm_opevo._utils.text import pluralize
+from autotvm_opevo.meta_schedule.database import RECORD_FILE, WORKLOAD_FILE, fitness, load_database, repair
+from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
+from autotvm_opevo.meta_schedule.space import DecisionSpace
+from autotvm_opevo.search.source import Source
+
+# At most this many workloads of a database are looked at, those with the most records, and of each at most this many records.
+_MAX_WORKLOADS, _MAX_RECORDS = 256, 512
+
+
+def read_history(work_dirs: Iterable[str | PathLike[str]]) -> list[Source]:
+    """Read the work directories of MetaSchedule; nothing is written to them.
+
+    Parameters
+    ----------
+    work_dirs : iterable of paths
+        Of `tune_network`, ``tune_relax`` or ``tune_tir``. Malformed lines are skipped.
+
+    Returns
+    -------
+    list of Source
+        For each workload and target with a success, its results, with knobs by role (see `DecisionSpace.by_role`).
+
+    Raises
+    ------
+    ValueError
+        If one of them has no database with a record.
+    """
+    import_tensor_intrinsics()
+    return [source for folder in dict.fromkeys(Path(folder).resolve() for folder in work_dirs) for source in _sources(folder)]
+
+
+def describe_history(sources: Sequence[Source]) -> str:
+    """How much there is to learn from.
+
+    >>> describe_history([])
+    '0 records of 0 tasks'
+    """
+    records = sum(len(source.results) for source in sources)
+    return f"{pluralize(records, 'record')} of {pluralize(len(sources), 'task')}"
+
+
+def _sources(folder: Path) -> list[Source]:
+    groups: dict[Any, list[Any]] = {}
+    for record in _records(folder):
+        groups.setdefault((record.workload, str(record.target)), []).append(record)
+    if not groups:
+        raise ValueError(
+            f"history must be work directories of MetaSchedule, {folder} has no record: leave it out, or check its name"
+        )
+    largest = sorted(groups.values(), key=lambda group: -len(group))[:_MAX_WORKLOADS]
+    return [source for group in largest if (source := _source(group)) is not None]
+
+
+def _records(folder: Path) -> list[Any]:
+    """All records of a database, which may be torn, or in use."""
+    with tempfile.TemporaryDirectory() as temporary:
+        for name in (WORKLOAD_FILE, RECORD_FILE):
+            if (folder / name).exists():
+                shutil.copy(folder / name, temporary)
+        try:
+            repair(Path(temporary))
+            return list(load_database(Path(temporary)).get_all_tuning_records())
+        except ValueError as error:
+            raise ValueError(f"history must be work directories of MetaSchedule, {folder} is none: {error}") from error
+
+
+def _source(records: list[Any]) -> Source | None:
+    """The results of one workload; None if its sketches cannot be generated here, or none of its trials succeeded."""
+    try:
+        context = ms.TuneContext(mod=records[0].workload.mod, target=records[0].target, space_generator="post-order-apply")
+        decisions = DecisionSpace(context.mod, context.generate_design_space(), [])
+    except (RuntimeError, ValueError):  # of a target that this TVM was not built for, or a structure that it no longer has
+        return None
+    results: dict[int, float] = {}
+    for record in _thinned(sorted(records, key=lambda record: -fitness(record.run_secs))):
+        try:
+            configuration = decisions.configuration(record.trace)
+        except ValueError:  # of other sketches
+            continue
+        results.setdefault(decisions.space.index(configuration), fitness(record.run_secs))
+    return decisions.by_role(results) if any(results.values()) else None
+
+
+def _thinned(records: list[Any]) -> list[Any]:
+    """The best half of the records that are kept, and some of the others."""
+    if len(records) <= _MAX_RECORDS:
+        return records
+    best = _MAX_RECORDS // 2
+    return [*records[:best], *(records[i] for i in np.linspace(best, len(records) - 1, _MAX_RECORDS - best).astype(int))]

@@ -1,0 +1,128 @@
+"""read_history: databases as sources, read without writing, whatever state they are in."""
+
+import os
+
+import pytest
+from quick_tuning import SMALL, tune
+from tvm.s_tir import meta_schedule as ms
+
+from autotvm_opevo.meta_schedule import OpEvoStrategy, open_database, tune_network, workloads
+from autotvm_opevo.meta_schedule.database import RECORD_FILE, WORKLOAD_FILE, fitness, seconds
+from autotvm_opevo.meta_schedule.history import describe_history, read_history
+from autotvm_opevo.meta_schedule.space import DecisionSpace
+from benchmarks.workloads import cpu
+
+
+@pytest.fixture(scope="module")
+def yesterday(tmp_path_factory):
+    """A work directory with 12 trials of a small matrix product."""
+    folder = tmp_path_factory.mktemp("yesterday")
+    tune(folder, 12)
+    return folder
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def fastest(folder):
+    return min(open_database(folder).get_all_tuning_records(), key=lambda record: seconds(record.run_secs))
+
+
+def test_a_source_has_the_results_of_a_workload_by_role(yesterday):
+    (source,) = read_history([yesterday])
+    records = open_database(yesterday).get_all_tuning_records()
+    assert sorted(source.results.values()) == sorted(fitness(record.run_secs) for record in records)
+    assert [role for role in source.space.knobs if role.startswith("tile")] == ["tile in 4 (1)", "tile in 4 (2)", "tile in 2 (1)"]
+    assert describe_history([source]) == "12 records of 1 task"
+
+
+def test_its_best_result_is_that_of_its_best_trace(yesterday):
+    (source,) = read_history([yesterday])
+    context = ms.TuneContext(SMALL, target=cpu(), space_generator="post-order-apply")
+    decisions = DecisionSpace(context.mod, context.generate_design_space(), [])
+    best = fastest(yesterday)
+    configuration = decisions.configuration(best.trace)
+    assert source.results[decisions.space.index(configuration)] == fitness(best.run_secs) == max(source.results.values())
+
+
+def test_nothing_is_written_and_malformed_lines_are_skipped(yesterday, tmp_path):
+    for name, data in contents(yesterday).items():
+        (tmp_path / name).write_bytes(data)
+    with open(tmp_path / RECORD_FILE, "ab") as file:
+        file.write(b"[0, [[[")
+    before = contents(tmp_path)
+    (source,) = read_history([tmp_path, tmp_path])  # given twice, read once
+    assert len(source.results) == 12
+    assert contents(tmp_path) == before
+
+
+def test_workloads_without_a_success_are_no_source(yesterday, tmp_path):
+    for name, data in contents(yesterday).items():
+        (tmp_path / name).write_bytes(data)
+    database = open_database(tmp_path)
+    record = database.get_all_tuning_records()[0]
+    lines = (tmp_path / RECORD_FILE).read_text().splitlines()
+    assert len(lines) == 12
+    (tmp_path / RECORD_FILE).unlink()
+    failed = open_database(tmp_path)
+    failed.commit_tuning_record(ms.database.TuningRecord(record.trace, record.workload, [1e10], record.target, record.args_info))
+    assert read_history([tmp_path]) == []
+
+
+@pytest.mark.parametrize("state", ["missing", "empty", "torn"])
+def test_a_folder_without_records_is_named(tmp_path, state):
+    folder = tmp_path / "history"
+    if state != "missing":
+        folder.mkdir()
+    if state == "torn":
+        (folder / WORKLOAD_FILE).write_bytes(b"\0" * 10)
+        (folder / RECORD_FILE).write_bytes(b"[0, ")
+    with pytest.raises(ValueError, match=f"{folder} has no record"):
+        read_history([folder])
+    assert folder.exists() == (state != "missing")
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path):
+    (tmp_path / WORKLOAD_FILE).write_text("hello\n")
+    (tmp_path / RECORD_FILE).write_text("hello\n")
+    with pytest.raises(ValueError, match=f"history must be work directories of MetaSchedule, .*{tmp_path}"):
+        read_history([tmp_path])
+
+
+def test_a_strategy_begins_with_what_was_best_yesterday(yesterday):
+    best = fastest(yesterday)
+    context = ms.TuneContext(
+        SMALL,
+        target=cpu(),
+        space_generator="post-order-apply",
+        search_strategy=OpEvoStrategy(seed=0, history=yesterday),
+        task_name="small",
+        rand_state=1,
+    ).clone()
+    context.pre_tuning(max_trials=8, num_trials_per_iter=8)
+    first = context.generate_measure_candidates()
+    context.post_tuning()
+    assert str(first[0].sch.trace) == str(best.trace)
+
+
+def test_without_transfer_there_is_no_history(yesterday):
+    with pytest.raises(ValueError, match="history needs transfer=True"):
+        OpEvoStrategy(transfer=False, history=yesterday)
+
+
+def test_a_network_says_what_it_learns_from(yesterday, tmp_path, capsys):
+    options = {"evaluate": False, "seed": 0}
+    tune_network(*workloads.mlp(), cpu(), tmp_path / "mlp", 4, history=[yesterday, tmp_path / "mlp"], **options)
+    assert "learning from 12 records of 1 task\n" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="must be given to the strategy"):
+        tune_network(*workloads.mlp(), cpu(), tmp_path / "mlp", 4, history=yesterday, strategy="evolutionary", **options)
+
+
+def test_a_history_of_another_target_is_read(yesterday, tmp_path):
+    """The target is the record's, not this machine's."""
+    for name, data in contents(yesterday).items():
+        text = data.decode().replace(f'"num-cores": {cpu().attrs["num-cores"]}', '"num-cores": 64')
+        (tmp_path / name).write_bytes(text.encode())
+    assert [len(source.results) for source in read_history([yesterday, tmp_path])] == [12, 12]
+    assert os.listdir(tmp_path)
