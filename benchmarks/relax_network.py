@@ -2,12 +2,13 @@
 
     .venv/tvm/bin/python -m benchmarks.relax_network                        # AlexNet: half an hour on two cores
     .venv/tvm/bin/python -m benchmarks.relax_network --networks resnet-18
+    .venv/tvm/bin/python -m benchmarks.relax_network --trials 64 --methods "tune_network, no transfer" tune_network
 
 ``tune_relax`` is TVM's function: the layouts of the model, evolutionary search with an XGBoost cost model. The second method
 is that search in `tune_network`, the third `tune_network` at its defaults. They take turns, with the same trials and the same
 builder and runner, which are faster than TVM's. TVM's search has rounds of less than its 64 candidates, which would leave tasks
 without any, and may exceed the trials in the last one. The tuned networks of a repetition and the untuned one are then timed
-in turn, in one process, and their outputs compared. A stopped benchmark resumes.
+in turn, in rounds with new memory, and their outputs compared. A stopped benchmark resumes.
 """
 
 import argparse
@@ -18,18 +19,29 @@ from pathlib import Path
 import numpy as np
 from tvm.s_tir import meta_schedule as ms
 
-from autotvm_opevo.meta_schedule import LocalBuilder, LocalRunner, compile_network, open_database, tune_network, workloads
-from autotvm_opevo.meta_schedule.evaluation import random_inputs, time_interleaved
+from autotvm_opevo.meta_schedule import (
+    Comparison,
+    LocalBuilder,
+    LocalRunner,
+    lower_for_tuning,
+    open_database,
+    tune_network,
+    workloads,
+)
+from autotvm_opevo.meta_schedule.evaluation import network_loader, random_inputs
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
-from autotvm_opevo.meta_schedule.lowering import build, lower_as_imported
+from autotvm_opevo.meta_schedule.lowering import lower_as_imported
 from benchmarks import markdown, publish
 from benchmarks.environment import environment
 from benchmarks.resume import run_missing
 from benchmarks.workloads import cpu
 
+# Seconds for timing all networks of a repetition.
+_TIMING_SECONDS = 60.0
+
 
 def tune_relax(mod, params, folder, trials, seed):
-    """TVM's own function; returns the tuned executable."""
+    """TVM's own function; returns the network as it was tuned, and the database."""
     lowered = lower_as_imported(mod, params, cpu())
     tasks = len(ms.relax_integration.extract_tasks(lowered, cpu()))
     ms.relax_integration.tune_relax(
@@ -43,39 +55,42 @@ def tune_relax(mod, params, folder, trials, seed):
         runner=LocalRunner(),
         seed=seed + 1,
     )
-    return build(lowered, cpu(), open_database(folder))
+    return lowered, open_database(folder)
 
 
 def tune_ours(mod, params, folder, trials, seed, **options):
-    """`tune_network`; returns the tuned executable."""
+    """`tune_network`; returns the network as it was tuned, and the database."""
     result = tune_network(mod, params, cpu(), folder, trials, seed=seed, evaluate=False, **options)
-    return compile_network(mod, params, cpu(), result.best_file)
+    return lower_for_tuning(mod, params, cpu()), open_database(result.best_file)
 
 
 METHODS = {
     "tune_relax": tune_relax,
     "evolutionary in tune_network": lambda *run: tune_ours(*run, strategy="evolutionary", cost_model="xgb"),
     "tune_network": tune_ours,
+    "tune_network, no transfer": lambda *run: tune_ours(*run, transfer=False),
 }
 
 
 def repetition(job):
     """Seconds of tuning and milliseconds of each method's network, and of the untuned one."""
     mod, params = workloads.network(job["network"])
-    names = [*METHODS]
+    names = job["methods"]
     first = job["seed"] % len(names)
-    executables, seconds = {"untuned": build(lower_as_imported(mod, params, cpu()), cpu())}, {}
-    for name in names[first:] + names[:first]:
-        with tempfile.TemporaryDirectory() as folder:
-            start = time.perf_counter()
-            executables[name] = METHODS[name](mod, params, folder, job["trials"], job["seed"])
-            seconds[name] = time.perf_counter() - start
-    inputs = random_inputs(lower_as_imported(mod, params, cpu()))
-    outputs, latencies = time_interleaved(list(executables.values()), inputs, cpu())
-    for arrays in outputs[1:]:
-        for array, expected in zip(arrays, outputs[0]):
-            np.testing.assert_allclose(array, expected, rtol=1e-3, atol=1e-4)
-    return {"seconds": seconds, "milliseconds": dict(zip(executables, (1e3 * np.median(latencies, axis=1)).tolist()))}
+    as_imported = lower_as_imported(mod, params, cpu())
+    networks, seconds = {}, {}
+    with network_loader(cpu(), random_inputs(as_imported)) as load:
+        for name in names[first:] + names[:first]:
+            with tempfile.TemporaryDirectory() as folder:
+                start = time.perf_counter()
+                tuned = METHODS[name](mod, params, folder, job["trials"], job["seed"])
+                seconds[name] = time.perf_counter() - start
+                networks[name] = load(*tuned)
+        comparison = Comparison(names)
+        comparison.time_networks([load(as_imported), *(networks[name] for name in names)], _TIMING_SECONDS)
+    assert comparison.outputs_match, comparison.relative_errors
+    latencies = [comparison.rounds.latency(i).value for i in range(1 + len(names))]
+    return {"seconds": seconds, "milliseconds": {name: 1e3 * latency for name, latency in zip(["untuned", *names], latencies)}}
 
 
 def table(runs):
@@ -84,11 +99,12 @@ def table(runs):
     for network, name in dict.fromkeys((run["network"], name) for run in runs for name in run["milliseconds"]):
         mine = [run for run in runs if run["network"] == network]
         latency = np.array([run["milliseconds"][name] for run in mine])
-        speedup = np.array([run["milliseconds"]["tune_relax"] for run in mine]) / latency
+        speedup = np.array([run["milliseconds"][mine[0]["methods"][0]] for run in mine]) / latency
         seconds = [run["seconds"].get(name, np.nan) for run in mine]
         took = "" if np.isnan(seconds).any() else f"{np.median(seconds):.0f}"
         rows.append([network, name, _spread(latency), _spread(speedup), took])
-    return markdown.table(["network", "", "ms", "times as fast as tune_relax", "seconds of tuning"], rows)
+    baseline = runs[0]["methods"][0]
+    return markdown.table(["network", "", "ms", f"times as fast as {baseline}", "seconds of tuning"], rows)
 
 
 def _spread(values):
@@ -100,11 +116,14 @@ def main(arguments=None):
     parser.add_argument("--networks", nargs="+", default=["alexnet"], choices=sorted(workloads.NETWORKS))
     parser.add_argument("--trials", type=int, default=208, help="per network, over all its tasks (default: 208)")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument(
+        "--methods", nargs="+", default=list(METHODS)[:3], choices=list(METHODS), help="the first is the baseline"
+    )
     parser.add_argument("--out", type=Path, default=Path("tuned/relax-network.jsonl"), help="results, one repetition per line")
     parser.add_argument("--publish", metavar="SECTION", help="write the table to this section of docs/results.md")
     options = parser.parse_args(arguments)
     import_tensor_intrinsics()  # not in the time of the first method
-    about = {"trials": options.trials, **environment("llvm")}
+    about = {"trials": options.trials, "methods": options.methods, **environment("llvm")}
     jobs = [{"network": name, "seed": seed, **about} for name in options.networks for seed in range(options.seeds)]
     text = table(run_missing(jobs, repetition, options.out, unit="repetition"))
     if options.publish:
