@@ -1,10 +1,10 @@
 """Latency of a Relax network over the time spent on tuning: TVM's `tune_relax` and `tune_network`, each at its defaults.
 
-    .venv/tvm/bin/python -m benchmarks.relax_time_to_quality     # AlexNet, 1,000 trials: 35 minutes a repetition on two cores
+    .venv/tvm/bin/python -m benchmarks.relax_time_to_quality     # AlexNet, 1,000 trials: 20 minutes a repetition on two cores
 
 ``tune_relax`` has its own builder, rounds and task scheduler. `tune_network` then has ``--share`` of its time. What either had
-found after fractions of the time of ``tune_relax`` is built, and all of these networks and the untuned one are timed in turn in
-one process. Only the last of `tune_network` is confirmed. A stopped benchmark resumes with the next method.
+found after fractions of the time of ``tune_relax`` is built, and all of these networks and the untuned one are timed in turn, in
+rounds with new memory. Only the last of `tune_network` is confirmed. A stopped benchmark resumes with the next method.
 """
 
 import argparse
@@ -14,21 +14,24 @@ import threading
 import time
 from pathlib import Path
 
-import numpy as np
 from tvm.s_tir import meta_schedule as ms
 
-from autotvm_opevo.meta_schedule import lower_for_tuning, open_database, tune_network, workloads
-from autotvm_opevo.meta_schedule.evaluation import random_inputs, time_interleaved
+from autotvm_opevo.meta_schedule import Comparison, lower_for_tuning, open_database, tune_network, workloads
+from autotvm_opevo.meta_schedule.evaluation import network_loader, random_inputs
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
-from autotvm_opevo.meta_schedule.lowering import build, lower_as_imported
+from autotvm_opevo.meta_schedule.lowering import lower_as_imported
 from benchmarks import publish
 from benchmarks.environment import environment
-from benchmarks.latency_over_time import FRACTIONS, plot, table
+from benchmarks.latency_over_time import plot, table
 from benchmarks.resume import run_missing
 from benchmarks.workloads import cpu
 
 RECORDS, WORKLOADS = "database_tuning_record.json", "database_workload.json"
 THEIRS, OURS = "tune_relax", "tune_network"
+# Of the time of `tune_relax`, which writes its first records after half of it.
+FRACTIONS = (0.02, 0.05, 0.1, 0.2, 0.5, 0.75, 1.0)
+# Seconds for timing all networks of a repetition.
+_TIMING_SECONDS = 120.0
 LABELS = {THEIRS: THEIRS, OURS: OURS}
 
 
@@ -108,13 +111,13 @@ def repetition(job, options):
         counts, seconds = tune(method, mod, params, folder, job["trials"], job["repetition"], limit)
         total = total or seconds
         rows += [{"method": method, **stage} for stage in stages(folder, counts, seconds, total)]
-    executables = [build(lowered[row["method"]], cpu(), open_database(row.pop("database"))) for row in rows]
-    untuned = build(lowered[THEIRS], cpu())
-    outputs, latencies = time_interleaved([untuned, *executables], random_inputs(lowered[THEIRS]), cpu())
-    for arrays in outputs[1:]:
-        for array, expected in zip(arrays, outputs[0]):
-            np.testing.assert_allclose(array, expected, rtol=1e-3, atol=1e-4)
-    return {"untuned": latencies[0], "stages": [{**row, "latency": timed} for row, timed in zip(rows, latencies[1:])]}
+    comparison = Comparison([f"{row['method']} after {row['seconds']:.0f} s" for row in rows])
+    with network_loader(cpu(), random_inputs(lowered[THEIRS])) as load:
+        tuned = [load(lowered[row["method"]], open_database(row.pop("database"))) for row in rows]
+        comparison.time_networks([load(lowered[THEIRS]), *tuned], _TIMING_SECONDS)
+    assert comparison.outputs_match, comparison.relative_errors
+    untuned, *latencies = map(list, zip(*comparison.rounds.latencies))
+    return {"untuned": untuned, "stages": [{**row, "latency": timed} for row, timed in zip(rows, latencies)]}
 
 
 def rows_of(runs):
@@ -128,7 +131,7 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description="Latency of a Relax network over the time spent on tuning.")
     parser.add_argument("--networks", nargs="+", default=["alexnet"], choices=sorted(workloads.NETWORKS))
     parser.add_argument("--trials", type=int, default=1000, help="of tune_relax, over all tasks (default: 1000)")
-    parser.add_argument("--share", type=float, default=1 / 3, help="of its time for tune_network (default: 1/3)")
+    parser.add_argument("--share", type=float, default=0.1, help="of its time for tune_network (default: 0.1)")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--work-dir", type=Path, default=Path("tuned/relax_time_to_quality"), help="folder for the databases")
     parser.add_argument(
