@@ -31,6 +31,7 @@ from autotvm_opevo.meta_schedule.task_scheduler import CallbackScheduler
 from autotvm_opevo.meta_schedule.task_state import TaskState
 from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE
 from autotvm_opevo.tuning.journal import JOURNAL, Journal
+from autotvm_opevo.tuning.progress import ProgressDisplay
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.session import Session
 from autotvm_opevo.tuning.task_scheduler import Operator, TaskScheduler, shares
@@ -114,7 +115,8 @@ class NetworkSession(Session):
                 self._extracted, str(self._folder), strategy=strategy, seed=None if seed is None else seed + 1
             )
         scheduler = CallbackScheduler(len(contexts), lambda records: self._choose(records, task_scheduler, budget, rng), guard)
-        with self.display, guard:
+        seconds_left = max(0.0, deadline - time.monotonic()) if deadline < inf else None
+        with ProgressDisplay(self._budget, self.trials, seconds_left) as self.display, guard:
             ms.tune.tune_tasks(
                 tasks=contexts,
                 task_weights=weights,

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -49,12 +50,15 @@ def test_every_task_is_tuned_and_the_outputs_match(tuned):
     assert len(open_database(folder / "best")) == 4
 
 
-def test_tuning_ends_at_the_time_limit_and_can_be_resumed(tmp_path):
+def test_tuning_ends_at_the_time_limit_and_can_be_resumed(tmp_path, capsys):
     result = tune(tmp_path, 1000, time_limit=0.001, evaluate=False)
     assert (result.trials, result.stop_reason) == (0, "time limit")
     result = tune(tmp_path, 1000, time_limit=15, evaluate=False)
     assert result.stop_reason == "time limit"
     assert 0 < result.trials < 1000
+    left = re.findall(r"(\d\d:\d\d) left", capsys.readouterr().err)
+    assert left
+    assert max(left) < "00:15"
     again = tune(tmp_path, result.trials + 1, time_limit=3600, evaluate=False)
     assert (again.measured, again.stop_reason) == (1, "trials")
 
