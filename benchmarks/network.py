@@ -118,16 +118,16 @@ def main():
     for name in options.networks:
         tuned = tune_all(name, target, options)
         untuned, latencies = time_all(name, target, tuned)
-        lines.append(f"{name:<12}{'untuned':<24}{untuned:>10.2f}")
+        lines.append(f"{name:<12}{'untuned':<28}{untuned:>10.2f}")
         for method, milliseconds in latencies.items():
             seconds = np.array([took for _, took in tuned[method]])
             spread = f"({milliseconds.min():.2f} to {milliseconds.max():.2f})"
             lines.append(
-                f"{name:<12}{method:<24}{np.median(milliseconds):>10.2f}  {spread:<20}{untuned / np.median(milliseconds):>9.2f}"
+                f"{name:<12}{method:<28}{np.median(milliseconds):>10.2f}  {spread:<20}{untuned / np.median(milliseconds):>9.2f}"
                 f"{np.median(seconds):>12.0f}"
             )
     print(f"\n{options.trials} trials per network, {options.repetitions} repetitions, {target}")
-    print(f"{'network':<12}{'':<24}{'median ms':>10}  {'(min to max)':<20}{'speedup':>9}{'s of tuning':>12}")
+    print(f"{'network':<12}{'':<28}{'median ms':>10}  {'(min to max)':<20}{'speedup':>9}{'s of tuning':>12}")
     print("\n".join(lines))
 
 

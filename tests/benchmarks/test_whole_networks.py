@@ -13,11 +13,13 @@ def test_network_compares_all_methods_and_resumes_from_its_logs(tmp_path):
         done = subprocess.run([*command, "--out", str(tmp_path)], capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
         rows = [line for line in done.stdout.splitlines() if line.startswith("mlp  ")]
-        assert [row[12:36].strip() for row in rows] == [
+        assert [row[12:40].strip() for row in rows] == [
             "untuned",
             "tutorial",
             "equal+xgb",
             "equal+opevo",
             "gradient+opevo",
+            "gradient+opevo, no limits",
+            "gradient+opevo, no transfer",
         ]
-        assert all(float(row[36:46]) > 0 for row in rows)
+        assert all(float(row[40:50]) > 0 for row in rows)
