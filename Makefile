@@ -79,7 +79,7 @@ lint: setup
 
 soak: setup setup-tvm
 	@$(RUN) -m pytest -q $(PARALLEL) -m "soak or properties" --hypothesis-profile=soak --timeout=3600 $(ARGS)
-	@$(TVM_RUN) -m pytest -q $(PARALLEL) -m "soak or properties" --hypothesis-profile=soak --timeout=3600 $(ARGS)
+	@$(TVM_RUN) -m pytest -q $(PARALLEL) -m "soak or properties" --hypothesis-profile=soak --timeout=3600 tests/meta_schedule autotvm_opevo/meta_schedule $(ARGS)
 
 release-check: $(RELEASE_ENV)/made
 	@$(RELEASE_ENV)/bin/python tools/check_release.py
