@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import shutil
@@ -17,7 +18,7 @@ from tvm import rpc
 from tvm.autotvm.env import AutotvmGlobalScope, reset_global_scope
 from tvm.autotvm.measure import LocalRunner, MeasureErrorNo, MeasureInput, MeasureResult, RPCRunner
 from tvm.autotvm.measure.measure import Runner
-from tvm.autotvm.measure.measure_methods import request_remote
+from tvm.autotvm.measure.measure_methods import default_module_loader, request_remote
 from tvm.contrib.popen_pool import PopenPoolExecutor
 
 from autotvm_opevo._utils.text import last_line
@@ -31,6 +32,11 @@ logger = logging.getLogger(__name__)
 
 # Seconds to wait for a tracker's answer, and for a device to come back once the last one has left or hangs.
 _TRACKER_TIMEOUT, _DEVICE_TIMEOUT = 30.0, 60.0
+
+# AutoTVM's loader, which in addition frees what TVM leaves if it gets a device that has just died and requests another: the error
+# is in a reference cycle with the frames that hold the second session, so that its device would be busy until the session times
+# out. The cycle is young, which makes the collection quick. A lambda is pickled with its code: workers import only TVM.
+_LOADER = default_module_loader(lambda *_: gc.collect(1))
 
 
 class DevicePoolError(RuntimeError):
@@ -91,6 +97,8 @@ class DevicePool:
         self._compared = threading.Lock()  # taken once
         self._comparison: threading.Thread | None = None
         self._numbers = count()
+        if runner.module_loader is None:
+            runner.module_loader = _LOADER
         if not self._devices():
             raise _no_device(runner.key, runner.host, runner.port)
         if runner.n_parallel > (os.cpu_count() or 1):  # AutoTVM limits parallel runs to this machine's cores
@@ -136,7 +144,7 @@ class DevicePool:
         result = self._run_twice(measured, build)
         if result.error_no == MeasureErrorNo.NO_ERROR:
             self.finalists.add(measured, build, result)
-            if self._runner.module_loader is None and self._compared.acquire(blocking=False):
+            if self._runner.module_loader is _LOADER and self._compared.acquire(blocking=False):
                 self._start_comparison(measured, build)
         return result
 
