@@ -7,6 +7,7 @@ import sys
 import pytest
 import tvm
 from command_line import errors_of
+from compared_networks import time_two_rounds
 from onnx_files import save_onnx
 
 from autotvm_opevo.autotvm.log import Log
@@ -23,6 +24,12 @@ CONV = [
 # A busy machine takes several times as long.
 pytestmark = pytest.mark.timeout(1800)
 TIMEOUT = ["--timeout", 200]
+
+
+@pytest.fixture(autouse=True)
+def two_rounds(monkeypatch):
+    """Time networks for a moment, where the command runs in this process."""
+    time_two_rounds(monkeypatch)
 
 
 def run(*arguments, **options):

@@ -2,25 +2,28 @@
 
 import subprocess
 import sys
-from functools import partial
-from math import inf
 from pathlib import Path
 
 import onnx
 import pytest
+from compared_networks import time_two_rounds
 from onnx import TensorProto, helper
 from tvm.s_tir.meta_schedule.testing.local_rpc import LocalRPC
 
 from autotvm_opevo.cli.main import main
 from autotvm_opevo.meta_schedule import open_database
-from autotvm_opevo.tuning import comparison as timing
-from autotvm_opevo.tuning import rounds
 
 ROOT = Path(__file__).parents[2]
 # Seconds for one build or run, also on a busy machine.
 TIMEOUT = ["--timeout", "200"]
 # A busy machine takes several times as long.
 pytestmark = pytest.mark.timeout(1800)
+
+
+@pytest.fixture(autouse=True)
+def two_rounds(monkeypatch):
+    """Time networks for a moment, where the command runs in this process."""
+    time_two_rounds(monkeypatch)
 
 
 def run(*arguments):
@@ -101,8 +104,7 @@ def test_errors_are_one_line(tmp_path, capsys, arguments, status, message):
     assert not (tmp_path / "log").exists()
 
 
-def test_logs_are_compared(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(timing, "time_in_rounds", partial(two_rounds, rounds.time_in_rounds))
+def test_logs_are_compared(tmp_path, capsys):
     operator = ["--operator", "matmul", "--tensor", "32x32", "--tensor", "32x32"]
     for seed, name in enumerate("ab"):
         tune = ["tune", *operator, "--target", "llvm", "--trials", "2", "--seed", str(seed), "--log", str(tmp_path / name)]
@@ -112,10 +114,6 @@ def test_logs_are_compared(tmp_path, capsys, monkeypatch):
     text = capsys.readouterr().out
     assert "2 rounds, timed in turn" in text
     assert "outputs match" in text
-
-
-def two_rounds(time_in_rounds, rounds, alternatives, end, max_rounds=0):
-    return time_in_rounds(rounds, alternatives, inf, max_rounds=2)
 
 
 @pytest.mark.parametrize(
