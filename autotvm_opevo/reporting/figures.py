@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib.figure import Figure
 
 from autotvm_opevo.reporting.style import STYLE
@@ -15,6 +16,9 @@ from autotvm_opevo.reporting.style import STYLE
 # Inches: small, so that text is legible on a phone, where a chart is as wide as the screen.
 WIDTH = 4.2
 HEIGHT = 2.6
+# Heights of a bar, of the name above, and of the gap below; and the longest name, in characters.
+BAR, _NAME, _GAP = 0.11, 0.15, 0.03
+_MAX_NAME = 60
 # More tick labels overlap on a phone.
 MAX_TICKS = 6
 # More series have no legend; the page lists the logs anyway.
@@ -33,6 +37,29 @@ def save(figure: Figure, path: Path) -> None:
     """Save a figure as an image with a white background."""
     with matplotlib.rc_context(STYLE):
         figure.savefig(path, dpi=200, facecolor="white")
+
+
+@contextmanager
+def named_bars(names: Sequence[str], bars: float = 1) -> Iterator[tuple[Figure, Any, Any]]:
+    """A figure for horizontal bars, its axes, and the middle of each row's bars.
+
+    Names are above the bars: beside, they would squash them.
+
+    Parameters
+    ----------
+    names : sequence of str
+    bars : float
+        Height of the bars of one row, in bars of usual height.
+    """
+    height = _NAME + bars * BAR + _GAP
+    below = height * np.arange(len(names)) + _NAME
+    with new_figure(height=0.65 + len(names) * height) as (figure, axes):
+        for y, name in zip(below, names):
+            axes.annotate(truncate(name, _MAX_NAME), (0, y), (1, 1.5), textcoords="offset points", va="bottom", fontsize=8)
+        axes.set_yticks([])
+        axes.set_ylim(len(names) * height, 0)
+        axes.grid(axis="y", visible=False)
+        yield figure, axes, below + bars * BAR / 2
 
 
 def add_legend(figure: Figure, series: int) -> None:

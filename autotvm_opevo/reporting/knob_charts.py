@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.spatial.distance import pdist
 
 from autotvm_opevo._utils.text import milliseconds, pluralize
-from autotvm_opevo.reporting.figures import new_figure, truncate
-from autotvm_opevo.reporting.knob_graphs import KnobGraph
+from autotvm_opevo.reporting.fanova import Importance
+from autotvm_opevo.reporting.figures import BAR, named_bars, new_figure, truncate
+from autotvm_opevo.reporting.knob_graphs import Array, KnobGraph
 from autotvm_opevo.reporting.style import FITNESS, INK, PAPER, QUIET, RULE, SERIES
 from autotvm_opevo.reporting.values import ValueStats
 
@@ -19,20 +20,23 @@ from autotvm_opevo.reporting.values import ValueStats
 _GRAPH = 3.4
 # Larger graphs have only their best vertex labelled.
 _MAX_LABELS = 12
+# Width and height of a character of a label in points.
+_CHARACTER = 5.0, 10.0
 # Minimum size of a vertex in square points, and margin around a graph as a fraction of it.
 _MIN_VERTEX, _MARGIN = 6.0, 0.12
 
 
-def main_effects(effects: Mapping[str, float]) -> Figure:
-    """Draw a bar for the share of the variance that each knob explains by itself."""
-    names = sorted(effects, key=lambda name: -effects[name])
-    with new_figure(height=0.7 + 0.2 * len(names)) as (figure, axes):
-        axes.barh(range(len(names)), [100 * effects[name] for name in names], 0.7, color=SERIES[0])
-        axes.set_yticks(range(len(names)), [truncate(name, 34) for name in names])
-        axes.invert_yaxis()
-        axes.set_xlim(0, 100)
+def importance(found: Importance) -> Figure:
+    """Draw a bar for the share of each knob, with its learned correlation, and below for that of each pair that interacts."""
+    alone = dict(sorted(found.alone.items(), key=lambda item: -item[1]))
+    shares = [100 * share for share in [*alone.values(), *found.interactions.values()]]
+    with named_bars([*alone, *(" and ".join(pair) for pair in found.interactions)]) as (figure, axes, middle):
+        axes.barh(middle, shares, 0.9 * BAR, color=[SERIES[0]] * len(alone) + [SERIES[1]] * len(found.interactions))
+        for y, share, name in zip(middle, shares, alone):
+            axes.text(share + 1, y, f"q = {found.correlation[name]:.2f}", va="center", fontsize=7, color=QUIET)
+        axes.set_xlim(0, 112)  # with room for the text
+        axes.set_xticks(range(0, 101, 20))
         axes.set_xlabel("% of the variance")
-        axes.grid(axis="y", visible=False)
     return figure
 
 
@@ -61,9 +65,11 @@ def knob(graph: KnobGraph, best: float) -> Figure:
         axes.plot(*path, color=RULE, linewidth=0.7, zorder=1)
         fitness = np.array([best / stats.best if (stats := graph.stats.get(value)) else math.nan for value in values])
         size = 160 if len(values) <= _MAX_LABELS else float(np.clip(5000 / len(values), 14, 90))
-        if len(values) > 1:  # no vertex may hide another; 65 of an inch's 72 points leave room for labels
-            room = min((inch - 0.1) / extent for inch, extent in ((_GRAPH, width), (inches, height)) if extent > 0)
-            size = min(size, max(_MIN_VERTEX, (65 * room / (1 + 2 * _MARGIN) * float(pdist(positions).min())) ** 2))
+        # 65 of an inch's 72 points leave room for labels.
+        rooms = [(inch - 0.1) / extent for inch, extent in ((_GRAPH, width), (inches, height)) if extent > 0]
+        points = positions * 65 * min(rooms, default=0.0) / (1 + 2 * _MARGIN)
+        if len(values) > 1:  # no vertex may hide another
+            size = min(size, max(_MIN_VERTEX, float(pdist(points).min()) ** 2))
         for marker, subset, colors in (
             ("o", np.isnan(fitness), None),
             ("X", fitness == 0, RULE),
@@ -80,12 +86,21 @@ def knob(graph: KnobGraph, best: float) -> Figure:
                 gid="vertices " + " ".join(map(str, np.flatnonzero(subset))),
             )
         fittest = int(np.nan_to_num(fitness, nan=-1).argmax())
-        for i in range(len(values)) if len(values) <= _MAX_LABELS else [fittest]:
+        labels = [truncate(graph.describe(value), 18) for value in values] if len(values) <= _MAX_LABELS else []
+        for i in range(len(values)) if labels and not _overlap(labels, points) else [fittest]:
             below = {"xytext": (0, -0.6 * math.sqrt(size) - 3), "textcoords": "offset points", "ha": "center", "va": "top"}
             box = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.5, "alpha": 0.8}
             axes.annotate(truncate(graph.describe(values[i]), 18), positions[i], **below, bbox=box, zorder=3)
         axes.margins(_MARGIN, 0.5 if flat else _MARGIN)
     return figure
+
+
+def _overlap(labels: Sequence[str], points: Array) -> bool:
+    """Whether labels below these points would overlap."""
+    widths = np.array([len(label) * _CHARACTER[0] for label in labels])
+    apart = np.abs(points[:, None] - points)
+    near = (apart[..., 0] < (widths[:, None] + widths) / 2) & (apart[..., 1] < _CHARACTER[1])
+    return bool(near.sum() > len(labels))  # each is near itself
 
 
 def tooltips(graph: KnobGraph) -> list[str]:

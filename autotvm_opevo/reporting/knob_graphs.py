@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,7 +89,7 @@ def knob_graph(name: str, knob: Knob, full: Topology | None = None) -> KnobGraph
     if full is not None and full.size <= MAX_VERTICES:
         return KnobGraph(name, knob.kind, full, full.size, knob.stats)
     best: list[Any] = sorted(knob.stats, key=lambda value: knob.stats[value].best)[:MAX_VERTICES]
-    return KnobGraph(name, knob.kind, _subgraph(knob.kind, best, full), full.size if full is not None else 0, knob.stats)
+    return KnobGraph(name, knob.kind, graph_over(knob.kind, best, full), full.size if full is not None else 0, knob.stats)
 
 
 def _infer_full(knob: Knob) -> Topology | None:
@@ -105,7 +105,7 @@ def _infer_full(knob: Knob) -> Topology | None:
     return InducedSubgraph(full, [tile for tile in full if tile[-1] <= knob.innermost])
 
 
-def _subgraph(kind: str, values: list[Any], full: Topology | None) -> Topology:
+def graph_over(kind: str, values: Sequence[Any], full: Topology | None = None) -> Topology:
     """The graph over some values, with the edges of the full graph if that is known, else those of the kind of knob."""
     if isinstance(full, (Categorical, Discrete)):
         return type(full)(values)

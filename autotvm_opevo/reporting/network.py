@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -57,7 +58,7 @@ class TaskInLogs:
         """Number of successful trials in all logs."""
         return sum(int(np.isfinite(task.latencies).sum()) for _, _, task in self.in_logs)
 
-    @property
+    @cached_property
     def knobs(self) -> Mapping[str, Knob]:
         """The knobs, with the statistics of all logs combined."""
         knobs: dict[str, Knob] = {}

@@ -14,10 +14,13 @@ from markupsafe import Markup
 from autotvm_opevo._utils.text import milliseconds, pluralize
 from autotvm_opevo._version import __version__
 from autotvm_opevo.reporting.autotvm_spaces import Template
+from autotvm_opevo.reporting.best_in_common import best_in_common
 from autotvm_opevo.reporting.comparability import compare, compare_command
+from autotvm_opevo.reporting.fanova import Importance
 from autotvm_opevo.reporting.formatting import format_duration, format_schedule, format_setting
+from autotvm_opevo.reporting.importance import importance
 from autotvm_opevo.reporting.network import Network, Operator, TaskInLog, TaskInLogs
-from autotvm_opevo.reporting.plots import Plot, knob_plots, main_effect_plots, overview_plots, progress_plots
+from autotvm_opevo.reporting.plots import Plot, importance_plots, knob_plots, overview_plots, progress_plots
 from autotvm_opevo.reporting.style import FITNESS, FITNESS_ON_DARK, SERIES
 from autotvm_opevo.reporting.svg import svg
 from autotvm_opevo.reporting.trials import Task
@@ -207,6 +210,7 @@ def _task(task: TaskInLogs) -> dict[str, Any]:
         for name, knob in task.knobs.items()
         if len(knob.stats) == 1 and knob.trials == trials and name not in drawn
     ]
+    found = importance(task)
     best = [template.complete(name, value) for one in task.in_logs for *_, knobs in one.task.top for name, value in knobs.items()]
     return {
         "number": task.number,
@@ -216,10 +220,33 @@ def _task(task: TaskInLogs) -> dict[str, Any]:
         "in_logs": [_task_in_log(label, one, template, task.best) for _, label, one in task.in_logs],
         "has_inner_tile": any(value.kind == "inner tile" for value in best),
         "template_known": template.known,
-        "progress": [_embed(plot, task.name) for plot in [*progress_plots(task), *main_effect_plots(task)]],
+        "progress": [_embed(plot, task.name) for plot in [*progress_plots(task), *importance_plots(found)]],
         "knobs": [_embed(plot, task.name) for plot in knobs],
         "constant": constant,
+        "importance_unknown": _importance_unknown(found),
+        "common": _common(task),
     }
+
+
+def _importance_unknown(found: Importance | None) -> str:
+    """Why the trials cannot tell which knobs mattered, if they cannot and are not too few anyway."""
+    if found is None or found.is_reliable:
+        return ""
+    predicted = f"{found.predicted:.0%} of" if found.predicted > 0 else "nothing of"
+    return (
+        f"Which knobs mattered cannot be told from these trials: a model of them predicts {predicted} the variance of trials "
+        "that it does not know."
+    )
+
+
+def _common(task: TaskInLogs) -> str:
+    """What the best trials have in common, if there are enough of them."""
+    found = best_in_common(task)
+    if found is None:
+        return ""
+    best = f"The best {found.best} of {found.trials:,} trials"
+    settings = "; ".join(f"{text} ({_percent(best)} of them, {_percent(of_all)} of all)" for text, best, of_all in found.settings)
+    return f"{best} have in common: {settings}." if settings else f"{best} have no value in common that is rare among all."
 
 
 def _embed(plot: Plot, task: str = "") -> dict[str, Any]:

@@ -15,7 +15,9 @@ import autotvm_opevo.reporting.knob_charts as knob_charts
 from autotvm_opevo._utils.text import milliseconds
 from autotvm_opevo.reporting.autotvm_spaces import Template
 from autotvm_opevo.reporting.comparability import compare
+from autotvm_opevo.reporting.fanova import MIN_PAIR, Importance
 from autotvm_opevo.reporting.figures import save
+from autotvm_opevo.reporting.importance import importance
 from autotvm_opevo.reporting.knob_graphs import KnobGraph, knob_graph
 from autotvm_opevo.reporting.network import Network, TaskInLogs
 from autotvm_opevo.reporting.style import RULE, SERIES
@@ -23,8 +25,6 @@ from autotvm_opevo.reporting.tuning_log import TuningLog
 
 # Of a larger network, only the slowest operators are shown, and none with a smaller share of the latency.
 _MAX_BARS, _MIN_SHARE = 24, 0.005
-# Fewer successful trials do not tell which knobs matter.
-_MIN_SUCCESSES = 32
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def overview_plots(network: Network, logs: Sequence[TuningLog]) -> list[Plot]:
             plots.append(Plot("total latency over time", "The same over tuning time, without pauses.", over_time))
     throughput = charts.throughput([(i, log.label, log.elapsed) for i, log in enumerate(logs)])
     if throughput:
-        caption = "Trials per minute. Where there are few, builds or runs took long, or the tuner was training a cost model."
+        caption = "Trials per minute. Where there are few, builds or runs took long or timed out, or the tuner was busy."
         plots.append(Plot("trials per minute", caption, throughput))
     plots += _machine(logs)
     if len(network.operators) > 1:
@@ -71,7 +71,7 @@ def _machine(logs: Sequence[TuningLog]) -> Iterator[Plot]:
     """What only journals know: where the time went, and whether the machine's speed changed."""
     phases = [(log.label, dict(sorted(log.runs.phases.items(), key=lambda item: -item[1]))) for log in logs if log.runs.phases]
     if phases:
-        caption = "Where the time went. A trial runs alone on this machine's CPU; building is waiting for builds, and all else."
+        caption = "Where the time went. Building is waiting for builds, and all that has no other name."
         yield Plot("where the time went", caption, charts.phases(phases))
     timed = [(i, log.label, log.runs.yardstick) for i, log in enumerate(logs) if len(log.runs.yardstick) > 1]
     if timed:
@@ -115,17 +115,21 @@ def progress_plots(task: TaskInLogs) -> list[Plot]:
     return plots
 
 
-def main_effect_plots(task: TaskInLogs) -> list[Plot]:
-    """Which of a task's knobs made a difference in its trials."""
-    effects = {name: knob.main_effect for name, knob in task.knobs.items() if len(knob.stats) > 1}
-    effects = {name: effect for name, effect in effects.items() if math.isfinite(effect)}
-    if len(effects) < 2 or task.successes < _MIN_SUCCESSES:
+def importance_plots(found: Importance | None) -> list[Plot]:
+    """Which of a task's knobs mattered, if its trials can tell."""
+    if found is None or not found.is_reliable:
         return []
-    caption = (
-        "Which knobs mattered: the share of the variance of the log latency of the trials that each explains by itself. What is "
-        "missing from 100% is due to several together, or noise."
+    pairs = (
+        "Below, what two explain together beyond that."
+        if found.interactions
+        else f"No two together explain {MIN_PAIR:.0%} more, as far as these trials can tell."
     )
-    return [Plot("main effect of each knob", caption, knob_charts.main_effects(effects))]
+    caption = (
+        f"Which knobs mattered: what each explains of the variance of the log latency by itself. {pairs} The model predicts "
+        f"{found.predicted:.0%} of the variance of trials that it does not know. q is the correlation of neighbouring values: "
+        "near 1, a step changes little."
+    )
+    return [Plot("importance of each knob", caption, knob_charts.importance(found))]
 
 
 def knob_plots(task: TaskInLogs, template: Template) -> Iterator[Plot]:
@@ -143,7 +147,7 @@ def save_plots(logs: Sequence[TuningLog], folder: Path) -> None:
     network = Network(logs)
     _save(overview_plots(network, logs), folder)
     for task in network.tasks:
-        plots = [*progress_plots(task), *main_effect_plots(task), *knob_plots(task, Template(task.example))]
+        plots = [*progress_plots(task), *importance_plots(importance(task)), *knob_plots(task, Template(task.example))]
         _save(plots, folder / f"{task.number:02} {_file_name(task.name)}" if len(network.tasks) > 1 else folder)
 
 

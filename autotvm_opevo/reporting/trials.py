@@ -12,6 +12,7 @@ from heapq import nsmallest
 import numpy as np
 
 from autotvm_opevo.reporting.formatting import printable
+from autotvm_opevo.reporting.settings import Settings
 from autotvm_opevo.reporting.timing import Array
 from autotvm_opevo.reporting.values import Knob, Value
 from autotvm_opevo.tuning.journal import JournalEntry
@@ -61,6 +62,8 @@ class Task:
     key, name, journal_key, target : str
         As in `Trial`.
     knobs : dict of str to Knob
+    settings : Settings
+        Of each trial.
     failures : Counter
         Number of failed trials by kind of failure.
     messages : dict of str to Counter
@@ -75,6 +78,7 @@ class Task:
         self.key, self.name, self.target = first.task, first.name, first.target
         self.journal_key = first.journal_key or first.task
         self.knobs: dict[str, Knob] = {}
+        self.settings = Settings()
         self.failures: Counter[str] = Counter()
         self.messages: dict[str, Counter[str]] = {}
         self.repeated = 0
@@ -88,6 +92,7 @@ class Task:
         self._positions.append(position)
         self._latencies.append(trial.latency)
         self._times.append(trial.time)
+        self.settings.append(trial.knobs)
         if trial.failure:
             self.failures[trial.failure] += 1
         # Hash the text: Python hashes -1 and -2 alike, and both are compute locations.

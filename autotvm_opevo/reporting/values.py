@@ -39,24 +39,15 @@ class ValueStats:
     trials : int
     best : float
         Lowest latency in seconds; infinite if all trials failed.
-    successes : int
-    logs, squares : float
-        Sums of the logarithms of the successful trials' latencies, and of their squares.
     """
 
     trials: int = 0
     best: float = math.inf
-    successes: int = 0
-    logs: float = 0.0
-    squares: float = 0.0
 
     def merge(self, other: ValueStats) -> None:
         """Add the trials of another log."""
         self.trials += other.trials
         self.best = min(self.best, other.best)
-        self.successes += other.successes
-        self.logs += other.logs
-        self.squares += other.squares
 
 
 @dataclass
@@ -66,12 +57,10 @@ class Knob:
     Examples
     --------
     >>> knob = Knob("tile")
-    >>> for tile, latency in [((8, 1), 0.5), ((8, 1), 0.25), ((4, 2), 1.0), ((4, 2), 1.1), ((2, 4), math.inf)]:
+    >>> for tile, latency in [((8, 1), 0.5), ((8, 1), 0.25), ((2, 4), math.inf)]:
     ...     knob.add(tile, latency)
     >>> knob.stats[8, 1].trials, knob.stats[8, 1].best, knob.trials
-    (2, 0.25, 5)
-    >>> round(knob.main_effect, 2)
-    0.68
+    (2, 0.25, 3)
     """
 
     kind: str
@@ -84,25 +73,6 @@ class Knob:
         """Number of trials that set this knob; not every sketch has every knob."""
         return sum(stats.trials for stats in self.stats.values())
 
-    @property
-    def main_effect(self) -> float:
-        """Share of the variance of the trials' log latencies that this knob explains by itself; NaN with too few trials.
-
-        It is the omega squared of a one-way analysis of variance (Hays 1963): what the number of values alone would explain is
-        left out.
-        """
-        groups = [stats for stats in self.stats.values() if stats.successes]
-        n, k = sum(group.successes for group in groups), len(groups)
-        if n <= k:
-            return math.nan
-        mean = math.fsum(group.logs for group in groups) / n
-        total = math.fsum(group.squares for group in groups) - n * mean**2
-        between = math.fsum(group.logs**2 / group.successes for group in groups) - n * mean**2
-        within = (total - between) / (n - k)
-        if total <= 0:
-            return math.nan
-        return max(0.0, (between - (k - 1) * within) / (total + within))
-
     def add(self, value: Hashable, latency: float) -> None:
         """Add a trial with its latency in seconds, infinite for a failure."""
         stats = self.stats.get(value)
@@ -110,11 +80,6 @@ class Knob:
             stats = self.stats[value] = ValueStats()
         stats.trials += 1
         stats.best = min(stats.best, latency)
-        if 0 < latency < math.inf:
-            log = math.log(latency)
-            stats.successes += 1
-            stats.logs += log
-            stats.squares += log * log
 
     def merge(self, value: Hashable, stats: ValueStats) -> None:
         """Add the trials of a value in another log."""

@@ -62,7 +62,7 @@ class TestBrowser:
     def test_charts_have_data(self, browser, page):
         open_page(browser, page.as_uri())
         charts = browser.find_elements("css selector", "#task-1 figure svg")
-        assert len(charts) == 2 + 1 + 2  # best so far over trials and over time; effects; two knobs with more than one value
+        assert len(charts) == 2 + 2  # best so far over trials and over time; two knobs with more than one value
         for chart in charts:
             assert chart.size["width"] > 150
             assert chart.size["height"] > 20

@@ -8,6 +8,7 @@ import pytest
 from topologies import TOPOLOGIES
 
 from autotvm_opevo.reporting import knob_charts
+from autotvm_opevo.reporting.fanova import Importance
 from autotvm_opevo.reporting.knob_graphs import knob_graph, positions
 from autotvm_opevo.reporting.svg import svg
 from autotvm_opevo.reporting.values import Knob, ValueStats
@@ -38,8 +39,24 @@ def test_vertices_have_tooltips():
     assert sorted(drawn) == sorted(texts)
 
 
-def test_the_knob_with_the_largest_effect_is_on_top():
-    (axes,) = knob_charts.main_effects({"tile_x": 0.1, "unroll": 0.6}).axes
-    assert [text.get_text() for text in axes.get_yticklabels()] == ["unroll", "tile_x"]
-    assert [bar.get_width() for bar in axes.patches] == pytest.approx([60, 10])
+def test_the_knob_with_the_largest_share_is_on_top_and_pairs_that_interact_are_below():
+    pairs = {("tile", "unroll"): 0.2, ("tile", "order"): 0.01, ("order", "unroll"): 0.3}
+    correlation = {"tile": 0.5, "unroll": 0.25, "order": 1.0}
+    figure = knob_charts.importance(Importance({"tile": 0.1, "unroll": 0.6, "order": 0.0}, pairs, correlation, 0.9))
+    (axes,) = figure.axes
+    texts = [text.get_text() for text in axes.texts]
+    assert texts[:5] == ["unroll", "tile", "order", "order and unroll", "tile and unroll"]
+    assert texts[5:] == ["q = 0.25", "q = 0.50", "q = 1.00"]
+    assert [bar.get_width() for bar in axes.patches] == pytest.approx([60, 10, 0, 30, 20])
     assert axes.yaxis_inverted()
+
+
+def labels(topology, kind="tile"):
+    stats = {value: ValueStats(1, 0.1 * (i + 1)) for i, value in enumerate(topology)}
+    (axes,) = knob_charts.knob(knob_graph("knob", Knob(kind, stats=stats), topology), 0.1).axes
+    return [text.get_text() for text in axes.texts]
+
+
+def test_all_vertices_have_labels_if_there_is_room_else_the_best_one_has():
+    assert labels(Factorization(16, parts=2)) == ["1x16", "2x8", "4x4", "8x2", "16x1"]
+    assert len(labels(Factorization(784, parts=2))) == 1
