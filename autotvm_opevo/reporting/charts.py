@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-from autotvm_opevo.reporting.figures import HEIGHT, MAX_TICKS, add_legend, escape_label, new_figure, truncate
+from autotvm_opevo.reporting.figures import BAR, HEIGHT, MAX_TICKS, add_legend, escape_label, named_bars, new_figure, truncate
 from autotvm_opevo.reporting.network import TaskInLog
 from autotvm_opevo.reporting.style import SERIES
 from autotvm_opevo.reporting.timing import Array
@@ -19,8 +19,6 @@ _MAX_DOTS = 600
 # Up to this many trials, the axis has room for all, however slow.
 _MAX_TRIALS_ALL_SHOWN = 48
 _MAX_BINS = 40
-# Names leave less room for tick labels.
-_MAX_TICKS_BESIDE_NAMES = 3
 # Trials that end within this many seconds of each other are one batch.
 _SAME_BATCH = 0.05
 
@@ -195,15 +193,12 @@ def operator_latencies(names: Sequence[str], series: Sequence[tuple[str, str, Se
     series : sequence of (str, str, sequence of float)
         For each kind of bar: label, colour, and the latency of each operator in milliseconds.
     """
-    with new_figure(height=0.7 + (0.14 + 0.08 * len(series)) * len(names)) as (figure, axes):
-        y, height = np.arange(len(names)), 0.8 / len(series)
+    with named_bars(names, len(series)) as (figure, axes, middle):
         for i, (label, color, values) in enumerate(series):
-            axes.barh(y + (i - (len(series) - 1) / 2) * height, values, 0.9 * height, color=color, label=escape_label(label))
-        axes.set_yticks(y, [truncate(name, 34) for name in names])
-        axes.invert_yaxis()
+            y = middle + (i - (len(series) - 1) / 2) * BAR
+            axes.barh(y, values, 0.9 * BAR, color=color, label=escape_label(label))
         axes.set_xlabel("ms")
-        axes.xaxis.set_major_locator(MaxNLocator(_MAX_TICKS_BESIDE_NAMES))
-        axes.grid(axis="y", visible=False)
+        axes.xaxis.set_major_locator(MaxNLocator(MAX_TICKS))
         add_legend(figure, len(series))
     return figure
 
