@@ -53,11 +53,6 @@ class TaskInLogs:
         """Lowest latency in seconds in any log; infinite if all trials failed."""
         return min(task.best for _, _, task in self.in_logs)
 
-    @property
-    def successes(self) -> int:
-        """Number of successful trials in all logs."""
-        return sum(int(np.isfinite(task.latencies).sum()) for _, _, task in self.in_logs)
-
     @cached_property
     def knobs(self) -> Mapping[str, Knob]:
         """The knobs, with the statistics of all logs combined."""
