@@ -195,6 +195,16 @@ class Measurer:
         stage = self._runner if isinstance(self._runner, LocalRunner) else self._pool
         return stage.finalists if stage is not None else Finalists()
 
+    def look_for_lost_devices(self) -> None:
+        """Notice remote devices that have left since the last trial failed on one."""
+        if self._pool is not None:
+            self._pool.look()
+
+    @property
+    def lost_devices(self) -> list[str]:
+        """Addresses of remote devices that have left, as far as noticed."""
+        return self._pool.lost if self._pool is not None else []
+
     def time_again(self, finalist: Finalist) -> float:
         """Seconds of one run of a finalist, timed for a moment; infinite if it fails now."""
         if self._pool is None:

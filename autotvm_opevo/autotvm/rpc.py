@@ -57,6 +57,12 @@ def devices(key: str, host: str, port: int) -> int:
         If no tracker answers there.
     """
 
+    return len(addresses(key, host, port))
+
+
+def addresses(key: str, host: str, port: int) -> list[str]:
+    """Where the devices of a key are, as far as a tracker knows; raises as `devices` does."""
+
     def servers() -> list[dict[str, Any]]:
         session = rpc.connect_tracker(host, port)
         try:
@@ -66,11 +72,12 @@ def devices(key: str, host: str, port: int) -> int:
             session.close()
 
     try:
-        return sum(server["key"] == f"server:{key}" for server in run_with_timeout(_TRACKER_TIMEOUT, servers, "an answer"))
+        found = run_with_timeout(_TRACKER_TIMEOUT, servers, "an answer")
     except (OSError, RuntimeError) as error:
         raise DevicePoolError(
             f"no tracker answers at {host}:{port} ({error}): start one with python -m tvm.exec.rpc_tracker --port {port}"
         ) from error
+    return [":".join(map(str, server["addr"])) for server in found if server["key"] == f"server:{key}"]
 
 
 def require_devices(key: str, host: str, port: int) -> None:
@@ -88,6 +95,11 @@ class DevicePool:
     """Devices behind an ``RPCRunner``. Each trial runs on whichever is free, and a second time if its session broke.
 
     The first that succeeds runs on all of them, and a warning names those that are slower than the fastest.
+
+    Attributes
+    ----------
+    lost : list of str
+        Addresses of the devices that have left.
     """
 
     def __init__(self, runner: RPCRunner) -> None:
@@ -95,8 +107,11 @@ class DevicePool:
         self._aborted = False
         self.finalists = Finalists()
         self._compared = threading.Lock()  # taken once
+        self._looking = threading.Lock()
         self._comparison: threading.Thread | None = None
         self._numbers = count()
+        self.lost: list[str] = []
+        self._known: set[str] = set()
         if runner.module_loader is None:
             runner.module_loader = _LOADER
         if not self._devices():
@@ -113,8 +128,20 @@ class DevicePool:
     def _address(self) -> str:
         return f"{self._runner.host}:{self._runner.port}"
 
+    def look(self) -> None:
+        """Notice devices that have left. A tracker that does not answer is none's fault."""
+        with suppress(DevicePoolError):
+            self._devices()
+
     def _devices(self) -> int:
-        return devices(self._runner.key, self._runner.host, self._runner.port)
+        """Number of devices; a warning names those that have left since the last time."""
+        with self._looking:
+            found = set(addresses(self._runner.key, self._runner.host, self._runner.port))
+            for device in sorted(self._known - found):
+                logger.warning("the device at %s has left the tracker at %s", device, self._address)
+                self.lost.append(device)
+            self._known = found
+        return len(found)
 
     def run(self, inputs: Sequence[MeasureInput], builds: Sequence[Any]) -> list[MeasureResult]:
         """Run the builds, up to the runner's ``n_parallel`` at once."""

@@ -115,12 +115,15 @@ class NetworkSession(Session):
                 self._measure(measurer, task_scheduler, deadline)
             with self.phase("confirming"):
                 self._confirm(measurer)
+            measurer.look_for_lost_devices()
         except BaseException:
             with suppress(Exception):  # the first error counts
                 for _, trial in measurer.finished():
                     self._log.append([trial])
             raise
         finally:
+            if lost := measurer.lost_devices:
+                self._journal.write_lost(lost)
             if measurer.seconds_running:
                 self.end({"running": measurer.seconds_running}, "building")
             else:  # with another builder or runner it is unknown which

@@ -157,6 +157,7 @@ def tune_network(
         session.announce(description, "database")
         if getattr(strategy, "history", None):
             session.display.write(f"learning from {describe_history(strategy.history)}")
+        session.record_layouts(lowered)
         guard = SigintGuard()
         try:
             if session.left > 0:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -23,6 +23,7 @@ from autotvm_opevo.meta_schedule.callbacks import Failure, ProgressCallback
 from autotvm_opevo.meta_schedule.confirmation import BEST, confirm, latencies_before, write_best
 from autotvm_opevo.meta_schedule.database import load_database, records_of, seconds
 from autotvm_opevo.meta_schedule.interrupts import SigintGuard
+from autotvm_opevo.meta_schedule.layouts import count_layouts
 from autotvm_opevo.meta_schedule.naming import task_name
 from autotvm_opevo.meta_schedule.roofline import limit
 from autotvm_opevo.meta_schedule.runner import LocalRunner
@@ -75,6 +76,12 @@ class NetworkSession(Session):
             self._best.update((i, record) for record in records_of(earlier, state.mod, self._target)[:1])
             if i in self._best:
                 state.confirmed(seconds(self._best_of(i).run_secs))
+
+    def record_layouts(self, lowered: tvm.IRModule) -> None:
+        """Tell the journal in which layouts operators are tuned."""
+        if self.left > 0:
+            with suppress(Exception):  # a report can do without
+                self._journal.write_layouts(count_layouts(lowered))
 
     def measure_machine(self, runner: Any) -> None:
         """Find out how fast the tasks can be at most."""

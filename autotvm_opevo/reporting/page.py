@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
@@ -17,7 +17,7 @@ from autotvm_opevo.reporting.autotvm_spaces import Template
 from autotvm_opevo.reporting.best_in_common import best_in_common
 from autotvm_opevo.reporting.comparability import compare, compare_command
 from autotvm_opevo.reporting.fanova import Importance
-from autotvm_opevo.reporting.formatting import format_duration, format_schedule, format_setting
+from autotvm_opevo.reporting.formatting import format_duration, format_schedule, format_setting, printable
 from autotvm_opevo.reporting.importance import importance
 from autotvm_opevo.reporting.network import Network, Operator, TaskInLog, TaskInLogs
 from autotvm_opevo.reporting.plots import Plot, importance_plots, knob_plots, overview_plots, progress_plots
@@ -123,12 +123,22 @@ def _summary(index: int, log: TuningLog, network: Network) -> Iterator[str]:
     yield trials
     if log.runs.tuners:
         yield f"tuned by {', then '.join(log.runs.tuners)}"
+    if layouts := _layouts(log.runs.layouts):
+        yield layouts
     failed = sum(sum(task.failures.values()) for task in log.tasks.values())
     if failed:
         yield f"{failed} failed"
     if log.runs.latency:
         before, after = log.runs.latency
         yield f"latency of the network {milliseconds(before)} ms before tuning, {milliseconds(after)} ms after"
+
+
+def _layouts(counts: Mapping[str, int]) -> str:
+    """In which layouts a network was tuned; empty if in those it had."""
+    nhwc, packed = counts.get("nhwc", 0), counts.get("packed", 0)
+    parts = [f"{pluralize(nhwc, 'convolution')} in NHWC"] * bool(nhwc)
+    parts += [f"constant weights of {pluralize(packed, 'operator')} packed as the schedules read them"] * bool(packed)
+    return ", ".join(parts)
 
 
 def _warnings(index: int, log: TuningLog, network: Network) -> Iterator[str]:
@@ -145,6 +155,8 @@ def _warnings(index: int, log: TuningLog, network: Network) -> Iterator[str]:
         yield "some timestamps are missing, so there are no plots over time"
     if log.pauses:
         yield f"{pluralize(len(log.pauses), 'pause')} ({format_duration(sum(log.pauses))} in total) not counted as tuning time"
+    if lost := list(dict.fromkeys(map(printable, log.runs.lost))):
+        yield f"{pluralize(len(lost), 'device')} left while tuning: {', '.join(lost)}"
     if (drift := Drift(log.runs.yardstick).range) > NOTABLE:
         yield f"the machine was up to {drift:.2f} times slower at times: compare what was measured at the same time only"
     if log.label.endswith(_BEST_FILE) and len(log) == len(log.tasks):

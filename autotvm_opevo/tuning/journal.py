@@ -49,9 +49,10 @@ class JournalEntry:
     network : dict
         When a run starts: ``"operators"``, pairs of how often the network runs an operator and the tasks that implement it,
         ``"tuner"``, ``"command"``, ``"budget"``, the number of trials, ``"flop"`` and ``"names"``, the operations and the name
-        of each task. Once the machine is measured: ``"limits"``, the seconds that each task takes at least. When the run ends:
-        ``"phases"``, the seconds of each phase of it. When the networks were compared: the latencies in seconds ``"before"`` and
-        ``"after"`` tuning, and ``"speedup"``, their ratio with its interval. None for a trial.
+        of each task; and with MetaSchedule ``"layouts"``, as in `RunHistory`. Once the machine is measured: ``"limits"``, the
+        seconds that each task takes at least. When the run ends: ``"phases"``, the seconds of each phase of it. If devices left:
+        ``"lost"``, their addresses. When the networks were compared: the latencies in seconds ``"before"`` and ``"after"``
+        tuning, and ``"speedup"``, their ratio with its interval. None for a trial.
     """
 
     task: str = ""
@@ -87,7 +88,14 @@ class RunHistory:
     speedup : Estimate, optional
         How many times as fast it is after tuning; None if unknown, also in journals of earlier versions.
     phases : dict of str to float
-        Seconds of each phase, in all runs; empty if unknown.
+        Seconds of each phase, in all runs that ended; empty if unknown.
+    timed : int
+        Number of runs that wrote their phases: what is killed does not.
+    lost : list of str
+        Addresses of devices that left during a run.
+    layouts : dict of str to int
+        Of the last run's network, the number of convolutions that were converted to NHWC, and of operators whose schedules pack
+        their weights: ``"nhwc"`` and ``"packed"``; empty if unknown.
     yardstick : list of (float, float)
         Unix timestamps and latencies in seconds of the last run's yardstick.
     yardstick_kernel : str
@@ -110,6 +118,9 @@ class RunHistory:
     latency: tuple[float, float] | None = None
     speedup: Estimate | None = None
     phases: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    timed: int = 0
+    lost: list[str] = field(default_factory=list)
+    layouts: dict[str, int] = field(default_factory=dict)
     yardstick: list[tuple[float, float]] = field(default_factory=list)
     yardstick_kernel: str = ""
     command: str = ""
@@ -141,6 +152,9 @@ class RunHistory:
         self.flop.update(network.get("flop", {}))
         self.names.update(network.get("names", {}))
         self.limits.update(network.get("limits", {}))
+        self.timed += "phases" in network
+        self.layouts = network.get("layouts", self.layouts)
+        self.lost.extend(network.get("lost", ()))
         for phase, seconds in network.get("phases", {}).items():
             self.phases[phase] += seconds
         if "before" in network:
@@ -211,6 +225,14 @@ class Journal:
         """Record the seconds of each phase of a run, when it ends."""
         self.write(network={"phases": dict(phases)})
 
+    def write_layouts(self, counts: Mapping[str, int]) -> None:
+        """Record the number of operators that are tuned in other layouts than they had."""
+        self.write(network={"layouts": dict(counts)})
+
+    def write_lost(self, devices: Sequence[str]) -> None:
+        """Record the addresses of devices that left during a run."""
+        self.write(network={"lost": list(devices)})
+
     def write_comparison(self, comparison: Comparison) -> None:
         """Record the network's latency before and after tuning, if it was timed."""
         if rounds := comparison.rounds if comparison.rounds.latencies else None:
@@ -261,6 +283,10 @@ def _parse_network(fields: dict[str, Any]) -> dict[str, Any]:
             network[name] = {str(task): _positive(value) for task, value in fields[name].items() if value}
     if "phases" in fields:
         network["phases"] = {str(phase): _positive(seconds) for phase, seconds in fields["phases"].items() if seconds}
+    if "layouts" in fields:
+        network["layouts"] = {name: int(fields["layouts"].get(name, 0)) for name in ("nhwc", "packed")}
+    if "lost" in fields:
+        network["lost"] = [str(device) for device in fields["lost"]]
     if "before" in fields:
         network.update({name: _positive(fields[name]) for name in ("before", "after")})
         if len(speedup := fields.get("speedup", ())) == 3:

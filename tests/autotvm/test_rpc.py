@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from instant_measuring import TIMEOUT
+from report_text import page_text
 from small_templates import matmul_task
 from tune_on_a_farm import KEY, farm, free_port, sessions
 from tvm import TVMError, autotvm
@@ -18,6 +19,7 @@ from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.rpc import client
 
 import autotvm_opevo.autotvm
+from autotvm_opevo import report as write_page
 from autotvm_opevo import tune_network
 from autotvm_opevo.autotvm import finalists, rpc, session, workloads
 from autotvm_opevo.autotvm.log import Record
@@ -72,8 +74,12 @@ class TestDevicePool:
             before, after = sessions(tmp_path)
         assert report.trials == len(records(log)) == 16
         assert [result.error_no for _, result in records(log)] == [0] * 16
+        lost = [device for entry in read(Path(f"{log}.journal")) for device in (entry.network or {}).get("lost", ())]
         assert before >= 3
         assert after > before
+        if harm == signal.SIGKILL:
+            assert lost == [f"127.0.0.1:{servers[0].args[servers[0].args.index('--port') + 1]}"]
+            assert f"1 device left while tuning: {lost[0]}" in page_text(write_page(log, out=tmp_path / "report.html"))
 
     @pytest.mark.soak
     def test_more_devices_than_cores(self, tmp_path):

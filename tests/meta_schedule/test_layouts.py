@@ -49,6 +49,14 @@ def outputs_of(mod, weights):
     return [arrays[0] for arrays in outputs]
 
 
+def test_operators_in_other_layouts_are_counted():
+    """Two convolutions and a dense layer, all with constant weights; without these, nothing is converted."""
+    mod, weights = network()
+    assert layouts.count_layouts(lower_for_tuning(mod, weights, CPU)) == {"nhwc": 2, "packed": 3}
+    assert layouts.count_layouts(lower_for_tuning(mod, {}, CPU)) == {"nhwc": 0, "packed": 0}
+    assert layouts.count_layouts(lower_as_imported(mod, weights, CPU)) == {"nhwc": 0, "packed": 0}
+
+
 @pytest.mark.parametrize("groups", [1, 2, 8])
 def test_convolutions_become_channels_last_and_outputs_stay(groups):
     mod, weights = network(groups)

@@ -107,6 +107,7 @@ def test_the_journal_has_what_the_database_lacks(tuned):
     assert recording.runs.latency[0] == pytest.approx(result.comparison.rounds.latency(0).value)
     names = [name for (name,) in recording.runs.operators]
     assert sorted(names) == sorted(task.journal_key for task in recording.tasks.values())
+    assert recording.runs.layouts == {"nhwc": 0, "packed": 3}
 
 
 def test_another_network_in_the_same_folder_extends_the_journal(tmp_path):

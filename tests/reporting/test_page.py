@@ -83,6 +83,25 @@ def test_a_journal_tells_where_the_time_went_and_how_the_machine_s_speed_changed
     assert "how long a kernel that stays the same took" in text
 
 
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"nhwc": 5, "packed": 8}, "5 convolutions in NHWC, constant weights of 8 operators packed as the schedules read them"),
+        ({"nhwc": 0, "packed": 1}, "constant weights of 1 operator packed as the schedules read them"),
+    ],
+)
+def test_the_layouts_of_the_network_are_named(tmp_path, counts, expected):
+    Journal(tmp_path / "log.json.journal").write_layouts(counts)
+    assert expected in report_text(tmp_path, *(autotvm_line(trial) for trial in range(20)))
+
+
+def test_devices_that_left_are_named(tmp_path):
+    for _ in range(2):
+        Journal(tmp_path / "log.json.journal").write_lost(["10.0.0.7:9090", "<b>:9091"])
+    text = report_text(tmp_path, *(autotvm_line(trial) for trial in range(20)))
+    assert "2 devices left while tuning: 10.0.0.7:9090, &lt;b&gt;:9091" in text
+
+
 def test_a_task_without_successful_trials(tmp_path):
     text = report_text(tmp_path, *(autotvm_line(trial, error_no=4) for trial in range(4)))
     assert "0 of 4 successful trials 100% failed" in text

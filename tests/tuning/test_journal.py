@@ -29,15 +29,19 @@ def test_a_write_error_is_logged_once(tmp_path, caplog):
     assert caplog.text.count("cannot write") == 1
 
 
-def test_the_yardstick_and_the_phases_of_all_runs_are_read_back(tmp_path):
+def test_the_yardstick_and_the_phases_of_all_runs_lost_devices_and_layouts_are_read_back(tmp_path):
     journal, history = Journal(tmp_path / "journal"), RunHistory()
     for latency in (0.001, 0.002):
         journal.write(yardstick=latency)
         journal.write_phases({"running": 1.5, "building": 2.0, "searching": 0.0})
+    journal.write_lost(["10.0.0.7:9090"])
+    journal.write_layouts({"nhwc": 5, "packed": 8})
     for entry in read(journal.path):
         history.add(entry)
     assert [latency for _, latency in history.yardstick] == [0.001, 0.002]
-    assert history.phases == {"running": 3.0, "building": 4.0}
+    assert (history.phases, history.timed) == ({"running": 3.0, "building": 4.0}, 2)
+    assert history.lost == ["10.0.0.7:9090"]
+    assert history.layouts == {"nhwc": 5, "packed": 8}
 
 
 @pytest.mark.parametrize(
