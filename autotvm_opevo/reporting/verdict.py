@@ -23,6 +23,8 @@ from autotvm_opevo.tuning.rounds import is_slower
 CONVERGED = 0.01
 # An operator that reaches more of its limit has nothing left worth a trial.
 _AT_LIMIT = 0.9
+# Of limits that are unknown for a larger part of the latency, nothing is said.
+_MAX_UNKNOWN = 0.05
 # Failures that are a larger part of the trials deserve a remark.
 _MANY_FAILURES = 0.25
 # A task whose share of the time is this many times its share of the latency, and above the minimum, deserves one, too.
@@ -87,20 +89,41 @@ def _converged(index: int, network: Network, best: Array, expected: Expectation 
         text = "Unknown: some operators had their first result late." if late else "Too early to tell."
         return Answer(question, text, _OVERVIEW, known=False)
     answer = "Yes" if expected.typical < CONVERGED else "No"
-    text = (
-        f"{answer}: the last quarter of the trials brought {gain_of_last(best, 0.25):.1%}. As many trials again would bring "
-        f"about {min(left, expected.typical):.1%}, and in one of ten runs more than {min(left, expected.high):.0%}"
-    )
-    if left < expected.high:
-        text += f"; the machine's limits leave {left:.0%}"
-    return Answer(question, f"{text}.", _OVERVIEW)
+    text = f"{answer}: the last quarter of the trials brought {_percent(gain_of_last(best, 0.25))}. "
+    text += "As many trials again would bring "
+    if left <= expected.typical:
+        text += f"what the machine's limits leave, {_percent(left)}, if they go as other runs did."
+    elif left <= expected.high:
+        text += f"about {_percent(expected.typical)}; the machine's limits leave {_percent(left)}."
+    else:
+        text += f"about {_percent(expected.typical)}, and in one of ten runs more than {expected.high:.0%}."
+    return Answer(question, text, _OVERVIEW)
+
+
+def _percent(gain: float) -> str:
+    return f"{gain:.1%}" if gain < 0.1 else f"{gain:.0%}"
+
+
+def _limits(index: int, log: TuningLog, network: Network) -> dict[str, float]:
+    """By operator with a successful trial: the seconds that it takes at least on the machine, with all its runs.
+
+    Empty if unknown for more than a small part of the latency. What is unknown, as for operators that only move data, counts as
+    what it takes.
+    """
+    solved = [one for one in network.operators_in(index) if one.seconds_in(index) < math.inf]
+    limits = {one.name: one.count_in(index) * log.runs.limits.get(_fastest(one, index).journal_key, math.nan) for one in solved}
+    unknown = math.fsum(one.seconds_in(index) for one in solved if math.isnan(limits[one.name]))
+    if unknown > _MAX_UNKNOWN * network.seconds_in(index):
+        return {}
+    return {one.name: one.seconds_in(index) if math.isnan(limits[one.name]) else limits[one.name] for one in solved}
 
 
 def _left(index: int, log: TuningLog, network: Network) -> float:
     """The relative speedup up to the machine's limits; infinite if they are unknown."""
-    solved = [one for one in network.operators_in(index) if one.seconds_in(index) < math.inf]
-    limits = [min(_limit_of(one, index, log), one.seconds_in(index)) for one in solved if _limit_of(one, index, log) > 0]
-    return network.seconds_in(index) / math.fsum(limits) - 1 if limits and len(limits) == len(solved) else math.inf
+    if not (limits := _limits(index, log, network)):
+        return math.inf
+    seconds = {one.name: one.seconds_in(index) for one in network.operators_in(index)}
+    return network.seconds_in(index) / math.fsum(min(limit, seconds[name]) for name, limit in limits.items()) - 1
 
 
 def _how_good(index: int, log: TuningLog, network: Network, left: float) -> Answer:
@@ -108,27 +131,28 @@ def _how_good(index: int, log: TuningLog, network: Network, left: float) -> Answ
     if not solved:
         return Answer(question, "Unknown: no trial succeeded.", known=False)
     seconds = network.seconds_in(index)
-    limits = {one.name: _limit_of(one, index, log) for one in solved}
-    flop = math.fsum(one.count_in(index) * log.runs.flop.get(_fastest(one, index).journal_key, math.nan) for one in solved)
+    flop = math.fsum(one.count_in(index) * _flop(_fastest(one, index), log) for one in solved)
     partly = " for the operators with a successful trial" if network.count_unsolved(index) else ""
     speed = f"{milliseconds(seconds)} ms{partly}" + (f", {flop / seconds / 1e9:.0f} GFLOPS" if flop > 0 else "")
-    if any(math.isnan(limit) for limit in limits.values()):
-        why = "how fast this device can be is unknown: tune_network measures it, with AutoTVM and on this machine"
+    limits = _limits(index, log, network)
+    if not limits:
+        why = "how fast this device can be is unknown: tune_network measures it if it is this machine's CPU"
         return Answer(question, f"{speed}; {why}.", _TASKS, known=False)
     share = 1 / (1 + left)
-    done = sum(limits[one.name] > _AT_LIMIT * one.seconds_in(index) for one in solved)
+    measured = [one for one in solved if _fastest(one, index).journal_key in log.runs.limits]
+    done = sum(limits[one.name] > _AT_LIMIT * one.seconds_in(index) for one in measured)
     most = max(solved, key=lambda one: one.seconds_in(index) - limits[one.name])
     text = f"{speed}, {share:.0%} of what this machine's limits allow"
     if done:
         text += f"; {done} of {pluralize(len(solved), 'operator')} at the limit: more trials of those are wasted"
-    if done < len(solved):
+    if done < len(measured):
         text += f"; most is left in {most.name}, at {limits[most.name] / most.seconds_in(index):.0%} of its limit"
     return Answer(question, f"{text}.", _TASKS)
 
 
-def _limit_of(operator: Operator, index: int, log: TuningLog) -> float:
-    """Seconds that an operator takes at least on the machine, with all its runs; NaN if unknown."""
-    return operator.count_in(index) * log.runs.limits.get(_fastest(operator, index).journal_key, math.nan)
+def _flop(task: Task, log: TuningLog) -> float:
+    """Operations of a task: none if the journal knows the task but no operations; NaN if it does not."""
+    return log.runs.flop.get(task.journal_key, 0.0 if task.journal_key in log.runs.names else math.nan)
 
 
 def _fastest(operator: Operator, index: int) -> Task:
@@ -140,7 +164,12 @@ def _how_sure(index: int, log: TuningLog, network: Network) -> Answer:
     solved = [one for one in network.operators_in(index) if one.seconds_in(index) < math.inf]
     confirmed = [one for one in solved if is_confirmed(_fastest(one, index), log)]
     if not confirmed:
-        text = "Every best rests on one trial, maybe a lucky one: tune_network times the best again at the end of a run."
+        text = "Every best rests on one trial, maybe a lucky one: "
+        text += (
+            "the run was too short, or ended too soon, to time it again."
+            if log.runs.tuners
+            else ("tune_network times the best again at the end of a run.")
+        )
         return Answer(question, text, known=False)
     share = math.fsum(one.seconds_in(index) for one in confirmed) / network.seconds_in(index)
     spreads = [_spread(log.runs.confirmed[_fastest(one, index).journal_key].latencies) for one in confirmed]
@@ -175,10 +204,12 @@ def _time(index: int, log: TuningLog, network: Network) -> Answer:
 
 def _phases(log: TuningLog) -> Iterator[str]:
     phases = sorted(log.runs.phases.items(), key=lambda item: -item[1])
-    if shown := ", ".join(f"{phase} {format_duration(seconds)}" for phase, seconds in phases if seconds >= 0.5):
-        yield shown
-    elif len(log.elapsed):
+    shown = ", ".join(f"{phase} {format_duration(seconds)}" for phase, seconds in phases if seconds >= 0.5)
+    killed = len(log.runs.starts) - log.runs.timed  # they could not tell their phases
+    if len(log.elapsed) and (killed > 0 or not shown):
         yield f"{format_duration(float(log.elapsed[-1]))} in all"
+    if shown:
+        yield f"in {log.runs.timed} of {len(log.runs.starts)} runs, as the others were killed: {shown}" if killed > 0 else shown
 
 
 def _failures(log: TuningLog) -> Iterator[str]:

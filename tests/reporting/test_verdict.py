@@ -47,7 +47,7 @@ def test_a_run_that_still_gains_has_not_converged_and_the_next_command_doubles_i
     command = "autotvm-opevo tune --network alexnet --trials 32 --log log.json"
     Journal(f"{log}.journal").write_start([(1, [DENSE])], "OpEvo", command, 32)
     found = answers(log)
-    assert found["Converged?"].text.startswith("No: the last quarter of the trials brought 33.3%.")
+    assert found["Converged?"].text.startswith("No: the last quarter of the trials brought 33%.")
     assert found["What next?"].command == "autotvm-opevo tune --network alexnet --log log.json --trials 64"
 
 
@@ -84,13 +84,26 @@ def test_the_journal_s_limits_say_how_good_it_is_and_where_most_is_left(tmp_path
     assert text.endswith("most is left in conv2d 1x64, at 25% of its limit.")
 
 
+def test_operators_that_only_move_data_have_no_limit_and_hide_that_of_the_others_only_if_they_take_long(tmp_path):
+    log = write(write(tmp_path / "log.json", [1e-3] * 20), [2e-5] * 20, "conv2d")
+    journal = Journal(f"{log}.journal")
+    journal.write_start([(1, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 1e6}, names={DENSE: "dense", CONV2D: "transpose"})
+    journal.write_limits({DENSE: 0.5e-3})
+    assert "1 GFLOPS, 51% of what this machine's limits allow; most is left in dense, at 50%" in answers(log)["How good?"].text
+    journal.write_start([(1, [DENSE]), (9, [CONV2D])], "OpEvo", flop={DENSE: 1e6}, names={DENSE: "dense", CONV2D: "transpose"})
+    assert "is unknown" in answers(log)["How good?"].text
+
+
 def test_at_the_machine_s_limit_tuning_has_converged_whatever_recorded_runs_gained(tmp_path):
     log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
     journal = Journal(f"{log}.journal")
     journal.write_start([(1, [DENSE])], "OpEvo")
     journal.write_limits({DENSE: 1 / 34})
-    assert "As many trials again would bring about 6.2%" in answers(log)["Converged?"].text
-    assert answers(log)["Converged?"].text.endswith("; the machine's limits leave 6%.")
+    assert answers(log)["Converged?"].text.endswith(
+        "As many trials again would bring what the machine's limits leave, 6.2%, if they go as other runs did."
+    )
+    journal.write_limits({DENSE: 1 / 38})
+    assert answers(log)["Converged?"].text.endswith("; the machine's limits leave 19%.")
     journal.write_limits({DENSE: 1 / 32})
     assert answers(log)["Converged?"].text == "Yes: the machine's limits leave 0.0%."
     assert answers(log)["What next?"].text.startswith("Nothing")
@@ -128,6 +141,24 @@ def test_where_the_time_went_names_phases_failures_and_what_is_out_of_proportion
     text = answers(log)["Where did the time go?"].text
     assert text.startswith("building 40 s, running 20 s; 33% of the trials failed, 20 of them with build timeout")
     assert text.endswith("conv2d 1x64 took 68% of the time for 9% of the latency.")
+
+
+def test_runs_that_were_killed_do_not_count_as_timed(tmp_path, monkeypatch):
+    log = write(tmp_path / "log.json", [1e-3] * 40)
+    journal = Journal(f"{log}.journal")
+    for start in (1.795e9 - 10, 1.795e9 + 9.5, 1.795e9 + 19.5):
+        monkeypatch.setattr("time.time", lambda start=start: start)
+        journal.write_start([(1, [DENSE])], "OpEvo")
+    journal.write_phases({"building": 14.0, "running": 6.0})
+    text = answers(log)["Where did the time go?"].text
+    assert text.startswith("48 s in all; in 1 of 3 runs, as the others were killed: building 14 s, running 6.0 s")
+
+
+def test_what_was_not_timed_again_is_blamed_on_a_short_run_if_the_run_would_have(tmp_path):
+    log = write(tmp_path / "log.json", [1e-3] * 40)
+    assert "tune_network times the best again" in answers(log)["How sure?"].text
+    Journal(f"{log}.journal").write_start([(1, [DENSE])], "OpEvo")
+    assert "the run was too short" in answers(log)["How sure?"].text
 
 
 def test_a_database_without_a_journal_is_judged_by_the_order_of_its_records(tmp_path):
