@@ -19,6 +19,10 @@ _MAX_DOTS = 600
 # Up to this many trials, the axis has room for all, however slow.
 _MAX_TRIALS_ALL_SHOWN = 48
 _MAX_BINS = 40
+# A line that is broken where nothing was timed for longer, in seconds: between runs.
+_LONGEST_UNTIMED = 30.0
+# So few batches of trials make no curve over time.
+_MIN_BATCHES = 2
 # Trials that end within this many seconds of each other are one batch.
 _SAME_BATCH = 0.05
 
@@ -39,7 +43,9 @@ def task_progress(in_logs: Sequence[TaskInLog], over_time: bool = False) -> Figu
         None if there is nothing to draw: all trials failed, or no log has timestamps.
     """
     curves = [
-        one for one in in_logs if one.task.best < math.inf and len(one.task) > 1 and (len(one.task.elapsed) or not over_time)
+        one
+        for one in in_logs
+        if one.task.best < math.inf and len(one.task) > 1 and (not over_time or len(np.unique(one.task.elapsed)) > _MIN_BATCHES)
     ]
     if not curves:
         return None
@@ -170,7 +176,9 @@ def drift(curves: Sequence[tuple[int, str, Sequence[tuple[float, float]]]]) -> F
         for index, label, timed in curves:
             moments, latencies = np.transpose(timed)
             style: dict[str, Any] = {"color": SERIES[index % len(SERIES)], "linewidth": 1.2}
-            axes.plot((moments - moments[0]) / scale, latencies / np.median(latencies), label=escape_label(label), **style)
+            pauses = 1 + np.flatnonzero(np.diff(moments) > _LONGEST_UNTIMED)
+            x = np.insert(moments - moments[0], pauses, np.nan) / scale
+            axes.plot(x, np.insert(latencies / np.median(latencies), pauses, np.nan), label=escape_label(label), **style)
         axes.set_ylim(bottom=0)
         axes.set_xlabel(unit)
         axes.set_ylabel("times as long")

@@ -143,6 +143,13 @@ class TestBrowser:
         assert width <= 390
         assert min(chart.size["width"] for chart in browser.find_elements("css selector", "#task-1 figure svg")) > 300
 
+    def test_a_phone_shows_all_columns_of_the_tasks(self, browser, page):
+        open_page(browser, page.as_uri(), 390, 844)
+        cells = [cell for cell in browser.find_elements("css selector", ".tasks td") if cell.is_displayed()]
+        assert len({cell.get_attribute("data-label") for cell in cells}) > 6
+        assert max(cell.rect["x"] + cell.rect["width"] for cell in cells) <= 390
+        assert max(cell.size["height"] for cell in cells) < 100
+
     def test_print_has_all_tasks(self, browser, page):
         open_page(browser, page.as_uri())
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
