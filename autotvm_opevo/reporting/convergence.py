@@ -47,23 +47,24 @@ def gain_of_last(best: Array, part: float) -> float:
     return float(before / best[-1] - 1)
 
 
-def expected_gain(best: Array, operators: int) -> Expectation | None:
+def expected_gain(best: Array, per_operator: float) -> Expectation | None:
     """What as many trials again would bring.
 
     Parameters
     ----------
     best : array of float
         Latency of the network after each trial, infinite until every operator has a successful one.
-    operators : int
+    per_operator : float
+        Number of trials of an operator.
 
     Returns
     -------
     Expectation or None
         None if it is too early to tell.
     """
-    if len(best) < max(MIN_TRIALS, MIN_TRIALS_PER_OPERATOR * operators):
+    if len(best) < MIN_TRIALS or per_operator < MIN_TRIALS_PER_OPERATOR:
         return None
     gain = gain_of_last(best, 0.5)
     if not np.isfinite(gain):
         return None
-    return Expectation(*_EXPECTED[bisect_right(GAINS, gain)][bisect_right(TRIALS, len(best) / operators)])
+    return Expectation(*_EXPECTED[bisect_right(GAINS, gain)][bisect_right(TRIALS, per_operator)])

@@ -68,7 +68,7 @@ def verdict(index: int, log: TuningLog, network: Network) -> list[Answer]:
     if not len(log):
         return []
     best, left = network.best_so_far(index), _left(index, log, network)
-    expected = expected_gain(best, len(network.operators_in(index)))
+    expected = expected_gain(best, _trials_per_operator(index, network))
     return [
         _converged(index, network, best, expected, left),
         _how_good(index, log, network, left),
@@ -102,6 +102,15 @@ def _converged(index: int, network: Network, best: Array, expected: Expectation 
 
 def _percent(gain: float) -> str:
     return f"{gain:.1%}" if gain < 0.1 else f"{gain:.0%}"
+
+
+def _trials_per_operator(index: int, network: Network) -> float:
+    """Mean number of trials of an operator, weighted by latency if that is less: trials of others say little."""
+    solved = [one for one in network.operators_in(index) if one.seconds_in(index) < math.inf]
+    trials = [sum(map(len, one.tasks_in(index))) for one in solved]
+    if not solved:
+        return 0.0
+    return float(min(np.mean(trials), np.average(trials, weights=[one.seconds_in(index) for one in solved])))
 
 
 def _limits(index: int, log: TuningLog, network: Network) -> dict[str, float]:

@@ -51,6 +51,14 @@ def test_a_run_that_still_gains_has_not_converged_and_the_next_command_doubles_i
     assert found["What next?"].command == "autotvm-opevo tune --network alexnet --log log.json --trials 64"
 
 
+def test_trials_of_an_operator_that_hardly_matters_do_not_make_a_run_converged(tmp_path):
+    """The other has had 20 trials, in which recorded runs gained 3%."""
+    log = write(write(tmp_path / "log.json", [1e-2] * 20), [1e-5] * 300, "conv2d")
+    assert answers(log)["Converged?"].text.startswith("No: the last quarter of the trials brought 0.0%.")
+    even = write(write(tmp_path / "even.json", [1e-2] * 160), [1e-5] * 160, "conv2d")
+    assert answers(even)["Converged?"].text.startswith("Yes")
+
+
 def test_without_a_journal_the_next_step_is_said_in_words(tmp_path):
     found = answers(write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)]))
     assert (found["What next?"].text, found["What next?"].command) == (
@@ -176,4 +184,4 @@ def test_every_question_is_answered_for_two_tasks(tmp_path):
 @pytest.mark.parametrize("part", [0.25, 0.5])
 def test_the_gain_is_infinite_if_there_was_no_result_before(part):
     assert convergence.gain_of_last(np.array([math.inf] * 7 + [1.0]), part) == math.inf
-    assert convergence.expected_gain(np.array([math.inf] * 39 + [1.0]), 1) is None
+    assert convergence.expected_gain(np.array([math.inf] * 39 + [1.0]), 40) is None
