@@ -158,7 +158,10 @@ def _warnings(index: int, log: TuningLog, network: Network) -> Iterator[str]:
     if lost := list(dict.fromkeys(map(printable, log.runs.lost))):
         yield f"{pluralize(len(lost), 'device')} left while tuning: {', '.join(lost)}"
     if (drift := Drift(log.runs.yardstick).range) > NOTABLE:
-        yield f"the machine was up to {drift:.2f} times slower at times: compare what was measured at the same time only"
+        yield (
+            f"the machine was up to {drift:.2f} times slower at times: latencies are as measured, not corrected for that as "
+            "tune_network's are; compare what was measured at the same time only"
+        )
     if log.label.endswith(_BEST_FILE) and len(log) == len(log.tasks):
         yield f"this file has only the best trial of each task; all trials are in {log.label.removesuffix(_BEST_FILE)}.json"
 
