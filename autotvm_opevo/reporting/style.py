@@ -18,6 +18,7 @@ SERIES = ("#1f6fb4", "#d1572b", "#2f8f5b", "#8a55b5", "#b08900", "#5d6b78")
 FITNESS = tuple(to_hex(matplotlib.colormaps["viridis_r"](tenths / 10)) for tenths in range(11))
 FITNESS_ON_DARK = tuple(to_hex(matplotlib.colormaps["viridis"](0.2 + 0.08 * tenths)) for tenths in range(11))
 STYLE: Any = {
+    "axes.axisbelow": True,
     "axes.edgecolor": RULE,
     "axes.facecolor": "none",
     "axes.grid": True,
