@@ -17,6 +17,8 @@ from autotvm_opevo.reporting.tuning_log import TuningLog
 _MIN_SHARED, _CONFIDENCE = 6, 0.95
 # A smaller difference does not matter.
 _INDIFFERENCE = 0.03
+# An interval that reaches farther from 1, as a logarithm, says little.
+_CLEAR = 0.1
 # Options of the command `tune` that say what was tuned, which the command `compare` has, too.
 _WORKLOAD = ("--network", "--batch", "--operator", "--tensor", "--dtype", "--attribute", "--model", "--shape", "--target")
 
@@ -37,6 +39,11 @@ class Comparability:
     low: float
     high: float
     basis: str
+
+    @property
+    def is_unclear(self) -> bool:
+        """Whether it is not even known how much the difference may be."""
+        return not self.differs and not max(-math.log(self.low), math.log(self.high)) <= _CLEAR
 
     @property
     def differs(self) -> bool:

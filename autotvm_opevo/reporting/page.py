@@ -109,7 +109,9 @@ def _comparisons(logs: Sequence[TuningLog]) -> Iterator[tuple[str, bool]]:
             yield f"{both}: {found.basis}, too few to tell whether the machine was as fast for both", False
             continue
         interval = f"{found.ratio:.2f} times as long for the second ({found.low:.2f} to {found.high:.2f}), by {found.basis}"
-        if found.differs:
+        if found.is_unclear:
+            yield f"{both} are hard to compare: the same took {interval}", True
+        elif found.differs:
             yield f"{both} cannot be compared by their latencies: the same took {interval}", True
         else:
             yield f"{both} can be compared: the same took {interval}", False

@@ -255,6 +255,8 @@ def _next(index: int, log: TuningLog, network: Network, expected: Expectation | 
             "Use the untuned network, which is faster as a whole: what is between operators, such as layouts, is not tuned.",
         )
     if left < CONVERGED or (expected and expected.typical < CONVERGED):
+        if log.runs.latency and log.runs.latency[1] >= log.runs.latency[0]:
+            return Answer(question, "Nothing: the network as a whole was no faster than untuned, so more trials may not help it.")
         return Answer(question, "Nothing: use the result. Another seed, or a larger search space, may find more.")
     trials = 2 * max(log.runs.budget, len(log))
     if command := continue_command(log.runs.command, trials):

@@ -6,8 +6,10 @@ import shlex
 
 import numpy as np
 import pytest
+from report_text import page_text
 from synthetic_logs import autotvm_line
 
+from autotvm_opevo import report
 from autotvm_opevo.cli import compare as compare_parser
 from autotvm_opevo.reporting.comparability import _WORKLOAD, compare, compare_command
 from autotvm_opevo.reporting.logs import open_logs
@@ -36,6 +38,14 @@ def test_a_machine_that_was_slower_is_found_by_the_configurations_that_both_logs
 def test_noise_is_no_difference(tmp_path):
     noise = np.exp(np.random.default_rng(0).normal(0, 0.2, 12))
     assert not compare(*logs(tmp_path, [1e-3] * 12, 1e-3 * noise)).differs
+
+
+def test_a_wide_interval_around_1_is_no_proof_of_an_equal_machine(tmp_path):
+    noise = np.exp(np.random.default_rng(0).normal(0, 0.4, 12))
+    assert compare(*logs(tmp_path, [1e-3] * 12, 1e-3 * noise)).is_unclear
+    assert not compare(*logs(tmp_path, [1e-3] * 12, 1e-3 * noise**0.1)).is_unclear
+    page = report(tmp_path / "a.json", write(tmp_path / "b.json", 1e-3 * noise), out=tmp_path / "report.html")
+    assert "a.json and b.json are hard to compare: the same took" in page_text(page)
 
 
 def test_the_interval_has_its_confidence(tmp_path):

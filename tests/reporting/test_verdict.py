@@ -125,6 +125,15 @@ def test_a_network_that_became_slower_as_a_whole_is_not_to_be_used(tmp_path):
     assert answers(log)["What next?"].text.startswith("Use the untuned network")
 
 
+def test_a_converged_run_that_made_the_network_no_faster_does_not_advise_its_result(tmp_path):
+    log = write(tmp_path / "log.json", [2e-3] * 10 + [1e-3] * 100)
+    journal = Journal(f"{log}.journal")
+    journal.write_start([(1, [DENSE])], "OpEvo")
+    for after, expected in ((0.0101, "Nothing: the network as a whole was no faster"), (0.005, "Nothing: use the result")):
+        journal.write(network={"before": 0.01, "after": after})
+        assert answers(log)["What next?"].text.startswith(expected)
+
+
 def test_confirmed_tasks_say_how_sure_it_is_until_a_later_trial_is_faster(tmp_path, monkeypatch):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [3e-3] * 20, "conv2d")
     assert answers(log)["How sure?"].text.startswith("Every best rests on one trial")
