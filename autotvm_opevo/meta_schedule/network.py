@@ -158,12 +158,15 @@ def tune_network(
         if getattr(strategy, "history", None):
             session.display.write(f"learning from {describe_history(strategy.history)}")
         session.record_layouts(lowered)
-        guard = SigintGuard()
+        guard, deadline = SigintGuard(), end_of_trials(start, time_limit)
         try:
             if session.left > 0:
-                session.measure_machine(runner)
-                session.run(strategy, builder, runner, task_scheduler, cost_model, seed, end_of_trials(start, time_limit), guard)
-                session.confirm(builder, runner, guard)
+                try:
+                    session.measure_machine(runner)
+                    session.run(strategy, builder, runner, task_scheduler, cost_model, seed, deadline, guard)
+                    session.confirm(builder, runner, guard)
+                finally:
+                    session.end({}, "searching, building and running")
             best = session.write_best()
             if evaluate and is_local(runner):
                 session.evaluate(lambda: evaluate_network(lower_as_imported(mod, params, target), lowered, target, best))

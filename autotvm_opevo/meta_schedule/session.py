@@ -113,6 +113,7 @@ class NetworkSession(Session):
         guard: SigintGuard,
     ) -> None:
         """Spend the budget."""
+        self.phases["starting"] = time.monotonic() - self._start
         budget, rng = Budget(self.left, deadline), np.random.default_rng(seed)
         if isinstance(strategy, OpEvoStrategy):
             strategy = strategy.with_budget(budget)
@@ -173,7 +174,7 @@ class NetworkSession(Session):
         order = sorted(range(len(parts)), key=lambda i: -parts[i])
         records = [records_of(self._database, self._states[i].mod, self._target) for i in order]
         try:
-            with guard:
+            with guard, self.phase("confirming"):
                 for one in confirm(records, builder, runner, CONFIRMATION_SHARE * (time.monotonic() - self._start)):
                     task = order[one.task]
                     self._best[task] = one.record
@@ -184,7 +185,6 @@ class NetworkSession(Session):
             if guard.interrupted:
                 raise
             logger.warning("the best candidates were not timed again: %s", last_line(str(error)))
-        self._end = time.monotonic()
 
     def write_best(self) -> Any:
         """Write the best record of each task to a database of its own, which this returns; those of other networks are kept."""

@@ -71,7 +71,9 @@ def _machine(logs: Sequence[TuningLog]) -> Iterator[Plot]:
     """What only journals know: where the time went, and whether the machine's speed changed."""
     phases = [(log.label, dict(sorted(log.runs.phases.items(), key=lambda item: -item[1]))) for log in logs if log.runs.phases]
     if phases:
-        caption = "Where the time went. Building is waiting for builds, and all that has no other name."
+        caption = "Where the time went."
+        if any("building" in seconds for _, seconds in phases):
+            caption += " Building is waiting for builds, and all that has no other name."
         yield Plot("where the time went", caption, charts.phases(phases))
     timed = [(i, log.label, log.runs.yardstick) for i, log in enumerate(logs) if len(log.runs.yardstick) > 1]
     if timed:

@@ -214,11 +214,12 @@ def _time(index: int, log: TuningLog, network: Network) -> Answer:
 def _phases(log: TuningLog) -> Iterator[str]:
     phases = sorted(log.runs.phases.items(), key=lambda item: -item[1])
     shown = ", ".join(f"{phase} {format_duration(seconds)}" for phase, seconds in phases if seconds >= 0.5)
-    killed = len(log.runs.starts) - log.runs.timed  # they could not tell their phases
-    if len(log.elapsed) and (killed > 0 or not shown):
+    silent = len(log.runs.starts) - log.runs.timed
+    if len(log.elapsed) and (silent > 0 or not shown):
         yield f"{format_duration(float(log.elapsed[-1]))} in all"
     if shown:
-        yield f"in {log.runs.timed} of {len(log.runs.starts)} runs, as the others were killed: {shown}" if killed > 0 else shown
+        told = f"in {log.runs.timed} of {len(log.runs.starts)} runs, as the others did not tell, such as killed ones: {shown}"
+        yield told if silent > 0 else shown
 
 
 def _failures(log: TuningLog) -> Iterator[str]:

@@ -108,6 +108,8 @@ def test_the_journal_has_what_the_database_lacks(tuned):
     names = [name for (name,) in recording.runs.operators]
     assert sorted(names) == sorted(task.journal_key for task in recording.tasks.values())
     assert recording.runs.layouts == {"nhwc": 0, "packed": 3}
+    assert recording.runs.phases.keys() == {"starting", "searching, building and running", "confirming"}
+    assert sum(result.phases.values()) == pytest.approx(result.seconds, abs=0.1)
 
 
 def test_another_network_in_the_same_folder_extends_the_journal(tmp_path):

@@ -168,7 +168,9 @@ def test_runs_that_were_killed_do_not_count_as_timed(tmp_path, monkeypatch):
         journal.write_start([(1, [DENSE])], "OpEvo")
     journal.write_phases({"building": 14.0, "running": 6.0})
     text = answers(log)["Where did the time go?"].text
-    assert text.startswith("48 s in all; in 1 of 3 runs, as the others were killed: building 14 s, running 6.0 s")
+    assert text.startswith(
+        "48 s in all; in 1 of 3 runs, as the others did not tell, such as killed ones: building 14 s, running 6.0 s"
+    )
 
 
 def test_what_was_not_timed_again_is_blamed_on_a_short_run_if_the_run_would_have(tmp_path):
