@@ -19,6 +19,8 @@ _MAX_DOTS = 600
 # Up to this many trials, the axis has room for all, however slow.
 _MAX_TRIALS_ALL_SHOWN = 48
 _MAX_BINS = 40
+# An axis of bars reaches this many times as far as the longest of the operators' shortest bars.
+_MAX_STRETCH = 4.0
 # A line that is broken where nothing was timed for longer, in seconds: between runs.
 _LONGEST_UNTIMED = 30.0
 # So few batches of trials make no curve over time.
@@ -192,7 +194,7 @@ def _batch_ends(elapsed: Array) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
 
 
 def operator_latencies(names: Sequence[str], series: Sequence[tuple[str, str, Sequence[float]]]) -> Figure:
-    """Draw bars of operators' latencies.
+    """Draw bars of operators' latencies. Where one would squash the others, the axis ends before it, and it says its latency.
 
     Parameters
     ----------
@@ -201,10 +203,19 @@ def operator_latencies(names: Sequence[str], series: Sequence[tuple[str, str, Se
     series : sequence of (str, str, sequence of float)
         For each kind of bar: label, colour, and the latency of each operator in milliseconds.
     """
+    longest = max(max(values) for *_, values in series)
+    limit = _MAX_STRETCH * max(
+        (min(filter(None, bars), default=0.0) for bars in zip(*(values for *_, values in series))), default=0.0
+    )
     with named_bars(names, len(series)) as (figure, axes, middle):
         for i, (label, color, values) in enumerate(series):
-            y = middle + (i - (len(series) - 1) / 2) * BAR
-            axes.barh(y, values, 0.9 * BAR, color=color, label=escape_label(label))
+            ys = middle + (i - (len(series) - 1) / 2) * BAR
+            axes.barh(ys, values, 0.9 * BAR, color=color, label=escape_label(label))
+            for y, value in zip(ys, values):
+                if 0 < limit < value:
+                    axes.text(0.995 * limit, y, f"{value:.3g} →", ha="right", va="center_baseline", fontsize=6.5)
+        if 0 < limit < longest:
+            axes.set_xlim(0, limit)
         axes.set_xlabel("ms")
         axes.xaxis.set_major_locator(MaxNLocator(MAX_TICKS))
         add_legend(figure, len(series))

@@ -10,7 +10,7 @@ from autotvm_opevo.reporting import charts
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.network import Network, TaskInLog
 from autotvm_opevo.reporting.plots import progress_plots
-from autotvm_opevo.reporting.style import INK
+from autotvm_opevo.reporting.style import INK, RULE, SERIES
 from autotvm_opevo.reporting.svg import svg
 
 
@@ -89,3 +89,15 @@ def test_trials_of_one_batch_make_no_curve_over_time(tmp_path):
     assert charts.task_progress([TaskInLog(0, "log", task)], over_time=True) is None
     task.elapsed = np.array([2.0, 4.0, 6.0, 6.0])
     assert charts.task_progress([TaskInLog(0, "log", task)], over_time=True) is not None
+
+
+def test_a_bar_that_would_squash_the_others_is_cut_and_says_its_length():
+    figure = charts.operator_latencies(["a", "b"], [("first trial", RULE, [14.14, 0.3]), ("best trial", SERIES[0], [0.1, 0.2])])
+    (axes,) = figure.axes
+    assert axes.get_xlim() == (0, pytest.approx(0.8))
+    assert [text.get_text() for text in axes.texts] == ["a", "b", "14.1 →"]
+    (axes,) = charts.operator_latencies(
+        ["a", "b"], [("first trial", RULE, [0.7, 0.0]), ("best trial", SERIES[0], [0.2, 0.0])]
+    ).axes
+    assert axes.get_xlim()[1] > 0.7
+    assert len(axes.texts) == 2

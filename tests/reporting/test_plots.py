@@ -11,7 +11,7 @@ from autotvm_opevo.tuning.naming import task_key
 
 def bars(figure):
     (axes,) = figure.axes
-    names = [label.get_text() for label in axes.texts]
+    names = [text for label in axes.texts if not (text := label.get_text()).endswith("→")]
     return names, {c.get_label(): [round(bar.get_width(), 6) for bar in c] for c in axes.containers}
 
 
