@@ -41,7 +41,20 @@ def slowed(server):
         thread.join()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """For the output of `pair`."""
+    return tmp_path_factory.mktemp("farm")
+
+
+@pytest.fixture(scope="module")
+def pair(folder):
+    """A tracker's port, and two devices."""
+    with farm(folder) as port_and_servers:
+        yield port_and_servers
+
+
+@pytest.fixture(scope="module")
 def built():
     task = matmul_task(64)
     builder = LocalBuilder(TIMEOUT)
@@ -64,10 +77,11 @@ def compared(port, built):
     assert [result.error_no for result in results] == [0, 0]
 
 
-def test_a_device_that_is_slower_than_its_siblings_is_named(tmp_path, built, caplog):
-    with farm(tmp_path) as (port, servers), slowed(servers[1]), caplog.at_level(logging.WARNING):
+def test_a_device_that_is_slower_than_its_siblings_is_named(folder, pair, built, caplog):
+    port, servers = pair
+    with slowed(servers[1]), caplog.at_level(logging.WARNING):
         compared(port, built)
-        output = (tmp_path / "server1.log").read_text()
+        output = (folder / "server1.log").read_text()
     (warning,) = [entry for entry in caplog.records if "times as long as the fastest" in entry.message]
     address, ratio, key = warning.args
     assert address.rpartition(":")[2] in output
@@ -81,11 +95,11 @@ def test_without_siblings_there_is_nothing_to_compare(tmp_path, built, caplog):
     assert not [entry for entry in caplog.records if entry.name.startswith("autotvm_opevo")]
 
 
-def test_devices_that_are_not_free_in_time_are_left_out(tmp_path, built):
-    with farm(tmp_path) as (port, _):
-        held = rpc.connect_tracker("127.0.0.1", port).request(KEY)
-        found = dict(time_on_each(runner(port), 2, *built, seconds=5))
-        del held
+def test_devices_that_are_not_free_in_time_are_left_out(pair, built):
+    port, _ = pair
+    held = rpc.connect_tracker("127.0.0.1", port).request(KEY)
+    found = dict(time_on_each(runner(port), 2, *built, seconds=5))
+    del held
     assert len(found) == 1
 
 
