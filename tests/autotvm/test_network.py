@@ -27,6 +27,7 @@ from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.session import _by_task
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.reporting.logs import open_logs
+from autotvm_opevo.tuning import confirmation
 from autotvm_opevo.tuning.drift import Drift
 from autotvm_opevo.tuning.journal import read
 
@@ -355,7 +356,8 @@ class TestLogs:
 
 class TestConfirmation:
     def test_the_best_trials_are_timed_again_and_the_winner_is_the_best_also_after_resuming(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(session, "CONFIRMATION_SHARE", 1.0)
+        monkeypatch.setattr(session, "CONFIRMATION_SHARE", 10.0)
+        monkeypatch.setattr(confirmation, "_MAX_ROUNDS", confirmation.MIN_ROUNDS)  # each round starts a process
         # The yardstick's timings after a trial, which the journal has, change what is known of the drift then.
         monkeypatch.setattr(Drift, "factor", lambda self, moment: 1.0)
         log = tmp_path / "log.json"

@@ -24,6 +24,7 @@ from autotvm_opevo import tune_network
 from autotvm_opevo.autotvm import finalists, rpc, session, workloads
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.rpc import DevicePoolError
+from autotvm_opevo.tuning import confirmation
 from autotvm_opevo.tuning.journal import read
 
 SHAPES = [(1, 16, 8, 8), (16, 16, 3, 3)]
@@ -210,6 +211,7 @@ class TestLoader:
 class TestConfirmation:
     def test_the_best_trials_are_timed_again_on_the_devices(self, tmp_path, monkeypatch):
         monkeypatch.setattr(session, "CONFIRMATION_SHARE", 10.0)
+        monkeypatch.setattr(confirmation, "_MAX_ROUNDS", confirmation.MIN_ROUNDS)  # each round starts a process
         monkeypatch.setattr(finalists, "MAX_RATIO", 1e6)
         log = tmp_path / "log.json"
         with farm(tmp_path) as (port, _):
