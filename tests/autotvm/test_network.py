@@ -488,7 +488,7 @@ def workers(log):
 class TestKilling:
     @pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.soak)])
     def test_after_sigkill_nothing_is_lost_or_measured_twice(self, tmp_path, kills):
-        log, trials, rng = tmp_path / "log.json", 12 + 8 * kills, random.Random(kills)
+        log, trials, rng = tmp_path / "log.json", 4 + 8 * kills, random.Random(kills)
         log.touch()
         before = []
         for _ in range(kills):
