@@ -30,7 +30,7 @@ help:
 	@echo "make test               run all tests, type checks and linters (7 to 13 minutes; JOBS=1: one process)"
 	@echo "make docs               build the documentation, $(DOCS)/index.html (2 minutes)"
 	@echo "make lint               run type checks and linters only"
-	@echo "make soak               run the long versions of the tests (15 minutes)"
+	@echo "make soak               run the long versions of the tests (half an hour to an hour)"
 	@echo "make release-check      build wheel and source distribution and check both (2 minutes)"
 	@echo "make bench              compare all tuners on the recorded search spaces with 20 seeds (20 minutes)"
 	@echo "make bench-sensitivity  vary OpEvo's parameters on the same search spaces (3 minutes)"
