@@ -24,29 +24,34 @@ CONVOLUTIONS = [
     (224, 3, 48, 7, 2),
     (192, 3, 32, 3, 2),
     (128, 3, 96, 11, 4),
-    (96, 24, 48, 3, 1),
-    (52, 48, 96, 3, 1),
+    (56, 48, 96, 3, 1),
     (48, 80, 80, 3, 1),
-    (26, 96, 160, 3, 1),
+    (35, 64, 96, 3, 1),
+    (28, 96, 160, 3, 1),
+    (28, 160, 160, 3, 2),
     (24, 160, 320, 3, 2),
-    (12, 160, 320, 3, 1),
-    (12, 416, 288, 3, 1),
-    (6, 320, 640, 3, 1),
-    (26, 48, 96, 5, 1),
+    (17, 128, 192, 3, 1),
+    (14, 160, 320, 3, 1),
+    (13, 144, 288, 3, 1),
+    (13, 320, 320, 3, 1),
+    (8, 320, 448, 3, 1),
+    (7, 320, 640, 3, 1),
+    (27, 48, 128, 5, 1),
     (12, 96, 224, 5, 1),
-    (52, 48, 144, 1, 1),
-    (26, 144, 96, 1, 1),
-    (24, 96, 192, 1, 2),
-    (12, 320, 640, 1, 1),
-    (6, 640, 320, 1, 1),
+    (56, 48, 144, 1, 1),
+    (28, 144, 96, 1, 1),
+    (28, 96, 192, 1, 2),
+    (17, 768, 192, 1, 1),
+    (14, 320, 640, 1, 1),
+    (7, 640, 320, 1, 1),
 ]
 # image, channels, stride
-DEPTHWISE = [(96, 32, 1), (52, 144, 2), (26, 192, 1), (12, 576, 1), (6, 960, 1)]
+DEPTHWISE = [(112, 32, 1), (56, 144, 2), (28, 192, 1), (14, 576, 1), (7, 960, 1)]
 # rows, inputs, outputs
 DENSE = [(1, 768, 1200), (1, 2048, 800), (1, 3072, 3072), (1, 8192, 2048), (16, 1024, 1024), (128, 640, 640)]
 # image, channels, window, stride
-POOLS = [(96, 48, 3, 2), (52, 96, 3, 2), (24, 160, 2, 2), (12, 320, 3, 2)]
-SOFTMAX, MEANS = [(1, 800), (96, 96)], [(6, 640), (12, 320)]
+POOLS = [(112, 48, 3, 2), (56, 96, 3, 2), (28, 160, 2, 2), (13, 320, 3, 2)]
+SOFTMAX, MEANS = [(1, 800), (96, 96)], [(7, 640), (14, 320)]
 
 
 class _Layers:
@@ -115,7 +120,7 @@ def layers() -> tuple[tvm.IRModule, dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--trials", type=int, default=96, help="of each layer (default: 96)")
+    parser.add_argument("--trials", type=int, default=64, help="of each layer (default: 64)")
     parser.add_argument("--work-dir", help="MetaSchedule's work directory; resumed if it exists (default: a temporary one)")
     parser.add_argument("--output", default=PRIOR, type=Path, help="default: the package's file")
     options = parser.parse_args()
