@@ -126,20 +126,21 @@ print(f"{library} computes what the untuned network does")
 # %%
 # What it prints
 # --------------
-# On two cores of an AMD EPYC, in 40 seconds::
+# On two cores of an AMD EPYC, in 35 seconds::
 #
 #     task                                  trials      ms GFLOPS share limit failed
-#     matmul 1x32 32x10                          6 8.19e-05    7.8    0%    4%
-#     fused_transpose_reshape 1x1x1x32 1x32      1 9.6e-06    0.0    0%     -
-#     mean 1x32x32x32 1x1x1x32                   6  0.0111    3.0   42%    1%
-#     fused_conv2d_relu 1x64x64x3 3x3x3x32      18  0.0133  135.8   50%   61%
-#     transpose 1x3x64x64 1x64x64x3              1 0.00193    0.0    7%     -
-#     32 trials, 32 of them now in 23 s; ended by: trials
-#     sum of the tuned operators, as measured: 0.0264 ms
-#     network     ms  (95% interval)
-#     untuned  0.181  (0.18 to 0.181)
-#     tuned    0.051  (0.0374 to 0.0694)  3.55 times as fast as untuned (2.60 to 4.83)
-#     outputs match, relative error 2.7e-07
+#     matmul 1x32 32x10                          2 0.000777    0.8    4%    0%
+#     fused_transpose_reshape 1x1x1x32 1x32      1 7.95e-06    0.0    0%     -
+#     mean 1x32x32x32 1x1x1x32                  22  0.0108    3.0   49%    1%
+#     fused_conv2d_relu 1x64x64x3 3x3x3x32       6 0.00856  210.5   39%   95%
+#     transpose 1x3x64x64 1x64x64x3              1 0.00185    0.0    8%     -
+#     32 trials, 32 of them now in 27 s; ended by: trials
+#     time: searching, building and running 19 s, starting 8 s
+#     sum of the tuned operators, as measured: 0.022 ms
+#     network      ms  (95% interval)
+#     untuned   0.181  (0.18 to 0.182)
+#     tuned    0.0652  (0.045 to 0.0943)  2.78 times as fast as untuned (1.92 to 4.02)
+#     outputs match, relative error 3.1e-07
 #     log: tuned/your-model/database
 #     best: tuned/your-model/database/best
 #     tuned/your-model/model.so computes what the untuned network does
