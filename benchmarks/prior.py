@@ -1,6 +1,6 @@
 """Make the prior of MetaSchedule's searches on CPUs: results of common layers, whose shapes are in no network compared here.
 
-All layers get as many trials, and learn from each other.
+All layers get as many trials, and learn from each other, but not from an earlier prior.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import tvm
 from tvm import relax
 
 from autotvm_opevo.meta_schedule import OpEvoStrategy, local_target, tune_network
+from autotvm_opevo.meta_schedule import strategy as strategy_module
 from autotvm_opevo.meta_schedule.history import read_history
 from autotvm_opevo.meta_schedule.prior import PRIOR, write_prior
 
@@ -129,17 +131,18 @@ def main() -> None:
         mod, params = layers()
         count = len(CONVOLUTIONS) + len(DEPTHWISE) + len(DENSE) + len(POOLS) + len(SOFTMAX) + len(MEANS)
         strategy = OpEvoStrategy(seed=0)
-        tune_network(
-            mod,
-            params,
-            local_target(),
-            folder,
-            count * options.trials,
-            strategy=strategy,
-            task_scheduler="equal",
-            seed=0,
-            evaluate=False,
-        )
+        with mock.patch.object(strategy_module, "read_prior", return_value=()):
+            tune_network(
+                mod,
+                params,
+                local_target(),
+                folder,
+                count * options.trials,
+                strategy=strategy,
+                task_scheduler="equal",
+                seed=0,
+                evaluate=False,
+            )
         write_prior(options.output, read_history([folder]))
 
 

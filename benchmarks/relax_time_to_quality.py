@@ -106,8 +106,9 @@ def repetition(job, options):
     lowered = {THEIRS: lower_as_imported(mod, params, cpu()), OURS: lower_for_tuning(mod, params, cpu())}
     rows, total = [], None
     for method in (THEIRS, OURS):
-        folder = options.work_dir / f"{job['network']}-{method}-{job['repetition']}"
-        limit = options.share * total if total else None
+        spent = job["trials"] if method == THEIRS else f"{job['trials']}-{job['share']:.3g}"
+        folder = options.work_dir / f"{job['network']}-{method}-{spent}-{job['repetition']}"
+        limit = job["share"] * total if total else None
         counts, seconds = tune(method, mod, params, folder, job["trials"], job["repetition"], limit)
         total = total or seconds
         rows += [{"method": method, **stage} for stage in stages(folder, counts, seconds, total)]
@@ -141,7 +142,7 @@ def main(arguments=None):
     parser.add_argument("--plot", type=Path, help="file for the figure")
     options = parser.parse_args(arguments)
     import_tensor_intrinsics()  # not in the time of the first method
-    about = {"trials": options.trials, **environment("llvm")}
+    about = {"trials": options.trials, "share": options.share, **environment("llvm")}
     jobs = [{"network": name, "repetition": index, **about} for index in range(options.repetitions) for name in options.networks]
     rows = rows_of(run_missing(jobs, lambda job: repetition(job, options), options.out, unit="repetition"))
     text = table(rows, LABELS)

@@ -99,7 +99,7 @@ class DevicePool:
     Attributes
     ----------
     lost : list of str
-        Addresses of the devices that have left.
+        Addresses of the devices that have left and not come back.
     """
 
     def __init__(self, runner: RPCRunner) -> None:
@@ -139,7 +139,7 @@ class DevicePool:
             found = set(addresses(self._runner.key, self._runner.host, self._runner.port))
             for device in sorted(self._known - found):
                 logger.warning("the device at %s has left the tracker at %s", device, self._address)
-                self.lost.append(device)
+            self.lost = [*(device for device in self.lost if device not in found), *sorted(self._known - found)]
             self._known = found
         return len(found)
 

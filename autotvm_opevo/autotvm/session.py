@@ -122,12 +122,13 @@ class NetworkSession(Session):
                     self._log.append([trial])
             raise
         finally:
-            if lost := measurer.lost_devices:
-                self._journal.write_lost(lost)
             if measurer.seconds_running:
                 self.end({"running": measurer.seconds_running}, "building")
             else:  # with another builder or runner it is unknown which
                 self.end({}, "building and running")
+            if lost := measurer.lost_devices:
+                with suppress(OSError):  # a full disk must not hide the error
+                    self._journal.write_lost(lost)
 
     def _measure(self, measurer: Measurer, task_scheduler: TaskScheduler, deadline: float) -> None:
         while True:

@@ -66,8 +66,8 @@ def add(commands: Any) -> None:
         "--history",
         action="append",
         default=[],
-        metavar="FILE",
-        help="a log of another network, device or run to learn from; repeatable",
+        metavar="LOG",
+        help="a log or work directory of another network, device or run to learn from; repeatable",
     )
     tune.add_argument("--no-transfer", action="store_true", help="let no task learn from another")
     tune.add_argument("--seed", type=int, help="random seed; the search repeats as far as the measurements do")

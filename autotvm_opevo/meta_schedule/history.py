@@ -40,8 +40,10 @@ def read_history(work_dirs: Iterable[str | PathLike[str]]) -> list[Source]:
     ValueError
         If one of them has no database with a record.
     """
-    import_tensor_intrinsics()
-    return [source for folder in dict.fromkeys(Path(folder).resolve() for folder in work_dirs) for source in _sources(folder)]
+    folders = dict.fromkeys(Path(folder).resolve() for folder in work_dirs)
+    if folders:
+        import_tensor_intrinsics()
+    return [source for folder in folders for source in _sources(folder)]
 
 
 def describe_history(sources: Sequence[Source]) -> str:
@@ -76,13 +78,15 @@ def _records(folder: Path) -> list[Any]:
             repair(Path(temporary))
             return list(load_database(Path(temporary)).get_all_tuning_records())
         except ValueError as error:
-            raise ValueError(f"history must be work directories of MetaSchedule, {folder} is none: {error}") from error
+            raise ValueError(f"history: {str(error).replace(temporary, str(folder))}") from error
 
 
 def _source(records: list[Any]) -> Source | None:
     """The results of one workload; None if its sketches cannot be generated here, or none of its trials succeeded."""
     try:
-        context = ms.TuneContext(mod=records[0].workload.mod, target=records[0].target, space_generator="post-order-apply")
+        context = ms.TuneContext(
+            mod=records[0].workload.mod, target=records[0].target, space_generator="post-order-apply", rand_state=1
+        )
         decisions = DecisionSpace(context.mod, context.generate_design_space(), [])
     except (RuntimeError, ValueError):  # of a target that this TVM was not built for, or a structure that it no longer has
         return None

@@ -75,7 +75,7 @@ def tune_network(
     trials : int
         Number of candidates to measure, those in the database included; TVM's own strategies may exceed it in the last round.
     strategy : SearchStrategy or str, optional
-        `OpEvoStrategy` by default. Another one takes `transfer` and `history` itself, if it can.
+        `OpEvoStrategy` by default. `transfer` and `history` are for the default: give them to an `OpEvoStrategy` of your own.
     builder, runner : optional
         MetaSchedule's; this package's `LocalBuilder` and `LocalRunner` by default.
     task_scheduler : {"gradient", "equal", "round-robin"} or callable
@@ -85,14 +85,15 @@ def tune_network(
         Only TVM's evolutionary strategy needs one: ``"xgb"``.
     time_limit : float, optional
         Seconds for all trials and for timing the best of them again; the running batch may exceed it by
-        seconds. Needs an `OpEvoStrategy`.
+        some seconds. Needs an `OpEvoStrategy`.
     seed : int, optional
         Of everything random, less than 2**31 - 1.
     transfer : bool
         Whether tasks whose sketches have the same structure learn from each other, from the history and, on a CPU, from what this
         package knows of common layers.
     history : path, or iterable of paths
-        Work directories of other networks, devices and runs to learn from; nothing is written to them.
+        Work directories of other networks, devices and runs to learn from; nothing is written to them. `work_dir` itself is left
+        out: its records of this network count as this run's.
     evaluate : bool
         Build the network as imported and tuned, compare their outputs, and time both; with a local runner only.
 
@@ -126,7 +127,9 @@ def tune_network(
         raise ValueError(f"work_dir must be a work directory of MetaSchedule or a new one, {folder} is a file: name another")
     history = [history] if isinstance(history, (str, PathLike)) else list(history)
     if strategy is not None and (history or not transfer):
-        raise ValueError(f"transfer and history must be given to the strategy, as OpEvoStrategy(history=...); {strategy!r} given")
+        raise ValueError(
+            f"transfer and history are for the default strategy, or arguments of an OpEvoStrategy; {strategy!r} given"
+        )
     if strategy is None:
         others = [path for path in history if Path(path).resolve() != folder.resolve()]  # records of this run are loaded anyway
         strategy = OpEvoStrategy(transfer=transfer, history=others, seed=seed)
@@ -155,7 +158,7 @@ def tune_network(
         session = NetworkSession(tasks, target, database, folder, trials, start)
         description = strategy if isinstance(strategy, str) else getattr(strategy, "description", type(strategy).__name__)
         session.announce(description, "database")
-        if getattr(strategy, "history", None):
+        if isinstance(strategy, OpEvoStrategy) and (history or strategy.history):
             session.display.write(f"learning from {describe_history(strategy.history)}")
         session.record_layouts(lowered)
         guard, deadline = SigintGuard(), end_of_trials(start, time_limit)

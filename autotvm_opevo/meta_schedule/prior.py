@@ -16,7 +16,7 @@ from autotvm_opevo.search.space import Space
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, Topology
 
 PRIOR = Path(__file__).with_name("cpu_prior.json")
-# Number of results of each workload in the file; half of them are the best.
+# Maximum number of results of each workload in the file; half of them are the best.
 _RESULTS = 32
 
 

@@ -132,8 +132,8 @@ class DecisionSpace:
         roles = self._roles()
         return Source(Space({roles[name]: topology for name, topology in self.space.knobs.items()}), results)
 
-    def as_source(self, other: Source) -> Source | None:
-        """Results by role under the names of this space's knobs; None if the sketches have another structure.
+    def translate(self, other: Source) -> Source | None:
+        """Results by role (see `by_role`) under the names of this space's knobs; None if the sketches have another structure.
 
         The structure is the number of sketches, and of tiles in as many parts. Locations and choices may differ.
         """

@@ -26,7 +26,7 @@ from tvm.target import Target
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.meta_schedule.database import fitness, records_of
-from autotvm_opevo.meta_schedule.history import read_history
+from autotvm_opevo.meta_schedule.history import describe_history, read_history
 from autotvm_opevo.meta_schedule.prior import read_prior
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.meta_schedule.task_search import TaskSearch
@@ -119,7 +119,7 @@ class OpEvoStrategy(PySearchStrategy):
             "mutation_rate": mutation_rate,
             "surrogate": surrogate,
         }
-        self._batch_size, self._seed = as_integer("batch_size", batch_size), seed
+        self._batch_size, self._seed, self._transfer = as_integer("batch_size", batch_size), seed, transfer
         OpEvo(Space({}), seed=seed, **self._options)  # raises on invalid options before any tuning
         self._task_search: TaskSearch | None = None
         # Shared by all clones. Weak: TVM calls no `post_tuning` after an error.
@@ -137,8 +137,11 @@ class OpEvoStrategy(PySearchStrategy):
         >>> OpEvoStrategy(seed=0).description, OpEvoStrategy(surrogate=None).description
         ('OpEvo, seed 0', 'OpEvo surrogate=None')
         """
-        defaults = inspect.signature(OpEvo).parameters
-        options = {name: value for name, value in self._options.items() if value != defaults[name].default}
+        given = {**self._options, "transfer": self._transfer, "batch_size": self._batch_size}
+        defaults = inspect.signature(OpEvoStrategy).parameters
+        options = {name: value for name, value in given.items() if value != defaults[name].default}
+        if self.history:
+            options["history"] = describe_history(self.history)
         return describe("OpEvo", options, self._seed)
 
     def _initialize_with_tune_context(self, context: TuneContext) -> None:
@@ -199,7 +202,7 @@ class OpEvoStrategy(PySearchStrategy):
 
     def clone(self) -> Any:
         """The same strategy, for another task."""
-        strategy = OpEvoStrategy(batch_size=self._batch_size, seed=self._seed, **self._options)
+        strategy = OpEvoStrategy(batch_size=self._batch_size, seed=self._seed, transfer=self._transfer, **self._options)
         strategy._budget, strategy._searches, strategy.history = self._budget, self._searches, self.history
         return strategy
 

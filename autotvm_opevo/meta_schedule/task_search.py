@@ -59,7 +59,7 @@ class TaskSearch:
         others : iterable of Source
             Their results by role, see `DecisionSpace.by_role`.
         """
-        self._search.learn_from([source for other in others if (source := self._decisions.as_source(other))])
+        self._search.learn_from([source for other in others if (source := self._decisions.translate(other))])
 
     def load(self, records: Sequence[Any]) -> None:
         """Load records of this task, the best first."""

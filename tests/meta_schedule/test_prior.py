@@ -35,7 +35,7 @@ def test_the_best_half_is_kept_and_the_others_are_thinned_out(tmp_path):
 @pytest.mark.parametrize("workload", ["MM1", "C1", "C2", "softmax"])
 def test_the_package_knows_workloads_like_these(workload):
     decisions = decision_space(workload, "llvm")
-    sources = [source for one in read_prior() if (source := decisions.as_source(one))]
+    sources = [source for one in read_prior() if (source := decisions.translate(one))]
     assert len(sources) >= 2
     for source in sources:
         assert len(source.results) >= 16

@@ -178,7 +178,7 @@ class TestTransfer:
     @pytest.mark.parametrize("target", ["llvm", "cuda"])
     def test_knobs_of_another_shape_get_the_names_of_those_with_the_same_role(self, target):
         mine, other = decision_space("MM1", target), decision_space("MM2", target)
-        source = mine.as_source(other.by_role({0: 1.0}))
+        source = mine.translate(other.by_role({0: 1.0}))
         assert source.space.knobs.keys() == mine.space.knobs.keys()
         assert source.space.size == other.space.size
         assert [*source.space[5].values()] == [*other.space[5].values()]
@@ -193,4 +193,4 @@ class TestTransfer:
         assert extents[0] != extents[1]
 
     def test_workloads_with_sketches_of_another_structure_are_no_source(self):
-        assert decision_space("MM1", "llvm").as_source(decision_space("C2", "llvm").by_role({0: 1.0})) is None
+        assert decision_space("MM1", "llvm").translate(decision_space("C2", "llvm").by_role({0: 1.0})) is None

@@ -204,6 +204,7 @@ class TestArguments:
 
     def test_the_description_has_the_seed_and_all_options_but_the_defaults(self):
         assert OpEvoStrategy().description == "OpEvo"
+        assert OpEvoStrategy(transfer=False, batch_size=4).description == "OpEvo transfer=False batch_size=4"
         assert (
             OpEvoStrategy(mutation_rate=0.3, surrogate=None, seed=1).description
             == "OpEvo mutation_rate=0.3 surrogate=None, seed 1"
