@@ -19,7 +19,8 @@ from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.atomic_files import Lock, LogInUse, set_aside
 from autotvm_opevo._utils.text import last_line
 
-WORKLOAD_FILE, RECORD_FILE = "database_workload.json", "database_tuning_record.json"
+WORKLOAD_FILE = "database_workload.json"
+RECORD_FILE = "database_tuning_record.json"
 # Lock file of a work directory.
 LOCK = "lock"
 # TVM's latency of a failed trial is larger.

@@ -17,7 +17,8 @@ from autotvm_opevo.reporting.style import STYLE
 WIDTH = 4.2
 HEIGHT = 2.6
 # Heights of a bar, of the name above, and of the gap below; and the longest name, in characters.
-BAR, _NAME, _GAP = 0.11, 0.15, 0.03
+BAR = 0.11
+_NAME, _GAP = 0.15, 0.03
 _MAX_NAME = 60
 # More tick labels overlap on a phone.
 MAX_TICKS = 6
