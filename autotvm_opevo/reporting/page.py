@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
 
@@ -11,26 +11,24 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from autotvm_opevo._utils.text import milliseconds, pluralize
+from autotvm_opevo._utils.text import milliseconds
 from autotvm_opevo._version import __version__
+from autotvm_opevo.reporting.about_logs import about_log, compare_with_first
 from autotvm_opevo.reporting.autotvm_spaces import Template
 from autotvm_opevo.reporting.best_in_common import best_in_common
-from autotvm_opevo.reporting.comparability import compare, compare_command
+from autotvm_opevo.reporting.comparability import compare_command
 from autotvm_opevo.reporting.fanova import Importance
-from autotvm_opevo.reporting.formatting import format_duration, format_schedule, format_setting, printable
+from autotvm_opevo.reporting.formatting import format_duration, format_schedule, format_setting
 from autotvm_opevo.reporting.importance import importance
 from autotvm_opevo.reporting.network import Network, Operator, TaskInLog, TaskInLogs
 from autotvm_opevo.reporting.plots import Plot, importance_plots, knob_plots, overview_plots, progress_plots
-from autotvm_opevo.reporting.style import FITNESS, FITNESS_ON_DARK, SERIES
+from autotvm_opevo.reporting.style import FITNESS, FITNESS_ON_DARK
 from autotvm_opevo.reporting.svg import svg
 from autotvm_opevo.reporting.trials import Task
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.reporting.values import Value
-from autotvm_opevo.reporting.verdict import is_confirmed, verdict
-from autotvm_opevo.tuning.drift import NOTABLE, Drift
+from autotvm_opevo.reporting.verdict import is_confirmed
 
-# End of the name of the file with the best records that `tune_network` writes beside its log.
-_BEST_FILE = ".best.json"
 # The last quarter of fewer trials says little.
 _MIN_TRIALS_FOR_GAIN = 16
 # Latencies up to this multiple of the best are near it.
@@ -72,8 +70,8 @@ def render(logs: Sequence[TuningLog], title: str = "", poll_ms: int = 0, fingerp
         poll_ms=poll_ms,
         fingerprint=fingerprint,
         fitness=list(zip(FITNESS, FITNESS_ON_DARK)),
-        logs=[_log(index, log, network) for index, log in enumerate(logs)],
-        comparisons=list(_comparisons(logs)),
+        logs=[about_log(index, log, network) for index, log in enumerate(logs)],
+        comparisons=list(compare_with_first(logs)),
         compare_command=compare_command(logs) if len(logs) > 1 else "",
         plots=[_embed(plot) for plot in overview_plots(network, logs)],
         has_counts=network.has_counts,
@@ -88,84 +86,6 @@ def render(logs: Sequence[TuningLog], title: str = "", poll_ms: int = 0, fingerp
         ],
         comparison=_COMPARISON,
     )
-
-
-def _log(index: int, log: TuningLog, network: Network) -> dict[str, Any]:
-    return {
-        "color": f"var(--series-{index % len(SERIES)})",
-        "label": log.label,
-        "summary": "; ".join(_summary(index, log, network)),
-        "warnings": list(_warnings(index, log, network)),
-        "verdict": verdict(index, log, network),
-    }
-
-
-def _comparisons(logs: Sequence[TuningLog]) -> Iterator[tuple[str, bool]]:
-    """How comparable each log is with the first, and whether that is bad news."""
-    for log in logs[1:]:
-        both = f"{logs[0].label} and {log.label}"
-        found = compare(log, logs[0])
-        if math.isnan(found.ratio):
-            yield f"{both}: {found.basis}, too few to tell whether the machine was as fast for both", False
-            continue
-        interval = f"{found.ratio:.2f} times as long for the second ({found.low:.2f} to {found.high:.2f}), by {found.basis}"
-        if found.is_unclear:
-            yield f"{both} are hard to compare: the same took {interval}", True
-        elif found.differs:
-            yield f"{both} cannot be compared by their latencies: the same took {interval}", True
-        else:
-            yield f"{both} can be compared: the same took {interval}", False
-
-
-def _summary(index: int, log: TuningLog, network: Network) -> Iterator[str]:
-    trials = f"{pluralize(len(log), 'trial')} of {pluralize(len(log.tasks), 'task')}"
-    if len(log.elapsed):
-        first = datetime.fromtimestamp(min(float(task.times.min()) for task in log.tasks.values()), timezone.utc)
-        trials += f" in {format_duration(float(log.elapsed[-1]))}, the first at {first:%Y-%m-%d %H:%M} UTC"
-    yield trials
-    if log.runs.tuners:
-        yield f"tuned by {', then '.join(log.runs.tuners)}"
-    if layouts := _layouts(log.runs.layouts):
-        yield layouts
-    failed = sum(sum(task.failures.values()) for task in log.tasks.values())
-    if failed:
-        yield f"{failed} failed"
-    if log.runs.latency:
-        before, after = log.runs.latency
-        yield f"latency of the network {milliseconds(before)} ms before tuning, {milliseconds(after)} ms after"
-
-
-def _layouts(counts: Mapping[str, int]) -> str:
-    """In which layouts a network was tuned; empty if in those it had."""
-    nhwc, packed = counts.get("nhwc", 0), counts.get("packed", 0)
-    parts = [f"{pluralize(nhwc, 'convolution')} in NHWC"] * bool(nhwc)
-    parts += [f"constant weights of {pluralize(packed, 'operator')} packed as the schedules read them"] * bool(packed)
-    return ", ".join(parts)
-
-
-def _warnings(index: int, log: TuningLog, network: Network) -> Iterator[str]:
-    if not log.exists:
-        yield "this log does not exist yet"
-    for count, kind in ((log.malformed, "malformed"), (log.unrelated, "unrelated")):
-        if count:
-            yield f"{pluralize(count, f'{kind} line')} skipped"
-    unsolved = network.count_unsolved(index)
-    if unsolved and log.tasks:
-        have = "operator has" if unsolved == 1 else "operators have"
-        yield f"{unsolved} {have} no successful trial yet: totals and shares leave them out"
-    if any(not len(task.elapsed) for task in log.tasks.values()):
-        yield "some timestamps are missing, so there are no plots over time"
-    if log.pauses:
-        yield f"{pluralize(len(log.pauses), 'pause')} ({format_duration(sum(log.pauses))} in total) not counted as tuning time"
-    if lost := list(dict.fromkeys(map(printable, log.runs.lost))):
-        yield f"{pluralize(len(lost), 'device')} left while tuning: {', '.join(lost)}"
-    if (drift := Drift(log.runs.yardstick).range) > NOTABLE:
-        yield (
-            f"the machine was up to {drift:.2f} times slower at times: latencies are as measured, not corrected for that as "
-            "tune_network's are; compare what was measured at the same time only"
-        )
-    if log.label.endswith(_BEST_FILE) and len(log) == len(log.tasks):
-        yield f"this file has only the best trial of each task; all trials are in {log.label.removesuffix(_BEST_FILE)}.json"
 
 
 def _role(network: Network, operator: Operator, implementation: TaskInLogs, logs: Sequence[TuningLog]) -> dict[str, Any]:

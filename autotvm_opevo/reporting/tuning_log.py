@@ -12,7 +12,8 @@ from autotvm_opevo._utils import jsonl
 from autotvm_opevo.reporting.formatting import printable
 from autotvm_opevo.reporting.timing import Array, time_spent
 from autotvm_opevo.reporting.trials import Task, Trial
-from autotvm_opevo.tuning.journal import JournalEntry, RunHistory
+from autotvm_opevo.tuning.journal import JournalEntry
+from autotvm_opevo.tuning.run_history import RunHistory
 
 
 class TuningLog:

@@ -7,8 +7,9 @@ from compared_networks import compared
 from synthetic_logs import autotvm_line, autotvm_log, meta_schedule_folder
 
 from autotvm_opevo.reporting.logs import open_logs
-from autotvm_opevo.tuning.journal import Journal, RunHistory
+from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.naming import task_key
+from autotvm_opevo.tuning.run_history import RunHistory
 
 
 @pytest.mark.parametrize(

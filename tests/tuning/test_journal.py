@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from autotvm_opevo.tuning.journal import Journal, RunHistory, read
+from autotvm_opevo.tuning.journal import Journal, read
 
 
 def test_overwriting_deletes_an_earlier_journal(tmp_path):
@@ -29,21 +29,6 @@ def test_a_write_error_is_logged_once(tmp_path, caplog):
     assert caplog.text.count("cannot write") == 1
 
 
-def test_the_yardstick_and_the_phases_of_all_runs_lost_devices_and_layouts_are_read_back(tmp_path):
-    journal, history = Journal(tmp_path / "journal"), RunHistory()
-    for latency in (0.001, 0.002):
-        journal.write(yardstick=latency)
-        journal.write_phases({"running": 1.5, "building": 2.0, "searching": 0.0})
-    journal.write_lost(["10.0.0.7:9090"])
-    journal.write_layouts({"nhwc": 5, "packed": 8})
-    for entry in read(journal.path):
-        history.add(entry)
-    assert [latency for _, latency in history.yardstick] == [0.001, 0.002]
-    assert (history.phases, history.timed) == ({"running": 3.0, "building": 4.0}, 2)
-    assert history.lost == ["10.0.0.7:9090"]
-    assert history.layouts == {"nhwc": 5, "packed": 8}
-
-
 @pytest.mark.parametrize(
     "entry",
     [{"yardstick": -1}, {"yardstick": "x"}, {"network": {"phases": {"running": "?"}}}, {"network": {"limits": {"a": -1}}}],
@@ -51,16 +36,3 @@ def test_the_yardstick_and_the_phases_of_all_runs_lost_devices_and_layouts_are_r
 def test_nonsense_is_skipped(tmp_path, entry):
     (tmp_path / "journal").write_text(json.dumps({"time": 1.0, **entry}) + "\n")
     assert not list(read(tmp_path / "journal"))
-
-
-def test_what_a_run_was_asked_for_and_its_limits_are_read_back(tmp_path):
-    journal, history = Journal(tmp_path / "journal"), RunHistory()
-    journal.write_start([(2, ["dense"])], "OpEvo", "autotvm-opevo tune", 100, {"dense": 2e6, "pool": 0.0}, {"dense": "dense 1x8"})
-    journal.write_limits({"dense": 1e-3})
-    journal.write_confirmed("dense", "{}", [1.1e-3, 1.2e-3], 1.15e-3)
-    for entry in read(journal.path):
-        history.add(entry)
-    assert (history.command, history.budget) == ("autotvm-opevo tune", 100)
-    assert history.names == {"dense": "dense 1x8"}
-    assert (history.flop, history.limits) == ({"dense": 2e6}, {"dense": 1e-3})
-    assert history.confirmed["dense"].latencies == [1.1e-3, 1.2e-3]

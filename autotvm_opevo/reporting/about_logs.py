@@ -1,0 +1,99 @@
+"""What the page says of each log as a whole, and of how comparable several are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from autotvm_opevo._utils.text import milliseconds, pluralize
+from autotvm_opevo.reporting.comparability import compare
+from autotvm_opevo.reporting.formatting import format_duration, printable
+from autotvm_opevo.reporting.network import Network
+from autotvm_opevo.reporting.style import SERIES
+from autotvm_opevo.reporting.tuning_log import TuningLog
+from autotvm_opevo.reporting.verdict import verdict
+from autotvm_opevo.tuning.drift import NOTABLE, Drift
+
+# End of the name of the file with the best records that `tune_network` writes beside its log.
+_BEST_FILE = ".best.json"
+
+
+def about_log(index: int, log: TuningLog, network: Network) -> dict[str, Any]:
+    """What the template shows of a log: its color, its label, a summary, warnings and the verdict."""
+    return {
+        "color": f"var(--series-{index % len(SERIES)})",
+        "label": log.label,
+        "summary": "; ".join(_summary(index, log, network)),
+        "warnings": list(_warnings(index, log, network)),
+        "verdict": verdict(index, log, network),
+    }
+
+
+def compare_with_first(logs: Sequence[TuningLog]) -> Iterator[tuple[str, bool]]:
+    """How comparable each log is with the first, and whether that is bad news."""
+    for log in logs[1:]:
+        both = f"{logs[0].label} and {log.label}"
+        found = compare(log, logs[0])
+        if math.isnan(found.ratio):
+            yield f"{both}: {found.basis}, too few to tell whether the machine was as fast for both", False
+            continue
+        interval = f"{found.ratio:.2f} times as long for the second ({found.low:.2f} to {found.high:.2f}), by {found.basis}"
+        if found.is_unclear:
+            yield f"{both} are hard to compare: the same took {interval}", True
+        elif found.differs:
+            yield f"{both} cannot be compared by their latencies: the same took {interval}", True
+        else:
+            yield f"{both} can be compared: the same took {interval}", False
+
+
+def _summary(index: int, log: TuningLog, network: Network) -> Iterator[str]:
+    trials = f"{pluralize(len(log), 'trial')} of {pluralize(len(log.tasks), 'task')}"
+    if len(log.elapsed):
+        first = datetime.fromtimestamp(min(float(task.times.min()) for task in log.tasks.values()), timezone.utc)
+        trials += f" in {format_duration(float(log.elapsed[-1]))}, the first at {first:%Y-%m-%d %H:%M} UTC"
+    yield trials
+    if log.runs.tuners:
+        yield f"tuned by {', then '.join(log.runs.tuners)}"
+    if layouts := _layouts(log.runs.layouts):
+        yield layouts
+    failed = sum(sum(task.failures.values()) for task in log.tasks.values())
+    if failed:
+        yield f"{failed} failed"
+    if log.runs.latency:
+        before, after = log.runs.latency
+        yield f"latency of the network {milliseconds(before)} ms before tuning, {milliseconds(after)} ms after"
+
+
+def _layouts(counts: Mapping[str, int]) -> str:
+    """In which layouts a network was tuned; empty if in those it had."""
+    nhwc, packed = counts.get("nhwc", 0), counts.get("packed", 0)
+    parts = [f"{pluralize(nhwc, 'convolution')} in NHWC"] * bool(nhwc)
+    parts += [f"constant weights of {pluralize(packed, 'operator')} packed as the schedules read them"] * bool(packed)
+    return ", ".join(parts)
+
+
+def _warnings(index: int, log: TuningLog, network: Network) -> Iterator[str]:
+    if not log.exists:
+        yield "this log does not exist yet"
+    for count, kind in ((log.malformed, "malformed"), (log.unrelated, "unrelated")):
+        if count:
+            yield f"{pluralize(count, f'{kind} line')} skipped"
+    unsolved = network.count_unsolved(index)
+    if unsolved and log.tasks:
+        have = "operator has" if unsolved == 1 else "operators have"
+        yield f"{unsolved} {have} no successful trial yet: totals and shares leave them out"
+    if any(not len(task.elapsed) for task in log.tasks.values()):
+        yield "some timestamps are missing, so there are no plots over time"
+    if log.pauses:
+        yield f"{pluralize(len(log.pauses), 'pause')} ({format_duration(sum(log.pauses))} in total) not counted as tuning time"
+    if lost := list(dict.fromkeys(map(printable, log.runs.lost))):
+        yield f"{pluralize(len(lost), 'device')} left while tuning: {', '.join(lost)}"
+    if (drift := Drift(log.runs.yardstick).range) > NOTABLE:
+        yield (
+            f"the machine was up to {drift:.2f} times slower at times: latencies are as measured, not corrected for that as "
+            "tune_network's are; compare what was measured at the same time only"
+        )
+    if log.label.endswith(_BEST_FILE) and len(log) == len(log.tasks):
+        yield f"this file has only the best trial of each task; all trials are in {log.label.removesuffix(_BEST_FILE)}.json"

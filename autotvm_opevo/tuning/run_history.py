@@ -1,0 +1,107 @@
+"""The runs that wrote a log, put together from the entries of its journal. Needs no TVM."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from autotvm_opevo.tuning.confidence import Estimate
+from autotvm_opevo.tuning.journal import JournalEntry
+
+
+class Confirmation(NamedTuple):
+    """When a task's best trial was timed again, as a Unix timestamp in seconds, and its latencies in seconds."""
+
+    time: float
+    latencies: list[float]
+
+
+@dataclass
+class RunHistory:
+    """The runs that wrote a log one after the other, according to its journal.
+
+    Attributes
+    ----------
+    starts : list of float
+        Unix timestamps of their starts.
+    tuners : list of str
+        Their tuners; consecutive runs of the same tuner are listed once.
+    operators : dict of tuple of str to int
+        How often the networks run each operator, by the tasks that implement it.
+    latency : tuple of float, optional
+        Latency of the last run's network in seconds, before and after tuning.
+    speedup : Estimate, optional
+        How many times as fast it is after tuning; None if unknown, also in journals of earlier versions.
+    phases : dict of str to float
+        Seconds of each phase, in all runs that ended; empty if unknown.
+    timed : int
+        Number of runs that wrote their phases: what is killed does not.
+    lost : list of str
+        Addresses of devices that left during a run.
+    layouts : dict of str to int
+        Of the last run's network, the number of convolutions that were converted to NHWC, and of operators whose schedules pack
+        their weights: ``"nhwc"`` and ``"packed"``; empty if unknown.
+    yardstick : list of (float, float)
+        Unix timestamps and latencies in seconds of the last run's yardstick.
+    yardstick_kernel : str
+        What it is: another one's latency says nothing about it.
+    command : str
+        What started the last run; empty if unknown.
+    budget : int
+        Its number of trials, those of earlier runs included; 0 if unknown.
+    names : dict of str to str
+        By task: its name in tables, as far as known.
+    flop, limits : dict of str to float
+        By task: operations, and the seconds that the machine needs for them at least, as far as known.
+    confirmed : dict of str to Confirmation
+        By task: when its best trial was timed again last.
+    """
+
+    starts: list[float] = field(default_factory=list)
+    tuners: list[str] = field(default_factory=list)
+    operators: dict[tuple[str, ...], int] = field(default_factory=dict)
+    latency: tuple[float, float] | None = None
+    speedup: Estimate | None = None
+    phases: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    timed: int = 0
+    lost: list[str] = field(default_factory=list)
+    layouts: dict[str, int] = field(default_factory=dict)
+    yardstick: list[tuple[float, float]] = field(default_factory=list)
+    yardstick_kernel: str = ""
+    command: str = ""
+    budget: int = 0
+    flop: dict[str, float] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    limits: dict[str, float] = field(default_factory=dict)
+    confirmed: dict[str, Confirmation] = field(default_factory=dict)
+    _network: dict[tuple[str, ...], int] | None = None
+
+    def add(self, entry: JournalEntry) -> None:
+        """Update the history from an entry; those about trials change nothing."""
+        if entry.yardstick:
+            if entry.task != self.yardstick_kernel:  # another kernel takes another time
+                self.yardstick_kernel, self.yardstick = entry.task, []
+            self.yardstick.append((entry.time, entry.yardstick))
+        if entry.confirmed:
+            self.confirmed[entry.task] = Confirmation(entry.time, entry.confirmed["latencies"])
+        network = entry.network or {}
+        operators = {tuple(tasks): count for count, tasks in network.get("operators", ())}
+        self.operators.update(operators)
+        if "tuner" in network:
+            self.starts.append(entry.time)
+            self.command, self.budget = network.get("command", ""), network.get("budget", 0)
+            if self.tuners[-1:] != [network["tuner"]]:
+                self.tuners.append(network["tuner"])
+            if operators != self._network:  # the latency so far is another network's
+                self._network, self.latency, self.speedup = operators, None, None
+        self.flop.update(network.get("flop", {}))
+        self.names.update(network.get("names", {}))
+        self.limits.update(network.get("limits", {}))
+        self.timed += "phases" in network
+        self.layouts = network.get("layouts", self.layouts)
+        self.lost.extend(network.get("lost", ()))
+        for phase, seconds in network.get("phases", {}).items():
+            self.phases[phase] += seconds
+        if "before" in network:
+            self.latency, self.speedup = (network["before"], network["after"]), network.get("speedup")
