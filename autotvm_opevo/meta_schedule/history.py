@@ -9,14 +9,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo.meta_schedule.database import RECORD_FILE, WORKLOAD_FILE, fitness, load_database, repair
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.space import DecisionSpace
-from autotvm_opevo.search.source import Source
+from autotvm_opevo.search.source import Source, thin_out
 
 # At most this many workloads of a database are looked at, those with the most records, and of each at most this many records.
 _MAX_WORKLOADS, _MAX_RECORDS = 256, 512
@@ -91,18 +90,10 @@ def _source(records: list[Any]) -> Source | None:
     except (RuntimeError, ValueError):  # of a target that this TVM was not built for, or a structure that it no longer has
         return None
     results: dict[int, float] = {}
-    for record in _thinned(sorted(records, key=lambda record: -fitness(record.run_secs))):
+    for record in thin_out(sorted(records, key=lambda record: -fitness(record.run_secs)), _MAX_RECORDS):
         try:
             configuration = decisions.configuration(record.trace)
         except ValueError:  # of other sketches
             continue
         results.setdefault(decisions.space.index(configuration), fitness(record.run_secs))
     return decisions.by_role(results) if any(results.values()) else None
-
-
-def _thinned(records: list[Any]) -> list[Any]:
-    """The best half of the records that are kept, and some of the others."""
-    if len(records) <= _MAX_RECORDS:
-        return records
-    best = _MAX_RECORDS // 2
-    return [*records[:best], *(records[i] for i in np.linspace(best, len(records) - 1, _MAX_RECORDS - best).astype(int))]

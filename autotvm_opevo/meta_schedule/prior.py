@@ -11,12 +11,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from autotvm_opevo.search.source import Source
+from autotvm_opevo.search.source import Source, thin_out
 from autotvm_opevo.search.space import Space
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, Topology
 
 PRIOR = Path(__file__).with_name("cpu_prior.json")
-# Maximum number of results of each workload in the file; half of them are the best.
+# Maximum number of results of each workload in the file.
 _RESULTS = 32
 
 
@@ -36,11 +36,11 @@ def write_prior(path: Path, sources: Sequence[Source]) -> None:
 
 def _as_json(source: Source) -> Any:
     ranked = sorted(source.results.items(), key=lambda item: -item[1])
-    best, others = ranked[: _RESULTS // 2], ranked[_RESULTS // 2 :]
-    kept = best + others[:: max(1, -(-len(others) // (_RESULTS // 2)))]
+    best = ranked[0][1]
+    kept = thin_out(ranked, _RESULTS)
     return {
         "knobs": {name: _knob_as_json(topology) for name, topology in source.space.knobs.items()},
-        "results": [[*source.space[index].values(), float(f"{result / ranked[0][1]:.3g}")] for index, result in kept],
+        "results": [[*source.space[index].values(), float(f"{result / best:.3g}")] for index, result in kept],
     }
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
 
 from autotvm_opevo.search.space import Space
+
+T = TypeVar("T")
 
 
 class Source(NamedTuple):
@@ -21,3 +25,23 @@ class Source(NamedTuple):
 
     space: Space
     results: Mapping[int, float]
+
+
+def thin_out(ranked: Sequence[T], size: int) -> list[T]:
+    """At most `size` results: the best half as they are, the others thinned out, since a model needs an order of them, too.
+
+    Parameters
+    ----------
+    ranked : sequence
+        The best first.
+    size : int
+
+    Examples
+    --------
+    >>> thin_out(range(100), 6)
+    [0, 1, 2, 3, 51, 99]
+    """
+    best = size // 2
+    if len(ranked) <= size:
+        return list(ranked)
+    return [*ranked[:best], *(ranked[i] for i in np.linspace(best, len(ranked) - 1, size - best).astype(int))]

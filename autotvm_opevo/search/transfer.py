@@ -17,7 +17,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from autotvm_opevo.search.kernel import GraphKernel, comparable, whole_graph
 from autotvm_opevo.search.model import Model, log_fitness
-from autotvm_opevo.search.source import Source
+from autotvm_opevo.search.source import Source, thin_out
 from autotvm_opevo.search.space import Space
 from autotvm_opevo.topology import Factorization, Topology
 
@@ -73,15 +73,12 @@ class TransferModel(Model):
         return np.concatenate(x), self._align(np.concatenate(x), np.concatenate(fitness), tasks)
 
     def _select(self, task: int) -> tuple[Array, Array]:
-        """Some results of a source: the best half as they are, the others thinned out."""
+        """Some results of a source."""
         space, results = self._sources[task]
         if self._selected_of[task] != len(results):
             size = max(2, _MAX_RESULTS // len(self._sources))
             numbers, fitness = np.array(list(results), dtype=object), np.array(list(results.values()))
-            order = np.argsort(-fitness, kind="stable")
-            if len(order) > size:
-                others = np.linspace(size // 2, len(order) - 1, size - size // 2).astype(int)
-                order = order[[*range(size // 2), *others]]
+            order = thin_out(np.argsort(-fitness, kind="stable").tolist(), size)
             encoded = self._kernel.encode_other(task, [space[number] for number in numbers[order]])
             self._selected[task], self._selected_of[task] = (encoded, fitness[order]), len(results)
         return self._selected[task]
