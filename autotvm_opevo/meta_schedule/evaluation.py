@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import relax
 
 from autotvm_opevo.meta_schedule.lowering import build
@@ -33,7 +34,8 @@ def network_loader(target: tvm.target.Target, inputs: Sequence[Array]) -> Iterat
         def load(mod: tvm.IRModule, database: Any = None) -> Callable[[], Instance]:
             file = str(Path(folder) / f"{next(names)}.so")
             run_compiler(lambda: build(mod, target, database).export_library(file))
-            return lambda: Instance(tvm.runtime.load_module(file), device, inputs)  # only a loaded one has weights of its own
+            # Only a loaded one has weights of its own; they are freed with it, for which TVM's `load_module` has no option.
+            return lambda: Instance(tvm_ffi.load_module(file, keep_module_alive=False), device, inputs)
 
         yield load
 

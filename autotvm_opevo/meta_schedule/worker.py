@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm.driver import build as tvm_build
 from tvm.s_tir.meta_schedule.builder.local_builder import default_build, default_export
 from tvm.s_tir.meta_schedule.runner.config import EvaluatorConfig
@@ -46,7 +47,10 @@ def build_artifact(mod: tvm.IRModule, target: tvm.target.Target, link: bool) -> 
 def run_artifact(artifact: str, device_type: str, tensors: Sequence[TensorInfo], config: EvaluatorConfig) -> list[float]:
     """Run what was built; returns latencies in seconds."""
     device = tvm.runtime.device(device_type, 0)
-    library = tvm.runtime.load_module(artifact)
+    if artifact.endswith(".so"):
+        library = tvm_ffi.load_module(artifact, keep_module_alive=False)  # or thousands of trials would stay in memory
+    else:
+        library = tvm.runtime.load_module(artifact)
     latencies: list[float] = run_evaluator_common(library, device, config, [kept_tensors(device_type, device, tensors)])
     return latencies
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from compared_networks import time_two_rounds
 from quick_tuning import builder, runner
 from tvm.s_tir import meta_schedule as ms
@@ -54,8 +55,8 @@ def test_the_confirmed_best_are_a_log_too_and_one_log_is_compared_with_untuned(l
 
 def test_weights_are_in_newly_allocated_memory_in_each_round(logs, monkeypatch):
     loaded = []
-    load = tvm.runtime.load_module
-    monkeypatch.setattr(tvm.runtime, "load_module", lambda file: loaded.append(file) or load(file))
+    load = tvm_ffi.load_module
+    monkeypatch.setattr(tvm_ffi, "load_module", lambda file, **options: loaded.append(file) or load(file, **options))
     compare_logs(*workloads.mlp(), cpu(), logs[:1])
     assert len(loaded) == 2 * 3  # for the outputs, and for each round
 
