@@ -258,8 +258,12 @@ class _Sketch:
         return None
 
     def _loops(self, position: int) -> int:
-        """Maximum number of loops around a block at that instruction, which chooses one of them."""
-        schedule = self._apply(self._instructions[:position], self._base)
+        """Maximum number of loops around a block at that instruction, which chooses one of them.
+
+        It depends on the locations before. These are sampled here, always alike: with the sketch's own, which TVM samples with a
+        seed, another run of the same task would have another space.
+        """
+        schedule = self._apply(self._instructions[:position], {})
         blocks = schedule.get_child_blocks(schedule.get_sblock("root"))
         return max(len(schedule.get_loops(block)) for block in blocks)
 

@@ -73,8 +73,8 @@ class TaskSearch:
                 continue
             self._record(self._index(configuration), fitness(record.run_secs))
         if records:
-            loaded = len(records) - skipped
-            logger.info("%s: loaded %d records from the database, skipped %d of other sketches", self._name, loaded, skipped)
+            counts = len(records) - skipped, skipped
+            logger.info("%s: loaded %d records from the database, skipped %d of other sketches or spaces", self._name, *counts)
 
     def next_batch(self, limit: int) -> list[MeasureCandidate]:
         """Propose at most `limit` new candidates that pass all postprocessors; none when the search is finished."""

@@ -49,7 +49,7 @@ def run_artifact(artifact: str, device_type: str, tensors: Sequence[TensorInfo],
     device = tvm.runtime.device(device_type, 0)
     if artifact.endswith(".so"):
         library = tvm_ffi.load_module(artifact, keep_module_alive=False)  # or thousands of trials would stay in memory
-    else:
+    else:  # object files, which TVM links, and keeps
         library = tvm.runtime.load_module(artifact)
     latencies: list[float] = run_evaluator_common(library, device, config, [kept_tensors(device_type, device, tensors)])
     return latencies

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from sketches import TASKS, context, decision_space, run
+from sketches import TARGETS, TASKS, context, decision_space, run
+from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.schedule import Schedule
 
-from autotvm_opevo.meta_schedule.space import SKETCH
+from autotvm_opevo.meta_schedule.space import SKETCH, DecisionSpace
 from autotvm_opevo.topology import Categorical, Discrete, Factorization
 
 
@@ -101,6 +102,20 @@ def test_sketches_of_a_matrix_product_have_the_same_knobs():
     traces = {str(decisions.candidate({**first, SKETCH: number})[0].sch.trace) for number in range(3)}
     assert len(traces) == 3
     assert decisions.canonicalize(first) == first
+
+
+@pytest.mark.parametrize("workload", ["softmax", "C1"])
+def test_the_space_does_not_depend_on_what_tvm_sampled_for_its_sketches(workload):
+    """With another seed, another run of the same task finds the same space."""
+
+    def knobs(seed):
+        task = ms.TuneContext(
+            context(workload, "llvm").mod, target=TARGETS["llvm"], space_generator="post-order-apply", rand_state=seed
+        )
+        return {name: repr(knob) for name, knob in DecisionSpace(task.mod, task.generate_design_space(), []).space.knobs.items()}
+
+    first, *others = (knobs(seed) for seed in range(1, 7))
+    assert all(other == first for other in others)
 
 
 def test_a_knob_that_a_sketch_lacks_is_inactive():
