@@ -1,149 +1,77 @@
-"""Make the prior of MetaSchedule's searches on CPUs: results of common layers, whose shapes are in no network compared here.
+"""Make the prior of AutoTVM's tuners on CPUs: results of common layers.
 
-All layers get as many trials, and learn from each other, but not from an earlier prior.
+All tasks get as many trials, and learn from each other, but not from an earlier prior.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import tvm
-from tvm import relax
+from tvm import relay
 
-from autotvm_opevo.meta_schedule import OpEvoStrategy, local_target, tune_network
-from autotvm_opevo.meta_schedule import strategy as strategy_module
-from autotvm_opevo.meta_schedule.history import read_history
-from autotvm_opevo.meta_schedule.prior import PRIOR, write_prior
-
-# image, channels in and out, kernel, stride
-CONVOLUTIONS = [
-    (224, 3, 48, 7, 2),
-    (192, 3, 32, 3, 2),
-    (128, 3, 96, 11, 4),
-    (56, 48, 96, 3, 1),
-    (48, 80, 80, 3, 1),
-    (35, 64, 96, 3, 1),
-    (28, 96, 160, 3, 1),
-    (28, 160, 160, 3, 2),
-    (24, 160, 320, 3, 2),
-    (17, 128, 192, 3, 1),
-    (14, 160, 320, 3, 1),
-    (13, 144, 288, 3, 1),
-    (13, 320, 320, 3, 1),
-    (8, 320, 448, 3, 1),
-    (7, 320, 640, 3, 1),
-    (27, 48, 128, 5, 1),
-    (12, 96, 224, 5, 1),
-    (56, 48, 144, 1, 1),
-    (28, 144, 96, 1, 1),
-    (28, 96, 192, 1, 2),
-    (17, 768, 192, 1, 1),
-    (14, 320, 640, 1, 1),
-    (7, 640, 320, 1, 1),
-]
-# image, channels, stride
-DEPTHWISE = [(112, 32, 1), (56, 144, 2), (28, 192, 1), (14, 576, 1), (7, 960, 1)]
-# rows, inputs, outputs
-DENSE = [(1, 768, 1200), (1, 2048, 800), (1, 3072, 3072), (1, 8192, 2048), (16, 1024, 1024), (128, 640, 640)]
-# image, channels, window, stride
-POOLS = [(112, 48, 3, 2), (56, 96, 3, 2), (28, 160, 2, 2), (13, 320, 3, 2)]
-SOFTMAX, MEANS = [(1, 800), (96, 96)], [(7, 640), (14, 320)]
-
-
-class _Layers:
-    """Layers side by side, each with an input of its own."""
-
-    def __init__(self) -> None:
-        self._rng = np.random.default_rng(0)
-        self._inputs: list[Any] = []
-        self._weights: dict[Any, Any] = {}
-        self._layers: list[tuple[Any, Callable[[Any], Any]]] = []
-
-    def weight(self, *shape: int) -> Any:
-        variable = relax.Var(f"weight{len(self._weights)}", relax.TensorType(shape, "float32"))
-        self._weights[variable] = tvm.runtime.tensor(self._rng.standard_normal(shape, dtype="float32"))
-        return variable
-
-    def add(self, shape: tuple[int, ...], layer: Callable[[Any], Any]) -> None:
-        variable = relax.Var(f"data{len(self._inputs)}", relax.TensorType(shape, "float32"))
-        self._inputs.append(variable)
-        self._layers.append((variable, layer))
-
-    def convolution(self, image: int, inputs: int, outputs: int, kernel: int, stride: int, groups: int = 1) -> None:
-        weight, bias = self.weight(kernel, kernel, inputs // groups, outputs), self.weight(1, 1, 1, outputs)
-        options = {"strides": stride, "padding": kernel // 2, "groups": groups, "data_layout": "NHWC", "kernel_layout": "HWIO"}
-        self.add((1, image, image, inputs), lambda x: _relu(relax.op.nn.conv2d(x, weight, **options), bias))
-
-    def pool(self, image: int, channels: int, window: int, stride: int) -> None:
-        options = {"pool_size": (window, window), "strides": (stride, stride), "layout": "NHWC"}
-        self.add((1, image, image, channels), lambda x: relax.op.nn.max_pool2d(x, **options))
-
-    def dense(self, rows: int, inputs: int, outputs: int) -> None:
-        weight, bias = self.weight(outputs, inputs), self.weight(1, outputs)
-        self.add((rows, inputs), lambda x: _relu(relax.op.matmul(x, relax.op.permute_dims(weight)), bias))
-
-    def build(self) -> tuple[tvm.IRModule, dict[str, Any]]:
-        builder = relax.BlockBuilder()
-        with builder.function("main", [*self._inputs, *self._weights]):
-            with builder.dataflow():
-                results = [builder.emit(builder.normalize(layer(x))) for x, layer in self._layers]
-                output = builder.emit_output(relax.Tuple(results))
-            builder.emit_func_output(output)
-        return builder.finalize(), {variable.name: weight for variable, weight in self._weights.items()}
-
-
-def _relu(x: Any, bias: Any) -> Any:
-    return relax.op.nn.relu(relax.op.add(x, bias))
+from autotvm_opevo import tune_network
+from autotvm_opevo.autotvm import local_target
+from autotvm_opevo.autotvm import search_tuner as search_tuner_module
+from autotvm_opevo.autotvm.extraction import extract
+from autotvm_opevo.autotvm.history import read_history
+from autotvm_opevo.autotvm.prior import PRIOR
+from autotvm_opevo.tuning.prior import write_prior
+from benchmarks.layers import CONVOLUTIONS, DENSE, DEPTHWISE
 
 
 def layers() -> tuple[tvm.IRModule, dict[str, Any]]:
-    """All layers as one network."""
-    net = _Layers()
-    for convolution in CONVOLUTIONS:
-        net.convolution(*convolution)
-    for image, channels, stride in DEPTHWISE:
-        net.convolution(image, channels, channels, 3, stride, groups=channels)
-    for dense in DENSE:
-        net.dense(*dense)
-    for pool in POOLS:
-        net.pool(*pool)
-    for shape in SOFTMAX:
-        net.add(shape, relax.op.nn.softmax)
-    for image, channels in MEANS:
-        net.add((1, image, image, channels), lambda x: relax.op.mean(x, axis=[1, 2]))
-    return net.build()
+    """All layers side by side in one network, each with an input of its own."""
+    rng = np.random.default_rng(0)
+    params: dict[str, Any] = {}
+    variables: list[Any] = []
+
+    def weight(*shape: int) -> Any:
+        name = f"weight{len(params)}"
+        params[name] = tvm.nd.array(rng.standard_normal(shape, dtype="float32"))
+        return relay.var(name, shape=shape)
+
+    def data(*shape: int) -> Any:
+        variables.append(relay.var(f"data{len(variables)}", shape=shape))
+        return variables[-1]
+
+    def convolution(image: int, inputs: int, outputs: int, kernel: int, stride: int, groups: int = 1) -> Any:
+        x, w = data(1, inputs, image, image), weight(outputs, inputs // groups, kernel, kernel)
+        y = relay.nn.conv2d(x, w, stride, kernel // 2, groups=groups, channels=outputs, kernel_size=kernel)
+        return relay.nn.relu(relay.nn.bias_add(y, weight(outputs)))
+
+    def dense(rows: int, inputs: int, outputs: int) -> Any:
+        y = relay.nn.dense(data(rows, inputs), weight(outputs, inputs))
+        return relay.nn.relu(relay.nn.bias_add(y, weight(outputs)))
+
+    outputs = [convolution(*one) for one in CONVOLUTIONS]
+    outputs += [convolution(image, channels, channels, 3, stride, channels) for image, channels, stride in DEPTHWISE]
+    outputs += [dense(*one) for one in DENSE]
+    network = relay.Tuple(outputs)
+    return tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(network), network)), params
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--trials", type=int, default=64, help="of each layer (default: 64)")
-    parser.add_argument("--work-dir", help="MetaSchedule's work directory; resumed if it exists (default: a temporary one)")
+    parser.add_argument("--trials", type=int, default=64, help="of each task (default: 64)")
+    parser.add_argument("--log", help="AutoTVM log; resumed if it exists (default: a temporary one)")
     parser.add_argument("--output", default=PRIOR, type=Path, help="default: the package's file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(options.work_dir or temporary)
+        log = Path(options.log or f"{temporary}/layers.json")
         mod, params = layers()
-        count = len(CONVOLUTIONS) + len(DEPTHWISE) + len(DENSE) + len(POOLS) + len(SOFTMAX) + len(MEANS)
-        strategy = OpEvoStrategy(seed=0)
-        with mock.patch.object(strategy_module, "read_prior", return_value=()):
-            tune_network(
-                mod,
-                params,
-                local_target(),
-                folder,
-                count * options.trials,
-                strategy=strategy,
-                task_scheduler="equal",
-                seed=0,
-                evaluate=False,
-            )
-        write_prior(options.output, read_history([folder]))
+        target = tvm.target.Target(local_target())
+        tasks, _ = extract(relay.transform.InferType()(mod), params, target)
+        trials = len(tasks) * options.trials
+        with mock.patch.object(search_tuner_module, "prior", return_value=()):
+            tune_network(mod, params, target, log, trials, task_scheduler="equal", seed=0, evaluate=False)
+        history = read_history([log], Path())
+        write_prior(options.output, {name: history.sources(name) for name in sorted({task.name for task in tasks})})
 
 
 if __name__ == "__main__":

@@ -79,7 +79,8 @@ def tune_network(
     evaluate : bool
         Build the network untuned and tuned, compare their outputs, and time both.
     transfer : bool
-        Whether tasks of the same template learn from each other, and from the history. Only `OpEvoTuner` can.
+        Whether tasks of the same template learn from each other, from the history and, on a CPU, from what this package knows of
+        common layers. Only `OpEvoTuner` can.
     history : path, or iterable of paths
         Logs of other networks, devices or runs to learn from. They are only read; what they measured may be measured again.
 
@@ -131,13 +132,16 @@ def tune_network(
         tasks, operators = extract(mod, params, target)
         seeds = np.random.SeedSequence(seed).generate_state(len(tasks) + 1)
         states = [
-            TaskState(task, tuner, None if seed is None else int(s), early_stopping, drift, known)
+            TaskState(task, tuner, None if seed is None else int(s), early_stopping, drift, known, transfer)
             for task, s in zip(tasks, seeds[1:])
         ]
         rng = np.random.default_rng(seeds[0])
-        session = NetworkSession(states, operators, log, journal, trials, measurer.batch, rng, start, transfer, drift)
+        session = NetworkSession(states, operators, log, journal, trials, measurer.batch, rng, start, drift)
         try:
-            session.announce(describe_tuner(tuner, seed), "log")
+            learning: dict[str, Any] = {} if transfer else {"transfer": False}
+            if transfer and history:
+                learning["history"] = str(known)
+            session.announce(describe_tuner(tuner, seed, **learning), "log")
             if history and transfer:
                 session.display.write(f"learning from {known}")
             if session.left > 0:

@@ -17,6 +17,7 @@ from autotvm_opevo._utils.text import milliseconds
 from autotvm_opevo.autotvm.build_ahead import BuildAhead, can_build_ahead
 from autotvm_opevo.autotvm.history import History
 from autotvm_opevo.autotvm.log import Record, configuration_of, fitness, workload_key
+from autotvm_opevo.autotvm.prior import prior
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.base import Search
 from autotvm_opevo.search.opevo import OpEvo
@@ -57,6 +58,9 @@ class SearchTuner(Tuner):
         As given, or drawn at random.
     best_loaded : (MeasureInput, MeasureResult) or None
         Fastest record that `load_history` took.
+    transfer : bool
+        Whether to learn from other tasks, if the search can: those of loaded records, and on a CPU common layers that come with
+        this package. Can be set until the first batch.
 
     Raises
     ------
@@ -85,8 +89,9 @@ class SearchTuner(Tuner):
         self._search = make_search(self._knobs.space)
         self.seed = self._search.seed
         self.best_loaded: Record | None = None
+        self.transfer = True
         self._history = History()  # of other tasks, loaded
-        self._others: list[Source] = []  # of other tasks, given
+        self._others: list[Source] | None = None  # of other tasks, given
         self._ahead: list[ConfigEntity] = []  # proposed, to be built before it is asked for
 
     def tune(
@@ -164,6 +169,8 @@ class SearchTuner(Tuner):
         return ahead or self._ask(batch_size)
 
     def _ask(self, batch_size: int) -> list[ConfigEntity]:
+        if self._others is None and self.can_transfer and prior(self.task):
+            self.learn_from([])
         return [self._knobs.config_entity(configuration) for configuration in self._search.ask(batch_size)]
 
     def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
@@ -219,8 +226,9 @@ class SearchTuner(Tuner):
         self._search.tell(configurations, fitnesses)
         if others:
             self._history.add(others)
-            used = self.learn_from(self._others)
-            skipped += 0 if used else len(others)
+            loaded = [id(source.results) for source in self._history.sources(self.task.name)]
+            used = [source for source in self.learn_from(self._others or []) if id(source.results) in loaded]
+            skipped += 0 if loaded else len(others)
             logger.info(
                 "%s for %s learns from other tasks of this template: %d, with %d records.",
                 type(self).__name__,
@@ -240,8 +248,8 @@ class SearchTuner(Tuner):
 
     @property
     def can_transfer(self) -> bool:
-        """Whether the search can learn from other tasks: it is OpEvo with its surrogate."""
-        return isinstance(self._search, OpEvo) and self._search.can_transfer
+        """Whether to learn from other tasks, as OpEvo with its surrogate can."""
+        return self.transfer and isinstance(self._search, OpEvo) and self._search.can_transfer
 
     def as_source(self) -> Source:
         """This tuner's results, present and future, for the tuner of another task."""
@@ -250,5 +258,6 @@ class SearchTuner(Tuner):
     def learn_from(self, sources: Sequence[Source]) -> list[Source]:
         """Take results of other tasks into account, beside those loaded, in place of those given before; see `OpEvo`."""
         self._others = list(sources)
-        loaded = self._history.sources(self.task.name)
-        return self._search.learn_from([*loaded, *self._others]) if isinstance(self._search, OpEvo) else []
+        if not (self.can_transfer and isinstance(self._search, OpEvo)):
+            return []
+        return self._search.learn_from([*self._history.sources(self.task.name), *self._others, *prior(self.task)])

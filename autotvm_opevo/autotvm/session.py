@@ -68,11 +68,9 @@ class NetworkSession(Session):
         batch: int,
         rng: np.random.Generator,
         start: float,
-        transfer: bool = True,
         drift: Drift | None = None,
     ) -> None:
         self._states, self._log, self._rng = states, log, rng
-        self._transfer = transfer
         self._batch = batch
         self._round_left = self._current = 0  # trials of this round that are not submitted, and its task
         self._batches: dict[int, _Batch] = {}  # by the measurer's number
@@ -165,8 +163,7 @@ class NetworkSession(Session):
         state = self._states[self._current]
         if not state.can_propose:
             return False
-        if self._transfer:
-            state.learn_from(self._states)
+        state.learn_from(self._states)
         proposal = state.propose(min(measurer.batch, self._round_left, left))
         if proposal is None:
             self._round_left = 0

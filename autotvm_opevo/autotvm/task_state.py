@@ -52,6 +52,8 @@ class TaskState:
         Of the machine, which `latency` and the results that the tuner gets are without.
     history : History, optional
         Records of earlier runs, from which a tuner that can transfer learns.
+    transfer : bool
+        Whether it does.
 
     Attributes
     ----------
@@ -75,6 +77,7 @@ class TaskState:
         early_stopping: int | None = None,
         drift: Drift | None = None,
         history: History | None = None,
+        transfer: bool = True,
     ) -> None:
         self.task = task
         self.progress = TaskProgress(flop=float(task.flop or 0), kind=task.name)
@@ -84,7 +87,7 @@ class TaskState:
         self.errors: Counter[str] = Counter()
         self._knobs = KnobSpace(task.config_space)
         self._drift = drift or Drift()
-        self._history = history or History()
+        self._history, self._transfer = history or History(), transfer
         self._known: dict[int, Record] = {}  # without drift, by index of the configuration in the space
         self._best_at = 0
         self._starting = False  # the untuned configuration is being measured
@@ -147,7 +150,7 @@ class TaskState:
         """
         start = self._untuned()
         for _ in range(_MAX_STALE_BATCHES + len(self._known)):
-            # Ask first: with one result, OpEvo would generate children of that configuration instead of random ones.
+            # Ask first: with one result, OpEvo would generate children of that configuration instead of its first generation.
             if self._stopped_early() or not (self.tuner.has_next() or start):
                 break
             asked = self.tuner.next_batch(size - len(start)) if size > len(start) else []
@@ -198,6 +201,8 @@ class TaskState:
         if self._tuner is None:
             takes_seed = self._seed is not None and "seed" in inspect.signature(self._make_tuner).parameters
             self._tuner = self._make_tuner(self.task, **({"seed": self._seed} if takes_seed else {}))
+            if isinstance(self._tuner, SearchTuner) and not self._transfer:
+                self._tuner.transfer = False
             self._load_into_tuner(list(self._known.values()))
         return self._tuner
 

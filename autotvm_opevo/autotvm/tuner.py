@@ -30,6 +30,9 @@ class OpEvoTuner(SearchTuner):
         q, 0 < q < 1: near 0 exploits good configurations, near 1 explores.
     surrogate : {"gp", None}
         A Gaussian process that selects among the children, or None for OpEvo as published; see `OpEvo`.
+    transfer : bool
+        Whether to learn from other tasks of the same template: those of records that `load_history` gets, and on a CPU common
+        layers that come with this package. Needs ``surrogate="gp"``.
     seed : int, optional
         The same seed and the same measurements give the same proposals. Drawn at random by default.
     **xgb_only
@@ -69,6 +72,7 @@ class OpEvoTuner(SearchTuner):
         offspring_size: int = 8,
         mutation_rate: float = 0.5,
         surrogate: str | None = "gp",
+        transfer: bool = True,
         seed: int | None = None,
         **xgb_only: Any,
     ) -> None:
@@ -76,3 +80,4 @@ class OpEvoTuner(SearchTuner):
             return OpEvo(space, parents_size, offspring_size, mutation_rate, seed, surrogate)
 
         super().__init__(task, make_search, **xgb_only, **({} if plan_size is None else {"plan_size": plan_size}))
+        self.transfer = transfer

@@ -27,7 +27,7 @@ from autotvm_opevo._utils.text import last_line
 from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.meta_schedule.database import fitness, records_of
 from autotvm_opevo.meta_schedule.history import describe_history, read_history
-from autotvm_opevo.meta_schedule.prior import read_prior
+from autotvm_opevo.meta_schedule.prior import prior
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.meta_schedule.task_search import TaskSearch
 from autotvm_opevo.search.opevo import OpEvo
@@ -185,8 +185,7 @@ class OpEvoStrategy(PySearchStrategy):
             if (search := known()) and search is not self._task_search and any(search.source.results.values()):
                 yield search.source
         yield from self.history
-        if self._target.kind.name == "llvm":
-            yield from read_prior()
+        yield from prior(self._target)
 
     def notify_runner_results(self, measure_candidates: list[MeasureCandidate], results: list[RunnerResult]) -> None:
         """Take the results of the batch."""

@@ -31,16 +31,16 @@ def _is_tensor(argument: Any) -> bool:
     return isinstance(argument, (list, tuple)) and len(argument) > 1 and argument[0] == "TENSOR"
 
 
-def describe_tuner(tuner: Any, seed: int | None) -> str:
-    """Name a tuner, or a function that makes one, with its options and the seed.
+def describe_tuner(tuner: Any, seed: int | None, **others: Any) -> str:
+    """Name a tuner, or a function that makes one, with its options, others that it gets, and the seed.
 
     >>> from autotvm_opevo import OpEvo
-    >>> describe_tuner(partial(OpEvo, surrogate=None), 0), describe_tuner(OpEvo, None)
-    ('OpEvo surrogate=None, seed 0', 'OpEvo')
+    >>> describe_tuner(partial(OpEvo, surrogate=None), 0), describe_tuner(OpEvo, None, transfer=False)
+    ('OpEvo surrogate=None, seed 0', 'OpEvo transfer=False')
     """
     options = tuner.keywords if isinstance(tuner, partial) else {}
     factory = tuner.func if isinstance(tuner, partial) else tuner
-    return describe(getattr(factory, "__name__", type(factory).__name__), options, seed)
+    return describe(getattr(factory, "__name__", type(factory).__name__), {**options, **others}, seed)
 
 
 def describe(name: str, options: dict[str, Any], seed: int | None) -> str:

@@ -218,7 +218,7 @@ class TestArguments:
 
     def test_tasks_learn_from_each_other_unless_told_not_to(self, monkeypatch):
         """The first batch of the second task has inner tiles that were good in the first."""
-        monkeypatch.setattr(strategy_module, "read_prior", lambda: ())  # which knows other tiles
+        monkeypatch.setattr(strategy_module, "prior", lambda target: ())  # which knows other tiles
 
         def first_batch(transfer):
             strategy = OpEvoStrategy(seed=0, transfer=transfer)
@@ -242,7 +242,7 @@ class TestArguments:
             return proposals(task("C1", target, OpEvoStrategy(seed=0)), 1)
 
         with_prior = first_batch()
-        monkeypatch.setattr(strategy_module, "read_prior", lambda: ())
+        monkeypatch.setattr(strategy_module, "prior", lambda target: ())
         assert (with_prior != first_batch()) == knows
 
     def test_after_a_run_nothing_is_remembered(self):

@@ -1,0 +1,76 @@
+"""The prior: a file with results of common layers, which is read as it was written."""
+
+import pytest
+
+from autotvm_opevo.search.source import Source
+from autotvm_opevo.search.space import Space
+from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Permutation, Tiling, Topology
+from autotvm_opevo.tuning.prior import read_prior, write_prior
+
+TILES = [(1,), (4,), (7,), (12,)]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "prior.json"
+
+
+def test_what_is_written_is_read(path):
+    space = Space(
+        {
+            "tile in 3 (1)": Factorization(360, 3),
+            "with tail": InducedSubgraph(Tiling(TILES), TILES),
+            "sketch (1)": Categorical(range(3)),
+            "annotation": Categorical(["null", '"unroll"']),
+            "location (1)": Discrete([-2, -1, 0]),
+            "order": Permutation(3),
+        }
+    )
+    results = {i * 7: float(1 + i) for i in range(20)}
+    write_prior(path, {"conv2d": [Source(space, results), Source(space, {5: 2.0, 6: 0.0})]})
+    first, second = read_prior(path)["conv2d"]
+    assert [repr(topology) for topology in first.space.knobs.values()] == [repr(topology) for topology in space.knobs.values()]
+    assert first.results == pytest.approx({index: fitness / 20 for index, fitness in results.items()}, rel=1e-2)
+    assert second.results == {5: 1.0, 6: 0.0}
+
+
+def test_sources_are_read_by_template_or_without_one(path):
+    space = Space({"x": Discrete(range(9))})
+    write_prior(path, {"dense": [Source(space, {0: 1.0})], "": [Source(space, {1: 1.0}), Source(space, {2: 1.0})]})
+    found = {template: [list(source.results) for source in sources] for template, sources in read_prior(path).items()}
+    assert found == {"dense": [[0]], "": [[1], [2]]}
+
+
+def test_other_knobs_are_refused(path):
+    class Line(Topology):
+        size = 3
+
+        def __getitem__(self, index):
+            return index
+
+        def index(self, value):
+            return value
+
+        def neighbours(self, value):
+            return [i for i in (value - 1, value + 1) if 0 <= i < 3]
+
+    with pytest.raises(TypeError, match="a prior has factorizations"):
+        write_prior(path, {"": [Source(Space({"x": Line()}), {0: 1.0})]})
+
+
+def test_of_a_subgraph_the_whole_graph_is_written(path):
+    tiles = [(8, 1), (2, 4), (1, 8)]
+    space = Space({"tile": InducedSubgraph(Factorization(8, 2), tiles)})
+    write_prior(path, {"": [Source(space, {0: 1.0, 1: 2.0})]})
+    (source,) = read_prior(path)[""]
+    assert repr(source.space.knobs["tile"]) == repr(Factorization(8, 2))
+    assert {source.space[index]["tile"]: fitness for index, fitness in source.results.items()} == {(8, 1): 0.5, (2, 4): 1.0}
+
+
+def test_the_best_half_is_kept_and_the_others_are_thinned_out(path):
+    space = Space({"x": Discrete(range(1000))})
+    write_prior(path, {"": [Source(space, {i: float(i) for i in range(1000)})]})
+    (source,) = read_prior(path)[""]
+    assert len(source.results) == 32
+    assert set(range(984, 1000)) <= source.results.keys()
+    assert min(source.results) < 100
