@@ -6,8 +6,8 @@
 Every network is tuned several times with the same number of trials by each method, in turn. ``tutorial`` is XGBTuner as TVM's
 tutorial tune_relay_x86.py has it, with its builder and runner, but not its thousands of trials per task; the others measure
 with this package's. Without limits, the task scheduler does not know the roofline; without transfer, tasks do not learn from each
-other, nor from the logs given as ``--history``. The tuned networks and the untuned one are
-then compiled and timed in turn, in one process. A stopped benchmark resumes from the logs in ``--out``.
+other, nor from common layers, nor from the logs given as ``--history``. The tuned networks and the untuned one are
+then compiled and timed in turn, in rounds with new memory. A stopped benchmark resumes from the logs in ``--out``.
 """
 
 import argparse
@@ -88,17 +88,17 @@ def tune_all(name, target, options):
     return tuned
 
 
-def time_all(name, target, tuned):
-    """Milliseconds of the untuned network, and of each method's repetitions; all outputs must agree."""
+def time_all(name, target, files, rounds):
+    """Seconds of each network in each round, of which each has newly allocated weights; all outputs must agree."""
     mod, params = workloads.network(name)
-    files = [file for runs in tuned.values() for file, _ in runs]
-    libraries = [build(mod, params, target), *(build(mod, params, target, file) for file in files)]
-    outputs, latencies = time_interleaved(libraries, random_inputs(mod, params), target, autotvm.LocalRunner())
-    for output in outputs[1:]:
-        np.testing.assert_allclose(output[0], outputs[0][0], rtol=1e-3, atol=1e-4)
-    medians = iter(1e3 * np.median(latencies, axis=1))
-    untuned = next(medians)
-    return untuned, {method: np.array([next(medians) for _ in runs]) for method, runs in tuned.items()}
+    libraries = [build(mod, params, target, Path(file) if file else None) for file in files]
+    medians = []
+    for _ in range(rounds):
+        outputs, latencies = time_interleaved(libraries, random_inputs(mod, params), target, autotvm.LocalRunner())
+        for output in outputs[1:]:
+            np.testing.assert_allclose(output[0], outputs[0][0], rtol=1e-3, atol=1e-4)
+        medians.append(np.median(latencies, axis=1))
+    return np.array(medians).T
 
 
 def main():
@@ -108,6 +108,7 @@ def main():
     parser.add_argument("--target", default="llvm -mcpu=core-avx2")
     parser.add_argument("--trials", type=int, default=96, help="per network, over all its tasks (default: 96)")
     parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5, help="of the final timing (default: 5)")
     parser.add_argument("--history", nargs="+", default=[], help="logs that tune_network learns from, unless without transfer")
     parser.add_argument("--out", type=Path, default=Path("tuned/network"), help="folder for the logs")
     options = parser.parse_args()
@@ -117,7 +118,10 @@ def main():
     lines = []
     for name in options.networks:
         tuned = tune_all(name, target, options)
-        untuned, latencies = time_all(name, target, tuned)
+        files = [None, *(file for runs in tuned.values() for file, _ in runs)]
+        untuned, *each = 1e3 * np.median(time_all(name, target, files, options.rounds), axis=1)
+        medians = iter(each)
+        latencies = {method: np.array([next(medians) for _ in runs]) for method, runs in tuned.items()}
         lines.append(f"{name:<12}{'untuned':<28}{untuned:>10.2f}")
         for method, milliseconds in latencies.items():
             seconds = np.array([took for _, took in tuned[method]])

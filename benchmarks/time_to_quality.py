@@ -17,15 +17,13 @@ from pathlib import Path
 
 import numpy as np
 import tvm
-from tvm import autotvm
 from tvm.autotvm import record
 
 from autotvm_opevo.autotvm import tune_network, workloads
-from autotvm_opevo.autotvm.evaluation import build, random_inputs, time_interleaved
 from autotvm_opevo.autotvm.log import seconds as latency_of
 from autotvm_opevo.autotvm.log import workload_key
 from benchmarks.latency_over_time import FRACTIONS, plot, table
-from benchmarks.network import METHODS
+from benchmarks.network import METHODS, time_all
 
 OURS, THEIRS = "gradient+opevo", "tutorial"
 LABELS = {THEIRS: "XGBTuner, tutorial", OURS: "tune_network"}
@@ -83,19 +81,6 @@ def stages(log, start, end, total):
         if trials:
             found.append({"seconds": min(moment, end) - start, "trials": trials, "file": str(file)})
     return found
-
-
-def time_all(name, target, files, rounds):
-    """Seconds of each network in each round, of which each has newly allocated weights; all outputs must agree."""
-    mod, params = workloads.network(name)
-    libraries = [build(mod, params, target, Path(file) if file else None) for file in files]
-    medians = []
-    for _ in range(rounds):
-        outputs, latencies = time_interleaved(libraries, random_inputs(mod, params), target, autotvm.LocalRunner())
-        for output in outputs[1:]:
-            np.testing.assert_allclose(output[0], outputs[0][0], rtol=1e-3, atol=1e-4)
-        medians.append(np.median(latencies, axis=1))
-    return np.array(medians).T
 
 
 def measure(name, target, options):
