@@ -1,4 +1,4 @@
-"""Make the prior of AutoTVM's tuners on CPUs: results of common layers.
+"""Make a prior of AutoTVM's tuners on CPUs: results of common layers.
 
 All tasks get as many trials, and learn from each other, but not from an earlier prior.
 """
@@ -20,7 +20,7 @@ from autotvm_opevo.autotvm import local_target
 from autotvm_opevo.autotvm import search_tuner as search_tuner_module
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.history import read_history
-from autotvm_opevo.autotvm.prior import PRIOR
+from autotvm_opevo.autotvm.prior import prior_file
 from autotvm_opevo.tuning.prior import write_prior
 from benchmarks.layers import CONVOLUTIONS, DENSE, DEPTHWISE
 
@@ -58,20 +58,23 @@ def layers() -> tuple[tvm.IRModule, dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--target", default=local_target(), help="default: this machine's CPU")
     parser.add_argument("--trials", type=int, default=64, help="of each task (default: 64)")
     parser.add_argument("--log", help="AutoTVM log; resumed if it exists (default: a temporary one)")
-    parser.add_argument("--output", default=PRIOR, type=Path, help="default: the package's file")
+    parser.add_argument("--output", type=Path, help="default: the package's file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         log = Path(options.log or f"{temporary}/layers.json")
         mod, params = layers()
-        target = tvm.target.Target(local_target())
+        target = tvm.target.Target(options.target)
         tasks, _ = extract(relay.transform.InferType()(mod), params, target)
         trials = len(tasks) * options.trials
         with mock.patch.object(search_tuner_module, "prior", return_value=()):
             tune_network(mod, params, target, log, trials, task_scheduler="equal", seed=0, evaluate=False)
         history = read_history([log], Path())
-        write_prior(options.output, {name: history.sources(name) for name in sorted({task.name for task in tasks})})
+        write_prior(
+            options.output or prior_file(target), {name: history.sources(name) for name in sorted({task.name for task in tasks})}
+        )
 
 
 if __name__ == "__main__":

@@ -3,9 +3,10 @@
     python -m benchmarks.time_to_quality                     # AlexNet, three repetitions, an hour on two cores
 
 Every repetition tunes the network as TVM's tutorial tune_relay_x86.py does, with XGBTuner and TVM's builder and runner, but with
-``--trials`` trials in all instead of thousands per task; then, for as long, with `tune_network` at its defaults. What either had
-found after fractions of that time is built, and all of these networks and the untuned one are timed in turn in one process, each
-several times in newly allocated memory, which alone makes a difference. Only the last of `tune_network` is confirmed.
+``--trials`` trials in all instead of thousands per task; then, for as long or for a ``--share`` of it, with `tune_network` at its
+defaults. What either had found after fractions of that time is built, and all of these networks and the untuned one are timed in
+turn in one process, each several times in newly allocated memory, which alone makes a difference. Only the last of `tune_network`
+is confirmed.
 
 A stopped benchmark resumes from the logs in ``--out``; ``--plot`` draws the figure.
 """
@@ -69,17 +70,17 @@ def best_until(log, moment, file):
     return trials
 
 
-def stages(log, start, end, total):
-    """Files of the best records after each fraction of the time, with that time and the number of trials."""
+def stages(log, start, end, total, share=1.0):
+    """Files of the best records after fractions of a time, and after the share that was spent; with seconds and trials."""
     found = []
-    for fraction in FRACTIONS:
-        moment = start + fraction * total
+    for fraction in [*(fraction for fraction in FRACTIONS if fraction < share), share]:
+        moment = end if fraction == share else min(start + fraction * total, end)
         file = log.with_suffix(f".{fraction}")
         trials = best_until(log, moment, file)
-        if fraction == 1.0 and (confirmed := log.with_suffix(".best.json")).exists():
+        if fraction == share and (confirmed := log.with_suffix(".best.json")).exists():
             file = confirmed
         if trials:
-            found.append({"seconds": min(moment, end) - start, "trials": trials, "file": str(file)})
+            found.append({"seconds": moment - start, "trials": trials, "file": str(file)})
     return found
 
 
@@ -90,15 +91,15 @@ def measure(name, target, options):
         log, (start, end) = tune(THEIRS, name, target, options, repetition)
         total = end - start
         found = {THEIRS: stages(log, start, end, total)}
-        log, (start, end) = tune(OURS, name, target, options, repetition, time_limit=total)
-        found[OURS] = stages(log, start, end, total)
+        log, (start, end) = tune(OURS, name, target, options, repetition, time_limit=options.share * total)
+        found[OURS] = stages(log, start, end, total, options.share)
         rows += [
             {"network": name, "repetition": repetition, "method": method, **stage}
             for method, all_stages in found.items()
             for stage in all_stages
         ]
         theirs, ours = found[THEIRS][-1]["trials"], found[OURS][-1]["trials"]
-        print(f"{name} {repetition}: {total:.0f} s each, {theirs} and {ours} trials", flush=True)
+        print(f"{name} {repetition}: {total:.0f} and {end - start:.0f} s, {theirs} and {ours} trials", flush=True)
     seconds = time_all(name, target, [None, *(row["file"] for row in rows)], options.rounds)
     untuned, *tuned = seconds.tolist()
     for row, timed in zip(rows, tuned):
@@ -112,6 +113,7 @@ def main():
     parser.add_argument("--networks", nargs="+", default=["alexnet"], choices=sorted(workloads.NETWORKS))
     parser.add_argument("--target", default="llvm -mcpu=core-avx2")
     parser.add_argument("--trials", type=int, default=200, help="of XGBTuner, over all tasks (default: 200)")
+    parser.add_argument("--share", type=float, default=1.0, help="of XGBTuner's time for tune_network (default: 1)")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=5, help="of the final timing (default: 5)")
     parser.add_argument("--out", type=Path, default=Path("tuned/time_to_quality"), help="folder for the logs")

@@ -1,18 +1,28 @@
-"""What tuners know before their first trial: results of common layers, for CPUs."""
+"""What tuners know before their first trial: results of common layers, for x86 CPUs with AVX2 and with AVX-512."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
+import tvm
 from tvm.autotvm.task import Task
 
 from autotvm_opevo.search.source import Source
 from autotvm_opevo.tuning.prior import read_prior
 
-PRIOR = Path(__file__).with_name("cpu_prior.json")
+# TVM's function, by its name in the registry: its module is not the same in all versions.
+_LANES = "tvm.topi.x86.utils.get_simd_32bit_lanes"
 
 
 def prior(task: Task) -> Sequence[Source]:
     """The sources that come with this package for a task: of the same template, for other shapes."""
-    return read_prior(PRIOR).get(task.name, ()) if task.target.kind.name == "llvm" else ()
+    return read_prior(prior_file(task.target)).get(task.name, ()) if task.target.kind.name == "llvm" else ()
+
+
+def prior_file(target: tvm.target.Target) -> Path:
+    """The file for a CPU: what is best depends on how many values a vector has, and on the number of registers."""
+    lanes = tvm.get_global_func(_LANES, allow_missing=True)
+    with target:
+        wide = lanes is not None and lanes() == 16
+    return Path(__file__).with_name("avx512_prior.json" if wide else "avx2_prior.json")

@@ -9,7 +9,7 @@ from tvm import autotvm, te
 
 from autotvm_opevo import OpEvoTuner
 from autotvm_opevo.autotvm import search_tuner as search_tuner_module
-from autotvm_opevo.autotvm.prior import prior
+from autotvm_opevo.autotvm.prior import prior, prior_file
 from autotvm_opevo.autotvm.task_state import TaskState
 
 CONVOLUTION = (te.placeholder((1, 32, 26, 26)), te.placeholder((48, 32, 3, 3)), (1, 1), (1, 1, 1, 1), (1, 1))
@@ -57,6 +57,21 @@ class TestTheTuner:
         assert with_prior != without
         monkeypatch.setattr(search_tuner_module, "prior", lambda task: ())
         assert first_batch() == without
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        ("llvm", "avx2_prior.json"),
+        ("llvm -mcpu=core-avx2", "avx2_prior.json"),
+        ("llvm -mcpu=skylake-avx512", "avx512_prior.json"),
+        ("llvm -mtriple=aarch64-linux-gnu -mattr=+neon", "avx2_prior.json"),
+    ],
+)
+def test_what_is_known_depends_on_the_width_of_vectors(target, name):
+    path = prior_file(tvm.target.Target(target))
+    assert path.name == name
+    assert path.exists()
 
 
 @pytest.mark.parametrize(("template", "target"), [("conv2d_NCHWc.x86", "cuda"), ("conv2d_NCHWc.cuda", "llvm")])

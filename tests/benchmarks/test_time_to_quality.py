@@ -45,6 +45,14 @@ def test_the_last_stage_is_the_confirmed_one(tmp_path):
     assert stages(log, 0.0, 10.0, 10.0)[-1]["file"] == str(tmp_path / "log.best.json")
 
 
+def test_after_a_share_of_the_time_there_is_no_other_stage(tmp_path):
+    log = write_log(tmp_path / "log.json", TRIALS)
+    (tmp_path / "log.best.json").write_text("")
+    found = stages(log, 0.0, 4.5, 10.0, share=0.4)
+    assert [(stage["seconds"], stage["trials"]) for stage in found] == [(1.0, 1), (2.0, 2), (4.5, 4)]
+    assert found[-1]["file"] == str(tmp_path / "log.best.json")
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
