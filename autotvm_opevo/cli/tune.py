@@ -27,6 +27,9 @@ With MetaSchedule (TVM 0.27), operators are Relax's and --log is a folder:
 Tune a network, an operator or a model file with the TVM that is installed. An interrupted run resumes with the same command.
 Without --target, the target is this machine's, which the command `doctor` prints, too.
 """
+# More trials than any time limit allows.
+_UNLIMITED = 100_000
+
 _STATUS = """exit status: 0 success; 1 tuning failed, or the outputs of the tuned network differ; 2 invalid arguments;
 130 interrupted."""
 
@@ -38,7 +41,9 @@ def add(commands: Any) -> None:
     workload.add_target(tune, "this machine's GPU if it has one, or its CPU")
     tune.add_argument("--log", required=True, help="AutoTVM's log file or MetaSchedule's work directory; resumed if it exists")
     tune.add_argument(
-        "--trials", type=positive, default=1000, help="total number of trials, including those in the log (default: 1000)"
+        "--trials",
+        type=positive,
+        help="total number of trials, including those in the log (default: 1000, with a time limit as many as it allows)",
     )
     tune.add_argument(
         "--time-limit", type=duration, metavar="TIME", help="for all trials and timing the best again: seconds, or 45s, 90m, 2h"
@@ -112,7 +117,7 @@ def _tune_meta_schedule(options: argparse.Namespace) -> Any:
         params,
         target,
         options.log,
-        options.trials,
+        _trials(options),
         strategy=strategies[options.tuner],
         builder=LocalBuilder(timeout_sec=options.timeout, link=options.rpc_key is None),
         runner=runner,
@@ -155,7 +160,7 @@ def _tune_autotvm(options: argparse.Namespace) -> Any:
         params,
         target,
         options.log,
-        trials=options.trials,
+        trials=_trials(options),
         measure_option=default_measure_option(target, options.timeout, options.rpc_key, host, port),
         time_limit=options.time_limit,
         tuner=tuners[options.tuner],
@@ -165,6 +170,13 @@ def _tune_autotvm(options: argparse.Namespace) -> Any:
         transfer=not options.no_transfer,
         history=options.history,
     )
+
+
+def _trials(options: argparse.Namespace) -> int:
+    """What is given; else a time limit is the only one, unless trials are divided beforehand."""
+    if options.trials is not None:
+        return int(options.trials)
+    return _UNLIMITED if options.time_limit and options.task_scheduler == "gradient" else 1000
 
 
 def _target(options: argparse.Namespace, local_target: Callable[[], Any]) -> Any:
