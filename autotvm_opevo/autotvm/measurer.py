@@ -205,6 +205,11 @@ class Measurer:
         """Addresses of remote devices that have left, as far as noticed."""
         return self._pool.lost if self._pool is not None else []
 
+    @property
+    def slow_devices(self) -> dict[str, float]:
+        """By address of a remote device that is slower than the fastest: how many times as long it takes."""
+        return self._pool.slow if self._pool is not None else {}
+
     def time_again(self, finalist: Finalist) -> float:
         """Seconds of one run of a finalist, timed for a moment; infinite if it fails now."""
         if self._pool is None:

@@ -100,6 +100,8 @@ class DevicePool:
     ----------
     lost : list of str
         Addresses of the devices that have left and not come back.
+    slow : dict of str to float
+        By address of a device that is slower than the fastest: how many times as long it takes.
     """
 
     def __init__(self, runner: RPCRunner) -> None:
@@ -111,6 +113,7 @@ class DevicePool:
         self._comparison: threading.Thread | None = None
         self._numbers = count()
         self.lost: list[str] = []
+        self.slow: dict[str, float] = {}
         self._known: set[str] = set()
         if runner.module_loader is None:
             runner.module_loader = _LOADER
@@ -225,7 +228,8 @@ class DevicePool:
                     return
         except Exception as error:
             logger.info("not all devices of key %r were compared: %s", self._runner.key, last_line(str(error)))
-        for address, ratio in slow_devices(latencies).items():
+        self.slow = slow_devices(latencies)
+        for address, ratio in self.slow.items():
             logger.warning(
                 "the device at %s takes %.1f times as long as the fastest of key %r for the same kernel: their results are "
                 "compared with each other, so give it a key of its own",

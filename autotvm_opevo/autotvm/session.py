@@ -124,9 +124,9 @@ class NetworkSession(Session):
                 self.end({"running": measurer.seconds_running}, "building")
             else:  # with another builder or runner it is unknown which
                 self.end({}, "building and running")
-            if lost := measurer.lost_devices:
+            if measurer.lost_devices or measurer.slow_devices:
                 with suppress(OSError):  # a full disk must not hide the error
-                    self._journal.write_lost(lost)
+                    self._journal.write_devices(measurer.lost_devices, measurer.slow_devices)
 
     def _measure(self, measurer: Measurer, task_scheduler: TaskScheduler, deadline: float) -> None:
         while True:

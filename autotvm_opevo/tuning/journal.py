@@ -49,9 +49,10 @@ class JournalEntry:
         When a run starts: ``"operators"``, pairs of how often the network runs an operator and the tasks that implement it,
         ``"tuner"``, ``"command"``, ``"budget"``, the number of trials, ``"flop"`` and ``"names"``, the operations and the name
         of each task; and with MetaSchedule ``"layouts"``, as in `RunHistory`. Once the machine is measured: ``"limits"``, the
-        seconds that each task takes at least. When the run ends: ``"phases"``, the seconds of each phase of it. If devices left:
-        ``"lost"``, their addresses. When the networks were compared: the latencies in seconds ``"before"`` and ``"after"``
-        tuning, and ``"speedup"``, their ratio with its interval. None for a trial.
+        seconds that each task takes at least. When the run ends: ``"phases"``, the seconds of each phase of it; ``"lost"``, the
+        addresses of devices that left; and ``"slow"``, by address of a device that is slower than the fastest, how many times
+        as long it takes. When the networks were compared: the latencies in seconds ``"before"`` and ``"after"`` tuning, and
+        ``"speedup"``, their ratio with its interval. None for a trial.
     """
 
     task: str = ""
@@ -131,9 +132,9 @@ class Journal:
         """Record the number of operators that are tuned in other layouts than they had."""
         self.write(network={"layouts": dict(counts)})
 
-    def write_lost(self, devices: Sequence[str]) -> None:
-        """Record the addresses of devices that left during a run."""
-        self.write(network={"lost": list(devices)})
+    def write_devices(self, lost: Sequence[str] = (), slow: Mapping[str, float] | None = None) -> None:
+        """Record the addresses of devices that left during a run, and how many times as long slow ones take as the fastest."""
+        self.write(network={"lost": list(lost), "slow": dict(slow or {})})
 
     def write_comparison(self, comparison: Comparison) -> None:
         """Record the network's latency before and after tuning, if it was timed."""
@@ -189,6 +190,8 @@ def _parse_network(fields: dict[str, Any]) -> dict[str, Any]:
         network["layouts"] = {name: int(fields["layouts"].get(name, 0)) for name in ("nhwc", "packed")}
     if "lost" in fields:
         network["lost"] = [str(device) for device in fields["lost"]]
+    if "slow" in fields:
+        network["slow"] = {str(device): _positive(ratio) for device, ratio in fields["slow"].items()}
     if "before" in fields:
         network.update({name: _positive(fields[name]) for name in ("before", "after")})
         if len(speedup := fields.get("speedup", ())) == 3:

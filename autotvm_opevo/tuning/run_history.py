@@ -39,6 +39,8 @@ class RunHistory:
         Number of runs that wrote their phases: what is killed does not.
     lost : list of str
         Addresses of devices that left during a run.
+    slow : dict of str to float
+        By address of a device that was slower than the fastest: how many times as long it took when they were compared last.
     layouts : dict of str to int
         Of the last run's network, the number of convolutions that were converted to NHWC, and of operators whose schedules pack
         their weights: ``"nhwc"`` and ``"packed"``; empty if unknown.
@@ -66,6 +68,7 @@ class RunHistory:
     phases: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     timed: int = 0
     lost: list[str] = field(default_factory=list)
+    slow: dict[str, float] = field(default_factory=dict)
     layouts: dict[str, int] = field(default_factory=dict)
     yardstick: list[tuple[float, float]] = field(default_factory=list)
     yardstick_kernel: str = ""
@@ -101,6 +104,7 @@ class RunHistory:
         self.timed += "phases" in network
         self.layouts = network.get("layouts", self.layouts)
         self.lost.extend(network.get("lost", ()))
+        self.slow.update(network.get("slow", {}))
         for phase, seconds in network.get("phases", {}).items():
             self.phases[phase] += seconds
         if "before" in network:

@@ -82,6 +82,13 @@ class TestDevicePool:
             assert lost == [f"127.0.0.1:{servers[0].args[servers[0].args.index('--port') + 1]}"]
             assert f"1 device left while tuning: {lost[0]}" in page_text(write_page(log, out=tmp_path / "report.html"))
 
+    def test_the_report_names_slow_devices(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(rpc, "slow_devices", lambda latencies: dict.fromkeys(latencies, 1.5))
+        log = tmp_path / "log.json"
+        with farm(tmp_path, count=1) as (port, _):
+            tune(log, measure_option(port, n_parallel=1), trials=8)
+        assert "(1.5 times)" in page_text(write_page(log, out=tmp_path / "report.html"))
+
     @pytest.mark.soak
     def test_more_devices_than_cores(self, tmp_path):
         with farm(tmp_path, count=3) as (port, _):

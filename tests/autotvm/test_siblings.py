@@ -75,17 +75,19 @@ def compared(port, built):
     pool._comparison.join()
     pool.close()
     assert [result.error_no for result in results] == [0, 0]
+    return pool.slow
 
 
 def test_a_device_that_is_slower_than_its_siblings_is_named(folder, pair, built, caplog):
     port, servers = pair
     with slowed(servers[1]), caplog.at_level(logging.WARNING):
-        compared(port, built)
+        slow = compared(port, built)
         output = (folder / "server1.log").read_text()
     (warning,) = [entry for entry in caplog.records if "times as long as the fastest" in entry.message]
     address, ratio, key = warning.args
     assert address.rpartition(":")[2] in output
     assert ratio > 1.25
+    assert slow == {address: ratio}
     assert key == KEY
 
 
