@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -23,6 +23,8 @@ _ALPHA, _BETA, _BACKWARD_WINDOW, _EPSILON = 0.2, 2.0, 3, 0.05
 _MAX_ROUND_SIZE, _MIN_ROUNDS = 64, 8
 # Trials of the first task of a kind before others of that kind begin: they start from what was good there.
 _LEAD = 8
+# Limits are estimates. If they leave a smaller share than this of the reduction expected without them, they are not believed.
+_LEAST_LEFT = 0.1
 
 
 @dataclass
@@ -130,7 +132,8 @@ def gradient(tasks: Sequence[TaskProgress], operators: Sequence[Operator], remai
     """Gradient-based: the task whose next round is expected to reduce f most per second, after a warm-up round for each.
 
     Ansor's maximizes the reduction per trial, but a trial of one task can take fifty times as long to compile as one of another.
-    No task is expected to get below its limit.
+    No task is expected to get below its limit, unless that leaves next to nothing for all of them: then trials go where they
+    would without limits, and not to whichever small task is far from its own.
     The task with the largest FLOP goes first, and has eight trials before similar tasks begin. A task without a successful trial
     has no gradient; it gets half of an equal share.
     """
@@ -145,6 +148,9 @@ def gradient(tasks: Sequence[TaskProgress], operators: Sequence[Operator], remai
     if rng.random() < _EPSILON:
         return int(rng.choice(active))
     reductions = _expected_reductions(tasks, operators)
+    without_limits = _expected_reductions([replace(task, limit=0.0) for task in tasks], operators)
+    if sum(reductions.values()) < _LEAST_LEFT * sum(without_limits.values()):
+        reductions = without_limits
     succeeding = [i for i in active if i in reductions]
     failing = min((i for i in active if i not in reductions), key=lambda i: tasks[i].begun, default=None)
     equal_share = sum(task.begun for task in tasks) / len(tasks)

@@ -77,6 +77,14 @@ class TestGradient:
         limited.limit = 3.5  # measured too high
         assert gradient([limited, free], one_each(2), 8, np.random.default_rng(0)) == 1
 
+    def test_limits_that_leave_nothing_to_gain_are_not_believed(self):
+        """The large task is at its limit; the small one is far from its own, which is a thousandth of the network."""
+        large = TaskProgress(flop=1e9, kind="a", trials=8, latencies=[4.0, 3.0], limit=3.0)
+        small = TaskProgress(flop=1e6, kind="b", trials=8, latencies=[0.004, 0.003], limit=0.0)
+        assert gradient([large, small], one_each(2), 8, np.random.default_rng(0)) == 0
+        small.latencies = [1.0, 0.9]  # no longer small
+        assert gradient([large, small], one_each(2), 8, np.random.default_rng(0)) == 1
+
     @pytest.mark.parametrize("seed", range(5))
     def test_reaches_the_weighted_optimum_with_fewer_trials_than_an_equal_split(self, seed):
         """Ten tasks: one runs twenty times and improves slowly, the others converge soon or hardly matter."""
