@@ -149,9 +149,9 @@ def gradient(tasks: Sequence[TaskProgress], operators: Sequence[Operator], remai
         return int(rng.choice(active))
     reductions = _expected_reductions(tasks, operators)
     without_limits = _expected_reductions([replace(task, limit=0.0) for task in tasks], operators)
-    if sum(reductions.values()) < _LEAST_LEFT * sum(without_limits.values()):
-        reductions = without_limits
     succeeding = [i for i in active if i in reductions]
+    if sum(reductions[i] for i in succeeding) < _LEAST_LEFT * sum(without_limits[i] for i in succeeding):
+        reductions = without_limits
     failing = min((i for i in active if i not in reductions), key=lambda i: tasks[i].begun, default=None)
     equal_share = sum(task.begun for task in tasks) / len(tasks)
     if failing is not None and (not succeeding or tasks[failing].begun < equal_share / 2):

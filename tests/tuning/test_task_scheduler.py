@@ -81,7 +81,8 @@ class TestGradient:
         """The large task is at its limit; the small one is far from its own, which is a thousandth of the network."""
         large = TaskProgress(flop=1e9, kind="a", trials=8, latencies=[4.0, 3.0], limit=3.0)
         small = TaskProgress(flop=1e6, kind="b", trials=8, latencies=[0.004, 0.003], limit=0.0)
-        assert gradient([large, small], one_each(2), 8, np.random.default_rng(0)) == 0
+        done = TaskProgress(kind="c", trials=1, latencies=[1.0], active=False)  # has no other configuration
+        assert gradient([large, small, done], one_each(3), 8, np.random.default_rng(0)) == 0
         small.latencies = [1.0, 0.9]  # no longer small
         assert gradient([large, small], one_each(2), 8, np.random.default_rng(0)) == 1
 
