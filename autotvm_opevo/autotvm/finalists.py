@@ -45,9 +45,14 @@ class Finalists:
         self._lock = threading.Lock()
 
     def of(self, task: Task) -> list[Finalist]:
-        """The best trials of a task, the fastest first; none that are out of reach of any noise."""
+        """The best trials of a task, the fastest first; none that are out of reach of any noise, with and without drift."""
         found = self._found[workload_key(task.target, task)]
-        return [finalist for finalist in found if finalist.seconds <= MAX_RATIO * found[0].seconds]
+
+        def is_near(one: Finalist) -> bool:
+            drifted = seconds(one.result) <= MAX_RATIO * seconds(found[0].result)
+            return drifted or one.seconds <= MAX_RATIO * found[0].seconds
+
+        return list(filter(is_near, found))
 
     def best(self, task: Task) -> float:
         """The shortest latency of a task in seconds; infinite before a success."""

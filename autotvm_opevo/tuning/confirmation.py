@@ -117,7 +117,7 @@ def race(
     Parameters
     ----------
     sizes : sequence of int
-        Number of finalists of each task; one needs no race.
+        Number of finalists of each task. One wins its race, and gets a latency that is confirmed.
     time_again : callable
         Returns the seconds of one run of a task's finalist, both by position; infinite if it fails now.
     restart : callable
@@ -126,7 +126,7 @@ def race(
     end : float
         When to end, by ``time.monotonic()``.
     """
-    races = {i: Race(size) for i, size in enumerate(sizes) if size > 1}
+    races = {i: Race(size) for i, size in enumerate(sizes) if size}
     turns = [i for i in races for _ in range(MIN_ROUNDS)]
     while turns and time.monotonic() < end:
         for i in turns:

@@ -62,15 +62,18 @@ class Drift:
     def factor(self, moment: float) -> float:
         """How many times as long as at first a trial took at a Unix timestamp.
 
-        1 if that is unknown, or differs by no more than noise.
+        1 if that is unknown, or differs by no more than noise. Of what it was before and after that moment, the smaller: other
+        work comes and goes, and a trial that it did not slow down must not seem to be the best.
         """
         timed = self._timed
         i = bisect(timed, (moment, 0.0))
-        around = [pair for pair in timed[max(0, i - WINDOW) : i + WINDOW] if abs(pair[0] - moment) <= _REACH]
-        nearest = sorted(around, key=lambda pair: abs(pair[0] - moment))[:WINDOW]
-        if len(timed) < 2 * WINDOW or len(nearest) < WINDOW:
+        before, after = timed[max(0, i - WINDOW) : i], timed[i : i + WINDOW]
+        around = [pair for pair in before + after if abs(pair[0] - moment) <= _REACH]
+        if len(timed) < 2 * WINDOW or len(around) < WINDOW:
             return 1.0
-        factor = float(_median(nearest) / _median(timed[:WINDOW]))
+        nearest = sorted(around, key=lambda pair: abs(pair[0] - moment))[:WINDOW]
+        sides = [before, after] if len(around) == 2 * WINDOW else [nearest]
+        factor = min(map(_median, sides)) / _median(timed[:WINDOW])
         return factor if abs(np.log(factor)) > _NOISE else 1.0
 
     @property

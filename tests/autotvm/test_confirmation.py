@@ -44,8 +44,9 @@ def test_the_winner_of_each_task_is_the_fastest_with_its_confirmed_time():
     assert [one.latencies for one in found.values()] == [[2.0] * 3, [1.0] * 3]
 
 
-def test_a_task_with_one_finalist_needs_no_race():
-    assert not list(confirm(Measurer([[], [1.0]]), TASKS[:2], 60))
+def test_the_only_finalist_of_a_task_is_timed_again_too():
+    (one,) = confirm(Measurer([[], [2.0]]), TASKS[:2], 60)
+    assert (one.task, one.latencies) == (1, [2.0] * 3)
 
 
 def test_every_round_of_a_task_has_a_new_process_and_begins_with_another_finalist():

@@ -131,10 +131,9 @@ def test_an_impossible_time_prunes_nothing(runner, built, monkeypatch):
 
 def test_the_yardstick_is_timed_now_and_then_and_again_when_it_changes(runner, built, monkeypatch):
     latencies, clock = iter([1.0, 1.0, 1.0, 1.5, 1.5, 1.5, 1.5]), [0.0]
-    call = runner._worker.call
 
     def worker(function, *arguments, timeout):
-        return next(latencies) if function is module.time_yardstick else call(function, *arguments, timeout=timeout)
+        return next(latencies) if function is module.time_yardstick else (1.5 if clock[0] else 1.0,)
 
     monkeypatch.setattr(runner._worker, "call", worker)
     monkeypatch.setattr("autotvm_opevo.tuning.drift.time.time", lambda: clock[0])
@@ -152,6 +151,41 @@ def test_the_yardstick_is_timed_now_and_then_and_again_when_it_changes(runner, b
     assert written[6:] == [1.5]
     assert runner.drift.factor(6.0) == 1.5
     assert runner.finalists.of(built[0][0].task)
+
+
+@pytest.mark.parametrize(("second", "timed", "is_best"), [(1.9, 2.0, False), (1.9, 4.0, True), (2.5, 4.0, False)])
+def test_what_only_the_correction_makes_the_best_needs_a_yardstick_afterwards(runner, built, monkeypatch, second, timed, is_best):
+    """Other work slows the yardstick down to half its speed before the second trial, and ends before that or goes on."""
+    clock, yardstick, trials = [0.0], [2.0], iter([1.0, second])
+
+    def worker(function, *arguments, timeout):
+        clock[0] += 0.1
+        if function is not module.time_yardstick:
+            yardstick[0] = timed
+            return (next(trials),)
+        return yardstick[0]
+
+    monkeypatch.setattr(runner._worker, "call", worker)
+    for name in ("autotvm_opevo.tuning.drift.time", "autotvm_opevo.autotvm.runner.time"):
+        monkeypatch.setattr(f"{name}.time", lambda: clock[0])
+    written = []
+    runner.drift = Drift([(-1.0, 2.0)] * 3, write=written.append)
+    inputs, builds = built
+    runner.run(inputs[:1], builds[:1])
+    yardstick[0], clock[0] = 4.0, 10.0
+    written.clear()
+    runner.run(inputs[1:2], builds[1:2])
+    assert len(written) == 3 + 3 * (second < 2)
+    assert (runner.finalists.of(inputs[0].task)[0].measured is inputs[1]) == is_best
+
+
+def test_a_trial_that_seems_best_by_its_correction_does_not_keep_others_from_confirmation(runner, built, monkeypatch):
+    trials = iter([1.0, 1.1])
+    monkeypatch.setattr(runner._worker, "call", lambda *arguments, timeout: (next(trials),))
+    factors = iter([1.0, 1.0, 2.0, 2.0])
+    monkeypatch.setattr(runner, "_drift_factor", lambda moment: next(factors))
+    runner.run(built[0][:2], built[1][:2])
+    assert [finalist.seconds for finalist in runner.finalists.of(built[0][0].task)] == [0.55, 1.0]
 
 
 def test_without_a_yardstick_trials_go_on(runner, built, monkeypatch):

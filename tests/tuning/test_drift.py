@@ -40,6 +40,11 @@ def test_one_disturbed_timing_does_not_count():
     assert drift.range == 1
 
 
+def test_between_slow_and_fast_timings_a_trial_counts_as_fast():
+    drift = Drift(every_five_seconds(*[1.0] * 6, *[2.0] * 3, *[1.0] * 6))
+    assert [drift.factor(moment) for moment in (27.0, 42.0)] == [1.0, 1.0]
+
+
 def test_a_few_timings_say_nothing():
     assert Drift().factor(time.time()) == Drift().range == 1
     assert Drift(every_five_seconds(1.0, 2.0, 3.0, 4.0, 5.0)).range == 1
