@@ -50,7 +50,13 @@ def test_other_outputs_are_a_failure(folder, capsys, monkeypatch):
 
 def test_ctrl_c_prints_what_is_known(folder):
     command = [sys.executable, "-m", "autotvm_opevo", "compare", str(folder / "a.json"), str(folder / "b.json"), *DENSE]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background shell ignores it
+    )
     said = [process.stderr.readline() for _ in range(2)]
     assert "timing them in turn" in said[1]
     time.sleep(1)
