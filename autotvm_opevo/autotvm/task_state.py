@@ -259,6 +259,8 @@ class TaskState:
     def _without_drift(self, record: Record) -> Record:
         measured, result = record
         factor = self._drift.factor(result.timestamp)
+        if self.progress.limit:  # what makes a trial faster than the machine is no drift
+            factor = min(factor, max(1.0, seconds(result) / self.progress.limit))
         if factor == 1 or result.error_no != MeasureErrorNo.NO_ERROR:
             return record
         return measured, result._replace(costs=tuple(cost / factor for cost in result.costs))

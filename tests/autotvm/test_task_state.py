@@ -128,6 +128,14 @@ class TestDrift:
         assert state.tuner
         assert [result.costs for _, result in told] == [(3.0,), (2.0,)]
 
+    @pytest.mark.parametrize(("limit", "latency"), [(0.0, 2.0), (1.0, 2.0), (2.5, 2.5), (5.0, 4.0)])
+    def test_no_correction_makes_a_trial_faster_than_the_machine_s_limit(self, limit, latency):
+        drift = Drift([(5.0 * i, 1.0 if i < 6 else 2.0) for i in range(12)])
+        state = TaskState(TASK, OpEvoTuner, seed=0, drift=drift)
+        state.progress.limit = limit
+        state.resume([at(50, records([1], [4.0])[0])], 8)
+        assert state.latency == latency
+
     def test_a_failure_stays_one(self):
         drift = Drift([(5.0 * i, 1.0 if i < 6 else 2.0) for i in range(12)])
         state = TaskState(TASK, OpEvoTuner, seed=0, drift=drift)
