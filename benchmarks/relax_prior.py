@@ -1,4 +1,4 @@
-"""Make the prior of MetaSchedule's searches on CPUs: results of common layers.
+"""Make a prior of MetaSchedule's searches on CPUs: results of common layers.
 
 All layers get as many trials, and learn from each other, but not from an earlier prior.
 """
@@ -16,10 +16,10 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from autotvm_opevo.meta_schedule import OpEvoStrategy, local_target, tune_network
+from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, local_target, tune_network
 from autotvm_opevo.meta_schedule import strategy as strategy_module
 from autotvm_opevo.meta_schedule.history import read_history
-from autotvm_opevo.meta_schedule.prior import PRIOR
+from autotvm_opevo.meta_schedule.prior import prior_file
 from autotvm_opevo.tuning.prior import write_prior
 from benchmarks.layers import CONVOLUTIONS, DENSE, DEPTHWISE, MEANS, POOLS, SOFTMAX
 
@@ -90,20 +90,22 @@ def layers() -> tuple[tvm.IRModule, dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--target", default=local_target(), help="default: this machine's CPU")
     parser.add_argument("--trials", type=int, default=64, help="of each layer (default: 64)")
     parser.add_argument("--work-dir", help="MetaSchedule's work directory; resumed if it exists (default: a temporary one)")
-    parser.add_argument("--output", default=PRIOR, type=Path, help="default: the package's file")
+    parser.add_argument("--output", type=Path, help="default: the package's file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(options.work_dir or temporary)
         mod, params = layers()
+        target = as_target(options.target)
         count = len(CONVOLUTIONS) + len(DEPTHWISE) + len(DENSE) + len(POOLS) + len(SOFTMAX) + len(MEANS)
         strategy = OpEvoStrategy(seed=0)
         with mock.patch.object(strategy_module, "prior", return_value=()):
             tune_network(
                 mod,
                 params,
-                local_target(),
+                target,
                 folder,
                 count * options.trials,
                 strategy=strategy,
@@ -111,7 +113,7 @@ def main() -> None:
                 seed=0,
                 evaluate=False,
             )
-        write_prior(options.output, {"": read_history([folder])})
+        write_prior(options.output or prior_file(target), {"": read_history([folder])})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What searches know before their first trial: results of common layers, for CPUs."""
+"""What searches know before their first trial: results of common layers, for x86 CPUs with AVX2 and with AVX-512."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tvm.target import Target
+from tvm.target.codegen import target_has_features
 
 from autotvm_opevo.search.source import Source
 from autotvm_opevo.tuning.prior import read_prior
 
-PRIOR = Path(__file__).with_name("cpu_prior.json")
-
 
 def prior(target: Target) -> Sequence[Source]:
     """The sources that come with this package for a target, with knobs by role (see `DecisionSpace.by_role`)."""
-    return read_prior(PRIOR)[""] if target.kind.name == "llvm" else ()
+    return read_prior(prior_file(target))[""] if target.kind.name == "llvm" else ()
+
+
+def prior_file(target: Target) -> Path:
+    """The file for a CPU: what is best depends on how many values a vector has, and on the number of registers."""
+    wide = target_has_features("avx512f", target)
+    return Path(__file__).with_name("avx512_prior.json" if wide else "avx2_prior.json")

@@ -4,18 +4,35 @@ import pytest
 import tvm
 from sketches import decision_space
 
-from autotvm_opevo.meta_schedule.prior import prior
+from autotvm_opevo.meta_schedule import as_target
+from autotvm_opevo.meta_schedule.prior import prior, prior_file
 
 
+@pytest.mark.parametrize("cpu", ["core-avx2", "skylake-avx512"])
 @pytest.mark.parametrize("workload", ["MM1", "C1", "C2", "softmax"])
-def test_the_package_knows_workloads_like_these(workload):
+def test_the_package_knows_workloads_like_these(workload, cpu):
     decisions = decision_space(workload, "llvm")
-    sources = [source for one in prior(tvm.target.Target("llvm")) if (source := decisions.translate(one))]
+    sources = [source for one in prior(as_target(f"llvm -mcpu={cpu}")) if (source := decisions.translate(one))]
     assert len(sources) >= 2
     for source in sources:
         assert len(source.results) >= 16
         assert max(source.results.values()) == 1.0
         assert all(0 <= fitness <= 1 for fitness in source.results.values())
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        ("llvm", "avx2_prior.json"),
+        ("llvm -mcpu=core-avx2", "avx2_prior.json"),
+        ("llvm -mcpu=skylake-avx512", "avx512_prior.json"),
+        ("llvm -mtriple=aarch64-linux-gnu -mattr=+neon", "avx2_prior.json"),
+    ],
+)
+def test_what_is_known_depends_on_the_width_of_vectors(target, name):
+    path = prior_file(as_target(target))
+    assert path.name == name
+    assert path.exists()
 
 
 def test_nothing_is_known_of_other_devices():
