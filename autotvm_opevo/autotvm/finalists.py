@@ -45,14 +45,14 @@ class Finalists:
         self._lock = threading.Lock()
 
     def of(self, task: Task) -> list[Finalist]:
-        """The best trials of a task, the fastest first; none that are out of reach of any noise, with and without drift."""
+        """The best trials of a task, the fastest first; none that are out of reach of any noise."""
         found = self._found[workload_key(task.target, task)]
-
-        def is_near(one: Finalist) -> bool:
-            drifted = seconds(one.result) <= MAX_RATIO * seconds(found[0].result)
-            return drifted or one.seconds <= MAX_RATIO * found[0].seconds
-
-        return list(filter(is_near, found))
+        return [
+            one
+            for one in found
+            if one.seconds <= MAX_RATIO * found[0].seconds
+            or seconds(one.result) <= MAX_RATIO * seconds(found[0].result)  # as measured: the correction for drift can be wrong
+        ]
 
     def best(self, task: Task) -> float:
         """The shortest latency of a task in seconds; infinite before a success."""

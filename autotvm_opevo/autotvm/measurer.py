@@ -50,6 +50,8 @@ class Measurer:
     ----------
     batch : int
         Smallest batch that keeps the builder and all devices busy.
+    pool : DevicePool or None
+        The remote devices.
 
     Raises
     ------
@@ -67,7 +69,7 @@ class Measurer:
         self._watchdog = Watchdog()
         self._task: Task | None = None
         self._measure: Callable[[list[MeasureInput]], list[MeasureResult]] | None = None
-        self._pool = DevicePool(self._runner) if is_remote(self._runner) else None
+        self.pool = DevicePool(self._runner) if is_remote(self._runner) else None
         self._build_kwargs: dict[str, Any] = {}  # by target
         self._pipeline: Pipeline | None = None
         self._waiting: dict[Future[MeasureResult], tuple[int, MeasureInput]] = {}  # for results, in the pipeline
@@ -92,8 +94,8 @@ class Measurer:
                 for owner in (self._builder, self._runner):
                     if owner not in self._own:
                         start(getattr(owner, "executor", None), owner.n_parallel)
-            if isinstance(self._builder, LocalBuilder) and (self._pool is not None or isinstance(self._runner, LocalRunner)):
-                self._pipeline = Pipeline(self._builder, self._run, self._runner.n_parallel, local=self._pool is None)
+            if isinstance(self._builder, LocalBuilder) and (self.pool is not None or isinstance(self._runner, LocalRunner)):
+                self._pipeline = Pipeline(self._builder, self._run, self._runner.n_parallel, local=self.pool is None)
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -103,7 +105,7 @@ class Measurer:
         autotvm.GLOBAL_SCOPE.in_tuning = self._in_tuning
         self._queue.clear()
         if self._pipeline is not None:
-            self._pipeline.close(self._pool.abort if self._pool is not None else self._runner.interrupt)
+            self._pipeline.close(self.pool.abort if self.pool is not None else self._runner.interrupt)
             self._pipeline = None
             self._waiting.clear()
         self._forget()
@@ -112,8 +114,8 @@ class Measurer:
                 owner.close()
             else:
                 stop(getattr(owner, "executor", None))
-        if self._pool is not None:
-            self._pool.close()
+        if self.pool is not None:
+            self.pool.close()
         if getattr(self._builder, "tmp_dir", None):
             shutil.rmtree(self._builder.tmp_dir, ignore_errors=True)
         self._watchdog.stop()
@@ -192,34 +194,19 @@ class Measurer:
     @property
     def finalists(self) -> Finalists:
         """The best trials of each task, with what was built for them; none with runners that do not keep it."""
-        stage = self._runner if isinstance(self._runner, LocalRunner) else self._pool
+        stage = self._runner if isinstance(self._runner, LocalRunner) else self.pool
         return stage.finalists if stage is not None else Finalists()
-
-    def look_for_lost_devices(self) -> None:
-        """Notice remote devices that have left since the last trial failed on one."""
-        if self._pool is not None:
-            self._pool.look()
-
-    @property
-    def lost_devices(self) -> list[str]:
-        """Addresses of remote devices that have left, as far as noticed."""
-        return self._pool.lost if self._pool is not None else []
-
-    @property
-    def slow_devices(self) -> dict[str, float]:
-        """By address of a remote device that is slower than the fastest: how many times as long it takes."""
-        return self._pool.slow if self._pool is not None else {}
 
     def time_again(self, finalist: Finalist) -> float:
         """Seconds of one run of a finalist, timed for a moment; infinite if it fails now."""
-        if self._pool is None:
+        if self.pool is None:
             return float(self._runner.time_again(finalist))
         with self._limit(1):
-            return self._pool.time_again(finalist)
+            return self.pool.time_again(finalist)
 
     def restart(self) -> None:
         """Time what follows in a new process, as every trial on a remote device is."""
-        if self._pool is None:
+        if self.pool is None:
             self._runner.restart()
 
     def __call__(self, task: Task, configs: Sequence[ConfigEntity]) -> list[Record]:
@@ -230,7 +217,7 @@ class Measurer:
         ran = [result for result in results if result.error_no not in _NOT_BUILT]
         if (
             self._runner not in self._own
-            and self._pool is None
+            and self.pool is None
             and ran
             and all(result.error_no == MeasureErrorNo.RUN_TIMEOUT for result in ran)
         ):
@@ -241,9 +228,9 @@ class Measurer:
         """AutoTVM's measure_batch for a task."""
         if self._measure is not None and task is self._task:
             return self._measure
-        if self._pool or (self._measure is not None and isinstance(self._runner, autotvm.LocalRunner)):
+        if self.pool or (self._measure is not None and isinstance(self._runner, autotvm.LocalRunner)):
             self._prepare(task)
-            measure = self._measure_on_pool if self._pool else self._measure
+            measure = self._measure_on_pool if self.pool else self._measure
         else:
             with no_interrupts_in_children():
                 measure = run_with_timeout(POPEN_TIMEOUT, lambda: create_measure_batch(task, self._option), "a device to answer")
@@ -259,7 +246,7 @@ class Measurer:
     def _run(self, measured: MeasureInput, built: BuildResult) -> MeasureResult:
         """Run one trial of the pipeline."""
         start = time.monotonic()
-        result: MeasureResult = self._pool.trial(measured, built) if self._pool else self._runner.run([measured], [built])[0]
+        result: MeasureResult = self.pool.trial(measured, built) if self.pool else self._runner.run([measured], [built])[0]
         self._ran.append(time.monotonic() - start)  # by several threads
         return result
 
@@ -293,8 +280,8 @@ class Measurer:
             raise DevicePoolError(f"no device of key {self._runner.key!r} answers: {error}") from error
 
     def _measure_on_pool(self, inputs: list[MeasureInput]) -> list[MeasureResult]:
-        assert self._pool is not None
-        return self._pool.run(inputs, self._builder.build(inputs))
+        assert self.pool is not None
+        return self.pool.run(inputs, self._builder.build(inputs))
 
     @contextmanager
     def _limit(self, trials: int) -> Iterator[None]:

@@ -113,7 +113,8 @@ class NetworkSession(Session):
                 self._measure(measurer, task_scheduler, deadline)
             with self.phase("confirming"):
                 self._confirm(measurer)
-            measurer.look_for_lost_devices()
+            if measurer.pool:
+                measurer.pool.look()  # who has left since the last trial failed
         except BaseException:
             with suppress(Exception):  # the first error counts
                 for _, trial in measurer.finished():
@@ -124,9 +125,9 @@ class NetworkSession(Session):
                 self.end({"running": measurer.seconds_running}, "building")
             else:  # with another builder or runner it is unknown which
                 self.end({}, "building and running")
-            if measurer.lost_devices or measurer.slow_devices:
+            if measurer.pool and (measurer.pool.lost or measurer.pool.slow):
                 with suppress(OSError):  # a full disk must not hide the error
-                    self._journal.write_devices(measurer.lost_devices, measurer.slow_devices)
+                    self._journal.write_devices(measurer.pool.lost, measurer.pool.slow)
 
     def _measure(self, measurer: Measurer, task_scheduler: TaskScheduler, deadline: float) -> None:
         while True:
