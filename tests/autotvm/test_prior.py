@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import pytest
 import tvm
+from cpu_targets import PRIOR_FILES
 from tvm import autotvm, te
 
 from autotvm_opevo import OpEvoTuner
@@ -59,15 +60,7 @@ class TestTheTuner:
         assert first_batch() == without
 
 
-@pytest.mark.parametrize(
-    ("target", "name"),
-    [
-        ("llvm", "avx2_prior.json"),
-        ("llvm -mcpu=core-avx2", "avx2_prior.json"),
-        ("llvm -mcpu=skylake-avx512", "avx512_prior.json"),
-        ("llvm -mtriple=aarch64-linux-gnu -mattr=+neon", "avx2_prior.json"),
-    ],
-)
+@pytest.mark.parametrize(("target", "name"), PRIOR_FILES)
 def test_what_is_known_depends_on_the_width_of_vectors(target, name):
     path = prior_file(tvm.target.Target(target))
     assert path.name == name

@@ -2,6 +2,7 @@
 
 import pytest
 import tvm
+from cpu_targets import PRIOR_FILES
 from sketches import decision_space
 
 from autotvm_opevo.meta_schedule import as_target
@@ -20,15 +21,7 @@ def test_the_package_knows_workloads_like_these(workload, cpu):
         assert all(0 <= fitness <= 1 for fitness in source.results.values())
 
 
-@pytest.mark.parametrize(
-    ("target", "name"),
-    [
-        ("llvm", "avx2_prior.json"),
-        ("llvm -mcpu=core-avx2", "avx2_prior.json"),
-        ("llvm -mcpu=skylake-avx512", "avx512_prior.json"),
-        ("llvm -mtriple=aarch64-linux-gnu -mattr=+neon", "avx2_prior.json"),
-    ],
-)
+@pytest.mark.parametrize(("target", "name"), PRIOR_FILES)
 def test_what_is_known_depends_on_the_width_of_vectors(target, name):
     path = prior_file(as_target(target))
     assert path.name == name
