@@ -6,13 +6,15 @@ import os
 from pathlib import Path
 
 _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+# Those that this process may use; known at import, since TVM binds the main thread to one of them when it runs a kernel.
+_CPUS = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
 
 
 def physical_cores() -> int:
     """Number of cores that this process may use, hyper-threads not counted; 0 if unknown."""
     try:
-        return len({Path(_SIBLINGS.format(cpu)).read_text() for cpu in os.sched_getaffinity(0)})
-    except (AttributeError, OSError):
+        return len({Path(_SIBLINGS.format(cpu)).read_text() for cpu in _CPUS})
+    except OSError:
         return 0
 
 

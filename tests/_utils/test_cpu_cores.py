@@ -12,7 +12,7 @@ def siblings(monkeypatch, tmp_path, lists):
     for cpu, text in enumerate(lists):
         (tmp_path / str(cpu)).write_text(text)
     monkeypatch.setattr(cpu_cores, "_SIBLINGS", str(tmp_path / "{}"))
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(len(lists))), raising=False)
+    monkeypatch.setattr(cpu_cores, "_CPUS", set(range(len(lists))))
 
 
 def test_hyper_threads_of_one_core_count_once(monkeypatch, tmp_path):
@@ -25,6 +25,16 @@ def test_hyper_threads_of_one_core_count_once(monkeypatch, tmp_path):
 def test_every_cpu_is_a_core_without_hyper_threads(monkeypatch, tmp_path):
     siblings(monkeypatch, tmp_path, ["0\n", "1\n"])
     assert physical_cores() == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs CPU affinity")
+def test_cores_count_when_the_main_thread_is_bound_to_one_of_them():
+    cpus, cores = os.sched_getaffinity(0), physical_cores()
+    os.sched_setaffinity(0, {min(cpus)})
+    try:
+        assert physical_cores() == cores
+    finally:
+        os.sched_setaffinity(0, cpus)
 
 
 @pytest.mark.parametrize("threads", [0, 1, 64])
