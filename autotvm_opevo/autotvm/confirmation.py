@@ -16,11 +16,24 @@ from autotvm_opevo.tuning.confirmation import race
 
 @dataclass(frozen=True)
 class Confirmed:
-    """The winner of a task's race: its position among the tasks, its record with the confirmed time, and all its latencies."""
+    """The winner of a task's race.
+
+    Attributes
+    ----------
+    task : int
+        Its position among the tasks.
+    record : Record
+        With the confirmed time.
+    latencies : list of float
+        All of them, in seconds.
+    ties : int
+        Number of others that may be as fast.
+    """
 
     task: int
     record: Record
     latencies: list[float]
+    ties: int
 
 
 def confirm(measurer: Measurer, tasks: Sequence[Task], seconds: float) -> Iterator[Confirmed]:
@@ -35,4 +48,4 @@ def confirm(measurer: Measurer, tasks: Sequence[Task], seconds: float) -> Iterat
         assert finished.winner is not None
         winner = finalists[i][finished.winner]
         result = MeasureResult((finished.latency,), 0, winner.result.all_cost, time.time())
-        yield Confirmed(i, (winner.measured, result), finished.latencies(finished.winner))
+        yield Confirmed(i, (winner.measured, result), finished.latencies(finished.winner), finished.ties)

@@ -205,7 +205,8 @@ class NetworkSession(Session):
             for one in confirm(measurer, [state.task for state in states], CONFIRMATION_SHARE * (time.monotonic() - self._start)):
                 state = states[one.task]
                 state.confirm(one.record, state.without_drift(one.record))
-                self._journal.write_confirmed(_journal_key(state.task), record.encode(*one.record), one.latencies, state.latency)
+                winner = record.encode(*one.record)
+                self._journal.write_confirmed(_journal_key(state.task), winner, one.latencies, state.latency, one.ties)
         except (DevicePoolError, ForkServerError, OSError) as error:
             logger.warning("the best trials were not timed again: %s", error)
 

@@ -29,11 +29,24 @@ _FIRST_TASK = 2.0
 
 @dataclass(frozen=True)
 class Confirmed:
-    """The winner of a task's race: its position among the tasks, its record with the confirmed time, and all its latencies."""
+    """The winner of a task's race.
+
+    Attributes
+    ----------
+    task : int
+        Its position among the tasks.
+    record : TuningRecord
+        With the confirmed time.
+    latencies : list of float
+        All of them, in seconds.
+    ties : int
+        Number of others that may be as fast.
+    """
 
     task: int
     record: TuningRecord
     latencies: list[float]
+    ties: int
 
 
 def confirm(tasks: Sequence[Sequence[TuningRecord]], builder: Any, runner: Any, seconds: float) -> Iterator[Confirmed]:
@@ -121,4 +134,4 @@ def _confirm(task: int, finalists: Sequence[TuningRecord], builder: Any, runner:
         return None
     winner = finalists[finished.winner]
     record = TuningRecord(winner.trace, winner.workload, [finished.latency], winner.target, winner.args_info)
-    return Confirmed(task, record, finished.latencies(finished.winner))
+    return Confirmed(task, record, finished.latencies(finished.winner), finished.ties)

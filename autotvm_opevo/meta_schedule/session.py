@@ -180,7 +180,7 @@ class NetworkSession(Session):
                     self._best[task] = one.record
                     self._known |= {_latencies(record) for record in records[one.task]}
                     self._states[task].confirmed(seconds(one.record.run_secs))
-                    self._journal.write_confirmed(self._keys[task], "", one.latencies, self._states[task].latency)
+                    self._journal.write_confirmed(self._keys[task], "", one.latencies, self._states[task].latency, one.ties)
         except (OSError, RuntimeError, ValueError) as error:
             if guard.interrupted:
                 raise

@@ -181,11 +181,14 @@ def _how_sure(index: int, log: TuningLog, network: Network) -> Answer:
         )
         return Answer(question, text, known=False)
     share = math.fsum(one.seconds_in(index) for one in confirmed) / network.seconds_in(index)
-    spreads = [_spread(log.runs.confirmed[_fastest(one, index).journal_key].latencies) for one in confirmed]
+    found = [log.runs.confirmed[_fastest(one, index).journal_key] for one in confirmed]
+    noise = np.median([_spread(one.latencies) for one in found])
     text = (
         f"The best of {len(confirmed)} of {pluralize(len(solved), 'operator')}, {share:.0%} of the latency, was timed again in "
-        f"turn; timings of the same configuration differ by {np.median(spreads):.1%}"
+        f"turn; timings of the same configuration differ by {noise:.1%}"
     )
+    if tied := sum(one.ties > 0 for one in found):
+        text += f"; of {tied} of them, another configuration may be as fast"
     if len(confirmed) < len(solved):
         text += "; the others rest on one trial each"
     return Answer(question, f"{text}.", _TASKS)

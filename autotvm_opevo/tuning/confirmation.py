@@ -57,8 +57,8 @@ class Race:
     >>> race = Race(3)
     >>> for _ in range(3):
     ...     race.add({finalist: [1.0, 1.2, 1.5][finalist] for finalist in race.order})
-    >>> race.racing, race.finished, race.winner, race.latency
-    ([0], True, 0, 1.0)
+    >>> race.racing, race.finished, race.winner, race.latency, race.ties
+    ([0], True, 0, 1.0, 0)
     """
 
     def __init__(self, size: int) -> None:
@@ -90,6 +90,11 @@ class Race:
         """The finalist with the lowest median; None in the first rounds, or if all have failed."""
         decided = len(self._rounds) >= MIN_ROUNDS and self.racing
         return min(self.racing, key=lambda i: np.median(self.latencies(i))) if decided else None
+
+    @property
+    def ties(self) -> int:
+        """Number of finalists that may be as fast as the winner."""
+        return max(0, len(self.racing) - 1)
 
     @property
     def latency(self) -> float:

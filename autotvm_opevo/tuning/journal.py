@@ -41,7 +41,8 @@ class JournalEntry:
         The kind of failure and the error message; empty for a successful trial.
     confirmed : dict
         When the task's best trials have been timed again: ``"record"``, the line of a log with the winner and its confirmed time,
-        ``"latencies"``, all of its times in seconds, and ``"latency"``, their median without drift. None for a trial.
+        ``"latencies"``, all of its times in seconds, ``"latency"``, their median without drift, and ``"ties"``, the number of
+        others that may be as fast. None for a trial.
     yardstick : float
         Latency in seconds of a kernel that stays the same, by which the machine's drift is known; 0 for all other entries. Its
         `task` names the kernel.
@@ -117,12 +118,12 @@ class Journal:
         """Record the seconds that each task takes at least on this machine."""
         self.write(network={"limits": dict(limits)})
 
-    def write_confirmed(self, task: str, record: str, latencies: Sequence[float], latency: float) -> None:
+    def write_confirmed(self, task: str, record: str, latencies: Sequence[float], latency: float, ties: int = 0) -> None:
         """Record which trial was confirmed as a task's best, as a line of AutoTVM's log, and its latencies in seconds.
 
-        `latency` is their median, without the machine's drift.
+        `latency` is their median, without the machine's drift; `ties`, how many others may be as fast.
         """
-        self.write(task=task, confirmed={"record": record, "latencies": list(latencies), "latency": latency})
+        self.write(task=task, confirmed={"record": record, "latencies": list(latencies), "latency": latency, "ties": ties})
 
     def write_phases(self, phases: Mapping[str, float]) -> None:
         """Record the seconds of each phase of a run, when it ends."""
@@ -167,7 +168,8 @@ def _parse(fields: dict[str, Any]) -> JournalEntry:
 
 def _parse_confirmed(fields: dict[str, Any]) -> dict[str, Any]:
     latencies = [float(seconds) for seconds in fields["latencies"]]
-    return {"record": str(fields["record"]), "latencies": latencies, "latency": _positive(fields["latency"])}
+    ties = int(fields.get("ties", 0))
+    return {"record": str(fields["record"]), "latencies": latencies, "latency": _positive(fields["latency"]), "ties": ties}
 
 
 def _parse_network(fields: dict[str, Any]) -> dict[str, Any]:

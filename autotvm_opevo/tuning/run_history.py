@@ -11,10 +11,12 @@ from autotvm_opevo.tuning.journal import JournalEntry
 
 
 class Confirmation(NamedTuple):
-    """When a task's best trial was timed again, as a Unix timestamp in seconds, and its latencies in seconds."""
+    """When a task's best trial was timed again, as a Unix timestamp in seconds, its latencies in seconds, and how many others
+    may be as fast."""
 
     time: float
     latencies: list[float]
+    ties: int = 0
 
 
 @dataclass
@@ -87,7 +89,7 @@ class RunHistory:
                 self.yardstick_kernel, self.yardstick = entry.task, []
             self.yardstick.append((entry.time, entry.yardstick))
         if entry.confirmed:
-            self.confirmed[entry.task] = Confirmation(entry.time, entry.confirmed["latencies"])
+            self.confirmed[entry.task] = Confirmation(entry.time, entry.confirmed["latencies"], entry.confirmed["ties"])
         network = entry.network or {}
         operators = {tuple(tasks): count for count, tasks in network.get("operators", ())}
         self.operators.update(operators)

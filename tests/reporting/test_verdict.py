@@ -138,10 +138,10 @@ def test_confirmed_tasks_say_how_sure_it_is_until_a_later_trial_is_faster(tmp_pa
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [3e-3] * 20, "conv2d")
     assert answers(log)["How sure?"].text.startswith("Every best rests on one trial")
     monkeypatch.setattr("time.time", lambda: 1.795e9 + 30)
-    Journal(f"{log}.journal").write_confirmed(DENSE, "", [1.0e-3, 1.02e-3, 0.98e-3], 1.0e-3)
+    Journal(f"{log}.journal").write_confirmed(DENSE, "", [1.0e-3, 1.02e-3, 0.98e-3], 1.0e-3, ties=2)
     text = answers(log)["How sure?"].text
     assert text.startswith("The best of 1 of 2 operators, 25% of the latency, was timed again in turn; timings of the same")
-    assert "differ by 2.0%; the others rest on one trial each." in text
+    assert "differ by 2.0%; of 1 of them, another configuration may be as fast; the others rest on one trial each." in text
     with open(log, "a") as file:
         file.write(autotvm_line(40, latency=0.9e-3) + "\n")
     assert answers(log)["How sure?"].text.startswith("Every best rests on one trial")
