@@ -24,7 +24,7 @@ from autotvm_opevo.autotvm.processes import WORKER_MODULE
 from autotvm_opevo.tuning.workers import ForkServerError, WorkerPool
 
 # With an adaptive timeout: multiple of the 90% quantile of the builds, their least number, and the shortest, in seconds.
-_TIMEOUT_FACTOR, _MIN_BUILDS, _MIN_TIMEOUT = 5, 4, 10.0
+_TIMEOUT_FACTOR, _MIN_BUILDS, _MIN_TIMEOUT = 5, 4, 3.0
 
 
 class Build(NamedTuple):
@@ -52,9 +52,9 @@ class LocalBuilder(autotvm.LocalBuilder):
     build_func : {"default", "ndk", "stackvm"} or callable
         As of AutoTVM's; ``tvm.contrib.cc.create_shared`` links, so that a runner on this machine need not.
     adaptive_timeout : bool
-        Once there are four builds, give others five times their 90% quantile, but at least 10 s and at most `timeout`: what takes
-        longer to compile is rarely fast. The builds of the same task count, or those of all tasks while it has few; then each
-        build that takes too long doubles the time for the next.
+        Once there are four builds, give others five times their 90% quantile, but at least 3 s and at most `timeout`: what takes
+        longer to compile is rarely fast. The builds of the same task count, or those of all tasks while it has few. Of builds
+        that take too long, one after the other, every fourth doubles the time for the next; while the task has few, each does.
     **options
         The others of AutoTVM's.
 
@@ -86,7 +86,7 @@ class LocalBuilder(autotvm.LocalBuilder):
         self._remove_files()  # the base class makes a folder, used or not
         self.executor = WorkerPool(WORKER_MODULE, self.n_parallel)
         self._seconds: dict[Any, list[float]] = defaultdict(list)  # of builds, by target and workload
-        self._late: Counter[Any] = Counter()  # builds that took too long
+        self._late: Counter[Any] = Counter()  # builds that took too long, since one that did not
 
     def build(self, measure_inputs: Sequence[MeasureInput]) -> list[BuildResult | MeasureResult]:
         """Build configurations; returns results in the same order."""
@@ -113,6 +113,7 @@ class LocalBuilder(autotvm.LocalBuilder):
         key = workload_key(build.measured.target, build.measured.task)
         if isinstance(result, BuildResult):
             self._seconds[key].append(result.time_cost)
+            self._late[key] = 0
         elif result.error_no == MeasureErrorNo.BUILD_TIMEOUT:
             self._late[key] += 1
         return result
@@ -133,7 +134,8 @@ class LocalBuilder(autotvm.LocalBuilder):
         if not self.adaptive_timeout or len(seen) < _MIN_BUILDS:
             return float(self.timeout)
         limit = max(_MIN_TIMEOUT, _TIMEOUT_FACTOR * float(np.quantile(seen, 0.9)))
-        return min(float(self.timeout), limit if enough else limit * 2 ** self._late[key])
+        late = self._late[key] // _MIN_BUILDS if enough else self._late[key]  # the machine may be busier than it was
+        return min(float(self.timeout), limit * 2.0**late)
 
     def _result(self, future: Future[BuildResult], limit: float) -> BuildResult | MeasureResult:
         try:

@@ -77,10 +77,10 @@ def test_the_timeout_follows_from_the_builds_seen_of_the_task():
     builder, (measured, *_) = LocalBuilder(timeout=100, adaptive_timeout=True), inputs(matmul_task())
     assert builder._timeout(measured) == 100
     seen = builder._seconds[workload_key(measured.target, measured.task)]
-    seen += [1.0, 1.0, 1.0]
+    seen += [0.5, 0.5, 0.5]
     assert builder._timeout(measured) == 100  # too few
-    seen += [1.0]
-    assert builder._timeout(measured) == 10  # the least
+    seen += [0.5]
+    assert builder._timeout(measured) == 3  # the least
     seen[:] = [4.0] * 8
     assert builder._timeout(measured) == pytest.approx(20)
     seen[:] = [60.0] * 8
@@ -100,6 +100,21 @@ def test_until_then_it_follows_from_all_builds_and_doubles_with_each_that_was_la
     for limit in (30, 60, 100):
         assert builder.finish(Build(other, late, 15.0)).error_no == MeasureErrorNo.BUILD_TIMEOUT
         assert builder._timeout(other) == pytest.approx(limit)
+
+
+def test_where_one_build_after_the_other_is_late_they_get_more_time():
+    builder, (measured, *_) = LocalBuilder(timeout=100, adaptive_timeout=True), inputs(matmul_task())
+    builder._seconds[workload_key(measured.target, measured.task)] += [2.0] * 4
+    late, built = Future(), Future()
+    late.set_exception(TimeoutError())
+    built.set_result(BuildResult("file", (), None, 2.0))
+    limits = []
+    for _ in range(8):
+        builder.finish(Build(measured, late, 10.0))
+        limits.append(builder._timeout(measured))
+    assert limits == pytest.approx([10, 10, 10, 20, 20, 20, 20, 40])
+    builder.finish(Build(measured, built, 40.0))
+    assert builder._timeout(measured) == pytest.approx(10)
 
 
 def test_a_build_costs_the_time_of_the_processor(builder):
