@@ -78,7 +78,7 @@ def tune_all(name, target, options):
                 seed=repetition,
                 evaluate=False,
                 transfer="no transfer" not in method,
-                history=options.history,
+                history=[] if "no transfer" in method or tuner is not OpEvoTuner else options.history,
             )
             if result.measured == options.trials:
                 seconds.write_text(str(time.perf_counter() - start))

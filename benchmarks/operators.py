@@ -244,14 +244,14 @@ def split_matmul_cpu(n: int, k: int, m: int) -> tuple[te.Schedule, list[te.Tenso
 
 
 # Rows, reduction and columns; channels, size, kernels, size of a kernel, stride and padding.
-_MATMULS = [(32, 32, 32), (16, 32, 64), (64, 32, 16), (128, 16, 16), (49, 16, 32), (28, 32, 32)]
+_MATMULS = [(49, 16, 32), (27, 24, 35), (16, 27, 64), (64, 9, 16), (25, 32, 24), (128, 6, 10)]
 _CONVOLUTIONS = [
-    (4, 14, 16, 3, 1, 1),
-    (8, 14, 8, 3, 1, 1),
-    (3, 28, 8, 3, 1, 1),
-    (8, 7, 16, 3, 1, 1),
-    (16, 7, 8, 1, 1, 0),
     (5, 15, 10, 5, 1, 2),
+    (4, 7, 8, 3, 1, 1),
+    (3, 14, 6, 3, 1, 1),
+    (4, 9, 8, 3, 1, 1),
+    (16, 7, 4, 1, 1, 0),
+    (3, 28, 4, 3, 1, 1),
 ]
 
 _CPU: dict[str, Callable[[Target], Task]] = {

@@ -154,14 +154,14 @@ def gaussian_process(tasks: dict[str, Any], repeat: int) -> None:
 
 def _costs(task: Any) -> list[float]:
     """Milliseconds a trial over 512 in batches of 8, from 2,000 on, over 512 in batches of 64; 64 at once to 8; memory."""
-    first = _milliseconds(_tuner_with(task, 0), task, 512, 8)
+    first = milliseconds(_tuner_with(task, 0), task, 512, 8)
     many = _tuner_with(task, 2_000)
-    late = _milliseconds(many, task, 64, 8)
-    wide = _milliseconds(_tuner_with(task, 0), task, 512, 64)
-    ratio = _milliseconds(_tuner_with(task, 512), task, 64, 64) * 64 / (_milliseconds(_tuner_with(task, 512), task, 8, 8) * 8)
+    late = milliseconds(many, task, 64, 8)
+    wide = milliseconds(_tuner_with(task, 0), task, 512, 64)
+    ratio = milliseconds(_tuner_with(task, 512), task, 64, 64) * 64 / (milliseconds(_tuner_with(task, 512), task, 8, 8) * 8)
     tracemalloc.start()
     try:
-        _milliseconds(_tuner_with(task, 2_000), task, 64, 64)
+        milliseconds(_tuner_with(task, 2_000), task, 64, 64)
         peak = tracemalloc.get_traced_memory()[1] / 1e6
     finally:
         tracemalloc.stop()
@@ -172,11 +172,11 @@ def _tuner_with(task: Any, results: int) -> OpEvoTuner:
     """A tuner with results of so many random configurations."""
     tuner = OpEvoTuner(task, seed=0)
     numbers = np.random.default_rng(0).choice(len(task.config_space), results, replace=False)
-    tuner.update(*_made_up(task, [task.config_space.get(int(number)) for number in numbers]))
+    tuner.update(*made_up(task, [task.config_space.get(int(number)) for number in numbers]))
     return tuner
 
 
-def _milliseconds(tuner: OpEvoTuner, task: Any, trials: int, batch: int) -> float:
+def milliseconds(tuner: OpEvoTuner, task: Any, trials: int, batch: int) -> float:
     """The tuner's own, a trial."""
     own = 0.0
     for _ in range(trials // batch):
@@ -184,14 +184,14 @@ def _milliseconds(tuner: OpEvoTuner, task: Any, trials: int, batch: int) -> floa
         tuner.has_next()
         configs = tuner.next_batch(batch)
         own += time.perf_counter() - start
-        results = _made_up(task, configs)
+        results = made_up(task, configs)
         start = time.perf_counter()
         tuner.update(*results)
         own += time.perf_counter() - start
     return 1e3 * own / trials
 
 
-def _made_up(task: Any, configs: list[Any]) -> tuple[list[MeasureInput], list[MeasureResult]]:
+def made_up(task: Any, configs: list[Any]) -> tuple[list[MeasureInput], list[MeasureResult]]:
     """From 1 to 10 milliseconds, and every fifth a failure: to a model of the knobs, noise."""
     results = []
     for config in configs:
@@ -218,7 +218,7 @@ def paused(task: Any, trials: int = 128) -> tuple[float, float]:
     for _ in range(trials // BATCH):
         time.sleep(PAUSE)
         start, cpu_start = time.perf_counter(), time.process_time()
-        tuner.update(*_made_up(task, tuner.next_batch(BATCH)))
+        tuner.update(*made_up(task, tuner.next_batch(BATCH)))
         wall, cpu = wall + time.perf_counter() - start, cpu + time.process_time() - cpu_start
     return 1e3 * wall / trials, 1e3 * cpu / trials
 

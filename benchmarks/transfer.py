@@ -1,16 +1,19 @@
 """What results of other tasks are worth: OpEvo with and without them, on recorded landscapes of the same kernel.
 
-    python -m benchmarks.transfer FOLDER                       # other devices; ten minutes on two cores
-    python -m benchmarks.transfer FOLDER --sources all         # all other devices at once
-    python -m benchmarks.transfer FOLDER --mislead shuffled    # sources whose fitnesses say nothing
+    python -m benchmarks.transfer FOLDER                              # other devices, or shapes; ten minutes on two cores
+    python -m benchmarks.transfer FOLDER --sources all                # all other devices at once
+    python -m benchmarks.transfer FOLDER --mislead shuffled           # sources whose fitnesses say nothing
+    python -m benchmarks.transfer FOLDER --sources unrelated          # other kernels, which share names of knobs at best
 
-Every landscape named KERNEL_DEVICE in the folder is searched with 128 trials of OpEvo's own on each other device as source, one
-pair at a time. Configurations that were not measured there fail. The score is the optimum's time divided by the best one so far;
-beside it, that of the eight fastest configurations of the other devices' whole tables, which no search knows.
+Every landscape is searched with 128 trials of OpEvo's own on each other one of the same kernel as source, one pair at a time;
+files are named KERNEL_DEVICE or KERNEL-SHAPE. Configurations that were not measured there fail. The score is the optimum's time
+divided by the best one so far; beside it, that of the eight fastest configurations of the other tasks' whole tables, which no
+search knows.
 """
 
 import argparse
 import os
+import re
 from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache, partial
 from itertools import groupby, permutations
@@ -19,8 +22,13 @@ from pathlib import Path
 import numpy as np
 
 from autotvm_opevo import OpEvo, Space
+from autotvm_opevo.autotvm.space import KnobSpace
+from autotvm_opevo.search.source import Source
+from autotvm_opevo.search.transfer import TransferModel
 from autotvm_opevo.topology import Discrete
+from benchmarks import replay
 from benchmarks.landscape import load
+from benchmarks.runs import find_landscapes
 from benchmarks.statistics import trials_to
 
 BATCH, SOURCE_TRIALS = 8, 128
@@ -35,13 +43,17 @@ MISLEAD = {
 def table(file):
     """The space of a landscape, and the fitness of each configuration that was measured, by its index."""
     landscape = load(file)
-    space = Space({knob: Discrete(values) for knob, values in landscape.values.items()})
-    values = list(landscape.values.values())
-    fitness = {}
-    for row, milliseconds in zip(landscape.knob_indices, landscape.time):
-        configuration = {knob: options[i] for knob, options, i in zip(landscape.values, values, row)}
-        fitness[space.index(configuration)] = 0.0 if np.isnan(milliseconds) else 1 / float(milliseconds)
-    return space, fitness
+    if replay.has_template(landscape):
+        config_space = replay.task(landscape).config_space
+        knob_space = KnobSpace(config_space)
+        space = knob_space.space
+        rows = (knob_space.configuration(config_space.get(i)) for i in landscape.config_indices(landscape.knob_indices))
+    else:
+        space = Space({knob: Discrete(values) for knob, values in landscape.values.items()})
+        knobs = landscape.values.items()
+        rows = ({knob: options[i] for (knob, options), i in zip(knobs, row)} for row in landscape.knob_indices)
+    fitness = np.nan_to_num(1 / landscape.time.astype(float))
+    return space, dict(zip(map(space.index, rows), fitness.tolist()))
 
 
 def search(file, seed, trials, history=()):
@@ -75,22 +87,35 @@ def curve(job, trials, mislead):
     return np.pad(found, (0, trials - len(found)), mode="edge") / max(table(target)[1].values())
 
 
+def kernel_and_task(file):
+    """What was recorded, and on which device or for which shape.
+
+    >>> kernel_and_task(Path("gemm_RTX_3090.npz")), kernel_and_task(Path("C1.npz"))
+    (('gemm', 'RTX_3090'), ('C1', ''))
+    """
+    kernel, *task = re.split("[-_]", file.stem, maxsplit=1)
+    return kernel, *(task or [""])
+
+
 def pairs(files, sources):
-    """Targets, each with its sources: every other device of the kernel in turn, or all of them."""
-    for _, group in groupby(sorted(files), key=lambda file: file.stem.partition("_")[0]):
-        devices = list(group)
+    """Targets, each with its sources: every other task of the kernel in turn, all of them, or all of other kernels."""
+    files = sorted(files, key=kernel_and_task)
+    for _, group in groupby(files, key=lambda file: kernel_and_task(file)[0]):
+        tasks = list(group)
         if sources == "each":
-            yield from ((target, (other,)) for other, target in permutations(devices, 2))
-        elif len(devices) > 2:
-            yield from ((target, tuple(other for other in devices if other != target)) for target in devices)
+            yield from ((target, (other,)) for other, target in permutations(tasks, 2))
+        elif sources == "unrelated":
+            unrelated = tuple(file for file in files if file not in tasks)
+            yield from ((target, unrelated) for target in tasks if unrelated)
+        elif len(tasks) > 2:
+            yield from ((target, tuple(other for other in tasks if other != target)) for target in tasks)
 
 
 def best_of(others, target):
-    """The score of the eight fastest configurations of other devices' whole tables, in turn, which no search knows."""
-    fitness = table(target)[1]
-    ranked = [sorted(known, key=known.get, reverse=True) for _, known in map(table, others)]
-    first = list(dict.fromkeys(index for indices in zip(*ranked) for index in indices))[:BATCH]
-    return max(fitness.get(index, 0.0) for index in first) / max(fitness.values())
+    """The score of the eight fastest configurations of other tasks' whole tables, in turn, which no search knows."""
+    space, fitness = table(target)
+    model = TransferModel(space, np.random.default_rng(0), [Source(*table(other)) for other in others])
+    return max(fitness.get(index, 0.0) for index, _ in model.portfolio()[:BATCH]) / max(fitness.values())
 
 
 def interval(differences, rng):
@@ -101,17 +126,25 @@ def interval(differences, rng):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description="Compare OpEvo with and without results of other devices.")
-    parser.add_argument("folder", type=Path, help="of landscapes named KERNEL_DEVICE.npz")
-    parser.add_argument("--sources", choices=["each", "all"], default="each", help="one other device at a time, or all at once")
+    parser = argparse.ArgumentParser(description="Compare OpEvo with and without results of other tasks.")
+    parser.add_argument("landscapes", nargs="+", type=Path, help="files named KERNEL_DEVICE.npz or KERNEL-SHAPE.npz, or folders")
+    parser.add_argument(
+        "--sources",
+        choices=["each", "all", "unrelated"],
+        default="each",
+        help="one other task at a time, all at once, or those of other kernels, which have names of knobs in common at best",
+    )
     parser.add_argument("--mislead", choices=sorted(MISLEAD), default="", help="what to do to the fitnesses of the sources")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--trials", type=int, default=128)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
-    found = list(pairs(options.folder.glob("*.npz"), options.sources))
+    try:
+        found = list(pairs(find_landscapes(options.landscapes), options.sources))
+    except FileNotFoundError as error:
+        parser.error(str(error))
     if not found:
-        parser.error(f"{options.folder} has no two landscapes of the same kernel, named KERNEL_DEVICE.npz")
+        parser.error("needs two landscapes of the same kernel, named KERNEL_DEVICE.npz or KERNEL-SHAPE.npz")
     curves = {}
     with ProcessPoolExecutor(options.workers) as pool:
         for name, mislead, used in (("alone", "", False), ("transfer", options.mislead, True)):
@@ -139,7 +172,7 @@ def print_tables(found, curves):
         print(f"to {goal:.0%}    {needed[0]:>8.0f}{needed[1]:>10.0f}   ratio {needed[1] / needed[0]:.2f}")
     print(f"\n{'after 8 and ' + str(checkpoints[-1]) + ' trials':<56}{'alone':>14}{'transfer':>16}   their best 8")
     for (target, others), mine, theirs in zip(found, alone, transfer):
-        name = f"{' + '.join(other.stem.partition('_')[2] for other in others)} -> {target.stem}"
+        name = f"{' + '.join(other.stem for other in others)} -> {target.stem}"
         cells = [f"{some[:, t - 1].mean():.2f}" for some in (mine, theirs) for t in (8, checkpoints[-1])]
         print(f"{name:<56}{cells[0]:>8}{cells[1]:>6}{cells[2]:>10}{cells[3]:>6}{best_of(others, target):>15.2f}")
 

@@ -1,5 +1,7 @@
 """The comparison with and without results of other devices, on small landscapes."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -41,7 +43,27 @@ def test_misleading_sources_have_other_fitnesses_and_the_same_failures(mislead):
     assert sum(found == 0) == 4
 
 
-def test_a_folder_without_pairs_is_refused(tmp_path, capsys):
+def test_tasks_are_paired_across_folders():
+    files = [Path("a/conv-8.npz"), Path("a/gemm-8.npz"), Path("b/conv-4.npz"), Path("b/gemm-4.npz")]
+    found = {(target.stem, *(other.stem for other in others)) for target, others in transfer.pairs(files, "each")}
+    assert found == {("conv-8", "conv-4"), ("conv-4", "conv-8"), ("gemm-8", "gemm-4"), ("gemm-4", "gemm-8")}
+
+
+def test_unrelated_sources_are_the_tasks_of_other_kernels():
+    files = [Path(f"{name}.npz") for name in ("gemm_A", "gemm_B", "conv-8x3")]
+    assert list(transfer.pairs(files, "unrelated")) == [
+        (files[2], tuple(files[:2])),
+        *((file, (files[2],)) for file in files[:2]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("", "no landscapes"), ("kernel_A.npz", "needs two landscapes of the same kernel")]
+)
+def test_landscapes_without_pairs_are_refused(folder, tmp_path, capsys, name, message):
+    (tmp_path / "one").mkdir()
+    if name:
+        (folder / name).rename(tmp_path / "one" / name)
     with pytest.raises(SystemExit):
-        transfer.main([str(tmp_path)])
-    assert "has no two landscapes of the same kernel" in capsys.readouterr().err
+        transfer.main([str(tmp_path / "one")])
+    assert message in capsys.readouterr().err
