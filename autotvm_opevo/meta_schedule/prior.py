@@ -14,7 +14,8 @@ from autotvm_opevo.tuning.prior import read_prior
 
 def prior(target: Target) -> Sequence[Source]:
     """The sources that come with this package for a target, with knobs by role (see `DecisionSpace.by_role`)."""
-    return read_prior(prior_file(target))[""] if target.kind.name == "llvm" else ()
+    is_x86 = target.kind.name == "llvm" and target_has_features("sse2", target)
+    return read_prior(prior_file(target))[""] if is_x86 else ()
 
 
 def prior_file(target: Target) -> Path:

@@ -28,5 +28,6 @@ def test_what_is_known_depends_on_the_width_of_vectors(target, name):
     assert path.exists()
 
 
-def test_nothing_is_known_of_other_devices():
-    assert not prior(tvm.target.Target("cuda"))
+@pytest.mark.parametrize("target", ["cuda", {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mattr": ["+neon"]}])
+def test_nothing_is_known_of_other_devices(target):
+    assert not prior(tvm.target.Target(target))
