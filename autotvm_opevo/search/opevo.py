@@ -119,12 +119,17 @@ class OpEvo(Search):
         self.mutation_rate = random_walk.check_rate("mutation_rate", mutation_rate)
         self._batch_size = self.offspring_size  # until `ask` says otherwise
         if history:
-            self.learn_from([_source(*entry) for entry in history])
+            self.learn_from([_source(entry) for entry in history])
 
     @property
     def can_transfer(self) -> bool:
         """Whether `learn_from` has an effect: the surrogate is ``"gp"``."""
         return self.surrogate == "gp"
+
+    @property
+    def sources(self) -> Sequence[Source]:
+        """What it learns from, of what `learn_from` was given last."""
+        return tuple(self._sources)
 
     def learn_from(self, sources: Sequence[Source]) -> list[Source]:
         """Take results of other tasks into account, in place of those given before; returns the sources that are used.
@@ -247,7 +252,11 @@ class OpEvo(Search):
         return [parents[j][0][i] for i, j in enumerate(selected)]
 
 
-def _source(space: Space, configurations: Sequence[Configuration], fitnesses: Sequence[float]) -> Source:
+def _source(entry: tuple[Space, Sequence[Configuration], Sequence[float]]) -> Source:
+    if not (isinstance(entry, Sequence) and len(entry) == 3 and isinstance(entry[0], Space)):
+        kind = type(entry).__name__
+        raise ValueError(f"history must be a list of (space, configurations, fitnesses), one for each task; it has a {kind}")
+    space, configurations, fitnesses = entry
     if len(configurations) != len(fitnesses):
         raise ValueError(f"history needs one fitness per configuration, {len(fitnesses)} given for {len(configurations)}")
     return Source(space, dict(zip(map(space.index, configurations), map(check_fitness, fitnesses))))

@@ -220,9 +220,16 @@ class TestRules:
             (([{"tile": (1, 1, 64), "unroll": 0, "flag": True}], [-1.0]), "fitness must be a finite number of at least 0"),
         ],
     )
-    def test_an_invalid_history_is_refused(self, entry, message):
+    def test_an_invalid_entry_of_a_history_is_refused(self, entry, message):
         with pytest.raises(ValueError, match=message):
             OpEvo(space_of(64), history=[(space_of(64), *entry)])
+
+    def test_a_history_that_is_no_list_of_entries_is_refused(self):
+        """Not a list of them, but one: its space, unpacked, would be all its configurations."""
+        with pytest.raises(
+            ValueError, match=r"history must be a list of \(space, configurations, fitnesses\), .* it has a Space"
+        ):
+            OpEvo(space_of(64), history=(space_of(4096), [], []))
 
 
 class TestCommonScale:
