@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
@@ -14,8 +14,10 @@ from tvm import autotvm
 from tvm.autotvm.measure import MeasureInput
 from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity
+from tvm.target import Target
 
 from autotvm_opevo._utils.text import pluralize
+from autotvm_opevo.autotvm.best_file import best_file
 from autotvm_opevo.autotvm.log import Record, fitness, parse, parse_fields, workload_key
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.source import Source
@@ -25,11 +27,12 @@ _MAX_TASKS, _MAX_RECORDS = 32, 512
 
 
 class _Trials(NamedTuple):
-    """Of one task: one of its inputs, and the configurations and fitnesses of its records."""
+    """Of one task: one of its inputs, and the configurations and fitnesses of its records, which are of one origin or more."""
 
     example: MeasureInput
     configs: list[ConfigEntity | str]  # or JSON text, which takes a tenth of the memory
     fitnesses: list[float]
+    origins: list[str]
 
 
 class History:
@@ -45,31 +48,54 @@ class History:
         self._sources: dict[Any, Source | None] = {}
         self.add(records)
 
-    def add(self, records: Iterable[Record]) -> None:
-        """Add records."""
+    def describe(self, templates: Collection[str]) -> str:
+        """How much of it is of some templates, and how much is of others."""
+        counts = {name: [len(trials.configs) for trials in tasks.values()] for name, tasks in self._trials.items()}
+        known = [count for name in counts if name in templates for count in counts[name]]
+        text = f"{pluralize(sum(known), 'record')} of {pluralize(len(known), 'task')}"
+        others = [name for name in counts if name not in templates]
+        if others:
+            left_out = sum(sum(counts[name]) for name in others)
+            text += f"; {left_out} are of templates that this network does not have, such as {others[0]}"
+        return text
+
+    def add(self, records: Iterable[Record], origin: str = "loaded records") -> None:
+        """Add records, and where they come from, for reports."""
         for measured, result in records:
-            self._add(_Trials(measured, [measured.config], [fitness(result)]))
+            self._add(_Trials(measured, [measured.config], [fitness(result)], [origin]))
 
     def _add(self, trials: _Trials) -> None:
         """Add records of one task."""
         template, key = trials.example.task.name, workload_key(trials.example.target, trials.example.task)
-        known = self._trials.setdefault(template, {}).setdefault(key, _Trials(trials.example, [], []))
+        known = self._trials.setdefault(template, {}).setdefault(key, _Trials(trials.example, [], [], []))
         known.configs.extend(trials.configs)
         known.fitnesses.extend(trials.fitnesses)
+        known.origins.extend(origin for origin in trials.origins if origin not in known.origins)
         self._sources.pop(key, None)
 
-    def __str__(self) -> str:
-        counts = [len(trials.configs) for tasks in self._trials.values() for trials in tasks.values()]
-        return f"{pluralize(sum(counts), 'record')} of {pluralize(len(counts), 'task')}"
+    def __bool__(self) -> bool:
+        return bool(self._trials)
 
-    def sources(self, template: str) -> list[Source]:
-        """The tasks of a template whose records can be used."""
+    def __str__(self) -> str:
+        return self.describe(self._trials)
+
+    def sources(self, template: str, target: Target | None = None) -> list[Source]:
+        """The tasks of a template whose records can be used: for a target on a CPU, those of CPUs, otherwise of other devices.
+
+        Where one template has both, its knobs mean something else on a GPU, such as threads.
+        """
         tasks = self._trials.get(template, {})
+        if target is not None:
+            tasks = {key: trials for key, trials in tasks.items() if _is_cpu(trials.example.target) == _is_cpu(target)}
         used = sorted(tasks, key=lambda key: -len(tasks[key].configs))[:_MAX_TASKS]
         for key in used:
             if key not in self._sources:
                 self._sources[key] = _source(tasks[key])
         return [source for key in used if (source := self._sources[key]) is not None]
+
+
+def _is_cpu(target: Target) -> bool:
+    return "cpu" in target.keys
 
 
 def _source(trials: _Trials) -> Source | None:
@@ -97,25 +123,26 @@ def _source(trials: _Trials) -> Source | None:
     thinned = np.linspace(0, len(others) - 1, min(len(others), _MAX_RECORDS - _MAX_RECORDS // 2)).astype(int)
     for j in thinned:
         add(others[j])
-    return Source(knobs.space, results) if any(results.values()) else None
+    return Source(knobs.space, results, ", ".join(trials.origins)) if any(results.values()) else None
 
 
 def read_history(files: Iterable[str | PathLike[str]], log: Path) -> History:
-    """Read logs, except for `log`, whose records count as this run's.
+    """Read logs, except for `log` and the file of its best records, which count as this run's.
 
     Raises
     ------
     ValueError
-        If a file has no AutoTVM record.
+        If a file has no AutoTVM record, or is a folder.
     OSError
         If a file cannot be read.
     """
     history = History()
-    paths = dict.fromkeys(Path(file).resolve() for file in files)
-    for path in paths:
-        if path == log.resolve():
+    for path, given in {Path(file).resolve(): file for file in files}.items():
+        if path in (log.resolve(), best_file(log).resolve()):
             continue
-        tasks = _read(path)
+        if path.is_dir():
+            raise ValueError(f"history must be logs of AutoTVM, {path} is a folder: name the logs in it")
+        tasks = _read(path, str(given))
         if not tasks:
             raise ValueError(f"history must be logs of AutoTVM, {path} has no record: leave it out, or check its name")
         for trials in tasks:
@@ -123,7 +150,7 @@ def read_history(files: Iterable[str | PathLike[str]], log: Path) -> History:
     return history
 
 
-def _read(path: Path) -> list[_Trials]:
+def _read(path: Path, origin: str) -> list[_Trials]:
     """The records of a log. It repeats the input of a task with each of them, which is parsed once."""
     tasks: dict[str, _Trials] = {}
     with open(path, encoding="utf-8", errors="replace") as lines:
@@ -134,7 +161,7 @@ def _read(path: Path) -> list[_Trials]:
                     continue
                 key = json.dumps(fields.input)
                 if key not in tasks and (record := parse(line)):
-                    tasks[key] = _Trials(record[0], [], [])
+                    tasks[key] = _Trials(record[0], [], [], [origin])
                 tasks[key].configs.append(json.dumps(fields.config))
                 tasks[key].fitnesses.append(fitness(fields.result))
     return list(tasks.values())

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm import relay
+from tvm.autotvm.task import Task
 
 from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.autotvm.evaluation import evaluate_network
 from autotvm_opevo.autotvm.extraction import extract
-from autotvm_opevo.autotvm.history import History, read_history
-from autotvm_opevo.autotvm.log import Log
+from autotvm_opevo.autotvm.history import read_history
+from autotvm_opevo.autotvm.log import Log, Record, workload_key
 from autotvm_opevo.autotvm.measure_option import check_device, default_measure_option
 from autotvm_opevo.autotvm.measurer import Measurer
 from autotvm_opevo.autotvm.session import NetworkSession, read_drift
@@ -82,7 +84,8 @@ def tune_network(
         Whether tasks of the same template learn from each other, from the history and, on a CPU, from what this package knows of
         common layers. Only `OpEvoTuner` can.
     history : path, or iterable of paths
-        Logs of other networks, devices or runs to learn from. They are only read; what they measured may be measured again.
+        Logs of other networks, devices or runs to learn from, besides what `log_file` has of other networks. They are only read;
+        what they measured may be measured again.
 
     Returns
     -------
@@ -117,7 +120,10 @@ def tune_network(
             f"tuner must be one of AutoTVM's tuner classes, or a function that creates a task's tuner; {tuner!r} given"
         )
     history = [history] if isinstance(history, (str, PathLike)) else list(history)
-    known = read_history(history, Path(log_file)) if transfer else History()
+    if history and not (transfer and _can_learn(tuner)):
+        given = "transfer=False" if not transfer else describe_tuner(tuner, None)
+        raise ValueError(f"history needs transfer=True and a tuner that learns from it, such as OpEvoTuner; {given} given")
+    known = read_history(history, Path(log_file))
     if isinstance(mod, relay.Function):
         mod = tvm.IRModule.from_expr(mod)
     mod, params = relay.transform.InferType()(mod), params or {}
@@ -130,6 +136,8 @@ def tune_network(
         journal = Journal(Path(f"{log.path}.journal"), overwrite=not log.records)
         drift = read_drift(journal, target)
         tasks, operators = extract(mod, params, target)
+        if transfer:
+            known.add(_of_others(log.records, tasks), str(log.path))
         seeds = np.random.SeedSequence(seed).generate_state(len(tasks) + 1)
         states = [
             TaskState(task, tuner, None if seed is None else int(s), early_stopping, drift, known, transfer)
@@ -139,11 +147,11 @@ def tune_network(
         session = NetworkSession(states, operators, log, journal, trials, measurer.batch, rng, start, drift)
         try:
             learning: dict[str, Any] = {} if transfer else {"transfer": False}
-            if transfer and history:
+            if known:
                 learning["history"] = str(known)
             session.announce(describe_tuner(tuner, seed, **learning), "log")
-            if history and transfer:
-                session.display.write(f"learning from {known}")
+            if known:
+                session.display.write(f"learning from {known.describe({task.name for task in tasks})}")
             if session.left > 0:
                 with measurer:
                     session.measure_machine(option["runner"], target, drift)
@@ -160,3 +168,17 @@ def tune_network(
             for state in states:
                 state.close()
         return session.result()
+
+
+def _of_others(records: Iterable[Record], tasks: Iterable[Task]) -> Iterator[Record]:
+    """Of the records of a log, those of other networks' tasks, or for other targets."""
+    own = {workload_key(task.target, task) for task in tasks}
+    return (record for record in records if workload_key(record[0].target, record[0].task) not in own)
+
+
+def _can_learn(tuner: Callable[..., object]) -> bool:
+    """Whether tuners that this makes may learn from other tasks: of a function, nobody knows."""
+    factory, options = (tuner.func, tuner.keywords) if isinstance(tuner, partial) else (tuner, {})
+    if not isinstance(factory, type):
+        return True
+    return issubclass(factory, OpEvoTuner) and options.get("surrogate", "gp") == "gp" and options.get("transfer", True)

@@ -60,7 +60,7 @@ class SearchTuner(Tuner):
         Fastest record that `load_history` took.
     transfer : bool
         Whether to learn from other tasks, if the search can: those of loaded records, and on a CPU common layers that come with
-        this package. Can be set until the first batch.
+        this package. Can be set until records are loaded, or the first batch is proposed.
 
     Raises
     ------
@@ -226,7 +226,7 @@ class SearchTuner(Tuner):
         self._search.tell(configurations, fitnesses)
         if others:
             self._history.add(others)
-            loaded = [id(source.results) for source in self._history.sources(self.task.name)]
+            loaded = [id(source.results) for source in self._history.sources(self.task.name, self.task.target)]
             used = [source for source in self.learn_from(self._others or []) if id(source.results) in loaded]
             skipped += 0 if loaded else len(others)
             logger.info(
@@ -251,6 +251,11 @@ class SearchTuner(Tuner):
         """Whether to learn from other tasks, as OpEvo with its surrogate can."""
         return self.transfer and isinstance(self._search, OpEvo) and self._search.can_transfer
 
+    @property
+    def sources(self) -> Sequence[Source]:
+        """The tasks that it learns from; see `OpEvo.sources`."""
+        return self._search.sources if isinstance(self._search, OpEvo) else ()
+
     def as_source(self) -> Source:
         """This tuner's results, present and future, for the tuner of another task."""
         return self._search.as_source()
@@ -260,4 +265,6 @@ class SearchTuner(Tuner):
         self._others = list(sources)
         if not (self.can_transfer and isinstance(self._search, OpEvo)):
             return []
-        return self._search.learn_from([*self._history.sources(self.task.name), *self._others, *prior(self.task)])
+        return self._search.learn_from(
+            [*self._history.sources(self.task.name, self.task.target), *self._others, *prior(self.task)]
+        )

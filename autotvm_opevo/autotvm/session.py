@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
@@ -22,7 +22,7 @@ from tvm.autotvm.task import Task
 from autotvm_opevo._utils.atomic_files import write_whole
 from autotvm_opevo._utils.cpu_cores import idle_cores
 from autotvm_opevo._utils.text import last_line
-from autotvm_opevo.autotvm.best_file import best_of_others
+from autotvm_opevo.autotvm.best_file import best_file, best_of_others
 from autotvm_opevo.autotvm.confirmation import confirm
 from autotvm_opevo.autotvm.log import Log, Record, parse, workload_key
 from autotvm_opevo.autotvm.measurer import Measurer
@@ -82,7 +82,7 @@ class NetworkSession(Session):
             loaded += state.resume(records.get(key, ()), size, confirmed.get(key))
         self._unrelated = len(log.records) - loaded
         self._others = best_of_others(log.records, confirmed, [state.task.workload for state in states], drift or Drift())
-        self.best_file = log.path.with_name(log.path.name.removesuffix(".json") + ".best.json")
+        self.best_file = best_file(log.path)
         names = [task_name(state.task.name, state.task.args) for state in states]
         keys = [_journal_key(state.task) for state in states]
         super().__init__(states, names, keys, operators, trials, log.path, journal, start)
@@ -209,6 +209,10 @@ class NetworkSession(Session):
                 self._journal.write_confirmed(_journal_key(state.task), winner, one.latencies, state.latency, one.ties)
         except (DevicePoolError, ForkServerError, OSError) as error:
             logger.warning("the best trials were not timed again: %s", error)
+
+    def learned_from(self) -> Mapping[str, Mapping[str, int]]:
+        """See `Session`."""
+        return {key: state.learned_from for key, state in zip(self._keys, self._states)}
 
     def save_best(self) -> None:
         """Write the best record of each task, for ``autotvm.apply_history_best``; those of other networks in the log are kept."""

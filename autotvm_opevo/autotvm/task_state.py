@@ -19,7 +19,9 @@ from autotvm_opevo.autotvm.history import History
 from autotvm_opevo.autotvm.log import Record, configuration_of, seconds
 from autotvm_opevo.autotvm.search_tuner import SearchTuner
 from autotvm_opevo.autotvm.space import KnobSpace
+from autotvm_opevo.search.source import count_origins
 from autotvm_opevo.tuning.drift import Drift
+from autotvm_opevo.tuning.journal import THIS_RUN
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
 
 TunerFactory = Callable[..., Tuner]
@@ -137,10 +139,15 @@ class TaskState:
         if not (isinstance(tuner, SearchTuner) and tuner.can_transfer):
             return
         tuners = [other.tuner for other in others if other is not self and other.task.name == self.task.name and other.best]
-        sources = self._history.sources(self.task.name)
-        found = [other.as_source() for other in tuners if isinstance(other, SearchTuner)]
+        sources = self._history.sources(self.task.name, self.task.target)
+        found = [other.as_source()._replace(origin=THIS_RUN) for other in tuners if isinstance(other, SearchTuner)]
         sources += [source for source in found if any(source.results.values())]  # a tuner gets results by the batch
         tuner.learn_from(sources)
+
+    @property
+    def learned_from(self) -> dict[str, int]:
+        """How many sources the tuner learns from, by their origin."""
+        return count_origins(self._tuner.sources) if isinstance(self._tuner, SearchTuner) else {}
 
     def propose(self, size: int) -> Proposal | None:
         """Ask the tuner for up to `size` configurations to measure.

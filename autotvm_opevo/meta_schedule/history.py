@@ -39,10 +39,10 @@ def read_history(work_dirs: Iterable[str | PathLike[str]]) -> list[Source]:
     ValueError
         If one of them has no database with a record.
     """
-    folders = dict.fromkeys(Path(folder).resolve() for folder in work_dirs)
+    folders = {Path(folder).resolve(): Path(folder) for folder in work_dirs}
     if folders:
         import_tensor_intrinsics()
-    return [source for folder in folders for source in _sources(folder)]
+    return [source._replace(origin=str(given)) for folder, given in folders.items() for source in _sources(folder)]
 
 
 def describe_history(sources: Sequence[Source]) -> str:

@@ -16,6 +16,7 @@ from tvm.s_tir import meta_schedule as ms
 from autotvm_opevo._utils.atomic_files import Lock, check_writable
 from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.meta_schedule.builder import LocalBuilder
+from autotvm_opevo.meta_schedule.confirmation import BEST
 from autotvm_opevo.meta_schedule.database import LOCK, load_database, repair
 from autotvm_opevo.meta_schedule.evaluation import evaluate_network
 from autotvm_opevo.meta_schedule.history import describe_history
@@ -131,7 +132,8 @@ def tune_network(
             f"transfer and history are for the default strategy, or arguments of an OpEvoStrategy; {strategy!r} given"
         )
     if strategy is None:
-        others = [path for path in history if Path(path).resolve() != folder.resolve()]  # records of this run are loaded anyway
+        own = folder.resolve(), (folder / BEST).resolve()  # records of this run are loaded anyway
+        others = [path for path in history if Path(path).resolve() not in own]
         strategy = OpEvoStrategy(transfer=transfer, history=others, seed=seed)
     time_limit = None if time_limit is None else as_seconds("time_limit", time_limit)
     if time_limit is not None and not isinstance(strategy, OpEvoStrategy):

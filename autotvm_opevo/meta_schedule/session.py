@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from math import inf
@@ -56,6 +56,7 @@ class NetworkSession(Session):
         self._best_before: list[Any] = []  # of an earlier call, for any network
         self._known: set[tuple[float, ...]] = set()  # latencies of the trials of earlier calls, which tell them apart
         self._chosen: tuple[int, float] | None = None  # the task of the last batch, and when it began
+        self._learned_from: Mapping[str, Mapping[str, int]] = {}  # by TVM's name of the task
         self._states = [TaskState(task) for task in tasks]
         for state in self._states:
             state.resume(seconds(record.run_secs) for record in records_of(database, state.mod, target))
@@ -117,6 +118,7 @@ class NetworkSession(Session):
         budget, rng = Budget(self.left, deadline), np.random.default_rng(seed)
         if isinstance(strategy, OpEvoStrategy):
             strategy = strategy.with_budget(budget)
+            self._learned_from = strategy.learned_from
         with _handlers_with_names(logging.getLogger("tvm.s_tir.meta_schedule")) as tvm_logger:
             tvm_logger.setLevel(logging.WARNING)  # every step is logged to files below the work directory, too
             contexts, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
@@ -185,6 +187,10 @@ class NetworkSession(Session):
             if guard.interrupted:
                 raise
             logger.warning("the best candidates were not timed again: %s", last_line(str(error)))
+
+    def learned_from(self) -> Mapping[str, Mapping[str, int]]:
+        """See `Session`."""
+        return {key: self._learned_from.get(str(task.task_name), {}) for key, task in zip(self._keys, self._extracted)}
 
     def write_best(self) -> Any:
         """Write the best record of each task to a database of its own, which this returns; those of other networks are kept."""

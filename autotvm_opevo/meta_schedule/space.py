@@ -141,7 +141,7 @@ class DecisionSpace:
         knobs = other.space.knobs
         if _structure(knobs) != _structure({role: self.space.knobs[name] for role, name in names.items()}):
             return None
-        return Source(Space({names.get(role, role): topology for role, topology in knobs.items()}), other.results)
+        return other._replace(space=Space({names.get(role, role): topology for role, topology in knobs.items()}))
 
     def _roles(self) -> dict[str, str]:
         """By the knobs' names."""

@@ -31,7 +31,7 @@ from autotvm_opevo.meta_schedule.prior import prior
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.meta_schedule.task_search import TaskSearch
 from autotvm_opevo.search.opevo import OpEvo
-from autotvm_opevo.search.source import Source
+from autotvm_opevo.search.source import Source, count_origins
 from autotvm_opevo.search.space import Space
 from autotvm_opevo.tuning.naming import describe
 
@@ -85,6 +85,8 @@ class OpEvoStrategy(PySearchStrategy):
 
     Attributes
     ----------
+    learned_from : dict of str to dict
+        By name of a task: how many sources it learns from, by their origin. Shared by all clones.
     history : list of Source
         What was read, one source for each workload and target.
 
@@ -124,6 +126,7 @@ class OpEvoStrategy(PySearchStrategy):
         self._task_search: TaskSearch | None = None
         # Shared by all clones. Weak: TVM calls no `post_tuning` after an error.
         self._searches: list[ref[TaskSearch]] | None = [] if transfer and surrogate == "gp" else None
+        self.learned_from: dict[str, dict[str, int]] = {}
         paths = [history] if isinstance(history, (str, PathLike)) else list(history)
         if paths and self._searches is None:
             raise ValueError('history needs transfer=True and surrogate="gp": without them, nothing is learned from it')
@@ -174,7 +177,7 @@ class OpEvoStrategy(PySearchStrategy):
         """The next batch; None when the budget or the task's trials are spent, or its space is exhausted."""
         assert self._task_search is not None, "pre_tuning comes first"
         if self._searches is not None:
-            self._task_search.learn_from(self._sources())
+            self.learned_from[self._name] = count_origins(self._task_search.learn_from(self._sources()))
         batch = self._task_search.next_batch(self._budget.left)
         self._budget.trials -= len(batch)
         return batch or None
@@ -203,11 +206,12 @@ class OpEvoStrategy(PySearchStrategy):
         """The same strategy, for another task."""
         strategy = OpEvoStrategy(batch_size=self._batch_size, seed=self._seed, transfer=self._transfer, **self._options)
         strategy._budget, strategy._searches, strategy.history = self._budget, self._searches, self.history
+        strategy.learned_from = self.learned_from
         return strategy
 
     def with_budget(self, budget: Budget) -> Any:
         """The same strategy, which together with all its clones proposes what a budget allows: TVM may ask for more."""
         strategy = self.clone()
         strategy._budget = budget
-        strategy._searches = None if self._searches is None else []
+        strategy._searches, strategy.learned_from = None if self._searches is None else [], {}
         return strategy

@@ -13,6 +13,7 @@ from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.search.opevo import OpEvo
 from autotvm_opevo.search.source import Source
 from autotvm_opevo.search.space import Configuration
+from autotvm_opevo.tuning.journal import THIS_RUN
 
 logger = logging.getLogger("tvm.s_tir.meta_schedule.opevo")
 
@@ -47,19 +48,19 @@ class TaskSearch:
         self._name, self._decisions, self._search = name, decisions, search
         self._left, self._batch_size = trials, batch_size
         self._fitness: dict[int, float] = {}  # by a candidate's index in the space; 0 for a rejected one
-        self.source = decisions.by_role(self._fitness)
+        self.source = decisions.by_role(self._fitness)._replace(origin=THIS_RUN)
         self._pending: list[int] = []  # the batch that is being measured
         self._seeded = False
 
-    def learn_from(self, others: Iterable[Source]) -> None:
-        """Let the search learn from other tasks; those of another structure say nothing.
+    def learn_from(self, others: Iterable[Source]) -> list[Source]:
+        """Let the search learn from other tasks; those of another structure say nothing. Returns the sources that are used.
 
         Parameters
         ----------
         others : iterable of Source
             Their results by role, see `DecisionSpace.by_role`.
         """
-        self._search.learn_from([source for other in others if (source := self._decisions.translate(other))])
+        return self._search.learn_from([source for other in others if (source := self._decisions.translate(other))])
 
     def load(self, records: Sequence[Any]) -> None:
         """Load records of this task, the best first."""

@@ -10,6 +10,7 @@ from typing import Any
 from autotvm_opevo._utils.text import milliseconds, pluralize
 from autotvm_opevo.reporting.comparability import compare
 from autotvm_opevo.reporting.formatting import format_duration, printable
+from autotvm_opevo.reporting.learned import describe_learning
 from autotvm_opevo.reporting.network import Network
 from autotvm_opevo.reporting.style import SERIES
 from autotvm_opevo.reporting.tuning_log import TuningLog
@@ -56,6 +57,8 @@ def _summary(index: int, log: TuningLog, network: Network) -> Iterator[str]:
     yield trials
     if log.runs.tuners:
         yield f"tuned by {', then '.join(log.runs.tuners)}"
+    if learning := describe_learning(log):
+        yield learning
     if layouts := _layouts(log.runs.layouts):
         yield layouts
     failed = sum(sum(task.failures.values()) for task in log.tasks.values())

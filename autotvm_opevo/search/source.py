@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -21,10 +22,22 @@ class Source(NamedTuple):
     results : mapping of int to float
         Fitness by index in that space, 0 for failures. Entries may be appended while it is used; one that changes is noticed
         with the next that is appended.
+    origin : str
+        Where they come from, for reports, such as a file; empty if unknown.
     """
 
     space: Space
     results: Mapping[int, float]
+    origin: str = ""
+
+
+def count_origins(sources: Iterable[Source]) -> dict[str, int]:
+    """How many of the sources come from where, in the order of their first one.
+
+    >>> count_origins([Source(Space({}), {}, "a.json"), Source(Space({}), {}, "b.json"), Source(Space({}), {}, "a.json")])
+    {'a.json': 2, 'b.json': 1}
+    """
+    return dict(Counter(source.origin for source in sources))
 
 
 def thin_out(ranked: Sequence[T], size: int) -> list[T]:

@@ -54,7 +54,8 @@ class TransferModel(Model):
         if counts == self._portfolio_of:
             return self._portfolio
         ranked = []
-        for task, (space, results) in enumerate(self._sources):
+        for task, source in enumerate(self._sources):
+            space, results = source.space, source.results
             best = nsmallest(_PORTFOLIO, results, key=lambda number: -results[number])
             ranked.append([(task, space[number], results[number] / results[best[0]]) for number in best if results[number]])
         found: dict[int, float] = {}
@@ -74,7 +75,7 @@ class TransferModel(Model):
 
     def _select(self, task: int) -> tuple[Array, Array]:
         """Some results of a source."""
-        space, results = self._sources[task]
+        space, results = self._sources[task].space, self._sources[task].results
         if self._selected_of[task] != len(results):
             size = max(2, _MAX_RESULTS // len(self._sources))
             numbers, fitness = np.array(list(results), dtype=object), np.array(list(results.values()))

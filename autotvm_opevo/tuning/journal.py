@@ -24,6 +24,9 @@ from autotvm_opevo.tuning.confidence import Estimate
 # The file name in a MetaSchedule work directory; the journal of AutoTVM's LOG is LOG.journal.
 JOURNAL = "journal"
 
+# Origin of what other tasks teach while they are tuned, in the same run.
+THIS_RUN = "this run"
+
 logger = logging.getLogger(__name__)
 
 
@@ -50,10 +53,11 @@ class JournalEntry:
         When a run starts: ``"operators"``, pairs of how often the network runs an operator and the tasks that implement it,
         ``"tuner"``, ``"command"``, ``"budget"``, the number of trials, ``"flop"`` and ``"names"``, the operations and the name
         of each task; and with MetaSchedule ``"layouts"``, as in `RunHistory`. Once the machine is measured: ``"limits"``, the
-        seconds that each task takes at least. When the run ends: ``"phases"``, the seconds of each phase of it; ``"lost"``, the
-        addresses of devices that left; and ``"slow"``, by address of a device that is slower than the fastest, how many times
-        as long it takes. When the networks were compared: the latencies in seconds ``"before"`` and ``"after"`` tuning, and
-        ``"speedup"``, their ratio with its interval. None for a trial.
+        seconds that each task takes at least. When the run ends: ``"phases"``, the seconds of each phase; ``"learned_from"``,
+        by task, how many others it learned from in the end, by their origin; ``"lost"``, the addresses of devices that left; and
+        ``"slow"``, by address of a device that is slower than the fastest, how many times as long it takes. When the networks
+        were compared: the latencies in seconds ``"before"`` and ``"after"`` tuning, and ``"speedup"``, their ratio with its
+        interval. None for a trial.
     """
 
     task: str = ""
@@ -129,6 +133,12 @@ class Journal:
         """Record the seconds of each phase of a run, when it ends."""
         self.write(network={"phases": dict(phases)})
 
+    def write_learned_from(self, origins: Mapping[str, Mapping[str, int]]) -> None:
+        """Record, for each task, how many others it learned from in the end, by their origin."""
+        learned = {task: dict(counts) for task, counts in origins.items() if counts}
+        if learned:
+            self.write(network={"learned_from": learned})
+
     def write_layouts(self, counts: Mapping[str, int]) -> None:
         """Record the number of operators that are tuned in other layouts than they had."""
         self.write(network={"layouts": dict(counts)})
@@ -190,6 +200,11 @@ def _parse_network(fields: dict[str, Any]) -> dict[str, Any]:
         network["phases"] = {str(phase): _positive(seconds) for phase, seconds in fields["phases"].items() if seconds}
     if "layouts" in fields:
         network["layouts"] = {name: int(fields["layouts"].get(name, 0)) for name in ("nhwc", "packed")}
+    if "learned_from" in fields:
+        network["learned_from"] = {
+            str(task): {str(origin): int(count) for origin, count in counts.items()}
+            for task, counts in fields["learned_from"].items()
+        }
     if "lost" in fields:
         network["lost"] = [str(device) for device in fields["lost"]]
     if "slow" in fields:

@@ -17,6 +17,8 @@ from autotvm_opevo.search.source import Source, thin_out
 from autotvm_opevo.search.space import Space
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Permutation, Tiling, Topology
 
+# Their origin, for reports.
+COMMON_LAYERS = "common layers"
 # Maximum number of results of each task in a file.
 _RESULTS = 32
 
@@ -56,7 +58,7 @@ def _from_json(entry: Any) -> Source:
     for *values, result in entry["results"]:
         values = [tuple(value) if isinstance(value, list) else value for value in values]
         results[space.index(dict(zip(space.knobs, values)))] = result
-    return Source(space, results)
+    return Source(space, results, COMMON_LAYERS)
 
 
 def _tiling(values: Sequence[Sequence[int]]) -> Topology:

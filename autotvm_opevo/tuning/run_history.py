@@ -46,6 +46,8 @@ class RunHistory:
     layouts : dict of str to int
         Of the last run's network, the number of convolutions that were converted to NHWC, and of operators whose schedules pack
         their weights: ``"nhwc"`` and ``"packed"``; empty if unknown.
+    learned_from : dict of str to dict
+        By task: how many others it learned from, by their origin, as far as known.
     yardstick : list of (float, float)
         Unix timestamps and latencies in seconds of the last run's yardstick.
     yardstick_kernel : str
@@ -72,6 +74,7 @@ class RunHistory:
     lost: list[str] = field(default_factory=list)
     slow: dict[str, float] = field(default_factory=dict)
     layouts: dict[str, int] = field(default_factory=dict)
+    learned_from: dict[str, dict[str, int]] = field(default_factory=dict)
     yardstick: list[tuple[float, float]] = field(default_factory=list)
     yardstick_kernel: str = ""
     command: str = ""
@@ -107,6 +110,7 @@ class RunHistory:
         self.layouts = network.get("layouts", self.layouts)
         self.lost.extend(network.get("lost", ()))
         self.slow.update(network.get("slow", {}))
+        self.learned_from.update(network.get("learned_from", {}))
         for phase, seconds in network.get("phases", {}).items():
             self.phases[phase] += seconds
         if "before" in network:

@@ -128,6 +128,11 @@ class Session:
         self.phases.update(phases)
         self.phases[rest] = max(0.0, self._end - self._start - sum(self.phases.values()))
         self._journal.write_phases(self.phases)
+        self._journal.write_learned_from(self.learned_from())
+
+    def learned_from(self) -> Mapping[str, Mapping[str, int]]:
+        """By the journal's key of a task: how many other tasks it learned from, by their origin."""
+        return {}
 
     def evaluate(self, compare: Callable[[], Comparison]) -> None:
         """Compare the network before and after. An error here must not cost the user the result of hours of tuning."""

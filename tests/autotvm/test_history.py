@@ -7,6 +7,7 @@ from instant_measuring import measured, result
 from small_templates import matmul_task
 from tvm import autotvm
 from tvm.autotvm.task import Task
+from tvm.target import Target
 
 from autotvm_opevo.autotvm.history import History, read_history
 
@@ -29,6 +30,21 @@ class TestSources:
 
     def test_what_there_is_in_words(self):
         assert str(History(records(matmul_task(16), 3) + records(matmul_task(32), 1))) == "4 records of 2 tasks"
+
+    def test_how_much_is_of_other_templates_is_said(self):
+        history = History(records(matmul_task(16), 3))
+        assert history.describe({"tests/matmul"}) == "3 records of 1 task"
+        expected = "0 records of 0 tasks; 3 are of templates that this network does not have, such as tests/matmul"
+        assert history.describe({"tests/scale"}) == expected
+
+    @pytest.mark.parametrize(
+        ("recorded", "tuned", "used"),
+        [("llvm -mcpu=core-avx2", "llvm", 1), ("cuda", "llvm", 0), ("llvm", "cuda", 0), ("opencl", "cuda", 1)],
+    )
+    def test_cpus_learn_from_cpus_and_other_devices_from_others(self, recorded, tuned, used):
+        """Where one template has both, as yours may, its knobs mean something else on a GPU."""
+        pairs = [(m._replace(target=Target(recorded)), r) for m, r in records(matmul_task(16))]
+        assert len(History(pairs).sources("tests/matmul", Target(tuned))) == used
 
     def test_other_templates_are_not(self):
         assert History(records(matmul_task())).sources("tests/scale") == []
@@ -80,8 +96,10 @@ class TestFiles:
     def test_the_same_log_twice_and_the_runs_own_count_once_and_not_at_all(self, tmp_path):
         own, other = (write(tmp_path / name, records(matmul_task(n))) for name, n in (("own.json", 16), ("other.json", 32)))
         (tmp_path / "link.json").symlink_to(own)
-        history = read_history([other, str(other), tmp_path / "link.json"], own)
+        best = write(tmp_path / "own.best.json", records(matmul_task(16), 1))
+        history = read_history([other, str(other), tmp_path / "link.json", best], own)
         ((source),) = history.sources("tests/matmul")
+        assert source.origin == str(other)
         assert source.space.knobs["tile_y"].product == 32
         assert len(source.results) == 6
 
@@ -110,6 +128,15 @@ class TestFiles:
         with pytest.raises(ValueError, match=r"history must be logs of AutoTVM, .*log.json has no record"):
             read_history([file], tmp_path / "own.json")
         assert file.read_text() == content
+
+    def test_a_task_in_two_logs_has_both_as_its_origin(self, tmp_path):
+        files = [write(tmp_path / name, records(matmul_task(32))) for name in ("a.json", "b.json")]
+        ((source),) = read_history(files, tmp_path / "own.json").sources("tests/matmul")
+        assert source.origin == ", ".join(map(str, files))
+
+    def test_a_folder_is_refused(self, tmp_path):
+        with pytest.raises(ValueError, match=f"history must be logs of AutoTVM, {tmp_path} is a folder: name the logs in it"):
+            read_history([tmp_path], tmp_path / "own.json")
 
     def test_a_missing_file_is_refused(self, tmp_path):
         with pytest.raises(FileNotFoundError, match="nowhere"):

@@ -221,14 +221,58 @@ class TestTransfer:
         assert first["with"] != first["without"]
         assert len(set(first["with"])) == 12
 
-    def test_without_transfer_a_history_changes_nothing(self, tmp_path):
+    def test_the_journal_says_where_knowledge_came_from(self, tmp_path):
+        tune(tmp_path / "other.json", mod=two_layers(width=96))
+        tune(tmp_path / "log.json", trials=40, history=[tmp_path / "other.json"])
+        entries = read(tmp_path / "log.json.journal")
+        (learned,) = (entry.network["learned_from"] for entry in entries if "learned_from" in (entry.network or {}))
+        assert set().union(*learned.values()) == {str(tmp_path / "other.json"), "common layers"}  # each template has one task
+        assert all(sum(counts.values()) <= 8 for counts in learned.values())
+
+    def test_a_log_given_twice_or_this_runs_own_changes_nothing(self, tmp_path):
+        """Also where the run resumes: its records are this run's, which it would know anyway."""
         tune(tmp_path / "other.json", mod=two_layers(width=96))
         runs = []
-        for name, history in (("a", []), ("b", [tmp_path / "other.json"])):
+        for name, more in (("a", []), ("b", [tmp_path / "b.json", tmp_path / "other.json"])):
             runner = SyntheticRunner()
-            tune(tmp_path / f"{name}.json", runner=runner, trials=12, transfer=False, history=history)
+            for trials in (12, 24):
+                log = tmp_path / f"{name}.json"
+                history = [path for path in [tmp_path / "other.json", *more] if path.exists()]
+                tune(log, runner=runner, trials=trials, history=history)
             runs.append(runner.measured)
         assert runs[0] == runs[1]
+        assert len(set(runs[0])) == 24
+
+    def test_networks_that_share_a_log_learn_from_each_other(self, tmp_path, capsys):
+        tune(tmp_path / "log.json", mod=two_layers(width=96))
+        assert "learning from" not in capsys.readouterr().err
+        tune(tmp_path / "log.json", trials=60)
+        assert " of 2 tasks\n" in capsys.readouterr().err.partition("learning from ")[2]  # the convolution is this network's, too
+        entries = [entry.network for entry in read(tmp_path / "log.json.journal") if entry.network]
+        learned = [network["learned_from"] for network in entries if "learned_from" in network]
+        assert [str(tmp_path / "log.json") in set().union(*one.values()) for one in learned] == [False, True]
+
+    @pytest.mark.parametrize(
+        ("options", "given"),
+        [
+            ({"transfer": False}, "transfer=False"),
+            ({"tuner": autotvm.tuner.GATuner}, "GATuner"),
+            ({"tuner": partial(OpEvoTuner, surrogate=None)}, "OpEvoTuner surrogate=None"),
+        ],
+    )
+    def test_a_history_that_cannot_be_used_is_refused(self, tmp_path, options, given):
+        tune(tmp_path / "other.json", trials=4)
+        with pytest.raises(ValueError, match=f"history needs transfer=True and a tuner that learns from it, .*; {given} given"):
+            tune(tmp_path / "log.json", history=tmp_path / "other.json", **options)
+        assert not (tmp_path / "log.json").exists()
+
+    def test_a_history_of_other_templates_is_harmless_and_named(self, tmp_path, capsys):
+        tune(tmp_path / "other.json", mod=one_layer(), trials=4)
+        text = (tmp_path / "other.json").read_text()
+        (tmp_path / "other.json").write_text(text.replace("dense_nopack.x86", "mine.x86").replace("dense_pack.x86", "mine.x86"))
+        capsys.readouterr()
+        tune(tmp_path / "log.json", trials=4, history=tmp_path / "other.json")
+        assert "of templates that this network does not have" in capsys.readouterr().err
 
     def test_an_invalid_history_is_refused_before_anything_is_measured(self, tmp_path):
         runner = SyntheticRunner()

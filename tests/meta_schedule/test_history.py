@@ -10,6 +10,7 @@ from autotvm_opevo.meta_schedule import OpEvoStrategy, open_database, tune_netwo
 from autotvm_opevo.meta_schedule.database import RECORD_FILE, WORKLOAD_FILE, fitness, seconds
 from autotvm_opevo.meta_schedule.history import describe_history, read_history
 from autotvm_opevo.meta_schedule.space import DecisionSpace
+from autotvm_opevo.tuning.journal import JOURNAL, read
 from benchmarks.workloads import cpu
 
 
@@ -115,6 +116,10 @@ def test_a_network_says_what_it_learns_from(yesterday, tmp_path, capsys):
     options = {"evaluate": False, "seed": 0}
     tune_network(*workloads.mlp(), cpu(), tmp_path / "mlp", 4, history=[yesterday, tmp_path / "mlp"], **options)
     assert "learning from 12 records of 1 task\n" in capsys.readouterr().err
+    (learned,) = (
+        entry.network["learned_from"] for entry in read(tmp_path / "mlp" / JOURNAL) if "learned_from" in (entry.network or {})
+    )
+    assert {str(yesterday), "this run"} < set().union(*learned.values())
     with pytest.raises(ValueError, match="transfer and history are for the default strategy"):
         tune_network(*workloads.mlp(), cpu(), tmp_path / "mlp", 4, history=yesterday, strategy="evolutionary", **options)
 

@@ -95,6 +95,25 @@ def test_the_layouts_of_the_network_are_named(tmp_path, counts, expected):
     assert expected in report_text(tmp_path, *(autotvm_line(trial) for trial in range(20)))
 
 
+def test_what_was_learned_from_other_tasks_is_said(tmp_path):
+    """The first eight trials have tiles of 8; twice as fast are the others."""
+    lines = [autotvm_line(trial, tile=8 if trial < 8 else 16) for trial in range(20)]
+    key = task_key("llvm", "dense", [["TENSOR", [1, 64], "float32"]])
+    journal = Journal(tmp_path / "log.json.journal")
+    assert "learned from" not in report_text(tmp_path, *lines)
+    journal.write_learned_from({key: {"a&b.json": 2, "this run": 1}, "another task": {"c.json": 1}})
+    learned = "1 of 1 task learned from others: a&amp;b.json (1 task), this run (1 task)"
+    share = "with what was known before, the best of the first 8 trials has 50% of the final speed (median)"
+    assert f"{learned}; {share}" in report_text(tmp_path, *lines)
+    text = report_text(tmp_path, *lines[:8])
+    assert learned in text
+    assert "of the final speed" not in text
+    journal.write_learned_from({key: {"this run": 1}})  # which knew nothing at first
+    text = report_text(tmp_path, *lines)
+    assert "learned from others: this run (1 task)" in text
+    assert "of the final speed" not in text
+
+
 def test_devices_that_left_are_named(tmp_path):
     for _ in range(2):
         Journal(tmp_path / "log.json.journal").write_devices(lost=["10.0.0.7:9090", "<b>:9091"])

@@ -31,7 +31,8 @@ def test_a_write_error_is_logged_once(tmp_path, caplog):
 
 @pytest.mark.parametrize(
     "entry",
-    [{"yardstick": -1}, {"yardstick": "x"}, {"network": {"phases": {"running": "?"}}}, {"network": {"limits": {"a": -1}}}],
+    [{"yardstick": -1}, {"yardstick": "x"}, {"network": {"phases": {"running": "?"}}}, {"network": {"limits": {"a": -1}}}]
+    + [{"network": {"learned_from": learned}} for learned in (["a"], {"a": ["b"]}, {"a": {"b": "many"}})],
 )
 def test_nonsense_is_skipped(tmp_path, entry):
     (tmp_path / "journal").write_text(json.dumps({"time": 1.0, **entry}) + "\n")

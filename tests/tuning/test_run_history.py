@@ -32,3 +32,14 @@ def test_what_a_run_was_asked_for_and_its_limits_are_read_back(tmp_path):
     assert (history.flop, history.limits) == ({"dense": 2e6}, {"dense": 1e-3})
     assert history.confirmed["dense"].latencies == [1.1e-3, 1.2e-3]
     assert history.confirmed["dense"].ties == 1
+
+
+def test_what_tasks_learned_from_is_that_of_the_last_run_of_each(tmp_path):
+    journal = Journal(tmp_path / "journal")
+    journal.write_learned_from({"dense": {"a.json": 1}, "conv2d": {"a.json": 2}, "pool": {}})
+    journal.write_learned_from({"dense": {"b.json": 1}})
+    journal.write_learned_from({"pool": {}})
+    history = RunHistory()
+    for entry in read(tmp_path / "journal"):
+        history.add(entry)
+    assert history.learned_from == {"dense": {"b.json": 1}, "conv2d": {"a.json": 2}}
