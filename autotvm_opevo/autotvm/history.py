@@ -30,7 +30,7 @@ class _Trials(NamedTuple):
     """Of one task: one of its inputs, and the configurations and fitnesses of its records, which are of one origin or more."""
 
     example: MeasureInput
-    configs: list[ConfigEntity | str]  # or JSON text, which takes a tenth of the memory
+    configs: list[str]  # JSON, which takes a tenth of the memory of a `ConfigEntity`
     fitnesses: list[float]
     origins: list[str]
 
@@ -62,7 +62,8 @@ class History:
     def add(self, records: Iterable[Record], origin: str = "loaded records") -> None:
         """Add records, and where they come from, for reports."""
         for measured, result in records:
-            self._add(_Trials(measured, [measured.config], [fitness(result)], [origin]))
+            config = json.dumps(measured.config.to_json_dict())
+            self._add(_Trials(measured, [config], [fitness(result)], [origin]))
 
     def _add(self, trials: _Trials) -> None:
         """Add records of one task."""
@@ -109,9 +110,8 @@ def _source(trials: _Trials) -> Source | None:
     results: dict[int, float] = {}
 
     def add(i: int) -> None:
-        config = trials.configs[i]
         with suppress(Exception):  # recorded with another version of the template, or no configuration at all
-            entity = ConfigEntity.from_json_dict(json.loads(config)) if isinstance(config, str) else config
+            entity = ConfigEntity.from_json_dict(json.loads(trials.configs[i]))
             results.setdefault(knobs.space.index(knobs.configuration(entity)), trials.fitnesses[i])
 
     order = iter(sorted(range(len(trials.configs)), key=lambda i: -trials.fitnesses[i]))

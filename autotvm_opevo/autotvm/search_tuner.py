@@ -205,14 +205,15 @@ class SearchTuner(Tuner):
         """
         if isinstance(data_set, (str, bytes, PathLike)):
             raise TypeError(f"data_set must be records, a file name given: pass autotvm.record.load_from_file({data_set!r})")
-        configurations, fitnesses, others, skipped = [], [], [], 0
+        configurations, fitnesses, others, skipped = [], [], 0, 0
         own_key, transfers = workload_key(self.task.target, self.task), self.can_transfer
         for measured, result in data_set:
             configuration = configuration_of(measured, self.task, self._knobs)
             if configuration is None:
                 is_other = workload_key(measured.target, measured.task) != own_key
                 if transfers and is_other and measured.task.name == self.task.name:
-                    others.append((measured, result))
+                    self._history.add([(measured, result)])  # at once: there may be 100,000
+                    others += 1
                 else:
                     skipped += 1
                 continue
@@ -225,10 +226,9 @@ class SearchTuner(Tuner):
                 self.best_measure_pair = self.best_loaded = (measured, result)
         self._search.tell(configurations, fitnesses)
         if others:
-            self._history.add(others)
             loaded = [id(source.results) for source in self._history.sources(self.task.name, self.task.target)]
             used = [source for source in self.learn_from(self._others or []) if id(source.results) in loaded]
-            skipped += 0 if loaded else len(others)
+            skipped += 0 if loaded else others
             logger.info(
                 "%s for %s learns from other tasks of this template: %d, with %d records.",
                 type(self).__name__,
