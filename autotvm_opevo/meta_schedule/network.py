@@ -172,6 +172,8 @@ def tune_network(
                     session.confirm(builder, runner, guard)
                 finally:
                     session.end({}, "searching, building and running")
+                if isinstance(strategy, OpEvoStrategy):
+                    session.name_unused(strategy.history)
             best = session.write_best()
             if evaluate and is_local(runner):
                 session.evaluate(lambda: evaluate_network(lower_as_imported(mod, params, target), lowered, target, best))

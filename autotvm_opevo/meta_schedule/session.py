@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from math import inf
@@ -30,6 +30,7 @@ from autotvm_opevo.meta_schedule.runner import LocalRunner
 from autotvm_opevo.meta_schedule.strategy import Budget, OpEvoStrategy
 from autotvm_opevo.meta_schedule.task_scheduler import CallbackScheduler
 from autotvm_opevo.meta_schedule.task_state import TaskState
+from autotvm_opevo.search.source import Source
 from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE
 from autotvm_opevo.tuning.journal import JOURNAL, Journal
 from autotvm_opevo.tuning.progress import ProgressDisplay
@@ -191,6 +192,15 @@ class NetworkSession(Session):
     def learned_from(self) -> Mapping[str, Mapping[str, int]]:
         """See `Session`."""
         return {key: self._learned_from.get(str(task.task_name), {}) for key, task in zip(self._keys, self._extracted)}
+
+    def name_unused(self, history: Iterable[Source]) -> None:
+        """Say from which histories no task learned, once some have been tuned."""
+        used = {origin for origins in self.learned_from().values() for origin in origins}
+        for origin in dict.fromkeys(source.origin for source in history):
+            if self._learned_from and origin not in used:
+                self.display.write(
+                    f"nothing was learned from {origin}: its tasks have other structures, or others were more similar"
+                )
 
     def write_best(self) -> Any:
         """Write the best record of each task to a database of its own, which this returns; those of other networks are kept."""

@@ -4,6 +4,7 @@ import os
 
 import pytest
 from quick_tuning import SMALL, tune
+from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo.meta_schedule import OpEvoStrategy, open_database, tune_network, workloads
@@ -24,6 +25,16 @@ def yesterday(tmp_path_factory):
 
 def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def row_sums():
+    """A network of one operator, a reduction."""
+    blocks, x = relax.BlockBuilder(), relax.Var("x", relax.TensorType((64, 64), "float32"))
+    with blocks.function("main", [x]):
+        with blocks.dataflow():
+            y = blocks.emit_output(relax.op.sum(x, axis=1))
+        blocks.emit_func_output(y)
+    return blocks.finalize()
 
 
 def fastest(folder):
@@ -122,6 +133,13 @@ def test_a_network_says_what_it_learns_from(yesterday, tmp_path, capsys):
     assert {str(yesterday), "this run"} < set().union(*learned.values())
     with pytest.raises(ValueError, match="transfer and history are for the default strategy"):
         tune_network(*workloads.mlp(), cpu(), tmp_path / "mlp", 4, history=yesterday, strategy="evolutionary", **options)
+
+
+def test_a_history_that_no_task_can_use_is_named(yesterday, tmp_path, capsys):
+    """A matrix product says nothing about the sum of rows."""
+    result = tune_network(row_sums(), {}, cpu(), tmp_path / "sums", 2, history=yesterday, evaluate=False, seed=0)
+    assert result.measured == 2
+    assert f"nothing was learned from {yesterday}: its tasks have other structures" in capsys.readouterr().err
 
 
 def test_a_history_of_another_target_is_read(yesterday, tmp_path):
