@@ -136,7 +136,7 @@ def tune_network(
         journal = Journal(Path(f"{log.path}.journal"), overwrite=not log.records)
         drift = read_drift(journal, target)
         tasks, operators = extract(mod, params, target)
-        if transfer:
+        if transfer and _can_learn(tuner):
             known.add(_of_others(log.records, tasks), str(log.path))
         seeds = np.random.SeedSequence(seed).generate_state(len(tasks) + 1)
         states = [

@@ -252,6 +252,11 @@ class TestTransfer:
         learned = [network["learned_from"] for network in entries if "learned_from" in network]
         assert [str(tmp_path / "log.json") in set().union(*one.values()) for one in learned] == [False, True]
 
+    def test_a_tuner_that_cannot_learn_is_not_said_to(self, tmp_path, capsys):
+        for width in (96, 48):
+            tune(tmp_path / "log.json", trials=40, mod=two_layers(width=width), tuner=autotvm.tuner.RandomTuner)
+        assert "learning from" not in capsys.readouterr().err
+
     @pytest.mark.parametrize(
         ("options", "given"),
         [
