@@ -53,8 +53,8 @@ def make(name: str, task: Task, seed: int) -> Tuner:
     """
     kind, *settings = name.split()
     options = {option: json.loads(value) for option, value in (setting.split("=") for setting in settings)}
-    # With the same seed, OpEvo and OpEvo-published start from the same random configurations.
-    own = zlib.crc32(f"{kind.replace('-published', '')} {seed}".encode())
+    # With the same seed, OpEvo, OpEvo-published and the variants start from the same random configurations.
+    own = zlib.crc32(f"{'OpEvo' if kind in (*variants.TUNERS, 'OpEvo-published') else kind} {seed}".encode())
     random.seed(own)
     np.random.seed(own)  # noqa: NPY002  the generator that AutoTVM's tuners use
     ours = OWN.get(kind) or variants.TUNERS.get(kind)

@@ -6,7 +6,7 @@ of them as AutoTVM tuners, by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -178,8 +178,9 @@ class RandomCandidates(OpEvo):
 class OnlyChildren(OpEvo):
     """Neither neighbours of the best nor random configurations, however long it stands still."""
 
-    def _results_since_best(self) -> int:
-        return 0
+    def tell(self, configurations: Sequence[Mapping[str, Any]], fitnesses: Sequence[float]) -> None:
+        super().tell(configurations, fitnesses)
+        self._since_best = 0
 
 
 class AlsoRandomCandidates(RandomCandidates):

@@ -34,18 +34,18 @@ def test_the_categorical_kernel_has_all_other_values_equally_far():
 
 @cache
 def proposed(name):
-    """The first 48 configurations, where failures are many and all kinds of values matter."""
+    """The first 128 configurations, where failures are many and all kinds of values matter: enough to stand still in between."""
     whole = load(FOLDER / "registers-64.npz")
     tuner = tuners.make(name, replay.task(whole), seed=0)
     seen = []
-    tuner.tune(48, replay.measure_option(whole), callbacks=[lambda _, inputs, __: seen.extend(i.config.index for i in inputs)])
+    tuner.tune(128, replay.measure_option(whole), callbacks=[lambda _, inputs, __: seen.extend(i.config.index for i in inputs)])
     return seen
 
 
 @pytest.mark.parametrize("name", variants.TUNERS)
 def test_every_variant_is_another_search_that_proposes_nothing_twice(name):
     seen = proposed(name)
-    assert len(set(seen)) == 48
+    assert len(set(seen)) == 128
     assert seen != proposed("OpEvo")
 
 
