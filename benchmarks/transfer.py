@@ -1,6 +1,7 @@
 """What results of other tasks are worth: OpEvo with and without them, on recorded landscapes of the same kernel.
 
-    python -m benchmarks.transfer FOLDER                              # other devices, or shapes; ten minutes on two cores
+    python -m benchmarks.transfer                                     # other shapes, recorded on a CPU; ten minutes on two cores
+    python -m benchmarks.transfer FOLDER                              # other devices
     python -m benchmarks.transfer FOLDER --sources all                # all other devices at once
     python -m benchmarks.transfer FOLDER --mislead shuffled           # sources whose fitnesses say nothing
     python -m benchmarks.transfer FOLDER --sources unrelated          # other kernels, which share names of knobs at best
@@ -27,11 +28,12 @@ from autotvm_opevo.search.source import Source
 from autotvm_opevo.search.transfer import TransferModel
 from autotvm_opevo.topology import Discrete
 from benchmarks import replay
-from benchmarks.landscape import load
+from benchmarks.landscape import FOLDER, load
 from benchmarks.runs import find_landscapes
 from benchmarks.statistics import trials_to
 
 BATCH, SOURCE_TRIALS = 8, 128
+SHAPES = [FOLDER / "shapes", FOLDER / "matmul-64.npz", FOLDER / "conv-14.npz"]
 MISLEAD = {
     "": lambda fitness, rng: fitness,
     "shuffled": lambda fitness, rng: rng.permutation(fitness),
@@ -127,7 +129,13 @@ def interval(differences, rng):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description="Compare OpEvo with and without results of other tasks.")
-    parser.add_argument("landscapes", nargs="+", type=Path, help="files named KERNEL_DEVICE.npz or KERNEL-SHAPE.npz, or folders")
+    parser.add_argument(
+        "landscapes",
+        nargs="*",
+        type=Path,
+        default=SHAPES,
+        help="files named KERNEL_DEVICE.npz or KERNEL-SHAPE.npz, or folders (default: seven shapes of two operators)",
+    )
     parser.add_argument(
         "--sources",
         choices=["each", "all", "unrelated"],
