@@ -5,20 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
-from pathlib import Path
 from typing import Any
 
 from autotvm_opevo.autotvm.log import Record, seconds, workload_key
 from autotvm_opevo.tuning.drift import Drift
-
-
-def best_file(log: Path) -> Path:
-    """The file of the best records of a log.
-
-    >>> best_file(Path("alexnet.json")).name
-    'alexnet.best.json'
-    """
-    return log.with_name(log.name.removesuffix(".json") + ".best.json")
 
 
 def best_of_others(

@@ -17,10 +17,10 @@ from tvm.autotvm.task.space import ConfigEntity
 from tvm.target import Target
 
 from autotvm_opevo._utils.text import pluralize
-from autotvm_opevo.autotvm.best_file import best_file
 from autotvm_opevo.autotvm.log import Record, fitness, parse, parse_fields, workload_key
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.source import Source
+from autotvm_opevo.tuning.logs import best_file
 
 # Of one template, at most this many tasks are looked at, those with the most records, and of each at most this many records.
 _MAX_TASKS, _MAX_RECORDS = 32, 512

@@ -22,7 +22,7 @@ from tvm.autotvm.task import Task
 from autotvm_opevo._utils.atomic_files import write_whole
 from autotvm_opevo._utils.cpu_cores import idle_cores
 from autotvm_opevo._utils.text import last_line
-from autotvm_opevo.autotvm.best_file import best_file, best_of_others
+from autotvm_opevo.autotvm.best_file import best_of_others
 from autotvm_opevo.autotvm.confirmation import confirm
 from autotvm_opevo.autotvm.log import Log, Record, parse, workload_key
 from autotvm_opevo.autotvm.measurer import Measurer
@@ -35,6 +35,7 @@ from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE
 from autotvm_opevo.tuning.drift import Drift
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.journal import read as read_journal
+from autotvm_opevo.tuning.logs import best_file
 from autotvm_opevo.tuning.naming import task_key, task_name
 from autotvm_opevo.tuning.progress import ProgressDisplay
 from autotvm_opevo.tuning.result import TuningResult
@@ -97,7 +98,8 @@ class NetworkSession(Session):
             roofline = runner.roofline(target)
             for state in self._states:
                 state.progress.limit = limit(state.task, roofline)
-            self._journal.write_limits({key: task.progress.limit for key, task in zip(self._keys, self._tasks)})
+            limits = {key: task.progress.limit for key, task in zip(self._keys, self._tasks)}
+            self._journal.write_limits(limits, roofline.flops)
         except (ForkServerError, OSError, RuntimeError, ValueError) as error:
             logger.warning("the roofline of this machine is unknown: %s", last_line(str(error)))
             return

@@ -7,6 +7,8 @@ import math
 from argparse import ArgumentTypeError
 from typing import Any
 
+# Seconds that a build and a run may take by default.
+TIMEOUT = 20.0
 # Seconds.
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from autotvm_opevo.cli import workload
-from autotvm_opevo.cli.argument_types import duration, positive, seconds
+from autotvm_opevo.cli.argument_types import TIMEOUT, duration, positive
 from autotvm_opevo.cli.command import command
 
 _EXAMPLES = """examples:
@@ -77,7 +77,7 @@ def add(commands: Any) -> None:
     tune.add_argument("--no-transfer", action="store_true", help="let no task learn from another, nor from common layers")
     tune.add_argument("--seed", type=int, help="random seed; the search repeats as far as the measurements do")
     tune.add_argument(
-        "--timeout", type=seconds, default=20, metavar="SECONDS", help="limit for one build and for one run (default: 20)"
+        "--timeout", type=duration, default=TIMEOUT, metavar="TIME", help="limit for one build and for one run (default: 20s)"
     )
     workload.add_devices(tune, "measure on the devices")
 

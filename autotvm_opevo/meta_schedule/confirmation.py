@@ -18,9 +18,8 @@ from autotvm_opevo._utils import jsonl
 from autotvm_opevo.meta_schedule.database import seconds as seconds_of
 from autotvm_opevo.meta_schedule.evaluation import device_type
 from autotvm_opevo.tuning.confirmation import FINALISTS, MAX_RATIO, race
+from autotvm_opevo.tuning.logs import BEST_DATABASE
 
-# The folder in a work directory with the database of the best, confirmed where that was done.
-BEST = "best"
 # The file there with the number of records that the work directory had.
 _TRIALS = "trials"
 # Seconds for a task at first.
@@ -77,7 +76,7 @@ def write_best(folder: Path, best: Sequence[TuningRecord], trials: int = 0) -> P
 
     It is the best of the first `trials` records there: later ones, of a call that was killed, can be better.
     """
-    new, old = folder / f"{BEST}.new", folder / BEST
+    new, old = folder / f"{BEST_DATABASE}.new", folder / BEST_DATABASE
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir()
     database = JSONDatabase(work_dir=str(new))
@@ -91,7 +90,7 @@ def write_best(folder: Path, best: Sequence[TuningRecord], trials: int = 0) -> P
 
 def latencies_before(folder: Path) -> set[tuple[float, ...]]:
     """Latencies, which tell them apart, of the records that a work directory had when its best were written."""
-    file, records = folder / BEST / _TRIALS, folder / "database_tuning_record.json"
+    file, records = folder / BEST_DATABASE / _TRIALS, folder / "database_tuning_record.json"
     if not file.exists() or not records.exists():
         return set()
     with open(records, "rb") as lines:

@@ -16,7 +16,6 @@ from tvm.s_tir import meta_schedule as ms
 from autotvm_opevo._utils.atomic_files import Lock, check_writable
 from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.meta_schedule.builder import LocalBuilder
-from autotvm_opevo.meta_schedule.confirmation import BEST
 from autotvm_opevo.meta_schedule.database import LOCK, load_database, repair
 from autotvm_opevo.meta_schedule.evaluation import evaluate_network
 from autotvm_opevo.meta_schedule.history import describe_history
@@ -29,6 +28,7 @@ from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
 from autotvm_opevo.tuning.confirmation import end_of_trials
+from autotvm_opevo.tuning.logs import BEST_DATABASE
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler
 from autotvm_opevo.tuning.workers import ForkServer
@@ -132,7 +132,7 @@ def tune_network(
             f"transfer and history are for the default strategy, or arguments of an OpEvoStrategy; {strategy!r} given"
         )
     if strategy is None:
-        own = folder.resolve(), (folder / BEST).resolve()  # records of this run are loaded anyway
+        own = folder.resolve(), (folder / BEST_DATABASE).resolve()  # records of this run are loaded anyway
         others = [path for path in history if Path(path).resolve() not in own]
         strategy = OpEvoStrategy(transfer=transfer, history=others, seed=seed)
     time_limit = None if time_limit is None else as_seconds("time_limit", time_limit)

@@ -20,7 +20,7 @@ from tvm.s_tir import meta_schedule as ms
 from autotvm_opevo._utils.cpu_cores import idle_cores
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.meta_schedule.callbacks import Failure, ProgressCallback
-from autotvm_opevo.meta_schedule.confirmation import BEST, confirm, latencies_before, write_best
+from autotvm_opevo.meta_schedule.confirmation import confirm, latencies_before, write_best
 from autotvm_opevo.meta_schedule.database import load_database, records_of, seconds
 from autotvm_opevo.meta_schedule.interrupts import SigintGuard
 from autotvm_opevo.meta_schedule.layouts import count_layouts
@@ -33,6 +33,7 @@ from autotvm_opevo.meta_schedule.task_state import TaskState
 from autotvm_opevo.search.source import Source
 from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE
 from autotvm_opevo.tuning.journal import JOURNAL, Journal
+from autotvm_opevo.tuning.logs import BEST_DATABASE
 from autotvm_opevo.tuning.progress import ProgressDisplay
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.session import Session
@@ -61,7 +62,7 @@ class NetworkSession(Session):
         self._states = [TaskState(task) for task in tasks]
         for state in self._states:
             state.resume(seconds(record.run_secs) for record in records_of(database, state.mod, target))
-        self._load_best(folder / BEST)
+        self._load_best(folder / BEST_DATABASE)
         names = [task_name(task) for task in tasks]
         keys = [str(ms.database.Workload(state.mod).as_json()[0]) for state in self._states]
         operators = [Operator(int(task.weight), (i,)) for i, task in enumerate(tasks)]
@@ -99,7 +100,8 @@ class NetworkSession(Session):
         for i, state in enumerate(self._states):
             if self._is_small(i):
                 state.progress.kind = self._keys[i]  # others do not wait for what it finds
-        self._journal.write_limits({key: task.progress.limit for key, task in zip(self._keys, self._tasks)})
+        limits = {key: task.progress.limit for key, task in zip(self._keys, self._tasks)}
+        self._journal.write_limits(limits, roofline.flops)
         if idle := idle_cores(roofline.threads):
             self.display.write(idle)
 
@@ -233,7 +235,7 @@ class NetworkSession(Session):
 
     def result(self) -> TuningResult:
         """The result so far."""
-        folder = self._folder / BEST
+        folder = self._folder / BEST_DATABASE
         return replace(super().result(), best_file=folder if folder.exists() else None)
 
     def _add(self, task: int, results: Sequence[tuple[float, Failure]]) -> None:

@@ -16,9 +16,7 @@ from autotvm_opevo.reporting.style import SERIES
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.reporting.verdict import verdict
 from autotvm_opevo.tuning.drift import NOTABLE, Drift
-
-# End of the name of the file with the best records that `tune_network` writes beside its log.
-_BEST_FILE = ".best.json"
+from autotvm_opevo.tuning.logs import BEST_FILE
 
 
 def about_log(index: int, log: TuningLog, network: Network) -> dict[str, Any]:
@@ -101,5 +99,5 @@ def _warnings(index: int, log: TuningLog, network: Network) -> Iterator[str]:
             f"the machine was up to {drift:.2f} times slower at times: latencies are as measured, not corrected for that as "
             "tune_network's are; compare what was measured at the same time only"
         )
-    if log.label.endswith(_BEST_FILE) and len(log) == len(log.tasks):
-        yield f"this file has only the best trial of each task; all trials are in {log.label.removesuffix(_BEST_FILE)}.json"
+    if log.label.endswith(BEST_FILE) and len(log) == len(log.tasks):
+        yield f"this file has only the best trial of each task; all trials are in {log.label.removesuffix(BEST_FILE)}.json"

@@ -29,7 +29,9 @@ _MIN_BATCHES = 2
 _SAME_BATCH = 0.05
 
 
-def task_progress(in_logs: Sequence[TaskInLog], over_time: bool = False) -> Figure | None:
+def task_progress(
+    in_logs: Sequence[TaskInLog], over_time: bool = False, slowdown: Mapping[int, float] | None = None
+) -> Figure | None:
     """Draw the best latency so far of a task in each log. If there is only one log, dots are its trials.
 
     Parameters
@@ -38,6 +40,8 @@ def task_progress(in_logs: Sequence[TaskInLog], over_time: bool = False) -> Figu
         The index of a log determines its colour.
     over_time : bool
         Plot over the time spent on the task instead of the number of trials.
+    slowdown : mapping of int to float, optional
+        As in `network_progress`.
 
     Returns
     -------
@@ -61,8 +65,14 @@ def task_progress(in_logs: Sequence[TaskInLog], over_time: bool = False) -> Figu
                 shown = np.unique(np.linspace(0, len(x) - 1, _MAX_DOTS).astype(int))
                 style: dict[str, Any] = {"color": SERIES[index % len(SERIES)], "alpha": 0.5, "markersize": 4.5}
                 axes.plot(x[shown], latencies[shown] * 1e3, ".", gid="trials", **style)
-            _plot_steps(axes, index, label, x, np.minimum.accumulate(latencies))
-        _format_best_so_far(axes, [task.latencies for _, _, task in curves], unit)
+            best = np.minimum.accumulate(latencies)
+            _plot_steps(axes, index, label, x, best)
+            _plot_band(axes, index, x, best, slowdown)
+        shown_latencies = [task.latencies for _, _, task in curves]
+        shown_latencies += [
+            np.array([task.best / slowdown[index]]) for index, _, task in curves if slowdown and index in slowdown
+        ]
+        _format_best_so_far(axes, shown_latencies, unit)
         add_legend(figure, len(curves))
     return figure
 
@@ -100,9 +110,7 @@ def network_progress(
     with new_figure() as (figure, axes):
         for index, label, x, best in drawn:
             _plot_steps(axes, index, label, x / scale, best)
-            if slowdown and index in slowdown:
-                style: dict[str, Any] = {"step": "post", "color": SERIES[index % len(SERIES)], "alpha": 0.2, "linewidth": 0}
-                axes.fill_between(x / scale, best * 1e3, best / slowdown[index] * 1e3, **style)
+            _plot_band(axes, index, x / scale, best, slowdown)
         shown = [best for *_, best in drawn] + [best / (slowdown or {}).get(index, 1.0) for index, *_, best in drawn]
         _format_best_so_far(axes, shown, unit)
         add_legend(figure, len(drawn))
@@ -230,6 +238,14 @@ def _plot_steps(axes: Any, index: int, label: str, x: Any, best: Array) -> None:
     axes.plot(
         x[shown], best[shown] * 1e3, drawstyle="steps-post", color=color, linewidth=1.6, label=escape_label(label), gid="best"
     )
+
+
+def _plot_band(axes: Any, index: int, x: Any, best: Array, slowdown: Mapping[int, float] | None) -> None:
+    """Fill what is between a curve and where it would be if the machine had been as fast as for the first log."""
+    if slowdown and index in slowdown:
+        shown = np.isfinite(best)
+        style: dict[str, Any] = {"step": "post", "color": SERIES[index % len(SERIES)], "alpha": 0.2, "linewidth": 0}
+        axes.fill_between(x[shown], best[shown] * 1e3, best[shown] / slowdown[index] * 1e3, **style)
 
 
 def _format_best_so_far(axes: Any, latencies: Sequence[Array], unit: str) -> None:

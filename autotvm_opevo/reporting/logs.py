@@ -14,10 +14,11 @@ from autotvm_opevo.reporting.formatting import printable
 from autotvm_opevo.reporting.trials import Task
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.tuning import journal
+from autotvm_opevo.tuning.logs import BEST_FILE
 
 _RECORDS, _WORKLOADS = "database_tuning_record.json", "database_workload.json"
-# The end of the name of a file with the best trials of a log, how AutoTVM's records begin, and how many lines are looked at.
-_BEST, _AUTOTVM, _HEAD = ".best.json", b'{"input"', 100
+# Which files of a folder may be AutoTVM's logs, how their records begin, and how many lines are looked at.
+_SUFFIXES, _AUTOTVM, _HEAD = (".json", ".log"), b'{"input"', 100
 
 
 def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) -> list[TuningLog]:
@@ -26,7 +27,7 @@ def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) 
     Parameters
     ----------
     paths : sequence of str or path
-        AutoTVM logs, folders of them, or folders of MetaSchedule databases.
+        AutoTVM logs, folders of MetaSchedule databases, or folders of any of them.
     must_exist : bool
         Whether a missing file, and one without a trial, is an error; if not, both are read as empty logs.
 
@@ -70,17 +71,21 @@ def input_files(paths: Sequence[str | os.PathLike[str]]) -> set[Path]:
 
 
 def _expand(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """Paths, with the AutoTVM logs of a folder in its place; a folder without any, or with a database, stays."""
+    """Paths, with the logs of a folder in its place; a folder without any, or with a database, stays."""
     files = []
     for path in map(Path, paths):
         is_folder_of_logs = path.is_dir() and not (path / _RECORDS).exists()
-        files += (sorted(filter(_is_autotvm_log, path.glob("*.json"))) if is_folder_of_logs else []) or [path]
+        files += (sorted(filter(_is_log, path.iterdir())) if is_folder_of_logs else []) or [path]
     return files
+
+
+def _is_log(path: Path) -> bool:
+    return (path / _RECORDS).exists() if path.is_dir() else path.suffix in _SUFFIXES and _is_autotvm_log(path)
 
 
 def _is_autotvm_log(path: Path) -> bool:
     """Whether a file holds trials, and not the best of another log's."""
-    if path.name.endswith(_BEST) or not path.is_file():
+    if path.name.endswith(BEST_FILE) or not path.is_file():
         return False
     with open(path, "rb") as lines:
         return any(line.startswith(_AUTOTVM) for line in islice(lines, _HEAD))
@@ -95,8 +100,8 @@ def _open_log(path: Path, label: str, must_exist: bool, sketches: meta_schedule_
             return log
         if path.is_dir():
             raise ValueError(
-                f"{path} must be an AutoTVM log, a folder of some, or the folder of a MetaSchedule database; it contains no log "
-                f"NAME.json and no {_RECORDS}"
+                f"{path} must be an AutoTVM log, the folder of a MetaSchedule database, or a folder of some; it contains no log "
+                f"NAME.json or NAME.log and no {_RECORDS}"
             )
     with open(file, "rb") as lines:
         if file.name == _RECORDS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from autotvm_opevo._utils.text import milliseconds
+from autotvm_opevo._utils.text import milliseconds, pluralize
 from autotvm_opevo._version import __version__
 from autotvm_opevo.reporting.about_logs import about_log, compare_with_first
 from autotvm_opevo.reporting.autotvm_spaces import Template
@@ -21,7 +21,7 @@ from autotvm_opevo.reporting.fanova import Importance
 from autotvm_opevo.reporting.formatting import format_duration, format_schedule, format_setting
 from autotvm_opevo.reporting.importance import importance
 from autotvm_opevo.reporting.network import Network, Operator, TaskInLog, TaskInLogs
-from autotvm_opevo.reporting.plots import Plot, importance_plots, knob_plots, overview_plots, progress_plots
+from autotvm_opevo.reporting.plots import Plot, importance_plots, knob_plots, overview_plots, progress_plots, slowdowns
 from autotvm_opevo.reporting.style import FITNESS, FITNESS_ON_DARK
 from autotvm_opevo.reporting.svg import svg
 from autotvm_opevo.reporting.trials import Task
@@ -62,7 +62,7 @@ def render(logs: Sequence[TuningLog], title: str = "", poll_ms: int = 0, fingerp
     """
     loader = PackageLoader("autotvm_opevo.reporting", ".")
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
-    network = Network(logs)
+    network, slowdown = Network(logs), slowdowns(logs)
     return environment.get_template("page.html").render(
         title=title or " and ".join(log.label for log in logs),
         version=__version__,
@@ -80,7 +80,7 @@ def render(logs: Sequence[TuningLog], title: str = "", poll_ms: int = 0, fingerp
         has_limits=any(log.runs.limits for log in logs),
         has_flop=any(log.runs.flop for log in logs),
         tasks=[
-            {**_task(implementation), **_role(network, operator, implementation, logs)}
+            {**_task(implementation, slowdown), **_role(network, operator, implementation, logs)}
             for operator in network.operators
             for implementation in operator.implementations
         ],
@@ -112,17 +112,27 @@ def _time_share(log: TuningLog, task: Task) -> str:
 
 def _speed(log: TuningLog, task: Task) -> dict[str, str]:
     """A task's best in operations per second and as a share of the machine's limit, if known."""
+    memory = " (memory)" if log.runs.is_memory_bound(task.journal_key) else ""
     flop, limit = (known.get(task.journal_key, 0.0) for known in (log.runs.flop, log.runs.limits))
     return {
         "gflops": f"{flop / task.best / 1e9:.1f}" if flop and task.best < math.inf else "",
-        "limit": f"{min(1.0, limit / task.best):.0%}" if limit and task.best < math.inf else "",
+        "limit": f"{min(1.0, limit / task.best):.0%}{memory}" if limit and task.best < math.inf else "",
     }
 
 
 def _state(log: TuningLog, task: Task, implementations: Sequence[Task]) -> str:
     """What is to be said of a task in a log: whether the network uses another, and whether its best was timed again."""
     slower = min(other.best for other in implementations) < task.best < math.inf
-    return ", ".join(["slower implementation"] * slower + ["confirmed"] * is_confirmed(task, log))
+    return ", ".join(["slower implementation"] * slower + [_certainty(log, task)] * (task.best < math.inf))
+
+
+def _certainty(log: TuningLog, task: Task) -> str:
+    """Whether a task's best was timed again, how much its timings differ, and whether others may be as fast."""
+    if not is_confirmed(task, log):
+        return "one trial"
+    found = log.runs.confirmed[task.journal_key]
+    tied = f", {pluralize(found.ties, 'other')} may be as fast" if found.ties else ""
+    return f"confirmed (±{found.spread:.1%}{tied})"
 
 
 def _share(network: Network, operator: Operator, task: TaskInLog) -> str:
@@ -137,7 +147,7 @@ def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.005 else "<1%"
 
 
-def _task(task: TaskInLogs) -> dict[str, Any]:
+def _task(task: TaskInLogs, slowdown: Mapping[int, float]) -> dict[str, Any]:
     template = Template(task.example)
     trials = sum(len(one.task) for one in task.in_logs)
     knobs = list(knob_plots(task, template))
@@ -157,7 +167,7 @@ def _task(task: TaskInLogs) -> dict[str, Any]:
         "in_logs": [_task_in_log(label, one, template, task.best) for _, label, one in task.in_logs],
         "has_inner_tile": any(value.kind == "inner tile" for value in best),
         "template_known": template.known,
-        "progress": [_embed(plot, task.name) for plot in [*progress_plots(task), *importance_plots(found)]],
+        "progress": [_embed(plot, task.name) for plot in [*progress_plots(task, slowdown), *importance_plots(found)]],
         "knobs": [_embed(plot, task.name) for plot in knobs],
         "constant": constant,
         "importance_unknown": _importance_unknown(found),

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from matplotlib.figure import Figure
 
 import autotvm_opevo.reporting.charts as charts
 import autotvm_opevo.reporting.knob_charts as knob_charts
-from autotvm_opevo._utils.text import milliseconds
+from autotvm_opevo._utils.text import milliseconds, pluralize
 from autotvm_opevo.reporting.autotvm_spaces import Template
 from autotvm_opevo.reporting.comparability import compare
 from autotvm_opevo.reporting.fanova import MIN_PAIR, Importance
@@ -21,6 +22,7 @@ from autotvm_opevo.reporting.importance import importance
 from autotvm_opevo.reporting.knob_graphs import KnobGraph, knob_graph
 from autotvm_opevo.reporting.network import Network, TaskInLogs
 from autotvm_opevo.reporting.style import RULE, SERIES
+from autotvm_opevo.reporting.trials import Task
 from autotvm_opevo.reporting.tuning_log import TuningLog
 
 # Of a larger network, only the slowest operators are shown, and none with a smaller share of the latency.
@@ -45,7 +47,7 @@ def overview_plots(network: Network, logs: Sequence[TuningLog]) -> list[Plot]:
     )
     if len(network.operators) > 1:
         curves = [(i, log.label, network.best_so_far(i)) for i, log in enumerate(logs)]
-        slowdown = {i: found.ratio for i, log in enumerate(logs) if (found := compare(log, logs[0])).differs}
+        slowdown = slowdowns(logs)
         over_trials = charts.network_progress(curves, slowdown=slowdown)
         over_time = charts.network_progress(curves, [log.elapsed for log in logs], slowdown)
         caption = f"Total latency of all operators with their best configurations so far, {weighting}"
@@ -105,16 +107,32 @@ def _bar(seconds: float) -> float:
     return seconds * 1e3 if seconds < math.inf else 0.0
 
 
-def progress_plots(task: TaskInLogs) -> list[Plot]:
-    """Plots of a task's best latency so far."""
-    over_trials, over_time = charts.task_progress(task.in_logs), charts.task_progress(task.in_logs, over_time=True)
+def slowdowns(logs: Sequence[TuningLog]) -> dict[int, float]:
+    """How many times as long the same took as for the first log, by the index of each log for which it differs."""
+    return {i: found.ratio for i, log in enumerate(logs) if (found := compare(log, logs[0])).differs}
+
+
+def progress_plots(task: TaskInLogs, slowdown: Mapping[int, float]) -> list[Plot]:
+    """Plots of a task's best latency so far, with the bands of `slowdowns`."""
+    over_trials = charts.task_progress(task.in_logs, slowdown=slowdown)
+    over_time = charts.task_progress(task.in_logs, over_time=True, slowdown=slowdown)
     plots = []
     if over_trials:
-        dots = " Each dot is a trial; the slowest may be off the chart." if len(task.in_logs) == 1 else ""
-        plots.append(Plot("best so far over trials", f"Best latency so far over trials.{dots}", over_trials))
+        caption = "Best latency so far over trials."
+        if len(task.in_logs) == 1:
+            beyond = _count_above(over_trials, task.in_logs[0].task)
+            caption += " Each dot is a trial" + (f"; {pluralize(beyond, 'slower one')} off the chart." if beyond else ".")
+        plots.append(Plot("best so far over trials", caption, over_trials))
     if over_time:
         plots.append(Plot("best so far over time", "Best latency so far over the time spent on this task.", over_time))
     return plots
+
+
+def _count_above(figure: Figure, task: Task) -> int:
+    """Number of successful trials that are above the chart."""
+    latencies = task.latencies
+    _, highest = figure.axes[0].get_ylim()
+    return int((latencies[np.isfinite(latencies)] * 1e3 > highest).sum())
 
 
 def importance_plots(found: Importance | None) -> list[Plot]:
@@ -146,10 +164,10 @@ def knob_plots(task: TaskInLogs, template: Template) -> Iterator[Plot]:
 
 def save_plots(logs: Sequence[TuningLog], folder: Path) -> None:
     """Save all plots as PNG files, in a folder per task if there are several tasks."""
-    network = Network(logs)
+    network, slowdown = Network(logs), slowdowns(logs)
     _save(overview_plots(network, logs), folder)
     for task in network.tasks:
-        plots = [*progress_plots(task), *importance_plots(importance(task)), *knob_plots(task, Template(task.example))]
+        plots = [*progress_plots(task, slowdown), *importance_plots(importance(task)), *knob_plots(task, Template(task.example))]
         _save(plots, folder / f"{task.number:02} {_file_name(task.name)}" if len(network.tasks) > 1 else folder)
 
 

@@ -34,8 +34,8 @@ class TimeSpent:
     pauses: list[float]
 
 
-def time_spent(times: Sequence[Array], starts: Sequence[float] = ()) -> TimeSpent:
-    """Compute the time spent on each task. A trial takes the time since the previous trial of any task, or since its run started.
+def time_spent(times: Sequence[Array], starts: Sequence[float] = (), ready: Sequence[float] = ()) -> TimeSpent:
+    """Compute the time spent on each task. A trial takes the time since the previous one of any task, or since its run began.
 
     Parameters
     ----------
@@ -45,6 +45,8 @@ def time_spent(times: Sequence[Array], starts: Sequence[float] = ()) -> TimeSpen
     starts : sequence of float
         Timestamps at which runs started, as far as known. The time between the last trial before a start and the start is a
         pause, however short.
+    ready : sequence of float
+        Timestamps at which runs began to measure, as far as known. What they took to start counts as tuning, but as no task's.
 
     Examples
     --------
@@ -54,13 +56,16 @@ def time_spent(times: Sequence[Array], starts: Sequence[float] = ()) -> TimeSpen
     >>> time = time_spent([np.array([5.0, 8.0, 104.0])], starts=[0.0, 100.0, 500.0])
     >>> list(map(float, time.per_task[0])), time.pauses
     ([5.0, 8.0, 12.0], [92.0])
+    >>> time = time_spent([np.array([5.0, 8.0])], starts=[0.0], ready=[3.0])
+    >>> list(map(float, time.per_task[0])), list(map(float, time.overall))
+    ([2.0, 5.0], [5.0, 8.0])
     """
     ended = np.concatenate([np.empty(0), *times])
     if not len(ended) or not np.isfinite(ended).all():
         return TimeSpent([np.empty(0) for _ in times], np.empty(0), [])
     order = np.argsort(ended, kind="stable")
     now, previous = ended[order], np.concatenate([[-np.inf], ended[order[:-1]]])
-    last_start = np.concatenate([[-np.inf], np.sort(starts)])[np.searchsorted(np.sort(starts), now, side="right")]
+    last_start, last_ready = _last(starts, now), _last(ready, now)
     first_of_run = last_start > previous
     gaps = np.where(first_of_run, now - last_start, now - previous)
     paused = np.zeros(len(gaps))
@@ -68,10 +73,20 @@ def time_spent(times: Sequence[Array], starts: Sequence[float] = ()) -> TimeSpen
     long = ~first_of_run & (gaps > _LONGEST_BATCH)
     paused[long], gaps[long] = gaps[long], 0.0
     durations = np.empty(len(ended))
-    durations[order] = gaps
+    starting = first_of_run & (last_ready > last_start)
+    gaps_of_tasks = gaps.copy()
+    gaps_of_tasks[starting] = now[starting] - last_ready[starting]
+    durations[order] = gaps_of_tasks
     ends = np.cumsum([len(task) for task in times])
     per_task = [_cumulative(durations[end - len(task) : end], task) for task, end in zip(times, ends)]
     return TimeSpent(per_task, np.cumsum(gaps), [float(pause) for pause in paused[1:] if pause >= _SHORTEST_PAUSE])
+
+
+def _last(moments: Sequence[float], now: Array) -> Array:
+    """The last of some moments before each time; minus infinity if there is none."""
+    ordered = np.sort(moments)
+    last: Array = np.concatenate([[-np.inf], ordered])[np.searchsorted(ordered, now, side="right")]
+    return last
 
 
 def _cumulative(durations: Array, times: Array) -> Array:

@@ -78,7 +78,7 @@ class TuningLog:
         for task in self.tasks.values():
             task.name = printable(self.runs.names.get(task.journal_key, task.name))
             task.merge_journal(by_task.get(task.journal_key, ()))
-        time = time_spent([task.times for task in self.tasks.values()], self.runs.starts)
+        time = time_spent([task.times for task in self.tasks.values()], self.runs.starts, self.runs.ready)
         self.elapsed, self.pauses = time.overall, time.pauses
         for task, seconds in zip(self.tasks.values(), time.per_task):
             task.elapsed = seconds

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autotvm_opevo._utils.text import milliseconds, pluralize
+from autotvm_opevo.cli.argument_types import TIMEOUT, duration
 from autotvm_opevo.reporting.convergence import Expectation, expected_gain, gain_of_last
 from autotvm_opevo.reporting.formatting import format_duration
 from autotvm_opevo.reporting.network import Network, Operator
@@ -29,6 +30,8 @@ _MAX_UNKNOWN = 0.05
 _MANY_FAILURES = 0.25
 # A task whose share of the time is this many times its share of the latency, and above the minimum, deserves one, too.
 _OUT_OF_PROPORTION, _MIN_SHARE = 2.0, 0.25
+# Number of operators that are named.
+_MAX_NAMES = 2
 # Parts of the page.
 _OVERVIEW, _TASKS = "#overview", "#tasks"
 
@@ -88,7 +91,7 @@ def _converged(index: int, network: Network, best: Array, expected: Expectation 
         late = len(best) > 1 and not np.isfinite(best[len(best) // 2])
         text = "Unknown: some operators had their first result late." if late else "Too early to tell."
         return Answer(question, text, _OVERVIEW, known=False)
-    answer = "Yes" if expected.typical < CONVERGED else "No"
+    answer = "Probably" if expected.typical < CONVERGED else "Probably not"
     text = f"{answer}: the last quarter of the trials brought {_percent(gain_of_last(best, 0.25))}. "
     text += "As many trials again would bring "
     if left <= expected.typical:
@@ -149,12 +152,14 @@ def _how_good(index: int, log: TuningLog, network: Network, left: float) -> Answ
         return Answer(question, f"{speed}; {why}.", _TASKS, known=False)
     share = 1 / (1 + left)
     measured = [one for one in solved if _fastest(one, index).journal_key in log.runs.limits]
-    done = sum(limits[one.name] > _AT_LIMIT * one.seconds_in(index) for one in measured)
+    done = [one for one in measured if limits[one.name] > _AT_LIMIT * one.seconds_in(index)]
+    of_memory = sum(log.runs.is_memory_bound(_fastest(one, index).journal_key) for one in done)
     most = max(solved, key=lambda one: one.seconds_in(index) - limits[one.name])
     text = f"{speed}, {share:.0%} of what this machine's limits allow"
     if done:
-        text += f"; {done} of {pluralize(len(solved), 'operator')} at the limit: more trials of those are wasted"
-    if done < len(measured):
+        which = f" ({of_memory} of them at the memory's)" if of_memory else ""
+        text += f"; {len(done)} of {pluralize(len(solved), 'operator')} at the limit{which}: more trials of those are wasted"
+    if len(done) < len(measured):
         text += f"; most is left in {most.name}, at {limits[most.name] / most.seconds_in(index):.0%} of its limit"
     return Answer(question, f"{text}.", _TASKS)
 
@@ -182,16 +187,26 @@ def _how_sure(index: int, log: TuningLog, network: Network) -> Answer:
         return Answer(question, text, known=False)
     share = math.fsum(one.seconds_in(index) for one in confirmed) / network.seconds_in(index)
     found = [log.runs.confirmed[_fastest(one, index).journal_key] for one in confirmed]
-    noise = np.median([_spread(one.latencies) for one in found])
+    noise = np.median([one.spread for one in found])
     text = (
         f"The best of {len(confirmed)} of {pluralize(len(solved), 'operator')}, {share:.0%} of the latency, was timed again in "
         f"turn; timings of the same configuration differ by {noise:.1%}"
     )
-    if tied := sum(one.ties > 0 for one in found):
-        text += f"; of {tied} of them, another configuration may be as fast"
+    if tied := [one.name for one, confirmation in zip(confirmed, found) if confirmation.ties]:
+        text += f"; another configuration may be as fast for {_some(tied)}"
     if len(confirmed) < len(solved):
         text += "; the others rest on one trial each"
     return Answer(question, f"{text}.", _TASKS)
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first names, and the number of others.
+
+    >>> _some(["a", "b", "c", "d"])
+    'a, b and 2 others'
+    """
+    others = len(names) - _MAX_NAMES
+    return " and ".join([", ".join(names[:_MAX_NAMES]), *([pluralize(others, "other")] if others > 0 else [])])
 
 
 def is_confirmed(task: Task, log: TuningLog) -> bool:
@@ -200,18 +215,12 @@ def is_confirmed(task: Task, log: TuningLog) -> bool:
     return found is not None and not (task.latencies[task.times > found.time] < np.median(found.latencies)).any()
 
 
-def _spread(latencies: Sequence[float]) -> float:
-    """Median relative distance from the median."""
-    median = float(np.median(latencies))
-    return float(np.median(np.abs(np.array(latencies) / median - 1)))
-
-
 def _time(index: int, log: TuningLog, network: Network) -> Answer:
     question = "Where did the time go?"
     remarks = [*_phases(log), *_failures(log), *_disproportion(index, log, network)]
     if not remarks:
         return Answer(question, "Unknown: the journal that tune_network writes has it.", known=False)
-    return Answer(question, f"{'; '.join(remarks)}.", _TASKS)
+    return Answer(question, f"{'; '.join(remarks)}.", _OVERVIEW if log.runs.phases else _TASKS)
 
 
 def _phases(log: TuningLog) -> Iterator[str]:
@@ -252,7 +261,7 @@ def _disproportion(index: int, log: TuningLog, network: Network) -> Iterator[str
 def _next(index: int, log: TuningLog, network: Network, expected: Expectation | None, left: float) -> Answer:
     question = "What next?"
     if network.count_unsolved(index):
-        return Answer(question, "See why all trials of an operator failed.", _TASKS)
+        return _next_for_unsolved(question, index, log, network)
     if log.runs.speedup and is_slower(log.runs.speedup):
         return Answer(
             question,
@@ -264,20 +273,62 @@ def _next(index: int, log: TuningLog, network: Network, expected: Expectation | 
         return Answer(question, "Nothing: use the result. Another seed, or a larger search space, may find more.")
     trials = 2 * max(log.runs.budget, len(log))
     if command := continue_command(log.runs.command, trials):
-        return Answer(question, "More trials:", command=command)
+        return Answer(question, "More trials:" if "--trials" in command else "As much time again:", command=command)
     return Answer(question, f"More trials: tune again into this log, with trials={trials}.")
+
+
+def _next_for_unsolved(question: str, index: int, log: TuningLog, network: Network) -> Answer:
+    """More time for what always timed out; what else failed has to be looked at."""
+    unsolved = [one for one in network.operators_in(index) if one.seconds_in(index) == math.inf]
+    failures: Counter[str] = Counter()
+    for task in (task for one in unsolved for task in one.tasks_in(index)):
+        failures.update(task.failures)
+    names = _some([one.name for one in unsolved])
+    if not failures:
+        return Answer(question, f"See why all trials of {names} failed.", _TASKS)
+    kind = failures.most_common(1)[0][0]
+    if "timeout" in kind and (command := longer_timeout(log.runs.command)):
+        return Answer(question, f"Most trials of {names} ended with {kind}. More time for each:", _TASKS, command=command)
+    return Answer(question, f"See why all trials of {names} failed, most of them with {kind}.", _TASKS)
+
+
+def longer_timeout(command: str) -> str:
+    """The command that continues a run with twice the limit for a build and a run; empty if the run was another program's.
+
+    >>> longer_timeout("autotvm-opevo tune --network alexnet --log alexnet.json --timeout 5")
+    'autotvm-opevo tune --network alexnet --log alexnet.json --timeout 10'
+    """
+    words = _words(command)
+    if not words:
+        return ""
+    timeout = duration(words[words.index("--timeout") + 1]) if "--timeout" in words[:-1] else TIMEOUT
+    return shlex.join([*_without("--timeout", words), "--timeout", f"{2 * timeout:g}"])
 
 
 def continue_command(command: str, trials: int) -> str:
     """The command that continues a run of this package's with so many trials in all; empty if the run was another program's.
 
+    With a limit on time only, it is the same command, which then has as much time again.
+
     >>> continue_command("autotvm-opevo tune --network alexnet --trials 100 --log alexnet.json", 200)
     'autotvm-opevo tune --network alexnet --log alexnet.json --trials 200'
+    >>> continue_command("autotvm-opevo tune --network alexnet --time-limit 2m --log alexnet.json", 200_000)
+    'autotvm-opevo tune --network alexnet --time-limit 2m --log alexnet.json'
     >>> continue_command("python tune_my_network.py", 200)
     ''
     """
-    words = shlex.split(command)
-    if "tune" not in words[:4] or "--log" not in command:
-        return ""
-    kept = [word for before, word in zip(["", *words], words) if before != "--trials" and not word.startswith("--trials")]
-    return shlex.join([*kept, "--trials", str(trials)])
+    words = _words(command)
+    if not words or ("--time-limit" in words and "--trials" not in words):
+        return shlex.join(words)
+    return shlex.join([*_without("--trials", words), "--trials", str(trials)])
+
+
+def _words(command: str) -> list[str]:
+    """The words of a command, with options and their values apart; none if it is not this package's ``tune``."""
+    words = [part for word in shlex.split(command) for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    return words if "tune" in words[:4] and "--log" in words else []
+
+
+def _without(option: str, words: Sequence[str]) -> list[str]:
+    """The words without an option and its value."""
+    return [word for before, word in zip(["", *words], words) if option not in (before, word)]

@@ -1,4 +1,4 @@
-"""What logs must be to be compared. Imports no TVM."""
+"""Where the best of a log is, and what logs must be to be compared. Imports no TVM."""
 
 from __future__ import annotations
 
@@ -6,6 +6,24 @@ import os
 from collections.abc import Collection, Sequence
 from os import PathLike
 from pathlib import Path
+
+# Where `tune_network` keeps the best records: a file beside AutoTVM's log, a database in MetaSchedule's work directory.
+BEST_FILE, BEST_DATABASE = ".best.json", "best"
+
+
+def best_file(log: Path) -> Path:
+    """The file of the best records of an AutoTVM log.
+
+    >>> best_file(Path("alexnet.json")).name
+    'alexnet.best.json'
+    """
+    return log.with_name(log.name.removesuffix(".json") + BEST_FILE)
+
+
+def best_of(log: Path) -> Path:
+    """The best records of a log or work directory if `tune_network` has written any, else the log itself."""
+    best = log / BEST_DATABASE if log.is_dir() else best_file(log)
+    return best if best.exists() else log
 
 
 def check_logs(logs: Sequence[str | PathLike[str]]) -> list[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, field
+from statistics import median
 from typing import NamedTuple
 
 from autotvm_opevo.tuning.confidence import Estimate
@@ -18,6 +20,16 @@ class Confirmation(NamedTuple):
     latencies: list[float]
     ties: int = 0
 
+    @property
+    def spread(self) -> float:
+        """Median relative distance of the latencies from their median.
+
+        >>> Confirmation(0.0, [1.0, 1.5, 2.0]).spread.__round__(3)
+        0.333
+        """
+        latency = median(self.latencies)
+        return median(abs(one / latency - 1) for one in self.latencies)
+
 
 @dataclass
 class RunHistory:
@@ -27,6 +39,8 @@ class RunHistory:
     ----------
     starts : list of float
         Unix timestamps of their starts.
+    ready : list of float
+        Unix timestamps at which they began to measure tasks, as far as known.
     tuners : list of str
         Their tuners; consecutive runs of the same tuner are listed once.
     operators : dict of tuple of str to int
@@ -60,11 +74,14 @@ class RunHistory:
         By task: its name in tables, as far as known.
     flop, limits : dict of str to float
         By task: operations, and the seconds that the machine needs for them at least, as far as known.
+    peak : float
+        Operations per second of the machine, at most; infinite if unknown.
     confirmed : dict of str to Confirmation
         By task: when its best trial was timed again last.
     """
 
     starts: list[float] = field(default_factory=list)
+    ready: list[float] = field(default_factory=list)
     tuners: list[str] = field(default_factory=list)
     operators: dict[tuple[str, ...], int] = field(default_factory=dict)
     latency: tuple[float, float] | None = None
@@ -82,8 +99,13 @@ class RunHistory:
     flop: dict[str, float] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     limits: dict[str, float] = field(default_factory=dict)
+    peak: float = math.inf
     confirmed: dict[str, Confirmation] = field(default_factory=dict)
     _network: dict[tuple[str, ...], int] | None = None
+
+    def is_memory_bound(self, task: str) -> bool:
+        """Whether the limit of a task is that of the memory, as far as known, and not of the operations."""
+        return task in self.limits and self.peak < math.inf and self.flop.get(task, 0.0) / self.peak < 0.999 * self.limits[task]
 
     def add(self, entry: JournalEntry) -> None:
         """Update the history from an entry; those about trials change nothing."""
@@ -105,7 +127,10 @@ class RunHistory:
                 self._network, self.latency, self.speedup = operators, None, None
         self.flop.update(network.get("flop", {}))
         self.names.update(network.get("names", {}))
-        self.limits.update(network.get("limits", {}))
+        if "limits" in network:  # the machine was measured, which is what comes before the first trial
+            self.ready.append(entry.time)
+            self.limits.update(network["limits"])
+            self.peak = network.get("peak", math.inf)
         self.timed += "phases" in network
         self.layouts = network.get("layouts", self.layouts)
         self.lost.extend(network.get("lost", ()))

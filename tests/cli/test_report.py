@@ -24,7 +24,7 @@ def test_a_folder_of_logs_is_one_page(tmp_path, capsys):
     text = out.read_text()
     assert "opevo.json" in text
     assert "xgb.json" in text
-    assert "xgb.best.json" not in text
+    assert "<b>xgb.best.json</b>" not in text
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_folder_of_logs_is_one_page(tmp_path, capsys):
         (["missing.json", "-o", "OUT"], 1, "missing.json: No such file or directory"),
         (["LOG", "LOG", "-o", "OUT"], 2, "is given twice"),
         (["EMPTY", "-o", "OUT"], 2, "logs must have trials, there is none in EMPTY yet: --watch waits for the first"),
-        (["templates", "-o", "OUT"], 2, "it contains no log NAME.json and no database_tuning_record.json"),
+        (["templates", "-o", "OUT"], 2, "it contains no log NAME.json or NAME.log and no database_tuning_record.json"),
         (["LOG", "-o", "no/folder/OUT"], 1, "out must be in an existing folder, no/folder does not exist"),
         (["LOG", "-o", "OUT", "--import", "no_such_module"], 2, "--import no_such_module: ModuleNotFoundError"),
         (["LOG", "-o", "OUT", "--import", "./mine.py"], 2, "--import ./mine.py: "),

@@ -14,8 +14,9 @@ from quick_tuning import builder, runner
 from tvm.s_tir.meta_schedule.database import TuningRecord
 
 from autotvm_opevo.meta_schedule import OpEvoStrategy, confirmation, open_database, session, tune_network, workloads
-from autotvm_opevo.meta_schedule.confirmation import BEST, confirm, write_best
+from autotvm_opevo.meta_schedule.confirmation import confirm, write_best
 from autotvm_opevo.tuning.journal import read
+from autotvm_opevo.tuning.logs import BEST_DATABASE
 from benchmarks.workloads import cpu
 
 
@@ -105,9 +106,9 @@ def test_when_time_is_short_the_first_tasks_are_confirmed(records, tmp_path, mon
 def test_the_best_replace_those_of_an_earlier_call(records, tmp_path):
     for record in records[:2]:
         write_best(tmp_path, [record])
-        (found,) = open_database(tmp_path / BEST).get_all_tuning_records()
+        (found,) = open_database(tmp_path / BEST_DATABASE).get_all_tuning_records()
         assert str(found.trace) == str(record.trace)
-    assert [file.name for file in tmp_path.iterdir()] == [BEST]
+    assert [file.name for file in tmp_path.iterdir()] == [BEST_DATABASE]
 
 
 def test_a_network_s_best_are_confirmed_for_real_and_applied(tuned, tmp_path, monkeypatch):
@@ -116,17 +117,17 @@ def test_a_network_s_best_are_confirmed_for_real_and_applied(tuned, tmp_path, mo
     folder = tmp_path / "copy"
     shutil.copytree(tuned, folder)
     result = tune(folder, 10)
-    assert result.best_file == folder / BEST
+    assert result.best_file == folder / BEST_DATABASE
     assert result.comparison.outputs_match
     (entry,) = [entry for entry in read(folder / "journal") if entry.confirmed]
-    (best,) = open_database(folder / BEST).get_all_tuning_records()
+    (best,) = open_database(folder / BEST_DATABASE).get_all_tuning_records()
     latency = float(best.run_secs[0])
     assert latency == result.latency == pytest.approx(np.median(entry.confirmed["latencies"]))
     assert entry.confirmed["latency"] == pytest.approx(latency)
     assert len(open_database(folder)) == 10  # trials only
-    before = (folder / BEST / "database_tuning_record.json").read_bytes()
+    before = (folder / BEST_DATABASE / "database_tuning_record.json").read_bytes()
     assert tune(folder, 10, evaluate=False).latency == result.latency
-    assert (folder / BEST / "database_tuning_record.json").read_bytes() == before
+    assert (folder / BEST_DATABASE / "database_tuning_record.json").read_bytes() == before
 
 
 def test_a_later_call_keeps_the_winner_unless_a_new_candidate_is_faster(tuned, tmp_path, records):
@@ -138,7 +139,7 @@ def test_a_later_call_keeps_the_winner_unless_a_new_candidate_is_faster(tuned, t
         confirmed = TuningRecord(slowest.trace, slowest.workload, [latency], slowest.target, slowest.args_info)
         write_best(folder, [confirmed], trials - 1)
         result = tune(folder, trials, evaluate=False)
-        (best,) = open_database(folder / BEST).get_all_tuning_records()
+        (best,) = open_database(folder / BEST_DATABASE).get_all_tuning_records()
         assert (str(best.trace) == str(slowest.trace)) is kept
         assert result.latency == pytest.approx(float(np.mean([float(s) for s in best.run_secs])))
 
@@ -151,7 +152,7 @@ def test_what_a_killed_call_measured_after_the_best_were_written_can_be_the_best
     later = (folder / "database_tuning_record.json").read_text().splitlines()[2:]
     fastest = min(float(np.mean(json.loads(line)[1][1])) for line in later)
     assert tune(folder, 8, evaluate=False).latency == pytest.approx(fastest)
-    (best,) = open_database(folder / BEST).get_all_tuning_records()
+    (best,) = open_database(folder / BEST_DATABASE).get_all_tuning_records()
     assert float(np.mean([float(latency) for latency in best.run_secs])) == pytest.approx(fastest)
 
 
@@ -163,7 +164,7 @@ def test_another_network_in_the_work_directory_keeps_its_best(tuned, tmp_path, r
     write_best(folder, [confirmed], len(open_database(folder)))
     softmax = workloads.operator("nn.softmax", [(8, 32)])
     tune_network(*softmax, cpu(), folder, 2, builder=builder(), runner=runner(), evaluate=False)
-    kept = open_database(folder / BEST)
+    kept = open_database(folder / BEST_DATABASE)
     assert len(kept) == 2
     (found,) = [one for one in kept.get_all_tuning_records() if str(one.trace) == str(slowest.trace)]
     assert float(found.run_secs[0]) == 1e-12
@@ -176,7 +177,7 @@ def test_a_network_without_a_best_before_gets_the_fastest_of_its_trials(tuned, t
     shutil.copytree(tuned, folder)
     write_best(folder, [], len(open_database(folder)))
     tune(folder, 8, evaluate=False)
-    assert len(open_database(folder / BEST)) == 1
+    assert len(open_database(folder / BEST_DATABASE)) == 1
 
 
 def test_ctrl_c_during_the_confirmation_ends_the_call(tuned, tmp_path, monkeypatch):
@@ -195,7 +196,7 @@ def test_ctrl_c_during_the_confirmation_ends_the_call(tuned, tmp_path, monkeypat
     with pytest.raises(KeyboardInterrupt):
         tune(folder, 9, evaluate=False)
     assert len(open_database(folder)) == 9
-    assert len(open_database(folder / BEST)) == 1
+    assert len(open_database(folder / BEST_DATABASE)) == 1
 
 
 def test_an_error_costs_no_result(tuned, tmp_path, monkeypatch, caplog):
@@ -209,7 +210,7 @@ def test_an_error_costs_no_result(tuned, tmp_path, monkeypatch, caplog):
     shutil.copytree(tuned, folder)
     assert tune(folder, 9, evaluate=False).trials == 9
     assert "the best candidates were not timed again: no device answers" in caplog.text
-    assert len(open_database(folder / BEST)) == 1
+    assert len(open_database(folder / BEST_DATABASE)) == 1
 
 
 @pytest.mark.soak
@@ -219,4 +220,4 @@ def test_the_best_of_tvm_s_own_search_with_packed_weights_are_confirmed(tmp_path
     options = {"strategy": "evolutionary", "cost_model": "random", "builder": builder(), "runner": runner()}
     result = tune_network(*workloads.mlp(), cpu(), tmp_path, 16, evaluate=False, seed=0, **options)
     assert any(entry.confirmed for entry in read(tmp_path / "journal"))
-    assert result.best_file == tmp_path / BEST
+    assert result.best_file == tmp_path / BEST_DATABASE

@@ -17,7 +17,7 @@ from autotvm_opevo.reporting.svg import svg
 def test_charts_use_the_colours_of_the_page(tmp_path):
     (log,) = open_logs([autotvm_log(tmp_path / "log.json")])
     task = Network([log]).tasks[0]
-    for plot in progress_plots(task):
+    for plot in progress_plots(task, {}):
         text = svg(plot.figure, plot.title)
         assert "var(--ink)" in text
         assert "var(--series-0)" in text
@@ -42,6 +42,21 @@ def test_best_so_far_over_time_is_sorted_by_time(tmp_path):
     (axes,) = charts.task_progress([TaskInLog(0, "log", task)], over_time=True).axes
     (curve,) = (line for line in axes.lines if line.get_gid() == "best")
     assert curve.get_xydata() == pytest.approx(np.array([[0, 4], [10, 3], [100, 1]]))
+
+
+def test_trials_above_the_chart_are_counted(tmp_path):
+    log = tmp_path / "log.json"
+    log.write_text("\n".join(autotvm_line(trial, latency=1.0 if trial in (50, 60) else 1e-3) for trial in range(100)))
+    plot = progress_plots(Network(open_logs([log])).tasks[0], {})[0]
+    assert plot.caption.endswith("Each dot is a trial; 2 slower ones off the chart.")
+
+
+def test_a_band_shows_where_a_task_would_be_on_an_equal_machine(tmp_path):
+    (log,) = open_logs([autotvm_log(tmp_path / "log.json")])
+    task = next(iter(log.tasks.values()))
+    (axes,) = charts.task_progress([TaskInLog(0, "a", task), TaskInLog(1, "b", task)], slowdown={1: 1.25}).axes
+    (band,) = axes.collections
+    assert band.get_datalim(axes.transData).y0 == pytest.approx(task.best * 1e3 / 1.25)
 
 
 def test_the_integral_of_throughput_is_the_number_of_trials():

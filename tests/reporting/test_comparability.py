@@ -11,7 +11,7 @@ from synthetic_logs import autotvm_line
 
 from autotvm_opevo import report
 from autotvm_opevo.cli import compare as compare_parser
-from autotvm_opevo.reporting.comparability import _WORKLOAD, compare, compare_command
+from autotvm_opevo.reporting.comparability import _OPTIONS, compare, compare_command
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.tuning.journal import Journal
 
@@ -100,10 +100,26 @@ def test_the_command_that_decides_has_what_was_tuned(tmp_path):
 def test_the_command_that_decides_is_one_of_the_command_line(tmp_path):
     """Every option that says what was tuned is an option of ``compare``, too."""
     both = logs(tmp_path, [1e-3], [1e-3])
-    options = [word for name in _WORKLOAD for word in (name, "8x16" if name == "--tensor" else "1")]
+    options = [word for name in _OPTIONS for word in (name, "8x16" if name == "--tensor" else "1")]
     Journal(tmp_path / "a.json.journal").write_start([], "OpEvo", shlex.join(["tune", *options, "--log", "a.json"]))
     commands = argparse.ArgumentParser().add_subparsers()
     compare_parser.add(commands)
     known = commands.choices["compare"]._option_string_actions
     words = shlex.split(compare_command(open_logs([log.path for log in both])))
-    assert {word for word in words if word.startswith("--")} == set(_WORKLOAD) <= known.keys()
+    assert {word for word in words if word.startswith("--")} == set(_OPTIONS) <= known.keys()
+
+
+def test_the_command_that_decides_names_the_best_records_where_there_are_any(tmp_path):
+    both = logs(tmp_path, [1e-3], [1e-3])
+    (tmp_path / "b.best.json").write_text("")
+    Journal(tmp_path / "b.json.journal").write_start([], "OpEvo", "autotvm-opevo tune --network=mlp --rpc-key=pi --log=b.json")
+    paths = f"{tmp_path}/a.json {tmp_path}/b.best.json"
+    expected = f"autotvm-opevo compare {paths} --network mlp --rpc-key pi"
+    assert compare_command(open_logs([log.path for log in both])) == expected
+
+
+def test_logs_of_different_networks_have_no_command_that_decides(tmp_path):
+    other = tmp_path / "b.json"
+    other.write_text(autotvm_line(0, "conv2d", latency=1e-3) + "\n")
+    assert compare_command(open_logs([write(tmp_path / "a.json", [1e-3]), other])) == ""
+    assert "timing them in turn" not in page_text(report(tmp_path / "a.json", other, out=tmp_path / "report.html"))

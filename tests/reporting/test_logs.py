@@ -1,7 +1,7 @@
 """Opening of logs: paths, labels, and names of tasks."""
 
 import pytest
-from synthetic_logs import autotvm_line, autotvm_log
+from synthetic_logs import autotvm_line, autotvm_log, meta_schedule_folder
 
 from autotvm_opevo.reporting.logs import fingerprint, input_files, open_logs
 from autotvm_opevo.tuning.journal import Journal
@@ -16,7 +16,7 @@ def _write(path, text):
     ("make", "message"),
     [
         (lambda folder: [], "logs must be at least one"),
-        (lambda folder: [folder], "must be an AutoTVM log, a folder of some, or the folder of a MetaSchedule database"),
+        (lambda folder: [folder], "must be an AutoTVM log, the folder of a MetaSchedule database, or a folder of some"),
         (lambda folder: [autotvm_log(folder / "a")] * 2, "is given twice"),
         (lambda folder: [_write(folder / "notes.md", "# Notes\nnot a log\nof anything")], "none of its lines is a trial"),
     ],
@@ -54,6 +54,13 @@ def test_a_folder_stands_for_the_autotvm_logs_in_it(tmp_path):
     autotvm_log(tmp_path / "begun.json")
     assert fingerprint([tmp_path]) != before
     assert [log.label for log in open_logs([tmp_path])] == ["a.json", "b.json", "begun.json"]
+
+
+def test_a_folder_stands_for_the_databases_in_it_and_for_logs_as_tvm_s_tutorials_name_them(tmp_path):
+    autotvm_log(tmp_path / "resnet-18.log")
+    meta_schedule_folder(tmp_path / "yesterday")
+    _write(tmp_path / "notes.log", "started\n")
+    assert [log.label for log in open_logs([tmp_path])] == ["resnet-18.log", "yesterday"]
 
 
 def test_a_missing_log_is_an_error_unless_allowed(tmp_path):

@@ -5,8 +5,10 @@ import math
 import numpy as np
 import pytest
 from compared_networks import compared
+from report_text import page_text
 from synthetic_logs import autotvm_line, autotvm_log, meta_schedule_folder
 
+from autotvm_opevo import report
 from autotvm_opevo.reporting import convergence
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.network import Network
@@ -38,7 +40,7 @@ def test_an_empty_log_has_no_verdict(tmp_path):
 
 def test_a_run_that_stands_still_has_converged_and_nothing_is_next(tmp_path):
     found = answers(write(tmp_path / "log.json", [2e-3] * 10 + [1e-3] * 100))
-    assert found["Converged?"].text.startswith("Yes: the last quarter of the trials brought 0.0%.")
+    assert found["Converged?"].text.startswith("Probably: the last quarter of the trials brought 0.0%.")
     assert found["What next?"].text.startswith("Nothing")
 
 
@@ -47,16 +49,16 @@ def test_a_run_that_still_gains_has_not_converged_and_the_next_command_doubles_i
     command = "autotvm-opevo tune --network alexnet --trials 32 --log log.json"
     Journal(f"{log}.journal").write_start([(1, [DENSE])], "OpEvo", command, 32)
     found = answers(log)
-    assert found["Converged?"].text.startswith("No: the last quarter of the trials brought 33%.")
+    assert found["Converged?"].text.startswith("Probably not: the last quarter of the trials brought 33%.")
     assert found["What next?"].command == "autotvm-opevo tune --network alexnet --log log.json --trials 64"
 
 
 def test_trials_of_an_operator_that_hardly_matters_do_not_make_a_run_converged(tmp_path):
     """The other has had 20 trials, in which recorded runs gained 3%."""
     log = write(write(tmp_path / "log.json", [1e-2] * 20), [1e-5] * 300, "conv2d")
-    assert answers(log)["Converged?"].text.startswith("No: the last quarter of the trials brought 0.0%.")
+    assert answers(log)["Converged?"].text.startswith("Probably not: the last quarter of the trials brought 0.0%.")
     even = write(write(tmp_path / "even.json", [1e-2] * 160), [1e-5] * 160, "conv2d")
-    assert answers(even)["Converged?"].text.startswith("Yes")
+    assert answers(even)["Converged?"].text.startswith("Probably: ")
 
 
 def test_without_a_journal_the_next_step_is_said_in_words(tmp_path):
@@ -77,8 +79,28 @@ def test_an_operator_without_a_successful_trial_comes_first(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 40), [None] * 4, "conv2d", error_no=4)
     found = answers(log)
     assert found["Converged?"].text == "No: 1 operator without a successful trial."
-    assert found["What next?"].text == "See why all trials of an operator failed."
+    assert found["What next?"].text == "See why all trials of conv2d 1x64 failed, most of them with runtime device."
     assert answers(write(tmp_path / "failed.json", [None] * 20, error_no=4))["How good?"].text == "Unknown: no trial succeeded."
+
+
+def test_an_operator_that_always_times_out_gets_more_time(tmp_path):
+    log = write(write(tmp_path / "log.json", [1e-3] * 40), [None] * 4, "conv2d", error_no=7)
+    command = "autotvm-opevo tune --network=alexnet --timeout 90s --log log.json"
+    Journal(f"{log}.journal").write_start([(1, [DENSE]), (1, [CONV2D])], "OpEvo", command, 44)
+    found = answers(log)["What next?"]
+    assert found.text == "Most trials of conv2d 1x64 ended with run timeout. More time for each:"
+    assert found.command == "autotvm-opevo tune --network alexnet --log log.json --timeout 180"
+
+
+def test_operators_at_the_limit_of_the_memory_are_told_from_those_of_the_operations(tmp_path):
+    log = write(write(tmp_path / "log.json", [1e-3] * 20), [4e-3] * 20, "conv2d")
+    journal = Journal(f"{log}.journal")
+    journal.write_start([(1, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 1e6, CONV2D: 8e6})
+    journal.write_limits({DENSE: 0.95e-3, CONV2D: 4e-3}, peak=2e9)
+    assert "; 2 of 2 operators at the limit (1 of them at the memory's): more trials" in answers(log)["How good?"].text
+    page = page_text(report(log, out=tmp_path / "report.html"))
+    assert "95% (memory)" in page
+    assert "100% (memory)" not in page
 
 
 def test_the_journal_s_limits_say_how_good_it_is_and_where_most_is_left(tmp_path):
@@ -141,7 +163,7 @@ def test_confirmed_tasks_say_how_sure_it_is_until_a_later_trial_is_faster(tmp_pa
     Journal(f"{log}.journal").write_confirmed(DENSE, "", [1.0e-3, 1.02e-3, 0.98e-3], 1.0e-3, ties=2)
     text = answers(log)["How sure?"].text
     assert text.startswith("The best of 1 of 2 operators, 25% of the latency, was timed again in turn; timings of the same")
-    assert "differ by 2.0%; of 1 of them, another configuration may be as fast; the others rest on one trial each." in text
+    assert "differ by 2.0%; another configuration may be as fast for dense 1x64; the others rest on one trial each." in text
     with open(log, "a") as file:
         file.write(autotvm_line(40, latency=0.9e-3) + "\n")
     assert answers(log)["How sure?"].text.startswith("Every best rests on one trial")
