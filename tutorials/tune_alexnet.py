@@ -10,6 +10,8 @@ runs it::
     python tutorials/tune_alexnet.py --trials 1000               # resumes after the 200
 
 You can interrupt it at any time: the same command resumes with the remaining trials.
+
+It needs AutoTVM: ``make setup`` makes an environment with it, whose ``python`` is ``.venv/autotvm/bin/python``.
 """
 
 import argparse

@@ -10,6 +10,8 @@ MetaSchedule's search strategy, compiles the network with the best schedules, an
     python tutorials/tune_alexnet_relax.py --trials 1000                  # resumes after the 208
 
 You can interrupt it at any time: the same command resumes with the remaining trials.
+
+It needs MetaSchedule: ``make setup-tvm`` makes an environment with it, whose ``python`` is ``.venv/tvm/bin/python``.
 """
 
 import argparse

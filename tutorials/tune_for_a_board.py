@@ -19,6 +19,8 @@ do the rest with a server on the same x86-64 machine. With AutoTVM it is the sam
 
 An Android phone cannot link: TVM's RPC app for Android takes libraries that the NDK has linked, by
 ``LocalBuilder(build_func="ndk")`` with AutoTVM. This was not tried either.
+
+It needs MetaSchedule: ``make setup-tvm`` makes an environment with it, whose ``python`` is ``.venv/tvm/bin/python``.
 """
 
 import argparse

@@ -11,6 +11,8 @@ numpy, and times it beside the untuned schedule::
 
 The output folder, named at the end, has both logs, which ``autotvm.apply_history_best`` reads, and a plot of the best so far over
 trials. :doc:`tune_your_template` is the same without the comparison.
+
+It needs AutoTVM: ``make setup`` makes an environment with it, whose ``python`` is ``.venv/autotvm/bin/python``.
 """
 
 import argparse

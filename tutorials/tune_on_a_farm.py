@@ -15,6 +15,8 @@ This script runs the first two here, so that tracker and devices are this machin
     python tutorials/tune_on_a_farm.py       # two devices, 24 trials: half a minute
 
 If a device dies or hangs during a trial, the trial is run once more on another device.
+
+It needs AutoTVM: ``make setup`` makes an environment with it, whose ``python`` is ``.venv/autotvm/bin/python``.
 """
 
 import os

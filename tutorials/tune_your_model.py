@@ -9,6 +9,9 @@ This script reads a model, tunes it with today's TVM, writes a library, and runs
 
 You can interrupt it at any time: the same command resumes with the remaining trials. With AutoTVM, :doc:`tune_alexnet` has the
 same steps.
+
+It needs MetaSchedule: ``make setup-tvm`` makes an environment with it, whose ``python`` is ``.venv/tvm/bin/python``; reading
+ONNX needs ``pip install '.[onnx]'`` there, too.
 """
 
 import argparse

@@ -6,6 +6,8 @@ A template is a schedule with knobs. This one is of a matrix product; AutoTVM tu
 ``XGBTuner``::
 
     python tutorials/tune_your_template.py       # this machine's CPU, 32 trials: half a minute on two cores
+
+It needs AutoTVM: ``make setup`` makes an environment with it, whose ``python`` is ``.venv/autotvm/bin/python``.
 """
 
 import argparse
