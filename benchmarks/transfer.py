@@ -134,7 +134,7 @@ def main(arguments=None):
         nargs="*",
         type=Path,
         default=SHAPES,
-        help="files named KERNEL_DEVICE.npz or KERNEL-SHAPE.npz, or folders (default: seven shapes of two operators)",
+        help="files named KERNEL_DEVICE.npz or KERNEL-SHAPE.npz, or folders (default: seven shapes each of two operators)",
     )
     parser.add_argument(
         "--sources",

@@ -99,7 +99,9 @@ class NetworkSession(Session):
             for state in self._states:
                 state.progress.limit = limit(state.task, roofline)
             limits = {key: task.progress.limit for key, task in zip(self._keys, self._tasks)}
-            self._journal.write_limits(limits, roofline.flops)
+            of_memory = replace(roofline, flops=inf)
+            by_memory = [key for key, state in zip(self._keys, self._states) if 0 < limits[key] == limit(state.task, of_memory)]
+            self._journal.write_limits(limits, by_memory)
         except (ForkServerError, OSError, RuntimeError, ValueError) as error:
             logger.warning("the roofline of this machine is unknown: %s", last_line(str(error)))
             return

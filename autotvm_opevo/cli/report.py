@@ -27,7 +27,7 @@ def add(commands: Any) -> None:
     """Add the command to a parser's subcommands."""
     report = command(commands, "report", "write a page about tuning runs", _EXAMPLES, _STATUS, _run)
     report.add_argument(
-        "logs", nargs="+", metavar="LOG", help="AutoTVM log, folder of them, or folder of a MetaSchedule database"
+        "logs", nargs="+", metavar="LOG", help="AutoTVM log, folder of a MetaSchedule database, or folder of several"
     )
     report.add_argument("-o", "--out", metavar="FILE", help="the HTML file to write")
     report.add_argument("--title", default="", help="title of the page (default: the names of the logs)")

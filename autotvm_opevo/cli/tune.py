@@ -8,8 +8,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from autotvm_opevo._utils.durations import TIMEOUT
 from autotvm_opevo.cli import workload
-from autotvm_opevo.cli.argument_types import TIMEOUT, duration, positive
+from autotvm_opevo.cli.argument_types import duration, positive
 from autotvm_opevo.cli.command import command
 
 _EXAMPLES = """examples:

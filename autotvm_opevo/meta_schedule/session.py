@@ -101,7 +101,9 @@ class NetworkSession(Session):
             if self._is_small(i):
                 state.progress.kind = self._keys[i]  # others do not wait for what it finds
         limits = {key: task.progress.limit for key, task in zip(self._keys, self._tasks)}
-        self._journal.write_limits(limits, roofline.flops)
+        of_memory = replace(roofline, flops=inf)
+        by_memory = [key for key, state in zip(self._keys, self._states) if 0 < limits[key] == limit(state.mod, of_memory)]
+        self._journal.write_limits(limits, by_memory)
         if idle := idle_cores(roofline.threads):
             self.display.write(idle)
 

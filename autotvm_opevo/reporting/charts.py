@@ -69,9 +69,7 @@ def task_progress(
             _plot_steps(axes, index, label, x, best)
             _plot_band(axes, index, x, best, slowdown)
         shown_latencies = [task.latencies for _, _, task in curves]
-        shown_latencies += [
-            np.array([task.best / slowdown[index]]) for index, _, task in curves if slowdown and index in slowdown
-        ]
+        shown_latencies += [np.array([task.best / (slowdown or {}).get(index, 1.0)]) for index, _, task in curves]
         _format_best_so_far(axes, shown_latencies, unit)
         add_legend(figure, len(curves))
     return figure

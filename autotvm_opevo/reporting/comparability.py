@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,7 +11,6 @@ from scipy import stats
 
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo.reporting.tuning_log import TuningLog
-from autotvm_opevo.tuning.logs import best_of
 
 # With fewer configurations in both logs, there is no interval of this confidence.
 _MIN_SHARED, _CONFIDENCE = 6, 0.95
@@ -20,9 +18,6 @@ _MIN_SHARED, _CONFIDENCE = 6, 0.95
 _INDIFFERENCE = 0.03
 # An interval that reaches farther from 1, as a logarithm, says little.
 _CLEAR = 0.1
-# Options of the command `tune` that say what was tuned, with which TVM and where, which the command `compare` has, too.
-_WORKLOAD = ("--network", "--batch", "--operator", "--tensor", "--dtype", "--attribute", "--model", "--shape", "--target")
-_OPTIONS = (*_WORKLOAD, "--tvm", "--rpc-tracker", "--rpc-key")
 
 
 @dataclass(frozen=True)
@@ -71,18 +66,3 @@ def _of_ratios(ratios: Sequence[float], basis: str) -> Comparability:
     ordered = np.sort(ratios)
     skipped = int(stats.binom.ppf((1 - _CONFIDENCE) / 2, len(ordered), 0.5)) - 1
     return Comparability(float(np.median(ordered)), float(ordered[skipped]), float(ordered[-1 - skipped]), basis)
-
-
-def compare_command(logs: Sequence[TuningLog]) -> str:
-    """The command that decides which log's network is faster, as far as a journal knows what was tuned.
-
-    It names the files of the best records where there are any, since those are confirmed. Empty if the logs have no task in
-    common, such as those of two networks, or of both TVMs.
-    """
-    if not set.intersection(*(set(log.tasks) for log in logs)):
-        return ""
-    words = next((shlex.split(log.runs.command) for log in logs if "--log" in log.runs.command), ["--network", "NAME"])
-    words = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
-    given = [[option, value] for option, value in zip(words, words[1:]) if option in _OPTIONS]
-    best = [str(best_of(log.path)) for log in logs]
-    return shlex.join(["autotvm-opevo", "compare", *best, *(word for pair in given for word in pair)])

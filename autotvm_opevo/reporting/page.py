@@ -16,7 +16,7 @@ from autotvm_opevo._version import __version__
 from autotvm_opevo.reporting.about_logs import about_log, compare_with_first
 from autotvm_opevo.reporting.autotvm_spaces import Template
 from autotvm_opevo.reporting.best_in_common import best_in_common
-from autotvm_opevo.reporting.comparability import compare_command
+from autotvm_opevo.reporting.commands import compare_command
 from autotvm_opevo.reporting.fanova import Importance
 from autotvm_opevo.reporting.formatting import format_duration, format_schedule, format_setting
 from autotvm_opevo.reporting.importance import importance
@@ -73,7 +73,7 @@ def render(logs: Sequence[TuningLog], title: str = "", poll_ms: int = 0, fingerp
         logs=[about_log(index, log, network) for index, log in enumerate(logs)],
         comparisons=list(compare_with_first(logs)),
         compare_command=compare_command(logs) if len(logs) > 1 else "",
-        plots=[_embed(plot) for plot in overview_plots(network, logs)],
+        plots=[_embed(plot) for plot in overview_plots(network, logs, slowdown)],
         has_counts=network.has_counts,
         show_counts=any(operator.count_in(index) > 1 for operator in network.operators for index in range(len(logs))),
         has_times=any(len(log.elapsed) for log in logs),
@@ -112,7 +112,7 @@ def _time_share(log: TuningLog, task: Task) -> str:
 
 def _speed(log: TuningLog, task: Task) -> dict[str, str]:
     """A task's best in operations per second and as a share of the machine's limit, if known."""
-    memory = " (memory)" if log.runs.is_memory_bound(task.journal_key) else ""
+    memory = " (memory)" if task.journal_key in log.runs.memory_bound else ""
     flop, limit = (known.get(task.journal_key, 0.0) for known in (log.runs.flop, log.runs.limits))
     return {
         "gflops": f"{flop / task.best / 1e9:.1f}" if flop and task.best < math.inf else "",
@@ -132,7 +132,7 @@ def _certainty(log: TuningLog, task: Task) -> str:
         return "one trial"
     found = log.runs.confirmed[task.journal_key]
     tied = f", {pluralize(found.ties, 'other')} may be as fast" if found.ties else ""
-    return f"confirmed (±{found.spread:.1%}{tied})"
+    return f"confirmed (timings differ by {found.spread:.1%}{tied})"
 
 
 def _share(network: Network, operator: Operator, task: TaskInLog) -> str:

@@ -27,6 +27,7 @@ from autotvm_opevo.reporting.tuning_log import TuningLog
 
 # Of a larger network, only the slowest operators are shown, and none with a smaller share of the latency.
 _MAX_BARS, _MIN_SHARE = 24, 0.005
+_BANDS = "Bands reach to where a curve would be if the machine had been as fast as for the first log"
 
 
 @dataclass(frozen=True)
@@ -39,22 +40,21 @@ class Plot:
     tooltips: Sequence[str] = ()
 
 
-def overview_plots(network: Network, logs: Sequence[TuningLog]) -> list[Plot]:
-    """Plots of all tasks together: total latency, throughput, and latency of each operator."""
+def overview_plots(network: Network, logs: Sequence[TuningLog], slowdown: Mapping[int, float]) -> list[Plot]:
+    """Plots of all tasks together, with the bands of `slowdowns`: total latency, throughput, and latency of each operator."""
     plots = []
     weighting = (
         "weighted by the number of runs in the network" if network.has_counts else "one run of each, as some counts are unknown"
     )
     if len(network.operators) > 1:
         curves = [(i, log.label, network.best_so_far(i)) for i, log in enumerate(logs)]
-        slowdown = slowdowns(logs)
         over_trials = charts.network_progress(curves, slowdown=slowdown)
         over_time = charts.network_progress(curves, [log.elapsed for log in logs], slowdown)
         caption = f"Total latency of all operators with their best configurations so far, {weighting}"
         if any(network.operators_in(i) != network.operators for i in range(len(logs))):
             caption += ". The logs do not have the same operators"
         if slowdown:
-            caption += ". Bands reach to where a curve would be if the machine had been as fast as for the first log"
+            caption += f". {_BANDS}"
         if over_trials:
             plots.append(Plot("total latency over trials", f"{caption}.", over_trials))
         if over_time:
@@ -122,6 +122,8 @@ def progress_plots(task: TaskInLogs, slowdown: Mapping[int, float]) -> list[Plot
         if len(task.in_logs) == 1:
             beyond = _count_above(over_trials, task.in_logs[0].task)
             caption += " Each dot is a trial" + (f"; {pluralize(beyond, 'slower one')} off the chart." if beyond else ".")
+        if any(index in slowdown for index, _, _ in task.in_logs):
+            caption += f" {_BANDS}."
         plots.append(Plot("best so far over trials", caption, over_trials))
     if over_time:
         plots.append(Plot("best so far over time", "Best latency so far over the time spent on this task.", over_time))
@@ -165,7 +167,7 @@ def knob_plots(task: TaskInLogs, template: Template) -> Iterator[Plot]:
 def save_plots(logs: Sequence[TuningLog], folder: Path) -> None:
     """Save all plots as PNG files, in a folder per task if there are several tasks."""
     network, slowdown = Network(logs), slowdowns(logs)
-    _save(overview_plots(network, logs), folder)
+    _save(overview_plots(network, logs, slowdown), folder)
     for task in network.tasks:
         plots = [*progress_plots(task, slowdown), *importance_plots(importance(task)), *knob_plots(task, Template(task.example))]
         _save(plots, folder / f"{task.number:02} {_file_name(task.name)}" if len(network.tasks) > 1 else folder)

@@ -35,7 +35,7 @@ class TimeSpent:
 
 
 def time_spent(times: Sequence[Array], starts: Sequence[float] = (), ready: Sequence[float] = ()) -> TimeSpent:
-    """Compute the time spent on each task. A trial takes the time since the previous one of any task, or since its run began.
+    """Compute the time spent on each task. A trial takes the time since the previous one, or since measuring began.
 
     Parameters
     ----------

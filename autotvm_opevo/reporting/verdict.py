@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autotvm_opevo._utils.text import milliseconds, pluralize
-from autotvm_opevo.cli.argument_types import TIMEOUT, duration
+from autotvm_opevo.reporting.commands import continue_command, longer_timeout
 from autotvm_opevo.reporting.convergence import Expectation, expected_gain, gain_of_last
 from autotvm_opevo.reporting.formatting import format_duration
 from autotvm_opevo.reporting.network import Network, Operator
@@ -153,11 +152,11 @@ def _how_good(index: int, log: TuningLog, network: Network, left: float) -> Answ
     share = 1 / (1 + left)
     measured = [one for one in solved if _fastest(one, index).journal_key in log.runs.limits]
     done = [one for one in measured if limits[one.name] > _AT_LIMIT * one.seconds_in(index)]
-    of_memory = sum(log.runs.is_memory_bound(_fastest(one, index).journal_key) for one in done)
+    by_memory = sum(_fastest(one, index).journal_key in log.runs.memory_bound for one in done)
     most = max(solved, key=lambda one: one.seconds_in(index) - limits[one.name])
     text = f"{speed}, {share:.0%} of what this machine's limits allow"
     if done:
-        which = f" ({of_memory} of them at the memory's)" if of_memory else ""
+        which = f" ({by_memory} of them limited by memory)" if by_memory else ""
         text += f"; {len(done)} of {pluralize(len(solved), 'operator')} at the limit{which}: more trials of those are wasted"
     if len(done) < len(measured):
         text += f"; most is left in {most.name}, at {limits[most.name] / most.seconds_in(index):.0%} of its limit"
@@ -260,8 +259,9 @@ def _disproportion(index: int, log: TuningLog, network: Network) -> Iterator[str
 
 def _next(index: int, log: TuningLog, network: Network, expected: Expectation | None, left: float) -> Answer:
     question = "What next?"
+    trials = 2 * max(log.runs.budget, len(log))
     if network.count_unsolved(index):
-        return _next_for_unsolved(question, index, log, network)
+        return _next_for_unsolved(question, index, log, network, trials)
     if log.runs.speedup and is_slower(log.runs.speedup):
         return Answer(
             question,
@@ -271,13 +271,12 @@ def _next(index: int, log: TuningLog, network: Network, expected: Expectation | 
         if log.runs.latency and log.runs.latency[1] >= log.runs.latency[0]:
             return Answer(question, "Nothing: the network as a whole was no faster than untuned, so more trials may not help it.")
         return Answer(question, "Nothing: use the result. Another seed, or a larger search space, may find more.")
-    trials = 2 * max(log.runs.budget, len(log))
     if command := continue_command(log.runs.command, trials):
         return Answer(question, "More trials:" if "--trials" in command else "As much time again:", command=command)
     return Answer(question, f"More trials: tune again into this log, with trials={trials}.")
 
 
-def _next_for_unsolved(question: str, index: int, log: TuningLog, network: Network) -> Answer:
+def _next_for_unsolved(question: str, index: int, log: TuningLog, network: Network, trials: int) -> Answer:
     """More time for what always timed out; what else failed has to be looked at."""
     unsolved = [one for one in network.operators_in(index) if one.seconds_in(index) == math.inf]
     failures: Counter[str] = Counter()
@@ -287,48 +286,6 @@ def _next_for_unsolved(question: str, index: int, log: TuningLog, network: Netwo
     if not failures:
         return Answer(question, f"See why all trials of {names} failed.", _TASKS)
     kind = failures.most_common(1)[0][0]
-    if "timeout" in kind and (command := longer_timeout(log.runs.command)):
-        return Answer(question, f"Most trials of {names} ended with {kind}. More time for each:", _TASKS, command=command)
-    return Answer(question, f"See why all trials of {names} failed, most of them with {kind}.", _TASKS)
-
-
-def longer_timeout(command: str) -> str:
-    """The command that continues a run with twice the limit for a build and a run; empty if the run was another program's.
-
-    >>> longer_timeout("autotvm-opevo tune --network alexnet --log alexnet.json --timeout 5")
-    'autotvm-opevo tune --network alexnet --log alexnet.json --timeout 10'
-    """
-    words = _words(command)
-    if not words:
-        return ""
-    timeout = duration(words[words.index("--timeout") + 1]) if "--timeout" in words[:-1] else TIMEOUT
-    return shlex.join([*_without("--timeout", words), "--timeout", f"{2 * timeout:g}"])
-
-
-def continue_command(command: str, trials: int) -> str:
-    """The command that continues a run of this package's with so many trials in all; empty if the run was another program's.
-
-    With a limit on time only, it is the same command, which then has as much time again.
-
-    >>> continue_command("autotvm-opevo tune --network alexnet --trials 100 --log alexnet.json", 200)
-    'autotvm-opevo tune --network alexnet --log alexnet.json --trials 200'
-    >>> continue_command("autotvm-opevo tune --network alexnet --time-limit 2m --log alexnet.json", 200_000)
-    'autotvm-opevo tune --network alexnet --time-limit 2m --log alexnet.json'
-    >>> continue_command("python tune_my_network.py", 200)
-    ''
-    """
-    words = _words(command)
-    if not words or ("--time-limit" in words and "--trials" not in words):
-        return shlex.join(words)
-    return shlex.join([*_without("--trials", words), "--trials", str(trials)])
-
-
-def _words(command: str) -> list[str]:
-    """The words of a command, with options and their values apart; none if it is not this package's ``tune``."""
-    words = [part for word in shlex.split(command) for part in (word.split("=", 1) if word.startswith("--") else [word])]
-    return words if "tune" in words[:4] and "--log" in words else []
-
-
-def _without(option: str, words: Sequence[str]) -> list[str]:
-    """The words without an option and its value."""
-    return [word for before, word in zip(["", *words], words) if option not in (before, word)]
+    if "timeout" in kind and (command := longer_timeout(log.runs.command, trials)):
+        return Answer(question, f"Trials of {names} failed, most often with {kind}. More time for each:", _TASKS, command=command)
+    return Answer(question, f"See why all trials of {names} failed, most often with {kind}.", _TASKS)

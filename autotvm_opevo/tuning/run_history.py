@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 from statistics import median
@@ -74,8 +73,8 @@ class RunHistory:
         By task: its name in tables, as far as known.
     flop, limits : dict of str to float
         By task: operations, and the seconds that the machine needs for them at least, as far as known.
-    peak : float
-        Operations per second of the machine, at most; infinite if unknown.
+    memory_bound : set of str
+        Tasks whose limit is that of the memory, not of the operations.
     confirmed : dict of str to Confirmation
         By task: when its best trial was timed again last.
     """
@@ -99,13 +98,9 @@ class RunHistory:
     flop: dict[str, float] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     limits: dict[str, float] = field(default_factory=dict)
-    peak: float = math.inf
+    memory_bound: set[str] = field(default_factory=set)
     confirmed: dict[str, Confirmation] = field(default_factory=dict)
     _network: dict[tuple[str, ...], int] | None = None
-
-    def is_memory_bound(self, task: str) -> bool:
-        """Whether the limit of a task is that of the memory, as far as known, and not of the operations."""
-        return task in self.limits and self.peak < math.inf and self.flop.get(task, 0.0) / self.peak < 0.999 * self.limits[task]
 
     def add(self, entry: JournalEntry) -> None:
         """Update the history from an entry; those about trials change nothing."""
@@ -130,7 +125,7 @@ class RunHistory:
         if "limits" in network:  # the machine was measured, which is what comes before the first trial
             self.ready.append(entry.time)
             self.limits.update(network["limits"])
-            self.peak = network.get("peak", math.inf)
+            self.memory_bound = (self.memory_bound - network["limits"].keys()) | {*network.get("memory_bound", ())}
         self.timed += "phases" in network
         self.layouts = network.get("layouts", self.layouts)
         self.lost.extend(network.get("lost", ()))

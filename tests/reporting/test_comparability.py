@@ -7,13 +7,14 @@ import shlex
 import numpy as np
 import pytest
 from report_text import page_text
-from synthetic_logs import autotvm_line
+from synthetic_logs import autotvm_line, meta_schedule_folder
 
 from autotvm_opevo import report
 from autotvm_opevo.cli import compare as compare_parser
-from autotvm_opevo.reporting.comparability import _OPTIONS, compare, compare_command
+from autotvm_opevo.reporting.commands import WORKLOAD, compare_command
+from autotvm_opevo.reporting.comparability import compare
 from autotvm_opevo.reporting.logs import open_logs
-from autotvm_opevo.tuning.journal import Journal
+from autotvm_opevo.tuning.journal import JOURNAL, Journal
 
 
 def write(path, latencies):
@@ -100,13 +101,13 @@ def test_the_command_that_decides_has_what_was_tuned(tmp_path):
 def test_the_command_that_decides_is_one_of_the_command_line(tmp_path):
     """Every option that says what was tuned is an option of ``compare``, too."""
     both = logs(tmp_path, [1e-3], [1e-3])
-    options = [word for name in _OPTIONS for word in (name, "8x16" if name == "--tensor" else "1")]
+    options = [word for name in WORKLOAD for word in (name, "8x16" if name == "--tensor" else "1")]
     Journal(tmp_path / "a.json.journal").write_start([], "OpEvo", shlex.join(["tune", *options, "--log", "a.json"]))
     commands = argparse.ArgumentParser().add_subparsers()
     compare_parser.add(commands)
     known = commands.choices["compare"]._option_string_actions
     words = shlex.split(compare_command(open_logs([log.path for log in both])))
-    assert {word for word in words if word.startswith("--")} == set(_OPTIONS) <= known.keys()
+    assert {word for word in words if word.startswith("--")} == set(WORKLOAD) <= known.keys()
 
 
 def test_the_command_that_decides_names_the_best_records_where_there_are_any(tmp_path):
@@ -116,6 +117,15 @@ def test_the_command_that_decides_names_the_best_records_where_there_are_any(tmp
     paths = f"{tmp_path}/a.json {tmp_path}/b.best.json"
     expected = f"autotvm-opevo compare {paths} --network mlp --rpc-key pi"
     assert compare_command(open_logs([log.path for log in both])) == expected
+
+
+def test_work_directories_of_other_devices_have_no_command_that_decides(tmp_path):
+    """With MetaSchedule, ``compare`` runs networks on this machine only."""
+    both = [meta_schedule_folder(tmp_path / name) for name in "ab"]
+    assert compare_command(open_logs(both)).startswith("autotvm-opevo compare ")
+    command = "autotvm-opevo tune --network mlp --rpc-key pi --log a"
+    Journal(tmp_path / "a" / JOURNAL).write_start([], "OpEvo", command)
+    assert compare_command(open_logs(both)) == ""
 
 
 def test_logs_of_different_networks_have_no_command_that_decides(tmp_path):

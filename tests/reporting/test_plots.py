@@ -26,5 +26,5 @@ def test_bars_are_first_and_best_trial_or_the_best_of_each_log(tmp_path):
         ([log, other], {"log.json": [16, 8], "other.json": [40, 20]}),
     ):
         logs = open_logs(paths)
-        plot = overview_plots(Network(logs), logs)[-1]
+        plot = overview_plots(Network(logs), logs, {})[-1]
         assert bars(plot.figure) == (["2 times dense 1x64", "conv2d 1x64"], expected)

@@ -23,14 +23,18 @@ def test_the_yardstick_and_the_phases_of_all_runs_lost_and_slow_devices_and_layo
 def test_what_a_run_was_asked_for_and_its_limits_are_read_back(tmp_path):
     journal, history = Journal(tmp_path / "journal"), RunHistory()
     journal.write_start([(2, ["dense"])], "OpEvo", "autotvm-opevo tune", 100, {"dense": 2e6, "pool": 0.0}, {"dense": "dense 1x8"})
-    journal.write_limits({"dense": 1e-3}, peak=1e9)
+    journal.write_limits({"dense": 1e-3}, ["dense"])
     journal.write_confirmed("dense", "{}", [1.1e-3, 1.2e-3], 1.15e-3, ties=1)
     for entry in read(journal.path):
         history.add(entry)
     assert (history.command, history.budget) == ("autotvm-opevo tune", 100)
     assert history.names == {"dense": "dense 1x8"}
     assert (history.flop, history.limits) == ({"dense": 2e6}, {"dense": 1e-3})
-    assert (history.peak, history.is_memory_bound("dense"), len(history.ready)) == (1e9, False, 1)
+    assert (history.memory_bound, len(history.ready)) == ({"dense"}, 1)
+    journal.write_limits({"dense": 1e-3})
+    for entry in list(read(journal.path))[-1:]:
+        history.add(entry)
+    assert history.memory_bound == set()
     assert history.confirmed["dense"].latencies == [1.1e-3, 1.2e-3]
     assert history.confirmed["dense"].ties == 1
 

@@ -1,0 +1,91 @@
+"""Commands that a report suggests: to go on, with more time for each trial, and to compare logs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from autotvm_opevo._utils.durations import TIMEOUT, parse_duration
+from autotvm_opevo.reporting.tuning_log import TuningLog
+from autotvm_opevo.tuning.logs import best_of
+
+# Options of the command `tune` that say what was tuned, with which TVM and where, which the command `compare` has, too.
+WORKLOAD = (
+    "--network",
+    "--batch",
+    "--operator",
+    "--tensor",
+    "--dtype",
+    "--attribute",
+    "--model",
+    "--shape",
+    "--target",
+    "--tvm",
+    "--rpc-tracker",
+    "--rpc-key",
+)
+
+
+def continue_command(command: str, trials: int) -> str:
+    """The command that continues a run of this package's with so many trials in all; empty if the run was another program's.
+
+    With a limit on time only, it is the same command, which then has as much time again.
+
+    >>> continue_command("autotvm-opevo tune --network alexnet --trials 100 --log alexnet.json", 200)
+    'autotvm-opevo tune --network alexnet --log alexnet.json --trials 200'
+    >>> continue_command("autotvm-opevo tune --network alexnet --time-limit 2m --log alexnet.json", 200_000)
+    'autotvm-opevo tune --network alexnet --time-limit 2m --log alexnet.json'
+    >>> continue_command("python tune_my_network.py", 200)
+    ''
+    """
+    words = _words(command)
+    only_time = (
+        "--time-limit" in words and "--trials" not in words and _value("--task-scheduler", words, "gradient") == "gradient"
+    )
+    if not words or only_time:
+        return shlex.join(words)
+    return shlex.join([*_without("--trials", words), "--trials", str(trials)])
+
+
+def longer_timeout(command: str, trials: int) -> str:
+    """`continue_command`, with twice the limit for a build and a run.
+
+    >>> longer_timeout("autotvm-opevo tune --network alexnet --trials 50 --timeout 90s --log alexnet.json", 100)
+    'autotvm-opevo tune --network alexnet --log alexnet.json --trials 100 --timeout 180'
+    """
+    words = _words(continue_command(command, trials))
+    if not words:
+        return ""
+    timeout = parse_duration(_value("--timeout", words, str(TIMEOUT)))
+    return shlex.join([*_without("--timeout", words), "--timeout", f"{2 * timeout:g}"])
+
+
+def compare_command(logs: Sequence[TuningLog]) -> str:
+    """The command that decides which log's network is faster, as far as a journal knows what was tuned.
+
+    It names the files of the best records where there are any, since those are confirmed. Empty if there is none: the logs have
+    no task in common, such as those of two networks, or of both TVMs, or are of other devices' with MetaSchedule.
+    """
+    if not set.intersection(*(set(log.tasks) for log in logs)):
+        return ""
+    words = next((words for log in logs if (words := _words(log.runs.command))), ["--network", "NAME"])
+    if "--rpc-key" in words and any(log.path.is_dir() for log in logs):
+        return ""
+    given = [[option, value] for option, value in zip(words, words[1:]) if option in WORKLOAD]
+    best = [str(best_of(log.path)) for log in logs]
+    return shlex.join(["autotvm-opevo", "compare", *best, *(word for pair in given for word in pair)])
+
+
+def _words(command: str) -> list[str]:
+    """The words of a command, with options and their values apart; none if it is not this package's ``tune``."""
+    words = [part for word in shlex.split(command) for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    return words if "tune" in words[:4] and "--log" in words else []
+
+
+def _value(option: str, words: Sequence[str], default: str) -> str:
+    return next((value for word, value in zip(words, words[1:]) if word == option), default)
+
+
+def _without(option: str, words: Sequence[str]) -> list[str]:
+    """The words without an option and its value."""
+    return [word for before, word in zip(["", *words], words) if option not in (before, word)]
