@@ -24,6 +24,8 @@ _MAX_NAME = 60
 MAX_TICKS = 6
 # More series have no legend; the page lists the logs anyway.
 _MAX_LEGEND = 6
+# Number of characters of a label in a legend.
+_MAX_LABEL = 48
 
 
 @contextmanager
@@ -64,9 +66,11 @@ def named_bars(names: Sequence[str], bars: float = 1) -> Iterator[tuple[Figure, 
 
 
 def add_legend(figure: Figure, series: int) -> None:
-    """Add a legend if there are several series, and few enough to leave room for the chart."""
+    """Add a legend if there are several series, and few enough to leave room for the chart; of long labels it has the ends."""
     if 1 < series <= _MAX_LEGEND:
-        figure.legend(loc="outside upper right", ncols=2)
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        ends = [label if len(label) <= _MAX_LABEL else f"…{label[1 - _MAX_LABEL :]}" for label in labels]
+        figure.legend(handles, ends, loc="outside upper right", ncols=2 if max(map(len, ends)) <= _MAX_LABEL // 2 else 1)
 
 
 def escape_label(name: str) -> str:

@@ -25,7 +25,7 @@ def test_charts_use_the_colours_of_the_page(tmp_path):
 
 
 def test_names_are_escaped(tmp_path):
-    name = "<script>alert(1)</script> $\\alpha$ & $x font: 1px x #1f2328"
+    name = "<script>a</script> $\\pi$ & $x font: 1px #1f2328"
     (log,) = open_logs([autotvm_log(tmp_path / "log.json")])
     task = next(iter(log.tasks.values()))
     text = svg(charts.task_progress([TaskInLog(0, name, task), TaskInLog(1, "other", task)]), name)
@@ -33,6 +33,15 @@ def test_names_are_escaped(tmp_path):
     texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
     assert name in texts
     assert not list(root.iter("script"))
+
+
+def test_of_long_labels_a_legend_has_the_ends(tmp_path):
+    (log,) = open_logs([autotvm_log(tmp_path / "log.json")])
+    task = next(iter(log.tasks.values()))
+    figure = charts.task_progress([TaskInLog(i, f"{'folder/' * 9}log-{i}.json", task) for i in range(2)])
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert [len(label) for label in labels] == [48, 48]
+    assert [label[-10:] for label in labels] == ["log-0.json", "log-1.json"]
 
 
 def test_best_so_far_over_time_is_sorted_by_time(tmp_path):
