@@ -180,6 +180,15 @@ def test_a_network_without_a_best_before_gets_the_fastest_of_its_trials(tuned, t
     assert len(open_database(folder / BEST_DATABASE)) == 1
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C as in a terminal: a shell lets what it starts in the background ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_during_the_confirmation_ends_the_call(tuned, tmp_path, monkeypatch):
     class Interrupting(Runner):
         def run(self, inputs):
