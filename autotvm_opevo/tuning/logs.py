@@ -8,7 +8,8 @@ from os import PathLike
 from pathlib import Path
 
 # Where `tune_network` keeps the best records: a file beside AutoTVM's log, a database in MetaSchedule's work directory.
-BEST_FILE, BEST_DATABASE = ".best.json", "best"
+BEST_FILE = ".best.json"
+BEST_DATABASE = "best"
 
 
 def best_file(log: Path) -> Path:
