@@ -1,6 +1,6 @@
 """What results of other tasks are worth: OpEvo with and without them, on recorded landscapes of the same kernel.
 
-    python -m benchmarks.transfer                                     # other shapes, recorded on a CPU; ten minutes on two cores
+    python -m benchmarks.transfer                                     # other shapes, on a CPU; twenty minutes on two cores
     python -m benchmarks.transfer FOLDER                              # other devices
     python -m benchmarks.transfer FOLDER --sources all                # all other devices at once
     python -m benchmarks.transfer FOLDER --mislead shuffled           # sources whose fitnesses say nothing

@@ -96,12 +96,7 @@ class NetworkSession(Session):
         try:
             runner.begin_drift(target)
             roofline = runner.roofline(target)
-            for state in self._states:
-                state.progress.limit = limit(state.task, roofline)
-            limits = {key: task.progress.limit for key, task in zip(self._keys, self._tasks)}
-            of_memory = replace(roofline, flops=inf)
-            by_memory = [key for key, state in zip(self._keys, self._states) if 0 < limits[key] == limit(state.task, of_memory)]
-            self._journal.write_limits(limits, by_memory)
+            self.set_limits(roofline, lambda i, roofline: limit(self._states[i].task, roofline))
         except (ForkServerError, OSError, RuntimeError, ValueError) as error:
             logger.warning("the roofline of this machine is unknown: %s", last_line(str(error)))
             return

@@ -95,15 +95,10 @@ class NetworkSession(Session):
         except (OSError, RuntimeError, ValueError) as error:
             logger.warning("the roofline of this machine is unknown: %s", last_line(str(error)))
             return
-        for state in self._states:
-            state.progress.limit = limit(state.mod, roofline)
+        self.set_limits(roofline, lambda i, roofline: limit(self._states[i].mod, roofline))
         for i, state in enumerate(self._states):
             if self._is_small(i):
                 state.progress.kind = self._keys[i]  # others do not wait for what it finds
-        limits = {key: task.progress.limit for key, task in zip(self._keys, self._tasks)}
-        of_memory = replace(roofline, flops=inf)
-        by_memory = [key for key, state in zip(self._keys, self._states) if 0 < limits[key] == limit(state.mod, of_memory)]
-        self._journal.write_limits(limits, by_memory)
         if idle := idle_cores(roofline.threads):
             self.display.write(idle)
 

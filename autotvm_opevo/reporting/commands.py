@@ -63,8 +63,8 @@ def longer_timeout(command: str, trials: int) -> str:
 def compare_command(logs: Sequence[TuningLog]) -> str:
     """The command that decides which log's network is faster, as far as a journal knows what was tuned.
 
-    It names the files of the best records where there are any, since those are confirmed. Empty if there is none: the logs have
-    no task in common, such as those of two networks, or of both TVMs, or are of other devices' with MetaSchedule.
+    It names the files of the best records where there are any, since those are confirmed. Empty if it could not work: the
+    logs have no task in common, or are of MetaSchedule over RPC, where `compare` runs networks on this machine only.
     """
     if not set.intersection(*(set(log.tasks) for log in logs)):
         return ""

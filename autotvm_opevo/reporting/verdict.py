@@ -152,11 +152,11 @@ def _how_good(index: int, log: TuningLog, network: Network, left: float) -> Answ
     share = 1 / (1 + left)
     measured = [one for one in solved if _fastest(one, index).journal_key in log.runs.limits]
     done = [one for one in measured if limits[one.name] > _AT_LIMIT * one.seconds_in(index)]
-    by_memory = sum(_fastest(one, index).journal_key in log.runs.memory_bound for one in done)
+    memory_bound = sum(_fastest(one, index).journal_key in log.runs.memory_bound for one in done)
     most = max(solved, key=lambda one: one.seconds_in(index) - limits[one.name])
     text = f"{speed}, {share:.0%} of what this machine's limits allow"
     if done:
-        which = f" ({by_memory} of them limited by memory)" if by_memory else ""
+        which = f" ({memory_bound} of them memory-bound)" if memory_bound else ""
         text += f"; {len(done)} of {pluralize(len(solved), 'operator')} at the limit{which}: more trials of those are wasted"
     if len(done) < len(measured):
         text += f"; most is left in {most.name}, at {limits[most.name] / most.seconds_in(index):.0%} of its limit"

@@ -6,6 +6,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Protocol
@@ -16,6 +17,7 @@ from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.progress import ProgressDisplay, Row
 from autotvm_opevo.tuning.result import TuningResult
+from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.task_scheduler import Operator, TaskProgress, network_latency, shares
 
 
@@ -107,6 +109,16 @@ class Session:
             flop = {key: task.progress.flop for key, task in zip(self._keys, self._tasks)}
             names = dict(zip(self._keys, self._names))
             self._journal.write_start(operators, tuner, command_line(), self._budget, flop, names)
+
+    def set_limits(self, roofline: Roofline, limit: Callable[[int, Roofline], float]) -> None:
+        """Set how fast each task can be at most, given its seconds under a roofline by its index; tell the journal."""
+        without_flops = replace(roofline, flops=inf)
+        limits, memory_bound = {}, []
+        for i, (key, task) in enumerate(zip(self._keys, self._tasks)):
+            task.progress.limit = limits[key] = limit(i, roofline)
+            if 0 < limits[key] == limit(i, without_flops):
+                memory_bound.append(key)
+        self._journal.write_limits(limits, memory_bound)
 
     def show(self, current: int, end_of_round: bool = True) -> None:
         """Display progress after a batch of task `current`."""

@@ -97,7 +97,7 @@ def test_operators_at_the_limit_of_the_memory_are_told_from_those_of_the_operati
     journal = Journal(f"{log}.journal")
     journal.write_start([(1, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 1e6, CONV2D: 8e6})
     journal.write_limits({DENSE: 0.95e-3, CONV2D: 4e-3}, [DENSE])
-    assert "; 2 of 2 operators at the limit (1 of them limited by memory): more trials" in answers(log)["How good?"].text
+    assert "; 2 of 2 operators at the limit (1 of them memory-bound): more trials" in answers(log)["How good?"].text
     page = page_text(report(log, out=tmp_path / "report.html"))
     assert "95% (memory)" in page
     assert "100% (memory)" not in page
