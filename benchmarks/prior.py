@@ -67,7 +67,7 @@ def main() -> None:
         log = Path(options.log or f"{temporary}/layers.json")
         mod, params = layers()
         target = tvm.target.Target(options.target)
-        tasks, _ = extract(relay.transform.InferType()(mod), params, target)
+        tasks = extract(relay.transform.InferType()(mod), params, target).tasks
         trials = len(tasks) * options.trials
         with mock.patch.object(search_tuner_module, "prior", return_value=()):
             tune_network(mod, params, target, log, trials, task_scheduler="equal", seed=0, evaluate=False)

@@ -20,7 +20,7 @@ from tvm.autotvm.task import Task
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.validation import as_seconds
 from autotvm_opevo.autotvm.evaluation import Instance, build, open_device, random_inputs
-from autotvm_opevo.autotvm.extraction import extract
+from autotvm_opevo.autotvm.extraction import extract, fold
 from autotvm_opevo.autotvm.kernels import KernelInstance, build_kernel
 from autotvm_opevo.autotvm.log import Record, parse, parse_fields, seconds, workload_key
 from autotvm_opevo.autotvm.measure_option import check_device
@@ -105,17 +105,17 @@ def compare_logs(
         require_devices(runner.key, runner.host, runner.port)
     if isinstance(mod, relay.Function):
         mod = tvm.IRModule.from_expr(mod)
-    mod, params = relay.transform.InferType()(mod), params or {}
-    tasks, operators = run_compiler(lambda: extract(mod, params, target))
+    mod = run_compiler(lambda: fold(mod, params or {}))
+    tasks, operators, _ = run_compiler(lambda: extract(mod, {}, target))
     best = [_of_network(name, records, tasks, target) for name, records in zip(names, found)]
     comparison = Comparison(names, [_compare(operator, tasks, best) for operator in operators])
     with shown_when_aborted(comparison):
         print(f"building {pluralize(1 + len(names), 'network')} for {target}", file=sys.stderr)
         chosen = [[], *([*records.values()] for records in best)]
-        libraries = [run_compiler(partial(build, mod, params, target, records)) for records in chosen]
+        libraries = [run_compiler(partial(build, mod, {}, target, records)) for records in chosen]
         with open_device(target, runner, time_limit) as (device, load):
             print(f"timing them in turn, for at most {time_limit:g} seconds", file=sys.stderr)
-            inputs = random_inputs(mod, params)
+            inputs = random_inputs(mod, {})
             networks = [partial(Instance, load(library), device, inputs) for library in libraries]
             comparison.time_networks(networks, NETWORKS_SHARE * time_limit)
 

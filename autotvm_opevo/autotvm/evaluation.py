@@ -27,12 +27,10 @@ from autotvm_opevo.tuning.programs import MIN_REPEAT_MS, Array, random_arrays, r
 _REQUEST_TIMEOUT, _SESSION_TIMEOUT = 300, 600
 
 
-def evaluate_network(
-    mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray], target: tvm.target.Target, best_file: Path, runner: Runner
-) -> Comparison:
-    """Compare a network untuned and built with the records of a file, where `runner` runs the trials."""
-    libraries = [run_compiler(partial(build, mod, params, target, best)) for best in (None, best_file)]
-    inputs = random_inputs(mod, params)
+def evaluate_network(mod: tvm.IRModule, target: tvm.target.Target, best_file: Path, runner: Runner) -> Comparison:
+    """Compare a network, with its weights bound, untuned and built with a file's records, where `runner` runs the trials."""
+    libraries = [run_compiler(partial(build, mod, {}, target, best)) for best in (None, best_file)]
+    inputs = random_inputs(mod, {})
     with open_device(target, runner) as (device, load):
         untuned, tuned = (partial(Instance, load(library), device, inputs) for library in libraries)
         return compare_with_untuned(untuned, tuned)

@@ -1,56 +1,100 @@
-"""Extraction of a Relay network's AutoTVM tasks, and of how often the network runs each operator."""
+"""Extraction of a Relay network's AutoTVM tasks, how often the network runs each operator, and which of them layouts connect."""
 
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 import tvm
 from tvm import autotvm, relay
 from tvm.autotvm.task import Task
 
+from autotvm_opevo.autotvm.layouts import Connection, find_connections
 from autotvm_opevo.tuning.task_scheduler import Operator
 
 
-def extract(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray], target: tvm.target.Target) -> tuple[list[Task], list[Operator]]:
+class Extraction(NamedTuple):
+    """What a network consists of.
+
+    Attributes
+    ----------
+    tasks : list of Task
+        In network order.
+    operators : list of Operator
+        Tunable operators. A dense layer on a CPU, for example, has two tasks, and the compiler uses the faster one.
+    connections : list of Connection
+        Operators between which the network transforms data if their layouts differ.
+    """
+
+    tasks: list[Task]
+    operators: list[Operator]
+    connections: list[Connection]
+
+
+def fold(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray]) -> tvm.IRModule:
+    """Bind a network's weights, and compute what is constant, such as a batch normalization's share of them.
+
+    Each compilation would do this first, and it can take longer than all else that it does.
+    """
+    bound = relay.build_module.bind_params_by_name(mod["main"], params)
+    passes = [
+        relay.transform.InferType(),
+        relay.transform.SimplifyInference(),
+        relay.transform.FoldConstant(),
+        relay.transform.FoldScaleAxis(),
+        relay.transform.FoldConstant(),
+    ]
+    folded = tvm.IRModule(mod.functions, mod.type_definitions)
+    folded["main"] = bound
+    with tvm.transform.PassContext(opt_level=3):
+        return tvm.transform.Sequential(passes)(folded)
+
+
+def extract(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray], target: tvm.target.Target) -> Extraction:
     """Extract a network's tasks, one for each distinct workload, and the operators that they implement.
 
     AutoTVM's own extraction does not tell which tasks implement the same operator, nor how often it runs. So the network is fused
     as the compiler does, and AutoTVM's extraction is applied to each distinct fused function, which has at most one tunable
     operator: the tasks it finds are alternative implementations of that operator.
 
-    Returns
-    -------
-    tasks : list of Task
-        In network order.
-    operators : list of Operator
-        Tunable operators. A dense layer on a CPU, for example, has two tasks, and the compiler uses the faster one.
-
     Raises
     ------
     ValueError
         If no operator is tunable.
     """
+    network = _optimize(mod, params, target)
     tasks: dict[tuple[object, ...], Task] = {}
     counts: dict[tuple[tuple[object, ...], ...], int] = {}
+    implementations: dict[int, tuple[tuple[object, ...], ...]] = {}  # workloads, by structural hash of the fused function
     with autotvm.apply_history_best([]):  # without a context, TVM would download pre-tuned configurations
-        for function, count in _fused(mod, params, target):
+        for function, count in _fused(network):
             found = {task.workload: task for task in autotvm.task.extract_from_program(_as_module(function), {}, target)}
             if found:
                 tasks.update((workload, task) for workload, task in found.items() if workload not in tasks)
-                implementations = tuple(sorted(found, key=str))
-                counts[implementations] = counts.get(implementations, 0) + count
+                workloads = tuple(sorted(found, key=str))
+                counts[workloads] = counts.get(workloads, 0) + count
+                implementations[tvm.ir.structural_hash(function)] = workloads
     if not tasks:
         raise ValueError(f"nothing to tune: AutoTVM has no template for any operator of this network on {target}")
     positions = {workload: i for i, workload in enumerate(tasks)}
     operators = [Operator(count, tuple(positions[workload] for workload in workloads)) for workloads, count in counts.items()]
-    return list(tasks.values()), operators
+
+    def operator(function: relay.Function) -> int | None:
+        workloads = implementations.get(tvm.ir.structural_hash(function))
+        return None if workloads is None else list(counts).index(workloads)
+
+    return Extraction(list(tasks.values()), operators, find_connections(network, operator))
 
 
-def _fused(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray], target: tvm.target.Target) -> list[tuple[relay.Function, int]]:
-    """Distinct fused functions of the network, each with its number of calls."""
-    # Like AutoTVM's extraction: the layouts depend on the tuning results.
-    with tvm.transform.PassContext(opt_level=3, disabled_pass={"AlterOpLayout"}):
+def _optimize(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray], target: tvm.target.Target) -> relay.Function:
+    """The network, fused as the compiler does, before it chooses layouts, which depend on the tuning results."""
+    with autotvm.apply_history_best([]), tvm.transform.PassContext(opt_level=3, disabled_pass={"AlterOpLayout"}):
         optimized, _ = relay.optimize(mod, target=target, params=params)
+    return optimized["main"]
+
+
+def _fused(network: relay.Function) -> list[tuple[relay.Function, int]]:
+    """Distinct fused functions of a network, each with its number of calls."""
     distinct: dict[int, relay.Function] = {}  # by structural hash
     counts: Counter[int] = Counter()
 
@@ -60,7 +104,7 @@ def _fused(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray], target: tvm.tar
             distinct.setdefault(key, expression.op)
             counts[key] += 1
 
-    relay.analysis.post_order_visit(optimized["main"], visit)
+    relay.analysis.post_order_visit(network, visit)
     return [(function, counts[key]) for key, function in distinct.items()]
 
 

@@ -17,7 +17,7 @@ from tvm.autotvm.task import Task
 
 from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.autotvm.evaluation import evaluate_network
-from autotvm_opevo.autotvm.extraction import extract
+from autotvm_opevo.autotvm.extraction import extract, fold
 from autotvm_opevo.autotvm.history import read_history
 from autotvm_opevo.autotvm.log import Log, Record, workload_key
 from autotvm_opevo.autotvm.measure_option import check_device, default_measure_option
@@ -126,7 +126,6 @@ def tune_network(
     known = read_history(history, Path(log_file))
     if isinstance(mod, relay.Function):
         mod = tvm.IRModule.from_expr(mod)
-    mod, params = relay.transform.InferType()(mod), params or {}
 
     option = measure_option or default_measure_option(target)
     measurer = Measurer(option)
@@ -135,30 +134,31 @@ def tune_network(
     with Log(log_file) as log:
         journal = Journal(Path(f"{log.path}.journal"), overwrite=not log.records)
         drift = read_drift(journal, target)
-        tasks, operators = extract(mod, params, target)
+        mod = fold(mod, params or {})
+        network = extract(mod, {}, target)
         if transfer and _can_learn(tuner):
-            known.add(_of_others(log.records, tasks), str(log.path))
-        seeds = np.random.SeedSequence(seed).generate_state(len(tasks) + 1)
+            known.add(_of_others(log.records, network.tasks), str(log.path))
+        seeds = np.random.SeedSequence(seed).generate_state(len(network.tasks) + 1)
         states = [
             TaskState(task, tuner, None if seed is None else int(s), early_stopping, drift, known, transfer)
-            for task, s in zip(tasks, seeds[1:])
+            for task, s in zip(network.tasks, seeds[1:])
         ]
         rng = np.random.default_rng(seeds[0])
-        session = NetworkSession(states, operators, log, journal, trials, measurer.batch, rng, start, drift)
+        session = NetworkSession(states, network, log, journal, trials, measurer.batch, rng, start, drift)
         try:
             learning: dict[str, Any] = {} if transfer else {"transfer": False}
             if known:
                 learning["history"] = str(known)
             session.announce(describe_tuner(tuner, seed, **learning), "log")
             if known:
-                session.display.write(f"learning from {known.describe({task.name for task in tasks})}")
+                session.display.write(f"learning from {known.describe({task.name for task in network.tasks})}")
             if session.left > 0:
                 with measurer:
                     session.measure_machine(option["runner"], target, drift)
                     session.run(measurer, task_scheduler, end_of_trials(start, time_limit))
             session.save_best()
             if evaluate and any(state.best for state in states):
-                session.evaluate(lambda: evaluate_network(mod, params, target, session.best_file, option["runner"]))
+                session.evaluate(lambda: evaluate_network(mod, target, session.best_file, option["runner"]))
         except BaseException as error:
             with suppress(OSError):  # a full disk must not hide the error
                 session.save_best()

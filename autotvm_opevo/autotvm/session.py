@@ -24,6 +24,8 @@ from autotvm_opevo._utils.cpu_cores import idle_cores
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.autotvm.best_file import best_of_others
 from autotvm_opevo.autotvm.confirmation import confirm
+from autotvm_opevo.autotvm.extraction import Extraction
+from autotvm_opevo.autotvm.layouts import candidates, choose
 from autotvm_opevo.autotvm.log import Log, Record, parse, workload_key
 from autotvm_opevo.autotvm.measurer import Measurer
 from autotvm_opevo.autotvm.roofline import limit
@@ -40,10 +42,14 @@ from autotvm_opevo.tuning.naming import task_key, task_name
 from autotvm_opevo.tuning.progress import ProgressDisplay
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.session import Session
-from autotvm_opevo.tuning.task_scheduler import Operator, TaskScheduler, round_size, shares
+from autotvm_opevo.tuning.task_scheduler import TaskScheduler, round_size, shares
 from autotvm_opevo.tuning.workers import ForkServerError
 
 logger = logging.getLogger(__name__)
+
+# How many times as long as reading the same bytes from a cache a transform of layouts takes within a network: it writes, too, in
+# strides, and what other cores have in their caches. With this, those of MobileNet were off by less than a third.
+_TRANSFERS = 5.0
 
 
 @dataclass
@@ -62,7 +68,7 @@ class NetworkSession(Session):
     def __init__(
         self,
         states: Sequence[TaskState],
-        operators: Sequence[Operator],
+        network: Extraction,
         log: Log,
         journal: Journal,
         trials: int,
@@ -71,11 +77,12 @@ class NetworkSession(Session):
         start: float,
         drift: Drift | None = None,
     ) -> None:
-        self._states, self._log, self._rng = states, log, rng
+        self._states, self._connections, self._log, self._rng = states, network.connections, log, rng
         self._batch = batch
         self._round_left = self._current = 0  # trials of this round that are not submitted, and its task
         self._batches: dict[int, _Batch] = {}  # by the measurer's number
         self._drift = Drift()
+        self._bandwidth = _bandwidth(journal.path)
         records, confirmed = _by_task(log.records), _confirmed(journal.path)
         loaded, size = 0, round_size(len(log.records), trials, len(states), batch)
         for state in states:
@@ -86,7 +93,7 @@ class NetworkSession(Session):
         self.best_file = best_file(log.path)
         names = [task_name(state.task.name, state.task.args) for state in states]
         keys = [_journal_key(state.task) for state in states]
-        super().__init__(states, names, keys, operators, trials, log.path, journal, start)
+        super().__init__(states, names, keys, network.operators, trials, log.path, journal, start)
 
     def measure_machine(self, runner: Runner, target: tvm.target.Target, drift: Drift) -> None:
         """Find out how fast the tasks can be at most, and let the runner notice if the machine's speed changes."""
@@ -97,6 +104,7 @@ class NetworkSession(Session):
             runner.begin_drift(target)
             roofline = runner.roofline(target)
             self.set_limits(roofline, lambda i, roofline: limit(self._states[i].task, roofline))
+            self._bandwidth = roofline.bandwidth
         except (ForkServerError, OSError, RuntimeError, ValueError) as error:
             logger.warning("the roofline of this machine is unknown: %s", last_line(str(error)))
             return
@@ -214,19 +222,39 @@ class NetworkSession(Session):
         return {key: state.learned_from for key, state in zip(self._keys, self._states)}
 
     def save_best(self) -> None:
-        """Write the best record of each task, for ``autotvm.apply_history_best``; those of other networks in the log are kept."""
-        best = [*(state.best for state in self._states if state.best), *self._others]
+        """Write the best record of each task, for ``autotvm.apply_history_best``; those of other networks in the log are kept.
+
+        Of tasks that layouts connect, the records are the best together.
+        """
+        best = [*self._best().values(), *self._others]
         if best:
             write_whole(self.best_file, ((record.encode(*pair) + "\n").encode() for pair in best))
 
+    def _best(self) -> dict[int, Record]:
+        """The best record of each task, by position."""
+        best = {i: state.best for i, state in enumerate(self._states) if state.best}
+        if not self._bandwidth:
+            return best
+        found = {}
+        for position, operator in enumerate(self._operators):
+            (i, *alternatives) = operator.tasks
+            if i in best and not alternatives:
+                state = self._states[i]
+                found[position] = candidates(state.task, state.records, best[i], state.latency)
+        counts = [operator.count for operator in self._operators]
+        chosen = choose(found, counts, self._connections, _TRANSFERS / self._bandwidth)
+        return {**best, **{self._operators[i].tasks[0]: one.record for i, one in chosen.items()}}
+
     def result(self) -> TuningResult:
         """The result so far."""
+        best = self._best()
         return replace(
             super().result(),
             best_file=self.best_file,
             rejected=self._log.rejected,
             unrelated=self._unrelated,
             drift=self._drift.range,
+            aligned=sum(best[i] is not state.best for i, state in enumerate(self._states) if i in best),
         )
 
     def _journal_failure(self, trial: Record) -> None:
@@ -249,6 +277,15 @@ def _confirmed(journal: Path) -> dict[tuple[str, Any], tuple[Record, float]]:
             with suppress(ValueError):
                 if entry.confirmed and (pair := parse(entry.confirmed["record"])):
                     found[workload_key(pair[0].target, pair[0].task)] = pair, entry.confirmed["latency"]
+    return found
+
+
+def _bandwidth(journal: Path) -> float:
+    """The bandwidth of small arrays that was measured last, in bytes per second; 0 if unknown."""
+    found = 0.0
+    with suppress(OSError):  # it is optional
+        for entry in read_journal(journal):
+            found = (entry.network or {}).get("bandwidth", found)
     return found
 
 

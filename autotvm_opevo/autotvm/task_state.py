@@ -130,6 +130,11 @@ class TaskState:
         """The latency of a record in seconds, as it would have been at first."""
         return seconds(self._without_drift(record)[1])
 
+    @property
+    def records(self) -> list[Record]:
+        """All records, without drift."""
+        return list(self._known.values())
+
     def learn_from(self, others: Iterable[TaskState]) -> None:
         """Let the tuner learn from other tasks of the same template, while they are tuned, and from the history.
 

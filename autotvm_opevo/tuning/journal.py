@@ -53,11 +53,12 @@ class JournalEntry:
         When a run starts: ``"operators"``, pairs of how often the network runs an operator and the tasks that implement it,
         ``"tuner"``, ``"command"``, ``"budget"``, the number of trials, ``"flop"`` and ``"names"``, the operations and the name
         of each task; and with MetaSchedule ``"layouts"``, as in `RunHistory`. Once the machine is measured: ``"limits"``, the
-        seconds that each task takes at least, and ``"memory_bound"``, those that the memory limits. When the run ends:
-        ``"phases"``, the seconds of each phase; ``"learned_from"``, by task, how many others it learned from in the end, by
-        their origin; ``"lost"``, the addresses of devices that left; and ``"slow"``, by address of a device that is slower than
-        the fastest, how many times as long it takes. When the networks were compared: the latencies in seconds ``"before"`` and
-        ``"after"`` tuning, and ``"speedup"``, their ratio with its interval. None for a trial.
+        seconds that each task takes at least, ``"memory_bound"``, those that the memory limits, and ``"bandwidth"``, the bytes
+        per second of small arrays. When the run ends: ``"phases"``, the seconds of each phase; ``"learned_from"``, by task, how
+        many others it learned from in the end, by their origin; ``"lost"``, the addresses of devices that left; and ``"slow"``,
+        by address of a device that is slower than the fastest, how many times as long it takes. When the networks were compared:
+        the latencies in seconds ``"before"`` and ``"after"`` tuning, and ``"speedup"``, their ratio with its interval. None for
+        a trial.
     """
 
     task: str = ""
@@ -118,9 +119,12 @@ class Journal:
         known = {"flop": dict(flop or {}), "names": dict(names or {})}
         self.write(network={"operators": operators, "tuner": tuner, "command": command, "budget": budget, **known})
 
-    def write_limits(self, limits: Mapping[str, float], memory_bound: Sequence[str] = ()) -> None:
-        """Record the seconds that each task takes at least on this machine, and for which of them the memory is the reason."""
-        self.write(network={"limits": dict(limits), "memory_bound": list(memory_bound)})
+    def write_limits(self, limits: Mapping[str, float], memory_bound: Sequence[str] = (), bandwidth: float = 0.0) -> None:
+        """Record the seconds that each task takes at least on this machine, and for which of them the memory is the reason.
+
+        `bandwidth` is that of small arrays, in bytes per second.
+        """
+        self.write(network={"limits": dict(limits), "memory_bound": list(memory_bound), "bandwidth": bandwidth})
 
     def write_confirmed(self, task: str, record: str, latencies: Sequence[float], latency: float, ties: int = 0) -> None:
         """Record which trial was confirmed as a task's best, as a line of AutoTVM's log, and its latencies in seconds.
@@ -198,6 +202,8 @@ def _parse_network(fields: dict[str, Any]) -> dict[str, Any]:
             network[name] = {str(task): _positive(value) for task, value in fields[name].items() if value}
     if "memory_bound" in fields:
         network["memory_bound"] = [str(task) for task in fields["memory_bound"]]
+    if fields.get("bandwidth"):
+        network["bandwidth"] = _positive(fields["bandwidth"])
     if "phases" in fields:
         network["phases"] = {str(phase): _positive(seconds) for phase, seconds in fields["phases"].items() if seconds}
     if "layouts" in fields:

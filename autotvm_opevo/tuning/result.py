@@ -46,6 +46,8 @@ class TuningResult:
     drift : float
         How many times as long the machine took for the same at the slowest moment as at the fastest, of all calls that wrote the
         log.
+    aligned : int
+        Number of tasks of which `best_file` has another record than the fastest, since layouts that differ would cost more.
     """
 
     rows: list[Row]
@@ -63,6 +65,7 @@ class TuningResult:
     limit: float = 0.0
     phases: dict[str, float] = field(default_factory=dict)
     drift: float = 1.0
+    aligned: int = 0
 
     def __str__(self) -> str:
         return "\n".join([table(self.rows), *self._summary(), *self._network(), *self._files()])
@@ -83,6 +86,9 @@ class TuningResult:
         if self.limit:
             share = self.limit / self.latency
             lines.append(f"at this machine's limit they would take {milliseconds(self.limit)} ms, {share:.0%} of that")
+        if self.aligned:
+            tasks = pluralize(self.aligned, "task")
+            lines.append(f"{tasks} with another record than the fastest, since transforms between layouts would cost more")
         if self.drift > NOTABLE:
             lines.append(f"the machine was up to {self.drift:.2f} times slower at times; results were corrected for it")
         if self.rejected:

@@ -45,6 +45,11 @@ class Roofline:
     bandwidths: tuple[tuple[float, float], ...] = ()
     threads: int = 0
 
+    @property
+    def bandwidth(self) -> float:
+        """Bytes per second of reading the fewest bytes that were measured; 0 if none were."""
+        return self.bandwidths[0][1] if self.bandwidths else 0.0
+
     def latency(self, flop: float, size: float) -> float:
         """Seconds for `flop` operations on `size` bytes, at least; small sizes, which caches hold, cost nothing."""
         bandwidth = next((speed for read, speed in reversed(self.bandwidths) if read <= size), math.inf)

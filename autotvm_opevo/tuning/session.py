@@ -118,7 +118,7 @@ class Session:
             task.progress.limit = limits[key] = limit(i, roofline)
             if 0 < limits[key] == limit(i, without_flops):
                 memory_bound.append(key)
-        self._journal.write_limits(limits, memory_bound)
+        self._journal.write_limits(limits, memory_bound, roofline.bandwidth)
 
     def show(self, current: int, end_of_round: bool = True) -> None:
         """Display progress after a batch of task `current`."""

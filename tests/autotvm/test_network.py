@@ -69,14 +69,14 @@ def configurations(log):
 
 class TestExtraction:
     def test_each_workload_is_a_task_weighted_by_its_occurrences(self):
-        tasks, operators = extract(two_layers(), {}, TARGET)
+        tasks, operators, _ = extract(two_layers(), {}, TARGET)
         assert [task.name for task in tasks] == ["conv2d_NCHWc.x86", "dense_nopack.x86", "dense_pack.x86"]
         assert sorted((operator.count, operator.tasks) for operator in operators) == [(1, (1, 2)), (2, (0,))]
 
     @pytest.mark.parametrize("name", ["alexnet", pytest.param("resnet-18", marks=pytest.mark.soak)])
     def test_tasks_are_those_autotvm_extracts(self, name):
         mod, params = workloads.network(name)
-        tasks, operators = extract(mod, params, TARGET)
+        tasks, operators, _ = extract(mod, params, TARGET)
         with autotvm.apply_history_best([]):
             theirs = autotvm.task.extract_from_program(mod["main"], params, TARGET)
         assert {task.workload for task in tasks} == {task.workload for task in theirs}
@@ -141,7 +141,7 @@ class TestBudget:
             tune(tmp_path / "log.json", 10_000, task_scheduler=lambda tasks, operators, left, rng: 1)
 
     def test_tuning_ends_when_all_spaces_are_exhausted(self, tmp_path):
-        tasks, _ = extract(two_layers(), {}, TARGET)
+        tasks = extract(two_layers(), {}, TARGET).tasks
         points = sum(len(task.config_space) for task in tasks)
         result = tune(tmp_path / "log.json", 10 * points, tuner=partial(OpEvoTuner, surrogate=None))  # faster
         assert result.stop_reason == "exhausted"

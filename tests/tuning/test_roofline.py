@@ -21,4 +21,5 @@ def test_tasks_whose_operations_do_not_limit_them_are_memory_bound(tmp_path):
     Session.set_limits(session, roofline, lambda i, roofline: roofline.latency(*work[i]))
     assert [one.limit for one in progress] == [2.0, 2.0, 0.0]
     (entry,) = read(tmp_path / "journal")
-    assert entry.network == {"limits": {"compute": 2.0, "memory": 2.0}, "memory_bound": ["memory"]}
+    limits = {"compute": 2.0, "memory": 2.0}
+    assert entry.network == {"limits": limits, "memory_bound": ["memory"], "bandwidth": 1e9}
