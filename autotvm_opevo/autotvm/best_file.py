@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from math import inf
+from pathlib import Path
 from typing import Any
 
-from autotvm_opevo.autotvm.log import Record, seconds, workload_key
+from autotvm_opevo.autotvm.log import Record, parse, seconds, workload_key
 from autotvm_opevo.tuning.drift import Drift
 
 
@@ -16,8 +18,11 @@ def best_of_others(
     confirmed: Mapping[tuple[str, Any], tuple[Record, float]],
     workloads: Iterable[Any],
     drift: Drift,
+    file: Path,
 ) -> list[Record]:
     """The best record of each workload in a log that is none of a network's.
+
+    It is the one that the file has, which may have been chosen together with others, until a trial of the workload follows.
 
     Parameters
     ----------
@@ -29,6 +34,8 @@ def best_of_others(
         Of the network.
     drift : Drift
         Of the machine, which latencies are compared without.
+    file : Path
+        Of the best records, as written at the end of the last run.
 
     Returns
     -------
@@ -42,8 +49,24 @@ def best_of_others(
         workload = record[0].task.workload
         if workload not in own:
             groups[workload].append(record)
-    best = (_best(group, confirmed, drift) for group in groups.values())
-    return [record for record, latency in best if latency < inf]
+    kept, written = _read(file)
+    found = []
+    for group in groups.values():
+        last = kept.get(_key(group[-1]))
+        if last and all(result.timestamp <= written for _, result in group):
+            found.append(last)
+        else:
+            record, latency = _best(group, confirmed, drift)
+            found.extend([record] if latency < inf else [])
+    return found
+
+
+def _read(file: Path) -> tuple[dict[tuple[str, Any], Record], float]:
+    """The records of a file by target and workload, and when it was written."""
+    with suppress(OSError):
+        records = [record for line in file.read_text(errors="replace").splitlines() if (record := parse(line))]
+        return {_key(record): record for record in records}, file.stat().st_mtime
+    return {}, -inf
 
 
 def _best(

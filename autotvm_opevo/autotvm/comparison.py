@@ -20,7 +20,8 @@ from tvm.autotvm.task import Task
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.validation import as_seconds
 from autotvm_opevo.autotvm.evaluation import Instance, build, open_device, random_inputs
-from autotvm_opevo.autotvm.extraction import extract, fold
+from autotvm_opevo.autotvm.extraction import extract
+from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.kernels import KernelInstance, build_kernel
 from autotvm_opevo.autotvm.log import Record, parse, parse_fields, seconds, workload_key
 from autotvm_opevo.autotvm.measure_option import check_device
@@ -105,7 +106,7 @@ def compare_logs(
         require_devices(runner.key, runner.host, runner.port)
     if isinstance(mod, relay.Function):
         mod = tvm.IRModule.from_expr(mod)
-    mod = run_compiler(lambda: fold(mod, params or {}))
+    mod = run_compiler(partial(fold, mod, params or {}))
     tasks, operators, _ = run_compiler(lambda: extract(mod, {}, target))
     best = [_of_network(name, records, tasks, target) for name, records in zip(names, found)]
     comparison = Comparison(names, [_compare(operator, tasks, best) for operator in operators])

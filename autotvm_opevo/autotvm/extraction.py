@@ -31,25 +31,6 @@ class Extraction(NamedTuple):
     connections: list[Connection]
 
 
-def fold(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray]) -> tvm.IRModule:
-    """Bind a network's weights, and compute what is constant, such as a batch normalization's share of them.
-
-    Each compilation would do this first, and it can take longer than all else that it does.
-    """
-    bound = relay.build_module.bind_params_by_name(mod["main"], params)
-    passes = [
-        relay.transform.InferType(),
-        relay.transform.SimplifyInference(),
-        relay.transform.FoldConstant(),
-        relay.transform.FoldScaleAxis(),
-        relay.transform.FoldConstant(),
-    ]
-    folded = tvm.IRModule(mod.functions, mod.type_definitions)
-    folded["main"] = bound
-    with tvm.transform.PassContext(opt_level=3):
-        return tvm.transform.Sequential(passes)(folded)
-
-
 def extract(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray], target: tvm.target.Target) -> Extraction:
     """Extract a network's tasks, one for each distinct workload, and the operators that they implement.
 
@@ -65,7 +46,7 @@ def extract(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray], target: tvm.ta
     network = _optimize(mod, params, target)
     tasks: dict[tuple[object, ...], Task] = {}
     counts: dict[tuple[tuple[object, ...], ...], int] = {}
-    implementations: dict[int, tuple[tuple[object, ...], ...]] = {}  # workloads, by structural hash of the fused function
+    operator: dict[int, int] = {}  # its position, by structural hash of the fused function
     with autotvm.apply_history_best([]):  # without a context, TVM would download pre-tuned configurations
         for function, count in _fused(network):
             found = {task.workload: task for task in autotvm.task.extract_from_program(_as_module(function), {}, target)}
@@ -73,17 +54,13 @@ def extract(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray], target: tvm.ta
                 tasks.update((workload, task) for workload, task in found.items() if workload not in tasks)
                 workloads = tuple(sorted(found, key=str))
                 counts[workloads] = counts.get(workloads, 0) + count
-                implementations[tvm.ir.structural_hash(function)] = workloads
+                operator[tvm.ir.structural_hash(function)] = list(counts).index(workloads)
     if not tasks:
         raise ValueError(f"nothing to tune: AutoTVM has no template for any operator of this network on {target}")
     positions = {workload: i for i, workload in enumerate(tasks)}
     operators = [Operator(count, tuple(positions[workload] for workload in workloads)) for workloads, count in counts.items()]
-
-    def operator(function: relay.Function) -> int | None:
-        workloads = implementations.get(tvm.ir.structural_hash(function))
-        return None if workloads is None else list(counts).index(workloads)
-
-    return Extraction(list(tasks.values()), operators, find_connections(network, operator))
+    connections = find_connections(network, lambda function: operator.get(tvm.ir.structural_hash(function)))
+    return Extraction(list(tasks.values()), operators, connections)
 
 
 def _optimize(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray], target: tvm.target.Target) -> relay.Function:

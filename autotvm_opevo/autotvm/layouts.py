@@ -1,14 +1,14 @@
 """Choose the records of a network's convolutions together, since it transforms the data between two of them whose layouts differ.
 
-On a CPU, AutoTVM's convolutions store channels in blocks, as in NCHW16c, and how many channels a block has is up to their knobs.
-No trial contains the transforms between operators, so that the fastest record of each task need not make the fastest network (Liu
-et al., USENIX ATC 2019, Section 3.3). TVM's graph tuners choose a record for each node of a graph; ``apply_history_best``, for
-which `tune_network` writes its best records, has one for each workload.
+On an x86 CPU, AutoTVM's convolutions store channels in blocks, as in NCHW16c, and how many channels a block has is up to their
+knobs. No trial contains the transforms between operators, so that the fastest record of each task need not make the fastest
+network (Liu et al., USENIX ATC 2019, Section 3.3). TVM's graph tuners choose a record for each node of a graph;
+``apply_history_best``, for which `tune_network` writes its best records, has one for each workload.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf, prod
 from typing import NamedTuple
@@ -17,27 +17,45 @@ import tvm
 from tvm import relay
 from tvm.autotvm.task import Task
 
-from autotvm_opevo.autotvm.log import Record, seconds
+from autotvm_opevo.autotvm.log import Record
 
-# What is not among a task's finalists was measured once, by chance too fast rather than too slow.
+# The templates whose knobs tile_ic and tile_oc are the blocks of channels.
+_TEMPLATES = {"conv2d_NCHWc.x86", "conv2d_NCHWc_int8.x86", "depthwise_conv2d_NCHWc.x86"}
+# Operators that keep a layout besides those on single elements, which can be broadcast.
+_KEEP_LAYOUT = {
+    "concatenate",
+    "nn.max_pool2d",
+    "nn.avg_pool2d",
+    "nn.global_max_pool2d",
+    "nn.global_avg_pool2d",
+    "nn.adaptive_max_pool2d",
+    "nn.adaptive_avg_pool2d",
+    "nn.pad",
+    "nn.upsampling",
+    "image.resize2d",
+}
+# What is not the confirmed best was timed less often, and is by chance too fast rather than too slow.
 _NOISE = 0.01
+# How many times as long as reading the same bytes again and again a transform takes within a network: it writes, too, in strides,
+# what other cores have in their caches. Those of MobileNet take 5 to 7 times as long.
+_TRANSFERS = 5.0
 
 
 class Connection(NamedTuple):
-    """Two operators that layouts connect, by position.
+    """Two convolutions, by position, of which one reads what the other returns, or whose outputs are added or concatenated.
 
     Attributes
     ----------
     producer, consumer : int
-    added : bool
-        Whether what one returns is added to what the other returns, or joined with it, rather than the consumer's input.
+    joined : bool
+        Whether their outputs are, so that the consumer's output should have the layout of the producer's, not its input.
     size : int
-        Bytes that a run of the network transforms if the layouts differ.
+        Bytes to transform in a run of the network if the layouts differ. What two operators read counts twice.
     """
 
     producer: int
     consumer: int
-    added: bool
+    joined: bool
     size: int
 
 
@@ -61,53 +79,61 @@ def find_connections(network: relay.Function, operator: Callable[[relay.Function
         Takes one of its fused functions, and returns the operator's position; None if it is not tunable.
     """
     sizes: Counter[tuple[int, int, bool]] = Counter()
-    sources: dict[relay.Expr, frozenset[int]] = {}  # the convolutions whose layout an expression has
+    sources: dict[relay.Expr, int] = {}  # the convolution whose layout an expression has
 
     def visit(expression: relay.Expr) -> None:
-        if isinstance(expression, relay.Tuple):
-            sources[expression] = frozenset().union(*(sources.get(field, frozenset()) for field in expression.fields))
-        elif isinstance(expression, relay.TupleGetItem):
-            sources[expression] = sources.get(expression.tuple_value, frozenset())
+        if isinstance(expression, relay.TupleGetItem) and expression.tuple_value in sources:
+            sources[expression] = sources[expression.tuple_value]
         elif isinstance(expression, relay.Call) and isinstance(expression.op, relay.Function):
-            sources[expression] = connect(expression)
+            data, others = _parameters(expression.op)
+            consumer = operator(expression.op) if data else None
+            source = pass_on(expression) if consumer is None else connect(expression, consumer, data, others)
+            if source is not None:
+                sources[expression] = source
 
-    def connect(call: relay.Call) -> frozenset[int]:
-        before = [sources.get(argument, frozenset()) for argument in call.args]
-        data, consumer = _data(call.op), operator(call.op)
-        if consumer is None or not data:
-            found = frozenset().union(*before) if _keeps_layout(call.op) else frozenset()
-            joined = sorted(found)
-            sizes.update({(*pair, True): _size(call) for pair in zip(joined, joined[1:])})
-            return found
-        for parameter, argument, producers in zip(call.op.params, call.args, before):
-            added = parameter not in data
-            size = _size(call if added else argument)
-            sizes.update({(producer, consumer, added): size for producer in producers})
-        return frozenset([consumer])
+    def connect(call: relay.Call, consumer: int, data: Sequence[relay.Var], others: Sequence[relay.Var]) -> int:
+        for parameter, argument in zip(call.op.params, call.args):
+            if argument in sources and parameter in data:
+                sizes[sources[argument], consumer, False] += _size(argument)
+            if argument in sources and parameter in others:
+                sizes[sources[argument], consumer, True] += min(_size(argument), _size(call))
+        return consumer
+
+    def pass_on(call: relay.Call) -> int | None:
+        arguments = [
+            one for argument in call.args for one in (argument.fields if isinstance(argument, relay.Tuple) else [argument])
+        ]
+        found = [one for one in arguments if one in sources]
+        if not found or not _keeps_layout(call.op):
+            return None
+        first, *others = found
+        for other in others:
+            sizes[sources[first], sources[other], True] += _size(other)
+        return sources[first]
 
     relay.analysis.post_order_visit(network, visit)
-    return [Connection(*key, size) for key, size in sizes.items()]
+    return [Connection(*key, size) for key, size in sizes.items() if key[0] != key[1] or not key[2]]
 
 
-def candidates(task: Task, records: Iterable[Record], best: Record, latency: float) -> list[Candidate]:
+def candidates(task: Task, records: Iterable[tuple[Record, float]], best: Record, latency: float) -> list[Candidate]:
     """The fastest record of each pair of layouts; none if the template has no blocks of channels.
 
     Parameters
     ----------
     task : tvm.autotvm.task.Task
-    records : iterable of (MeasureInput, MeasureResult)
-        Of the task, without the machine's drift.
+    records : iterable of (record, float)
+        Those of the task, and their latencies in seconds, without the machine's drift.
     best : (MeasureInput, MeasureResult)
         That with the lowest latency, as confirmed.
     latency : float
         Its latency in seconds.
     """
-    if "NCHWc" not in task.name:
+    if task.name not in _TEMPLATES:
         return []
-    found: dict[tuple[int, int], Candidate] = {}
-    for record in [best, *records]:
-        # Whatever else seems faster than what was confirmed was lucky.
-        time = latency if record is best else (1 + _NOISE) * max(latency, seconds(record[1]))
+    found = {_blocks(best): Candidate(best, latency, *_blocks(best))}
+    for record, seconds in records:
+        # What seems faster than what was confirmed was lucky.
+        time = (1 + _NOISE) * max(latency, seconds)
         layouts = _blocks(record)
         if time < (found[layouts].latency if layouts in found else inf):
             found[layouts] = Candidate(record, time, *layouts)
@@ -115,12 +141,9 @@ def candidates(task: Task, records: Iterable[Record], best: Record, latency: flo
 
 
 def choose(
-    candidates: Mapping[int, Sequence[Candidate]],
-    counts: Sequence[int],
-    connections: Iterable[Connection],
-    seconds_per_byte: float,
+    candidates: Mapping[int, Sequence[Candidate]], counts: Sequence[int], connections: Iterable[Connection], bandwidth: float
 ) -> dict[int, Candidate]:
-    """Choose a candidate for each operator, so that they and the transforms between them take the least time.
+    """Choose a candidate for each operator, so that they and the transforms between them take little time.
 
     One operator after the other takes what is best beside all others, until nothing changes; first from the fastest of each, then
     from each size of blocks, and the best of these results counts.
@@ -132,22 +155,21 @@ def choose(
     counts : sequence of int
         How often the network runs each operator.
     connections : iterable of Connection
-    seconds_per_byte : float
-        What a transform takes.
+    bandwidth : float
+        Bytes per second of reading small arrays.
     """
     candidates = {i: sorted(found, key=lambda one: one.latency) for i, found in candidates.items() if found}
-    touching: dict[int, list[Connection]] = defaultdict(list)
-    for connection in connections:
-        if {connection.producer, connection.consumer} <= candidates.keys():
-            touching[connection.producer].append(connection)
-            if connection.consumer != connection.producer:
-                touching[connection.consumer].append(connection)
+    connected = [one for one in connections if {one.producer, one.consumer} <= candidates.keys()]
+    touching = {i: [one for one in connected if i in (one.producer, one.consumer)] for i in candidates}
 
-    def transforms(i: int, chosen: Mapping[int, Candidate]) -> float:
-        return seconds_per_byte * sum(one.size for one in touching[i] if _differs(one, chosen))
+    def transforms(some: Iterable[Connection], chosen: Mapping[int, Candidate]) -> float:
+        return sum(one.size for one in some if _differs(one, chosen)) * _TRANSFERS / bandwidth
 
     def cost(i: int, candidate: Candidate, chosen: Mapping[int, Candidate]) -> float:
-        return counts[i] * candidate.latency + transforms(i, {**chosen, i: candidate})
+        return counts[i] * candidate.latency + transforms(touching[i], {**chosen, i: candidate})
+
+    def total(chosen: Mapping[int, Candidate]) -> float:
+        return sum(counts[i] * one.latency for i, one in chosen.items()) + transforms(connected, chosen)
 
     def descend(chosen: dict[int, Candidate]) -> dict[int, Candidate]:
         improved = True
@@ -159,11 +181,6 @@ def choose(
                     chosen[i], improved = best, True
         return chosen
 
-    def total(chosen: Mapping[int, Candidate]) -> float:
-        own = sum(counts[i] * one.latency for i, one in chosen.items())
-        different = {one for i in chosen for one in touching[i] if _differs(one, chosen)}
-        return own + seconds_per_byte * sum(one.size for one in different)
-
     starts = [{i: found[0] for i, found in candidates.items()}]
     for block in sorted({one.output for found in candidates.values() for one in found}):
         starts.append({i: next((one for one in found if one.output == block), found[0]) for i, found in candidates.items()})
@@ -172,7 +189,7 @@ def choose(
 
 def _differs(connection: Connection, chosen: Mapping[int, Candidate]) -> bool:
     consumer = chosen[connection.consumer]
-    return chosen[connection.producer].output != (consumer.output if connection.added else consumer.input)
+    return chosen[connection.producer].output != (consumer.output if connection.joined else consumer.input)
 
 
 def _blocks(record: Record) -> tuple[int, int]:
@@ -180,29 +197,27 @@ def _blocks(record: Record) -> tuple[int, int]:
     return int(config["tile_ic"].size[-1]), int(config["tile_oc"].size[-1])
 
 
-def _data(function: relay.Function) -> list[relay.Var]:
-    """The parameters of a fused function that its convolution's input is made of; none without a convolution."""
-    found: list[relay.Var] = []
+def _parameters(function: relay.Function) -> tuple[list[relay.Var], list[relay.Var]]:
+    """The parameters of a fused function that are its convolution's input, and those of its other operators; none without one."""
+    data: list[relay.Var] = []
+    others: list[relay.Var] = []
 
     def visit(expression: relay.Expr) -> None:
         if _operator_name(expression) == "nn.conv2d":
-            found.extend(relay.analysis.free_vars(expression.args[0]))
+            data.extend(relay.analysis.free_vars(expression.args[0]))
+        elif isinstance(expression, relay.Call):
+            others.extend(argument for argument in expression.args if isinstance(argument, relay.Var))
 
     relay.analysis.post_order_visit(function.body, visit)
-    return found
-
-
-# They tell the compiler how layouts change, and change them.
-_CHANGES_LAYOUT = {"reshape", "transpose", "nn.batch_flatten"}
+    return (data, others) if data else ([], [])
 
 
 def _keeps_layout(function: relay.Function) -> bool:
     """Whether the compiler passes a layout on through all operators of a fused function."""
-    names: list[str] = []
-    relay.analysis.post_order_visit(function.body, lambda expression: names.append(_operator_name(expression)))
-    return all(
-        name not in _CHANGES_LAYOUT and tvm.ir.Op.get(name).get_attr("FInferCorrectLayout") is not None for name in names if name
-    )
+    names: set[str] = set()
+    relay.analysis.post_order_visit(function.body, lambda expression: names.add(_operator_name(expression)))
+    patterns = {name: tvm.ir.Op.get(name).get_attr("TOpPattern") for name in names - _KEEP_LAYOUT - {""}}
+    return all(pattern is not None and pattern <= relay.op.OpPattern.BROADCAST for pattern in patterns.values())
 
 
 def _operator_name(expression: relay.Expr) -> str:

@@ -17,7 +17,8 @@ from tvm.autotvm.task import Task
 
 from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.autotvm.evaluation import evaluate_network
-from autotvm_opevo.autotvm.extraction import extract, fold
+from autotvm_opevo.autotvm.extraction import extract
+from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.history import read_history
 from autotvm_opevo.autotvm.log import Log, Record, workload_key
 from autotvm_opevo.autotvm.measure_option import check_device, default_measure_option
@@ -25,6 +26,7 @@ from autotvm_opevo.autotvm.measurer import Measurer
 from autotvm_opevo.autotvm.session import NetworkSession, read_drift
 from autotvm_opevo.autotvm.task_state import TaskState, TunerFactory
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
+from autotvm_opevo.tuning.comparison import run_compiler
 from autotvm_opevo.tuning.confirmation import end_of_trials
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.naming import describe_tuner
@@ -61,8 +63,9 @@ def tune_network(
         Its weights, by name.
     target : str or tvm.target.Target
     log_file : str or path
-        AutoTVM's log, ``NAME.json``; created if missing, and locked against other processes. The best record of each task is
-        written to ``NAME.best.json`` beside it, those of other networks in the log included.
+        AutoTVM's log, ``NAME.json``; created if missing, and locked against other processes. The best record of each task, of
+        convolutions together with the transforms between their layouts, is written to ``NAME.best.json`` beside it, those of other
+        networks in the log included.
     trials : int
         Number of configurations to measure, those in the log included.
     measure_option : dict, optional
@@ -131,11 +134,12 @@ def tune_network(
     measurer = Measurer(option)
     check_device(target, option["runner"])
 
+    mod = run_compiler(partial(fold, mod, params or {}))
+
     with Log(log_file) as log:
         journal = Journal(Path(f"{log.path}.journal"), overwrite=not log.records)
         drift = read_drift(journal, target)
-        mod = fold(mod, params or {})
-        network = extract(mod, {}, target)
+        network = run_compiler(lambda: extract(mod, {}, target))
         if transfer and _can_learn(tuner):
             known.add(_of_others(log.records, network.tasks), str(log.path))
         seeds = np.random.SeedSequence(seed).generate_state(len(network.tasks) + 1)

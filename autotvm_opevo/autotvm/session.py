@@ -47,10 +47,6 @@ from autotvm_opevo.tuning.workers import ForkServerError
 
 logger = logging.getLogger(__name__)
 
-# How many times as long as reading the same bytes from a cache a transform of layouts takes within a network: it writes, too, in
-# strides, and what other cores have in their caches. With this, those of MobileNet were off by less than a third.
-_TRANSFERS = 5.0
-
 
 @dataclass
 class _Batch:
@@ -82,17 +78,18 @@ class NetworkSession(Session):
         self._round_left = self._current = 0  # trials of this round that are not submitted, and its task
         self._batches: dict[int, _Batch] = {}  # by the measurer's number
         self._drift = Drift()
-        self._bandwidth = _bandwidth(journal.path)
         records, confirmed = _by_task(log.records), _confirmed(journal.path)
         loaded, size = 0, round_size(len(log.records), trials, len(states), batch)
         for state in states:
             key = workload_key(state.task.target, state.task)
             loaded += state.resume(records.get(key, ()), size, confirmed.get(key))
         self._unrelated = len(log.records) - loaded
-        self._others = best_of_others(log.records, confirmed, [state.task.workload for state in states], drift or Drift())
         self.best_file = best_file(log.path)
+        workloads = [state.task.workload for state in states]
+        self._others = best_of_others(log.records, confirmed, workloads, drift or Drift(), self.best_file)
         names = [task_name(state.task.name, state.task.args) for state in states]
         keys = [_journal_key(state.task) for state in states]
+        self._bandwidth, self._aligned = _bandwidth(journal.path, keys), 0
         super().__init__(states, names, keys, network.operators, trials, log.path, journal, start)
 
     def measure_machine(self, runner: Runner, target: tvm.target.Target, drift: Drift) -> None:
@@ -224,17 +221,19 @@ class NetworkSession(Session):
     def save_best(self) -> None:
         """Write the best record of each task, for ``autotvm.apply_history_best``; those of other networks in the log are kept.
 
-        Of tasks that layouts connect, the records are the best together.
+        Of convolutions that layouts connect, they are chosen together.
         """
-        best = [*self._best().values(), *self._others]
+        alone = {i: state.best for i, state in enumerate(self._states) if state.best}
+        together = {**alone, **self._connected(alone)}
+        self._aligned = sum(together[i] is not alone[i] for i in alone)
+        best = [*together.values(), *self._others]
         if best:
             write_whole(self.best_file, ((record.encode(*pair) + "\n").encode() for pair in best))
 
-    def _best(self) -> dict[int, Record]:
-        """The best record of each task, by position."""
-        best = {i: state.best for i, state in enumerate(self._states) if state.best}
+    def _connected(self, best: Mapping[int, Record]) -> dict[int, Record]:
+        """The records to take for the convolutions, by the task's position, given the fastest of each task."""
         if not self._bandwidth:
-            return best
+            return {}
         found = {}
         for position, operator in enumerate(self._operators):
             (i, *alternatives) = operator.tasks
@@ -242,19 +241,18 @@ class NetworkSession(Session):
                 state = self._states[i]
                 found[position] = candidates(state.task, state.records, best[i], state.latency)
         counts = [operator.count for operator in self._operators]
-        chosen = choose(found, counts, self._connections, _TRANSFERS / self._bandwidth)
-        return {**best, **{self._operators[i].tasks[0]: one.record for i, one in chosen.items()}}
+        chosen = choose(found, counts, self._connections, self._bandwidth)
+        return {self._operators[i].tasks[0]: one.record for i, one in chosen.items()}
 
     def result(self) -> TuningResult:
         """The result so far."""
-        best = self._best()
         return replace(
             super().result(),
             best_file=self.best_file,
             rejected=self._log.rejected,
             unrelated=self._unrelated,
             drift=self._drift.range,
-            aligned=sum(best[i] is not state.best for i, state in enumerate(self._states) if i in best),
+            aligned=self._aligned,
         )
 
     def _journal_failure(self, trial: Record) -> None:
@@ -280,12 +278,13 @@ def _confirmed(journal: Path) -> dict[tuple[str, Any], tuple[Record, float]]:
     return found
 
 
-def _bandwidth(journal: Path) -> float:
-    """The bandwidth of small arrays that was measured last, in bytes per second; 0 if unknown."""
-    found = 0.0
+def _bandwidth(journal: Path, keys: Iterable[str]) -> float:
+    """The bandwidth of small arrays, in bytes per second, as last measured for any of these tasks; 0 if unknown."""
+    found, keys = 0.0, set(keys)
     with suppress(OSError):  # it is optional
         for entry in read_journal(journal):
-            found = (entry.network or {}).get("bandwidth", found)
+            if entry.network and keys & entry.network.get("limits", {}).keys():
+                found = entry.network.get("bandwidth", 0.0)
     return found
 
 

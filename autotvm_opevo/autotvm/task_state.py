@@ -91,6 +91,7 @@ class TaskState:
         self._drift = drift or Drift()
         self._history, self._transfer = history or History(), transfer
         self._known: dict[int, Record] = {}  # without drift, by index of the configuration in the space
+        self._measured: dict[int, Record] = {}  # the same as they were measured
         self._best_at = 0
         self._starting = False  # the untuned configuration is being measured
         self._make_tuner, self._seed, self._early_stopping = make_tuner, seed, early_stopping
@@ -131,9 +132,9 @@ class TaskState:
         return seconds(self._without_drift(record)[1])
 
     @property
-    def records(self) -> list[Record]:
-        """All records, without drift."""
-        return list(self._known.values())
+    def records(self) -> list[tuple[Record, float]]:
+        """All records, as measured, and their latencies in seconds, without drift."""
+        return [(record, seconds(self._known[number][1])) for number, record in self._measured.items()]
 
     def learn_from(self, others: Iterable[TaskState]) -> None:
         """Let the tuner learn from other tasks of the same template, while they are tuned, and from the history.
@@ -257,6 +258,7 @@ class TaskState:
 
     def _learn(self, number: int, record: Record) -> None:
         result = record[1]
+        self._measured[number] = record
         self._known[number] = known = self._without_drift(record)
         self.progress.trials += 1
         self.progress.seconds += max(0.0, float(result.all_cost))  # known from a log as well

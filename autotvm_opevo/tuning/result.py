@@ -47,7 +47,7 @@ class TuningResult:
         How many times as long the machine took for the same at the slowest moment as at the fastest, of all calls that wrote the
         log.
     aligned : int
-        Number of tasks of which `best_file` has another record than the fastest, since layouts that differ would cost more.
+        Number of tasks of which `best_file` has another record than the fastest, since transforms between layouts would cost more.
     """
 
     rows: list[Row]

@@ -1,11 +1,14 @@
 """The best records of other networks in a log."""
 
+import os
 from math import inf
+from pathlib import Path
 
 import pytest
 from small_networks import TARGET, one_layer, two_layers
 from tvm import target
 from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
+from tvm.autotvm.record import encode
 
 from autotvm_opevo.autotvm.best_file import best_of_others
 from autotvm_opevo.autotvm.extraction import extract
@@ -25,9 +28,9 @@ def record(task, seconds, time=1.0, target=TARGET):
     return MeasureInput(target, task, None), MeasureResult((seconds,), 0, 0.1, time)
 
 
-def best(records, confirmed=(), own=(), drift=None):
+def best(records, confirmed=(), own=(), drift=None, file=Path("none")):
     known = {workload_key(one[0].target, one[0].task): (one, one[1].costs[0]) for one in confirmed}
-    return best_of_others(records, known, [task.workload for task in own], drift or Drift())
+    return best_of_others(records, known, [task.workload for task in own], drift or Drift(), file)
 
 
 def test_each_task_of_another_network_has_its_fastest_record(tasks):
@@ -66,3 +69,16 @@ def test_latencies_are_compared_without_drift(tasks):
     records = [record(tasks[0], 1.5, time=5.0), record(tasks[0], 2.0, time=205.0)]
     assert best(records, drift=drift) == [records[1]]
     assert best(records) == [records[0]]
+
+
+def test_what_was_chosen_is_kept_until_another_trial_follows(tasks, tmp_path):
+    file = tmp_path / "log.best.json"
+    config = tasks[0].config_space.get(0)
+    chosen = MeasureInput(TARGET, tasks[0], config), MeasureResult((2.0,), 0, 0.1, 1.0)
+    file.write_text(encode(*chosen) + "\n")
+    os.utime(file, (5.0, 5.0))
+    faster, later = record(tasks[0], 1.0, time=3.0), record(tasks[0], 1.5, time=7.0)
+    ((measured, result),) = best([faster], file=file)
+    assert (str(measured.config), result.costs) == (str(config), (2.0,))
+    assert best([faster, later], file=file) == [faster]
+    assert best([record(tasks[1], 1.0)], file=file) == [record(tasks[1], 1.0)]
