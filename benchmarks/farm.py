@@ -18,6 +18,7 @@ from tvm.rpc.tracker import Tracker
 
 from autotvm_opevo.autotvm import LocalBuilder, workloads
 from autotvm_opevo.autotvm.extraction import extract
+from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.measurer import Measurer
 from autotvm_opevo.autotvm.rpc import devices as registered
 
@@ -79,7 +80,7 @@ def main():
     parser.add_argument("--trials", type=int, default=24)
     options = parser.parse_args()
     mod, params = workloads.operator("nn.dense", [(64, 64), (64, 64)])
-    task = extract(mod, params, tvm.target.Target("llvm"))[0][0]
+    task = extract(fold(mod, params), tvm.target.Target("llvm")).tasks[0]
     rates = {}
     for name, measure, devices in (
         ("one batch after the other, 1 device", synchronously, 1),

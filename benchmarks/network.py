@@ -21,6 +21,7 @@ from tvm import autotvm
 
 from autotvm_opevo.autotvm import LocalRunner, OpEvoTuner, tune_network, workloads
 from autotvm_opevo.autotvm.evaluation import build, random_inputs, time_interleaved
+from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.measure_option import default_measure_option
 from autotvm_opevo.tuning.roofline import Roofline
 
@@ -91,10 +92,11 @@ def tune_all(name, target, options):
 def time_all(name, target, files, rounds):
     """Seconds of each network in each round, of which each has newly allocated weights; all outputs must agree."""
     mod, params = workloads.network(name)
-    libraries = [build(mod, params, target, Path(file) if file else None) for file in files]
+    mod = fold(mod, params)
+    libraries = [build(mod, target, Path(file) if file else None) for file in files]
     medians = []
     for _ in range(rounds):
-        outputs, latencies = time_interleaved(libraries, random_inputs(mod, params), target, autotvm.LocalRunner())
+        outputs, latencies = time_interleaved(libraries, random_inputs(mod), target, autotvm.LocalRunner())
         for output in outputs[1:]:
             np.testing.assert_allclose(output[0], outputs[0][0], rtol=1e-3, atol=1e-4)
         medians.append(np.median(latencies, axis=1))

@@ -20,6 +20,7 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureInput
 from autotvm_opevo.autotvm import LocalRunner, workloads
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.finalists import Finalists
+from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.measure_option import default_measure_option
 from autotvm_opevo.tuning.drift import Drift
 
@@ -30,7 +31,7 @@ def trials(name, target, each, rng):
     """Random configurations of a network's convolutions, built; those that fail are left out."""
     mod, params = workloads.network(name)
     builder, kept, found = default_measure_option(target)["builder"], Finalists(), []
-    for task in extract(mod, params, target)[0]:
+    for task in extract(fold(mod, params), target).tasks:
         if "conv2d" not in task.name:
             continue
         numbers = rng.choice(len(task.config_space), min(each, len(task.config_space)), replace=False)

@@ -19,6 +19,7 @@ from autotvm_opevo import tune_network
 from autotvm_opevo.autotvm import local_target
 from autotvm_opevo.autotvm import search_tuner as search_tuner_module
 from autotvm_opevo.autotvm.extraction import extract
+from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.history import read_history
 from autotvm_opevo.autotvm.prior import prior_file
 from autotvm_opevo.tuning.prior import write_prior
@@ -67,7 +68,7 @@ def main() -> None:
         log = Path(options.log or f"{temporary}/layers.json")
         mod, params = layers()
         target = tvm.target.Target(options.target)
-        tasks = extract(relay.transform.InferType()(mod), params, target).tasks
+        tasks = extract(fold(mod, params), target).tasks
         trials = len(tasks) * options.trials
         with mock.patch.object(search_tuner_module, "prior", return_value=()):
             tune_network(mod, params, target, log, trials, task_scheduler="equal", seed=0, evaluate=False)

@@ -18,6 +18,7 @@ from tvm.autotvm import record
 
 from autotvm_opevo.autotvm import LocalRunner, tune_network, workloads
 from autotvm_opevo.autotvm.extraction import extract
+from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.log import seconds, workload_key
 from autotvm_opevo.autotvm.measure_option import default_measure_option
 
@@ -28,7 +29,7 @@ def tuned(name, target, options):
     log.unlink(missing_ok=True)
     mod, params = workloads.network(name)
     tune_network(mod, params, target, log, trials=options.trials, seed=options.seed, evaluate=False)
-    tasks = {workload_key(task.target, task): task for task in extract(mod, params, target)[0]}
+    tasks = {workload_key(task.target, task): task for task in extract(fold(mod, params), target).tasks}
     trials = [measured for measured, _ in record.load_from_file(str(log))]
     return [measured._replace(task=tasks[workload_key(measured.target, measured.task)]) for measured in trials]
 

@@ -14,8 +14,13 @@ builds it for the board's CPU. Without one it only builds, and shows that what w
   links what it gets, runs it, and returns the time.
 
 Object files are sent to the board, which links them itself: no cross compiler is needed here. Both need the same version of TVM;
-for 64-bit ARM, ``pip install apache-tvm`` has it. *Not tried on a board yet*: the tests look at what is built for aarch64, and
-do the rest with a server on the same x86-64 machine. With AutoTVM it is the same, by ``tune --rpc-tracker --rpc-key``.
+for 64-bit ARM, on the board::
+
+    pip install 'apache-tvm[rpc]>=0.27,<0.28' 'apache-tvm-ffi>=0.1.14.post0,<0.1.15'
+
+*Not tried on a board yet*: the tests look at what is built for aarch64, and do the rest with a server on the same x86-64 machine.
+With AutoTVM the commands are ``tune --rpc-tracker --rpc-key``, but its TVM (0.8 to 0.19) has no wheel for ARM: build the host's
+version on the board, with ``USE_RPC=ON``.
 
 An Android phone cannot link: TVM's RPC app for Android takes libraries that the NDK has linked, by
 ``LocalBuilder(build_func="ndk")`` with AutoTVM. This was not tried either.
@@ -68,7 +73,7 @@ if options.tracker:
 # Build for the board
 # -------------------
 # With the extension ``.tar`` the library has object files. To link it here instead, name it ``.so``, and name the cross compiler:
-# ``export_library("model.so", fcompile=tvm.contrib.cc.cross_compiler("aarch64-linux-gnu-g++"))``.
+# ``export_library("model.so", fcompile=cc.cross_compiler("aarch64-linux-gnu-g++"))``, with ``from tvm.support import cc``.
 
 library = options.out / "model.tar"
 best = work_dir / "best" if options.tracker else None

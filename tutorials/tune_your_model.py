@@ -101,9 +101,10 @@ import numpy as np
 import tvm
 from tvm import relax
 
-library, inputs, outputs = sys.argv[1:]
-network = relax.VirtualMachine(tvm.runtime.load_module(library), tvm.cpu())
-found = network["main"](*(tvm.runtime.tensor(array) for array in np.load(inputs).values()))
+library, inputs, outputs, device = sys.argv[1:]
+device = tvm.device(device)
+network = relax.VirtualMachine(tvm.runtime.load_module(library), device)
+found = network["main"](*(tvm.runtime.tensor(array, device) for array in np.load(inputs).values()))
 np.savez(outputs, *(array.numpy() for array in ([found] if hasattr(found, "numpy") else found)))
 assert "autotvm_opevo" not in sys.modules
 """
@@ -113,14 +114,16 @@ variables = [variable for variable in mod["main"].params if variable.name not in
 shapes = [tuple(map(int, variable.ty.shape)) for variable in variables]
 inputs = [rng.standard_normal(shape, dtype="float32") for shape in shapes]
 np.savez(options.out / "inputs.npz", *inputs)
-arguments = [library, options.out / "inputs.npz", options.out / "outputs.npz"]
+kind = "cpu" if target.kind.name == "llvm" else target.kind.name
+arguments = [library, options.out / "inputs.npz", options.out / "outputs.npz", kind]
 subprocess.run([sys.executable, "-c", INFERENCE, *map(str, arguments)], check=True)
 
 # %%
 # The same network as imported, without this package, must compute the same.
 
 untuned = tvm.compile(relax.transform.BindParams("main", params or {})(mod), target)
-expected = relax.VirtualMachine(untuned, tvm.cpu())["main"](*map(tvm.runtime.tensor, inputs))
+device = tvm.device(kind)
+expected = relax.VirtualMachine(untuned, device)["main"](*(tvm.runtime.tensor(array, device) for array in inputs))
 expected = [array.numpy() for array in ([expected] if hasattr(expected, "numpy") else expected)]
 for array, untuned_array in zip(np.load(options.out / "outputs.npz").values(), expected):
     np.testing.assert_allclose(array, untuned_array, rtol=1e-3, atol=1e-3)

@@ -63,9 +63,13 @@ def best_of_others(
 
 def _read(file: Path) -> tuple[dict[tuple[str, Any], Record], float]:
     """The records of a file by target and workload, and when it was written."""
+    records: dict[tuple[str, Any], Record] = {}
     with suppress(OSError):
-        records = [record for line in file.read_text(errors="replace").splitlines() if (record := parse(line))]
-        return {_key(record): record for record in records}, file.stat().st_mtime
+        for line in file.read_text(errors="replace").splitlines():
+            with suppress(ValueError):  # it is written anew, so damage is no error
+                if record := parse(line):
+                    records[_key(record)] = record
+        return records, file.stat().st_mtime
     return {}, -inf
 
 

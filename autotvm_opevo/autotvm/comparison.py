@@ -104,19 +104,17 @@ def compare_logs(
     check_device(target, runner)
     if is_remote(runner):
         require_devices(runner.key, runner.host, runner.port)
-    if isinstance(mod, relay.Function):
-        mod = tvm.IRModule.from_expr(mod)
-    mod = run_compiler(partial(fold, mod, params or {}))
-    tasks, operators, _ = run_compiler(lambda: extract(mod, {}, target))
+    mod = run_compiler(partial(fold, mod, params))
+    tasks, operators, _ = run_compiler(partial(extract, mod, target))
     best = [_of_network(name, records, tasks, target) for name, records in zip(names, found)]
     comparison = Comparison(names, [_compare(operator, tasks, best) for operator in operators])
     with shown_when_aborted(comparison):
         print(f"building {pluralize(1 + len(names), 'network')} for {target}", file=sys.stderr)
         chosen = [[], *([*records.values()] for records in best)]
-        libraries = [run_compiler(partial(build, mod, {}, target, records)) for records in chosen]
+        libraries = [run_compiler(partial(build, mod, target, records)) for records in chosen]
         with open_device(target, runner, time_limit) as (device, load):
             print(f"timing them in turn, for at most {time_limit:g} seconds", file=sys.stderr)
-            inputs = random_inputs(mod, {})
+            inputs = random_inputs(mod)
             networks = [partial(Instance, load(library), device, inputs) for library in libraries]
             comparison.time_networks(networks, NETWORKS_SHARE * time_limit)
 
@@ -132,19 +130,20 @@ def _best_records(log: Path) -> _Best:
     """The fastest successful record of each task, of any network."""
     if log.is_dir():
         raise ValueError(f"{log} is a folder, not a log of AutoTVM: a MetaSchedule database needs a TVM with MetaSchedule")
-    lines: dict[str, tuple[float, str]] = {}  # by the task's JSON, since parsing each record takes long
+    fastest: dict[str, tuple[float, Record]] = {}  # by the task's JSON, since parsing each record takes long
     with open(log, encoding="utf-8", errors="replace") as file:
         for line in map(str.rstrip, file):
             with suppress(Exception):  # torn, or not a record
                 if fields := parse_fields(line):
                     key, latency = json.dumps(fields.input), seconds(fields.result)
-                    if latency < lines.get(key, (inf,))[0]:
-                        parse(line)
-                        lines[key] = latency, line
-    records = [record for _, line in lines.values() if (record := parse(line))]
-    if not records:
+                    if latency < fastest.get(key, (inf,))[0] and (record := parse(line)):
+                        fastest[key] = latency, record
+    if not fastest:
         raise ValueError(f"{log} has no successful record of AutoTVM: check its name")
-    return {workload_key(measured.target, measured.task): (measured, result) for measured, result in records}
+    best: _Best = {}
+    for _, record in sorted(fastest.values(), key=lambda pair: pair[0]):  # a target can be written in several ways
+        best.setdefault(workload_key(record[0].target, record[0].task), record)
+    return best
 
 
 def _of_network(name: str, records: _Best, tasks: Sequence[Task], target: tvm.target.Target) -> _Best:

@@ -4,36 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from tvm.autotvm.measure import MeasureResult
 from tvm.autotvm.task import Task
 
-from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.measurer import Measurer
-from autotvm_opevo.tuning.confirmation import race
-
-
-@dataclass(frozen=True)
-class Confirmed:
-    """The winner of a task's race.
-
-    Attributes
-    ----------
-    task : int
-        Its position among the tasks.
-    record : Record
-        With the confirmed time.
-    latencies : list of float
-        All of them, in seconds.
-    ties : int
-        Number of others that may be as fast.
-    """
-
-    task: int
-    record: Record
-    latencies: list[float]
-    ties: int
+from autotvm_opevo.tuning.confirmation import Confirmed, race
 
 
 def confirm(measurer: Measurer, tasks: Sequence[Task], seconds: float) -> Iterator[Confirmed]:

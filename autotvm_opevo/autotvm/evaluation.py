@@ -25,28 +25,25 @@ from autotvm_opevo.tuning.programs import MIN_REPEAT_MS, Array, random_arrays, r
 
 # Seconds to wait for a free remote device, and for which it is then reserved.
 _REQUEST_TIMEOUT, _SESSION_TIMEOUT = 300, 600
+# The longest time that the tracker's protocol can tell.
+_LONGEST = 2**31 - 1
 
 
 def evaluate_network(mod: tvm.IRModule, target: tvm.target.Target, best_file: Path, runner: Runner) -> Comparison:
     """Compare a network, with its weights bound, untuned and built with a file's records, where `runner` runs the trials."""
-    libraries = [run_compiler(partial(build, mod, {}, target, best)) for best in (None, best_file)]
-    inputs = random_inputs(mod, {})
+    libraries = [run_compiler(partial(build, mod, target, best)) for best in (None, best_file)]
+    inputs = random_inputs(mod)
     with open_device(target, runner) as (device, load):
         untuned, tuned = (partial(Instance, load(library), device, inputs) for library in libraries)
         return compare_with_untuned(untuned, tuned)
 
 
-def build(
-    mod: tvm.IRModule,
-    params: dict[str, tvm.nd.NDArray],
-    target: tvm.target.Target,
-    best: PathLike[str] | Sequence[Record] | None = None,
-) -> Any:
-    """Build a network with the best of a file of records, or of a sequence of them; untuned without any."""
+def build(mod: tvm.IRModule, target: tvm.target.Target, best: PathLike[str] | Sequence[Record] | None = None) -> Any:
+    """Build a network whose weights are bound with the best of a file of records, or of a sequence of them; untuned without."""
     records = str(best) if isinstance(best, PathLike) else list(best or [])
     # The untuned one needs an empty context: without any, TVM downloads pre-tuned records.
     with _silent(), autotvm.apply_history_best(records), tvm.transform.PassContext(opt_level=3):
-        return relay.build(mod, target=target, params=params)
+        return relay.build(mod, target=target)
 
 
 class Instance:
@@ -76,9 +73,9 @@ def time_interleaved(
         return run_interleaved([Instance(load(library), device, inputs) for library in libraries])
 
 
-def random_inputs(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray]) -> dict[str, Array]:
-    """Reproducible random inputs of a network, by name."""
-    inputs = [variable for variable in mod["main"].params if variable.name_hint not in params]
+def random_inputs(mod: tvm.IRModule) -> dict[str, Array]:
+    """Reproducible random inputs of a network, with its weights bound, by name."""
+    inputs = mod["main"].params
     types = [variable.checked_type for variable in inputs]
     arrays = random_arrays((tuple(map(int, kind.shape)), kind.dtype) for kind in types)
     return {variable.name_hint: array for variable, array in zip(inputs, arrays)}
@@ -107,7 +104,7 @@ def open_device(
         return
 
     def request() -> Any:
-        return request_remote(runner.key, runner.host, runner.port, timeout=int(_SESSION_TIMEOUT + seconds))
+        return request_remote(runner.key, runner.host, runner.port, timeout=int(min(_SESSION_TIMEOUT + seconds, _LONGEST)))
 
     remote = run_with_timeout(_REQUEST_TIMEOUT, request, f"a free device of key {runner.key!r}")
     with tempfile.TemporaryDirectory() as folder:

@@ -31,7 +31,7 @@ class Extraction(NamedTuple):
     connections: list[Connection]
 
 
-def extract(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray], target: tvm.target.Target) -> Extraction:
+def extract(mod: tvm.IRModule, target: tvm.target.Target) -> Extraction:
     """Extract a network's tasks, one for each distinct workload, and the operators that they implement.
 
     AutoTVM's own extraction does not tell which tasks implement the same operator, nor how often it runs. So the network is fused
@@ -43,7 +43,7 @@ def extract(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray], target: tvm.ta
     ValueError
         If no operator is tunable.
     """
-    network = _optimize(mod, params, target)
+    network = _optimize(mod, target)
     tasks: dict[tuple[object, ...], Task] = {}
     counts: dict[tuple[tuple[object, ...], ...], int] = {}
     operator: dict[int, int] = {}  # its position, by structural hash of the fused function
@@ -63,10 +63,10 @@ def extract(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray], target: tvm.ta
     return Extraction(list(tasks.values()), operators, connections)
 
 
-def _optimize(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray], target: tvm.target.Target) -> relay.Function:
+def _optimize(mod: tvm.IRModule, target: tvm.target.Target) -> relay.Function:
     """The network, fused as the compiler does, before it chooses layouts, which depend on the tuning results."""
     with autotvm.apply_history_best([]), tvm.transform.PassContext(opt_level=3, disabled_pass={"AlterOpLayout"}):
-        optimized, _ = relay.optimize(mod, target=target, params=params)
+        optimized, _ = relay.optimize(mod, target=target)
     return optimized["main"]
 
 

@@ -21,13 +21,13 @@ _BINARY: dict[str, Callable[..., Any]] = {"add": np.add, "subtract": np.subtract
 _RESHAPES = ("expand_dims", "squeeze")
 
 
-def fold(mod: tvm.IRModule, params: dict[str, tvm.nd.NDArray]) -> tvm.IRModule:
+def fold(mod: tvm.IRModule | relay.Function, params: dict[str, tvm.nd.NDArray] | None) -> tvm.IRModule:
     """Bind a network's weights, and fold what is constant into them, such as batch normalizations, as its compilation would.
 
     Each compilation would do it again, and TVM compiles each constant operation for it, some hundreds in a network.
     """
-    folded = mod.clone()
-    folded["main"] = relay.build_module.bind_params_by_name(mod["main"], params)
+    folded = tvm.IRModule.from_expr(mod) if isinstance(mod, relay.Function) else mod.clone()
+    folded["main"] = relay.build_module.bind_params_by_name(folded["main"], params or {})
     fold_elementwise = relay.transform.function_pass(_fold_elementwise, opt_level=2)
     passes = [
         relay.transform.InferType(),

@@ -9,7 +9,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from tvm import autotvm
 from tvm.autotvm.measure import MeasureInput
 from tvm.autotvm.task import Task
@@ -19,7 +18,7 @@ from tvm.target import Target
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo.autotvm.log import Record, fitness, parse, parse_fields, workload_key
 from autotvm_opevo.autotvm.space import KnobSpace
-from autotvm_opevo.search.source import Source
+from autotvm_opevo.search.source import Source, thin_out
 from autotvm_opevo.tuning.logs import best_file
 
 # Of one template, at most this many tasks are looked at, those with the most records, and of each at most this many records.
@@ -108,21 +107,13 @@ def _source(trials: _Trials) -> Source | None:
     except Exception:  # a template raises what it likes, for arguments or a target that it was not made for
         return None
     results: dict[int, float] = {}
-
-    def add(i: int) -> None:
+    best: dict[str, float] = {}
+    for value, config in sorted(zip(trials.fitnesses, trials.configs), reverse=True):
+        best.setdefault(config, value)
+    for config, value in thin_out(list(best.items()), _MAX_RECORDS):
         with suppress(Exception):  # recorded with another version of the template, or no configuration at all
-            entity = ConfigEntity.from_json_dict(json.loads(trials.configs[i]))
-            results.setdefault(knobs.space.index(knobs.configuration(entity)), trials.fitnesses[i])
-
-    order = iter(sorted(range(len(trials.configs)), key=lambda i: -trials.fitnesses[i]))
-    for i in order:  # the best half
-        add(i)
-        if len(results) == _MAX_RECORDS // 2:
-            break
-    others = list(order)
-    thinned = np.linspace(0, len(others) - 1, min(len(others), _MAX_RECORDS - _MAX_RECORDS // 2)).astype(int)
-    for j in thinned:
-        add(others[j])
+            entity = ConfigEntity.from_json_dict(json.loads(config))
+            results.setdefault(knobs.space.index(knobs.configuration(entity)), value)
     return Source(knobs.space, results, ", ".join(trials.origins)) if any(results.values()) else None
 
 

@@ -64,8 +64,8 @@ def tune_network(
     target : str or tvm.target.Target
     log_file : str or path
         AutoTVM's log, ``NAME.json``; created if missing, and locked against other processes. The best record of each task, of
-        convolutions together with the transforms between their layouts, is written to ``NAME.best.json`` beside it, those of other
-        networks in the log included.
+        convolutions together with the transforms between their layouts, is written to ``NAME.best.json`` beside it, with those of
+        other networks in the log.
     trials : int
         Number of configurations to measure, those in the log included.
     measure_option : dict, optional
@@ -127,19 +127,17 @@ def tune_network(
         given = "transfer=False" if not transfer else describe_tuner(tuner, None)
         raise ValueError(f"history needs transfer=True and a tuner that learns from it, such as OpEvoTuner; {given} given")
     known = read_history(history, Path(log_file))
-    if isinstance(mod, relay.Function):
-        mod = tvm.IRModule.from_expr(mod)
 
     option = measure_option or default_measure_option(target)
     measurer = Measurer(option)
     check_device(target, option["runner"])
 
-    mod = run_compiler(partial(fold, mod, params or {}))
+    mod = run_compiler(partial(fold, mod, params))
 
     with Log(log_file) as log:
         journal = Journal(Path(f"{log.path}.journal"), overwrite=not log.records)
         drift = read_drift(journal, target)
-        network = run_compiler(lambda: extract(mod, {}, target))
+        network = run_compiler(partial(extract, mod, target))
         if transfer and _can_learn(tuner):
             known.add(_of_others(log.records, network.tasks), str(log.path))
         seeds = np.random.SeedSequence(seed).generate_state(len(network.tasks) + 1)
@@ -158,10 +156,10 @@ def tune_network(
                 session.display.write(f"learning from {known.describe({task.name for task in network.tasks})}")
             if session.left > 0:
                 with measurer:
-                    session.measure_machine(option["runner"], target, drift)
+                    session.measure_machine(option["runner"], target)
                     session.run(measurer, task_scheduler, end_of_trials(start, time_limit))
             session.save_best()
-            if evaluate and any(state.best for state in states):
+            if evaluate and session.succeeded:
                 session.evaluate(lambda: evaluate_network(mod, target, session.best_file, option["runner"]))
         except BaseException as error:
             with suppress(OSError):  # a full disk must not hide the error

@@ -71,13 +71,13 @@ class NetworkSession(Session):
         batch: int,
         rng: np.random.Generator,
         start: float,
-        drift: Drift | None = None,
+        drift: Drift,
     ) -> None:
         self._states, self._connections, self._log, self._rng = states, network.connections, log, rng
         self._batch = batch
         self._round_left = self._current = 0  # trials of this round that are not submitted, and its task
         self._batches: dict[int, _Batch] = {}  # by the measurer's number
-        self._drift = Drift()
+        self._drift = drift
         records, confirmed = _by_task(log.records), _confirmed(journal.path)
         loaded, size = 0, round_size(len(log.records), trials, len(states), batch)
         for state in states:
@@ -86,17 +86,17 @@ class NetworkSession(Session):
         self._unrelated = len(log.records) - loaded
         self.best_file = best_file(log.path)
         workloads = [state.task.workload for state in states]
-        self._others = best_of_others(log.records, confirmed, workloads, drift or Drift(), self.best_file)
+        self._others = best_of_others(log.records, confirmed, workloads, drift, self.best_file)
         names = [task_name(state.task.name, state.task.args) for state in states]
         keys = [_journal_key(state.task) for state in states]
         self._bandwidth, self._aligned = _bandwidth(journal.path, keys), 0
         super().__init__(states, names, keys, network.operators, trials, log.path, journal, start)
 
-    def measure_machine(self, runner: Runner, target: tvm.target.Target, drift: Drift) -> None:
+    def measure_machine(self, runner: Runner, target: tvm.target.Target) -> None:
         """Find out how fast the tasks can be at most, and let the runner notice if the machine's speed changes."""
         if not isinstance(runner, LocalRunner):
             return
-        runner.drift, self._drift = drift, drift
+        runner.drift = self._drift
         try:
             runner.begin_drift(target)
             roofline = runner.roofline(target)

@@ -76,7 +76,7 @@ def add(commands: Any) -> None:
         help="a log or work directory of another network, device or run to learn from; repeatable",
     )
     tune.add_argument("--no-transfer", action="store_true", help="let no task learn from another, nor from common layers")
-    tune.add_argument("--seed", type=int, help="random seed; the search repeats as far as the measurements do")
+    tune.add_argument("--seed", type=int, help="random seed; with AutoTVM, proposals also depend on how long builds take")
     tune.add_argument(
         "--timeout", type=duration, default=TIMEOUT, metavar="TIME", help="limit for one build and for one run (default: 20s)"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from itertools import islice
 from math import inf
 from pathlib import Path
@@ -17,35 +17,13 @@ from tvm.s_tir.meta_schedule.database import Database, JSONDatabase, TuningRecor
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo.meta_schedule.database import seconds as seconds_of
 from autotvm_opevo.meta_schedule.evaluation import device_type
-from autotvm_opevo.tuning.confirmation import FINALISTS, MAX_RATIO, race
+from autotvm_opevo.tuning.confirmation import FINALISTS, MAX_RATIO, Confirmed, race
 from autotvm_opevo.tuning.logs import BEST_DATABASE
 
 # The file there with the number of records that the work directory had.
 _TRIALS = "trials"
 # Seconds for a task at first.
 _FIRST_TASK = 2.0
-
-
-@dataclass(frozen=True)
-class Confirmed:
-    """The winner of a task's race.
-
-    Attributes
-    ----------
-    task : int
-        Its position among the tasks.
-    record : TuningRecord
-        With the confirmed time.
-    latencies : list of float
-        All of them, in seconds.
-    ties : int
-        Number of others that may be as fast.
-    """
-
-    task: int
-    record: TuningRecord
-    latencies: list[float]
-    ties: int
 
 
 def confirm(tasks: Sequence[Sequence[TuningRecord]], builder: Any, runner: Any, seconds: float) -> Iterator[Confirmed]:
@@ -93,8 +71,9 @@ def latencies_before(folder: Path) -> set[tuple[float, ...]]:
     file, records = folder / BEST_DATABASE / _TRIALS, folder / "database_tuning_record.json"
     if not file.exists() or not records.exists():
         return set()
-    with open(records, "rb") as lines:
+    with open(records, "rb") as lines, suppress(ValueError):  # torn
         return {tuple(map(float, jsonl.load(line)[1][1])) for line in islice(lines, int(file.read_text()))}
+    return set()
 
 
 def commit(database: Database, record: TuningRecord) -> None:

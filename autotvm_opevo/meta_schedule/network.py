@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -32,8 +31,6 @@ from autotvm_opevo.tuning.logs import BEST_DATABASE
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler
 from autotvm_opevo.tuning.workers import ForkServer
-
-logger = logging.getLogger(__name__)
 
 
 def tune_network(
@@ -175,7 +172,7 @@ def tune_network(
                 if isinstance(strategy, OpEvoStrategy):
                     session.name_unused(strategy.history)
             best = session.write_best()
-            if evaluate and is_local(runner):
+            if evaluate and session.succeeded and is_local(runner):
                 session.evaluate(lambda: evaluate_network(lower_as_imported(mod, params, target), lowered, target, best))
         except BaseException as error:
             if guard.interrupted and not isinstance(error, KeyboardInterrupt):

@@ -21,7 +21,7 @@ from autotvm_opevo._utils.cpu_cores import idle_cores
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.meta_schedule.callbacks import Failure, ProgressCallback
 from autotvm_opevo.meta_schedule.confirmation import confirm, latencies_before, write_best
-from autotvm_opevo.meta_schedule.database import load_database, records_of, seconds
+from autotvm_opevo.meta_schedule.database import load_database, records_of, repair, seconds
 from autotvm_opevo.meta_schedule.interrupts import SigintGuard
 from autotvm_opevo.meta_schedule.layouts import count_layouts
 from autotvm_opevo.meta_schedule.naming import task_name
@@ -73,6 +73,7 @@ class NetworkSession(Session):
         """Of the trials of an earlier call, the one that it found best, maybe by timing it again, is."""
         if not len(self._database) or not folder.exists():
             return
+        repair(folder)
         earlier, self._known = load_database(folder), latencies_before(self._folder)
         self._best_before = list(earlier.get_all_tuning_records())
         for i, state in enumerate(self._states):
@@ -221,13 +222,15 @@ class NetworkSession(Session):
         }
         others = defaultdict(list)
         for record in database.get_all_tuning_records():
-            if record.workload not in own and seconds(record.run_secs) < inf:
+            if record.workload not in own:
                 others[record.workload].append(record)
-        return [self._better(before.get(workload), records) for workload, records in others.items()]
+        found = (self._better(before.get(workload), records) for workload, records in others.items())
+        return [record for record in found if record is not None]
 
     def _better(self, before: Any, records: Sequence[Any]) -> Any:
-        """The best of an earlier call, unless a record that it was not chosen from is faster; without one, the fastest."""
-        new = [record for record in records if before is None or _latencies(record) not in self._known]
+        """The best of an earlier call, unless a record that it was not chosen from is faster; else the fastest that succeeded."""
+        succeeded = (record for record in records if seconds(record.run_secs) < inf)
+        new = [record for record in succeeded if before is None or _latencies(record) not in self._known]
         return min([*([before] if before is not None else []), *new], key=lambda one: seconds(one.run_secs), default=None)
 
     def result(self) -> TuningResult:

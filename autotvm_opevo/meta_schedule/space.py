@@ -50,7 +50,7 @@ class DecisionSpace:
     """
 
     def __init__(self, mod: IRModule, sketches: Sequence[Schedule], postprocs: Sequence[Any]) -> None:
-        self._mod, self._postprocs = mod, list(postprocs)
+        self._postprocs = list(postprocs)
         self._sketches = [_Sketch(mod, sketch.trace.simplified(True)) for sketch in sketches]
         self._by_skeleton = {sketch.skeleton: number for number, sketch in reversed(list(enumerate(self._sketches)))}
         knobs: dict[str, _Decision] = {}

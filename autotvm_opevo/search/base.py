@@ -96,7 +96,7 @@ class Search(ABC):
 
     def has_next(self) -> bool:
         """Whether `ask` would propose anything; generates the next proposals if none are queued."""
-        while self._queue and self._queue[0] in self._fitness:  # told while queued
+        while self._queue and self._queue[0] not in self._pending:  # told or discarded while queued
             self._queue.popleft()
         if not self._queue:
             self._generate()

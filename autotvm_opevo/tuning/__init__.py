@@ -1,1 +1,1 @@
-"""What both adapters share: task scheduler, session, result, speedup, journal, progress. Imports no TVM."""
+"""What both adapters share, without TVM: task scheduler, session, workers, confirmation, comparison, journal, progress."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -21,6 +23,14 @@ MAX_RATIO = 1.5
 CONFIRMATION_SHARE = 0.03
 
 
+# Rounds before anything is decided, and until the race ends anyway.
+MIN_ROUNDS = 3
+_MAX_ROUNDS = 15
+# Confidence of the one-sided interval, and the relative difference that does not matter. Looking after every round makes it less
+# than that, unlike in `confidence`: there is little time, and to drop one that is nearly as fast costs little.
+_CONFIDENCE, _INDIFFERENCE = 0.95, 0.01
+
+
 def end_of_trials(start: float, time_limit: float | None) -> float:
     """When no further trial is started, so that the confirmation is within the time limit, too.
 
@@ -30,11 +40,26 @@ def end_of_trials(start: float, time_limit: float | None) -> float:
     return inf if time_limit is None else start + (1 - CONFIRMATION_SHARE) * time_limit
 
 
-# Rounds before anything is decided, and until the race ends anyway.
-MIN_ROUNDS = 3
-_MAX_ROUNDS = 15
-# Confidence of the one-sided interval, and the relative difference that does not matter.
-_CONFIDENCE, _INDIFFERENCE = 0.95, 0.01
+@dataclass(frozen=True)
+class Confirmed:
+    """The winner of a task's race.
+
+    Attributes
+    ----------
+    task : int
+        Its position among the tasks.
+    record : object
+        Of the adapter's TVM, with the confirmed time.
+    latencies : list of float
+        All of them, in seconds.
+    ties : int
+        Number of others that may be as fast.
+    """
+
+    task: int
+    record: Any
+    latencies: list[float]
+    ties: int
 
 
 class Race:

@@ -47,7 +47,7 @@ class TuningResult:
         How many times as long the machine took for the same at the slowest moment as at the fastest, of all calls that wrote the
         log.
     aligned : int
-        Number of tasks of which `best_file` has another record than the fastest, since transforms between layouts would cost more.
+        Number of tasks of which `best_file` has another record than the fastest, since layout transforms would cost more.
     """
 
     rows: list[Row]
@@ -88,7 +88,7 @@ class TuningResult:
             lines.append(f"at this machine's limit they would take {milliseconds(self.limit)} ms, {share:.0%} of that")
         if self.aligned:
             tasks = pluralize(self.aligned, "task")
-            lines.append(f"{tasks} with another record than the fastest, since transforms between layouts would cost more")
+            lines.append(f"{tasks} with another record than the fastest, since layout transforms would cost more")
         if self.drift > NOTABLE:
             lines.append(f"the machine was up to {self.drift:.2f} times slower at times; results were corrected for it")
         if self.rejected:

@@ -99,11 +99,16 @@ class Session:
         """Number of trials left of the budget; negative if the log has more."""
         return self._budget - self.trials
 
+    @property
+    def succeeded(self) -> bool:
+        """Whether any trial has."""
+        return any(task.latency < inf for task in self._tasks)
+
     def announce(self, tuner: str, log: str) -> None:
         """Say what there is to do, before worker processes start, which takes seconds; tell the journal if there is anything."""
         known = f", {self.trials} of them in the {log}" if self.trials else ""
         tasks, trials = pluralize(len(self._tasks), "task"), pluralize(self._budget, "trial")
-        self.display.write(f"{tasks}, {trials}{known}; starting to measure")
+        self.display.write(f"{tasks}, {trials}{known}" + ("; starting to measure" if self.left > 0 else ""))
         if self.left > 0:
             operators = [(one.count, [self._keys[i] for i in one.tasks]) for one in self._operators]
             flop = {key: task.progress.flop for key, task in zip(self._keys, self._tasks)}

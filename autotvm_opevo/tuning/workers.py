@@ -48,7 +48,7 @@ class ForkServer:
     _sharing = threading.Lock()
 
     def __init__(self, module: str) -> None:
-        self._module, self._owner = module, os.getpid()
+        self._owner = os.getpid()
         self._socket, theirs = socket.socketpair()
         path = [entry for entry in sys.path if isinstance(entry, str)]
         # The path comes first, so that everything is imported from where this process would import it.

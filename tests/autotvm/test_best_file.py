@@ -18,7 +18,7 @@ from autotvm_opevo.tuning.drift import Drift
 
 @pytest.fixture(scope="module")
 def tasks():
-    return extract(two_layers(), {}, TARGET)[0]
+    return extract(two_layers(), TARGET)[0]
 
 
 def record(task, seconds, time=1.0, target=TARGET):
@@ -61,7 +61,7 @@ def test_of_a_workload_for_two_targets_the_last_is_kept(tasks):
 
 
 def one_layer_tasks():
-    return extract(one_layer(), {}, TARGET)[0]
+    return extract(one_layer(), TARGET)[0]
 
 
 def test_latencies_are_compared_without_drift(tasks):
@@ -76,6 +76,8 @@ def test_what_was_chosen_is_kept_until_another_trial_follows(tasks, tmp_path):
     config = tasks[0].config_space.get(0)
     chosen = MeasureInput(TARGET, tasks[0], config), MeasureResult((2.0,), 0, 0.1, 1.0)
     file.write_text(encode(*chosen) + "\n")
+    with file.open("a") as damaged:
+        damaged.write('\n{"input": ["llvm", "torn\nno record\n')
     os.utime(file, (5.0, 5.0))
     faster, later = record(tasks[0], 1.0, time=3.0), record(tasks[0], 1.5, time=7.0)
     ((measured, result),) = best([faster], file=file)

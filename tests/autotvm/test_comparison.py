@@ -1,5 +1,8 @@
 """compare_logs: small networks, built and run for real, with logs of made-up latencies."""
 
+import json
+from math import inf
+
 import numpy as np
 import pytest
 import tvm
@@ -10,7 +13,7 @@ from tune_on_a_farm import KEY, farm
 from tvm import autotvm, relay
 
 from autotvm_opevo import tune_network
-from autotvm_opevo.autotvm import compare_logs, rpc
+from autotvm_opevo.autotvm import compare_logs, evaluation, rpc
 from autotvm_opevo.autotvm import comparison as module
 from autotvm_opevo.autotvm.kernels import KernelInstance, build_kernel
 from autotvm_opevo.autotvm.rpc import DevicePoolError
@@ -67,6 +70,31 @@ def test_an_operator_has_the_best_latency_of_each_log(logs):
             assert operator.latencies[i] == min(costs[operator.name.split("_")[0]])
 
 
+def test_of_a_target_that_is_spelled_twice_the_fastest_record_is_taken(logs, tmp_path):
+    slow, spelling = tmp_path / "slow.json", "llvm -mtriple=x86_64-unknown-linux-gnu"  # the default of this TVM
+    for latency in (1.0, 1e-9):
+        lines = [json.loads(line) for line in logs[0].read_text().splitlines()]
+        for line in lines:
+            line["input"][0], line["result"][0] = spelling, [latency]
+        slow.write_text(logs[0].read_text() + "".join(json.dumps(line) + "\n" for line in lines))
+        found = {record[1].costs[0] for record in module._best_records(slow).values()}
+        assert all(cost < 1.0 for cost in found)
+        assert (1e-9 in found) == (latency == 1e-9)
+
+
+def test_no_time_limit_reserves_a_remote_device_for_as_long_as_it_can(monkeypatch):
+    asked = []
+
+    def request(key, host, port, timeout):
+        asked.append(timeout)
+        raise ConnectionError("no tracker")
+
+    monkeypatch.setattr(evaluation, "request_remote", request)
+    with pytest.raises(ConnectionError), evaluation.open_device(TARGET, autotvm.RPCRunner("board", "127.0.0.1", 9), inf):
+        pass
+    assert asked == [2**31 - 1]
+
+
 def test_a_log_is_compared_with_the_untuned_network(logs):
     comparison = compare_logs(two_layers(), {}, TARGET, logs[:1])
     assert np.shape(comparison.rounds.latencies) == (2, 2)
@@ -87,7 +115,7 @@ def test_each_network_is_built_with_the_best_records_of_its_log_for_its_target(l
     mixed.write_text(logs[0].read_text() + other.read_text() + '{"input": ["llvm", "torn')
     built = []
     build = module.build
-    monkeypatch.setattr(module, "build", lambda *arguments: built.append(arguments[3]) or build(*arguments))
+    monkeypatch.setattr(module, "build", lambda *arguments: built.append(arguments[2]) or build(*arguments))
     compare_logs(two_layers(), {}, TARGET, [mixed])
     assert [len(records) for records in built] == [0, 3]
     assert {str(measured.target) for measured, _ in built[1]} == {str(TARGET)}
@@ -97,10 +125,10 @@ def test_each_network_is_built_with_the_best_records_of_its_log_for_its_target(l
 def test_a_network_with_other_outputs_is_not_timed(logs, monkeypatch):
     build = module.build
 
-    def wrong(mod, params, target, records):
+    def wrong(mod, target, records):
         main = mod["main"]
         body = main.body * relay.const(1.5) if records else main.body
-        return build(tvm.IRModule.from_expr(relay.Function(main.params, body)), params, target)
+        return build(tvm.IRModule.from_expr(relay.Function(main.params, body)), target)
 
     monkeypatch.setattr(module, "build", wrong)
     comparison = compare_logs(two_layers(), {}, TARGET, logs[:1])

@@ -89,12 +89,13 @@ def test_networks_are_folded_as_by_tvm(name):
 def test_a_folded_network_has_the_same_tasks_and_outputs():
     mod, params = after_convolution(0.5)
     folded = fold(mod, params)
-    tasks = [[task.workload for task in extract(*one, TARGET).tasks] for one in ((mod, params), (folded, {}))]
+    bound = tvm.IRModule.from_expr(relay.build_module.bind_params_by_name(mod["main"], params))
+    tasks = [[task.workload for task in extract(one, TARGET).tasks] for one in (bound, folded)]
     assert tasks[0] == tasks[1]
     outputs = []
-    for one, weights in ((mod, params), (folded, {})):
-        module = graph_executor.GraphModule(build(one, weights, TARGET)["default"](tvm.cpu()))
-        module.run(**random_inputs(one, weights))
+    for one in (bound, folded):
+        module = graph_executor.GraphModule(build(one, TARGET)["default"](tvm.cpu()))
+        module.run(**random_inputs(relay.transform.InferType()(one)))
         outputs.append(module.get_output(0).numpy())
     np.testing.assert_allclose(*outputs, rtol=1e-5, atol=1e-5)
 

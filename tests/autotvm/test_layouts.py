@@ -38,7 +38,7 @@ def image():
 
 def connections(x):
     """Connections, with operators by their number of output channels, of which each has another one."""
-    found = extract(network(x), {}, TARGET)
+    found = extract(network(x), TARGET)
     channels = [found.tasks[one.tasks[0]].args[1][1][0] for one in found.operators]
     return sorted((channels[one.producer], channels[one.consumer], one.joined, one.size) for one in found.connections)
 
@@ -51,7 +51,7 @@ class TestConnections:
     def test_a_residual_connects_outputs(self):
         a = relay.nn.relu(conv2d(image(), 32, "a"))
         b = conv2d(relay.nn.relu(conv2d(a, 48, "b")), 32, "c", kernel_size=(5, 5), padding=(2, 2))
-        found = extract(network(relay.nn.relu(relay.add(a, b))), {}, TARGET)
+        found = extract(network(relay.nn.relu(relay.add(a, b))), TARGET)
         size = 4 * 32 * 8 * 8
         assert sorted((one.joined, one.size) for one in found.connections) == [
             (False, size),
@@ -71,7 +71,7 @@ class TestConnections:
     def test_a_residual_around_one_convolution_connects_its_output(self):
         x = relay.nn.relu(conv2d(image(), 32, "a"))
         x = relay.add(conv2d(x, 32, "b", kernel_size=(1, 1), padding=(0, 0)), x)
-        found = extract(network(x), {}, TARGET).connections
+        found = extract(network(x), TARGET).connections
         assert sorted((one.joined, one.size) for one in found) == [(False, 4 * 32 * 8 * 8), (True, 4 * 32 * 8 * 8)]
 
     def test_the_smaller_operand_is_what_is_transformed(self):
@@ -88,7 +88,7 @@ class TestConnections:
         else:
             x = relay.nn.conv3d(relay.expand_dims(x, 2), weight, channels=32, kernel_size=(1, 3, 3), padding=(0, 1, 1))
             x = relay.squeeze(x, [2])
-        assert not [one for one in extract(network(conv2d(x, 64, "b")), {}, TARGET).connections if one.size == 4 * 32 * 8 * 8]
+        assert not [one for one in extract(network(conv2d(x, 64, "b")), TARGET).connections if one.size == 4 * 32 * 8 * 8]
 
     def test_a_reshape_disconnects(self):
         x = relay.reshape(conv2d(image(), 32, "a"), (1, 8, 16, 16))

@@ -24,12 +24,13 @@ from autotvm_opevo import OpEvoTuner, tune_network
 from autotvm_opevo._utils.atomic_files import LogInUse
 from autotvm_opevo.autotvm import finalists, network, session, workloads
 from autotvm_opevo.autotvm.extraction import extract
-from autotvm_opevo.autotvm.session import _by_task
+from autotvm_opevo.autotvm.folding import fold
+from autotvm_opevo.autotvm.session import _by_task, read_drift
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.tuning import confirmation
 from autotvm_opevo.tuning.drift import Drift
-from autotvm_opevo.tuning.journal import read
+from autotvm_opevo.tuning.journal import Journal, read
 
 ALEXNET_TARGET = tvm.target.Target("llvm -mcpu=core-avx2" if "avx2" in Path("/proc/cpuinfo").read_text() else "llvm")
 
@@ -67,16 +68,25 @@ def configurations(log):
     return [(str(i.target), i.task.workload, str(i.config)) for i, _ in autotvm.record.load_from_file(str(log))]
 
 
+def test_a_call_without_trials_knows_how_much_the_machine_drifted(tmp_path):
+    tune(tmp_path / "log.json", 6)
+    journal = Journal(tmp_path / "log.json.journal")
+    drift = read_drift(journal, TARGET)
+    for latency in (1.0,) * 40 + (2.0,) * 40:
+        drift.add(latency)
+    assert tune(tmp_path / "log.json", 6).drift == pytest.approx(2.0, rel=0.2)
+
+
 class TestExtraction:
     def test_each_workload_is_a_task_weighted_by_its_occurrences(self):
-        tasks, operators, _ = extract(two_layers(), {}, TARGET)
+        tasks, operators, _ = extract(two_layers(), TARGET)
         assert [task.name for task in tasks] == ["conv2d_NCHWc.x86", "dense_nopack.x86", "dense_pack.x86"]
         assert sorted((operator.count, operator.tasks) for operator in operators) == [(1, (1, 2)), (2, (0,))]
 
     @pytest.mark.parametrize("name", ["alexnet", pytest.param("resnet-18", marks=pytest.mark.soak)])
     def test_tasks_are_those_autotvm_extracts(self, name):
         mod, params = workloads.network(name)
-        tasks, operators, _ = extract(mod, params, TARGET)
+        tasks, operators, _ = extract(fold(mod, params), TARGET)
         with autotvm.apply_history_best([]):
             theirs = autotvm.task.extract_from_program(mod["main"], params, TARGET)
         assert {task.workload for task in tasks} == {task.workload for task in theirs}
@@ -141,7 +151,7 @@ class TestBudget:
             tune(tmp_path / "log.json", 10_000, task_scheduler=lambda tasks, operators, left, rng: 1)
 
     def test_tuning_ends_when_all_spaces_are_exhausted(self, tmp_path):
-        tasks = extract(two_layers(), {}, TARGET).tasks
+        tasks = extract(two_layers(), TARGET).tasks
         points = sum(len(task.config_space) for task in tasks)
         result = tune(tmp_path / "log.json", 10 * points, tuner=partial(OpEvoTuner, surrogate=None))  # faster
         assert result.stop_reason == "exhausted"
@@ -176,7 +186,7 @@ class TestBudget:
 
     def test_the_first_trial_is_the_untuned_configuration(self, tmp_path):
         tune(tmp_path / "log.json", 3)
-        task = extract(two_layers(), {}, TARGET)[0][0]
+        task = extract(two_layers(), TARGET)[0][0]
         fallback = autotvm.task.space.FallbackConfigEntity()
         with TARGET:
             task.instantiate(fallback)
@@ -404,6 +414,11 @@ class TestLogs:
 
 
 class TestConfirmation:
+    @pytest.fixture(autouse=True)
+    def without_layouts(self, monkeypatch):
+        """For their sake another record than the confirmed one may be taken."""
+        monkeypatch.setattr(session, "choose", lambda *arguments: {})
+
     def test_the_best_trials_are_timed_again_and_the_winner_is_the_best_also_after_resuming(self, tmp_path, monkeypatch):
         monkeypatch.setattr(session, "CONFIRMATION_SHARE", 10.0)
         monkeypatch.setattr(finalists, "MAX_RATIO", 1e6)  # on a busy machine, one trial may be far ahead

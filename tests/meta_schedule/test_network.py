@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,9 @@ import numpy as np
 import pytest
 from quick_tuning import builder, runner
 from tvm import relax
+from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
+from tvm.s_tir.meta_schedule.builder import BuilderResult, PyBuilder
 
 from autotvm_opevo._utils.atomic_files import LogInUse
 from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, open_database, tune_network, workloads
@@ -48,6 +51,30 @@ def test_every_task_is_tuned_and_the_outputs_match(tuned):
     assert "outputs match" in str(result)
     assert f"best: {folder / 'best'}" in str(result)
     assert len(open_database(folder / "best")) == 4
+
+
+def test_where_all_trials_fail_nothing_is_called_the_best(tmp_path):
+    @derived_object
+    class Failing(PyBuilder):
+        def build(self, inputs):
+            return [BuilderResult(None, "no compiler") for _ in inputs]
+
+    result = tune_network(*workloads.mlp(), cpu(), tmp_path, 4, builder=Failing(), runner=runner(), seed=0)
+    assert result.trials == 4
+    assert not any(row.works for row in result.rows)
+    assert result.comparison is None
+    assert not result.comparison_error
+    assert len(open_database(tmp_path / "best")) == 0
+
+
+def test_a_torn_database_of_the_best_is_no_error(tuned, tmp_path):
+    folder = shutil.copytree(tuned[0], tmp_path / "mlp")
+    with open(folder / "best" / "database_tuning_record.json", "a") as file:
+        file.write('[3, [[["torn')
+    (folder / "best" / "trials").write_text("")
+    result = tune(folder, 32, evaluate=False)
+    assert (result.measured, result.trials) == (0, 32)
+    assert all(row.works for row in result.rows)
 
 
 def test_tuning_ends_at_the_time_limit_and_can_be_resumed(tmp_path, capsys):

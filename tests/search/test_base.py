@@ -47,6 +47,19 @@ def test_every_configuration_is_proposed_exactly_once(make, value):
     assert not search.has_next()
 
 
+def test_what_is_discarded_before_it_is_proposed_is_not_proposed():
+    search = OpEvo(Space({"x": Discrete(range(20))}), seed=0)
+    search.ask(1)  # generates eight
+    queued = search.space[search._queue[0]]
+    search.discard([queued])
+    proposed = []
+    while batch := search.ask(4):
+        proposed += batch
+        search.tell(batch, [1.0] * len(batch))
+    assert proposed
+    assert queued not in proposed
+
+
 def test_a_discarded_proposal_is_neither_pending_nor_proposed_again():
     search = OpEvo(Space({"x": Discrete(range(20))}), seed=0)
     (first, *others) = search.ask(8)
