@@ -16,6 +16,7 @@ from tvm import relay
 from tvm.autotvm.task import Task
 
 from autotvm_opevo._utils.validation import as_integer, as_seconds
+from autotvm_opevo.autotvm.earlier_runs import drift_before
 from autotvm_opevo.autotvm.evaluation import evaluate_network
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
@@ -23,7 +24,7 @@ from autotvm_opevo.autotvm.history import read_history
 from autotvm_opevo.autotvm.log import Log, Record, workload_key
 from autotvm_opevo.autotvm.measure_option import check_device, default_measure_option
 from autotvm_opevo.autotvm.measurer import Measurer
-from autotvm_opevo.autotvm.session import NetworkSession, read_drift
+from autotvm_opevo.autotvm.session import NetworkSession
 from autotvm_opevo.autotvm.task_state import TaskState, TunerFactory
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
 from autotvm_opevo.tuning.comparison import run_compiler
@@ -136,7 +137,7 @@ def tune_network(
 
     with Log(log_file) as log:
         journal = Journal(Path(f"{log.path}.journal"), overwrite=not log.records)
-        drift = read_drift(journal, target)
+        drift = drift_before(journal, target)
         network = run_compiler(partial(extract, mod, target))
         if transfer and _can_learn(tuner):
             known.add(_of_others(log.records, network.tasks), str(log.path))

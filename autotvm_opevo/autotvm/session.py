@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,29 +19,27 @@ from tvm.autotvm.measure.measure import Runner
 from tvm.autotvm.task import Task
 
 from autotvm_opevo._utils.atomic_files import write_whole
-from autotvm_opevo._utils.cpu_cores import idle_cores
-from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.autotvm.best_file import best_of_others
 from autotvm_opevo.autotvm.confirmation import confirm
+from autotvm_opevo.autotvm.earlier_runs import bandwidth_before, confirmed_before
 from autotvm_opevo.autotvm.extraction import Extraction
 from autotvm_opevo.autotvm.layouts import candidates, choose
-from autotvm_opevo.autotvm.log import Log, Record, parse, workload_key
+from autotvm_opevo.autotvm.log import Log, Record, workload_key
 from autotvm_opevo.autotvm.measurer import Measurer
 from autotvm_opevo.autotvm.roofline import limit
 from autotvm_opevo.autotvm.rpc import DevicePoolError
 from autotvm_opevo.autotvm.runner import LocalRunner
 from autotvm_opevo.autotvm.task_state import Proposal, TaskState, failure
-from autotvm_opevo.autotvm.yardstick import yardstick_name
 from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE
 from autotvm_opevo.tuning.drift import Drift
 from autotvm_opevo.tuning.journal import Journal
-from autotvm_opevo.tuning.journal import read as read_journal
 from autotvm_opevo.tuning.logs import best_file
 from autotvm_opevo.tuning.naming import task_key, task_name
 from autotvm_opevo.tuning.progress import ProgressDisplay
 from autotvm_opevo.tuning.result import TuningResult
+from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.session import Session
-from autotvm_opevo.tuning.task_scheduler import TaskScheduler, round_size, shares
+from autotvm_opevo.tuning.task_scheduler import TaskScheduler, round_size
 from autotvm_opevo.tuning.workers import ForkServerError
 
 logger = logging.getLogger(__name__)
@@ -78,7 +75,7 @@ class NetworkSession(Session):
         self._round_left = self._current = 0  # trials of this round that are not submitted, and its task
         self._batches: dict[int, _Batch] = {}  # by the measurer's number
         self._drift = drift
-        records, confirmed = _by_task(log.records), _confirmed(journal.path)
+        records, confirmed = _by_task(log.records), confirmed_before(journal.path)
         loaded, size = 0, round_size(len(log.records), trials, len(states), batch)
         for state in states:
             key = workload_key(state.task.target, state.task)
@@ -89,7 +86,7 @@ class NetworkSession(Session):
         self._others = best_of_others(log.records, confirmed, workloads, drift, self.best_file)
         names = [task_name(state.task.name, state.task.args) for state in states]
         keys = [_journal_key(state.task) for state in states]
-        self._bandwidth, self._aligned = _bandwidth(journal.path, keys), 0
+        self._bandwidth, self._aligned = bandwidth_before(journal.path, keys), 0
         super().__init__(states, names, keys, network.operators, trials, log.path, journal, start)
 
     def measure_machine(self, runner: Runner, target: tvm.target.Target) -> None:
@@ -97,23 +94,20 @@ class NetworkSession(Session):
         if not isinstance(runner, LocalRunner):
             return
         runner.drift = self._drift
-        try:
+
+        def measure() -> Roofline:
             runner.begin_drift(target)
-            roofline = runner.roofline(target)
-            self.set_limits(roofline, lambda i, roofline: limit(self._states[i].task, roofline))
+            return runner.roofline(target)
+
+        if roofline := self.measure_limits(measure, lambda i, roofline: limit(self._states[i].task, roofline)):
             self._bandwidth = roofline.bandwidth
-        except (ForkServerError, OSError, RuntimeError, ValueError) as error:
-            logger.warning("the roofline of this machine is unknown: %s", last_line(str(error)))
-            return
-        if idle := idle_cores(roofline.threads):
-            self.display.write(idle)
 
     def run(self, measurer: Measurer, task_scheduler: TaskScheduler, deadline: float) -> None:
         """Spend the budget in rounds of trials for one task, and confirm the best; what runs next is built meanwhile."""
-        limit = deadline - time.monotonic() if deadline < inf else None
+        seconds_left = deadline - time.monotonic() if deadline < inf else None
         self.phases["starting"] = time.monotonic() - self._start
         try:
-            with ProgressDisplay(self._budget, self.trials, limit) as self.display:
+            with ProgressDisplay(self._budget, self.trials, seconds_left) as self.display:
                 self._measure(measurer, task_scheduler, deadline)
             with self.phase("confirming"):
                 self._confirm(measurer)
@@ -200,8 +194,7 @@ class NetworkSession(Session):
 
     def _confirm(self, measurer: Measurer) -> None:
         """Time the best trials of each task again. An error here must not cost the user the result of hours of tuning."""
-        parts = shares(self._operators, [state.latency for state in self._states])
-        order = sorted(range(len(parts)), key=lambda i: -parts[i])
+        order = self.by_share()
         # The best of an earlier run is not there to be timed again.
         finalists = {i: [finalist.record for finalist in measurer.finalists.of(self._states[i].task)] for i in order}
         states = [self._states[i] for i in order if self._states[i].best in finalists[i]]
@@ -267,37 +260,8 @@ def _journal_key(task: Task) -> str:
     return task_key(str(task.target), task.name, task.args)
 
 
-def _confirmed(journal: Path) -> dict[tuple[str, Any], tuple[Record, float]]:
-    """The records that were confirmed last, and their latencies in seconds, without drift."""
-    found = {}
-    with suppress(OSError):  # it is optional
-        for entry in read_journal(journal):
-            with suppress(ValueError):
-                if entry.confirmed and (pair := parse(entry.confirmed["record"])):
-                    found[workload_key(pair[0].target, pair[0].task)] = pair, entry.confirmed["latency"]
-    return found
-
-
-def _bandwidth(journal: Path, keys: Iterable[str]) -> float:
-    """The bandwidth of small arrays, in bytes per second, as last measured for any of these tasks; 0 if unknown."""
-    found, keys = 0.0, set(keys)
-    with suppress(OSError):  # it is optional
-        for entry in read_journal(journal):
-            if entry.network and keys & entry.network.get("limits", {}).keys():
-                found = entry.network.get("bandwidth", 0.0)
-    return found
-
-
 def _by_task(records: Iterable[Record]) -> dict[tuple[str, Any], list[Record]]:
     groups: dict[tuple[str, Any], list[Record]] = defaultdict(list)
     for measured, result in records:
         groups[workload_key(measured.target, measured.task)].append((measured, result))
     return dict(groups)
-
-
-def read_drift(journal: Journal, target: tvm.target.Target) -> Drift:
-    """The machine's drift, as far as a journal has it; what the yardstick takes from now on is written to it."""
-    name, known = yardstick_name(target), []
-    with suppress(OSError):  # it is optional
-        known = [(entry.time, entry.yardstick) for entry in read_journal(journal.path) if entry.yardstick and entry.task == name]
-    return Drift(known, lambda latency: journal.write(task=name, yardstick=latency))

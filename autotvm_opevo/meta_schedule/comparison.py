@@ -17,8 +17,8 @@ from tvm.s_tir.meta_schedule.database import Database, MemoryDatabase, TuningRec
 
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.validation import as_seconds
-from autotvm_opevo.meta_schedule.confirmation import commit
-from autotvm_opevo.meta_schedule.database import open_database, records_of, seconds
+from autotvm_opevo.meta_schedule.best_database import commit
+from autotvm_opevo.meta_schedule.database import RECORD_FILE, open_database, records_of, seconds
 from autotvm_opevo.meta_schedule.evaluation import device_type, network_loader, random_inputs
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.kernels import KernelInstance, build_kernel
@@ -134,7 +134,7 @@ class _Tuned:
 def _open(log: Path) -> Database:
     if log.is_file():
         raise ValueError(f"{log} is a file, not a database of MetaSchedule: a log of AutoTVM needs TVM 0.8 to 0.19")
-    if not (log / "database_tuning_record.json").exists():
+    if not (log / RECORD_FILE).exists():
         raise ValueError(f"{log} has no database of MetaSchedule: check its name")
     return open_database(log)
 

@@ -5,23 +5,17 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from itertools import islice
 from math import inf
 from pathlib import Path
 from typing import Any
 
 from tvm.s_tir import meta_schedule as ms
-from tvm.s_tir.meta_schedule.database import Database, JSONDatabase, TuningRecord
+from tvm.s_tir.meta_schedule.database import TuningRecord
 
-from autotvm_opevo._utils import jsonl
 from autotvm_opevo.meta_schedule.database import seconds as seconds_of
 from autotvm_opevo.meta_schedule.evaluation import device_type
 from autotvm_opevo.tuning.confirmation import FINALISTS, MAX_RATIO, Confirmed, race
-from autotvm_opevo.tuning.logs import BEST_DATABASE
 
-# The file there with the number of records that the work directory had.
-_TRIALS = "trials"
 # Seconds for a task at first.
 _FIRST_TASK = 2.0
 
@@ -47,39 +41,6 @@ def confirm(tasks: Sequence[Sequence[TuningRecord]], builder: Any, runner: Any, 
         longest = max(longest, time.monotonic() - start)
         if confirmed:
             yield confirmed
-
-
-def write_best(folder: Path, best: Sequence[TuningRecord], trials: int = 0) -> Path:
-    """Write a database with one record a task into a work directory, in place of an earlier one.
-
-    It is the best of the first `trials` records there: later ones, of a call that was killed, can be better.
-    """
-    new, old = folder / f"{BEST_DATABASE}.new", folder / BEST_DATABASE
-    shutil.rmtree(new, ignore_errors=True)
-    new.mkdir()
-    database = JSONDatabase(work_dir=str(new))
-    for record in best:
-        commit(database, record)
-    (new / _TRIALS).write_text(str(trials))
-    shutil.rmtree(old, ignore_errors=True)
-    new.rename(old)
-    return old
-
-
-def latencies_before(folder: Path) -> set[tuple[float, ...]]:
-    """Latencies, which tell them apart, of the records that a work directory had when its best were written."""
-    file, records = folder / BEST_DATABASE / _TRIALS, folder / "database_tuning_record.json"
-    if not file.exists() or not records.exists():
-        return set()
-    with open(records, "rb") as lines, suppress(ValueError):  # torn
-        return {tuple(map(float, jsonl.load(line)[1][1])) for line in islice(lines, int(file.read_text()))}
-    return set()
-
-
-def commit(database: Database, record: TuningRecord) -> None:
-    """Add a record of another database."""
-    workload = database.commit_workload(record.workload.mod)
-    database.commit_tuning_record(TuningRecord(record.trace, workload, record.run_secs, record.target, record.args_info))
 
 
 def _finalists(records: Sequence[TuningRecord]) -> list[TuningRecord]:

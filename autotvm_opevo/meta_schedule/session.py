@@ -17,10 +17,10 @@ import numpy as np
 import tvm
 from tvm.s_tir import meta_schedule as ms
 
-from autotvm_opevo._utils.cpu_cores import idle_cores
 from autotvm_opevo._utils.text import last_line
+from autotvm_opevo.meta_schedule.best_database import latencies_before, write_best
 from autotvm_opevo.meta_schedule.callbacks import Failure, ProgressCallback
-from autotvm_opevo.meta_schedule.confirmation import confirm, latencies_before, write_best
+from autotvm_opevo.meta_schedule.confirmation import confirm
 from autotvm_opevo.meta_schedule.database import load_database, records_of, repair, seconds
 from autotvm_opevo.meta_schedule.interrupts import SigintGuard
 from autotvm_opevo.meta_schedule.layouts import count_layouts
@@ -37,7 +37,7 @@ from autotvm_opevo.tuning.logs import BEST_DATABASE
 from autotvm_opevo.tuning.progress import ProgressDisplay
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.session import Session
-from autotvm_opevo.tuning.task_scheduler import Operator, TaskScheduler, shares
+from autotvm_opevo.tuning.task_scheduler import Operator, TaskScheduler
 
 logger = logging.getLogger(__name__)
 
@@ -91,17 +91,14 @@ class NetworkSession(Session):
         """Find out how fast the tasks can be at most."""
         if not isinstance(runner, LocalRunner):
             return
-        try:
-            roofline = runner.roofline(self._target)
-        except (OSError, RuntimeError, ValueError) as error:
-            logger.warning("the roofline of this machine is unknown: %s", last_line(str(error)))
+        roofline = self.measure_limits(
+            lambda: runner.roofline(self._target), lambda i, roofline: limit(self._states[i].mod, roofline)
+        )
+        if roofline is None:
             return
-        self.set_limits(roofline, lambda i, roofline: limit(self._states[i].mod, roofline))
         for i, state in enumerate(self._states):
             if self._is_small(i):
                 state.progress.kind = self._keys[i]  # others do not wait for what it finds
-        if idle := idle_cores(roofline.threads):
-            self.display.write(idle)
 
     def run(
         self,
@@ -173,8 +170,7 @@ class NetworkSession(Session):
 
     def confirm(self, builder: Any, runner: Any, guard: SigintGuard) -> None:
         """Time the best candidates again. An error here must not cost the user the result of hours of tuning."""
-        parts = shares(self._operators, [state.latency for state in self._states])
-        order = sorted(range(len(parts)), key=lambda i: -parts[i])
+        order = self.by_share()
         records = [records_of(self._database, self._states[i].mod, self._target) for i in order]
         try:
             with guard, self.phase("confirming"):

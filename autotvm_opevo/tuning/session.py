@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from autotvm_opevo._utils.command_line import command_line
+from autotvm_opevo._utils.cpu_cores import idle_cores
 from autotvm_opevo._utils.text import last_line, pluralize
 from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.journal import Journal
@@ -19,6 +21,8 @@ from autotvm_opevo.tuning.progress import ProgressDisplay, Row
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.task_scheduler import Operator, TaskProgress, network_latency, shares
+
+logger = logging.getLogger(__name__)
 
 
 class TaskStatus(Protocol):
@@ -114,6 +118,23 @@ class Session:
             flop = {key: task.progress.flop for key, task in zip(self._keys, self._tasks)}
             names = dict(zip(self._keys, self._names))
             self._journal.write_start(operators, tuner, command_line(), self._budget, flop, names)
+
+    def measure_limits(self, measure: Callable[[], Roofline], limit: Callable[[int, Roofline], float]) -> Roofline | None:
+        """Measure the roofline and set the limits by it; None if it cannot be measured. Say if TVM leaves cores idle."""
+        try:
+            roofline = measure()
+        except (OSError, RuntimeError, ValueError) as error:
+            logger.warning("the roofline of this machine is unknown: %s", last_line(str(error)))
+            return None
+        self.set_limits(roofline, limit)
+        if idle := idle_cores(roofline.threads):
+            self.display.write(idle)
+        return roofline
+
+    def by_share(self) -> list[int]:
+        """The tasks' positions, the largest share of the network's latency first."""
+        parts = shares(self._operators, [task.latency for task in self._tasks])
+        return sorted(range(len(parts)), key=lambda i: -parts[i])
 
     def set_limits(self, roofline: Roofline, limit: Callable[[int, Roofline], float]) -> None:
         """Set how fast each task can be at most, given its seconds under a roofline by its index; tell the journal."""

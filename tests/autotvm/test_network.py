@@ -23,9 +23,10 @@ from tvm.contrib import graph_executor
 from autotvm_opevo import OpEvoTuner, tune_network
 from autotvm_opevo._utils.atomic_files import LogInUse
 from autotvm_opevo.autotvm import finalists, network, session, workloads
+from autotvm_opevo.autotvm.earlier_runs import drift_before
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
-from autotvm_opevo.autotvm.session import _by_task, read_drift
+from autotvm_opevo.autotvm.session import _by_task
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.tuning import confirmation
@@ -71,7 +72,7 @@ def configurations(log):
 def test_a_call_without_trials_knows_how_much_the_machine_drifted(tmp_path):
     tune(tmp_path / "log.json", 6)
     journal = Journal(tmp_path / "log.json.journal")
-    drift = read_drift(journal, TARGET)
+    drift = drift_before(journal, TARGET)
     for latency in (1.0,) * 40 + (2.0,) * 40:
         drift.add(latency)
     assert tune(tmp_path / "log.json", 6).drift == pytest.approx(2.0, rel=0.2)

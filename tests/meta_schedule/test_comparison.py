@@ -9,7 +9,7 @@ from quick_tuning import builder, runner
 from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, compare_logs, evaluation, tune_network, workloads
-from autotvm_opevo.meta_schedule.confirmation import write_best
+from autotvm_opevo.meta_schedule.best_database import write_best
 from autotvm_opevo.meta_schedule.lowering import lower_as_imported
 from benchmarks.workloads import cpu
 

@@ -14,7 +14,8 @@ from quick_tuning import builder, runner
 from tvm.s_tir.meta_schedule.database import TuningRecord
 
 from autotvm_opevo.meta_schedule import OpEvoStrategy, confirmation, open_database, session, tune_network, workloads
-from autotvm_opevo.meta_schedule.confirmation import confirm, write_best
+from autotvm_opevo.meta_schedule.best_database import write_best
+from autotvm_opevo.meta_schedule.confirmation import confirm
 from autotvm_opevo.tuning.journal import read
 from autotvm_opevo.tuning.logs import BEST_DATABASE
 from benchmarks.workloads import cpu
