@@ -108,7 +108,7 @@ def _source(trials: _Trials) -> Source | None:
         return None
     results: dict[int, float] = {}
     best: dict[str, float] = {}
-    for value, config in sorted(zip(trials.fitnesses, trials.configs), reverse=True):
+    for value, config in sorted(zip(trials.fitnesses, trials.configs), key=lambda pair: -pair[0]):  # of equal ones, the first
         best.setdefault(config, value)
     for config, value in thin_out(list(best.items()), _MAX_RECORDS):
         with suppress(Exception):  # recorded with another version of the template, or no configuration at all

@@ -108,7 +108,7 @@ class OpEvo(Search):
         make = SURROGATES.get(surrogate) if isinstance(surrogate, str) else surrogate
         if (make is None and surrogate is not None) or not (make is None or callable(make)):
             raise ValueError(
-                f'surrogate must be "gp", a function that makes one, or None for OpEvo as published; {surrogate!r} given'
+                f'surrogate must be "gp", or None for OpEvo as published; {surrogate!r} given'
             )
         self.surrogate = surrogate
         self._acquisition = None if make is None else make(space, self._rng)
