@@ -107,9 +107,7 @@ class OpEvo(Search):
         super().__init__(space, seed)
         make = SURROGATES.get(surrogate) if isinstance(surrogate, str) else surrogate
         if (make is None and surrogate is not None) or not (make is None or callable(make)):
-            raise ValueError(
-                f'surrogate must be "gp", or None for OpEvo as published; {surrogate!r} given'
-            )
+            raise ValueError(f'surrogate must be "gp", or None for OpEvo as published; {surrogate!r} given')
         self.surrogate = surrogate
         self._acquisition = None if make is None else make(space, self._rng)
         self._since_best = 0  # results since a better one
