@@ -37,7 +37,7 @@ _KEEP_LAYOUT = {
 # What is not the confirmed best was timed less often, and is by chance too fast rather than too slow.
 _NOISE = 0.01
 # How many times as long as reading the same bytes again and again a transform takes within a network: it writes, too, in strides,
-# what other cores have in their caches. Those of MobileNet take 5 to 7 times as long.
+# what other cores have in their caches. By TVM's debug executor, those of MobileNet take 5 to 7 times as long.
 _TRANSFERS = 5.0
 
 

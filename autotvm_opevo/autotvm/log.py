@@ -51,6 +51,26 @@ def workload_key(target: object, task: Task) -> tuple[str, Any]:
     return str(target), task.workload
 
 
+def failure(result: MeasureResult) -> tuple[str, str]:
+    """Kind of a failure in words, and its message, which is empty for results from a log."""
+    kind = MeasureErrorNo(result.error_no).name.lower().replace("_", " ").replace(" error", "")
+    if len(result.costs) < 2:
+        return kind, ""
+    trace, error = result.costs
+    while isinstance(error, tuple):  # the builder wraps its errors twice
+        error = error[-1]
+    text = str(error).strip()
+    if not text or text.startswith("Traceback"):  # TVM may cut off the reason, at the end of the trace
+        text = str(trace).strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    message = lines[-1] if lines else type(error).__name__
+    if "code == RPCCode::kReturn" in message:
+        message = "the session ended without a result: the kernel crashed, or exceeded the runner's timeout"
+    if isinstance(error, TimeoutError) and not str(error):
+        message = f"longer than the {'builder' if result.error_no == MeasureErrorNo.BUILD_TIMEOUT else 'runner'}'s timeout"
+    return kind, message[:300]
+
+
 def configuration_of(measured: MeasureInput, task: Task, knobs: KnobSpace) -> Configuration | None:
     """Configuration of a record, or None if the record belongs to another task, target or configuration space."""
     if workload_key(measured.target, measured.task) != workload_key(task.target, task):

@@ -24,12 +24,12 @@ from autotvm_opevo.autotvm.confirmation import confirm
 from autotvm_opevo.autotvm.earlier_runs import bandwidth_before, confirmed_before
 from autotvm_opevo.autotvm.extraction import Extraction
 from autotvm_opevo.autotvm.layouts import candidates, choose
-from autotvm_opevo.autotvm.log import Log, Record, workload_key
+from autotvm_opevo.autotvm.log import Log, Record, failure, workload_key
 from autotvm_opevo.autotvm.measurer import Measurer
 from autotvm_opevo.autotvm.roofline import limit
 from autotvm_opevo.autotvm.rpc import DevicePoolError
 from autotvm_opevo.autotvm.runner import LocalRunner
-from autotvm_opevo.autotvm.task_state import Proposal, TaskState, failure
+from autotvm_opevo.autotvm.task_state import Proposal, TaskState
 from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE
 from autotvm_opevo.tuning.drift import Drift
 from autotvm_opevo.tuning.journal import Journal

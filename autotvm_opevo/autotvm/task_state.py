@@ -9,14 +9,14 @@ from contextlib import suppress
 from math import inf
 from typing import NamedTuple
 
-from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
+from tvm.autotvm.measure import MeasureErrorNo, MeasureInput
 from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity, FallbackConfigEntity
 from tvm.autotvm.tuner import Tuner
 from tvm.error import TVMError
 
 from autotvm_opevo.autotvm.history import History
-from autotvm_opevo.autotvm.log import Record, configuration_of, seconds
+from autotvm_opevo.autotvm.log import Record, configuration_of, failure, seconds
 from autotvm_opevo.autotvm.search_tuner import SearchTuner
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.source import count_origins
@@ -281,23 +281,3 @@ class TaskState:
 
     def _stopped_early(self) -> bool:
         return self._early_stopping is not None and self.progress.trials - self._best_at >= self._early_stopping
-
-
-def failure(result: MeasureResult) -> tuple[str, str]:
-    """Kind of a failure in words, and its message, which is empty for results from a log."""
-    kind = MeasureErrorNo(result.error_no).name.lower().replace("_", " ").replace(" error", "")
-    if len(result.costs) < 2:
-        return kind, ""
-    trace, error = result.costs
-    while isinstance(error, tuple):  # the builder wraps its errors twice
-        error = error[-1]
-    text = str(error).strip()
-    if not text or text.startswith("Traceback"):  # TVM may cut off the reason, at the end of the trace
-        text = str(trace).strip()
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    message = lines[-1] if lines else type(error).__name__
-    if "code == RPCCode::kReturn" in message:
-        message = "the session ended without a result: the kernel crashed, or exceeded the runner's timeout"
-    if isinstance(error, TimeoutError) and not str(error):
-        message = f"longer than the {'builder' if result.error_no == MeasureErrorNo.BUILD_TIMEOUT else 'runner'}'s timeout"
-    return kind, message[:300]

@@ -9,7 +9,8 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureResult
 from autotvm_opevo import OpEvoTuner
 from autotvm_opevo.autotvm.baselines import NoSETuner
 from autotvm_opevo.autotvm.history import History
-from autotvm_opevo.autotvm.task_state import TaskState, failure
+from autotvm_opevo.autotvm.log import failure
+from autotvm_opevo.autotvm.task_state import TaskState
 from autotvm_opevo.tuning.drift import Drift
 
 TASK = matmul_task()
