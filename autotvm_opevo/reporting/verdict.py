@@ -265,8 +265,7 @@ def _next(index: int, log: TuningLog, network: Network, expected: Expectation | 
     if log.runs.speedup and is_slower(log.runs.speedup):
         return Answer(
             question,
-            "Use the untuned network, which is faster as a whole: what is between operators became slower, such as transforms of "
-            "layouts.",
+            "Use the untuned network, which is faster as a whole: trials time each operator alone, in memory of its own.",
         )
     if left < CONVERGED or (expected and expected.typical < CONVERGED):
         if log.runs.latency and log.runs.latency[1] >= log.runs.latency[0]:

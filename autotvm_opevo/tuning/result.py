@@ -106,9 +106,9 @@ class TuningResult:
         if not self.comparison:
             return []
         lines, (error,) = self.comparison.table(), self.comparison.relative_errors
-        # What is between operators is in no trial, such as transforms between their layouts.
+        # Trials time each operator alone, without what is between them, and in memory of its own.
         if lines and is_slower(self.comparison.rounds.speedup(1, 0)):
-            lines[-1] += ": use the untuned network, since what is between operators became slower"
+            lines[-1] += ": use the untuned network, trials time each operator alone"
         match = "match" if self.comparison.outputs_match else "DIFFER"
         return [*lines, f"outputs {match}, relative error {error:.1e}"]
 
