@@ -105,7 +105,7 @@ def compare_logs(
     if is_remote(runner):
         require_devices(runner.key, runner.host, runner.port)
     mod = run_compiler(partial(fold, mod, params))
-    tasks, operators, _ = run_compiler(partial(extract, mod, target))
+    tasks, operators, *_ = run_compiler(partial(extract, mod, target))
     best = [_of_network(name, records, tasks, target) for name, records in zip(names, found)]
     comparison = Comparison(names, [_compare(operator, tasks, best) for operator in operators])
     with shown_when_aborted(comparison):

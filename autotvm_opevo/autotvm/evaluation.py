@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,25 +18,65 @@ from tvm.autotvm.measure.measure import Runner
 from tvm.autotvm.measure.measure_methods import request_remote
 from tvm.contrib import graph_executor
 
+from autotvm_opevo._utils.text import last_line
 from autotvm_opevo._utils.timeouts import run_with_timeout
+from autotvm_opevo.autotvm.extraction import Extraction
 from autotvm_opevo.autotvm.log import Record
+from autotvm_opevo.autotvm.network_profile import ProfiledInstance, find_slower
 from autotvm_opevo.autotvm.rpc import is_remote
 from autotvm_opevo.tuning.comparison import Comparison, compare_with_untuned, run_compiler
 from autotvm_opevo.tuning.programs import MIN_REPEAT_MS, Array, random_arrays, run_interleaved
 
 # Seconds to wait for a free remote device, and for which it is then reserved.
 _REQUEST_TIMEOUT, _SESSION_TIMEOUT = 300, 600
+# Seconds for profiling, and that it has to end after Ctrl-C.
+_PROFILE_TIMEOUT, _PROFILE_GRACE = 600.0, 5.0
 # The longest time that the tracker's protocol can tell.
 _LONGEST = 2**31 - 1
 
+logger = logging.getLogger(__name__)
 
-def evaluate_network(mod: tvm.IRModule, target: tvm.target.Target, best_file: Path, runner: Runner) -> Comparison:
-    """Compare a network, with its weights bound, untuned and built with a file's records, where `runner` runs the trials."""
+
+def evaluate_network(
+    mod: tvm.IRModule,
+    target: tvm.target.Target,
+    network: Extraction,
+    best_file: Path,
+    runner: Runner,
+    keep_untuned: Callable[[list[int]], bool],
+) -> Comparison:
+    """Compare a network untuned and built with a file's records, where `runner` runs the trials.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+        With its weights bound.
+    target : tvm.target.Target
+    network : Extraction
+        Of `mod`.
+    best_file : Path
+    runner : Runner
+        AutoTVM's.
+    keep_untuned : callable
+        Takes the operators, by position, that are slower within the network than untuned; returns whether `best_file` changed.
+    """
     libraries = [run_compiler(partial(build, mod, target, best)) for best in (None, best_file)]
     inputs = random_inputs(mod)
     with open_device(target, runner) as (device, load):
-        untuned, tuned = (partial(Instance, load(library), device, inputs) for library in libraries)
-        return compare_with_untuned(untuned, tuned)
+        untuned, tuned = map(load, libraries)
+
+        def profile() -> list[int]:
+            before, after = (partial(ProfiledInstance, library, device, inputs) for library in (untuned, tuned))
+            return find_slower(before, after, network.calls, network.parts)
+
+        try:
+            slower = run_with_timeout(_PROFILE_TIMEOUT, profile, "the device to profile the networks", _PROFILE_GRACE)
+        except (AttributeError, RuntimeError, TimeoutError) as error:  # a device's runtime can be built without the profiler
+            logger.info("the networks were not profiled: %s", last_line(str(error)))
+            slower = []
+        if keep_untuned(slower):
+            tuned = load(run_compiler(partial(build, mod, target, best_file)))
+        return compare_with_untuned(*(partial(Instance, library, device, inputs) for library in (untuned, tuned)))
 
 
 def build(mod: tvm.IRModule, target: tvm.target.Target, best: PathLike[str] | Sequence[Record] | None = None) -> Any:

@@ -161,7 +161,9 @@ def tune_network(
                     session.run(measurer, task_scheduler, end_of_trials(start, time_limit))
             session.save_best()
             if evaluate and session.succeeded:
-                session.evaluate(lambda: evaluate_network(mod, target, session.best_file, option["runner"]))
+                session.evaluate(
+                    lambda: evaluate_network(mod, target, network, session.best_file, option["runner"], session.keep_untuned)
+                )
         except BaseException as error:
             with suppress(OSError):  # a full disk must not hide the error
                 session.save_best()

@@ -39,7 +39,7 @@ from autotvm_opevo.tuning.progress import ProgressDisplay
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.session import Session
-from autotvm_opevo.tuning.task_scheduler import TaskScheduler, round_size
+from autotvm_opevo.tuning.task_scheduler import Operator, TaskScheduler, round_size
 from autotvm_opevo.tuning.workers import ForkServerError
 
 logger = logging.getLogger(__name__)
@@ -74,6 +74,8 @@ class NetworkSession(Session):
         self._batch = batch
         self._round_left = self._current = 0  # trials of this round that are not submitted, and its task
         self._batches: dict[int, _Batch] = {}  # by the measurer's number
+        self._chosen: dict[int, Record] = {}  # for the file of the best, by task
+        self._untuned: list[Operator] = []  # whose best are slower within the network
         self._drift = drift
         records, confirmed = _by_task(log.records), confirmed_before(journal.path)
         loaded, size = 0, round_size(len(log.records), trials, len(states), batch)
@@ -217,11 +219,32 @@ class NetworkSession(Session):
         Of convolutions that layouts connect, they are chosen together.
         """
         alone = {i: state.best for i, state in enumerate(self._states) if state.best}
-        together = {**alone, **self._connected(alone)}
-        self._aligned = sum(together[i] is not alone[i] for i in alone)
+        self._chosen = {**alone, **self._connected(alone)}
+        self._aligned = sum(self._chosen[i] is not alone[i] for i in alone)
+        together = dict(self._chosen)
+        for operator in self._untuned:
+            for i in operator.tasks:
+                together.pop(i, None)
+            if untuned := self._states[operator.tasks[0]].untuned:  # without, the compiler takes the same, and warns
+                together[operator.tasks[0]] = untuned
         best = [*together.values(), *self._others]
-        if best:
+        if best or self._untuned:
             write_whole(self.best_file, ((record.encode(*pair) + "\n").encode() for pair in best))
+
+    def keep_untuned(self, operators: Iterable[int]) -> bool:
+        """Write the untuned configurations of operators, by position, instead of their best; returns whether these differ."""
+        changed = [self._operators[i] for i in operators if self._is_tuned(self._operators[i])]
+        if changed:
+            self._untuned = changed
+            self.save_best()
+        return bool(changed)
+
+    def _is_tuned(self, operator: Operator) -> bool:
+        """Whether the fastest alternative is another than the compiler takes without tuning, or has another configuration."""
+        fastest = min(operator.tasks, key=lambda i: self._states[i].latency)
+        best, untuned = self._chosen.get(fastest), self._states[operator.tasks[0]].untuned
+        is_same = best and untuned and fastest == operator.tasks[0] and best[0].config.index == untuned[0].config.index
+        return best is not None and not is_same
 
     def _connected(self, best: Mapping[int, Record]) -> dict[int, Record]:
         """The records to take for the convolutions, by the task's position, given the fastest of each task."""
@@ -246,6 +269,7 @@ class NetworkSession(Session):
             unrelated=self._unrelated,
             drift=self._drift.range,
             aligned=self._aligned,
+            kept_untuned=len(self._untuned),
         )
 
     def _journal_failure(self, trial: Record) -> None:

@@ -136,6 +136,12 @@ class TaskState:
         """All records, as measured, and their latencies in seconds, without drift."""
         return [(record, seconds(self._known[number][1])) for number, record in self._measured.items()]
 
+    @property
+    def untuned(self) -> Record | None:
+        """The record of the configuration that the compiler uses without tuning; None if it is not known or failed."""
+        record = next((self._measured.get(self._number(config)) for config in self._fallback()), None)
+        return record if record and seconds(record[1]) < inf else None
+
     def learn_from(self, others: Iterable[TaskState]) -> None:
         """Let the tuner learn from other tasks of the same template, while they are tuned, and from the history.
 
@@ -245,9 +251,11 @@ class TaskState:
         return self._knobs.space.index(self._knobs.configuration(config))
 
     def _untuned(self) -> list[ConfigEntity]:
-        """The configuration that the compiler uses without tuning, as a list; empty if it is known or not in the space."""
-        if self._known or self.progress.pending:
-            return []
+        """The configuration to start with, as a list; empty if there are trials."""
+        return [] if self._known or self.progress.pending else self._fallback()
+
+    def _fallback(self) -> list[ConfigEntity]:
+        """The configuration that the compiler uses without tuning, as a list; empty if it is not in the space."""
         fallback = FallbackConfigEntity()
         try:
             with self.task.target:

@@ -48,6 +48,9 @@ class TuningResult:
         log.
     aligned : int
         Number of tasks of which `best_file` has another record than the fastest, since layout transforms would cost more.
+    kept_untuned : int
+        Number of operators of which `best_file` has the untuned configuration, since what is faster alone was slower within the
+        network.
     """
 
     rows: list[Row]
@@ -66,6 +69,7 @@ class TuningResult:
     phases: dict[str, float] = field(default_factory=dict)
     drift: float = 1.0
     aligned: int = 0
+    kept_untuned: int = 0
 
     def __str__(self) -> str:
         return "\n".join([table(self.rows), *self._summary(), *self._network(), *self._files()])
@@ -89,6 +93,9 @@ class TuningResult:
         if self.aligned:
             tasks = pluralize(self.aligned, "task")
             lines.append(f"{tasks} with another record than the fastest, since layout transforms would cost more")
+        if self.kept_untuned:
+            operators = pluralize(self.kept_untuned, "operator")
+            lines.append(f"{operators} left untuned, since within the network what is faster alone was no faster")
         if self.drift > NOTABLE:
             lines.append(f"the machine was up to {self.drift:.2f} times slower at times; results were corrected for it")
         if self.rejected:
@@ -106,9 +113,8 @@ class TuningResult:
         if not self.comparison:
             return []
         lines, (error,) = self.comparison.table(), self.comparison.relative_errors
-        # Trials time each operator alone, without what is between them, and in memory of its own.
         if lines and is_slower(self.comparison.rounds.speedup(1, 0)):
-            lines[-1] += ": use the untuned network, trials time each operator alone"
+            lines[-1] += ": use the untuned network"
         match = "match" if self.comparison.outputs_match else "DIFFER"
         return [*lines, f"outputs {match}, relative error {error:.1e}"]
 
