@@ -16,7 +16,6 @@ import tvm
 from tvm.autotvm import record
 from tvm.autotvm.measure import MeasureErrorNo
 from tvm.autotvm.measure.measure import Runner
-from tvm.autotvm.task import Task
 
 from autotvm_opevo._utils.atomic_files import write_whole
 from autotvm_opevo.autotvm.best_file import best_of_others
@@ -34,7 +33,6 @@ from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE
 from autotvm_opevo.tuning.drift import Drift
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.logs import best_file
-from autotvm_opevo.tuning.naming import task_key, task_name
 from autotvm_opevo.tuning.progress import ProgressDisplay
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.roofline import Roofline
@@ -86,10 +84,8 @@ class NetworkSession(Session):
         self.best_file = best_file(log.path)
         workloads = [state.task.workload for state in states]
         self._others = best_of_others(log.records, confirmed, workloads, drift, self.best_file)
-        names = [task_name(state.task.name, state.task.args) for state in states]
-        keys = [_journal_key(state.task) for state in states]
-        self._bandwidth, self._aligned = bandwidth_before(journal.path, keys), 0
-        super().__init__(states, names, keys, network.operators, trials, log.path, journal, start)
+        self._bandwidth, self._aligned = bandwidth_before(journal.path, [state.key for state in states]), 0
+        super().__init__(states, network.operators, trials, log.path, journal, start)
 
     def measure_machine(self, runner: Runner, target: tvm.target.Target) -> None:
         """Find out how fast the tasks can be at most, and let the runner notice if the machine's speed changes."""
@@ -181,7 +177,7 @@ class NetworkSession(Session):
         batch = self._batches[number]
         state = self._states[batch.task]
         self._log.append([record])
-        self._journal_failure(record)
+        self._journal_failure(state, record)
         state.add(record)
         batch.left -= 1
         if batch.left > 0:
@@ -205,13 +201,13 @@ class NetworkSession(Session):
                 state = states[one.task]
                 state.confirm(one.record, state.without_drift(one.record))
                 winner = record.encode(*one.record)
-                self._journal.write_confirmed(_journal_key(state.task), winner, one.latencies, state.latency, one.ties)
+                self._journal.write_confirmed(state.key, winner, one.latencies, state.latency, one.ties)
         except (DevicePoolError, ForkServerError, OSError) as error:
             logger.warning("the best trials were not timed again: %s", error)
 
     def learned_from(self) -> Mapping[str, Mapping[str, int]]:
         """See `Session`."""
-        return {key: state.learned_from for key, state in zip(self._keys, self._states)}
+        return {state.key: state.learned_from for state in self._states}
 
     def save_best(self) -> None:
         """Write the best record of each task, for ``autotvm.apply_history_best``; those of other networks in the log are kept.
@@ -272,16 +268,12 @@ class NetworkSession(Session):
             kept_untuned=len(self._untuned),
         )
 
-    def _journal_failure(self, trial: Record) -> None:
+    def _journal_failure(self, state: TaskState, trial: Record) -> None:
         """Keep an error message, which AutoTVM's log does not."""
-        measured, result = trial
+        _, result = trial
         if result.error_no != MeasureErrorNo.NO_ERROR:
             kind, message = failure(result)
-            self._journal.write(task=_journal_key(measured.task), failure=kind, message=message)
-
-
-def _journal_key(task: Task) -> str:
-    return task_key(str(task.target), task.name, task.args)
+            self._journal.write(task=state.key, failure=kind, message=message)
 
 
 def _by_task(records: Iterable[Record]) -> dict[tuple[str, Any], list[Record]]:

@@ -22,6 +22,7 @@ from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.source import count_origins
 from autotvm_opevo.tuning.drift import Drift
 from autotvm_opevo.tuning.journal import THIS_RUN
+from autotvm_opevo.tuning.naming import task_key, task_name
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
 
 TunerFactory = Callable[..., Tuner]
@@ -59,6 +60,8 @@ class TaskState:
 
     Attributes
     ----------
+    name, key : str
+        In tables, and in the journal.
     progress : TaskProgress
         For a `TaskScheduler`.
     best : (MeasureInput, MeasureResult) or None
@@ -82,6 +85,8 @@ class TaskState:
         transfer: bool = True,
     ) -> None:
         self.task = task
+        self.name = task_name(task.name, task.args)
+        self.key = task_key(str(task.target), task.name, task.args)
         self.progress = TaskProgress(flop=float(task.flop or 0), kind=task.name)
         self.best: Record | None = None
         self.latency = inf

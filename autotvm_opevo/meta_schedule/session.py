@@ -24,7 +24,6 @@ from autotvm_opevo.meta_schedule.confirmation import confirm
 from autotvm_opevo.meta_schedule.database import load_database, records_of, repair, seconds
 from autotvm_opevo.meta_schedule.interrupts import SigintGuard
 from autotvm_opevo.meta_schedule.layouts import count_layouts
-from autotvm_opevo.meta_schedule.naming import task_name
 from autotvm_opevo.meta_schedule.roofline import limit
 from autotvm_opevo.meta_schedule.runner import LocalRunner
 from autotvm_opevo.meta_schedule.strategy import Budget, OpEvoStrategy
@@ -63,11 +62,9 @@ class NetworkSession(Session):
         for state in self._states:
             state.resume(seconds(record.run_secs) for record in records_of(database, state.mod, target))
         self._load_best(folder / BEST_DATABASE)
-        names = [task_name(task) for task in tasks]
-        keys = [str(ms.database.Workload(state.mod).as_json()[0]) for state in self._states]
         operators = [Operator(int(task.weight), (i,)) for i, task in enumerate(tasks)]
         journal = Journal(folder / JOURNAL, overwrite=not len(database))
-        super().__init__(self._states, names, keys, operators, trials, folder, journal, start)
+        super().__init__(self._states, operators, trials, folder, journal, start)
 
     def _load_best(self, folder: Path) -> None:
         """Of the trials of an earlier call, the one that it found best, maybe by timing it again, is."""
@@ -98,7 +95,7 @@ class NetworkSession(Session):
             return
         for i, state in enumerate(self._states):
             if self._is_small(i):
-                state.progress.kind = self._keys[i]  # others do not wait for what it finds
+                state.progress.kind = state.key  # others do not wait for what it finds
 
     def run(
         self,
@@ -179,7 +176,7 @@ class NetworkSession(Session):
                     self._best[task] = one.record
                     self._known |= {_latencies(record) for record in records[one.task]}
                     self._states[task].confirmed(seconds(one.record.run_secs))
-                    self._journal.write_confirmed(self._keys[task], "", one.latencies, self._states[task].latency, one.ties)
+                    self._journal.write_confirmed(self._states[task].key, "", one.latencies, self._states[task].latency, one.ties)
         except (OSError, RuntimeError, ValueError) as error:
             if guard.interrupted:
                 raise
@@ -187,7 +184,7 @@ class NetworkSession(Session):
 
     def learned_from(self) -> Mapping[str, Mapping[str, int]]:
         """See `Session`."""
-        return {key: self._learned_from.get(str(task.task_name), {}) for key, task in zip(self._keys, self._extracted)}
+        return {state.key: self._learned_from.get(str(task.task_name), {}) for state, task in zip(self._states, self._extracted)}
 
     def name_unused(self, history: Iterable[Source]) -> None:
         """Say from which histories no task learned, once some have been tuned."""
@@ -238,7 +235,7 @@ class NetworkSession(Session):
         """Count a batch of one task."""
         for latency, (kind, message) in results:
             self._states[task].add(latency, kind, message)
-            self._journal.write(task=self._keys[task], failure=kind, message=message)
+            self._journal.write(task=self._states[task].key, failure=kind, message=message)
         self._states[task].end_round()
         self.show(task)
 

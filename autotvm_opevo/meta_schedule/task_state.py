@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from math import inf
 from typing import Any
 
+from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.analysis import estimate_tir_flops
 
-from autotvm_opevo.meta_schedule.naming import kind_of
+from autotvm_opevo.meta_schedule.naming import kind_of, task_name
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
 
 
@@ -19,10 +20,16 @@ class TaskState:
     Parameters
     ----------
     task : ExtractedTask
+
+    Attributes
+    ----------
+    name, key : str
+        In tables, and in the journal.
     """
 
     def __init__(self, task: Any) -> None:
         self.mod = task.dispatched[0]
+        self.name, self.key = task_name(task), str(ms.database.Workload(self.mod).as_json()[0])
         self.progress = TaskProgress(flop=float(estimate_tir_flops(self.mod)), kind=kind_of(task))
         self.latency = inf
         self.failures: Counter[str] = Counter()

@@ -29,6 +29,14 @@ class TaskStatus(Protocol):
     """One task's state, which its adapter keeps up to date."""
 
     @property
+    def name(self) -> str:
+        """In tables."""
+
+    @property
+    def key(self) -> str:
+        """In the journal."""
+
+    @property
     def progress(self) -> TaskProgress:
         """Its trials and FLOP."""
 
@@ -52,8 +60,6 @@ class Session:
     ----------
     tasks : sequence of TaskStatus
         With the trials of earlier calls, as far as the log has them.
-    names, keys : sequence of str
-        Each task's name in tables, and its name in the journal.
     operators : sequence of Operator
     budget : int
         Number of trials, those of earlier calls included.
@@ -75,15 +81,13 @@ class Session:
     def __init__(
         self,
         tasks: Sequence[TaskStatus],
-        names: Sequence[str],
-        keys: Sequence[str],
         operators: Sequence[Operator],
         budget: int,
         log_file: Path,
         journal: Journal,
         start: float,
     ) -> None:
-        self._tasks, self._names, self._keys, self._operators = tasks, names, keys, operators
+        self._tasks, self._operators = tasks, operators
         self._budget, self._log_file, self._journal = budget, log_file, journal
         self._start = self._end = start
         self._resumed = self.trials
@@ -114,9 +118,9 @@ class Session:
         tasks, trials = pluralize(len(self._tasks), "task"), pluralize(self._budget, "trial")
         self.display.write(f"{tasks}, {trials}{known}" + ("; starting to measure" if self.left > 0 else ""))
         if self.left > 0:
-            operators = [(one.count, [self._keys[i] for i in one.tasks]) for one in self._operators]
-            flop = {key: task.progress.flop for key, task in zip(self._keys, self._tasks)}
-            names = dict(zip(self._keys, self._names))
+            operators = [(one.count, [self._tasks[i].key for i in one.tasks]) for one in self._operators]
+            flop = {task.key: task.progress.flop for task in self._tasks}
+            names = {task.key: task.name for task in self._tasks}
             self._journal.write_start(operators, tuner, command_line(), self._budget, flop, names)
 
     def measure_limits(self, measure: Callable[[], Roofline], limit: Callable[[int, Roofline], float]) -> Roofline | None:
@@ -140,10 +144,10 @@ class Session:
         """Set how fast each task can be at most, given its seconds under a roofline by its index; tell the journal."""
         without_flops = replace(roofline, flops=inf)
         limits, memory_bound = {}, []
-        for i, (key, task) in enumerate(zip(self._keys, self._tasks)):
-            task.progress.limit = limits[key] = limit(i, roofline)
-            if 0 < limits[key] == limit(i, without_flops):
-                memory_bound.append(key)
+        for i, task in enumerate(self._tasks):
+            task.progress.limit = limits[task.key] = limit(i, roofline)
+            if 0 < task.progress.limit == limit(i, without_flops):
+                memory_bound.append(task.key)
         self._journal.write_limits(limits, memory_bound, roofline.bandwidth)
 
     def show(self, current: int, end_of_round: bool = True) -> None:
@@ -219,7 +223,7 @@ class Session:
         parts = shares(self._operators, [task.latency for task in self._tasks])
         return [
             Row(
-                name=name,
+                name=task.name,
                 trials=task.progress.trials,
                 latency=task.latency,
                 gflops=task.progress.flop / task.latency / 1e9,
@@ -228,5 +232,5 @@ class Session:
                 dominant_error=task.dominant_error,
                 limit=task.progress.limit,
             )
-            for name, task, share in zip(self._names, self._tasks, parts)
+            for task, share in zip(self._tasks, parts)
         ]

@@ -15,7 +15,8 @@ from autotvm_opevo.tuning.task_scheduler import Operator, TaskProgress
 
 
 class Task:
-    def __init__(self, trials, latency, failures=()):
+    def __init__(self, name, trials, latency, failures=()):
+        self.name, self.key = name, name[0]
         self.progress = TaskProgress(flop=1e6, trials=trials)
         self.latency, self.failures = latency, Counter(failures)
         self.dominant_error = "boom" if latency == math.inf and failures else ""
@@ -29,10 +30,10 @@ def screen():
 @pytest.fixture
 def session(tmp_path, screen):
     """Two tasks with two of eight trials."""
-    tasks = [Task(2, 0.001), Task(0, math.inf)]
+    tasks = [Task("conv2d", 2, 0.001), Task("dense", 0, math.inf)]
     operators = [Operator(3, (0,)), Operator(1, (1,))]
     journal = Journal(tmp_path / "journal")
-    session = Session(tasks, ["conv2d", "dense"], ["c", "d"], operators, 8, tmp_path / "log", journal, 0.0)
+    session = Session(tasks, operators, 8, tmp_path / "log", journal, 0.0)
     session.display = ProgressDisplay(8, file=screen)
     return session
 
