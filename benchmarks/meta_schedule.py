@@ -28,11 +28,12 @@ from tvm.s_tir.meta_schedule.measure_callback import PyMeasureCallback
 
 from autotvm_opevo.meta_schedule import LocalBuilder, OpEvoStrategy, open_database, tune_network, workloads
 from autotvm_opevo.meta_schedule.database import seconds
-from autotvm_opevo.meta_schedule.evaluation import preserve_affinity, random_inputs, time_interleaved
+from autotvm_opevo.meta_schedule.evaluation import Instance, random_inputs
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.lowering import build, lower_for_tuning
 from benchmarks import markdown, publish
 from benchmarks.environment import environment
+from benchmarks.interleaved import preserve_affinity, time_interleaved
 from benchmarks.resume import run_missing
 from benchmarks.statistics import difference
 from benchmarks.workloads import CPU, cpu
@@ -151,7 +152,9 @@ def time_operators(mods: Sequence[tvm.IRModule]) -> list[float]:
 def time_networks(networks: Sequence[tuple[tvm.IRModule, Any]]) -> list[float]:
     """The median latency of each network in seconds; the networks are timed in turn."""
     lowered = networks[0][0]
-    _, latencies = time_interleaved([executable for _, executable in networks], random_inputs(lowered), cpu())
+    instances = [Instance(executable, tvm.cpu(), random_inputs(lowered)) for _, executable in networks]
+    with preserve_affinity():
+        latencies = time_interleaved([instance.seconds for instance in instances])
     return [float(np.median(runs)) for runs in latencies]
 
 

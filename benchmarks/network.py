@@ -20,10 +20,11 @@ import tvm
 from tvm import autotvm
 
 from autotvm_opevo.autotvm import LocalRunner, OpEvoTuner, tune_network, workloads
-from autotvm_opevo.autotvm.evaluation import build, random_inputs, time_interleaved
+from autotvm_opevo.autotvm.evaluation import Instance, build, random_inputs
 from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.measure_option import default_measure_option
 from autotvm_opevo.tuning.roofline import Roofline
+from benchmarks.interleaved import time_interleaved
 
 
 def tutorial_measure_option(target):
@@ -96,10 +97,11 @@ def time_all(name, target, files, rounds):
     libraries = [build(mod, target, Path(file) if file else None) for file in files]
     medians = []
     for _ in range(rounds):
-        outputs, latencies = time_interleaved(libraries, random_inputs(mod), target, autotvm.LocalRunner())
-        for output in outputs[1:]:
-            np.testing.assert_allclose(output[0], outputs[0][0], rtol=1e-3, atol=1e-4)
-        medians.append(np.median(latencies, axis=1))
+        instances = [Instance(library, tvm.device(target.kind.name), random_inputs(mod)) for library in libraries]
+        expected, *others = [instance.outputs()[0] for instance in instances]
+        for output in others:
+            np.testing.assert_allclose(output, expected, rtol=1e-3, atol=1e-4)
+        medians.append(np.median(time_interleaved([instance.seconds for instance in instances]), axis=1))
     return np.array(medians).T
 
 

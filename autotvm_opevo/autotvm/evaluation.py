@@ -25,7 +25,7 @@ from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.network_profile import ProfiledInstance, find_slower
 from autotvm_opevo.autotvm.rpc import is_remote
 from autotvm_opevo.tuning.comparison import Comparison, compare_with_untuned, run_compiler
-from autotvm_opevo.tuning.programs import MIN_REPEAT_MS, Array, random_arrays, run_interleaved
+from autotvm_opevo.tuning.programs import MIN_REPEAT_MS, Array, random_arrays
 
 # Seconds to wait for a free remote device, and for which it is then reserved.
 _REQUEST_TIMEOUT, _SESSION_TIMEOUT = 300, 600
@@ -104,14 +104,6 @@ class Instance:
     def seconds(self) -> float:
         """The latency of one run, timed for a moment."""
         return float(self._evaluate().mean)
-
-
-def time_interleaved(
-    libraries: Sequence[Any], inputs: dict[str, Array], target: tvm.target.Target, runner: Runner
-) -> tuple[list[list[Array]], list[list[float]]]:
-    """Outputs of built networks on the same inputs, and their latencies in seconds, timed in turn."""
-    with open_device(target, runner) as (device, load):
-        return run_interleaved([Instance(load(library), device, inputs) for library in libraries])
 
 
 def random_inputs(mod: tvm.IRModule) -> dict[str, Array]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from tvm import relax
 
 from autotvm_opevo.meta_schedule.lowering import build
 from autotvm_opevo.tuning.comparison import Comparison, compare_with_untuned, run_compiler
-from autotvm_opevo.tuning.programs import MIN_REPEAT_MS, Array, random_arrays, run_interleaved
+from autotvm_opevo.tuning.programs import MIN_REPEAT_MS, Array, random_arrays
 
 
 def evaluate_network(as_imported: tvm.IRModule, lowered: tvm.IRModule, target: tvm.target.Target, database: Any) -> Comparison:
@@ -58,32 +57,9 @@ class Instance:
         return float(self._evaluate(*self._arguments).mean)
 
 
-def time_interleaved(
-    executables: Sequence[Any], inputs: Sequence[Array], target: tvm.target.Target
-) -> tuple[list[list[Array]], list[list[float]]]:
-    """Outputs of built networks on the same inputs, and their latencies in seconds, timed in turn."""
-    device = tvm.device(device_type(target), 0)
-    with preserve_affinity():
-        return run_interleaved([Instance(executable, device, inputs) for executable in executables])
-
-
 def device_type(target: tvm.target.Target) -> str:
     """TVM's name for the kind of device that a target runs on."""
     return "cpu" if target.kind.name == "llvm" else str(target.kind.name)
-
-
-@contextmanager
-def preserve_affinity() -> Iterator[None]:
-    """Restore this thread's CPU affinity.
-
-    TVM binds a thread that runs a parallel loop to one core. Builders and runners started afterwards would inherit that.
-    """
-    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
-    try:
-        yield
-    finally:
-        if cores:
-            os.sched_setaffinity(0, cores)
 
 
 def random_inputs(mod: tvm.IRModule) -> list[Array]:

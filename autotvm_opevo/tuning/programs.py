@@ -1,16 +1,15 @@
-"""Built programs: run with random inputs, timed in turn, and their outputs compared. Imports no TVM."""
+"""Built programs: their random inputs, and the comparison of their outputs. Imports no TVM."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
 
-# How often every program is timed, and the shortest duration of one timing, in milliseconds.
-REPEATS = 9
+# The shortest duration of one timing, in milliseconds.
 MIN_REPEAT_MS = 50
 # Largest relative error that rounding explains, for float16 outputs and for all others.
 _HALF_TOLERANCE, _TOLERANCE = 3e-2, 1e-3
@@ -28,23 +27,6 @@ class Instance(Timed, Protocol):
 
     def outputs(self) -> list[Array]:
         """Run it; returns its output tensors."""
-
-
-def run_interleaved(instances: Sequence[Instance]) -> tuple[list[list[Array]], list[list[float]]]:
-    """Outputs of networks on the same inputs, and their latencies in seconds, timed in turn."""
-    return [instance.outputs() for instance in instances], time_interleaved([instance.seconds for instance in instances])
-
-
-def time_interleaved(timers: Sequence[Callable[[], float]], repeats: int = REPEATS) -> list[list[float]]:
-    """Call all timers in turn, several times, so that a drift of the machine affects them alike.
-
-    Examples
-    --------
-    >>> time_interleaved([lambda: 0.5, lambda: 0.25])[1][:3]
-    [0.25, 0.25, 0.25]
-    """
-    rounds = [[timer() for timer in timers] for _ in range(repeats)]
-    return [list(latencies) for latencies in zip(*rounds)]
 
 
 def compare_outputs(expected: Sequence[Array], actual: Sequence[Array]) -> tuple[float, bool]:

@@ -1,9 +1,13 @@
 """Real tuning of a small matrix product, in seconds."""
 
+from concurrent.futures import ThreadPoolExecutor
+
+import tvm
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.runner import EvaluatorConfig
 
 from autotvm_opevo.meta_schedule import LocalBuilder, LocalRunner, OpEvoStrategy, open_database
+from autotvm_opevo.meta_schedule.evaluation import Instance
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from benchmarks.workloads import cpu, matmul
 
@@ -34,6 +38,12 @@ def tune(work_dir, trials, strategy=None, **options):
         **options,
     }
     return ms.tune_tir(SMALL, cpu(), str(work_dir), trials, strategy=strategy, cost_model="none", **options)
+
+
+def outputs(executables, inputs):
+    """Output tensors of Relax networks on the same inputs. TVM binds the thread that runs them to one core."""
+    with ThreadPoolExecutor(1) as pool:
+        return list(pool.map(lambda executable: Instance(executable, tvm.cpu(), inputs).outputs(), executables))
 
 
 def traces(database):

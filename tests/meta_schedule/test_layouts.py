@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import tvm
+from quick_tuning import outputs
 from tvm import relax
 
 from autotvm_opevo.meta_schedule import as_target, layouts
-from autotvm_opevo.meta_schedule.evaluation import random_inputs, time_interleaved
+from autotvm_opevo.meta_schedule.evaluation import random_inputs
 from autotvm_opevo.meta_schedule.lowering import build, lower_as_imported, lower_for_tuning
 
 CPU = as_target("llvm -mcpu=core-avx2 -num-cores=2")
@@ -45,8 +46,7 @@ def kernel_layouts(mod):
 def outputs_of(mod, weights):
     """As imported, and as lowered for tuning."""
     lowered = [lower(mod, weights, CPU) for lower in (lower_as_imported, lower_for_tuning)]
-    outputs, _ = time_interleaved([build(one, CPU) for one in lowered], random_inputs(lowered[0]), CPU)
-    return [arrays[0] for arrays in outputs]
+    return [arrays[0] for arrays in outputs([build(one, CPU) for one in lowered], random_inputs(lowered[0]))]
 
 
 def test_operators_in_other_layouts_are_counted():

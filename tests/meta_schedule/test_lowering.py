@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import tvm
-from quick_tuning import builder, runner
+from quick_tuning import builder, outputs, runner
 from tvm import relax
 
 from autotvm_opevo.meta_schedule import as_target, compile_network, open_database, tune_network
-from autotvm_opevo.meta_schedule.evaluation import random_inputs, time_interleaved
+from autotvm_opevo.meta_schedule.evaluation import random_inputs
 from autotvm_opevo.meta_schedule.layouts import pack_weights
 from autotvm_opevo.meta_schedule.lowering import build, lower_as_imported, lower_for_tuning
 from benchmarks.workloads import cpu
@@ -80,6 +80,6 @@ def test_a_compiled_network_computes_what_the_untuned_one_does(tuned, unbound):
     inputs = random_inputs(lower_as_imported(mod, known, cpu()))
     untuned = build(lower_as_imported(mod, known, cpu()), cpu())
     executables = [untuned, *(compile_network(mod, known, cpu(), database) for database in (None, tuned, open_database(tuned)))]
-    (expected, *others), _ = time_interleaved(executables, inputs, cpu())
-    for outputs in others:
-        np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-4, atol=1e-3)
+    expected, *others = outputs(executables, inputs)
+    for other in others:
+        np.testing.assert_allclose(other[0], expected[0], rtol=1e-4, atol=1e-3)

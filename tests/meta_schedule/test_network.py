@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from quick_tuning import builder, runner
+from quick_tuning import builder, outputs, runner
 from tvm import relax
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
@@ -20,8 +20,8 @@ from tvm.s_tir.meta_schedule.builder import BuilderResult, PyBuilder
 
 from autotvm_opevo._utils.atomic_files import LogInUse
 from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, open_database, tune_network, workloads
-from autotvm_opevo.meta_schedule.evaluation import random_inputs, time_interleaved
-from autotvm_opevo.meta_schedule.lowering import build, lower_for_tuning
+from autotvm_opevo.meta_schedule.evaluation import evaluate_network, random_inputs
+from autotvm_opevo.meta_schedule.lowering import build, lower_as_imported, lower_for_tuning
 from autotvm_opevo.reporting.logs import open_logs
 from benchmarks.workloads import cpu
 
@@ -149,12 +149,12 @@ def test_another_network_in_the_same_folder_extends_the_journal(tmp_path):
     assert len(recording.runs.operators) == 2
 
 
-def test_timing_preserves_the_cpu_affinity(tuned):
+def test_the_evaluation_preserves_the_cpu_affinity(tuned):
     """TVM binds the process to one core, which later builders and runners would inherit."""
     folder, _ = tuned
     mod = lower_for_tuning(*workloads.mlp(), cpu())
     before = os.sched_getaffinity(0)
-    time_interleaved([build(mod, cpu(), open_database(folder))], random_inputs(mod), cpu())
+    evaluate_network(lower_as_imported(*workloads.mlp(), cpu()), mod, cpu(), open_database(folder))
     assert os.sched_getaffinity(0) == before
 
 
@@ -203,8 +203,8 @@ def test_tune_relax_takes_the_strategy(tmp_path, task_scheduler):
     )
     records = database.get_all_tuning_records()
     assert len({(str(record.workload.mod), str(record.trace)) for record in records}) == 8
-    ((outputs, expected), _) = time_interleaved([build(mod, cpu(), database), build(mod, cpu())], random_inputs(mod), cpu())
-    np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-3, atol=1e-5)
+    tuned, expected = outputs([build(mod, cpu(), database), build(mod, cpu())], random_inputs(mod))
+    np.testing.assert_allclose(tuned[0], expected[0], rtol=1e-3, atol=1e-5)
 
 
 def test_a_locked_work_directory_is_rejected(tmp_path):
@@ -358,8 +358,8 @@ class TestWorkloads:
             workloads.model_file(path)
         mod = lower_for_tuning(*workloads.model_file(path, {"x": (3, 8)}), cpu())
         inputs = random_inputs(mod)
-        ((outputs,), _) = time_interleaved([build(mod, cpu())], inputs, cpu())
-        np.testing.assert_allclose(outputs[0], inputs[0] @ weight, rtol=1e-4, atol=1e-4)
+        ((output,),) = outputs([build(mod, cpu())], inputs)
+        np.testing.assert_allclose(output, inputs[0] @ weight, rtol=1e-4, atol=1e-4)
 
     def test_other_files_are_rejected(self, tmp_path):
         (tmp_path / "model.onnx").write_text("no model")

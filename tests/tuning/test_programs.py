@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from autotvm_opevo.tuning.programs import REPEATS, compare_outputs, random_arrays, time_interleaved
+from autotvm_opevo.tuning.programs import compare_outputs, random_arrays
 
 
 def compare(expected, actual):
@@ -33,13 +33,6 @@ def test_float16_outputs_have_a_larger_tolerance():
 def test_the_worst_of_several_outputs_counts():
     one = np.ones(2)
     assert compare_outputs([one, one], [one, 1.5 * one])[0] == 0.5
-
-
-def test_networks_are_timed_in_turn():
-    calls = []
-    latencies = time_interleaved([lambda: calls.append("a") or 1.0, lambda: calls.append("b") or 2.0])
-    assert calls == ["a", "b"] * REPEATS
-    assert latencies == [[1.0] * REPEATS, [2.0] * REPEATS]
 
 
 def test_random_inputs_are_reproducible_and_integers_are_indices():

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from autotvm_opevo.tuning.journal import Journal, read
 from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.session import Session
+from autotvm_opevo.tuning.task_scheduler import TaskProgress
 
 
 def test_what_caches_hold_is_read_faster():
@@ -14,12 +15,12 @@ def test_what_caches_hold_is_read_faster():
 
 
 def test_tasks_whose_operations_do_not_limit_them_are_memory_bound(tmp_path):
-    work, progress = [(2e9, 1e6), (1e6, 2e9), (0.0, 0.0)], [SimpleNamespace(limit=math.nan) for _ in range(3)]
-    tasks = [SimpleNamespace(progress=one) for one in progress]
-    session = SimpleNamespace(_keys=["compute", "memory", "none"], _tasks=tasks, _journal=Journal(tmp_path / "journal"))
+    work = {"compute": (2e9, 1e6), "memory": (1e6, 2e9), "none": (0.0, 0.0)}
+    tasks = [SimpleNamespace(key=key, progress=TaskProgress(limit=math.nan)) for key in work]
+    session = Session(tasks, [], 8, tmp_path / "log", Journal(tmp_path / "journal"), 0.0)
     roofline = Roofline(flops=1e9, bandwidths=((1.0, 1e9),))
-    Session.set_limits(session, roofline, lambda i, roofline: roofline.latency(*work[i]))
-    assert [one.limit for one in progress] == [2.0, 2.0, 0.0]
+    session.set_limits(roofline, lambda i, roofline: roofline.latency(*work[tasks[i].key]))
+    assert [task.progress.limit for task in tasks] == [2.0, 2.0, 0.0]
     (entry,) = read(tmp_path / "journal")
     limits = {"compute": 2.0, "memory": 2.0}
     assert entry.network == {"limits": limits, "memory_bound": ["memory"], "bandwidth": 1e9}
