@@ -226,6 +226,7 @@ class NetworkSession(Session):
         best = [*together.values(), *self._others]
         if best or self._untuned:
             write_whole(self.best_file, ((record.encode(*pair) + "\n").encode() for pair in best))
+            self._journal.write_chosen(self._aligned, len(self._untuned))
 
     def keep_untuned(self, operators: Iterable[int]) -> bool:
         """Write the untuned configurations of operators, by position, instead of their best; returns whether these differ."""

@@ -17,6 +17,7 @@ from autotvm_opevo.reporting.network import Network, Operator
 from autotvm_opevo.reporting.timing import Array
 from autotvm_opevo.reporting.trials import Task
 from autotvm_opevo.reporting.tuning_log import TuningLog
+from autotvm_opevo.tuning.result import describe_chosen
 from autotvm_opevo.tuning.rounds import is_slower
 
 # As many trials again are expected to bring less: tuning has converged.
@@ -176,6 +177,8 @@ def _how_sure(index: int, log: TuningLog, network: Network) -> Answer:
     question = "How sure?"
     solved = [one for one in network.operators_in(index) if one.seconds_in(index) < math.inf]
     confirmed = [one for one in solved if is_confirmed(_fastest(one, index), log)]
+    chosen = describe_chosen(log.runs.aligned, log.runs.kept_untuned)
+    of_network = f" The file of the best has {' and '.join(chosen)}." if chosen else ""
     if not confirmed:
         text = "Every best rests on one trial, maybe a lucky one: "
         text += (
@@ -183,7 +186,7 @@ def _how_sure(index: int, log: TuningLog, network: Network) -> Answer:
             if log.runs.tuners
             else ("tune_network times the best again at the end of a run.")
         )
-        return Answer(question, text, known=False)
+        return Answer(question, text + of_network, known=False)
     share = math.fsum(one.seconds_in(index) for one in confirmed) / network.seconds_in(index)
     found = [log.runs.confirmed[_fastest(one, index).journal_key] for one in confirmed]
     noise = np.median([one.spread for one in found])
@@ -195,7 +198,7 @@ def _how_sure(index: int, log: TuningLog, network: Network) -> Answer:
         text += f"; another configuration may be as fast for {_some(tied)}"
     if len(confirmed) < len(solved):
         text += "; the others rest on one trial each"
-    return Answer(question, f"{text}.", _TASKS)
+    return Answer(question, f"{text}.{of_network}", _TASKS)
 
 
 def _some(names: Sequence[str]) -> str:

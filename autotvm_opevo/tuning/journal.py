@@ -57,8 +57,8 @@ class JournalEntry:
         per second of small arrays. When the run ends: ``"phases"``, the seconds of each phase; ``"learned_from"``, by task, how
         many others it learned from in the end, by their origin; ``"lost"``, the addresses of devices that left; and ``"slow"``,
         by address of a device that is slower than the fastest, how many times as long it takes. When the networks were compared:
-        the latencies in seconds ``"before"`` and ``"after"`` tuning, and ``"speedup"``, their ratio with its interval. None for
-        a trial.
+        the latencies in seconds ``"before"`` and ``"after"`` tuning, and ``"speedup"``, their ratio with its interval. When the
+        best are written: ``"aligned"`` and ``"kept_untuned"``, as in `TuningResult`. None for a trial.
     """
 
     task: str = ""
@@ -133,6 +133,10 @@ class Journal:
         """
         self.write(task=task, confirmed={"record": record, "latencies": list(latencies), "latency": latency, "ties": ties})
 
+    def write_chosen(self, aligned: int, kept_untuned: int) -> None:
+        """Record for how many tasks and operators the file of the best does not have the fastest; see `TuningResult`."""
+        self.write(network={"aligned": aligned, "kept_untuned": kept_untuned})
+
     def write_phases(self, phases: Mapping[str, float]) -> None:
         """Record the seconds of each phase of a run, when it ends."""
         self.write(network={"phases": dict(phases)})
@@ -206,6 +210,7 @@ def _parse_network(fields: dict[str, Any]) -> dict[str, Any]:
         network["bandwidth"] = _positive(fields["bandwidth"])
     if "phases" in fields:
         network["phases"] = {str(phase): _positive(seconds) for phase, seconds in fields["phases"].items() if seconds}
+    network.update({name: int(fields[name]) for name in ("aligned", "kept_untuned") if name in fields})
     if "layouts" in fields:
         network["layouts"] = {name: int(fields["layouts"].get(name, 0)) for name in ("nhwc", "packed")}
     if "learned_from" in fields:

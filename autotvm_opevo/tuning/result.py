@@ -12,6 +12,23 @@ from autotvm_opevo.tuning.progress import Row, table
 from autotvm_opevo.tuning.rounds import is_slower
 
 
+def describe_chosen(aligned: int, kept_untuned: int) -> list[str]:
+    """For how many tasks and operators the file of the best has not the fastest, and why.
+
+    >>> describe_chosen(0, 1)
+    ['1 operator left untuned, since within the network what is faster alone was no faster']
+    """
+    lines = []
+    if aligned:
+        lines.append(
+            f"{pluralize(aligned, 'task')} with another record than the fastest, since layout transforms would cost more"
+        )
+    if kept_untuned:
+        operators = pluralize(kept_untuned, "operator")
+        lines.append(f"{operators} left untuned, since within the network what is faster alone was no faster")
+    return lines
+
+
 @dataclass(frozen=True)
 class TuningResult:
     """Result of tuning a network; ``print`` shows it as a table.
@@ -90,12 +107,7 @@ class TuningResult:
         if self.limit:
             share = self.limit / self.latency
             lines.append(f"at this machine's limit they would take {milliseconds(self.limit)} ms, {share:.0%} of that")
-        if self.aligned:
-            tasks = pluralize(self.aligned, "task")
-            lines.append(f"{tasks} with another record than the fastest, since layout transforms would cost more")
-        if self.kept_untuned:
-            operators = pluralize(self.kept_untuned, "operator")
-            lines.append(f"{operators} left untuned, since within the network what is faster alone was no faster")
+        lines += describe_chosen(self.aligned, self.kept_untuned)
         if self.drift > NOTABLE:
             lines.append(f"the machine was up to {self.drift:.2f} times slower at times; results were corrected for it")
         if self.rejected:

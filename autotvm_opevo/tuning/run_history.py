@@ -77,6 +77,8 @@ class RunHistory:
         Tasks whose limit is that of the memory, not of the operations.
     confirmed : dict of str to Confirmation
         By task: when its best trial was timed again last.
+    aligned, kept_untuned : int
+        For how many tasks and operators the file of the best has not the fastest; see `TuningResult`.
     """
 
     starts: list[float] = field(default_factory=list)
@@ -100,6 +102,8 @@ class RunHistory:
     limits: dict[str, float] = field(default_factory=dict)
     memory_bound: set[str] = field(default_factory=set)
     confirmed: dict[str, Confirmation] = field(default_factory=dict)
+    aligned: int = 0
+    kept_untuned: int = 0
     _network: dict[tuple[str, ...], int] | None = None
 
     def add(self, entry: JournalEntry) -> None:
@@ -133,5 +137,7 @@ class RunHistory:
         self.learned_from.update(network.get("learned_from", {}))
         for phase, seconds in network.get("phases", {}).items():
             self.phases[phase] += seconds
+        self.aligned = network.get("aligned", self.aligned)
+        self.kept_untuned = network.get("kept_untuned", self.kept_untuned)
         if "before" in network:
             self.latency, self.speedup = (network["before"], network["after"]), network.get("speedup")

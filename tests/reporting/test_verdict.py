@@ -156,6 +156,17 @@ def test_a_converged_run_that_made_the_network_no_faster_does_not_advise_its_res
         assert answers(log)["What next?"].text.startswith(expected)
 
 
+def test_it_says_of_how_much_the_file_of_the_best_has_not_the_fastest(tmp_path):
+    log = write(tmp_path / "log.json", [1.0e-3])
+    assert "file of the best" not in answers(log)["How sure?"].text
+    Journal(f"{log}.journal").write_chosen(aligned=2, kept_untuned=1)
+    text = answers(log)["How sure?"].text
+    assert "The file of the best has 2 tasks with another record than the fastest" in text
+    assert "and 1 operator left untuned" in text
+    Journal(f"{log}.journal").write_chosen(aligned=0, kept_untuned=0)  # by a later run
+    assert "file of the best" not in answers(log)["How sure?"].text
+
+
 def test_confirmed_tasks_say_how_sure_it_is_until_a_later_trial_is_faster(tmp_path, monkeypatch):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [3e-3] * 20, "conv2d")
     assert answers(log)["How sure?"].text.startswith("Every best rests on one trial")
