@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 
 from autotvm_opevo.autotvm.log import Record, parse, seconds, workload_key
 from autotvm_opevo.tuning.drift import Drift
+from autotvm_opevo.tuning.naming import task_key
 
 
 def best_of_others(
@@ -19,6 +20,7 @@ def best_of_others(
     workloads: Iterable[Any],
     drift: Drift,
     file: Path,
+    left_out: Container[str] = (),
 ) -> list[Record]:
     """The best record of each workload in a log that is none of a network's.
 
@@ -36,6 +38,8 @@ def best_of_others(
         Of the machine, which latencies are compared without.
     file : Path
         Of the best records, as written at the end of the last run.
+    left_out : container of str
+        Tasks, by their key in the journal, that it has no record of; they still have none, until a trial follows.
 
     Returns
     -------
@@ -52,9 +56,10 @@ def best_of_others(
     kept, written = _read(file)
     found = []
     for group in groups.values():
-        last = kept.get(_key(group[-1]))
-        if last and all(result.timestamp <= written for _, result in group):
-            found.append(last)
+        last, measured = kept.get(_key(group[-1])), group[-1][0]
+        is_left_out = task_key(str(measured.target), measured.task.name, measured.task.args) in left_out
+        if (last or is_left_out) and all(result.timestamp <= written for _, result in group):
+            found.extend([last] if last else [])
         else:
             record, latency = _best(group, confirmed, drift)
             found.extend([record] if latency < inf else [])

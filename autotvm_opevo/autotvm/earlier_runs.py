@@ -34,6 +34,14 @@ def bandwidth_before(journal: Path, keys: Iterable[str]) -> float:
     return found
 
 
+def left_out_before(journal: Path) -> set[str]:
+    """The tasks, by their key in the journal, that the file of the best has no record of, though they have some."""
+    found: set[str] = set()
+    for entry in _read(journal):
+        found = set((entry.network or {}).get("left_out", found))
+    return found
+
+
 def drift_before(journal: Journal, target: tvm.target.Target) -> Drift:
     """The machine's drift, as far as a journal has it; what the yardstick takes from now on is written to it."""
     name = yardstick_name(target)

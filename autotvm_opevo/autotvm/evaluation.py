@@ -29,8 +29,8 @@ from autotvm_opevo.tuning.programs import MIN_REPEAT_MS, Array, random_arrays
 
 # Seconds to wait for a free remote device, and for which it is then reserved.
 _REQUEST_TIMEOUT, _SESSION_TIMEOUT = 300, 600
-# Seconds for profiling, and that it has to end after Ctrl-C.
-_PROFILE_TIMEOUT, _PROFILE_GRACE = 600.0, 5.0
+# Seconds for profiling and another build, for which it is reserved longer.
+_REBUILD_SECONDS = 900.0
 # The longest time that the tracker's protocol can tell.
 _LONGEST = 2**31 - 1
 
@@ -62,21 +62,23 @@ def evaluate_network(
     """
     libraries = [run_compiler(partial(build, mod, target, best)) for best in (None, best_file)]
     inputs = random_inputs(mod)
-    with open_device(target, runner) as (device, load):
+    with open_device(target, runner, _REBUILD_SECONDS) as (device, load):
         untuned, tuned = map(load, libraries)
-
-        def profile() -> list[int]:
-            before, after = (partial(ProfiledInstance, library, device, inputs) for library in (untuned, tuned))
-            return find_slower(before, after, network.calls, network.parts)
-
-        try:
-            slower = run_with_timeout(_PROFILE_TIMEOUT, profile, "the device to profile the networks", _PROFILE_GRACE)
-        except (AttributeError, RuntimeError, TimeoutError) as error:  # a device's runtime can be built without the profiler
-            logger.info("the networks were not profiled: %s", last_line(str(error)))
-            slower = []
-        if keep_untuned(slower):
+        if keep_untuned(_slower_operators(untuned, tuned, network, device, inputs)):
             tuned = load(run_compiler(partial(build, mod, target, best_file)))
         return compare_with_untuned(*(partial(Instance, library, device, inputs) for library in (untuned, tuned)))
+
+
+def _slower_operators(
+    untuned: Any, tuned: Any, network: Extraction, device: tvm.runtime.Device, inputs: dict[str, Array]
+) -> list[int]:
+    """The operators, by position, that are slower in the tuned network; none if that cannot be known."""
+    before, after = (partial(ProfiledInstance, library, device, inputs) for library in (untuned, tuned))
+    try:
+        return find_slower(before, after, network.calls, network.parts)
+    except (AttributeError, RuntimeError) as error:  # a device's runtime can be built without the profiler
+        logger.warning("the networks were not profiled: %s", last_line(str(error)))
+        return []
 
 
 def build(mod: tvm.IRModule, target: tvm.target.Target, best: PathLike[str] | Sequence[Record] | None = None) -> Any:

@@ -66,7 +66,7 @@ def tune_network(
     log_file : str or path
         AutoTVM's log, ``NAME.json``; created if missing, and locked against other processes. The best record of each task, of
         convolutions together with the transforms between their layouts, is written to ``NAME.best.json`` beside it, with those of
-        other networks in the log.
+        other networks in the log; see `evaluate` for operators that are left untuned.
     trials : int
         Number of configurations to measure, those in the log included.
     measure_option : dict, optional
@@ -83,7 +83,8 @@ def tune_network(
     seed : int, optional
         Of tuners that take one, and of the task scheduler.
     evaluate : bool
-        Build the network untuned and tuned, compare their outputs, and time both.
+        Build the network untuned and tuned, compare their outputs, and time both. Operators that are slower within the network
+        than untuned are left so; without the evaluation, that is not known.
     transfer : bool
         Whether tasks of the same template learn from each other, from the history and, on a CPU, from what this package knows of
         common layers. Only `OpEvoTuner` can.

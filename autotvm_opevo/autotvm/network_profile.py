@@ -7,6 +7,7 @@ layouts need are missing. On a CPU whose untuned operators are near their limit,
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from math import prod
@@ -18,12 +19,16 @@ from tvm import relay
 from tvm.contrib import graph_executor
 from tvm.runtime.profiling import Report
 
+from autotvm_opevo._utils.timeouts import run_with_timeout
 from autotvm_opevo.tuning.programs import Array
 
 # What AutoTVM has templates for, in the names of Relay's operators and of the functions that are built for them.
-_TUNABLE = re.compile(r"conv[123]d|dense|matmul")
-# Number of times that the networks are put into new memory, whose place alone makes a kernel faster or slower, and of runs there.
+_TUNABLE = re.compile(r"conv[123]d|dense|matmul|correlation|scatter_elements")
+# Number of times that the networks are put into new memory, whose place alone makes a kernel faster or slower, and how often they
+# are profiled there, each time after three runs.
 _ROUNDS, _REPEATS = 5, 3
+# Seconds after which a round hangs, and that it has to end after Ctrl-C. After so many seconds no further round is begun.
+_ROUND_TIMEOUT, _GRACE, _SECONDS = 300.0, 5.0, 60.0
 
 
 class Call(NamedTuple):
@@ -34,7 +39,7 @@ class Call(NamedTuple):
     operator : int or None
         Its position among the tunable ones; None if it has no template for the target.
     elements : int
-        Number of elements of its output, in whichever layout.
+        Number of elements of its output, in whichever layout; 0 if unknown.
     """
 
     operator: int | None
@@ -64,8 +69,8 @@ def find_calls(network: relay.Function, operator: Callable[[relay.Function], int
     def visit(expression: relay.Expr) -> None:
         if isinstance(expression, relay.Call) and isinstance(expression.op, relay.Function) and find_tunable(expression.op):
             kind = expression.checked_type
-            elements = prod(map(int, kind.shape)) if isinstance(kind, relay.TensorType) else 0
-            found.append(Call(operator(expression.op), elements))
+            known = isinstance(kind, relay.TensorType) and all(isinstance(extent, tvm.tir.IntImm) for extent in kind.shape)
+            found.append(Call(operator(expression.op), prod(map(int, kind.shape)) if known else 0))
 
     relay.analysis.post_order_visit(network, visit)
     return found
@@ -100,32 +105,35 @@ def find_slower(
     parts : sequence of int
         The part of each operator. What is not tunable counts to the operator before it.
 
-    Returns
-    -------
-    list of int
-        Empty if the networks do not call what `calls` says.
+    Raises
+    ------
+    RuntimeError
+        If the networks do not call what `calls` says.
+    TimeoutError
+        If the device does not answer.
     """
-    ratios = []
-    for _ in range(_ROUNDS):
-        instances = [untuned(), tuned()]
-        rows: list[list[Array]] = [[], []]
-        for _ in range(1 + _REPEATS):
-            for row, instance in zip(rows, instances):
-                seconds = _by_part(instance.calls(), calls, parts)
-                if seconds is None:
-                    return []
-                row.append(seconds)
-        before, after = (np.median(row[1:], axis=0) for row in rows)  # the first run has no warm caches
-        ratios.append(np.log(after / before))
+    ratios: list[Array] = []
+    end = time.monotonic() + _SECONDS
+    while len(ratios) < _ROUNDS and (not ratios or time.monotonic() < end):
+        order = [untuned, tuned] if len(ratios) % 2 else [tuned, untuned]  # whatever comes first is in another place
+
+        def profile(order: Sequence[Callable[[], ProfiledInstance]] = order) -> Array:
+            instances = {network: network() for network in order}
+            rows = [{network: _by_part(one.calls(), calls, parts) for network, one in instances.items()} for _ in range(_REPEATS)]
+            before, after = (np.median([row[network] for row in rows], axis=0) for network in (untuned, tuned))
+            ratio: Array = np.divide(after, before, out=np.ones_like(after), where=before > 0)
+            return np.log(ratio)
+
+        ratios.append(run_with_timeout(_ROUND_TIMEOUT, profile, "the device to profile the networks", _GRACE))
     slower = np.mean(ratios, axis=0) > 0
     return [i for i, part in enumerate(parts) if slower[part]]
 
 
-def _by_part(timed: Sequence[tuple[str, int, float]], calls: Sequence[Call], parts: Sequence[int]) -> Array | None:
-    """Seconds of each part in a run; None if it does not consist of the calls."""
+def _by_part(timed: Sequence[tuple[str, int, float]], calls: Sequence[Call], parts: Sequence[int]) -> Array:
+    """Seconds of each part in a run."""
     found = [bool(_TUNABLE.search(name)) for name, _, _ in timed]
-    if [elements for (_, elements, _), one in zip(timed, found) if one] != [call.elements for call in calls]:
-        return None
+    if not calls or [elements for (_, elements, _), one in zip(timed, found) if one] != [call.elements for call in calls]:
+        raise RuntimeError("a built network has other calls than the network that was extracted")
     seconds = np.zeros(1 + max(parts))
     for (_, _, duration), number in zip(timed, accumulate(found)):
         operator = calls[max(0, number - 1)].operator

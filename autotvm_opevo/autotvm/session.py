@@ -20,7 +20,7 @@ from tvm.autotvm.measure.measure import Runner
 from autotvm_opevo._utils.atomic_files import write_whole
 from autotvm_opevo.autotvm.best_file import best_of_others
 from autotvm_opevo.autotvm.confirmation import confirm
-from autotvm_opevo.autotvm.earlier_runs import bandwidth_before, confirmed_before
+from autotvm_opevo.autotvm.earlier_runs import bandwidth_before, confirmed_before, left_out_before
 from autotvm_opevo.autotvm.extraction import Extraction
 from autotvm_opevo.autotvm.layouts import candidates, choose
 from autotvm_opevo.autotvm.log import Log, Record, failure, workload_key
@@ -73,7 +73,7 @@ class NetworkSession(Session):
         self._round_left = self._current = 0  # trials of this round that are not submitted, and its task
         self._batches: dict[int, _Batch] = {}  # by the measurer's number
         self._chosen: dict[int, Record] = {}  # for the file of the best, by task
-        self._untuned: list[Operator] = []  # whose best are slower within the network
+        self._kept_untuned: list[Operator] = []  # whose best are slower within the network
         self._drift = drift
         records, confirmed = _by_task(log.records), confirmed_before(journal.path)
         loaded, size = 0, round_size(len(log.records), trials, len(states), batch)
@@ -83,7 +83,9 @@ class NetworkSession(Session):
         self._unrelated = len(log.records) - loaded
         self.best_file = best_file(log.path)
         workloads = [state.task.workload for state in states]
-        self._others = best_of_others(log.records, confirmed, workloads, drift, self.best_file)
+        left_out = left_out_before(journal.path)
+        self._others = best_of_others(log.records, confirmed, workloads, drift, self.best_file, left_out)
+        self._left_out = left_out - {state.key for state in states}
         self._bandwidth, self._aligned = bandwidth_before(journal.path, [state.key for state in states]), 0
         super().__init__(states, network.operators, trials, log.path, journal, start)
 
@@ -218,21 +220,23 @@ class NetworkSession(Session):
         self._chosen = {**alone, **self._connected(alone)}
         self._aligned = sum(self._chosen[i] is not alone[i] for i in alone)
         together = dict(self._chosen)
-        for operator in self._untuned:
-            for i in operator.tasks:
-                together.pop(i, None)
-            if untuned := self._states[operator.tasks[0]].untuned:  # without, the compiler takes the same, and warns
-                together[operator.tasks[0]] = untuned
+        left_out = [i for operator in self._kept_untuned for i in operator.tasks]
+        for i in left_out:
+            together.pop(i, None)
+        for default in {operator.tasks[0] for operator in self._kept_untuned}:
+            if untuned := self._states[default].untuned:  # without a record the compiler takes the same, but warns
+                together[default] = untuned
         best = [*together.values(), *self._others]
-        if best or self._untuned:
+        if best or left_out:
             write_whole(self.best_file, ((record.encode(*pair) + "\n").encode() for pair in best))
-            self._journal.write_chosen(self._aligned, len(self._untuned))
+            keys = [*self._left_out, *(self._states[i].key for i in left_out if i not in together)]
+            self._journal.write_chosen(self._aligned, len(self._kept_untuned), keys)
 
     def keep_untuned(self, operators: Iterable[int]) -> bool:
         """Write the untuned configurations of operators, by position, instead of their best; returns whether these differ."""
         changed = [self._operators[i] for i in operators if self._is_tuned(self._operators[i])]
         if changed:
-            self._untuned = changed
+            self._kept_untuned = changed
             self.save_best()
         return bool(changed)
 
@@ -266,7 +270,7 @@ class NetworkSession(Session):
             unrelated=self._unrelated,
             drift=self._drift.range,
             aligned=self._aligned,
-            kept_untuned=len(self._untuned),
+            kept_untuned=len(self._kept_untuned),
         )
 
     def _journal_failure(self, state: TaskState, trial: Record) -> None:

@@ -172,7 +172,7 @@ class TaskState:
         The first one of all is the configuration that the compiler uses without tuning, so that a short run cannot make a network
         slower. None if the task is exhausted, and then ``progress.active`` is False.
         """
-        start = self._untuned()
+        start = self._start()
         for _ in range(_MAX_STALE_BATCHES + len(self._known)):
             # Ask first: with one result, OpEvo would generate children of that configuration instead of its first generation.
             if self._stopped_early() or not (self.tuner.has_next() or start):
@@ -255,7 +255,7 @@ class TaskState:
     def _number(self, config: ConfigEntity) -> int:
         return self._knobs.space.index(self._knobs.configuration(config))
 
-    def _untuned(self) -> list[ConfigEntity]:
+    def _start(self) -> list[ConfigEntity]:
         """The configuration to start with, as a list; empty if there are trials."""
         return [] if self._known or self.progress.pending else self._fallback()
 

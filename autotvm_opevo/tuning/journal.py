@@ -58,7 +58,8 @@ class JournalEntry:
         many others it learned from in the end, by their origin; ``"lost"``, the addresses of devices that left; and ``"slow"``,
         by address of a device that is slower than the fastest, how many times as long it takes. When the networks were compared:
         the latencies in seconds ``"before"`` and ``"after"`` tuning, and ``"speedup"``, their ratio with its interval. When the
-        best are written: ``"aligned"`` and ``"kept_untuned"``, as in `TuningResult`. None for a trial.
+        best are written: ``"aligned"`` and ``"kept_untuned"``, as in `TuningResult`, and ``"left_out"``, the tasks that have
+        records, but none in the file. None for a trial.
     """
 
     task: str = ""
@@ -133,9 +134,12 @@ class Journal:
         """
         self.write(task=task, confirmed={"record": record, "latencies": list(latencies), "latency": latency, "ties": ties})
 
-    def write_chosen(self, aligned: int, kept_untuned: int) -> None:
-        """Record for how many tasks and operators the file of the best does not have the fastest; see `TuningResult`."""
-        self.write(network={"aligned": aligned, "kept_untuned": kept_untuned})
+    def write_chosen(self, aligned: int, kept_untuned: int, left_out: Sequence[str] = ()) -> None:
+        """Record for how many tasks and operators the file of the best does not have the fastest; see `TuningResult`.
+
+        `left_out` are the tasks that it has no record of, though they have some.
+        """
+        self.write(network={"aligned": aligned, "kept_untuned": kept_untuned, "left_out": list(left_out)})
 
     def write_phases(self, phases: Mapping[str, float]) -> None:
         """Record the seconds of each phase of a run, when it ends."""
@@ -218,8 +222,9 @@ def _parse_network(fields: dict[str, Any]) -> dict[str, Any]:
             str(task): {str(origin): int(count) for origin, count in counts.items()}
             for task, counts in fields["learned_from"].items()
         }
-    if "lost" in fields:
-        network["lost"] = [str(device) for device in fields["lost"]]
+    for name in ("lost", "left_out"):
+        if name in fields:
+            network[name] = [str(one) for one in fields[name]]
     if "slow" in fields:
         network["slow"] = {str(device): _positive(ratio) for device, ratio in fields["slow"].items()}
     if "before" in fields:

@@ -124,6 +124,7 @@ class RunHistory:
                 self.tuners.append(network["tuner"])
             if operators != self._network:  # the latency so far is another network's
                 self._network, self.latency, self.speedup = operators, None, None
+                self.aligned = self.kept_untuned = 0
         self.flop.update(network.get("flop", {}))
         self.names.update(network.get("names", {}))
         if "limits" in network:  # the machine was measured, which is what comes before the first trial

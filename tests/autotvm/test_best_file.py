@@ -14,6 +14,7 @@ from autotvm_opevo.autotvm.best_file import best_of_others
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.log import workload_key
 from autotvm_opevo.tuning.drift import Drift
+from autotvm_opevo.tuning.naming import task_key
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +29,9 @@ def record(task, seconds, time=1.0, target=TARGET):
     return MeasureInput(target, task, None), MeasureResult((seconds,), 0, 0.1, time)
 
 
-def best(records, confirmed=(), own=(), drift=None, file=Path("none")):
+def best(records, confirmed=(), own=(), drift=None, file=Path("none"), left_out=()):
     known = {workload_key(one[0].target, one[0].task): (one, one[1].costs[0]) for one in confirmed}
-    return best_of_others(records, known, [task.workload for task in own], drift or Drift(), file)
+    return best_of_others(records, known, [task.workload for task in own], drift or Drift(), file, left_out)
 
 
 def test_each_task_of_another_network_has_its_fastest_record(tasks):
@@ -83,4 +84,8 @@ def test_what_was_chosen_is_kept_until_another_trial_follows(tasks, tmp_path):
     ((measured, result),) = best([faster], file=file)
     assert (str(measured.config), result.costs) == (str(config), (2.0,))
     assert best([faster, later], file=file) == [faster]
+    other = record(tasks[1], 1.0, time=3.0)
+    left_out = {task_key(str(TARGET), tasks[1].name, tasks[1].args)}
+    assert best([other], file=file, left_out=left_out) == []
+    assert best([other, record(tasks[1], 2.0, time=7.0)], file=file, left_out=left_out) == [other]
     assert best([record(tasks[1], 1.0)], file=file) == [record(tasks[1], 1.0)]

@@ -1,11 +1,11 @@
 """What a network's profile says about operators, and which of them are left untuned."""
 
-from types import SimpleNamespace
+import weakref
 
 import pytest
 import tvm
 from instant_measuring import InstantBuilder, InstantRunner
-from small_networks import TARGET, two_layers
+from small_networks import TARGET, one_layer, two_layers
 from tvm import autotvm
 
 from autotvm_opevo import tune_network
@@ -20,12 +20,19 @@ CALLS = [Call(0, 64), Call(1, 32), Call(2, 10)]
 PARTS = [0, 0, 1]
 
 
+class Profiled:
+    """A network that is profiled with these results."""
+
+    def __init__(self, calls):
+        self.calls = lambda: calls
+
+
 def instance(*seconds, transform=0.0):
     """A network whose calls always take so long, with a transform after the first convolution."""
     names = ["fused_layout_transform", "fused_conv2d", "fused_layout_transform", "fused_conv2d_1", "fused_dense_add"]
     durations = [1.0, seconds[0], transform, *seconds[1:]]
     calls = list(zip(names, [3, 64, 64, 32, 10], durations))
-    return lambda: SimpleNamespace(calls=lambda: calls)
+    return lambda: Profiled(calls)
 
 
 class TestFindSlower:
@@ -40,16 +47,35 @@ class TestFindSlower:
     def test_a_transform_counts_to_the_operator_before_it(self):
         assert find_slower(instance(1, 1, 1), instance(0.9, 0.9, 1, transform=0.5), CALLS, PARTS) == [0, 1]
 
-    def test_the_first_run_in_new_memory_does_not_count(self):
-        def cold():
-            runs = iter([50.0, 1.0, 1.0, 1.0])
-            return SimpleNamespace(calls=lambda: instance(*[next(runs)] * 3)().calls())
+    def test_what_comes_first_in_a_round_takes_turns_and_is_freed_after_it(self):
+        begun = []
+        alive = set()
 
-        assert find_slower(instance(2, 2, 2), cold, CALLS, PARTS) == []
+        def network(name, calls):
+            def begin():
+                begun.append(name)
+                found = calls()
+                alive.add(name)
+                weakref.finalize(found, alive.discard, name)
+                assert len(alive) <= 2
+                return found
 
-    @pytest.mark.parametrize("calls", [CALLS[:2], [CALLS[1], CALLS[0], CALLS[2]]])
+            return begin
+
+        assert find_slower(network("untuned", instance(1, 1, 1)), network("tuned", instance(1, 1, 2)), CALLS, PARTS) == [2]
+        assert begun == ["tuned", "untuned", "untuned", "tuned", "tuned", "untuned", "untuned", "tuned", "tuned", "untuned"]
+        assert not alive
+
+    def test_a_slow_network_is_not_profiled_again_and_again(self, monkeypatch):
+        monkeypatch.setattr(network_profile, "_SECONDS", 0.0)
+        begun = []
+        assert find_slower(instance(1, 1, 1), lambda: begun.append(1) or instance(1, 1, 2)(), CALLS, PARTS) == [2]
+        assert begun == [1]
+
+    @pytest.mark.parametrize("calls", [[], CALLS[:2], [CALLS[1], CALLS[0], CALLS[2]]])
     def test_networks_with_other_calls_tell_nothing(self, calls):
-        assert find_slower(instance(1, 1, 1), instance(2, 2, 2), calls, PARTS) == []
+        with pytest.raises(RuntimeError, match="other calls than the network that was extracted"):
+            find_slower(instance(1, 1, 1), instance(2, 2, 2), calls, PARTS)
 
     def test_what_has_no_template_tells_nothing(self):
         calls = [Call(None, 64), Call(0, 32), Call(None, 10)]
@@ -80,7 +106,7 @@ def test_the_first_task_of_an_operator_is_what_the_compiler_uses_untuned():
 class TestTuning:
     """Trials that take scalar code for the fastest."""
 
-    def tune(self, log, **options):
+    def option(self):
         def seconds(config):
             return 1e-6 * sum(knob.size[-1] for knob in config.values() if hasattr(knob, "size"))
 
@@ -89,16 +115,17 @@ class TestTuning:
             autotvm.MeasureResult((seconds({name: config[name] for name in task.config_space.space_map}),), 0, 0.1, 0.0)
             for _, task, config in inputs
         ]
-        option = autotvm.measure_option(builder=InstantBuilder(timeout=1, n_parallel=8), runner=runner)
-        return tune_network(two_layers(), {}, TARGET, log, 60, option, seed=0, transfer=False, **options)
+        return autotvm.measure_option(builder=InstantBuilder(timeout=1, n_parallel=8), runner=runner)
+
+    def tune(self, log, **options):
+        return tune_network(two_layers(), {}, TARGET, log, 60, self.option(), seed=0, transfer=False, **options)
+
+    def records(self, result):
+        return list(autotvm.record.load_from_file(str(result.best_file)))
 
     def convolution(self, result):
         """The block of output channels in the file of the best."""
-        (size,) = (
-            measured.config["tile_oc"].size[-1]
-            for measured, _ in autotvm.record.load_from_file(str(result.best_file))
-            if "conv2d" in measured.task.name
-        )
+        (size,) = (measured.config["tile_oc"].size[-1] for measured, _ in self.records(result) if "conv2d" in measured.task.name)
         return size
 
     def test_what_is_slower_within_the_network_is_left_untuned(self, tmp_path):
@@ -111,6 +138,15 @@ class TestTuning:
         assert "left untuned" in str(result)
         assert result.comparison.outputs_match
         assert self.convolution(self.tune(log, evaluate=False)) == 1  # only what was profiled is known
+
+    def test_it_stays_so_when_another_network_is_tuned_into_the_log(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("autotvm_opevo.autotvm.evaluation.find_slower", lambda *arguments: [1])
+        log = tmp_path / "log.json"
+        (dense,) = (one[0].task.name for one in self.records(self.tune(log)) if "dense" in one[0].task.name)
+        assert dense == "dense_pack.x86"  # the compiler's, without a record of the other
+        other = tune_network(one_layer(), {}, TARGET, log, 4, self.option(), seed=0, transfer=False, evaluate=False)
+        mine = [one[0].task.name for one in self.records(other) if "dense" in one[0].task.name and one[0].task.args[0][1][0] == 1]
+        assert mine == ["dense_pack.x86"]
 
     def test_a_runtime_without_the_profiler_keeps_what_is_faster_alone(self, tmp_path, monkeypatch):
         def without(self, library, device, inputs):

@@ -163,7 +163,11 @@ def test_it_says_of_how_much_the_file_of_the_best_has_not_the_fastest(tmp_path):
     text = answers(log)["How sure?"].text
     assert "The file of the best has 2 tasks with another record than the fastest" in text
     assert "and 1 operator left untuned" in text
-    Journal(f"{log}.journal").write_chosen(aligned=0, kept_untuned=0)  # by a later run
+    journal = Journal(f"{log}.journal")
+    journal.write_start([(1, [DENSE])], "OpEvo")  # another network's
+    assert "file of the best" not in answers(log)["How sure?"].text
+    journal.write_chosen(aligned=0, kept_untuned=1)
+    journal.write_chosen(aligned=0, kept_untuned=0)  # by a later run
     assert "file of the best" not in answers(log)["How sure?"].text
 
 
