@@ -21,8 +21,9 @@ from tvm.rpc import client
 import autotvm_opevo.autotvm
 from autotvm_opevo import report as write_page
 from autotvm_opevo import tune_network
-from autotvm_opevo.autotvm import finalists, rpc, session, workloads
+from autotvm_opevo.autotvm import evaluation, finalists, rpc, session, workloads
 from autotvm_opevo.autotvm.log import Record
+from autotvm_opevo.autotvm.network_profile import find_slower
 from autotvm_opevo.autotvm.rpc import DevicePoolError
 from autotvm_opevo.tuning import confirmation
 from autotvm_opevo.tuning.journal import read
@@ -228,3 +229,22 @@ class TestConfirmation:
         assert set(result.best_file.read_text().splitlines()) >= {entries[0].confirmed["record"]}
         assert len(entries[0].confirmed["latencies"]) >= 3
         assert len(records(log)) == 8  # trials only
+
+
+def test_what_is_slower_within_the_network_is_left_untuned_on_a_device_too(tmp_path, monkeypatch):
+    profiled = []
+
+    def find(*arguments):
+        profiled.append(find_slower(*arguments))
+        return [0]
+
+    monkeypatch.setattr(evaluation, "find_slower", find)
+    with farm(tmp_path, count=1) as (port, _):
+        log = tmp_path / "log.json"
+        result = tune_network(MOD, PARAMS, "llvm", log, trials=8, measure_option=measure_option(port, n_parallel=1), seed=0)
+    assert profiled  # which raises nothing
+    (best,) = records(result.best_file)
+    untuned, *_ = records(log)
+    assert best[0].config.index == untuned[0].config.index
+    assert result.comparison.outputs_match
+    assert result.comparison.relative_errors == [0.0]
