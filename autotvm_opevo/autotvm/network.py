@@ -160,14 +160,14 @@ def tune_network(
                 with measurer:
                     session.measure_machine(option["runner"], target)
                     session.run(measurer, task_scheduler, end_of_trials(start, time_limit))
-            session.save_best()
+            session.best.write()
             if evaluate and session.succeeded:
                 session.evaluate(
-                    lambda: evaluate_network(mod, target, network, session.best_file, option["runner"], session.keep_untuned)
+                    lambda: evaluate_network(mod, target, network, session.best.path, option["runner"], session.best.keep_untuned)
                 )
         except BaseException as error:
             with suppress(OSError):  # a full disk must not hide the error
-                session.save_best()
+                session.best.write()
             session.abort(error)
             raise
         finally:

@@ -17,12 +17,10 @@ from tvm.autotvm import record
 from tvm.autotvm.measure import MeasureErrorNo
 from tvm.autotvm.measure.measure import Runner
 
-from autotvm_opevo._utils.atomic_files import write_whole
-from autotvm_opevo.autotvm.best_file import best_of_others
+from autotvm_opevo.autotvm.best_file import BestFile
 from autotvm_opevo.autotvm.confirmation import confirm
-from autotvm_opevo.autotvm.earlier_runs import bandwidth_before, confirmed_before, left_out_before
+from autotvm_opevo.autotvm.earlier_runs import confirmed_before
 from autotvm_opevo.autotvm.extraction import Extraction
-from autotvm_opevo.autotvm.layouts import candidates, choose
 from autotvm_opevo.autotvm.log import Log, Record, failure, workload_key
 from autotvm_opevo.autotvm.measurer import Measurer
 from autotvm_opevo.autotvm.roofline import limit
@@ -37,7 +35,7 @@ from autotvm_opevo.tuning.progress import ProgressDisplay
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.session import Session
-from autotvm_opevo.tuning.task_scheduler import Operator, TaskScheduler, round_size
+from autotvm_opevo.tuning.task_scheduler import TaskScheduler, round_size
 from autotvm_opevo.tuning.workers import ForkServerError
 
 logger = logging.getLogger(__name__)
@@ -68,12 +66,10 @@ class NetworkSession(Session):
         start: float,
         drift: Drift,
     ) -> None:
-        self._states, self._connections, self._log, self._rng = states, network.connections, log, rng
+        self._states, self._log, self._rng = states, log, rng
         self._batch = batch
         self._round_left = self._current = 0  # trials of this round that are not submitted, and its task
         self._batches: dict[int, _Batch] = {}  # by the measurer's number
-        self._chosen: dict[int, Record] = {}  # for the file of the best, by task
-        self._kept_untuned: list[Operator] = []  # whose best are slower within the network
         self._drift = drift
         records, confirmed = _by_task(log.records), confirmed_before(journal.path)
         loaded, size = 0, round_size(len(log.records), trials, len(states), batch)
@@ -81,12 +77,7 @@ class NetworkSession(Session):
             key = workload_key(state.task.target, state.task)
             loaded += state.resume(records.get(key, ()), size, confirmed.get(key))
         self._unrelated = len(log.records) - loaded
-        self.best_file = best_file(log.path)
-        workloads = [state.task.workload for state in states]
-        left_out = left_out_before(journal.path)
-        self._others = best_of_others(log.records, confirmed, workloads, drift, self.best_file, left_out)
-        self._left_out = left_out - {state.key for state in states}
-        self._bandwidth, self._aligned = bandwidth_before(journal.path, [state.key for state in states]), 0
+        self.best = BestFile(best_file(log.path), states, network, journal, log.records, confirmed, drift)
         super().__init__(states, network.operators, trials, log.path, journal, start)
 
     def measure_machine(self, runner: Runner, target: tvm.target.Target) -> None:
@@ -100,7 +91,7 @@ class NetworkSession(Session):
             return runner.roofline(target)
 
         if roofline := self.measure_limits(measure, lambda i, roofline: limit(self._states[i].task, roofline)):
-            self._bandwidth = roofline.bandwidth
+            self.best.bandwidth = roofline.bandwidth
 
     def run(self, measurer: Measurer, task_scheduler: TaskScheduler, deadline: float) -> None:
         """Spend the budget in rounds of trials for one task, and confirm the best; what runs next is built meanwhile."""
@@ -211,66 +202,16 @@ class NetworkSession(Session):
         """See `Session`."""
         return {state.key: state.learned_from for state in self._states}
 
-    def save_best(self) -> None:
-        """Write the best record of each task, for ``autotvm.apply_history_best``; those of other networks in the log are kept.
-
-        Of convolutions that layouts connect, they are chosen together.
-        """
-        alone = {i: state.best for i, state in enumerate(self._states) if state.best}
-        self._chosen = {**alone, **self._connected(alone)}
-        self._aligned = sum(self._chosen[i] is not alone[i] for i in alone)
-        together = dict(self._chosen)
-        left_out = [i for operator in self._kept_untuned for i in operator.tasks]
-        for i in left_out:
-            together.pop(i, None)
-        for default in {operator.tasks[0] for operator in self._kept_untuned}:
-            if untuned := self._states[default].untuned:  # without a record the compiler takes the same, but warns
-                together[default] = untuned
-        best = [*together.values(), *self._others]
-        if best or left_out:
-            write_whole(self.best_file, ((record.encode(*pair) + "\n").encode() for pair in best))
-            keys = [*self._left_out, *(self._states[i].key for i in left_out if i not in together)]
-            self._journal.write_chosen(self._aligned, len(self._kept_untuned), keys)
-
-    def keep_untuned(self, operators: Iterable[int]) -> bool:
-        """Write the untuned configurations of operators, by position, instead of their best; returns whether these differ."""
-        changed = [self._operators[i] for i in operators if self._is_tuned(self._operators[i])]
-        if changed:
-            self._kept_untuned = changed
-            self.save_best()
-        return bool(changed)
-
-    def _is_tuned(self, operator: Operator) -> bool:
-        """Whether the fastest alternative is another than the compiler takes without tuning, or has another configuration."""
-        fastest = min(operator.tasks, key=lambda i: self._states[i].latency)
-        best, untuned = self._chosen.get(fastest), self._states[operator.tasks[0]].untuned
-        is_same = best and untuned and fastest == operator.tasks[0] and best[0].config.index == untuned[0].config.index
-        return best is not None and not is_same
-
-    def _connected(self, best: Mapping[int, Record]) -> dict[int, Record]:
-        """The records to take for the convolutions, by the task's position, given the fastest of each task."""
-        if not self._bandwidth:
-            return {}
-        found = {}
-        for position, operator in enumerate(self._operators):
-            (i, *alternatives) = operator.tasks
-            if i in best and not alternatives:
-                state = self._states[i]
-                found[position] = candidates(state.task, state.records, best[i], state.latency)
-        counts = [operator.count for operator in self._operators]
-        chosen = choose(found, counts, self._connections, self._bandwidth)
-        return {self._operators[i].tasks[0]: one.record for i, one in chosen.items()}
-
     def result(self) -> TuningResult:
         """The result so far."""
         return replace(
             super().result(),
-            best_file=self.best_file,
+            best_file=self.best.path,
             rejected=self._log.rejected,
             unrelated=self._unrelated,
             drift=self._drift.range,
-            aligned=self._aligned,
-            kept_untuned=len(self._kept_untuned),
+            aligned=self.best.aligned,
+            kept_untuned=len(self.best.kept_untuned),
         )
 
     def _journal_failure(self, state: TaskState, trial: Record) -> None:
