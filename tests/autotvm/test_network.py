@@ -22,7 +22,7 @@ from tvm.contrib import graph_executor
 
 from autotvm_opevo import OpEvoTuner, tune_network
 from autotvm_opevo._utils.atomic_files import LogInUse
-from autotvm_opevo.autotvm import finalists, network, session, workloads
+from autotvm_opevo.autotvm import best_file, finalists, network, session, workloads
 from autotvm_opevo.autotvm.earlier_runs import drift_before
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
@@ -418,7 +418,7 @@ class TestConfirmation:
     @pytest.fixture(autouse=True)
     def without_layouts(self, monkeypatch):
         """For their sake another record than the confirmed one may be taken."""
-        monkeypatch.setattr(session, "choose", lambda *arguments: {})
+        monkeypatch.setattr(best_file, "choose", lambda *arguments: {})
 
     def test_the_best_trials_are_timed_again_and_the_winner_is_the_best_also_after_resuming(self, tmp_path, monkeypatch):
         monkeypatch.setattr(session, "CONFIRMATION_SHARE", 10.0)

@@ -67,7 +67,14 @@ def test_what_is_known_depends_on_the_width_of_vectors(target, name):
     assert path.exists()
 
 
-@pytest.mark.parametrize(("template", "target"), [("conv2d_NCHWc.x86", "cuda"), ("conv2d_NCHWc.cuda", "llvm")])
+@pytest.mark.parametrize(
+    ("template", "target"),
+    [
+        ("conv2d_NCHWc.x86", "cuda"),
+        ("conv2d_NCHWc.cuda", "llvm"),
+        ("conv2d_NCHWc.x86", "llvm -mtriple=aarch64-linux-gnu -mattr=+neon"),
+    ],
+)
 def test_nothing_is_known_of_other_templates_and_devices(template, target):
     assert prior(Task(TASKS["convolution"].name, "llvm"))
     assert not prior(Task(template, target))

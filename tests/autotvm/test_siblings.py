@@ -22,13 +22,13 @@ from autotvm_opevo.autotvm.siblings import slow_devices, time_on_each
 
 @contextmanager
 def slowed(server):
-    """Stop a server and what it has started for three quarters of the time."""
+    """Stop a server and what it has started for most of the time: other work slows its sibling down, too."""
     done = threading.Event()
 
     def throttle():
         while not done.is_set():
             os.killpg(server.pid, signal.SIGSTOP)
-            time.sleep(0.03)
+            time.sleep(0.15)
             os.killpg(server.pid, signal.SIGCONT)
             time.sleep(0.01)
 

@@ -8,6 +8,20 @@ import autotvm_opevo.autotvm
 from autotvm_opevo.cli.main import main
 
 
+def test_history_can_be_given_several_times(monkeypatch, tmp_path):
+    given = []
+
+    def tune_network(*_, history, transfer, **__):
+        given.append(([str(path) for path in history], transfer))
+        raise ValueError("enough")
+
+    monkeypatch.setattr(autotvm_opevo.autotvm, "tune_network", tune_network)
+    options = ["--history", "a.json", "--history", "b.json"]
+    with suppress(SystemExit):
+        main(["tune", "--network", "mlp", "--target", "llvm", "--log", str(tmp_path / "log.json"), *options])
+    assert given == [(["a.json", "b.json"], True)]
+
+
 @pytest.mark.parametrize(
     ("options", "trials"),
     [
