@@ -9,7 +9,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from tvm.ir import IRModule
 from tvm.s_tir import meta_schedule as ms
+from tvm.s_tir.meta_schedule.database import TuningRecord
+from tvm.target import Target
+from tvm_ffi import structural_equal
 
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo.meta_schedule.database import RECORD_FILE, WORKLOAD_FILE, fitness, load_database, repair
@@ -32,7 +36,8 @@ def read_history(work_dirs: Iterable[str | PathLike[str]]) -> list[Source]:
     Returns
     -------
     list of Source
-        For each workload and target with a success, its results, with knobs by role (see `DecisionSpace.by_role`).
+        For each workload and target with a success, its results, with knobs by role (see `DecisionSpace.by_role`); a copy of
+        another is left out.
 
     Raises
     ------
@@ -42,7 +47,23 @@ def read_history(work_dirs: Iterable[str | PathLike[str]]) -> list[Source]:
     folders = {Path(folder).resolve(): Path(folder) for folder in work_dirs}
     if folders:
         import_tensor_intrinsics()
-    return [source._replace(origin=str(given)) for folder, given in folders.items() for source in _sources(folder)]
+    found: list[Source] = []
+    for folder, given in folders.items():
+        groups = _groups(folder)
+        if not groups:
+            raise ValueError(
+                f"history must be work directories of MetaSchedule, {folder} has no record: leave it out, or check its name"
+            )
+        known = [source.results for source in found]
+        found += (source._replace(origin=str(given)) for source in _sources(groups) if source.results not in known)
+    return found
+
+
+def read_others(folder: Path, mods: Iterable[IRModule], target: Target) -> list[Source]:
+    """Sources of the work directory of a run: its workloads except for those of `mods` on `target`, which the run tunes."""
+    own = list(mods)
+    groups = [group for group in _groups(folder) if not any(_is_of(group[0], mod, target) for mod in own)]
+    return [source._replace(origin=str(folder)) for source in _sources(groups)]
 
 
 def describe_history(sources: Sequence[Source]) -> str:
@@ -55,19 +76,24 @@ def describe_history(sources: Sequence[Source]) -> str:
     return f"{pluralize(records, 'record')} of {pluralize(len(sources), 'task')}"
 
 
-def _sources(folder: Path) -> list[Source]:
-    groups: dict[Any, list[Any]] = {}
+def _groups(folder: Path) -> list[list[TuningRecord]]:
+    """The records of each workload and target."""
+    groups: dict[Any, list[TuningRecord]] = {}
     for record in _records(folder):
         groups.setdefault((record.workload, str(record.target)), []).append(record)
-    if not groups:
-        raise ValueError(
-            f"history must be work directories of MetaSchedule, {folder} has no record: leave it out, or check its name"
-        )
-    largest = sorted(groups.values(), key=lambda group: -len(group))[:_MAX_WORKLOADS]
+    return list(groups.values())
+
+
+def _is_of(record: TuningRecord, mod: IRModule, target: Target) -> bool:
+    return bool(structural_equal(record.target, target) and structural_equal(record.workload.mod, mod))
+
+
+def _sources(groups: Iterable[list[TuningRecord]]) -> list[Source]:
+    largest = sorted(groups, key=lambda group: -len(group))[:_MAX_WORKLOADS]
     return [source for group in largest if (source := _source(group)) is not None]
 
 
-def _records(folder: Path) -> list[Any]:
+def _records(folder: Path) -> list[TuningRecord]:
     """All records of a database, which may be torn, or in use."""
     with tempfile.TemporaryDirectory() as temporary:
         for name in (WORKLOAD_FILE, RECORD_FILE):
@@ -80,7 +106,7 @@ def _records(folder: Path) -> list[Any]:
             raise ValueError(f"history: {str(error).replace(temporary, str(folder))}") from error
 
 
-def _source(records: list[Any]) -> Source | None:
+def _source(records: list[TuningRecord]) -> Source | None:
     """The results of one workload; None if its sketches cannot be generated here, or none of its trials succeeded."""
     try:
         context = ms.TuneContext(

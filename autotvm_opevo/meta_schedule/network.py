@@ -17,7 +17,7 @@ from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.meta_schedule.builder import LocalBuilder
 from autotvm_opevo.meta_schedule.database import LOCK, load_database, repair
 from autotvm_opevo.meta_schedule.evaluation import evaluate_network
-from autotvm_opevo.meta_schedule.history import describe_history
+from autotvm_opevo.meta_schedule.history import describe_history, read_others
 from autotvm_opevo.meta_schedule.interrupts import SigintGuard
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.lowering import lower_as_imported, lower_for_tuning
@@ -90,8 +90,8 @@ def tune_network(
         Whether tasks whose sketches have the same structure learn from each other, from the history and, on a CPU, from what this
         package knows of common layers.
     history : path, or iterable of paths
-        Work directories of other networks, devices and runs to learn from; nothing is written to them. `work_dir` itself is left
-        out: its records of this network count as this run's.
+        Work directories of other networks, devices and runs to learn from, besides what `work_dir` has of other networks; nothing
+        is written to them.
     evaluate : bool
         Build the network as imported and tuned, compare their outputs, and time both; with a local runner only.
 
@@ -129,8 +129,7 @@ def tune_network(
             f"transfer and history are for the default strategy, or arguments of an OpEvoStrategy; {strategy!r} given"
         )
     if strategy is None:
-        own = folder.resolve(), (folder / BEST_DATABASE).resolve()  # records of this run are loaded anyway
-        others = [path for path in history if Path(path).resolve() not in own]
+        others = [path for path in history if not _is_own(path, folder)]
         strategy = OpEvoStrategy(transfer=transfer, history=others, seed=seed)
     time_limit = None if time_limit is None else as_seconds("time_limit", time_limit)
     if time_limit is not None and not isinstance(strategy, OpEvoStrategy):
@@ -155,6 +154,8 @@ def tune_network(
             raise ValueError("mod must have an operator that can be tuned; it has none")
         database = load_database(folder)
         session = NetworkSession(tasks, target, database, folder, trials, start)
+        if isinstance(strategy, OpEvoStrategy):
+            strategy = _with_others_of(folder, strategy, session, target)
         description = strategy if isinstance(strategy, str) else getattr(strategy, "description", type(strategy).__name__)
         session.announce(description, "database")
         if isinstance(strategy, OpEvoStrategy) and (history or strategy.history):
@@ -170,7 +171,7 @@ def tune_network(
                 finally:
                     session.end({}, "searching, building and running")
                 if isinstance(strategy, OpEvoStrategy):
-                    session.name_unused(strategy.history)
+                    session.name_unused(source.origin for source in strategy.history if not _is_own(source.origin, folder))
             best = session.write_best()
             if evaluate and session.succeeded and is_local(runner):
                 session.evaluate(lambda: evaluate_network(lower_as_imported(mod, params, target), lowered, target, best))
@@ -186,3 +187,14 @@ def tune_network(
         for one in ours:
             one.close()
         lock.release()
+
+
+def _is_own(path: str | PathLike[str], folder: Path) -> bool:
+    """Whether a path is a run's work directory or the database of its best, whose records of this network count as its own."""
+    return Path(path).resolve() in (folder.resolve(), (folder / BEST_DATABASE).resolve())
+
+
+def _with_others_of(folder: Path, strategy: Any, session: NetworkSession, target: tvm.target.Target) -> Any:
+    """The strategy, which learns from other networks in a run's work directory as well."""
+    others = read_others(folder, session.mods, target) if strategy.can_transfer else []
+    return strategy.with_history([*(source for source in strategy.history if not _is_own(source.origin, folder)), *others])

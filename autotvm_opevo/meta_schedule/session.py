@@ -29,7 +29,6 @@ from autotvm_opevo.meta_schedule.runner import LocalRunner
 from autotvm_opevo.meta_schedule.strategy import Budget, OpEvoStrategy
 from autotvm_opevo.meta_schedule.task_scheduler import CallbackScheduler
 from autotvm_opevo.meta_schedule.task_state import TaskState
-from autotvm_opevo.search.source import Source
 from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE
 from autotvm_opevo.tuning.journal import JOURNAL, Journal
 from autotvm_opevo.tuning.logs import BEST_DATABASE
@@ -77,6 +76,11 @@ class NetworkSession(Session):
             self._best.update((i, record) for record in records_of(earlier, state.mod, self._target)[:1])
             if i in self._best:
                 state.confirmed(seconds(self._best_of(i).run_secs))
+
+    @property
+    def mods(self) -> list[tvm.IRModule]:
+        """What the tasks compute."""
+        return [state.mod for state in self._states]
 
     def record_layouts(self, lowered: tvm.IRModule) -> None:
         """Tell the journal in which layouts operators are tuned."""
@@ -186,10 +190,10 @@ class NetworkSession(Session):
         """See `Session`."""
         return {state.key: self._learned_from.get(str(task.task_name), {}) for state, task in zip(self._states, self._extracted)}
 
-    def name_unused(self, history: Iterable[Source]) -> None:
-        """Say from which histories no task learned, once some have been tuned."""
+    def name_unused(self, history: Iterable[str]) -> None:
+        """Say from which histories, by their origins, no task learned, once some have been tuned."""
         used = {origin for origins in self.learned_from().values() for origin in origins}
-        for origin in dict.fromkeys(source.origin for source in history):
+        for origin in dict.fromkeys(history):
             if self._learned_from and origin not in used:
                 self.display.write(
                     f"nothing was learned from {origin}: its tasks have other structures, or others were more similar"

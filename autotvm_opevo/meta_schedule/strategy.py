@@ -147,6 +147,11 @@ class OpEvoStrategy(PySearchStrategy):
             options["history"] = describe_history(self.history)
         return describe("OpEvo", options, self._seed)
 
+    @property
+    def can_transfer(self) -> bool:
+        """Whether tasks learn from each other and from histories."""
+        return self._searches is not None
+
     def _initialize_with_tune_context(self, context: TuneContext) -> None:
         # Not the context itself, which holds this strategy: neither would ever be freed.
         self._mod: IRModule = context.mod
@@ -214,4 +219,10 @@ class OpEvoStrategy(PySearchStrategy):
         strategy = self.clone()
         strategy._budget = budget
         strategy._searches, strategy.learned_from = None if self._searches is None else [], {}
+        return strategy
+
+    def with_history(self, history: list[Source]) -> Any:
+        """The same strategy with another history."""
+        strategy = self.clone()
+        strategy.history = history
         return strategy

@@ -1,15 +1,17 @@
 """read_history: databases as sources, read without writing, whatever state they are in."""
 
 import os
+import shutil
 
 import pytest
 from quick_tuning import SMALL, tune
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
+from tvm.target import Target
 
 from autotvm_opevo.meta_schedule import OpEvoStrategy, open_database, tune_network, workloads
 from autotvm_opevo.meta_schedule.database import RECORD_FILE, WORKLOAD_FILE, fitness, seconds
-from autotvm_opevo.meta_schedule.history import describe_history, read_history
+from autotvm_opevo.meta_schedule.history import describe_history, read_history, read_others
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.tuning.journal import JOURNAL, read
 from benchmarks.workloads import cpu
@@ -64,7 +66,7 @@ def test_nothing_is_written_and_malformed_lines_are_skipped(yesterday, tmp_path)
     with open(tmp_path / RECORD_FILE, "ab") as file:
         file.write(b"[0, [[[")
     before = contents(tmp_path)
-    (source,) = read_history([tmp_path, tmp_path])  # given twice, read once
+    (source,) = read_history([tmp_path, tmp_path, yesterday])  # given twice, read once; a copy is no second source
     assert len(source.results) == 12
     assert contents(tmp_path) == before
 
@@ -80,6 +82,14 @@ def test_workloads_without_a_success_are_no_source(yesterday, tmp_path):
     failed = open_database(tmp_path)
     failed.commit_tuning_record(ms.database.TuningRecord(record.trace, record.workload, [1e10], record.target, record.args_info))
     assert read_history([tmp_path]) == []
+
+
+def test_others_of_a_work_directory_are_its_other_workloads_and_targets(yesterday):
+    workload = fastest(yesterday).workload.mod
+    assert read_others(yesterday, [workload], cpu()) == []
+    for mods, target in [([], cpu()), ([workload], Target({**cpu().export(), "num-cores": 64}))]:
+        (source,) = read_others(yesterday, mods, target)
+        assert (len(source.results), source.origin) == (12, str(yesterday))
 
 
 @pytest.mark.parametrize("state", ["missing", "empty", "torn"])
@@ -135,6 +145,15 @@ def test_a_network_says_what_it_learns_from(yesterday, tmp_path, capsys):
         tune_network(*workloads.mlp(), cpu(), tmp_path / "mlp", 4, history=yesterday, strategy="evolutionary", **options)
 
 
+def test_networks_in_one_work_directory_learn_from_each_other_and_not_from_themselves(yesterday, tmp_path):
+    """Also with a strategy of one's own whose history is the work directory."""
+    shutil.copytree(yesterday, tmp_path, dirs_exist_ok=True)
+    for trials, strategy in [(2, None), (4, OpEvoStrategy(seed=0, history=tmp_path))]:
+        tune_network(*workloads.mlp(), cpu(), tmp_path, trials, strategy=strategy, evaluate=False, seed=0)
+    runs = [entry.network["learned_from"] for entry in read(tmp_path / JOURNAL) if "learned_from" in (entry.network or {})]
+    assert {counts[str(tmp_path)] for run in runs for counts in run.values() if str(tmp_path) in counts} == {1}
+
+
 def test_a_history_that_no_task_can_use_is_named(yesterday, tmp_path, capsys):
     """A matrix product says nothing about the sum of rows."""
     result = tune_network(row_sums(), {}, cpu(), tmp_path / "sums", 2, history=yesterday, evaluate=False, seed=0)
@@ -147,5 +166,5 @@ def test_a_history_of_another_target_is_read(yesterday, tmp_path):
     for name, data in contents(yesterday).items():
         text = data.decode().replace(f'"num-cores": {cpu().attrs["num-cores"]}', '"num-cores": 64')
         (tmp_path / name).write_bytes(text.encode())
-    assert [len(source.results) for source in read_history([yesterday, tmp_path])] == [12, 12]
+    assert [len(source.results) for source in read_history([tmp_path])] == [12]
     assert os.listdir(tmp_path)
