@@ -70,7 +70,7 @@ class TestDevicePool:
         with farm(tmp_path) as (port, servers):
             watcher = when(log, 6, lambda: os.killpg(servers[0].pid, harm))
             # What hangs is given up after three times this timeout.
-            timeout = 20 if harm == signal.SIGSTOP else TIMEOUT
+            timeout = 40 if harm == signal.SIGSTOP else TIMEOUT
             report = tune(log, measure_option(port, package=package, timeout=timeout), trials=16)
             watcher.join()
             before, after = sessions(tmp_path)

@@ -227,6 +227,7 @@ def test_an_error_costs_no_result(tuned, tmp_path, monkeypatch, caplog):
 def test_the_best_of_tvm_s_own_search_with_packed_weights_are_confirmed(tmp_path, monkeypatch):
     """Their traces transform layouts, which TVM cannot write as JSON from Python."""
     monkeypatch.setattr(session, "CONFIRMATION_SHARE", 100.0)
+    monkeypatch.setattr(confirmation, "MAX_RATIO", 1e6)  # a busy machine may leave a task only one finalist
     options = {"strategy": "evolutionary", "cost_model": "random", "builder": builder(), "runner": runner()}
     result = tune_network(*workloads.mlp(), cpu(), tmp_path, 16, evaluate=False, seed=0, **options)
     assert any(entry.confirmed for entry in read(tmp_path / "journal"))
