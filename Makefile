@@ -39,7 +39,7 @@ help:
 	@echo "make bench-network      compare tuners and task schedulers on whole networks (over an hour)"
 	@echo "make bench-alexnet      compare the latency of AlexNet over the time of tuning with that of XGBTuner (an hour)"
 	@echo "make bench-time         show where the time of tuning a network goes (5 minutes)"
-	@echo "make bench-transfer     compare OpEvo with and without results of other shapes (20 minutes; ARGS=FOLDER of landscapes of devices)"
+	@echo "make bench-transfer     compare OpEvo with and without results of other shapes (3 minutes; ARGS=FOLDER of landscapes of devices)"
 	@echo "make figures            draw the paper's Figures 1 and 2"
 	@echo "make setup              make the environment with AutoTVM only, $(ENV)"
 	@echo "make setup-tvm          make the environment with MetaSchedule only, $(TVM_ENV)"

@@ -1,15 +1,14 @@
 """What results of other tasks are worth: OpEvo with and without them, on recorded landscapes of the same kernel.
 
-    python -m benchmarks.transfer                                     # other shapes, on a CPU; twenty minutes on two cores
-    python -m benchmarks.transfer FOLDER                              # other devices
-    python -m benchmarks.transfer FOLDER --sources all                # all other devices at once
-    python -m benchmarks.transfer FOLDER --mislead shuffled           # sources whose fitnesses say nothing
+    python -m benchmarks.transfer                                     # all other shapes, on a CPU; three minutes on two cores
+    python -m benchmarks.transfer FOLDER                              # all other devices
+    python -m benchmarks.transfer FOLDER --sources each               # one other device at a time
+    python -m benchmarks.transfer FOLDER --sources each --mislead shuffled  # sources whose fitnesses say nothing
     python -m benchmarks.transfer FOLDER --sources unrelated          # other kernels, which share names of knobs at best
 
-Every landscape is searched with 128 trials of OpEvo's own on each other one of the same kernel as source, one pair at a time;
-files are named KERNEL_DEVICE or KERNEL-SHAPE. Configurations that were not measured there fail. The score is the optimum's time
-divided by the best one so far; beside it, that of the eight fastest configurations of the other tasks' whole tables, which no
-search knows.
+Every landscape is searched with 128 trials of OpEvo's own on the other ones of the same kernel as sources; files are named
+KERNEL_DEVICE or KERNEL-SHAPE. Configurations that were not measured there fail. The score is the optimum's time divided by the
+best one so far; beside it, that of the eight fastest configurations of the other tasks' whole tables, which no search knows.
 """
 
 import argparse
@@ -138,9 +137,9 @@ def main(arguments=None):
     )
     parser.add_argument(
         "--sources",
-        choices=["each", "all", "unrelated"],
-        default="each",
-        help="one other task at a time, all at once, or those of other kernels, which have names of knobs in common at best",
+        choices=["all", "each", "unrelated"],
+        default="all",
+        help="all other tasks at once, one at a time, or those of other kernels, which have names of knobs in common at best",
     )
     parser.add_argument("--mislead", choices=sorted(MISLEAD), default="", help="what to do to the fitnesses of the sources")
     parser.add_argument("--seeds", type=int, default=20)
@@ -180,7 +179,7 @@ def print_tables(found, curves):
         print(f"to {goal:.0%}    {needed[0]:>8.0f}{needed[1]:>10.0f}   ratio {needed[1] / needed[0]:.2f}")
     print(f"\n{'after 8 and ' + str(checkpoints[-1]) + ' trials':<56}{'alone':>14}{'transfer':>16}   their best 8")
     for (target, others), mine, theirs in zip(found, alone, transfer):
-        name = f"{' + '.join(other.stem for other in others)} -> {target.stem}"
+        name = f"{others[0].stem if len(others) == 1 else f'{len(others)} others'} -> {target.stem}"
         cells = [f"{some[:, t - 1].mean():.2f}" for some in (mine, theirs) for t in (8, checkpoints[-1])]
         print(f"{name:<56}{cells[0]:>8}{cells[1]:>6}{cells[2]:>10}{cells[3]:>6}{best_of(others, target):>15.2f}")
 
