@@ -47,15 +47,17 @@ class History:
         self._sources: dict[Any, Source | None] = {}
         self.add(records)
 
-    def describe(self, templates: Collection[str]) -> str:
-        """How much of it is of some templates, and how much is of others."""
-        counts = {name: [len(trials.configs) for trials in tasks.values()] for name, tasks in self._trials.items()}
-        known = [count for name in counts if name in templates for count in counts[name]]
+    def describe(self, templates: Collection[str], target: Target | None = None) -> str:
+        """How much of it is of some templates and for a target, see `sources`, and how much is not."""
+        total = {name: sum(len(trials.configs) for trials in tasks.values()) for name, tasks in self._trials.items()}
+        known = [len(trials.configs) for name in total if name in templates for trials in self._tasks(name, target).values()]
         text = f"{pluralize(sum(known), 'record')} of {pluralize(len(known), 'task')}"
-        others = [name for name in counts if name not in templates]
+        others = [name for name in total if name not in templates]
         if others:
-            left_out = sum(sum(counts[name]) for name in others)
+            left_out = sum(total[name] for name in others)
             text += f"; {left_out} are of templates that this network does not have, such as {others[0]}"
+        if foreign := sum(count for name, count in total.items() if name in templates) - sum(known):
+            text += f"; {foreign} are of {'GPUs and the like' if target is not None and is_cpu(target) else 'CPUs'}"
         return text
 
     def add(self, records: Iterable[Record], origin: str = "loaded records") -> None:
@@ -84,17 +86,24 @@ class History:
 
         Where one template has both, its knobs mean something else on a GPU, such as threads.
         """
-        tasks = self._trials.get(template, {})
-        if target is not None:
-            tasks = {key: trials for key, trials in tasks.items() if _is_cpu(trials.example.target) == _is_cpu(target)}
+        tasks = self._tasks(template, target)
         used = sorted(tasks, key=lambda key: -len(tasks[key].configs))[:_MAX_TASKS]
         for key in used:
             if key not in self._sources:
                 self._sources[key] = _source(tasks[key])
         return [source for key in used if (source := self._sources[key]) is not None]
 
+    def _tasks(self, template: str, target: Target | None) -> dict[Any, _Trials]:
+        tasks = self._trials.get(template, {}).items()
+        return {key: one for key, one in tasks if target is None or is_cpu(one.example.target) == is_cpu(target)}
 
-def _is_cpu(target: Target) -> bool:
+    def unusable(self, template: str) -> int:
+        """Number of records of a template, of which `sources` could make nothing although some are of successful trials."""
+        tasks = self._trials.get(template, {}).items()
+        return sum(len(trials.configs) for key, trials in tasks if self._sources.get(key, ()) is None and any(trials.fitnesses))
+
+
+def is_cpu(target: Target) -> bool:
     return "cpu" in target.keys
 
 

@@ -155,7 +155,7 @@ def tune_network(
                 learning["history"] = str(known)
             session.announce(describe_tuner(tuner, seed, **learning), "log")
             if known:
-                session.display.write(f"learning from {known.describe({task.name for task in network.tasks})}")
+                session.display.write(f"learning from {known.describe({task.name for task in network.tasks}, target)}")
             if session.left > 0:
                 with measurer:
                     session.measure_machine(option["runner"], target)

@@ -15,7 +15,7 @@ from tvm.autotvm.tuner import Tuner
 
 from autotvm_opevo._utils.text import milliseconds
 from autotvm_opevo.autotvm.build_ahead import BuildAhead, can_build_ahead
-from autotvm_opevo.autotvm.history import History
+from autotvm_opevo.autotvm.history import History, is_cpu
 from autotvm_opevo.autotvm.log import Record, configuration_of, fitness, workload_key
 from autotvm_opevo.autotvm.prior import prior
 from autotvm_opevo.autotvm.space import KnobSpace
@@ -207,11 +207,12 @@ class SearchTuner(Tuner):
             raise TypeError(f"data_set must be records, a file name given: pass autotvm.record.load_from_file({data_set!r})")
         configurations, fitnesses, others, skipped = [], [], 0, 0
         own_key, transfers = workload_key(self.task.target, self.task), self.can_transfer
+        unusable = self._history.unusable(self.task.name)
         for measured, result in data_set:
             configuration = configuration_of(measured, self.task, self._knobs)
             if configuration is None:
-                is_other = workload_key(measured.target, measured.task) != own_key
-                if transfers and is_other and measured.task.name == self.task.name:
+                is_other = measured.task.name == self.task.name and workload_key(measured.target, measured.task) != own_key
+                if transfers and is_other and is_cpu(measured.target) == is_cpu(self.task.target):
                     self._history.add([(measured, result)])  # at once: there may be 100,000
                     others += 1
                 else:
@@ -228,7 +229,7 @@ class SearchTuner(Tuner):
         if others:
             loaded = [id(source.results) for source in self._history.sources(self.task.name, self.task.target)]
             used = [source for source in self.learn_from(self._others or []) if id(source.results) in loaded]
-            skipped += 0 if loaded else others
+            skipped += self._history.unusable(self.task.name) - unusable
             logger.info(
                 "%s for %s learns from other tasks of this template: %d, with %d records.",
                 type(self).__name__,

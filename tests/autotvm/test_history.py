@@ -37,6 +37,11 @@ class TestSources:
         expected = "0 records of 0 tasks; 3 are of templates that this network does not have, such as tests/matmul"
         assert history.describe({"tests/scale"}) == expected
 
+    def test_how_much_is_of_other_devices_is_said(self):
+        pairs = [(m._replace(target=Target("cuda")), r) for m, r in records(matmul_task(16), 2)]
+        expected = "3 records of 1 task; 2 are of GPUs and the like"
+        assert History(records(matmul_task(16), 3) + pairs).describe({"tests/matmul"}, Target("llvm")) == expected
+
     @pytest.mark.parametrize(
         ("recorded", "tuned", "used"),
         [("llvm -mcpu=core-avx2", "llvm", 1), ("cuda", "llvm", 0), ("llvm", "cuda", 0), ("opencl", "cuda", 1)],

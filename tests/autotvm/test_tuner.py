@@ -11,6 +11,7 @@ import tvm
 from instant_measuring import Recorder, for_real, instant, measured, result
 from small_templates import matmul_task, scaling_task
 from tvm import autotvm
+from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigSpace
 
 from autotvm_opevo import OpEvoTuner
@@ -322,12 +323,15 @@ class TestHistory:
         others = {
             "template": self.records(small_task(), 3),
             "space": [(m._replace(task=task), r) for m, r in self.records(scaling_task(other_define), 4)],
+            "arguments": [(m._replace(task=Task("tests/matmul", ("what", "float32"))), r) for m, r in self.records(task, 2)],
+            "device": [(m._replace(target=tvm.target.Target("cuda")), r) for m, r in self.records(task, 1)],
         }
         tuner = OpEvoTuner(task, seed=0)
         with caplog.at_level(logging.WARNING, logger="autotvm"):
-            tuner.load_history(self.records(task, 5) + [record for records in others.values() for record in records])
+            known = self.records(task, 5) + self.records(matmul_task(32), 3)
+            tuner.load_history(known + [record for records in others.values() for record in records])
         assert [record.message for record in caplog.records] == [
-            "OpEvoTuner loaded 5 records and skipped 7 of other templates or configuration spaces."
+            "OpEvoTuner loaded 5 records and skipped 10 of other templates or configuration spaces."
         ]
 
     def test_without_a_surrogate_other_tasks_are_skipped_too(self, warnings):
