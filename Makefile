@@ -56,7 +56,7 @@ setup-tvm:
 	@$(PYTHON) tools/setup_tvm.py $(KEEP) $(TVM_ENV)
 
 tune: setup
-	@$(RUN) tutorials/tune_matmul.py $(ARGS)
+	@$(RUN) -m benchmarks.tune_matmul $(ARGS)
 
 tune-relax: setup-tvm
 	@$(TVM_RUN) tutorials/tune_alexnet_relax.py $(ARGS)

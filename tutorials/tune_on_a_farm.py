@@ -10,7 +10,7 @@ a free device. Three commands do it::
     python -m autotvm_opevo tune --network alexnet --target "llvm -mcpu=core-avx2" --log alexnet.json \\
         --rpc-tracker TRACKER:9190 --rpc-key cpu                              # where the tracker can be reached
 
-This script runs the first two here, so that tracker and devices are this machine, and does in Python what the third does::
+This script does the same in Python, with a tracker and two devices that are this machine::
 
     python tutorials/tune_on_a_farm.py       # two devices, 24 trials: half a minute
 
@@ -20,30 +20,22 @@ It needs AutoTVM: ``make setup`` makes an environment with it, whose ``python`` 
 """
 
 import os
-import signal
-import socket
-import subprocess
-import sys
 import tempfile
-import time
-from contextlib import contextmanager
-from pathlib import Path
 
 os.environ.setdefault("TOPHUB_LOCATION", "NONE")  # or TVM downloads pre-tuned schedules
 
 from tvm import autotvm
+from tvm.rpc.server import Server
+from tvm.rpc.tracker import Tracker
 
 from autotvm_opevo import tune_network
 from autotvm_opevo.autotvm import LocalBuilder, local_target
-from autotvm_opevo.autotvm.rpc import DevicePoolError, devices
 from autotvm_opevo.autotvm.workloads import operator
 
 # %%
 # Tuning on the devices
 # ---------------------
 # Only the runner differs from tuning on one machine. ``n_parallel`` is the number of devices used at the same time.
-
-KEY = "cpu"
 
 
 def tune(host, port, log):
@@ -52,7 +44,7 @@ def tune(host, port, log):
     )
     measure_option = autotvm.measure_option(
         builder=LocalBuilder(timeout=10),
-        runner=autotvm.RPCRunner(KEY, host, port, n_parallel=2, number=1, repeat=3, min_repeat_ms=20, timeout=10),
+        runner=autotvm.RPCRunner("cpu", host, port, n_parallel=2, number=1, repeat=3, min_repeat_ms=20, timeout=10),
     )
     return tune_network(mod, params, local_target(), log, trials=24, measure_option=measure_option)
 
@@ -60,76 +52,19 @@ def tune(host, port, log):
 # %%
 # A farm on this machine
 # ----------------------
-# What is left starts the tracker and two servers, waits until they have found each other, and ends them.
-
-PATIENCE = 120  # seconds; processes start in a few of them unless the machine is busy
+# In place of the first two commands.
 
 
 def main():
-    with tempfile.TemporaryDirectory() as temporary, farm(Path(temporary)) as (port, _):
-        folder = Path(temporary)
-        print(tune("127.0.0.1", port, folder / "log.json"))
-        used = sessions(folder)
-        print(f"sessions on each device: {used}")
-        if min(used) == 0:
-            sys.exit("one of the devices was never used")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def start(log, *command):
-    """Start a process in its own process group, with its output in a file."""
-    with open(log, "w") as output:
-        command = [sys.executable, "-m", *map(str, command)]
-        return subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
-
-
-@contextmanager
-def farm(folder, count=2):
-    """Run a tracker and its devices on loopback; yields the tracker's port and the servers. Their output goes to `folder`."""
-    port = free_port()
-    tracker = ["tvm.exec.rpc_tracker", "--host", "127.0.0.1", "--port", port, "--port-end", port + 1]
-    processes = [start(folder / "tracker.log", *tracker)]  # first: a server without a tracker retries only after 5 seconds
-    server = ["tvm.exec.rpc_server", "--host", "127.0.0.1", "--tracker", f"127.0.0.1:{port}", "--key", KEY]
+    tracker = Tracker("127.0.0.1", silent=True)
+    address = "127.0.0.1", tracker.port
+    servers = [Server("127.0.0.1", tracker_addr=address, key="cpu", silent=True) for _ in range(2)]
     try:
-        wait_for(lambda: answers(port), f"no answer from the tracker within {PATIENCE} s; see its output in {folder}")
-        for i in range(count):
-            first = free_port()
-            processes.append(start(folder / f"server{i}.log", *server, "--port", first, "--port-end", first + 10))
-        wait_for(
-            lambda: devices(KEY, "127.0.0.1", port) == count,
-            f"not all devices registered within {PATIENCE} s; see their output in {folder}",
-        )
-        yield port, processes[1:]
+        with tempfile.TemporaryDirectory() as folder:
+            print(tune(*address, f"{folder}/log.json"))
     finally:
-        for process in processes:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
-def wait_for(condition, otherwise):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        if time.monotonic() > end:
-            raise TimeoutError(otherwise)
-        time.sleep(0.2)
-
-
-def answers(port):
-    try:
-        devices(KEY, "127.0.0.1", port)
-    except DevicePoolError:
-        return False
-    return True
-
-
-def sessions(folder, count=2):
-    """Number of sessions that each server has logged."""
-    return [(folder / f"server{i}.log").read_text().count("connected from") for i in range(count)]
+        for process in [*servers, tracker]:
+            process.terminate()
 
 
 if __name__ == "__main__":
@@ -151,4 +86,3 @@ if __name__ == "__main__":
 #     outputs match, relative error 0.0e+00
 #     log: /tmp/.../log.json
 #     best: /tmp/.../log.best.json
-#     sessions on each device: [18, 14]

@@ -6,8 +6,8 @@ import time
 import pytest
 import tvm
 from instant_measuring import TIMEOUT
+from rpc_farm import KEY, farm
 from small_templates import matmul_task
-from tune_on_a_farm import KEY, farm
 from tvm import autotvm
 from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tvm.autotvm.measure.measure_methods import BuildResult

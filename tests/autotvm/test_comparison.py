@@ -8,8 +8,8 @@ import pytest
 import tvm
 from compared_networks import time_two_rounds
 from instant_measuring import instant
+from rpc_farm import KEY, farm
 from small_networks import TARGET, one_layer, two_layers
-from tune_on_a_farm import KEY, farm
 from tvm import autotvm, relay
 
 from autotvm_opevo import tune_network

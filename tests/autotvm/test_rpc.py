@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from instant_measuring import TIMEOUT
 from report_text import page_text
+from rpc_farm import KEY, farm, free_port, sessions
 from small_templates import matmul_task
-from tune_on_a_farm import KEY, farm, free_port, sessions
 from tvm import TVMError, autotvm
 from tvm.autotvm.measure import MeasureInput
 from tvm.autotvm.measure.measure_methods import BuildResult

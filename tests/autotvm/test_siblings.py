@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import pytest
 import tvm
 from instant_measuring import TIMEOUT
+from rpc_farm import KEY, farm
 from small_templates import matmul_task
-from tune_on_a_farm import KEY, farm
 from tvm import autotvm, rpc
 from tvm.autotvm.measure import MeasureInput
 

@@ -1,49 +1,13 @@
 """The tutorials, run from the command line."""
 
-import json
 import os
 
 import numpy as np
 import pytest
-import tvm
 from tutorial_scripts import outline, recorded_output, run
 
 # Half a minute each on an idle machine; builds take many times as long on a busy one.
 pytestmark = pytest.mark.timeout(2000)
-
-
-def test_tune_matmul_compares_the_tuners_and_writes_logs_and_plot(tmp_path):
-    done = run("tune_matmul.py", "--trials", 4, "--out", tmp_path)
-    assert done.returncode == 0, done.stderr
-    for name in ("opevo", "xgb"):
-        records = [json.loads(line) for line in (tmp_path / f"{name}.json").read_text().splitlines()]
-        assert len(records) == 4
-    assert (tmp_path / "best_so_far.png").stat().st_size > 5_000
-    rows = {words[0]: words[1:] for line in done.stdout.splitlines() if (words := line.split())}
-    assert all(float(rows[name][0]) > 0 for name in ("untuned", "OpEvo", "XGB"))
-    assert "all three outputs match numpy's" in done.stdout
-
-
-@pytest.mark.skipif(tvm.cuda(0).exist, reason="needs a machine without a GPU")
-def test_tune_matmul_refuses_cuda_without_a_gpu():
-    done = run("tune_matmul.py", "--target", "cuda")
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert done.stderr == "tune_matmul: TVM finds no NVIDIA GPU: omit --target to tune for the CPU\n"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--trials", "0"], "--trials must be at least 1, 0 given"),
-        (["--seed", "-1"], "--seed must be at least 0, -1 given"),
-        (["--target", "abacus"], "--target must be a TVM target, such as llvm or cuda, 'abacus' given"),
-    ],
-)
-def test_tune_matmul_rejects_invalid_arguments_in_one_line(arguments, message):
-    done = run("tune_matmul.py", *arguments)
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1] == f"tune_matmul.py: error: {message}"
 
 
 def test_draw_topologies_draws_figures_1_and_2(tmp_path):
@@ -87,13 +51,10 @@ def test_tune_your_template_prints_what_its_page_says_and_resumes(tmp_path):
 
 
 @pytest.mark.soak
-def test_tune_on_a_farm_uses_both_devices():
+def test_tune_on_a_farm_prints_what_its_page_says():
     done = run("tune_on_a_farm.py")
     assert done.returncode == 0, done.stderr
     assert outline(done.stdout.splitlines()) == outline(recorded_output("tune_on_a_farm.py"))
-    *_, used = done.stdout.splitlines()
-    first, second = json.loads(used.removeprefix("sessions on each device: "))
-    assert min(first, second) > 0
     assert "24 trials, 24 of them now" in done.stdout
     assert "outputs match" in done.stdout
 

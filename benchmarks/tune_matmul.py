@@ -1,18 +1,11 @@
-"""
-Compare OpEvoTuner with XGBTuner
-================================
+"""Compare OpEvoTuner with XGBTuner on a matrix multiplication: what ``make tune`` runs.
 
-This script tunes a matrix multiplication twice through AutoTVM, with ``OpEvoTuner`` and with AutoTVM's default ``XGBTuner``, with
-the same task, builder, runner and number of trials. It then builds the best configuration of each, checks the output against
-numpy, and times it beside the untuned schedule::
+    python -m benchmarks.tune_matmul                  # on this machine's CPU: three minutes on two cores
+    python -m benchmarks.tune_matmul --target cuda    # on an NVIDIA GPU: the paper's MM1, with TVM's own template
 
-    python tutorials/tune_matmul.py                  # on this machine's CPU: three minutes on two cores
-    python tutorials/tune_matmul.py --target cuda    # on an NVIDIA GPU: the paper's MM1, with TVM's own template
-
-The output folder, named at the end, has both logs, which ``autotvm.apply_history_best`` reads, and a plot of the best so far over
-trials. :doc:`tune_your_template` is the same without the comparison.
-
-It needs AutoTVM: ``make setup`` makes an environment with it, whose ``python`` is ``.venv/autotvm/bin/python``.
+Both tuners have the same task, builder, runner and number of trials. The best configuration of each is then built, checked
+against numpy, and timed beside the untuned schedule. The output folder, named at the end, has both logs, which
+``autotvm.apply_history_best`` reads, and a plot of the best so far over trials.
 """
 
 import argparse
@@ -37,16 +30,10 @@ from tvm import autotvm, te
 
 from autotvm_opevo import OpEvoTuner
 
-# %%
-# The template
-# ------------
-# A template declares the knobs of an operator. This one has every kind that AutoTVM knows, and OpEvo maps each to a graph: tiles
-# are factorizations, the order of the inner loops is a permutation, vectorization is categorical, and the unroll factor is a
-# number.
-
 
 @autotvm.template("autotvm_opevo/matmul")
 def matmul(n, k, m, dtype):
+    """A schedule with every kind of knob that AutoTVM knows."""
     a = te.placeholder((n, k), name="a", dtype=dtype)
     b = te.placeholder((k, m), name="b", dtype=dtype)
     r = te.reduce_axis((0, k), name="r")
@@ -82,16 +69,6 @@ def make_task(target):
     return autotvm.task.create("autotvm_opevo/matmul", args=(512, 512, 512, "float32"), target=target)
 
 
-# %%
-# Tuning
-# ------
-# ``tune``, the builder, the runner and the callbacks are AutoTVM's; only the tuner differs.
-
-
-def make_tuners(task, seed):
-    return {"OpEvo": OpEvoTuner(task, seed=seed), "XGB": autotvm.tuner.XGBTuner(task)}
-
-
 def tune(tuner, log, trials):
     measure_option = autotvm.measure_option(
         builder=autotvm.LocalBuilder(timeout=10),
@@ -104,11 +81,6 @@ def tune(tuner, log, trials):
     tuner.tune(n_trial=trials, measure_option=measure_option, callbacks=callbacks)
 
 
-# %%
-# Using the result
-# ----------------
-
-
 def build(task, log=None):
     """Build the operator with the best configuration of a log, or with TVM's fallback if there is none."""
     config = autotvm.task.space.FallbackConfigEntity()
@@ -118,12 +90,6 @@ def build(task, log=None):
     with task.target:
         schedule, arguments = task.instantiate(config)
         return tvm.build(schedule, arguments)
-
-
-# %%
-# The comparison
-# --------------
-# This is all that tuning needs. The rest of this script times both tuners and what they found, and plots it.
 
 
 def tune_timed(tuner, log, trials):
@@ -237,7 +203,7 @@ def main():
     task = make_task(target)
     space = np.prod([float(len(knob)) for knob in task.config_space.space_map.values()])
     print(f"{task.name} for {target}: {space:,.0f} configurations, {options.trials} trials per tuner")
-    tuners = make_tuners(task, options.seed)
+    tuners = {"OpEvo": OpEvoTuner(task, seed=options.seed), "XGB": autotvm.tuner.XGBTuner(task)}
     logs = {name: out / f"{name.lower()}.json" for name in tuners}
     for log in logs.values():
         log.unlink(missing_ok=True)
