@@ -243,6 +243,30 @@ def split_matmul_cpu(n: int, k: int, m: int) -> tuple[te.Schedule, list[te.Tenso
     return s, [x, y, z]
 
 
+@autotvm.template("autotvm_opevo/reordered_matmul.cpu")
+def reordered_matmul_cpu(n: int, k: int, m: int) -> tuple[te.Schedule, list[te.Tensor]]:
+    """Tiles of up to 8 x 64 accumulate in memory, in any order of the three loops around the vectorized one."""
+    x, y, z = batch_matmul(1, n, k, m, "NN")
+    s = te.create_schedule(z.op)
+    cfg = autotvm.get_config()
+    b, i, j = s[z].op.axis
+    (r,) = s[z].op.reduce_axis
+    cfg.define_split("tile_y", i, num_outputs=3, filter=lambda tile: max(tile.size[1:]) <= 8)
+    cfg.define_split("tile_x", j, num_outputs=3, filter=lambda tile: tile.size[1] <= 8 and tile.size[2] <= 64)
+    cfg.define_split("tile_k", r, num_outputs=2, filter=lambda tile: tile.size[1] in (1, 4, 16))
+    outer_y, middle_y, inner_y = cfg["tile_y"].apply(s, z, i)
+    outer_x, middle_x, inner_x = cfg["tile_x"].apply(s, z, j)
+    inside = [*cfg["tile_k"].apply(s, z, r), inner_y]
+    cfg.define_reorder("order", inside, policy="all")
+    cfg.add_flop(2.0 * n * k * m)
+
+    order = [inside[position] for position in cfg["order"].perm]
+    s[z].reorder(b, outer_y, outer_x, middle_y, middle_x, *order, inner_x)
+    s[z].vectorize(inner_x)
+    s[z].pragma(b, "auto_unroll_max_step", 16)
+    return s, [x, y, z]
+
+
 # Rows, reduction and columns; channels, size, kernels, size of a kernel, stride and padding.
 _MATMULS = [(49, 16, 32), (27, 24, 35), (16, 27, 64), (64, 9, 16), (25, 32, 24), (128, 6, 10)]
 _CONVOLUTIONS = [
@@ -269,6 +293,7 @@ _CPU: dict[str, Callable[[Target], Task]] = {
     "batch-16": _of_this_module("batch_matmul.cpu", 64, 16, 16, 16, "TN", 3),
     "splits-64": _of_this_module("split_matmul.cpu", 64, 64, 64),
     "registers-64": _of_this_module("tiled_matmul.cpu", 64, 64, 64, 12),
+    "matmul-512": _of_this_module("reordered_matmul.cpu", 512, 512, 512),
     # Families of shapes, to transfer between.
     **{f"matmul-{n}x{k}x{m}": _of_this_module("batch_matmul.cpu", 1, n, k, m, "NN", 2) for n, k, m in _MATMULS},
     **{f"conv-{'x'.join(map(str, shape))}": _of_this_module("conv2d.cpu", *shape) for shape in _CONVOLUTIONS},
