@@ -99,7 +99,7 @@ def repair(folder: Path) -> None:
         If one of the files is no database; both are left untouched.
     """
     workload_file, record_file = folder / WORKLOAD_FILE, folder / RECORD_FILE
-    workloads, records = _read(workload_file, _workload_hash), _read(record_file, _workload_number)
+    workloads, records = _read(workload_file, workload_hash), _read(record_file, workload_number)
     # Records refer to workloads by line number: those after a malformed line are lost.
     known = sum(1 for _ in takewhile(lambda pair: pair[1] is not None, workloads))
     _rewrite(workload_file, [(line, number < known) for number, (line, _) in enumerate(workloads)])
@@ -134,14 +134,14 @@ def _read(path: Path, parse: Callable[[Any], Any]) -> list[tuple[bytes, Any]]:
     return lines
 
 
-def _workload_hash(value: Any) -> str | None:
+def workload_hash(value: Any) -> str | None:
     """Hash of a workload, which a line of its own holds beside the module."""
     if isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) for part in value):
         return str(value[0])
     return None
 
 
-def _workload_number(value: Any) -> int | None:
+def workload_number(value: Any) -> int | None:
     """Line number of a record's workload, which the record's line holds beside trace, latencies, target and arguments."""
     if isinstance(value, list) and len(value) == 2 and isinstance(value[0], int) and value[0] >= 0:
         return value[0] if isinstance(value[1], list) and len(value[1]) == 4 else None

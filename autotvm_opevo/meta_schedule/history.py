@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from tvm.ir import IRModule
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.database import TuningRecord
 from tvm.target import Target
 from tvm_ffi import structural_equal
 
+from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import pluralize
-from autotvm_opevo.meta_schedule.database import RECORD_FILE, WORKLOAD_FILE, fitness, load_database, repair
+from autotvm_opevo.meta_schedule.database import (
+    RECORD_FILE,
+    WORKLOAD_FILE,
+    fitness,
+    load_database,
+    repair,
+    seconds,
+    workload_hash,
+    workload_number,
+)
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.search.source import Source, thin_out
 
-# At most this many workloads of a database are looked at, those with the most records, and of each at most this many records.
-_MAX_WORKLOADS, _MAX_RECORDS = 256, 512
+# At most this many workloads of a database are looked at, those with the most records, and of each at most this many records,
+# fewer of many workloads: TVM takes milliseconds and 80 kB for each.
+_MAX_WORKLOADS, _MAX_RECORDS, _MIN_RECORDS, _MAX_RECORDS_IN_ALL = 256, 128, 16, 2048
 
 
 def read_history(work_dirs: Iterable[str | PathLike[str]]) -> list[Source]:
@@ -49,21 +61,32 @@ def read_history(work_dirs: Iterable[str | PathLike[str]]) -> list[Source]:
         import_tensor_intrinsics()
     found: list[Source] = []
     for folder, given in folders.items():
-        groups = _groups(folder)
-        if not groups:
+        sources = _sources(folder, lambda *_: True)
+        if not sources:
             raise ValueError(
                 f"history must be work directories of MetaSchedule, {folder} has no record: leave it out, or check its name"
             )
         known = [source.results for source in found]
-        found += (source._replace(origin=str(given)) for source in _sources(groups) if source.results not in known)
+        found += (source._replace(origin=str(given)) for source in sources if source and source.results not in known)
     return found
 
 
-def read_others(folder: Path, mods: Iterable[IRModule], target: Target) -> list[Source]:
-    """Sources of the work directory of a run: its workloads except for those of `mods` on `target`, which the run tunes."""
-    own = list(mods)
-    groups = [group for group in _groups(folder) if not any(_is_of(group[0], mod, target) for mod in own)]
-    return [source._replace(origin=str(folder)) for source in _sources(groups)]
+def read_others(folder: Path, workloads: Collection[str], target: Target) -> list[Source]:
+    """Sources of the work directory of a run: its workloads except for those that the run tunes.
+
+    Parameters
+    ----------
+    folder : Path
+    workloads : collection of str
+        Structural hashes of those that the run tunes, as in the database.
+    target : Target
+        Of the run; of other targets, the same workloads are sources, too.
+    """
+
+    def is_other(workload: str, of_target: str) -> bool:
+        return workload not in workloads or not structural_equal(Target(json.loads(of_target)), target)
+
+    return [source._replace(origin=str(folder)) for source in _sources(folder, is_other) if source]
 
 
 def describe_history(sources: Sequence[Source]) -> str:
@@ -76,34 +99,70 @@ def describe_history(sources: Sequence[Source]) -> str:
     return f"{pluralize(records, 'record')} of {pluralize(len(sources), 'task')}"
 
 
-def _groups(folder: Path) -> list[list[TuningRecord]]:
-    """The records of each workload and target."""
-    groups: dict[Any, list[TuningRecord]] = {}
-    for record in _records(folder):
-        groups.setdefault((record.workload, str(record.target)), []).append(record)
-    return list(groups.values())
+def _sources(folder: Path, is_wanted: Callable[[str, str], bool]) -> list[Source | None]:
+    """For each workload and target in a database that are wanted, its source, or None if it has none."""
+    groups: dict[Any, list[TuningRecord]] = defaultdict(list)
+    for record in _records(folder, is_wanted):
+        groups[record.workload, str(record.target)].append(record)
+    return [_source(group) for group in groups.values()]
 
 
-def _is_of(record: TuningRecord, mod: IRModule, target: Target) -> bool:
-    return bool(structural_equal(record.target, target) and structural_equal(record.workload.mod, mod))
-
-
-def _sources(groups: Iterable[list[TuningRecord]]) -> list[Source]:
-    largest = sorted(groups, key=lambda group: -len(group))[:_MAX_WORKLOADS]
-    return [source for group in largest if (source := _source(group)) is not None]
-
-
-def _records(folder: Path) -> list[TuningRecord]:
-    """All records of a database, which may be torn, or in use."""
+def _records(folder: Path, is_wanted: Callable[[str, str], bool]) -> list[TuningRecord]:
+    """The records of a database that are used; it may be torn, or in use."""
     with tempfile.TemporaryDirectory() as temporary:
-        for name in (WORKLOAD_FILE, RECORD_FILE):
-            if (folder / name).exists():
-                shutil.copy(folder / name, temporary)
+        if (folder / WORKLOAD_FILE).exists():
+            shutil.copy(folder / WORKLOAD_FILE, temporary)
+        if (folder / RECORD_FILE).exists():
+            _copy_some(folder, Path(temporary), is_wanted)
         try:
             repair(Path(temporary))
             return list(load_database(Path(temporary)).get_all_tuning_records())
         except ValueError as error:
             raise ValueError(f"history: {str(error).replace(temporary, str(folder))}") from error
+
+
+def _copy_some(folder: Path, temporary: Path, is_wanted: Callable[[str, str], bool]) -> None:
+    """Copy the lines of records that are used, and those that `repair` has to judge."""
+    hashes = _hashes(temporary / WORKLOAD_FILE)
+    groups: dict[tuple[str, str], list[tuple[float, int]]] = defaultdict(list)  # latencies and positions
+    malformed, position = [], 0
+    with open(folder / RECORD_FILE, "rb") as file, open(temporary / RECORD_FILE, "wb") as copy:
+        for line in file:
+            if parsed := _parse(line, hashes):
+                groups[parsed[0]].append((parsed[1], position))
+            else:
+                malformed.append(line)
+            position += len(line)
+        largest = sorted((group for key, group in groups.items() if is_wanted(*key)), key=lambda group: -len(group))[
+            :_MAX_WORKLOADS
+        ]
+        size = min(_MAX_RECORDS, max(_MIN_RECORDS, _MAX_RECORDS_IN_ALL // max(1, len(largest))))
+        for _, position in (one for group in largest for one in thin_out(sorted(group), size)):
+            file.seek(position)
+            copy.write(file.readline().rstrip(b"\n") + b"\n")
+        copy.writelines(malformed)  # the last line of the database may be torn
+
+
+def _hashes(path: Path) -> list[str | None]:
+    """The structural hash of each workload; None for a malformed line."""
+    if not path.exists():
+        return []
+    with open(path, "rb") as file:
+        return [workload_hash(jsonl.load(line)) for line in file]
+
+
+def _parse(line: bytes, hashes: Sequence[str | None]) -> tuple[tuple[str, str], float] | None:
+    """The workload's hash and the target of a record, and its latency; None for a malformed line."""
+    value = jsonl.load(line)
+    number = workload_number(value)
+    workload = hashes[number] if number is not None and number < len(hashes) else None
+    if workload is None:
+        return None
+    _, latencies, target, _ = value[1]
+    try:
+        return (workload, json.dumps(target)), seconds(latencies)
+    except (TypeError, ValueError):
+        return None
 
 
 def _source(records: list[TuningRecord]) -> Source | None:
@@ -116,7 +175,7 @@ def _source(records: list[TuningRecord]) -> Source | None:
     except (RuntimeError, ValueError):  # of a target that this TVM was not built for, or a structure that it no longer has
         return None
     results: dict[int, float] = {}
-    for record in thin_out(sorted(records, key=lambda record: -fitness(record.run_secs)), _MAX_RECORDS):
+    for record in sorted(records, key=lambda record: -fitness(record.run_secs)):
         try:
             configuration = decisions.configuration(record.trace)
         except ValueError:  # of other sketches

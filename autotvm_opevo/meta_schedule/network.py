@@ -196,5 +196,5 @@ def _is_own(path: str | PathLike[str], folder: Path) -> bool:
 
 def _with_others_of(folder: Path, strategy: Any, session: NetworkSession, target: tvm.target.Target) -> Any:
     """The strategy, which learns from other networks in a run's work directory as well."""
-    others = read_others(folder, session.mods, target) if strategy.can_transfer else []
+    others = read_others(folder, session.workloads, target) if strategy.can_transfer else []
     return strategy.with_history([*(source for source in strategy.history if not _is_own(source.origin, folder)), *others])

@@ -78,9 +78,9 @@ class NetworkSession(Session):
                 state.confirmed(seconds(self._best_of(i).run_secs))
 
     @property
-    def mods(self) -> list[tvm.IRModule]:
-        """What the tasks compute."""
-        return [state.mod for state in self._states]
+    def workloads(self) -> list[str]:
+        """Structural hashes of the tasks."""
+        return [state.key for state in self._states]
 
     def record_layouts(self, lowered: tvm.IRModule) -> None:
         """Tell the journal in which layouts operators are tuned."""

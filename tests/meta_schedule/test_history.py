@@ -9,7 +9,7 @@ from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
 
-from autotvm_opevo.meta_schedule import OpEvoStrategy, open_database, tune_network, workloads
+from autotvm_opevo.meta_schedule import OpEvoStrategy, history, open_database, tune_network, workloads
 from autotvm_opevo.meta_schedule.database import RECORD_FILE, WORKLOAD_FILE, fitness, seconds
 from autotvm_opevo.meta_schedule.history import describe_history, read_history, read_others
 from autotvm_opevo.meta_schedule.space import DecisionSpace
@@ -71,6 +71,24 @@ def test_nothing_is_written_and_malformed_lines_are_skipped(yesterday, tmp_path)
     assert contents(tmp_path) == before
 
 
+def test_of_many_records_the_best_and_some_others_are_used(yesterday, monkeypatch):
+    """TVM takes milliseconds for each."""
+    monkeypatch.setattr(history, "_MAX_RECORDS", 6)
+    (source,) = read_history([yesterday])
+    ranked = sorted((fitness(record.run_secs) for record in open_database(yesterday).get_all_tuning_records()), reverse=True)
+    used = sorted(source.results.values(), reverse=True)
+    assert len(used) == 6
+    assert used[:3] == ranked[:3]
+    assert used[-1] == ranked[-1]
+
+
+def test_of_many_workloads_fewer_records_are_used(yesterday, monkeypatch):
+    monkeypatch.setattr(history, "_MAX_RECORDS_IN_ALL", 4)
+    monkeypatch.setattr(history, "_MIN_RECORDS", 2)
+    (source,) = read_history([yesterday])
+    assert len(source.results) == 4
+
+
 def test_workloads_without_a_success_are_no_source(yesterday, tmp_path):
     for name, data in contents(yesterday).items():
         (tmp_path / name).write_bytes(data)
@@ -85,10 +103,10 @@ def test_workloads_without_a_success_are_no_source(yesterday, tmp_path):
 
 
 def test_others_of_a_work_directory_are_its_other_workloads_and_targets(yesterday):
-    workload = fastest(yesterday).workload.mod
+    workload = str(fastest(yesterday).workload.as_json()[0])
     assert read_others(yesterday, [workload], cpu()) == []
-    for mods, target in [([], cpu()), ([workload], Target({**cpu().export(), "num-cores": 64}))]:
-        (source,) = read_others(yesterday, mods, target)
+    for known, target in [([], cpu()), ([workload], Target({**cpu().export(), "num-cores": 64}))]:
+        (source,) = read_others(yesterday, known, target)
         assert (len(source.results), source.origin) == (12, str(yesterday))
 
 
