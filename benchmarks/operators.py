@@ -253,7 +253,7 @@ def reordered_matmul_cpu(n: int, k: int, m: int) -> tuple[te.Schedule, list[te.T
     (r,) = s[z].op.reduce_axis
     cfg.define_split("tile_y", i, num_outputs=3, filter=lambda tile: max(tile.size[1:]) <= 8)
     cfg.define_split("tile_x", j, num_outputs=3, filter=lambda tile: tile.size[1] <= 8 and tile.size[2] <= 64)
-    cfg.define_split("tile_k", r, num_outputs=2, filter=lambda tile: tile.size[1] in (1, 4, 16))
+    cfg.define_split("tile_k", r, num_outputs=2, filter=lambda tile: tile.size[1] in (1, 16))
     outer_y, middle_y, inner_y = cfg["tile_y"].apply(s, z, i)
     outer_x, middle_x, inner_x = cfg["tile_x"].apply(s, z, j)
     inside = [*cfg["tile_k"].apply(s, z, r), inner_y]
