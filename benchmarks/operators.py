@@ -245,7 +245,7 @@ def split_matmul_cpu(n: int, k: int, m: int) -> tuple[te.Schedule, list[te.Tenso
 
 @autotvm.template("autotvm_opevo/reordered_matmul.cpu")
 def reordered_matmul_cpu(n: int, k: int, m: int) -> tuple[te.Schedule, list[te.Tensor]]:
-    """Tiles of up to 8 x 64 accumulate in memory, in any order of the three loops around the vectorized one."""
+    """What `benchmarks.tune_matmul` tunes, always vectorized and unrolled, so that the space can be recorded."""
     x, y, z = batch_matmul(1, n, k, m, "NN")
     s = te.create_schedule(z.op)
     cfg = autotvm.get_config()

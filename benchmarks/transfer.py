@@ -151,7 +151,8 @@ def main(arguments=None):
     except FileNotFoundError as error:
         parser.error(str(error))
     if not found:
-        parser.error("needs two landscapes of the same kernel, named KERNEL_DEVICE.npz or KERNEL-SHAPE.npz")
+        least = "three landscapes of the same kernel (two with --sources each)" if options.sources == "all" else "two landscapes"
+        parser.error(f"needs {least}, named KERNEL_DEVICE.npz or KERNEL-SHAPE.npz")
     curves = {}
     with ProcessPoolExecutor(options.workers) as pool:
         for name, mislead, used in (("alone", "", False), ("transfer", options.mislead, True)):

@@ -152,10 +152,10 @@ def tune_network(
         try:
             learning: dict[str, Any] = {} if transfer else {"transfer": False}
             if known:
-                learning["history"] = str(known)
+                learning["history"] = known.describe({task.name for task in network.tasks}, target)
             session.announce(describe_tuner(tuner, seed, **learning), "log")
             if known:
-                session.display.write(f"learning from {known.describe({task.name for task in network.tasks}, target)}")
+                session.display.write(f"learning from {learning['history']}")
             if session.left > 0:
                 with measurer:
                     session.measure_machine(option["runner"], target)

@@ -189,7 +189,8 @@ class SearchTuner(Tuner):
 
         This task's are not measured again, the best become parents at once, and the very best is ``best_config`` until a better
         one is found. Those of the same template for other shapes, targets or devices make the search start from what was good
-        there, see `OpEvo.learn_from`. Records of other templates are skipped, with a warning once per process.
+        there, see `OpEvo.learn_from`. Others are skipped, with a warning once per process: those of other templates, and those of
+        GPUs on a CPU or of CPUs elsewhere.
 
         Parameters
         ----------
@@ -229,7 +230,7 @@ class SearchTuner(Tuner):
         if others:
             loaded = [id(source.results) for source in self._history.sources(self.task.name, self.task.target)]
             used = [source for source in self.learn_from(self._others or []) if id(source.results) in loaded]
-            skipped += self._history.unusable(self.task.name) - unusable
+            skipped += max(0, self._history.unusable(self.task.name) - unusable)  # with these, earlier ones may be usable
             logger.info(
                 "%s for %s learns from other tasks of this template: %d, with %d records.",
                 type(self).__name__,
@@ -244,7 +245,7 @@ class SearchTuner(Tuner):
                 type(self).__name__,
                 len(configurations),
                 skipped,
-                "templates or configuration spaces" if transfers else "tasks, targets or configuration spaces",
+                "templates, configuration spaces or kinds of device" if transfers else "tasks, targets or configuration spaces",
             )
 
     @property

@@ -7,14 +7,13 @@ import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import takewhile
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.database import TuningRecord
-from tvm.target import Target
-from tvm_ffi import structural_equal
 
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import pluralize
@@ -32,9 +31,11 @@ from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.search.source import Source, thin_out
 
-# At most this many workloads of a database are looked at, those with the most records, and of each at most this many records,
-# fewer of many workloads: TVM takes milliseconds and 80 kB for each.
-_MAX_WORKLOADS, _MAX_RECORDS, _MIN_RECORDS, _MAX_RECORDS_IN_ALL = 256, 128, 16, 2048
+T = TypeVar("T")
+
+# At most this many workloads are looked at, those with the most records. TVM takes milliseconds and 80 kB for each record, so the
+# workloads share this many; of each at least 16 and at most 128 are used.
+_MAX_WORKLOADS, _RECORDS_TO_SHARE, _MIN_RECORDS, _MAX_RECORDS = 256, 2048, 16, 128
 
 
 def read_history(work_dirs: Iterable[str | PathLike[str]]) -> list[Source]:
@@ -48,8 +49,8 @@ def read_history(work_dirs: Iterable[str | PathLike[str]]) -> list[Source]:
     Returns
     -------
     list of Source
-        For each workload and target with a success, its results, with knobs by role (see `DecisionSpace.by_role`); a copy of
-        another is left out.
+        For each workload and target with a success, the best of its results and some others, with knobs by role (see
+        `DecisionSpace.by_role`); of at most 256 workloads, and no copy of another.
 
     Raises
     ------
@@ -61,32 +62,28 @@ def read_history(work_dirs: Iterable[str | PathLike[str]]) -> list[Source]:
         import_tensor_intrinsics()
     found: list[Source] = []
     for folder, given in folders.items():
-        sources = _sources(folder, lambda *_: True)
-        if not sources:
+        records = _records(folder)
+        if not records:
             raise ValueError(
                 f"history must be work directories of MetaSchedule, {folder} has no record: leave it out, or check its name"
             )
-        known = [source.results for source in found]
-        found += (source._replace(origin=str(given)) for source in sources if source and source.results not in known)
+        found += without_copies(sources_of(records, str(given)), found)
     return found
 
 
-def read_others(folder: Path, workloads: Collection[str], target: Target) -> list[Source]:
-    """Sources of the work directory of a run: its workloads except for those that the run tunes.
+def sources_of(records: Iterable[TuningRecord], origin: str) -> list[Source]:
+    """One source for each workload and target with a success; see `read_history`."""
+    groups: dict[Any, list[TuningRecord]] = defaultdict(list)
+    for record in records:
+        groups[record.workload, str(record.target)].append(record)
+    selected = _select(groups.values(), lambda record: seconds(record.run_secs))
+    return [source._replace(origin=origin) for group in selected if (source := _source(group)) is not None]
 
-    Parameters
-    ----------
-    folder : Path
-    workloads : collection of str
-        Structural hashes of those that the run tunes, as in the database.
-    target : Target
-        Of the run; of other targets, the same workloads are sources, too.
-    """
 
-    def is_other(workload: str, of_target: str) -> bool:
-        return workload not in workloads or not structural_equal(Target(json.loads(of_target)), target)
-
-    return [source._replace(origin=str(folder)) for source in _sources(folder, is_other) if source]
+def without_copies(sources: Iterable[Source], known: Iterable[Source]) -> list[Source]:
+    """The sources whose results are not those of a known one."""
+    results = [source.results for source in known]
+    return [source for source in sources if source.results not in results]
 
 
 def describe_history(sources: Sequence[Source]) -> str:
@@ -99,21 +96,20 @@ def describe_history(sources: Sequence[Source]) -> str:
     return f"{pluralize(records, 'record')} of {pluralize(len(sources), 'task')}"
 
 
-def _sources(folder: Path, is_wanted: Callable[[str, str], bool]) -> list[Source | None]:
-    """For each workload and target in a database that are wanted, its source, or None if it has none."""
-    groups: dict[Any, list[TuningRecord]] = defaultdict(list)
-    for record in _records(folder, is_wanted):
-        groups[record.workload, str(record.target)].append(record)
-    return [_source(group) for group in groups.values()]
+def _select(groups: Collection[Sequence[T]], latency: Callable[[T], float]) -> list[list[T]]:
+    """Of the largest groups, the best records and some others."""
+    largest = sorted(groups, key=lambda group: -len(group))[:_MAX_WORKLOADS]
+    size = min(_MAX_RECORDS, max(_MIN_RECORDS, _RECORDS_TO_SHARE // max(1, len(largest))))
+    return [thin_out(sorted(group, key=latency), size) for group in largest]
 
 
-def _records(folder: Path, is_wanted: Callable[[str, str], bool]) -> list[TuningRecord]:
+def _records(folder: Path) -> list[TuningRecord]:
     """The records of a database that are used; it may be torn, or in use."""
     with tempfile.TemporaryDirectory() as temporary:
         if (folder / WORKLOAD_FILE).exists():
             shutil.copy(folder / WORKLOAD_FILE, temporary)
         if (folder / RECORD_FILE).exists():
-            _copy_some(folder, Path(temporary), is_wanted)
+            _copy_some(folder, Path(temporary))
         try:
             repair(Path(temporary))
             return list(load_database(Path(temporary)).get_all_tuning_records())
@@ -121,46 +117,42 @@ def _records(folder: Path, is_wanted: Callable[[str, str], bool]) -> list[Tuning
             raise ValueError(f"history: {str(error).replace(temporary, str(folder))}") from error
 
 
-def _copy_some(folder: Path, temporary: Path, is_wanted: Callable[[str, str], bool]) -> None:
+def _copy_some(folder: Path, temporary: Path) -> None:
     """Copy the lines of records that are used, and those that `repair` has to judge."""
-    hashes = _hashes(temporary / WORKLOAD_FILE)
-    groups: dict[tuple[str, str], list[tuple[float, int]]] = defaultdict(list)  # latencies and positions
+    workloads = _count_workloads(temporary / WORKLOAD_FILE)
+    groups: dict[tuple[int, str], list[tuple[float, int]]] = defaultdict(list)  # latencies and positions
     malformed, position = [], 0
     with open(folder / RECORD_FILE, "rb") as file, open(temporary / RECORD_FILE, "wb") as copy:
         for line in file:
-            if parsed := _parse(line, hashes):
+            if parsed := _parse(line, workloads):
                 groups[parsed[0]].append((parsed[1], position))
             else:
                 malformed.append(line)
             position += len(line)
-        largest = sorted((group for key, group in groups.items() if is_wanted(*key)), key=lambda group: -len(group))[
-            :_MAX_WORKLOADS
-        ]
-        size = min(_MAX_RECORDS, max(_MIN_RECORDS, _MAX_RECORDS_IN_ALL // max(1, len(largest))))
-        for _, position in (one for group in largest for one in thin_out(sorted(group), size)):
-            file.seek(position)
-            copy.write(file.readline().rstrip(b"\n") + b"\n")
+        for group in _select(groups.values(), lambda entry: entry[0]):
+            for _, start in group:
+                file.seek(start)
+                copy.write(file.readline().rstrip(b"\n") + b"\n")
         copy.writelines(malformed)  # the last line of the database may be torn
 
 
-def _hashes(path: Path) -> list[str | None]:
-    """The structural hash of each workload; None for a malformed line."""
+def _count_workloads(path: Path) -> int:
+    """Number of workloads before the first malformed line."""
     if not path.exists():
-        return []
+        return 0
     with open(path, "rb") as file:
-        return [workload_hash(jsonl.load(line)) for line in file]
+        return sum(1 for _ in takewhile(lambda line: workload_hash(jsonl.load(line)) is not None, file))
 
 
-def _parse(line: bytes, hashes: Sequence[str | None]) -> tuple[tuple[str, str], float] | None:
-    """The workload's hash and the target of a record, and its latency; None for a malformed line."""
+def _parse(line: bytes, workloads: int) -> tuple[tuple[int, str], float] | None:
+    """The workload and the target of a record, and its latency; None for a malformed line."""
     value = jsonl.load(line)
     number = workload_number(value)
-    workload = hashes[number] if number is not None and number < len(hashes) else None
-    if workload is None:
+    if number is None or number >= workloads:
         return None
     _, latencies, target, _ = value[1]
     try:
-        return (workload, json.dumps(target)), seconds(latencies)
+        return (number, json.dumps(target)), seconds(latencies)
     except (TypeError, ValueError):
         return None
 

@@ -17,7 +17,7 @@ from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.meta_schedule.builder import LocalBuilder
 from autotvm_opevo.meta_schedule.database import LOCK, load_database, repair
 from autotvm_opevo.meta_schedule.evaluation import evaluate_network
-from autotvm_opevo.meta_schedule.history import describe_history, read_others
+from autotvm_opevo.meta_schedule.history import describe_history, sources_of, without_copies
 from autotvm_opevo.meta_schedule.interrupts import SigintGuard
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.lowering import lower_as_imported, lower_for_tuning
@@ -90,8 +90,8 @@ def tune_network(
         Whether tasks whose sketches have the same structure learn from each other, from the history and, on a CPU, from what this
         package knows of common layers.
     history : path, or iterable of paths
-        Work directories of other networks, devices and runs to learn from, besides what `work_dir` has of other networks; nothing
-        is written to them.
+        Work directories of other networks, devices and runs to learn from, besides what `work_dir` has of other networks
+        and targets; nothing is written to them.
     evaluate : bool
         Build the network as imported and tuned, compare their outputs, and time both; with a local runner only.
 
@@ -154,11 +154,11 @@ def tune_network(
             raise ValueError("mod must have an operator that can be tuned; it has none")
         database = load_database(folder)
         session = NetworkSession(tasks, target, database, folder, trials, start)
-        if isinstance(strategy, OpEvoStrategy):
-            strategy = _with_others_of(folder, strategy, session, target)
+        if isinstance(strategy, OpEvoStrategy) and session.left > 0:
+            strategy = _with_others_of(folder, strategy, session)
         description = strategy if isinstance(strategy, str) else getattr(strategy, "description", type(strategy).__name__)
         session.announce(description, "database")
-        if isinstance(strategy, OpEvoStrategy) and (history or strategy.history):
+        if isinstance(strategy, OpEvoStrategy) and session.left > 0 and (history or strategy.history):
             session.display.write(f"learning from {describe_history(strategy.history)}")
         session.record_layouts(lowered)
         guard, deadline = SigintGuard(), end_of_trials(start, time_limit)
@@ -194,7 +194,10 @@ def _is_own(path: str | PathLike[str], folder: Path) -> bool:
     return Path(path).resolve() in (folder.resolve(), (folder / BEST_DATABASE).resolve())
 
 
-def _with_others_of(folder: Path, strategy: Any, session: NetworkSession, target: tvm.target.Target) -> Any:
+def _with_others_of(folder: Path, strategy: Any, session: NetworkSession) -> Any:
     """The strategy, which learns from other networks in a run's work directory as well."""
-    others = read_others(folder, session.workloads, target) if strategy.can_transfer else []
-    return strategy.with_history([*(source for source in strategy.history if not _is_own(source.origin, folder)), *others])
+    if not strategy.can_transfer:
+        return strategy
+    history = [source for source in strategy.history if not _is_own(source.origin, folder)]
+    others = sources_of(session.records_of_others(), str(folder))
+    return strategy.with_history([*history, *without_copies(others, history)])

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm.s_tir import meta_schedule as ms
+from tvm_ffi import structural_equal
 
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.meta_schedule.best_database import latencies_before, write_best
@@ -77,10 +78,11 @@ class NetworkSession(Session):
             if i in self._best:
                 state.confirmed(seconds(self._best_of(i).run_secs))
 
-    @property
-    def workloads(self) -> list[str]:
-        """Structural hashes of the tasks."""
-        return [state.key for state in self._states]
+    def records_of_others(self) -> list[Any]:
+        """Records of other networks in the database, and of other targets."""
+        own = self._own_workloads()
+        records = self._database.get_all_tuning_records()
+        return [one for one in records if one.workload not in own or not structural_equal(one.target, self._target)]
 
     def record_layouts(self, lowered: tvm.IRModule) -> None:
         """Tell the journal in which layouts operators are tuned."""
@@ -190,10 +192,10 @@ class NetworkSession(Session):
         """See `Session`."""
         return {state.key: self._learned_from.get(str(task.task_name), {}) for state, task in zip(self._states, self._extracted)}
 
-    def name_unused(self, history: Iterable[str]) -> None:
-        """Say from which histories, by their origins, no task learned, once some have been tuned."""
-        used = {origin for origins in self.learned_from().values() for origin in origins}
-        for origin in dict.fromkeys(history):
+    def name_unused(self, origins: Iterable[str]) -> None:
+        """Say from which histories no task learned, once some have been tuned."""
+        used = set().union(*self.learned_from().values())
+        for origin in dict.fromkeys(origins):
             if self._learned_from and origin not in used:
                 self.display.write(
                     f"nothing was learned from {origin}: its tasks have other structures, or others were more similar"
@@ -211,7 +213,7 @@ class NetworkSession(Session):
     def _best_of_others(self) -> list[Any]:
         """The best record of each workload of other networks in the database. A database does not tell targets apart."""
         database = self._database
-        own = {database.commit_workload(state.mod) for state in self._states if database.has_workload(state.mod)}
+        own = self._own_workloads()
         before = {
             database.commit_workload(record.workload.mod): record
             for record in self._best_before
@@ -223,6 +225,10 @@ class NetworkSession(Session):
                 others[record.workload].append(record)
         found = (self._better(before.get(workload), records) for workload, records in others.items())
         return [record for record in found if record is not None]
+
+    def _own_workloads(self) -> set[Any]:
+        """The tasks' workloads in the database."""
+        return {self._database.commit_workload(state.mod) for state in self._states if self._database.has_workload(state.mod)}
 
     def _better(self, before: Any, records: Sequence[Any]) -> Any:
         """The best of an earlier call, unless a record that it was not chosen from is faster; else the fastest that succeeded."""

@@ -24,7 +24,7 @@ class TaskState:
     Attributes
     ----------
     name, key : str
-        In tables, and in the journal.
+        In tables; the structural hash, in the journal.
     """
 
     def __init__(self, task: Any) -> None:

@@ -331,7 +331,7 @@ class TestHistory:
             known = self.records(task, 5) + self.records(matmul_task(32), 3)
             tuner.load_history(known + [record for records in others.values() for record in records])
         assert [record.message for record in caplog.records] == [
-            "OpEvoTuner loaded 5 records and skipped 10 of other templates or configuration spaces."
+            "OpEvoTuner loaded 5 records and skipped 10 of other templates, configuration spaces or kinds of device."
         ]
 
     def test_without_a_surrogate_other_tasks_are_skipped_too(self, warnings):

@@ -60,7 +60,8 @@ def test_unrelated_sources_are_the_tasks_of_other_kernels():
 
 
 @pytest.mark.parametrize(
-    ("name", "message"), [("", "no landscapes"), ("kernel_A.npz", "needs two landscapes of the same kernel")]
+    ("name", "message"),
+    [("", "no landscapes"), ("kernel_A.npz", "needs three landscapes of the same kernel (two with --sources each)")],
 )
 def test_landscapes_without_pairs_are_refused(folder, tmp_path, capsys, name, message):
     (tmp_path / "one").mkdir()

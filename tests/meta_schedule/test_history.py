@@ -1,17 +1,16 @@
 """read_history: databases as sources, read without writing, whatever state they are in."""
 
-import os
+import json
 import shutil
 
 import pytest
 from quick_tuning import SMALL, tune
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
-from tvm.target import Target
 
 from autotvm_opevo.meta_schedule import OpEvoStrategy, history, open_database, tune_network, workloads
 from autotvm_opevo.meta_schedule.database import RECORD_FILE, WORKLOAD_FILE, fitness, seconds
-from autotvm_opevo.meta_schedule.history import describe_history, read_history, read_others
+from autotvm_opevo.meta_schedule.history import describe_history, read_history
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.tuning.journal import JOURNAL, read
 from benchmarks.workloads import cpu
@@ -83,7 +82,7 @@ def test_of_many_records_the_best_and_some_others_are_used(yesterday, monkeypatc
 
 
 def test_of_many_workloads_fewer_records_are_used(yesterday, monkeypatch):
-    monkeypatch.setattr(history, "_MAX_RECORDS_IN_ALL", 4)
+    monkeypatch.setattr(history, "_RECORDS_TO_SHARE", 4)
     monkeypatch.setattr(history, "_MIN_RECORDS", 2)
     (source,) = read_history([yesterday])
     assert len(source.results) == 4
@@ -100,14 +99,6 @@ def test_workloads_without_a_success_are_no_source(yesterday, tmp_path):
     failed = open_database(tmp_path)
     failed.commit_tuning_record(ms.database.TuningRecord(record.trace, record.workload, [1e10], record.target, record.args_info))
     assert read_history([tmp_path]) == []
-
-
-def test_others_of_a_work_directory_are_its_other_workloads_and_targets(yesterday):
-    workload = str(fastest(yesterday).workload.as_json()[0])
-    assert read_others(yesterday, [workload], cpu()) == []
-    for known, target in [([], cpu()), ([workload], Target({**cpu().export(), "num-cores": 64}))]:
-        (source,) = read_others(yesterday, known, target)
-        assert (len(source.results), source.origin) == (12, str(yesterday))
 
 
 @pytest.mark.parametrize("state", ["missing", "empty", "torn"])
@@ -164,12 +155,23 @@ def test_a_network_says_what_it_learns_from(yesterday, tmp_path, capsys):
 
 
 def test_networks_in_one_work_directory_learn_from_each_other_and_not_from_themselves(yesterday, tmp_path):
-    """Also with a strategy of one's own whose history is the work directory."""
+    """Also with a strategy of one's own whose history is the work directory, and a copy of it as history."""
     shutil.copytree(yesterday, tmp_path, dirs_exist_ok=True)
-    for trials, strategy in [(2, None), (4, OpEvoStrategy(seed=0, history=tmp_path))]:
+    for trials, strategy in [(2, None), (4, OpEvoStrategy(seed=0, history=[tmp_path, yesterday]))]:
         tune_network(*workloads.mlp(), cpu(), tmp_path, trials, strategy=strategy, evaluate=False, seed=0)
-    runs = [entry.network["learned_from"] for entry in read(tmp_path / JOURNAL) if "learned_from" in (entry.network or {})]
-    assert {counts[str(tmp_path)] for run in runs for counts in run.values() if str(tmp_path) in counts} == {1}
+    first, second = (e.network["learned_from"] for e in read(tmp_path / JOURNAL) if "learned_from" in (e.network or {}))
+    assert {counts.get(str(tmp_path)) for counts in first.values()} == {1}
+    assert {(counts.get(str(yesterday)), counts.get(str(tmp_path))) for counts in second.values()} <= {(1, None), (None, None)}
+
+
+def test_records_of_the_same_network_for_another_target_are_learned_from(tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    product = workloads.operator("matmul", [(64, 64), (64, 64)])
+    tune_network(*product, cpu(), first, 4, evaluate=False, seed=0)
+    write_for_another_target(first, second)
+    assert tune_network(*product, cpu(), second, 4, evaluate=False, seed=0).measured == 4
+    (learned,) = (e.network["learned_from"] for e in read(second / JOURNAL) if "learned_from" in (e.network or {}))
+    assert [counts[str(second)] for counts in learned.values()] == [1]
 
 
 def test_a_history_that_no_task_can_use_is_named(yesterday, tmp_path, capsys):
@@ -179,10 +181,21 @@ def test_a_history_that_no_task_can_use_is_named(yesterday, tmp_path, capsys):
     assert f"nothing was learned from {yesterday}: its tasks have other structures" in capsys.readouterr().err
 
 
+def write_for_another_target(folder, out):
+    """A copy of a database, as if it had been recorded with 64 cores."""
+    out.mkdir(exist_ok=True)
+    for name in (WORKLOAD_FILE, RECORD_FILE):
+        text = (
+            (folder / name).read_text().replace('32],["meta_schedule.parallel"]', '1024],["meta_schedule.parallel"]')
+        )  # 16 a core
+        values = list(map(json.loads, text.splitlines()))
+        for value in values if name == RECORD_FILE else ():
+            value[1][2]["num-cores"] = 64
+        (out / name).write_text("".join(json.dumps(value) + "\n" for value in values))
+
+
 def test_a_history_of_another_target_is_read(yesterday, tmp_path):
     """The target is the record's, not this machine's."""
-    for name, data in contents(yesterday).items():
-        text = data.decode().replace(f'"num-cores": {cpu().attrs["num-cores"]}', '"num-cores": 64')
-        (tmp_path / name).write_bytes(text.encode())
+    write_for_another_target(yesterday, tmp_path)
+    assert open_database(tmp_path).get_all_tuning_records()[0].target.attrs["num-cores"] == 64
     assert [len(source.results) for source in read_history([tmp_path])] == [12]
-    assert os.listdir(tmp_path)
