@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from autotvm_opevo._utils.validation import is_number
 from autotvm_opevo.reporting.formatting import printable
 from autotvm_opevo.reporting.trials import Trial
 from autotvm_opevo.reporting.tuning_log import TuningLog
@@ -43,14 +44,23 @@ def read(lines: Iterable[bytes], log: TuningLog) -> None:
 
 def _parse_trial(record: dict[str, Any]) -> Trial:
     target, template, arguments, *_ = record["input"]
-    costs, error_no, _, timestamp = record["result"]
+    costs, error_no, all_cost, timestamp = record["result"]
     latency = sum(map(float, costs)) / len(costs) if error_no == 0 else math.inf
     failure = _FAILURES[error_no]
     if error_no == 0 and not 0 < latency < math.inf:  # no valid measurement
         latency, failure = math.inf, "unknown"
     knobs = {printable(name): _parse_value(kind, value) for name, kind, value in record["config"]["entity"]}
     name = printable(task_name(template, arguments))
-    return Trial(task_key(target, template, arguments), name, latency, failure, printable(target), as_timestamp(timestamp), knobs)
+    return Trial(
+        task_key(target, template, arguments),
+        name,
+        latency,
+        failure,
+        printable(target),
+        as_timestamp(timestamp),
+        knobs,
+        cost=max(0.0, float(all_cost)) if is_number(all_cost) else 0.0,
+    )
 
 
 def _parse_value(kind: str, value: Any) -> Value:

@@ -214,7 +214,9 @@ def _task_in_log(label: str, task: Task, template: Template, best_of_all: float)
         "repeated": task.repeated,
         "time": format_duration(float(elapsed.max())) if len(elapsed) and elapsed.max() > 0 else "",
         **_gain(task),
-        "failures": [(kind, count, _most_common_message(task, kind)) for kind, count in task.failures.most_common()],
+        "failures": [
+            (kind, count, _cost(task, kind), _most_common_message(task, kind)) for kind, count in task.failures.most_common()
+        ],
         "top": [
             (
                 milliseconds(latency),
@@ -248,6 +250,12 @@ def _gain(task: Task) -> dict[str, str]:
     if not math.isfinite(before):
         return {"gain": "-", "gain_caption": "no successful trial before the last quarter"}
     return {"gain": f"{before / after - 1:.1%}", "gain_caption": "speedup in the last quarter of trials"}
+
+
+def _cost(task: Task, kind: str) -> str:
+    """How long a task's failures of a kind took to build and to run, if known."""
+    seconds = task.failure_costs.get(kind, 0.0)
+    return format_duration(seconds) if seconds > 0 else ""
 
 
 def _most_common_message(task: Task, kind: str) -> str:

@@ -42,6 +42,8 @@ class Trial:
     knobs : dict of str to Value
     journal_key : str
         The task's key in journals, if it is not `task`.
+    cost : float
+        Seconds that it took to build and to run it; 0 if unknown.
     """
 
     task: str
@@ -52,6 +54,7 @@ class Trial:
     time: float
     knobs: dict[str, Value]
     journal_key: str = ""
+    cost: float = 0.0
 
 
 class Task:
@@ -66,6 +69,8 @@ class Task:
         Of each trial.
     failures : Counter
         Number of failed trials by kind of failure.
+    failure_costs : dict of str to float
+        Seconds that those trials took to build and to run, as far as known.
     messages : dict of str to Counter
         Error messages by kind of failure, as far as a journal has them.
     repeated : int
@@ -80,6 +85,7 @@ class Task:
         self.knobs: dict[str, Knob] = {}
         self.settings = Settings()
         self.failures: Counter[str] = Counter()
+        self.failure_costs: dict[str, float] = {}
         self.messages: dict[str, Counter[str]] = {}
         self.repeated = 0
         self.elapsed: Array = np.empty(0)
@@ -95,6 +101,7 @@ class Task:
         self.settings.append(trial.knobs)
         if trial.failure:
             self.failures[trial.failure] += 1
+            self.failure_costs[trial.failure] = self.failure_costs.get(trial.failure, 0.0) + trial.cost
         # Hash the text: Python hashes -1 and -2 alike, and both are compute locations.
         configuration = hash(str([(name, value.value) for name, value in trial.knobs.items()]))
         self.repeated += configuration in self._measured
@@ -114,6 +121,7 @@ class Task:
         if len(entries) == len(self) and not np.isfinite(self.times).all():
             self._times = array("d", (entry.time for entry in entries))
             self.failures = Counter(printable(entry.failure) for entry in entries if entry.failure)
+            self.failure_costs = {}
         for entry in entries:
             if entry.message:
                 self.messages.setdefault(printable(entry.failure), Counter())[printable(entry.message)] += 1

@@ -28,6 +28,8 @@ _AT_LIMIT = 0.9
 _MAX_UNKNOWN = 0.05
 # Failures that are a larger part of the trials deserve a remark.
 _MANY_FAILURES = 0.25
+# So are timeouts that cost a larger share of the time.
+_MANY_TIMEOUTS = 0.1
 # A task whose share of the time is this many times its share of the latency, and above the minimum, deserves one, too.
 _OUT_OF_PROPORTION, _MIN_SHARE = 2.0, 0.25
 # Number of operators that are named.
@@ -219,7 +221,7 @@ def is_confirmed(task: Task, log: TuningLog) -> bool:
 
 def _time(index: int, log: TuningLog, network: Network) -> Answer:
     question = "Where did the time go?"
-    remarks = [*_phases(log), *_failures(log), *_disproportion(index, log, network)]
+    remarks = [*_phases(log), *_failures(log), *_timeouts(log), *_disproportion(index, log, network)]
     if not remarks:
         return Answer(question, "Unknown: the journal that tune_network writes has it.", known=False)
     return Answer(question, f"{'; '.join(remarks)}.", _OVERVIEW if log.runs.phases else _TASKS)
@@ -244,6 +246,20 @@ def _failures(log: TuningLog) -> Iterator[str]:
     if count > _MANY_FAILURES * len(log):
         kind, most = failures.most_common(1)[0]
         yield f"{count / len(log):.0%} of the trials failed, {most} of them with {kind}"
+
+
+def _timeouts(log: TuningLog) -> Iterator[str]:
+    """What trials that timed out cost, and the task that lost most by them."""
+    late = [(task, kind) for task in log.tasks.values() for kind in task.failures if "timeout" in kind]
+    lost: Counter[str] = Counter()
+    for task, kind in late:
+        lost[task.name] += round(task.failure_costs.get(kind, 0.0))
+    seconds = sum(lost.values())
+    if len(log.elapsed) and seconds > _MANY_TIMEOUTS * log.elapsed[-1]:
+        trials = pluralize(sum(task.failures[kind] for task, kind in late), "trial")
+        name, most = lost.most_common(1)[0]
+        where = f"{format_duration(most)} of them" if len(lost) > 1 else "all of them"
+        yield f"builders and devices spent {format_duration(seconds)} on {trials} that timed out, {where} on {name}"
 
 
 def _disproportion(index: int, log: TuningLog, network: Network) -> Iterator[str]:

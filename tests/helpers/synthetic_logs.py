@@ -6,14 +6,14 @@ import json
 HOSTILE = '<img src=x onerror="document.title=1">$x$</script>'
 
 
-def autotvm_line(trial, template="dense", size=64, error_no=0, tile=8, unroll=0, latency=None):
+def autotvm_line(trial, template="dense", size=64, error_no=0, tile=8, unroll=0, latency=None, cost=0.5):
     """One line of an AutoTVM log: smaller tiles are slower, and trials end one second apart."""
     latency = 1e9 if error_no else latency or 0.064 / tile
     entity = [["tile_x", "sp", [-1, tile]], ["order", "re", [0, 2, 1]], ["vec", "an", ["vec"]], ["unroll", "ot", unroll]]
     record = {
         "input": ["llvm", template, [["TENSOR", [1, size], "float32"]], {}],
         "config": {"index": trial, "code_hash": None, "entity": entity},
-        "result": [[latency], error_no, 0.5, 1.795e9 + trial],
+        "result": [[latency], error_no, cost, 1.795e9 + trial],
         "version": 0.2,
         "tvm_version": "0.17.0",
     }

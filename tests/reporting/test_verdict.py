@@ -197,6 +197,22 @@ def test_where_the_time_went_names_phases_failures_and_what_is_out_of_proportion
     assert text.endswith("conv2d 1x64 took 68% of the time for 9% of the latency.")
 
 
+def test_where_the_time_went_names_the_task_that_lost_most_by_timeouts(tmp_path):
+    log = tmp_path / "log.json"
+    lines = [autotvm_line(trial, latency=1e-3) for trial in range(50)]
+    lines += [autotvm_line(trial, error_no=6, cost=3.0) for trial in range(50, 52)]
+    lines += [autotvm_line(trial, "conv2d", error_no=6 if trial % 2 else 0, cost=10.0) for trial in range(52, 60)]
+    log.write_text("\n".join(lines))
+    expected = "builders and devices spent 46 s on 6 trials that timed out, 40 s of them on conv2d 1x64"
+    assert expected in answers(log)["Where did the time go?"].text
+
+
+def test_timeouts_that_cost_little_are_not_mentioned(tmp_path):
+    log = tmp_path / "log.json"
+    log.write_text("\n".join(autotvm_line(trial, error_no=6 if trial == 7 else 0, cost=3.0) for trial in range(60)))
+    assert "timed out" not in answers(log)["Where did the time go?"].text
+
+
 def test_runs_that_were_killed_do_not_count_as_timed(tmp_path, monkeypatch):
     log = write(tmp_path / "log.json", [1e-3] * 40)
     journal = Journal(f"{log}.journal")
