@@ -1,4 +1,4 @@
-"""The ``report`` command: a page about tuning runs."""
+"""The ``report`` command: the verdict on tuning runs, and a page about them."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.cli.command import command
 
 _EXAMPLES = """examples:
+  %(prog)s alexnet.json                         the verdict on a log, as text
   %(prog)s alexnet.json -o report.html          an AutoTVM log, written by any tuner
   %(prog)s opevo.json xgb.json -o report.html   compare two logs
   %(prog)s alexnet -o report.html               the folder of a MetaSchedule database, or of AutoTVM logs
   %(prog)s alexnet.json --watch                 follow a run in the browser
   %(prog)s alexnet.json -o report.html --png plots --csv tables
 
-Write a report of tuning runs: one self-contained HTML file, for screen and print. Logs are never modified.
+Print the verdict on tuning runs, or write a report: one self-contained HTML file, for screen and print. Logs are never modified.
 """
 _STATUS = "exit status: 0 success; 1 a file could not be read or written; 2 invalid arguments, or a file that is not a log."
 
 
 def add(commands: Any) -> None:
     """Add the command to a parser's subcommands."""
-    report = command(commands, "report", "write a page about tuning runs", _EXAMPLES, _STATUS, _run)
+    report = command(commands, "report", "print a verdict on tuning runs, or write a page about them", _EXAMPLES, _STATUS, _run)
     report.add_argument(
         "logs", nargs="+", metavar="LOG", help="AutoTVM log, folder of a MetaSchedule database, or folder of several"
     )
-    report.add_argument("-o", "--out", metavar="FILE", help="the HTML file to write")
+    report.add_argument("-o", "--out", metavar="FILE", help="the HTML file to write (default: the verdict is printed)")
     report.add_argument("--title", default="", help="title of the page (default: the names of the logs)")
     report.add_argument("--png", metavar="DIR", help="also save all plots as images")
     report.add_argument("--csv", metavar="DIR", help="also save all trials and the statistics of all knobs as tables")
@@ -50,8 +51,8 @@ def _run(options: argparse.Namespace) -> int:
         given = [f"--{name}" for name in ("out", "png", "csv") if getattr(options, name)]
         if given:
             raise ValueError(f"--watch writes no files, {given[0]} given: run report again without --watch to write them")
-    elif not options.out:
-        raise ValueError("-o FILE is required, such as -o report.html; or --watch to follow a run")
+    elif not options.out and (options.png or options.csv):
+        raise ValueError("--png and --csv require -o FILE, such as -o report.html")
     elif options.port is not None:
         raise ValueError("--port requires --watch")
     if options.port is not None and not 0 <= options.port < 65_536:
@@ -66,9 +67,12 @@ def _run(options: argparse.Namespace) -> int:
 
         serve(options.logs, options.title, options.port or 0)
         return 0
-    from autotvm_opevo.reporting import report
+    from autotvm_opevo.reporting import report, summarize
 
-    print(f"report: {report(*options.logs, out=options.out, title=options.title, png=options.png, csv=options.csv)}")
+    if options.out:
+        print(f"report: {report(*options.logs, out=options.out, title=options.title, png=options.png, csv=options.csv)}")
+    else:
+        print(summarize(*options.logs))
     return 0
 
 

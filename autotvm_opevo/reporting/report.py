@@ -1,4 +1,4 @@
-"""The public function `report`: logs in; page, plots and tables out."""
+"""The public functions `report` and `summarize`: logs in; page, plots and tables, or a few lines out."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from autotvm_opevo._utils.atomic_files import write_whole
+from autotvm_opevo.reporting import about_logs
 from autotvm_opevo.reporting.logs import input_files, open_logs
 from autotvm_opevo.reporting.page import render
 from autotvm_opevo.reporting.plots import save_plots
@@ -81,3 +82,33 @@ def report(
     if csv is not None:
         save_tables(contents, Path(csv))
     return page
+
+
+def summarize(*logs: str | os.PathLike[str]) -> str:
+    """What a report begins with, as text: of each log a summary and the verdict, and whether several can be compared.
+
+    Parameters
+    ----------
+    *logs : str or path
+        As for `report`.
+
+    Raises
+    ------
+    ValueError
+        If a path is not a log or has no trial.
+    OSError
+        If a log cannot be read.
+
+    Examples
+    --------
+    >>> import json, tempfile
+    >>> line = {"input": ["llvm", "dense", [["TENSOR", [1, 8], "float32"]], {}], "version": 0.2,
+    ...         "config": {"index": 3, "code_hash": None, "entity": [["tile_x", "sp", [-1, 4]]]},
+    ...         "result": [[0.002], 0, 1.5, 1795260407.0]}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     log = Path(folder) / "log.json"
+    ...     _ = log.write_text(json.dumps(line))
+    ...     print(summarize(log).splitlines()[1])
+    Converged? Too early to tell.
+    """
+    return about_logs.summarize(open_logs(logs))

@@ -16,6 +16,16 @@ def test_the_command_writes_a_page(tmp_path, capsys):
     assert out.read_text().count("<section") == 2
 
 
+def test_without_a_file_to_write_the_verdict_is_printed(tmp_path, capsys):
+    first, second = (str(autotvm_log(tmp_path / f"{name}.json", trials=40)) for name in ("first", "second"))
+    assert main(["report", first, second]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("first.json and second.json can be compared: the same took 1.00 times as long")
+    assert [line.partition(":")[0] for line in lines if "80 trials of 2 tasks" in line] == ["first.json", "second.json"]
+    assert sum(line.startswith("Converged? ") for line in lines) == sum(line.startswith("What next? ") for line in lines) == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first.json", "second.json"]
+
+
 def test_a_folder_of_logs_is_one_page(tmp_path, capsys):
     for name in ("opevo.json", "xgb.json", "xgb.best.json"):
         autotvm_log(tmp_path / name, trials=4)
@@ -30,7 +40,7 @@ def test_a_folder_of_logs_is_one_page(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["LOG"], 2, "-o FILE is required"),
+        (["LOG", "--png", "plots"], 2, "--png and --csv require -o FILE"),
         (["LOG", "-o", "OUT", "--port", "80"], 2, "--port requires --watch"),
         (["LOG", "--watch", "-o", "OUT"], 2, "--watch writes no files, --out given"),
         (["LOG", "--watch", "--port", "70000"], 2, "--port must be from 0 to 65535, 70000 given"),
