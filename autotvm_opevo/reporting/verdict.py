@@ -22,7 +22,7 @@ from autotvm_opevo.tuning.rounds import is_slower
 
 # As many trials again are expected to bring less: tuning has converged.
 CONVERGED = 0.01
-# An operator that reaches more of its limit has nothing left worth a trial.
+# An operator that reaches more of its limit has little left that is worth a trial.
 _AT_LIMIT = 0.9
 # Of limits that are unknown for a larger part of the latency, nothing is said.
 _MAX_UNKNOWN = 0.05
@@ -154,16 +154,21 @@ def _how_good(index: int, log: TuningLog, network: Network, left: float) -> Answ
         return Answer(question, f"{speed}; {why}.", _TASKS, known=False)
     share = 1 / (1 + left)
     measured = [one for one in solved if _fastest(one, index).journal_key in log.runs.limits]
-    done = [one for one in measured if limits[one.name] > _AT_LIMIT * one.seconds_in(index)]
+    done = [one for one in measured if _is_at_limit(one, index, limits)]
     memory_bound = sum(_fastest(one, index).journal_key in log.runs.memory_bound for one in done)
     most = max(solved, key=lambda one: one.seconds_in(index) - limits[one.name])
     text = f"{speed}, {share:.0%} of what this machine's limits allow"
     if done:
         which = f" ({memory_bound} of them memory-bound)" if memory_bound else ""
-        text += f"; {len(done)} of {pluralize(len(solved), 'operator')} at the limit{which}: more trials of those are wasted"
+        text += f"; {len(done)} of {pluralize(len(solved), 'operator')} "
+        text += f"within {1 - _AT_LIMIT:.0%} of the limit{which}: more trials of those hardly pay"
     if len(done) < len(measured):
         text += f"; most is left in {most.name}, at {limits[most.name] / most.seconds_in(index):.0%} of its limit"
     return Answer(question, f"{text}.", _TASKS)
+
+
+def _is_at_limit(operator: Operator, index: int, limits: dict[str, float]) -> bool:
+    return limits[operator.name] > _AT_LIMIT * operator.seconds_in(index)
 
 
 def _flop(task: Task, log: TuningLog) -> float:
@@ -290,6 +295,9 @@ def _next(index: int, log: TuningLog, network: Network, expected: Expectation | 
         if log.runs.latency and log.runs.latency[1] >= log.runs.latency[0]:
             return Answer(question, "Nothing: the network as a whole was no faster than untuned, so more trials may not help it.")
         return Answer(question, "Nothing: use the result. Another seed, or a larger search space, may find more.")
+    limits = _limits(index, log, network)
+    if limits and all(_is_at_limit(one, index, limits) for one in network.operators_in(index)):
+        return Answer(question, f"Nothing: every operator is within {1 - _AT_LIMIT:.0%} of what this machine can do.", _TASKS)
     if command := continue_command(log.runs.command, trials):
         return Answer(question, "More trials:" if "--trials" in command else "As much time again:", command=command)
     return Answer(question, f"More trials: tune again into this log, with trials={trials}.")

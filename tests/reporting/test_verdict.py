@@ -97,10 +97,18 @@ def test_operators_at_the_limit_of_the_memory_are_told_from_those_of_the_operati
     journal = Journal(f"{log}.journal")
     journal.write_start([(1, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 1e6, CONV2D: 8e6})
     journal.write_limits({DENSE: 0.95e-3, CONV2D: 4e-3}, [DENSE])
-    assert "; 2 of 2 operators at the limit (1 of them memory-bound): more trials" in answers(log)["How good?"].text
+    assert "; 2 of 2 operators within 10% of the limit (1 of them memory-bound): more trials" in answers(log)["How good?"].text
     page = page_text(report(log, out=tmp_path / "report.html"))
     assert "95% (memory)" in page
     assert "100% (memory)" not in page
+
+
+@pytest.mark.parametrize(("limit", "next_step"), [(0.95e-3, "Nothing: every operator is within 10%"), (0.5e-3, "More trials:")])
+def test_a_run_that_still_gains_goes_on_unless_every_operator_is_near_its_limit(tmp_path, limit, next_step):
+    log = write(tmp_path / "log.json", np.linspace(2e-3, 1e-3, 32).tolist())
+    Journal(f"{log}.journal").write_limits({DENSE: limit})
+    assert answers(log)["Converged?"].text.startswith("Probably not")
+    assert answers(log)["What next?"].text.startswith(next_step)
 
 
 def test_the_journal_s_limits_say_how_good_it_is_and_where_most_is_left(tmp_path):
@@ -110,7 +118,9 @@ def test_the_journal_s_limits_say_how_good_it_is_and_where_most_is_left(tmp_path
     assert "6.000 ms, 2 GFLOPS; how fast this device can be is unknown" in answers(log)["How good?"].text
     journal.write_limits({DENSE: 0.95e-3, CONV2D: 1e-3})
     text = answers(log)["How good?"].text
-    assert text.startswith("6.000 ms, 2 GFLOPS, 48% of what this machine's limits allow; 1 of 2 operators at the limit")
+    assert text.startswith(
+        "6.000 ms, 2 GFLOPS, 48% of what this machine's limits allow; 1 of 2 operators within 10% of the limit"
+    )
     assert text.endswith("most is left in conv2d 1x64, at 25% of its limit.")
 
 

@@ -60,6 +60,20 @@ def test_tune_on_a_farm_prints_what_its_page_says():
 
 
 @pytest.mark.soak
+def test_decide_by_a_report_prints_two_verdicts_and_a_comparison():
+    done = run("decide_by_a_report.py")
+    assert done.returncode == 0, done.stderr
+    for output in (done.stdout.splitlines(), recorded_output("decide_by_a_report.py")):
+        assert [line[:26] for line in output if " trials of 1 task in " in line] == [
+            "conv2d.json: 8 trials of 1",
+            "conv2d.json: 48 trials of ",
+        ]
+        questions = [line.partition("?")[0] for line in output if "? " in line]
+        assert questions == 2 * ["Converged", "How good", "How sure", "Where did the time go", "What next"]
+        assert any(line.startswith("outputs match") for line in output)
+
+
+@pytest.mark.soak
 def test_tune_alexnet_resumes_and_runs_the_tuned_network(tmp_path):
     for trials in (13, 22):
         done = run("tune_alexnet.py", "--trials", trials, "--target", "llvm", "--log", tmp_path / "alexnet.json")
