@@ -2,7 +2,7 @@
 Decide by a report
 ==================
 
-Is a result good enough, or should tuning go on? The log knows most of the answer::
+Is a result good enough, or should tuning go on? The log has most of the answer::
 
     python tutorials/decide_by_a_report.py       # this machine's CPU: a minute on two cores
 
@@ -15,7 +15,7 @@ import tempfile
 
 os.environ.setdefault("TOPHUB_LOCATION", "NONE")  # or TVM downloads pre-tuned schedules
 
-from autotvm_opevo import report, tune_network
+from autotvm_opevo import tune_network
 from autotvm_opevo.autotvm import compare_logs, local_target
 from autotvm_opevo.autotvm.workloads import operator
 from autotvm_opevo.reporting import summarize
@@ -37,10 +37,11 @@ def tune(trials, log):
 
 
 # %%
-# Go on where it says so, and see what that brought
-# -------------------------------------------------
+# Go on, and see what that brought
+# --------------------------------
 # The same call with more trials resumes from the log. Whether the new best is faster, only timing both in turn can tell: between
-# the runs the machine itself may have become faster or slower.
+# the runs the machine itself may have become faster or slower. The networks take longer than their operator, because they also
+# convert layouts.
 
 
 def main():
@@ -51,7 +52,6 @@ def main():
         mod, params = tune(48, log)
         shutil.copy(f"{folder}/conv2d.best.json", longer)
         print(compare_logs(mod, params, local_target(), [short, longer], time_limit=20))
-        report(log, out=f"{folder}/report.html")
 
 
 if __name__ == "__main__":
@@ -60,43 +60,42 @@ if __name__ == "__main__":
 # %%
 # What it prints
 # --------------
-# On two cores of an AMD EPYC, beside other work, with lines wrapped::
+# On two cores of an AMD EPYC, with lines wrapped::
 #
-#     conv2d.json: 8 trials of 1 task in 6.4 s, the first at 2026-11-25 18:55 UTC; tuned by OpEvoTuner, seed 0; 1 of 1 task
+#     conv2d.json: 8 trials of 1 task in 5.7 s, the first at 2026-11-25 20:02 UTC; tuned by OpEvoTuner, seed 0; 1 of 1 task
 #         learned from others: common layers (1 task)
 #     Converged? Too early to tell.
-#     How good? 0.239 ms, 66 GFLOPS, 61% of what this machine's limits allow; most is left in conv2d_NCHWc.x86 1x24x30x30
-#         40x24x3x3, at 61% of its limit.
+#     How good? 0.238 ms, 66 GFLOPS, 61% of what this machine's limits allow; most is left in conv2d_NCHWc.x86 1x24x30x30
+#         40x24x3x3, at 60% of its limit.
 #     How sure? The best of 1 of 1 operator, 100% of the latency, was timed again in turn; timings of the same configuration
-#         differ by 7.1%.
-#     Where did the time go? starting 4.7 s, building 2.2 s, running 0.6 s.
+#         differ by 0.0%.
+#     Where did the time go? starting 4.5 s, building 1.1 s.
 #     What next? More trials: tune again into this log, with trials=16.
 #
-#     conv2d.json: 48 trials of 1 task in 22 s, the first at 2026-11-25 18:55 UTC; tuned by OpEvoTuner, seed 0; 1 of 1 task
-#         learned from others: common layers (1 task); with what was known before, the best of the first 8 trials has 69% of
+#     conv2d.json: 48 trials of 1 task in 15 s, the first at 2026-11-25 20:02 UTC; tuned by OpEvoTuner, seed 0; 1 of 1 task
+#         learned from others: common layers (1 task); with what was known before, the best of the first 8 trials has 63% of
 #         the final speed (median)
-#     Converged? Probably not: the last quarter of the trials brought 1.6%. As many trials again would bring what the
-#         machine's limits leave, 13%, if they go as other runs did.
-#     How good? 0.164 ms, 96 GFLOPS, 89% of what this machine's limits allow; most is left in conv2d_NCHWc.x86 1x24x30x30
-#         40x24x3x3, at 89% of its limit.
-#     How sure? The best of 1 of 1 operator, 100% of the latency, was timed again in turn; timings of the same configuration
-#         differ by 1.4%; another configuration may be as fast for conv2d_NCHWc.x86 1x24x30x30 40x24x3x3.
-#     Where did the time go? building 9.5 s, starting 6.5 s, running 6.3 s, searching 1.1 s, confirming 0.9 s.
-#     What next? More trials: tune again into this log, with trials=96.
+#     Converged? Yes: the machine's limits leave 0.0%.
+#     How good? 0.151 ms, 104 GFLOPS, 100% of what this machine's limits allow; 1 of 1 operator reaches 90% of the limit:
+#         more trials of those are hardly worth it.
+#     How sure? Every best rests on one trial, maybe a lucky one: the run was too short, or ended too soon, to time it
+#         again.
+#     Where did the time go? starting 6.3 s, running 4.9 s, building 4.4 s, confirming 0.6 s.
+#     What next? Nothing: use the result. Every operator reaches 90% of its limit.
 #
 #     network         ms  (95% interval)
-#     untuned       0.45  (0.378 to 0.534)
-#     short.json   0.428  (0.364 to 0.503)  1.05 times as fast as untuned (0.86 to 1.29)
-#     longer.json  0.341  (0.29 to 0.402)   1.32 times as fast as untuned (1.02 to 1.70)
-#     27 rounds, timed in turn; ended by: decided
-#     outputs match, relative error 0.0e+00 (short.json), 0.0e+00 (longer.json)
+#     untuned      0.292  (0.286 to 0.299)
+#     short.json   0.291  (0.287 to 0.295)  1.003 times as fast as untuned (0.993 to 1.014)
+#     longer.json   0.21  (0.207 to 0.213)  1.39 times as fast as untuned (1.36 to 1.43)
+#     5 rounds, timed in turn; ended by: decided
+#     outputs match, relative error 0.0e+00 (short.json), 6.2e-07 (longer.json)
 #
-#     longer.json is 1.254 times as fast as short.json (1.005 to 1.563)
+#     longer.json is 1.39 times as fast as short.json (1.36 to 1.42)
 #
 #     where the logs differ most, ms of a run as measured while tuning, not in turn
 #     operator                               runs  short.json  longer.json
-#     conv2d_NCHWc.x86 1x24x30x30 40x24x3x3     1       0.401        0.197
+#     conv2d_NCHWc.x86 1x24x30x30 40x24x3x3     1        0.24        0.151
 #
 #     the same, timed in turn, each alone
 #     operator                               short.json  longer.json
-#     conv2d_NCHWc.x86 1x24x30x30 40x24x3x3       0.411        0.253  longer.json 1.62 times as fast (1.09 to 2.43)
+#     conv2d_NCHWc.x86 1x24x30x30 40x24x3x3       0.237        0.152  longer.json 1.56 times as fast (1.55 to 1.57)

@@ -15,6 +15,7 @@ _EXAMPLES = """examples:
   %(prog)s doctor
   %(prog)s tune --network alexnet --log alexnet.json
   %(prog)s compare a.best.json b.best.json --network alexnet
+  %(prog)s report alexnet.json
   %(prog)s report alexnet.json -o report.html
 
 Each command has its own --help with more examples.

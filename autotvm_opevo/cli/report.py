@@ -51,8 +51,8 @@ def _run(options: argparse.Namespace) -> int:
         given = [f"--{name}" for name in ("out", "png", "csv") if getattr(options, name)]
         if given:
             raise ValueError(f"--watch writes no files, {given[0]} given: run report again without --watch to write them")
-    elif not options.out and (options.png or options.csv):
-        raise ValueError("--png and --csv require -o FILE, such as -o report.html")
+    elif not options.out and (options.title or options.png or options.csv):
+        raise ValueError("--title, --png and --csv require -o FILE, such as -o report.html")
     elif options.port is not None:
         raise ValueError("--port requires --watch")
     if options.port is not None and not 0 <= options.port < 65_536:

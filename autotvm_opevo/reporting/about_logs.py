@@ -30,12 +30,16 @@ def about_log(index: int, log: TuningLog, network: Network) -> dict[str, Any]:
     }
 
 
-def summarize(logs: Sequence[TuningLog]) -> str:
+def describe_logs(logs: Sequence[TuningLog]) -> str:
     """What the page begins with, as text: whether logs can be compared, and of each a summary, warnings and the verdict."""
     network = Network(logs)
     lines = [line for line, _ in compare_with_first(logs)]
     for index, log in enumerate(logs):
-        lines += ["", f"{log.label}: {'; '.join(_summary(index, log, network))}", *_warnings(index, log, network)]
+        lines += [
+            "",
+            f"{log.label}: {'; '.join(_summary(index, log, network))}",
+            *(f"warning: {text}" for text in _warnings(index, log, network)),
+        ]
         for answer in verdict(index, log, network):
             lines += [f"{answer.question} {answer.text}", *([f"    {answer.command}"] if answer.command else [])]
     return "\n".join(lines).strip()

@@ -15,6 +15,8 @@ from autotvm_opevo.reporting.values import Value
 from autotvm_opevo.tuning.journal import as_timestamp
 from autotvm_opevo.tuning.naming import task_key, task_name
 
+# No trial costs more seconds; a damaged log may say so.
+_MAX_COST = 1e9
 # In the order of AutoTVM's MeasureErrorNo.
 _FAILURES = (
     "",
@@ -59,7 +61,7 @@ def _parse_trial(record: dict[str, Any]) -> Trial:
         printable(target),
         as_timestamp(timestamp),
         knobs,
-        cost=max(0.0, float(all_cost)) if is_number(all_cost) else 0.0,
+        cost=float(min(max(0, all_cost), _MAX_COST)) if is_number(all_cost) else 0.0,
     )
 
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from autotvm_opevo._utils.atomic_files import write_whole
-from autotvm_opevo.reporting import about_logs
+from autotvm_opevo.reporting.about_logs import describe_logs
 from autotvm_opevo.reporting.logs import input_files, open_logs
 from autotvm_opevo.reporting.page import render
 from autotvm_opevo.reporting.plots import save_plots
@@ -92,6 +92,11 @@ def summarize(*logs: str | os.PathLike[str]) -> str:
     *logs : str or path
         As for `report`.
 
+    Returns
+    -------
+    str
+        One or more lines.
+
     Raises
     ------
     ValueError
@@ -111,4 +116,4 @@ def summarize(*logs: str | os.PathLike[str]) -> str:
     ...     print(summarize(log).splitlines()[1])
     Converged? Too early to tell.
     """
-    return about_logs.summarize(open_logs(logs))
+    return describe_logs(open_logs(logs))

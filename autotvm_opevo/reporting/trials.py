@@ -69,8 +69,10 @@ class Task:
         Of each trial.
     failures : Counter
         Number of failed trials by kind of failure.
+    cost : float
+        Seconds that all trials took to build and to run, as far as known, side by side or not.
     failure_costs : dict of str to float
-        Seconds that those trials took to build and to run, as far as known.
+        The same of those that failed, by kind of failure.
     messages : dict of str to Counter
         Error messages by kind of failure, as far as a journal has them.
     repeated : int
@@ -85,6 +87,7 @@ class Task:
         self.knobs: dict[str, Knob] = {}
         self.settings = Settings()
         self.failures: Counter[str] = Counter()
+        self.cost = 0.0
         self.failure_costs: dict[str, float] = {}
         self.messages: dict[str, Counter[str]] = {}
         self.repeated = 0
@@ -95,6 +98,7 @@ class Task:
 
     def add(self, trial: Trial, position: int = 0) -> None:
         """Add a trial, given its position among the log's."""
+        self.cost += trial.cost
         self._positions.append(position)
         self._latencies.append(trial.latency)
         self._times.append(trial.time)
@@ -121,7 +125,7 @@ class Task:
         if len(entries) == len(self) and not np.isfinite(self.times).all():
             self._times = array("d", (entry.time for entry in entries))
             self.failures = Counter(printable(entry.failure) for entry in entries if entry.failure)
-            self.failure_costs = {}
+            self.cost, self.failure_costs = 0.0, {}
         for entry in entries:
             if entry.message:
                 self.messages.setdefault(printable(entry.failure), Counter())[printable(entry.message)] += 1

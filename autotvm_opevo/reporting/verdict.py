@@ -28,7 +28,7 @@ _AT_LIMIT = 0.9
 _MAX_UNKNOWN = 0.05
 # Failures that are a larger part of the trials deserve a remark.
 _MANY_FAILURES = 0.25
-# So are timeouts that cost a larger share of the time.
+# So do timeouts that cost a larger part of what building and running all trials cost, side by side or not.
 _MANY_TIMEOUTS = 0.1
 # A task whose share of the time is this many times its share of the latency, and above the minimum, deserves one, too.
 _OUT_OF_PROPORTION, _MIN_SHARE = 2.0, 0.25
@@ -154,21 +154,32 @@ def _how_good(index: int, log: TuningLog, network: Network, left: float) -> Answ
         return Answer(question, f"{speed}; {why}.", _TASKS, known=False)
     share = 1 / (1 + left)
     measured = [one for one in solved if _fastest(one, index).journal_key in log.runs.limits]
-    done = [one for one in measured if _is_at_limit(one, index, limits)]
+    done = [one for one in measured if _is_at_limit(one, index, log, limits)]
+    others = [one for one in measured if one not in done]
     memory_bound = sum(_fastest(one, index).journal_key in log.runs.memory_bound for one in done)
-    most = max(solved, key=lambda one: one.seconds_in(index) - limits[one.name])
     text = f"{speed}, {share:.0%} of what this machine's limits allow"
     if done:
         which = f" ({memory_bound} of them memory-bound)" if memory_bound else ""
         text += f"; {len(done)} of {pluralize(len(solved), 'operator')} "
-        text += f"within {1 - _AT_LIMIT:.0%} of the limit{which}: more trials of those hardly pay"
-    if len(done) < len(measured):
-        text += f"; most is left in {most.name}, at {limits[most.name] / most.seconds_in(index):.0%} of its limit"
+        reach = "reaches" if len(done) == 1 else "reach"
+        text += f"{reach} {_AT_LIMIT:.0%} of the limit{which}: more trials of those are hardly worth it"
+    if others:
+        most = max(others, key=lambda one: _confirmed_seconds(one, index, log) - limits[one.name])
+        share = limits[most.name] / _confirmed_seconds(most, index, log)
+        text += f"; most is left in {most.name}, at {share:.0%} of its limit"
     return Answer(question, f"{text}.", _TASKS)
 
 
-def _is_at_limit(operator: Operator, index: int, limits: dict[str, float]) -> bool:
-    return limits[operator.name] > _AT_LIMIT * operator.seconds_in(index)
+def _is_at_limit(operator: Operator, index: int, log: TuningLog, limits: dict[str, float]) -> bool:
+    return limits[operator.name] > _AT_LIMIT * _confirmed_seconds(operator, index, log)
+
+
+def _confirmed_seconds(operator: Operator, index: int, log: TuningLog) -> float:
+    """What an operator takes with its best trial, which may have been a lucky one: as it was confirmed, if that is longer."""
+    task, seconds = _fastest(operator, index), operator.seconds_in(index)
+    if not is_confirmed(task, log):
+        return seconds
+    return seconds * max(1.0, float(np.median(log.runs.confirmed[task.journal_key].latencies)) / task.best)
 
 
 def _flop(task: Task, log: TuningLog) -> float:
@@ -256,15 +267,15 @@ def _failures(log: TuningLog) -> Iterator[str]:
 def _timeouts(log: TuningLog) -> Iterator[str]:
     """What trials that timed out cost, and the task that lost most by them."""
     late = [(task, kind) for task in log.tasks.values() for kind in task.failures if "timeout" in kind]
-    lost: Counter[str] = Counter()
+    lost: dict[str, float] = {}
     for task, kind in late:
-        lost[task.name] += round(task.failure_costs.get(kind, 0.0))
-    seconds = sum(lost.values())
-    if len(log.elapsed) and seconds > _MANY_TIMEOUTS * log.elapsed[-1]:
+        lost[task.name] = lost.get(task.name, 0.0) + task.failure_costs.get(kind, 0.0)
+    seconds = math.fsum(lost.values())
+    if seconds > _MANY_TIMEOUTS * math.fsum(task.cost for task in log.tasks.values()):
         trials = pluralize(sum(task.failures[kind] for task, kind in late), "trial")
-        name, most = lost.most_common(1)[0]
-        where = f"{format_duration(most)} of them" if len(lost) > 1 else "all of them"
-        yield f"builders and devices spent {format_duration(seconds)} on {trials} that timed out, {where} on {name}"
+        name = max(lost, key=lambda task: lost[task])
+        where = "all" if lost[name] == seconds else format_duration(lost[name])
+        yield f"{trials} timed out, after {format_duration(seconds)} of building and running in all, {where} of it on {name}"
 
 
 def _disproportion(index: int, log: TuningLog, network: Network) -> Iterator[str]:
@@ -291,13 +302,14 @@ def _next(index: int, log: TuningLog, network: Network, expected: Expectation | 
             question,
             "Use the untuned network, which is faster as a whole: trials time each operator alone, in memory of its own.",
         )
-    if left < CONVERGED or (expected and expected.typical < CONVERGED):
+    limits = _limits(index, log, network)
+    at_limit = bool(limits) and all(_is_at_limit(one, index, log, limits) for one in network.operators_in(index))
+    if left < CONVERGED or at_limit or (expected and expected.typical < CONVERGED):
         if log.runs.latency and log.runs.latency[1] >= log.runs.latency[0]:
             return Answer(question, "Nothing: the network as a whole was no faster than untuned, so more trials may not help it.")
+        if at_limit:
+            return Answer(question, f"Nothing: use the result. Every operator reaches {_AT_LIMIT:.0%} of its limit.", _TASKS)
         return Answer(question, "Nothing: use the result. Another seed, or a larger search space, may find more.")
-    limits = _limits(index, log, network)
-    if limits and all(_is_at_limit(one, index, limits) for one in network.operators_in(index)):
-        return Answer(question, f"Nothing: every operator is within {1 - _AT_LIMIT:.0%} of what this machine can do.", _TASKS)
     if command := continue_command(log.runs.command, trials):
         return Answer(question, "More trials:" if "--trials" in command else "As much time again:", command=command)
     return Answer(question, f"More trials: tune again into this log, with trials={trials}.")

@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from synthetic_logs import autotvm_log
+from synthetic_logs import autotvm_log, meta_schedule_folder
 
 from autotvm_opevo.cli.main import main
 from autotvm_opevo.reporting.serving import make_server
@@ -26,6 +26,17 @@ def test_without_a_file_to_write_the_verdict_is_printed(tmp_path, capsys):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["first.json", "second.json"]
 
 
+def test_the_verdict_of_a_database_is_printed_with_warnings(tmp_path, capsys):
+    folder = meta_schedule_folder(tmp_path / "database")
+    with open(folder / "database_tuning_record.json", "a") as file:
+        file.write("torn\n")
+    assert main(["report", str(folder)]) == 0
+    first, warning, *answers = capsys.readouterr().out.splitlines()
+    assert first.startswith("database: ")
+    assert warning == "warning: 1 malformed line skipped"
+    assert answers[0].startswith("Converged? ")
+
+
 def test_a_folder_of_logs_is_one_page(tmp_path, capsys):
     for name in ("opevo.json", "xgb.json", "xgb.best.json"):
         autotvm_log(tmp_path / name, trials=4)
@@ -40,7 +51,7 @@ def test_a_folder_of_logs_is_one_page(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["LOG", "--png", "plots"], 2, "--png and --csv require -o FILE"),
+        (["LOG", "--png", "plots"], 2, "--title, --png and --csv require -o FILE"),
         (["LOG", "-o", "OUT", "--port", "80"], 2, "--port requires --watch"),
         (["LOG", "--watch", "-o", "OUT"], 2, "--watch writes no files, --out given"),
         (["LOG", "--watch", "--port", "70000"], 2, "--port must be from 0 to 65535, 70000 given"),
