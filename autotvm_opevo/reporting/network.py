@@ -91,8 +91,11 @@ class Operator:
 
     def first_seconds_in(self, index: int) -> float:
         """Time with the first successful configuration in a log, of the implementation that is fastest in the end."""
-        fastest = min(self.tasks_in(index), key=lambda task: task.best, default=None)
-        return self.count_in(index) * fastest.first_success if fastest else math.inf
+        return self.count_in(index) * self.fastest_in(index).first_success if self.tasks_in(index) else math.inf
+
+    def fastest_in(self, index: int) -> Task:
+        """The fastest implementation in a log that has one."""
+        return min(self.tasks_in(index), key=lambda task: task.best)
 
     @property
     def seconds(self) -> float:

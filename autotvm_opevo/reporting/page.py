@@ -27,7 +27,6 @@ from autotvm_opevo.reporting.svg import svg
 from autotvm_opevo.reporting.trials import Task
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.reporting.values import Value
-from autotvm_opevo.reporting.verdict import is_confirmed
 
 # The last quarter of fewer trials says little.
 _MIN_TRIALS_FOR_GAIN = 16
@@ -128,9 +127,9 @@ def _state(log: TuningLog, task: Task, implementations: Sequence[Task]) -> str:
 
 def _certainty(log: TuningLog, task: Task) -> str:
     """Whether a task's best was timed again, how much its timings differ, and whether others may be as fast."""
-    if not is_confirmed(task, log):
+    found = log.confirmation(task)
+    if found is None:
         return "one trial"
-    found = log.runs.confirmed[task.journal_key]
     tied = f", {pluralize(found.ties, 'other')} may be as fast" if found.ties else ""
     return f"confirmed (timings differ by {found.spread:.1%}{tied})"
 

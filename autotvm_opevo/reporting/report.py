@@ -62,6 +62,8 @@ def report(
     ...     log = Path(folder) / "log.json"
     ...     _ = log.write_text(json.dumps(line))
     ...     page = report(log, out=Path(folder) / "report.html").read_text()
+    ...     print(summarize(log).splitlines()[1])
+    Converged? Too early to tell.
     >>> "dense 1x8" in page
     True
     """
@@ -106,14 +108,6 @@ def summarize(*logs: str | os.PathLike[str]) -> str:
 
     Examples
     --------
-    >>> import json, tempfile
-    >>> line = {"input": ["llvm", "dense", [["TENSOR", [1, 8], "float32"]], {}], "version": 0.2,
-    ...         "config": {"index": 3, "code_hash": None, "entity": [["tile_x", "sp", [-1, 4]]]},
-    ...         "result": [[0.002], 0, 1.5, 1795260407.0]}
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     log = Path(folder) / "log.json"
-    ...     _ = log.write_text(json.dumps(line))
-    ...     print(summarize(log).splitlines()[1])
-    Converged? Too early to tell.
+    See `report`.
     """
     return describe_logs(open_logs(logs))

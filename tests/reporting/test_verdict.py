@@ -122,6 +122,16 @@ def test_a_run_that_still_gains_goes_on_unless_every_operator_is_near_its_limit(
     assert answers(log)["What next?"].text.startswith(next_step)
 
 
+def test_how_good_it_is_rests_on_confirmed_timings_where_they_are_longer(tmp_path):
+    log = write(tmp_path / "log.json", [1e-3] * 20)
+    journal = Journal(f"{log}.journal")
+    journal.write_limits({DENSE: 0.8e-3})
+    assert answers(log)["How good?"].text.startswith("1.000 ms, 80% of what this machine's limits allow")
+    journal.write_confirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3], 1.6e-3)
+    text = answers(log)["How good?"].text
+    assert text == "1.600 ms, 50% of what this machine's limits allow; most is left in dense 1x64, at 50% of its limit."
+
+
 def test_the_journal_s_limits_say_how_good_it_is_and_where_most_is_left(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [4e-3] * 20, "conv2d")
     journal = Journal(f"{log}.journal")
