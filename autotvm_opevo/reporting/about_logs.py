@@ -20,7 +20,7 @@ from autotvm_opevo.tuning.logs import BEST_FILE
 
 
 def about_log(index: int, log: TuningLog, network: Network) -> dict[str, Any]:
-    """What the template shows of a log: its color, its label, a summary, warnings and the verdict."""
+    """What is shown of a log: its color, its label, a summary, warnings and the verdict."""
     return {
         "color": f"var(--series-{index % len(SERIES)})",
         "label": log.label,
@@ -35,12 +35,9 @@ def describe_logs(logs: Sequence[TuningLog]) -> str:
     network = Network(logs)
     lines = [line for line, _ in compare_with_first(logs)]
     for index, log in enumerate(logs):
-        lines += [
-            "",
-            f"{log.label}: {'; '.join(_summary(index, log, network))}",
-            *(f"warning: {text}" for text in _warnings(index, log, network)),
-        ]
-        for answer in verdict(index, log, network):
+        about = about_log(index, log, network)
+        lines += ["", f"{about['label']}: {about['summary']}", *(f"warning: {text}" for text in about["warnings"])]
+        for answer in about["verdict"]:
             lines += [f"{answer.question} {answer.text}", *([f"    {answer.command}"] if answer.command else [])]
     return "\n".join(lines).strip()
 
