@@ -62,40 +62,41 @@ if __name__ == "__main__":
 # --------------
 # On two cores of an AMD EPYC, with lines wrapped::
 #
-#     conv2d.json: 8 trials of 1 task in 5.7 s, the first at 2026-11-25 20:02 UTC; tuned by OpEvoTuner, seed 0; 1 of 1 task
+#     conv2d.json: 8 trials of 1 task in 6.1 s, the first at 2026-11-25 21:12 UTC; tuned by OpEvoTuner, seed 0; 1 of 1 task
 #         learned from others: common layers (1 task)
 #     Converged? Too early to tell.
-#     How good? 0.238 ms, 66 GFLOPS, 61% of what this machine's limits allow; most is left in conv2d_NCHWc.x86 1x24x30x30
-#         40x24x3x3, at 60% of its limit.
+#     How good? 0.239 ms, 66 GFLOPS, 61% of what this machine's limits allow; most is left in conv2d_NCHWc.x86 1x24x30x30
+#         40x24x3x3, at 61% of its limit.
 #     How sure? The best of 1 of 1 operator, 100% of the latency, was timed again in turn; timings of the same configuration
-#         differ by 0.0%.
-#     Where did the time go? starting 4.5 s, building 1.1 s.
+#         differ by 0.6%.
+#     Where did the time go? starting 4.8 s, building 1.3 s.
 #     What next? More trials: tune again into this log, with trials=16.
 #
-#     conv2d.json: 48 trials of 1 task in 15 s, the first at 2026-11-25 20:02 UTC; tuned by OpEvoTuner, seed 0; 1 of 1 task
-#         learned from others: common layers (1 task); with what was known before, the best of the first 8 trials has 63% of
+#     conv2d.json: 48 trials of 1 task in 16 s, the first at 2026-11-25 21:12 UTC; tuned by OpEvoTuner, seed 0; 1 of 1 task
+#         learned from others: common layers (1 task); with what was known before, the best of the first 8 trials has 64% of
 #         the final speed (median)
-#     Converged? Yes: the machine's limits leave 0.0%.
-#     How good? 0.151 ms, 104 GFLOPS, 100% of what this machine's limits allow; 1 of 1 operator reaches 90% of the limit:
+#     Converged? Probably not: the last quarter of the trials brought 1.3%. As many trials again would bring what the
+#         machine's limits leave, 5.5%, if they go as other runs did.
+#     How good? 0.153 ms, 103 GFLOPS, 95% of what this machine's limits allow; 1 of 1 operator reaches 90% of the limit:
 #         more trials of those are hardly worth it.
 #     How sure? Every best rests on one trial, maybe a lucky one: the run was too short, or ended too soon, to time it
 #         again.
-#     Where did the time go? starting 6.3 s, running 4.9 s, building 4.4 s, confirming 0.6 s.
+#     Where did the time go? starting 6.5 s, running 4.8 s, building 4.8 s, confirming 0.6 s, searching 0.6 s.
 #     What next? Nothing: use the result. Every operator reaches 90% of its limit.
 #
 #     network         ms  (95% interval)
-#     untuned      0.292  (0.286 to 0.299)
-#     short.json   0.291  (0.287 to 0.295)  1.003 times as fast as untuned (0.993 to 1.014)
-#     longer.json   0.21  (0.207 to 0.213)  1.39 times as fast as untuned (1.36 to 1.43)
+#     untuned      0.293  (0.287 to 0.3)
+#     short.json   0.294  (0.288 to 0.3)    0.996 times as fast as untuned (0.976 to 1.016)
+#     longer.json  0.216  (0.207 to 0.224)  1.36 times as fast as untuned (1.32 to 1.39)
 #     5 rounds, timed in turn; ended by: decided
 #     outputs match, relative error 0.0e+00 (short.json), 6.2e-07 (longer.json)
 #
-#     longer.json is 1.39 times as fast as short.json (1.36 to 1.42)
+#     longer.json is 1.36 times as fast as short.json (1.31 to 1.43)
 #
 #     where the logs differ most, ms of a run as measured while tuning, not in turn
 #     operator                               runs  short.json  longer.json
-#     conv2d_NCHWc.x86 1x24x30x30 40x24x3x3     1        0.24        0.151
+#     conv2d_NCHWc.x86 1x24x30x30 40x24x3x3     1       0.238        0.153
 #
 #     the same, timed in turn, each alone
 #     operator                               short.json  longer.json
-#     conv2d_NCHWc.x86 1x24x30x30 40x24x3x3       0.237        0.152  longer.json 1.56 times as fast (1.55 to 1.57)
+#     conv2d_NCHWc.x86 1x24x30x30 40x24x3x3        0.24        0.154  longer.json 1.55 times as fast (1.52 to 1.58)
