@@ -113,7 +113,7 @@ def tuned_operator(
                 folder,
                 max(trials),
                 builder=_builder(builder),
-                measure_callbacks=[*ms.MeasureCallback.create("default"), _RecordMeasurements(measured)],
+                measure_callbacks=[*ms.MeasureCallback.create("default"), RecordMeasurements(measured)],
                 seed=seed + 1,
                 **options,
             )
@@ -159,7 +159,7 @@ def time_networks(networks: Sequence[tuple[tvm.IRModule, Any]]) -> list[float]:
 
 
 @derived_object
-class _RecordMeasurements(PyMeasureCallback):
+class RecordMeasurements(PyMeasureCallback):
     """Append every latency and schedule to a list, in the order of measurement."""
 
     def __init__(self, measured: list[tuple[float, Any]]) -> None:
