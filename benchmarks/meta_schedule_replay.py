@@ -65,6 +65,8 @@ METHODS: dict[str, Callable[[int], dict[str, Any]]] = {
     "published": lambda seed: {"strategy": OpEvoStrategy(seed=seed, surrogate=None)},
     "random": lambda seed: {"strategy": "replay-trace"},
 }
+# TVM's without the one that removes artifacts: not all candidates were built.
+_CALLBACKS = "add-to-database", "update-cost-model"
 CHECKPOINTS = (16, 32, 64, 128)
 
 
@@ -112,8 +114,7 @@ def replay(mod: Any, landscape: RecordedCandidates, options: dict[str, Any], job
             job["trials"],
             builder=builder,
             runner=runner,
-            # TVM's would remove artifacts of candidates that were not built.
-            measure_callbacks=["add-to-database", "update-cost-model", RecordMeasurements(measured)],
+            measure_callbacks=[*map(ms.MeasureCallback.create, _CALLBACKS), RecordMeasurements(measured)],
             seed=job["seed"] + 1,
             **{"cost_model": "none", **options},
         )
