@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from tvm import te, topi
 from tvm.s_tir import meta_schedule as ms
+from tvm.s_tir.meta_schedule.measure_callback import AddToDatabase, UpdateCostModel
 
 from autotvm_opevo.meta_schedule import OpEvoStrategy
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
@@ -65,8 +66,6 @@ METHODS: dict[str, Callable[[int], dict[str, Any]]] = {
     "published": lambda seed: {"strategy": OpEvoStrategy(seed=seed, surrogate=None)},
     "random": lambda seed: {"strategy": "replay-trace"},
 }
-# TVM's without the one that removes artifacts: not all candidates were built.
-_CALLBACKS = "add-to-database", "update-cost-model"
 CHECKPOINTS = (16, 32, 64, 128)
 
 
@@ -114,7 +113,8 @@ def replay(mod: Any, landscape: RecordedCandidates, options: dict[str, Any], job
             job["trials"],
             builder=builder,
             runner=runner,
-            measure_callbacks=[*map(ms.MeasureCallback.create, _CALLBACKS), RecordMeasurements(measured)],
+            # TVM's without the one that removes artifacts: not all candidates were built.
+            measure_callbacks=[AddToDatabase(), UpdateCostModel(), RecordMeasurements(measured)],
             seed=job["seed"] + 1,
             **{"cost_model": "none", **options},
         )
