@@ -80,7 +80,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--publish", metavar="SECTION", help="write the tables to this section of docs/results.md")
     options = parser.parse_args(arguments)
     import_tensor_intrinsics()
-    logging.getLogger("tvm.s_tir.meta_schedule").setLevel(logging.ERROR)
     landscapes = {name: RecordedCandidates(options.folder / f"{name}.jsonl") for name in options.workloads}
     jobs = [
         {"workload": workload, "method": method, "seed": seed, "trials": options.trials, **environment("llvm")}
@@ -103,6 +102,7 @@ def replay(mod: Any, landscape: RecordedCandidates, options: dict[str, Any], job
     """One search; returns the latency of each trial, and how many of them were measured now."""
     measured: list[tuple[float, Any]] = []
     before = landscape.measured
+    logging.getLogger("tvm.s_tir.meta_schedule").setLevel(logging.ERROR)  # each time: TVM resets it
     builder, runner = landscape.builder_and_runner()
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
