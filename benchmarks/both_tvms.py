@@ -1,6 +1,7 @@
 """The same network on the same CPU, tuned with AutoTVM and with today's TVM: which makes it faster?
 
-    .venv/tvm/bin/python -m benchmarks.both_tvms             # AlexNet, 208 trials, three seeds: 20 minutes on two cores
+    .venv/tvm/bin/python -m benchmarks.both_tvms             # AlexNet, 200 trials, three seeds: 20 minutes on two cores
+    .venv/tvm/bin/python -m benchmarks.both_tvms --targets "llvm -mcpu=core-avx2" "llvm -mcpu=skylake-avx512"
 
 Both are called as a user would, ``autotvm-opevo tune`` and ``compare``, each with its Python. What they found is then timed in
 turn, in new processes, since where memory lies makes a network up to a third faster or slower.
@@ -11,6 +12,7 @@ import re
 import subprocess
 import tempfile
 import time
+from itertools import product
 from pathlib import Path
 
 from autotvm_opevo.tuning.confidence import geometric_mean
@@ -39,18 +41,19 @@ def milliseconds(text):
 
 def repetition(job):
     """Seconds of tuning, and the milliseconds in each round, of both."""
-    network, result = job["network"], {name: {"timed": []} for name in PYTHONS}
+    network, target = job["network"], ["--target", job["target"]] if job["target"] else []
+    result = {name: {"timed": []} for name in PYTHONS}
     with tempfile.TemporaryDirectory() as parent:
         folders = {name: Path(parent) / str(i) for i, name in enumerate(PYTHONS)}
         for name, folder in folders.items():
             folder.mkdir()
             start = time.perf_counter()
             trials = "--trials", job["trials"], "--seed", job["seed"]
-            command(name, "tune", "--network", network, *trials, "--log", folder / LOG[name])
+            command(name, "tune", "--network", network, *target, *trials, "--log", folder / LOG[name])
             result[name]["seconds"] = time.perf_counter() - start
         for _ in range(job["rounds"]):
             for name, folder in folders.items():
-                text = command(name, "compare", folder / BEST[name], "--network", network, "--time-limit", 10)
+                text = command(name, "compare", folder / BEST[name], "--network", network, *target, "--time-limit", 10)
                 result[name]["timed"].append(milliseconds(text))
     return result
 
@@ -58,27 +61,34 @@ def repetition(job):
 def table(runs):
     """Geometric means over all rounds."""
     rows = []
-    for network, name in ((network, name) for network in dict.fromkeys(run["network"] for run in runs) for name in PYTHONS):
-        mine = [run for run in runs if run["network"] == network]
+    cases = dict.fromkeys((run["network"], run["target"] or "llvm of this machine") for run in runs)
+    for (network, target), name in product(cases, PYTHONS):
+        mine = [run for run in runs if run["network"] == network and (run["target"] or target) == target]
         timed = [pair for run in mine for pair in run[name]["timed"]]
         untuned, tuned = (geometric_mean([pair[i] for pair in timed]).value for i in (0, 1))
         seeds = [geometric_mean([pair[1] for pair in run[name]["timed"]]).value for run in mine]
         took = sum(run[name]["seconds"] for run in mine) / len(mine)
-        rows.append([network, name, f"{untuned:.4g}", f"{tuned:.3g} ({min(seeds):.3g} to {max(seeds):.3g})", f"{took:.0f}"])
-    return markdown.table(["network", "", "untuned, ms", "tuned, ms (seeds)", "seconds, comparison included"], rows)
+        rows.append(
+            [network, target, name, f"{untuned:.4g}", f"{tuned:.3g} ({min(seeds):.3g} to {max(seeds):.3g})", f"{took:.0f}"]
+        )
+    return markdown.table(["network", "target", "", "untuned, ms", "tuned, ms (seeds)", "seconds, comparison included"], rows)
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description="The same network, tuned with AutoTVM and with today's TVM.")
     parser.add_argument("--networks", nargs="+", default=["alexnet"])
-    parser.add_argument("--trials", type=int, default=208)
+    parser.add_argument("--targets", nargs="+", default=[""], help="default: this machine's")
+    parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=5, help="how often both are timed in turn (default: 5)")
     parser.add_argument("--out", type=Path, default=Path("tuned/both-tvms.jsonl"), help="results, one repetition per line")
     parser.add_argument("--publish", metavar="SECTION", help="write the table to this section of docs/results.md")
     options = parser.parse_args(arguments)
     about = {"trials": options.trials, "rounds": options.rounds, **environment("llvm")}
-    jobs = [{"network": name, "seed": seed, **about} for name in options.networks for seed in range(options.seeds)]
+    jobs = [
+        {"network": network, "target": target, "seed": seed, **about}
+        for network, target, seed in product(options.networks, options.targets, range(options.seeds))
+    ]
     runs = run_missing(jobs, repetition, options.out, unit="repetition")
     text = table(runs)
     if options.publish:

@@ -1,12 +1,11 @@
 """OpEvo compared with TVM's evolutionary search in MetaSchedule, on this machine.
 
-    python -m benchmarks.meta_schedule                        # operators and AlexNet: a night
+    python -m benchmarks.meta_schedule                        # four operators: an hour and a half
     python -m benchmarks.meta_schedule --workloads MM1 C2     # less
 
-The strategies take turns, with the same runner, builder and number of trials. TVM's search has its defaults, rounds of 64 and an
-XGBoost cost model; only where a network has too few trials for that, its rounds are smaller, and the last may exceed the trials.
-The best schedules after some numbers of trials are then built and timed again, in turn, in one process. A stopped benchmark
-resumes.
+The strategies take turns, with the same builder, runner and number of trials. TVM's search has its defaults, rounds of 64 and an
+XGBoost cost model. The best schedules after some numbers of trials are then built and timed again, in turn, in one process. A
+stopped benchmark resumes.
 """
 
 from __future__ import annotations
@@ -26,14 +25,12 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 from tvm.s_tir.meta_schedule.measure_callback import PyMeasureCallback
 
-from autotvm_opevo.meta_schedule import LocalBuilder, OpEvoStrategy, open_database, tune_network, workloads
+from autotvm_opevo.meta_schedule import LocalBuilder, LocalRunner, OpEvoStrategy
 from autotvm_opevo.meta_schedule.database import seconds
-from autotvm_opevo.meta_schedule.evaluation import Instance, random_inputs
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
-from autotvm_opevo.meta_schedule.lowering import build, lower_for_tuning
 from benchmarks import markdown, publish
 from benchmarks.environment import environment
-from benchmarks.interleaved import preserve_affinity, time_interleaved
+from benchmarks.interleaved import preserve_affinity
 from benchmarks.resume import run_missing
 from benchmarks.statistics import difference
 from benchmarks.workloads import CPU, cpu
@@ -41,24 +38,22 @@ from benchmarks.workloads import CPU, cpu
 BASELINE = "evolutionary + XGBoost"
 STRATEGIES: dict[str, Any] = {
     BASELINE: lambda seed: {"strategy": "evolutionary", "cost_model": "xgb"},
-    "OpEvo-published": lambda seed: {"strategy": OpEvoStrategy(seed=seed, surrogate=None), "cost_model": "none"},
     "OpEvo": lambda seed: {"strategy": OpEvoStrategy(seed=seed), "cost_model": "none"},
 }
-NETWORK = "AlexNet"
-# Trials per operator of a network, on average.
-_TRIALS_PER_TASK = 16
 # How often the best schedules are timed again, and the least duration of each timing.
 _REPEAT, _MIN_REPEAT_MS = 7, 50
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Compare OpEvo with TVM's evolutionary search in MetaSchedule.")
-    parser.add_argument("--workloads", nargs="+", default=[*CPU, NETWORK], choices=[*CPU, NETWORK])
+    parser.add_argument("--workloads", nargs="+", default=[*CPU], choices=[*CPU])
     parser.add_argument(
         "--trials", type=int, nargs="+", default=[32, 64, 128], help="numbers of trials to compare after (default: 32 64 128)"
     )
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--builder", choices=["quick", "tvm"], default="quick", help="this package's build function or TVM's")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument(
+        "--builder", choices=["quick", "tvm"], default="quick", help="this package's builder and runner, or TVM's"
+    )
     parser.add_argument("--out", type=Path, default=Path("tuned/meta-schedule.jsonl"), help="results, one repetition per line")
     parser.add_argument("--publish", metavar="SECTION", help="write the tables to this section of docs/results.md")
     options = parser.parse_args(arguments)
@@ -86,19 +81,18 @@ def repetition(workload: str, seed: int, trials: Sequence[int], builder: str) ->
     """Run every strategy once, each first in turn, and time its best schedules again, in seconds."""
     first = seed % len(STRATEGIES)
     names = [*STRATEGIES][first:] + [*STRATEGIES][:first]
-    run = tuned_network if workload == NETWORK else tuned_operator
     results: dict[str, dict[str, Any]] = {}
     bests: dict[tuple[str, int], Any] = {}
     for name in names:
-        best, results[name] = run(workload, seed, trials, builder, STRATEGIES[name](seed))
+        best, results[name] = tuned(workload, seed, trials, builder, STRATEGIES[name](seed))
         bests.update({(name, n): executable for n, executable in best.items()})
-    latencies = (time_networks if workload == NETWORK else time_operators)(list(bests.values()))
+    latencies = time_in_turn(list(bests.values()))
     for (name, n), latency in zip(bests, latencies):
         results[name].setdefault("retimed", {})[str(n)] = latency
     return results
 
 
-def tuned_operator(
+def tuned(
     workload: str, seed: int, trials: Sequence[int], builder: str, options: dict[str, Any]
 ) -> tuple[dict[int, Any], dict[str, Any]]:
     """Tune once; return the best schedule after each number of trials, and the measurements."""
@@ -112,7 +106,7 @@ def tuned_operator(
                 cpu(),
                 folder,
                 max(trials),
-                builder=_builder(builder),
+                **_builder_and_runner(builder),
                 measure_callbacks=[*ms.MeasureCallback.create("default"), RecordMeasurements(measured)],
                 seed=seed + 1,
                 **options,
@@ -124,20 +118,7 @@ def tuned_operator(
     return best, {"latencies": latencies, "seconds": elapsed, "parts": parts}
 
 
-def tuned_network(
-    workload: str, seed: int, trials: Sequence[int], builder: str, options: dict[str, Any]
-) -> tuple[dict[int, Any], dict[str, Any]]:
-    """Tune AlexNet once; return the tuned network after all trials, and the seconds of tuning."""
-    mod, params = workloads.alexnet()
-    lowered = lower_for_tuning(mod, params, cpu())
-    total = _TRIALS_PER_TASK * len(ms.relax_integration.extract_tasks(lowered, cpu()))
-    with tempfile.TemporaryDirectory() as folder:
-        report = tune_network(mod, params, cpu(), folder, total, builder=_builder(builder), seed=seed, evaluate=False, **options)
-        executable = build(lowered, cpu(), open_database(folder))
-    return {total: (lowered, executable)}, {"seconds": report.seconds, "estimate": report.latency, "measured": report.measured}
-
-
-def time_operators(mods: Sequence[tvm.IRModule]) -> list[float]:
+def time_in_turn(mods: Sequence[tvm.IRModule]) -> list[float]:
     """The median latency of each schedule in seconds; the schedules are timed in turn."""
     functions = [tvm.compile(mod, cpu()).jit() for mod in mods]
     rng = np.random.default_rng(0)
@@ -147,15 +128,6 @@ def time_operators(mods: Sequence[tvm.IRModule]) -> list[float]:
     with preserve_affinity():
         rounds = [[evaluate(*arguments).mean for evaluate in evaluators] for _ in range(_REPEAT)]
     return [float(median) for median in np.median(rounds, axis=0)]
-
-
-def time_networks(networks: Sequence[tuple[tvm.IRModule, Any]]) -> list[float]:
-    """The median latency of each network in seconds; the networks are timed in turn."""
-    lowered = networks[0][0]
-    instances = [Instance(executable, tvm.cpu(), random_inputs(lowered)) for _, executable in networks]
-    with preserve_affinity():
-        latencies = time_interleaved([instance.seconds for instance in instances])
-    return [float(np.median(runs)) for runs in latencies]
 
 
 @derived_object
@@ -170,8 +142,10 @@ class RecordMeasurements(PyMeasureCallback):
         self._measured += [(seconds(result.run_secs), candidate.sch.mod) for candidate, result in zip(candidates, results)]
 
 
-def _builder(name: str) -> Any:
-    return LocalBuilder() if name == "quick" else ms.builder.LocalBuilder()
+def _builder_and_runner(name: str) -> dict[str, Any]:
+    if name == "quick":
+        return {"builder": LocalBuilder(link=True), "runner": LocalRunner()}
+    return {"builder": ms.builder.LocalBuilder(), "runner": ms.runner.LocalRunner()}
 
 
 def tables(runs: Sequence[dict[str, Any]]) -> str:
@@ -199,19 +173,15 @@ def _row(mine: Sequence[dict[str, Any]], n: str) -> list[str]:
 
 
 def _ratios(results: Results) -> str:
-    """Speedups and ratios of tuning times over all operators, and of the network, with confidence intervals."""
+    """Speedups and ratios of tuning times over all operators, with confidence intervals."""
     rng, rows = np.random.default_rng(0), []
-    operators = {workload: mine for workload, mine in results.items() if workload != NETWORK}
-    for what, some in (("operators", operators), (NETWORK, {name: mine for name, mine in results.items() if name == NETWORK})):
-        for name in METHODS if some else ():
-            for n in next(iter(some.values()))[0][BASELINE]["retimed"]:
-                speedups = [
-                    [np.log(of[BASELINE]["retimed"][n] / of[name]["retimed"][n]) for of in mine] for mine in some.values()
-                ]
-                rows.append([what, name, f"speedup after {n} trials", *_interval(np.array(speedups), rng)])
-            times = [[np.log(of[name]["seconds"] / of[BASELINE]["seconds"]) for of in mine] for mine in some.values()]
-            rows.append([what, name, "ratio of tuning times", *_interval(np.array(times), rng)])
-    return markdown.table(["", "strategy", f"over {BASELINE}", "geometric mean", "95% interval", "p"], rows)
+    for name in METHODS:
+        for n in next(iter(results.values()))[0][BASELINE]["retimed"]:
+            speedups = [[np.log(of[BASELINE]["retimed"][n] / of[name]["retimed"][n]) for of in mine] for mine in results.values()]
+            rows.append([name, f"speedup after {n} trials", *_interval(np.array(speedups), rng)])
+        times = [[np.log(of[name]["seconds"] / of[BASELINE]["seconds"]) for of in mine] for mine in results.values()]
+        rows.append([name, "ratio of tuning times", *_interval(np.array(times), rng)])
+    return markdown.table(["strategy", f"over {BASELINE}", "geometric mean", "95% interval", "p"], rows)
 
 
 def _interval(gaps: Any, rng: np.random.Generator) -> list[str]:
