@@ -100,9 +100,8 @@ class _Runner(PyRunner):
 
     def _result(self, one: RunnerInput) -> LocalRunnerFuture:
         artifact = str(one.artifact_path)
-        key = artifact.removeprefix(_PREFIX)
-        if key == artifact:
-            key = self._candidates.pop(artifact)
+        key = self._candidates.get(artifact) or artifact.removeprefix(_PREFIX)
+        if key not in self._recorded.seconds:  # a batch may hold a candidate twice
             latencies = self._runner.run([one])[0].result().run_secs
             self._recorded.add(key, min(map(float, latencies)) if latencies else None)
             shutil.rmtree(Path(artifact).parent, ignore_errors=True)

@@ -1,5 +1,8 @@
 """Make a prior of MetaSchedule's searches on CPUs: results of common layers.
 
+    .venv/tvm/bin/python -m benchmarks.relax_prior --target "llvm -mcpu=core-avx2"                        # anew: eight minutes
+    .venv/tvm/bin/python -m benchmarks.relax_prior --target "llvm -mcpu=core-avx2" --kinds matmul batched --append
+
 All layers get as many trials, and learn from each other, but not from an earlier prior.
 """
 
@@ -7,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -20,8 +23,8 @@ from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, local_target, 
 from autotvm_opevo.meta_schedule import strategy as strategy_module
 from autotvm_opevo.meta_schedule.history import read_history
 from autotvm_opevo.meta_schedule.prior import prior_file
-from autotvm_opevo.tuning.prior import write_prior
-from benchmarks.layers import CONVOLUTIONS, DENSE, DEPTHWISE, MEANS, POOLS, SOFTMAX
+from autotvm_opevo.tuning.prior import read_prior, write_prior
+from benchmarks.layers import BATCHED, CONVOLUTIONS, DENSE, DEPTHWISE, MATMUL, MEANS, POOLS, SOFTMAX
 
 
 class _Layers:
@@ -31,36 +34,49 @@ class _Layers:
         self._rng = np.random.default_rng(0)
         self._inputs: list[Any] = []
         self._weights: dict[Any, Any] = {}
-        self._layers: list[tuple[Any, Callable[[Any], Any]]] = []
+        self._layers: list[tuple[list[Any], Callable[..., Any]]] = []
 
     def weight(self, *shape: int) -> Any:
         variable = relax.Var(f"weight{len(self._weights)}", relax.TensorType(shape, "float32"))
         self._weights[variable] = tvm.runtime.tensor(self._rng.standard_normal(shape, dtype="float32"))
         return variable
 
-    def add(self, shape: tuple[int, ...], layer: Callable[[Any], Any]) -> None:
-        variable = relax.Var(f"data{len(self._inputs)}", relax.TensorType(shape, "float32"))
-        self._inputs.append(variable)
-        self._layers.append((variable, layer))
+    def add(self, layer: Callable[..., Any], *shapes: tuple[int, ...]) -> None:
+        first = len(self._inputs)
+        variables = [relax.Var(f"data{first + i}", relax.TensorType(shape, "float32")) for i, shape in enumerate(shapes)]
+        self._inputs += variables
+        self._layers.append((variables, layer))
 
     def convolution(self, image: int, inputs: int, outputs: int, kernel: int, stride: int, groups: int = 1) -> None:
         weight, bias = self.weight(kernel, kernel, inputs // groups, outputs), self.weight(1, 1, 1, outputs)
         options = {"strides": stride, "padding": kernel // 2, "groups": groups, "data_layout": "NHWC", "kernel_layout": "HWIO"}
-        self.add((1, image, image, inputs), lambda x: _relu(relax.op.nn.conv2d(x, weight, **options), bias))
+        self.add(lambda x: _relu(relax.op.nn.conv2d(x, weight, **options), bias), (1, image, image, inputs))
+
+    def depthwise(self, image: int, channels: int, stride: int) -> None:
+        self.convolution(image, channels, channels, 3, stride, groups=channels)
 
     def pool(self, image: int, channels: int, window: int, stride: int) -> None:
         options = {"pool_size": (window, window), "strides": (stride, stride), "layout": "NHWC"}
-        self.add((1, image, image, channels), lambda x: relax.op.nn.max_pool2d(x, **options))
+        self.add(lambda x: relax.op.nn.max_pool2d(x, **options), (1, image, image, channels))
 
     def dense(self, rows: int, inputs: int, outputs: int) -> None:
         weight, bias = self.weight(outputs, inputs), self.weight(1, outputs)
-        self.add((rows, inputs), lambda x: _relu(relax.op.matmul(x, relax.op.permute_dims(weight)), bias))
+        self.add(lambda x: _relu(relax.op.matmul(x, relax.op.permute_dims(weight)), bias), (rows, inputs))
+
+    def batched(self, matrices: int, rows: int, inputs: int, columns: int) -> None:
+        self.add(relax.op.matmul, (matrices, rows, inputs), (matrices, inputs, columns))
+
+    def softmax(self, *shape: int) -> None:
+        self.add(relax.op.nn.softmax, shape)
+
+    def mean(self, image: int, channels: int) -> None:
+        self.add(lambda x: relax.op.mean(x, axis=[1, 2]), (1, image, image, channels))
 
     def build(self) -> tuple[tvm.IRModule, dict[str, Any]]:
         builder = relax.BlockBuilder()
         with builder.function("main", [*self._inputs, *self._weights]):
             with builder.dataflow():
-                results = [builder.emit(builder.normalize(layer(x))) for x, layer in self._layers]
+                results = [builder.emit(builder.normalize(layer(*x))) for x, layer in self._layers]
                 output = builder.emit_output(relax.Tuple(results))
             builder.emit_func_output(output)
         return builder.finalize(), {variable.name: weight for variable, weight in self._weights.items()}
@@ -70,36 +86,43 @@ def _relu(x: Any, bias: Any) -> Any:
     return relax.op.nn.relu(relax.op.add(x, bias))
 
 
-def layers() -> tuple[tvm.IRModule, dict[str, Any]]:
-    """All layers as one network."""
+# How layers of a kind are added, and their shapes.
+KINDS: dict[str, tuple[Callable[..., None], Sequence[tuple[int, ...]]]] = {
+    "convolution": (_Layers.convolution, CONVOLUTIONS),
+    "depthwise": (_Layers.depthwise, DEPTHWISE),
+    "dense": (_Layers.dense, DENSE),
+    "matmul": (_Layers.dense, MATMUL),
+    "batched": (_Layers.batched, BATCHED),
+    "pool": (_Layers.pool, POOLS),
+    "softmax": (_Layers.softmax, SOFTMAX),
+    "mean": (_Layers.mean, MEANS),
+}
+
+
+def layers(kinds: Sequence[str]) -> tuple[tvm.IRModule, dict[str, Any]]:
+    """All layers of these kinds as one network."""
     net = _Layers()
-    for convolution in CONVOLUTIONS:
-        net.convolution(*convolution)
-    for image, channels, stride in DEPTHWISE:
-        net.convolution(image, channels, channels, 3, stride, groups=channels)
-    for dense in DENSE:
-        net.dense(*dense)
-    for pool in POOLS:
-        net.pool(*pool)
-    for shape in SOFTMAX:
-        net.add(shape, relax.op.nn.softmax)
-    for image, channels in MEANS:
-        net.add((1, image, image, channels), lambda x: relax.op.mean(x, axis=[1, 2]))
+    for kind in kinds:
+        add, shapes = KINDS[kind]
+        for shape in shapes:
+            add(net, *shape)
     return net.build()
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Make a prior of MetaSchedule's searches on CPUs: results of common layers.")
     parser.add_argument("--target", default=local_target(), help="default: this machine's CPU")
+    parser.add_argument("--kinds", nargs="+", default=[*KINDS], choices=[*KINDS], help="of layers (default: all)")
+    parser.add_argument("--append", action="store_true", help="keep what the file has")
     parser.add_argument("--trials", type=int, default=64, help="of each layer (default: 64)")
     parser.add_argument("--work-dir", help="MetaSchedule's work directory; resumed if it exists (default: a temporary one)")
     parser.add_argument("--output", type=Path, help="default: the package's file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(options.work_dir or temporary)
-        mod, params = layers()
+        mod, params = layers(options.kinds)
         target = as_target(options.target)
-        count = len(CONVOLUTIONS) + len(DEPTHWISE) + len(DENSE) + len(POOLS) + len(SOFTMAX) + len(MEANS)
+        count = sum(len(KINDS[kind][1]) for kind in options.kinds)
         strategy = OpEvoStrategy(seed=0)
         with mock.patch.object(strategy_module, "prior", return_value=()):
             tune_network(
@@ -113,7 +136,8 @@ def main() -> None:
                 seed=0,
                 evaluate=False,
             )
-        write_prior(options.output or prior_file(target), {"": read_history([folder])})
+        file, found = options.output or prior_file(target), read_history([folder])
+        write_prior(file, {"": [*(read_prior(file)[""] if options.append else ()), *found]})
 
 
 if __name__ == "__main__":
