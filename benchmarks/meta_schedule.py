@@ -85,7 +85,7 @@ def repetition(workload: str, seed: int, trials: Sequence[int], builder: str) ->
     bests: dict[tuple[str, int], Any] = {}
     for name in names:
         best, results[name] = tuned(workload, seed, trials, builder, STRATEGIES[name](seed))
-        bests.update({(name, n): executable for n, executable in best.items()})
+        bests.update({(name, n): mod for n, mod in best.items()})
     latencies = time_in_turn(list(bests.values()))
     for (name, n), latency in zip(bests, latencies):
         results[name].setdefault("retimed", {})[str(n)] = latency

@@ -1,11 +1,11 @@
-"""Searches in MetaSchedule on landscapes that are recorded as they search: many seeds, no noise, TVM's own loop.
+"""Searches in MetaSchedule on landscapes that are recorded as they search, in TVM's own loop.
 
-    .venv/tvm/bin/python -m benchmarks.meta_schedule_replay                                   # records first: an hour
-    .venv/tvm/bin/python -m benchmarks.meta_schedule_replay --methods OpEvo "no transfer"     # once it has: minutes
+    .venv/tvm/bin/python -m benchmarks.meta_schedule_replay
+    .venv/tvm/bin/python -m benchmarks.meta_schedule_replay --methods OpEvo "no transfer" --runs tuned/variant.jsonl
 
 A candidate's latency is that of its first measurement (`benchmarks.recorded_candidates`), whoever proposed it, so a difference
 between searches is one of their proposals. The table says how many of the proposals had no entry and were measured. A stopped
-benchmark resumes; what was recorded stays.
+benchmark resumes; after a change to a search, name another file for its runs.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ from __future__ import annotations
 import argparse
 import logging
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tvm import te, topi
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.measure_callback import AddToDatabase, UpdateCostModel
 
@@ -31,29 +29,16 @@ from benchmarks.meta_schedule import RecordMeasurements
 from benchmarks.recorded_candidates import RecordedCandidates
 from benchmarks.resume import run_missing
 from benchmarks.statistics import difference
-from benchmarks.workloads import CPU, convolution, cpu, matmul
-
-
-def depthwise(image: tuple[int, ...], stride: int) -> Any:
-    """A depthwise convolution of 3 x 3 in NCHW."""
-    x, w = te.placeholder(image, name="I"), te.placeholder((image[1], 1, 3, 3), name="K")
-    return te.create_prim_func([x, w, topi.nn.depthwise_conv2d_nchw(x, w, stride, 1, 1)])
-
-
-def softmax(shape: tuple[int, int]) -> Any:
-    """A softmax over the last axis."""
-    x = te.placeholder(shape, name="A")
-    return te.create_prim_func([x, topi.nn.softmax(x)])
-
+from benchmarks.workloads import CPU, convolution, cpu, depthwise, matmul, softmax
 
 DEVELOPMENT: dict[str, Callable[[], Any]] = {
     **CPU,
     "DW": lambda: depthwise((1, 96, 56, 56), 1),
     "softmax": lambda: softmax((512, 1000)),
 }
-# Looked at last.
+# Not looked at while the search is developed.
 HELD_OUT: dict[str, Callable[[], Any]] = {
-    "MM-h": lambda: matmul(196, 768, 1152),
+    "MM-h": lambda: matmul(320, 448, 832),
     "C3-h": lambda: convolution((1, 128, 28, 28), (256, 128, 3, 3), 1, 1),
     "C4-h": lambda: convolution((1, 256, 14, 14), (512, 256, 1, 1), 1, 0),
     "DW-h": lambda: depthwise((1, 192, 28, 28), 2),
@@ -67,6 +52,7 @@ METHODS: dict[str, Callable[[int], dict[str, Any]]] = {
     "random": lambda seed: {"strategy": "replay-trace"},
 }
 CHECKPOINTS = (16, 32, 64, 128)
+_FIRST = 32
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -76,13 +62,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--methods", nargs="+", default=[BASELINE, "OpEvo"], choices=[*METHODS])
     parser.add_argument("--trials", type=int, default=CHECKPOINTS[-1])
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--folder", type=Path, default=Path("tuned/meta-schedule-replay"), help="of landscapes and results")
+    parser.add_argument("--landscapes", type=Path, default=Path("tuned/landscapes"), help="folder with one file per workload")
+    parser.add_argument("--runs", type=Path, default=Path("tuned/meta-schedule-replay.jsonl"), help="results, one run per line")
     parser.add_argument("--publish", metavar="SECTION", help="write the tables to this section of docs/results.md")
     options = parser.parse_args(arguments)
     import_tensor_intrinsics()
-    landscapes = {name: RecordedCandidates(options.folder / f"{name}.jsonl") for name in options.workloads}
+    about = environment("llvm")
+    landscapes = {name: RecordedCandidates(options.landscapes / f"{name}.jsonl", about) for name in options.workloads}
     jobs = [
-        {"workload": workload, "method": method, "seed": seed, "trials": options.trials, **environment("llvm")}
+        {"workload": workload, "method": method, "seed": seed, "trials": options.trials, **about}
         for seed in range(options.seeds)
         for workload in options.workloads
         for method in options.methods
@@ -91,7 +79,7 @@ def main(arguments: list[str] | None = None) -> None:
     def run(job: dict[str, Any]) -> dict[str, Any]:
         return replay(workloads[job["workload"]](), landscapes[job["workload"]], METHODS[job["method"]](job["seed"]), job)
 
-    runs = run_missing(jobs, run, options.folder / "runs.jsonl", unit="run")
+    runs = run_missing(jobs, run, options.runs, unit="run")
     text = tables(runs, {name: landscape.best for name, landscape in landscapes.items()}, options.methods)
     if options.publish:
         publish.publish(options.publish, text, "meta_schedule_replay", arguments)
@@ -103,29 +91,28 @@ def replay(mod: Any, landscape: RecordedCandidates, options: dict[str, Any], job
     measured: list[tuple[float, Any]] = []
     before = landscape.measured
     logging.getLogger("tvm.s_tir.meta_schedule").setLevel(logging.ERROR)  # each time: TVM resets it
-    builder, runner = landscape.builder_and_runner()
-    start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         ms.tune_tir(
             mod,
             cpu(),
             folder,
             job["trials"],
-            builder=builder,
-            runner=runner,
+            builder=landscape.builder,
+            runner=landscape.runner,
             # TVM's without the one that removes artifacts: not all candidates were built.
             measure_callbacks=[AddToDatabase(), UpdateCostModel(), RecordMeasurements(measured)],
             seed=job["seed"] + 1,
             **{"cost_model": "none", **options},
         )
     latencies = [latency if np.isfinite(latency) else None for latency, _ in measured]
-    return {"latencies": latencies, "new": landscape.measured - before, "seconds": time.perf_counter() - start}
+    return {"latencies": latencies, "new": landscape.measured - before}
 
 
 def tables(runs: Sequence[dict[str, Any]], best: dict[str, float], methods: Sequence[str]) -> str:
     """Markdown: quality after some trials for each workload, and speedups over the first method."""
     names = list(dict.fromkeys(run["workload"] for run in runs))
-    checkpoints = [n for n in CHECKPOINTS if n <= runs[0]["trials"]]
+    trials = runs[0]["trials"]
+    checkpoints = [*(n for n in CHECKPOINTS if n < trials), trials]
     curves = {
         (name, method): np.array([_curve(run, checkpoints) for run in runs if (run["workload"], run["method"]) == (name, method)])
         for name in names
@@ -135,10 +122,15 @@ def tables(runs: Sequence[dict[str, Any]], best: dict[str, float], methods: Sequ
     for (name, method), curve in curves.items():
         mine = [run for run in runs if (run["workload"], run["method"]) == (name, method)]
         new = sum(run["new"] for run in mine) / sum(len(run["latencies"]) for run in mine)
-        beyond = [np.mean([(x or np.inf) > 10 * best[name] for x in run["latencies"][:32]]) for run in mine]
+        poor = np.mean([(x or np.inf) > 10 * best[name] for run in mine for x in run["latencies"][:_FIRST]])
         quality = [f"{np.mean(best[name] / curve[:, i]):.3f}" for i in range(len(checkpoints))]
-        rows.append([name, method, *quality, f"{curve[:, -1].min() * 1e3:.3g}", f"{np.mean(beyond):.0%}", f"{new:.0%}"])
-    columns = [*(f"@{n}" for n in checkpoints), "best (ms)", "of the first 32, failed or 10 times slower", "new"]
+        rows.append([name, method, *quality, f"{curve[:, -1].min() * 1e3:.3g}", f"{poor:.0%}", f"{new:.0%}"])
+    columns = [
+        *(f"@{n}" for n in checkpoints),
+        "best (ms)",
+        f"of the first {_FIRST}, failed or over 10 times slower than the best",
+        "new",
+    ]
     quality = markdown.table(["workload", "method", *columns], rows)
     return f"{quality}\n\n{_speedups(curves, names, methods, checkpoints)}"
 

@@ -1,7 +1,7 @@
 """MetaSchedule candidates whose measurements are remembered: a builder and a runner for TVM's own loop.
 
-What was measured once is looked up, at once and without noise; what was not is built, run and recorded. So all searches of a
-workload see the same landscape, which grows where they go, since the spaces are far too large to be tabulated.
+What was measured once is looked up; what was not is built, run and recorded. So all searches of a workload see the same
+landscape, with the noise of the first measurement, and it grows where they go: the spaces are far too large to be tabulated.
 """
 
 from __future__ import annotations
@@ -32,20 +32,27 @@ class RecordedCandidates:
     ----------
     file : Path
         With one candidate per line; created if missing.
+    about : dict
+        What measurements depend on, such as the device: part of each line. Lines of another one are left alone.
 
     Attributes
     ----------
     seconds : dict of str to float or None
-        The fastest of five runs of each candidate, by the structural hash of its module; None if it failed.
-    looked_up, measured : int
-        Number of candidates that had an entry, and of those that had none.
+        The least of five repeats of each candidate, by the structural hash of its module; None if it failed.
+    measured : int
+        Number of candidates that had no entry.
+    builder, runner : Builder, Runner
+        MetaSchedule's. Use both together, and without TVM's ``RemoveBuildArtifact``: the runner removes what it ran.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, about: dict[str, Any]) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        self._file = file
-        self.seconds: dict[str, float | None] = {line["candidate"]: line["seconds"] for line in resume.read(file)}
-        self.looked_up = self.measured = 0
+        self._file, self._about = file, about
+        known = (line for line in resume.read(file) if about.items() <= line.items())
+        self.seconds: dict[str, float | None] = {line["candidate"]: line["seconds"] for line in known}
+        self.measured = 0
+        artifacts: dict[str, str] = {}  # the candidates that were built
+        self.builder, self.runner = _Builder(self, artifacts), _Runner(self, artifacts)
 
     @property
     def best(self) -> float:
@@ -56,42 +63,37 @@ class RecordedCandidates:
         """Record a measurement."""
         self.seconds[candidate] = seconds
         self.measured += 1
-        jsonl.append(self._file, {"candidate": candidate, "seconds": seconds})
-
-    def builder_and_runner(self) -> tuple[Any, Any]:
-        """For MetaSchedule, together; without its ``RemoveBuildArtifact``, since nothing is left over."""
-        candidates: dict[str, str] = {}  # by artifact
-        return _Builder(self, candidates), _Runner(self, candidates)
+        jsonl.append(self._file, {**self._about, "candidate": candidate, "seconds": seconds})
 
 
 @derived_object
 class _Builder(PyBuilder):
     """Build what has no entry."""
 
-    def __init__(self, recorded: RecordedCandidates, candidates: dict[str, str]) -> None:
+    def __init__(self, recorded: RecordedCandidates, artifacts: dict[str, str]) -> None:
         super().__init__()
-        self._recorded, self._candidates, self._builder = recorded, candidates, LocalBuilder(link=True)
+        self._recorded, self._artifacts, self._builder = recorded, artifacts, LocalBuilder(link=True)
 
     def build(self, build_inputs: list[BuilderInput]) -> list[BuilderResult]:
-        hashes = [str(structural_hash(one.mod)) for one in build_inputs]
-        new = {key: one for key, one in zip(hashes, build_inputs) if key not in self._recorded.seconds}
+        candidates = [str(structural_hash(one.mod)) for one in build_inputs]
+        new = {key: one for key, one in zip(candidates, build_inputs) if key not in self._recorded.seconds}
         built = dict(zip(new, self._builder.build([*new.values()])))
         for key, result in built.items():
             if result.error_msg:
                 self._recorded.add(key, None)
             else:
-                self._candidates[str(result.artifact_path)] = key
-        self._recorded.looked_up += sum(key not in new for key in hashes)
-        return [built.get(key) or BuilderResult(_PREFIX + key, None) for key in hashes]
+                self._artifacts[str(result.artifact_path)] = key
+        # Of a candidate that the batch has twice, the second is looked up.
+        return [built.pop(key, None) or BuilderResult(_PREFIX + key, None) for key in candidates]
 
 
 @derived_object
 class _Runner(PyRunner):
     """Run what was built."""
 
-    def __init__(self, recorded: RecordedCandidates, candidates: dict[str, str]) -> None:
+    def __init__(self, recorded: RecordedCandidates, artifacts: dict[str, str]) -> None:
         super().__init__()
-        self._recorded, self._candidates = recorded, candidates
+        self._recorded, self._artifacts = recorded, artifacts
         config = ms.runner.EvaluatorConfig(number=1, repeat=_REPEAT, min_repeat_ms=_MIN_REPEAT_MS)
         self._runner = LocalRunner(evaluator_config=config)
 
@@ -100,10 +102,12 @@ class _Runner(PyRunner):
 
     def _result(self, one: RunnerInput) -> LocalRunnerFuture:
         artifact = str(one.artifact_path)
-        key = self._candidates.get(artifact) or artifact.removeprefix(_PREFIX)
-        if key not in self._recorded.seconds:  # a batch may hold a candidate twice
+        candidate = self._artifacts.pop(artifact, None)
+        if candidate is None:
+            candidate = artifact.removeprefix(_PREFIX)
+        else:
             latencies = self._runner.run([one])[0].result().run_secs
-            self._recorded.add(key, min(map(float, latencies)) if latencies else None)
+            self._recorded.add(candidate, min(map(float, latencies)) if latencies else None)
             shutil.rmtree(Path(artifact).parent, ignore_errors=True)
-        seconds = self._recorded.seconds[key]
+        seconds = self._recorded.seconds[candidate]
         return LocalRunnerFuture(None, "failed when it was recorded") if seconds is None else LocalRunnerFuture([seconds], None)

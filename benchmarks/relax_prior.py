@@ -1,7 +1,7 @@
 """Make a prior of MetaSchedule's searches on CPUs: results of common layers.
 
-    .venv/tvm/bin/python -m benchmarks.relax_prior --target "llvm -mcpu=core-avx2"                        # anew: eight minutes
-    .venv/tvm/bin/python -m benchmarks.relax_prior --target "llvm -mcpu=core-avx2" --kinds matmul batched --append
+    .venv/tvm/bin/python -m benchmarks.relax_prior --target "llvm -mcpu=core-avx2"                        # anew: ten minutes
+    .venv/tvm/bin/python -m benchmarks.relax_prior --target "llvm -mcpu=core-avx2" --kinds matmul batch_matmul --append
 
 All layers get as many trials, and learn from each other, but not from an earlier prior.
 """
@@ -24,7 +24,7 @@ from autotvm_opevo.meta_schedule import strategy as strategy_module
 from autotvm_opevo.meta_schedule.history import read_history
 from autotvm_opevo.meta_schedule.prior import prior_file
 from autotvm_opevo.tuning.prior import read_prior, write_prior
-from benchmarks.layers import BATCHED, CONVOLUTIONS, DENSE, DEPTHWISE, MATMUL, MEANS, POOLS, SOFTMAX
+from benchmarks.layers import BATCH_MATMUL, CONVOLUTIONS, DENSE, DEPTHWISE, MATMUL, MEANS, POOLS, SOFTMAX
 
 
 class _Layers:
@@ -63,7 +63,7 @@ class _Layers:
         weight, bias = self.weight(outputs, inputs), self.weight(1, outputs)
         self.add(lambda x: _relu(relax.op.matmul(x, relax.op.permute_dims(weight)), bias), (rows, inputs))
 
-    def batched(self, matrices: int, rows: int, inputs: int, columns: int) -> None:
+    def batch_matmul(self, matrices: int, rows: int, inputs: int, columns: int) -> None:
         self.add(relax.op.matmul, (matrices, rows, inputs), (matrices, inputs, columns))
 
     def softmax(self, *shape: int) -> None:
@@ -92,7 +92,7 @@ KINDS: dict[str, tuple[Callable[..., None], Sequence[tuple[int, ...]]]] = {
     "depthwise": (_Layers.depthwise, DEPTHWISE),
     "dense": (_Layers.dense, DENSE),
     "matmul": (_Layers.dense, MATMUL),
-    "batched": (_Layers.batched, BATCHED),
+    "batch_matmul": (_Layers.batch_matmul, BATCH_MATMUL),
     "pool": (_Layers.pool, POOLS),
     "softmax": (_Layers.softmax, SOFTMAX),
     "mean": (_Layers.mean, MEANS),
@@ -113,7 +113,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Make a prior of MetaSchedule's searches on CPUs: results of common layers.")
     parser.add_argument("--target", default=local_target(), help="default: this machine's CPU")
     parser.add_argument("--kinds", nargs="+", default=[*KINDS], choices=[*KINDS], help="of layers (default: all)")
-    parser.add_argument("--append", action="store_true", help="keep what the file has")
+    parser.add_argument("--append", action="store_true", help="keep what the file has of other layers")
     parser.add_argument("--trials", type=int, default=64, help="of each layer (default: 64)")
     parser.add_argument("--work-dir", help="MetaSchedule's work directory; resumed if it exists (default: a temporary one)")
     parser.add_argument("--output", type=Path, help="default: the package's file")
@@ -122,6 +122,8 @@ def main() -> None:
         folder = Path(options.work_dir or temporary)
         mod, params = layers(options.kinds)
         target = as_target(options.target)
+        file = options.output or prior_file(target)
+        known = read_prior(file)[""] if options.append else ()
         count = sum(len(KINDS[kind][1]) for kind in options.kinds)
         strategy = OpEvoStrategy(seed=0)
         with mock.patch.object(strategy_module, "prior", return_value=()):
@@ -136,8 +138,7 @@ def main() -> None:
                 seed=0,
                 evaluate=False,
             )
-        file, found = options.output or prior_file(target), read_history([folder])
-        write_prior(file, {"": [*(read_prior(file)[""] if options.append else ()), *found]})
+        write_prior(file, {"": [*known, *read_history([folder])]})
 
 
 if __name__ == "__main__":

@@ -34,6 +34,18 @@ def convolution(image: tuple[int, ...], kernel: tuple[int, ...], stride: int, pa
     return te.create_prim_func([x, w, topi.nn.conv2d_nchw(x, w, stride, padding, 1)])
 
 
+def depthwise(image: tuple[int, ...], stride: int) -> Any:
+    """A depthwise convolution of 3 x 3 in NCHW."""
+    x, w = te.placeholder(image, name="I"), te.placeholder((image[1], 1, 3, 3), name="K")
+    return te.create_prim_func([x, w, topi.nn.depthwise_conv2d_nchw(x, w, stride, 1, 1)])
+
+
+def softmax(shape: tuple[int, int]) -> Any:
+    """A softmax over the last axis."""
+    x = te.placeholder(shape, name="A")
+    return te.create_prim_func([x, topi.nn.softmax(x)])
+
+
 PAPER: dict[str, Callable[[], Any]] = {
     "MM1": lambda: matmul(512, 1024, 1024),
     "MM2": lambda: matmul(512, 1024, 4096),
@@ -57,7 +69,7 @@ def others() -> dict[str, Callable[[], Any]]:
     """Workloads whose design spaces differ in their decisions, or have none."""
     a = te.placeholder((64, 1000), name="A")
     return {
-        "softmax": lambda: te.create_prim_func([a, topi.nn.softmax(a)]),
+        "softmax": lambda: softmax((64, 1000)),
         "sum": lambda: te.create_prim_func([a, topi.sum(a)]),
         "relu": lambda: te.create_prim_func([a, topi.nn.relu(a)]),
     }

@@ -13,9 +13,10 @@ def test_latencies_are_read_from_what_compare_prints():
 
 
 def test_the_table_has_geometric_means_and_the_range_of_the_seeds():
-    def run(seed, factor):
+    def run(seed, factor, target="llvm"):
         methods = {name: {"timed": [[20.0, 10.0 * factor], [20.0, 10.0 * factor]], "seconds": 60.0} for name in both_tvms.PYTHONS}
-        return {"network": "alexnet", "target": "llvm", "seed": seed, **methods}
+        return {"network": "alexnet", "target": target, "seed": seed, **methods}
 
-    text = both_tvms.table([run(0, 1.0), run(1, 4.0)])
+    text = both_tvms.table([run(0, 1.0), run(1, 4.0), run(0, 2.0, target="")])
     assert "| alexnet | llvm | AutoTVM (0.17) | 20 | 20 (10 to 40) | 60 |" in text
+    assert "| alexnet | this machine's | AutoTVM (0.17) | 20 | 20 (20 to 20) | 60 |" in text

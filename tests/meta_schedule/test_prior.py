@@ -35,7 +35,7 @@ def test_nothing_is_known_of_other_devices(target):
     assert not prior(tvm.target.Target(target))
 
 
-@pytest.mark.parametrize("kind", ["dense", "batched", "softmax"])
+@pytest.mark.parametrize("kind", ["matmul", "batch_matmul", "softmax"])
 def test_the_prior_s_layers_are_one_task_each(kind):
     target = as_target("llvm -mcpu=core-avx2")
     mod, params = relax_prior.layers([kind])
