@@ -134,9 +134,10 @@ class OpEvo(Search):
     def learn_from(self, sources: Sequence[Source]) -> list[Source]:
         """Take results of other tasks into account, in place of those given before; returns the sources that are used.
 
-        At most eight are, those with the most similar knobs. Until `parents_size` configurations are known, their best ones are
-        proposed, in turn. Then the Gaussian process has the task as one more knob, which is learned like the others; and from 8
-        results on, every second proposal is selected without the other tasks, which can mislead.
+        At most eight are, those with the most similar knobs, and none much less similar than the nearest. Until `parents_size`
+        configurations are known, their best ones are proposed, in turn. Then the Gaussian process has the task as one more knob,
+        which is learned like the others; and from 8 results on, every second proposal is selected without the other tasks, which
+        can mislead.
 
         Raises
         ------

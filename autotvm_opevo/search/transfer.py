@@ -25,6 +25,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 # Maximum number of other tasks, and of their results in all.
 _MAX_SOURCES, _MAX_RESULTS = 8, 128
+# Tasks that are so much less similar than the nearest one are not used: a matrix product of many rows says little about one row.
+_MAX_DOUBLINGS = 5
 # Number of the sources' best configurations that are candidates.
 _PORTFOLIO = 32
 
@@ -111,9 +113,11 @@ class TransferModel(Model):
 
 
 def nearest_sources(space: Space, sources: Sequence[Source]) -> list[Source]:
-    """Up to eight sources with successes, whose spaces are most like this one."""
+    """Up to eight sources with successes, whose spaces are most like this one, and not much less so than the nearest."""
     usable = [source for source in sources if any(source.results.values()) and _has_common_knob(space, source.space)]
-    return nsmallest(_MAX_SOURCES, usable, key=lambda source: _dissimilarity(space, source.space))
+    ranked = [(_dissimilarity(space, source.space), i) for i, source in enumerate(usable)]
+    nearest = nsmallest(_MAX_SOURCES, ranked)
+    return [usable[i] for dissimilarity, i in nearest if dissimilarity <= nearest[0][0] + _MAX_DOUBLINGS]
 
 
 def _dissimilarity(space: Space, other: Space) -> float:

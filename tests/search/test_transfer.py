@@ -208,6 +208,14 @@ class TestRules:
         used = nearest_sources(space_of(2**9), sources)
         assert sorted(source.space.knobs["tile"].product for source in used) == [2**n for n in range(5, 13)]
 
+    def test_tasks_that_are_much_less_similar_than_the_nearest_are_not_used(self):
+        sources = [Source(space_of(2**n), {0: 1.0}) for n in (4, 8, 9, 10)]
+        near, far = nearest_sources(space_of(2**9), sources), nearest_sources(space_of(2**15), sources[:1])
+        assert sorted(source.space.knobs["tile"].product for source in near) == [2**n for n in (4, 8, 9, 10)]
+        assert far == sources[:1]
+        near = nearest_sources(space_of(2**10), sources)
+        assert sorted(source.space.knobs["tile"].product for source in near) == [2**n for n in (8, 9, 10)]
+
     def test_the_published_search_cannot_learn_from_others(self):
         with pytest.raises(ValueError, match='history needs surrogate="gp", None given'):
             OpEvo(space_of(64), surrogate=None, history=[history(space_of(64), trials=8)])
