@@ -80,7 +80,7 @@ def main(arguments: list[str] | None = None) -> None:
         return replay(workloads[job["workload"]](), landscapes[job["workload"]], METHODS[job["method"]](job["seed"]), job)
 
     runs = run_missing(jobs, run, options.runs, unit="run")
-    text = tables(runs, {name: landscape.best for name, landscape in landscapes.items()}, options.methods)
+    text = tables(runs, {name: best(landscape, runs, name) for name, landscape in landscapes.items()}, options.methods)
     if options.publish:
         publish.publish(options.publish, text, "meta_schedule_replay", arguments)
     print(text)
@@ -108,7 +108,13 @@ def replay(mod: Any, landscape: RecordedCandidates, options: dict[str, Any], job
     return {"latencies": latencies, "new": landscape.measured - before}
 
 
-def tables(runs: Sequence[dict[str, Any]], best: dict[str, float], methods: Sequence[str]) -> str:
+def best(landscape: RecordedCandidates, runs: Sequence[dict[str, Any]], workload: str) -> float:
+    """The least latency known of a workload in seconds."""
+    found = [latency for run in runs if run["workload"] == workload for latency in run["latencies"]]
+    return min(filter(None, [*landscape.seconds.values(), *found]))
+
+
+def tables(runs: Sequence[dict[str, Any]], fastest: dict[str, float], methods: Sequence[str]) -> str:
     """Markdown: quality after some trials for each workload, and speedups over the first method."""
     names = list(dict.fromkeys(run["workload"] for run in runs))
     trials = runs[0]["trials"]
@@ -122,8 +128,8 @@ def tables(runs: Sequence[dict[str, Any]], best: dict[str, float], methods: Sequ
     for (name, method), curve in curves.items():
         mine = [run for run in runs if (run["workload"], run["method"]) == (name, method)]
         new = sum(run["new"] for run in mine) / sum(len(run["latencies"]) for run in mine)
-        poor = np.mean([(x or np.inf) > 10 * best[name] for run in mine for x in run["latencies"][:_FIRST]])
-        quality = [f"{np.mean(best[name] / curve[:, i]):.3f}" for i in range(len(checkpoints))]
+        poor = np.mean([(x or np.inf) > 10 * fastest[name] for run in mine for x in run["latencies"][:_FIRST]])
+        quality = [f"{np.mean(fastest[name] / curve[:, i]):.3f}" for i in range(len(checkpoints))]
         rows.append([name, method, *quality, f"{curve[:, -1].min() * 1e3:.3g}", f"{poor:.0%}", f"{new:.0%}"])
     columns = [
         *(f"@{n}" for n in checkpoints),
@@ -131,8 +137,8 @@ def tables(runs: Sequence[dict[str, Any]], best: dict[str, float], methods: Sequ
         f"of the first {_FIRST}, failed or over 10 times slower than the best",
         "new",
     ]
-    quality = markdown.table(["workload", "method", *columns], rows)
-    return f"{quality}\n\n{_speedups(curves, names, methods, checkpoints)}"
+    qualities = markdown.table(["workload", "method", *columns], rows)
+    return f"{qualities}\n\n{_speedups(curves, names, methods, checkpoints)}"
 
 
 def _curve(run: dict[str, Any], checkpoints: Sequence[int]) -> list[float]:

@@ -54,11 +54,6 @@ class RecordedCandidates:
         artifacts: dict[str, str] = {}  # the candidates that were built
         self.builder, self.runner = _Builder(self, artifacts), _Runner(self, artifacts)
 
-    @property
-    def best(self) -> float:
-        """The least latency in seconds."""
-        return min(filter(None, self.seconds.values()))
-
     def add(self, candidate: str, seconds: float | None) -> None:
         """Record a measurement."""
         self.seconds[candidate] = seconds

@@ -113,7 +113,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Make a prior of MetaSchedule's searches on CPUs: results of common layers.")
     parser.add_argument("--target", default=local_target(), help="default: this machine's CPU")
     parser.add_argument("--kinds", nargs="+", default=[*KINDS], choices=[*KINDS], help="of layers (default: all)")
-    parser.add_argument("--append", action="store_true", help="keep what the file has of other layers")
+    parser.add_argument("--append", action="store_true", help="add to what the file has, which must not have these layers yet")
     parser.add_argument("--trials", type=int, default=64, help="of each layer (default: 64)")
     parser.add_argument("--work-dir", help="MetaSchedule's work directory; resumed if it exists (default: a temporary one)")
     parser.add_argument("--output", type=Path, help="default: the package's file")

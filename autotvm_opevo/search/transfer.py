@@ -25,7 +25,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 # Maximum number of other tasks, and of their results in all.
 _MAX_SOURCES, _MAX_RESULTS = 8, 128
-# Tasks that are so much less similar than the nearest one are not used: a matrix product of many rows says little about one row.
+# A task that is further away than the nearest by more than this is not used: products of many rows say little about one row.
 _MAX_DOUBLINGS = 5
 # Number of the sources' best configurations that are candidates.
 _PORTFOLIO = 32

@@ -74,3 +74,10 @@ def test_the_tables_show_quality_and_speedups():
     text = meta_schedule_replay.tables(runs, {"MM": 1e-3}, ["slow", "fast"])
     assert "| MM | slow | 0.500 | 0.500 | 2 | 3% | 25% |" in text
     assert "| fast | 32 | 2.000 (2.000 to 2.000) | 2.00 |" in text
+
+
+def test_the_best_that_is_known_is_of_the_landscape_or_of_a_run(file):
+    runs = [{"workload": "MM", "latencies": [None, 2.0]}, {"workload": "other", "latencies": [0.5]}]
+    assert meta_schedule_replay.best(landscape(file), runs, "MM") == 2.0
+    landscape(file).add("a", 1.0)
+    assert meta_schedule_replay.best(landscape(file), runs, "MM") == 1.0
