@@ -30,7 +30,7 @@ CONVOLUTIONS = [
 DEPTHWISE = [(112, 32, 1), (56, 144, 2), (28, 192, 1), (14, 576, 1), (7, 960, 1)]
 # rows, inputs, outputs
 DENSE = [(1, 768, 1200), (1, 2048, 800), (1, 3072, 3072), (1, 8192, 2048), (16, 1024, 1024), (128, 640, 640)]
-# the same in transformers
+# dense layers of transformers, which AutoTVM's prior does not have
 MATMUL = [(384, 768, 768), (197, 768, 3072), (64, 512, 2048), (256, 1024, 256)]
 # matrices, rows, inputs, columns: attention
 BATCH_MATMUL = [(12, 196, 64, 196), (12, 196, 196, 64), (48, 96, 48, 96), (64, 64, 32, 64), (8, 256, 256, 64)]

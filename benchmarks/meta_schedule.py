@@ -1,6 +1,6 @@
 """OpEvo compared with TVM's evolutionary search in MetaSchedule, on this machine.
 
-    python -m benchmarks.meta_schedule                        # four operators: an hour and a half
+    python -m benchmarks.meta_schedule                        # four operators: an hour
     python -m benchmarks.meta_schedule --workloads MM1 C2     # less
 
 The strategies take turns, with the same builder, runner and number of trials. TVM's search has its defaults, rounds of 64 and an

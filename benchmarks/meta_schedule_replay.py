@@ -25,7 +25,7 @@ from autotvm_opevo.meta_schedule import OpEvoStrategy
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from benchmarks import markdown, publish
 from benchmarks.environment import environment
-from benchmarks.meta_schedule import RecordMeasurements
+from benchmarks.meta_schedule import STRATEGIES, RecordMeasurements
 from benchmarks.recorded_candidates import RecordedCandidates
 from benchmarks.resume import run_missing
 from benchmarks.statistics import difference
@@ -43,13 +43,11 @@ HELD_OUT: dict[str, Callable[[], Any]] = {
     "C4-h": lambda: convolution((1, 256, 14, 14), (512, 256, 1, 1), 1, 0),
     "DW-h": lambda: depthwise((1, 192, 28, 28), 2),
 }
-BASELINE = "evolutionary + XGBoost"
 METHODS: dict[str, Callable[[int], dict[str, Any]]] = {
-    BASELINE: lambda seed: {"strategy": "evolutionary", "cost_model": "xgb"},
-    "OpEvo": lambda seed: {"strategy": OpEvoStrategy(seed=seed)},
-    "no transfer": lambda seed: {"strategy": OpEvoStrategy(seed=seed, transfer=False)},
-    "published": lambda seed: {"strategy": OpEvoStrategy(seed=seed, surrogate=None)},
-    "random": lambda seed: {"strategy": "replay-trace"},
+    **STRATEGIES,
+    "no transfer": lambda seed: {"strategy": OpEvoStrategy(seed=seed, transfer=False), "cost_model": "none"},
+    "published": lambda seed: {"strategy": OpEvoStrategy(seed=seed, surrogate=None), "cost_model": "none"},
+    "random": lambda seed: {"strategy": "replay-trace", "cost_model": "none"},
 }
 CHECKPOINTS = (16, 32, 64, 128)
 _FIRST = 32
@@ -59,7 +57,7 @@ def main(arguments: list[str] | None = None) -> None:
     workloads = {**DEVELOPMENT, **HELD_OUT}
     parser = argparse.ArgumentParser(description="Compare searches in MetaSchedule on landscapes that they record.")
     parser.add_argument("--workloads", nargs="+", default=[*DEVELOPMENT], choices=[*workloads])
-    parser.add_argument("--methods", nargs="+", default=[BASELINE, "OpEvo"], choices=[*METHODS])
+    parser.add_argument("--methods", nargs="+", default=[*STRATEGIES], choices=[*METHODS])
     parser.add_argument("--trials", type=int, default=CHECKPOINTS[-1])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--landscapes", type=Path, default=Path("tuned/landscapes"), help="folder with one file per workload")
@@ -102,7 +100,7 @@ def replay(mod: Any, landscape: RecordedCandidates, options: dict[str, Any], job
             # TVM's without the one that removes artifacts: not all candidates were built.
             measure_callbacks=[AddToDatabase(), UpdateCostModel(), RecordMeasurements(measured)],
             seed=job["seed"] + 1,
-            **{"cost_model": "none", **options},
+            **options,
         )
     latencies = [latency if np.isfinite(latency) else None for latency, _ in measured]
     return {"latencies": latencies, "new": landscape.measured - before}

@@ -154,14 +154,18 @@ def test_a_network_says_what_it_learns_from(yesterday, tmp_path, capsys):
         tune_network(*workloads.mlp(), cpu(), tmp_path / "mlp", 4, history=yesterday, strategy="evolutionary", **options)
 
 
-def test_networks_in_one_work_directory_learn_from_each_other_and_not_from_themselves(yesterday, tmp_path):
+def test_networks_in_one_work_directory_learn_from_each_other_and_not_from_themselves(tmp_path):
     """Also with a strategy of one's own whose history is the work directory, and a copy of it as history."""
-    shutil.copytree(yesterday, tmp_path, dirs_exist_ok=True)
-    for trials, strategy in [(2, None), (4, OpEvoStrategy(seed=0, history=[tmp_path, yesterday]))]:
-        tune_network(*workloads.mlp(), cpu(), tmp_path, trials, strategy=strategy, evaluate=False, seed=0)
-    first, second = (e.network["learned_from"] for e in read(tmp_path / JOURNAL) if "learned_from" in (e.network or {}))
-    assert 1 in {counts.get(str(tmp_path)) for counts in first.values()}  # common layers are nearer to some
-    assert {(counts.get(str(yesterday)), counts.get(str(tmp_path))) for counts in second.values()} <= {(1, None), (None, None)}
+    folder, copy = tmp_path / "folder", tmp_path / "copy"
+    one_row = workloads.operator("matmul", [(1, 128), (128, 64)])  # as similar to the network's layers as common layers are
+    tune_network(*one_row, cpu(), folder, 4, evaluate=False, seed=0)
+    (folder / JOURNAL).unlink()
+    shutil.copytree(folder, copy)
+    for trials, strategy in [(2, None), (4, OpEvoStrategy(seed=0, history=[folder, copy]))]:
+        tune_network(*workloads.mlp(), cpu(), folder, trials, strategy=strategy, evaluate=False, seed=0)
+    first, second = (e.network["learned_from"] for e in read(folder / JOURNAL) if "learned_from" in (e.network or {}))
+    assert {counts.get(str(folder)) for counts in first.values()} == {1}
+    assert {(counts.get(str(copy)), counts.get(str(folder))) for counts in second.values()} <= {(1, None), (None, None)}
 
 
 def test_records_of_the_same_network_for_another_target_are_learned_from(tmp_path):
