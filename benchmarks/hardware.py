@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--trials", type=int, default=500)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path, help="results, one run per line (default: tuned/hardware-KIND.jsonl)")
-    parser.add_argument("--publish", metavar="SECTION", help="write the tables to this section of docs/results.md")
+    parser.add_argument("--publish", metavar="SECTION", help="write the tables to this section of docs/results")
     parser.add_argument("--show", type=Path, metavar="FILE", help="print the tables of this file, and run nothing")
     options = parser.parse_args(arguments)
     if options.show:

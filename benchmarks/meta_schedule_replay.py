@@ -29,19 +29,12 @@ from benchmarks.meta_schedule import STRATEGIES, RecordMeasurements
 from benchmarks.recorded_candidates import RecordedCandidates
 from benchmarks.resume import run_missing
 from benchmarks.statistics import difference
-from benchmarks.workloads import CPU, convolution, cpu, depthwise, matmul, softmax
+from benchmarks.workloads import CPU, HELD_OUT, cpu, depthwise, softmax
 
 DEVELOPMENT: dict[str, Callable[[], Any]] = {
     **CPU,
     "DW": lambda: depthwise((1, 96, 56, 56), 1),
     "softmax": lambda: softmax((512, 1000)),
-}
-# Not looked at while the search is developed.
-HELD_OUT: dict[str, Callable[[], Any]] = {
-    "MM-h": lambda: matmul(320, 448, 832),
-    "C3-h": lambda: convolution((1, 128, 28, 28), (256, 128, 3, 3), 1, 1),
-    "C4-h": lambda: convolution((1, 256, 14, 14), (512, 256, 1, 1), 1, 0),
-    "DW-h": lambda: depthwise((1, 192, 28, 28), 2),
 }
 METHODS: dict[str, Callable[[int], dict[str, Any]]] = {
     **STRATEGIES,
@@ -62,7 +55,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--landscapes", type=Path, default=Path("tuned/landscapes"), help="folder with one file per workload")
     parser.add_argument("--runs", type=Path, default=Path("tuned/meta-schedule-replay.jsonl"), help="results, one run per line")
-    parser.add_argument("--publish", metavar="SECTION", help="write the tables to this section of docs/results.md")
+    parser.add_argument("--publish", metavar="SECTION", help="write the tables to this section of docs/results")
     options = parser.parse_args(arguments)
     import_tensor_intrinsics()
     about = environment("llvm")

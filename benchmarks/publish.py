@@ -1,4 +1,4 @@
-"""Write benchmark results into docs/results.md: its tables are never edited by hand."""
+"""Write benchmark results into the pages of docs/results: their tables are never edited by hand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "results.md"
+PAGES = Path(__file__).parents[1] / "docs" / "results"
 
 
 def publish(section: str, text: str, name: str, arguments: Sequence[str] | None, pictures: Path | None = None) -> None:
@@ -17,18 +17,20 @@ def publish(section: str, text: str, name: str, arguments: Sequence[str] | None,
     Raises
     ------
     ValueError
-        If the document has no such section.
+        If no page has such a section.
     """
     begin, end = f"<!-- {section} -->", f"<!-- end of {section} -->"
-    before, found, rest = DOCUMENT.read_text().partition(begin)
-    _, closed, after = rest.partition(end)
-    if not found or not closed:
-        raise ValueError(f"{DOCUMENT} has no section {section}: add {begin} and {end} where its text belongs")
+    for page in PAGES.glob("*.md"):
+        before, found, rest = page.read_text().partition(begin)
+        _, closed, after = rest.partition(end)
+        if found and closed:
+            break
+    else:
+        raise ValueError(f"{PAGES} has no section {section}: add {begin} and {end} to the page where its text belongs")
     command = f"python -m benchmarks.{name} {shlex.join(sys.argv[1:] if arguments is None else arguments)}"
     links = ""
     if pictures:
-        folder = DOCUMENT.parent / "results" / section
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(pictures, folder)
-        links = "".join(f"\n![{path.stem}](results/{section}/{path.name})" for path in sorted(folder.iterdir()))
-    DOCUMENT.write_text(f"{before}{begin}\n`{command}`\n\n{text.strip()}\n{links}\n{end}{after}")
+        shutil.rmtree(PAGES / section, ignore_errors=True)
+        shutil.copytree(pictures, PAGES / section)
+        links = "".join(f"\n![{path.stem}]({section}/{path.name})" for path in sorted((PAGES / section).iterdir()))
+    page.write_text(f"{before}{begin}\n`{command}`\n\n{text.strip()}\n{links}\n{end}{after}")

@@ -120,7 +120,7 @@ def main(arguments=None):
         "--methods", nargs="+", default=list(METHODS)[:3], choices=list(METHODS), help="the first is the baseline"
     )
     parser.add_argument("--out", type=Path, default=Path("tuned/relax-network.jsonl"), help="results, one repetition per line")
-    parser.add_argument("--publish", metavar="SECTION", help="write the table to this section of docs/results.md")
+    parser.add_argument("--publish", metavar="SECTION", help="write the table to this section of docs/results")
     options = parser.parse_args(arguments)
     import_tensor_intrinsics()  # not in the time of the first method
     about = {"trials": options.trials, "methods": options.methods, **environment("llvm")}

@@ -138,7 +138,7 @@ def main(arguments=None):
     parser.add_argument(
         "--out", type=Path, default=Path("tuned/relax_time_to_quality.jsonl"), help="results, a repetition a line"
     )
-    parser.add_argument("--publish", metavar="SECTION", help="write the table to this section of docs/results.md")
+    parser.add_argument("--publish", metavar="SECTION", help="write the table to this section of docs/results")
     parser.add_argument("--plot", type=Path, help="file for the figure")
     options = parser.parse_args(arguments)
     import_tensor_intrinsics()  # not in the time of the first method

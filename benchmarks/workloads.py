@@ -64,6 +64,14 @@ CPU: dict[str, Callable[[], Any]] = {
     "C2": lambda: convolution((1, 64, 27, 27), (192, 64, 5, 5), 1, 2),
 }
 
+# Other shapes for a CPU, which no search was developed on.
+HELD_OUT: dict[str, Callable[[], Any]] = {
+    "MM-h": lambda: matmul(320, 448, 832),
+    "C3-h": lambda: convolution((1, 128, 28, 28), (256, 128, 3, 3), 1, 1),
+    "C4-h": lambda: convolution((1, 256, 14, 14), (512, 256, 1, 1), 1, 0),
+    "DW-h": lambda: depthwise((1, 192, 28, 28), 2),
+}
+
 
 def others() -> dict[str, Callable[[], Any]]:
     """Workloads whose design spaces differ in their decisions, or have none."""

@@ -24,7 +24,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "results/*"]
+exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"autotvm_opevo {version}"
 default_role = "literal"

@@ -60,10 +60,11 @@ def test_tables_show_results_beside_the_paper_s():
 class TestDocument:
     @pytest.fixture(autouse=True)
     def page(self, tmp_path, monkeypatch):
-        page = tmp_path / "docs" / "results.md"
-        page.parent.mkdir()
+        page = tmp_path / "docs" / "results" / "operators.md"
+        page.parent.mkdir(parents=True)
+        (page.parent / "another.md").write_text("nothing published\n")
         page.write_text("before\n<!-- cpu -->\nold\n<!-- end of cpu -->\nafter\n")
-        monkeypatch.setattr(publish, "DOCUMENT", page)
+        monkeypatch.setattr(publish, "PAGES", page.parent)
         return page
 
     def test_a_section_is_replaced_and_starts_with_its_command(self, page, tmp_path):
@@ -73,10 +74,10 @@ class TestDocument:
             publish.publish("cpu", "| a table |", "compare", ["--tuners", "G A"], tmp_path / "pictures")
         text = page.read_text()
         assert text.startswith("before\n<!-- cpu -->\n`python -m benchmarks.compare --tuners 'G A'`\n\n| a table |\n")
-        assert "![mm](results/cpu/mm.png)" in text
+        assert "![mm](cpu/mm.png)" in text
         assert text.endswith("<!-- end of cpu -->\nafter\n")
         assert "old" not in text
-        assert (page.parent / "results" / "cpu" / "mm.png").read_bytes() == b"picture"
+        assert (page.parent / "cpu" / "mm.png").read_bytes() == b"picture"
 
     def test_a_missing_section_is_an_error(self):
         with pytest.raises(ValueError, match="no section gpu"):
