@@ -48,6 +48,10 @@ class _NetworkBuilder:
         bias = self.weight(f"{name}_bias", 1, outputs)
         return lambda x: relax.op.add(relax.op.matmul(x, relax.op.permute_dims(weight)), bias)
 
+    def layer_norm(self, name: str, features: int) -> Layer:
+        gamma, beta = self.weight(f"{name}_gamma", features), self.weight(f"{name}_beta", features)
+        return lambda x: relax.op.nn.layer_norm(x, gamma, beta, axes=[-1])
+
     def build(self) -> Model:
         builder = self._builder
         with builder.function("main", [self._data, *self._weights]):
@@ -134,7 +138,49 @@ def _residual(first: Layer, second: Layer, shortcut: Layer) -> Layer:
     return lambda x: relax.op.nn.relu(relax.op.add(second(relax.op.nn.relu(first(x))), shortcut(x)))
 
 
-NETWORKS: dict[str, Callable[[int], Model]] = {"alexnet": alexnet, "mlp": mlp, "resnet-18": resnet_18}
+def bert_small(batch: int = 1) -> Model:
+    """The encoder of BERT-Small (Turc et al. 2019) for 128 embedded tokens, with random weights.
+
+    Examples
+    --------
+    >>> mod, params = bert_small()
+    >>> sum(name.endswith("weight") for name in params)
+    24
+    """
+    tokens, hidden, heads = 128, 512, 8
+    net = _NetworkBuilder(batch, tokens, hidden)
+    for i in range(4):
+        query, key, value = (net.dense(f"{name}{i}", hidden, hidden) for name in ("query", "key", "value"))
+        output, first, second = (
+            net.dense(f"{name}{i}", *extents)
+            for name, extents in [("output", (hidden, hidden)), ("first", (hidden, 4 * hidden)), ("second", (4 * hidden, hidden))]
+        )
+        net.add(_attention(query, key, value, output, [batch, tokens, heads, hidden // heads]))
+        net.add(net.layer_norm(f"attention_norm{i}", hidden))
+        net.add(_feed_forward(first, second))
+        net.add(net.layer_norm(f"norm{i}", hidden))
+    return net.build()
+
+
+def _attention(query: Layer, key: Layer, value: Layer, output: Layer, split: Sequence[int]) -> Layer:
+    """Self-attention and its shortcut; `split` has the extents of batch, tokens, heads, and features of a head."""
+    batch, tokens, heads, features = split
+
+    def layer(x: Any) -> Any:
+        q, k, v = (relax.op.permute_dims(relax.op.reshape(f(x), split), [0, 2, 1, 3]) for f in (query, key, value))
+        scores = relax.op.matmul(q, relax.op.permute_dims(k, [0, 1, 3, 2]))
+        weights = relax.op.nn.softmax(relax.op.multiply(scores, relax.const(features**-0.5, "float32")))
+        mixed = relax.op.permute_dims(relax.op.matmul(weights, v), [0, 2, 1, 3])
+        return relax.op.add(output(relax.op.reshape(mixed, (batch, tokens, heads * features))), x)
+
+    return layer
+
+
+def _feed_forward(first: Layer, second: Layer) -> Layer:
+    return lambda x: relax.op.add(second(relax.op.nn.gelu(first(x))), x)
+
+
+NETWORKS: dict[str, Callable[[int], Model]] = {"alexnet": alexnet, "bert-small": bert_small, "mlp": mlp, "resnet-18": resnet_18}
 
 
 def network(name: str, batch: int = 1) -> Model:

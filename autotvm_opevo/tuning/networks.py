@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 # Those of `autotvm_opevo.autotvm.workloads` and of `autotvm_opevo.meta_schedule.workloads`.
 AUTOTVM = ("alexnet", "mlp", "mobilenet", "resnet-18", "resnet-50", "squeezenet", "vgg-16")
-META_SCHEDULE = ("alexnet", "mlp", "resnet-18")
+META_SCHEDULE = ("alexnet", "bert-small", "mlp", "resnet-18")
 
 
 def check_network(name: str, known: Iterable[str]) -> None:
@@ -22,7 +22,7 @@ def check_network(name: str, known: Iterable[str]) -> None:
     --------
     >>> check_network("resnet18", META_SCHEDULE)
     Traceback (most recent call last):
-    ValueError: network must be one of alexnet, mlp, resnet-18; 'resnet18' given: did you mean resnet-18?
+    ValueError: network must be one of alexnet, bert-small, mlp, resnet-18; 'resnet18' given: did you mean resnet-18?
     """
     names = list(known)
     if name not in names:

@@ -78,7 +78,7 @@ def test_a_model_file_is_tuned_on_a_trackers_devices(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["--network", "vgg-16"], 2, "network must be one of alexnet, mlp, resnet-18; 'vgg-16' given"),
+        (["--network", "vgg-16"], 2, "network must be one of alexnet, bert-small, mlp, resnet-18; 'vgg-16' given"),
         (["--network", "mlp", "--target", "abacus"], 2, "target must be a target of TVM"),
         (["--network", "mlp", "--tuner", "xgb"], 2, "--tuner must be one of opevo, opevo-published, evolutionary with"),
         (

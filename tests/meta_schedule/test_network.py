@@ -53,6 +53,14 @@ def test_every_task_is_tuned_and_the_outputs_match(tuned):
     assert len(open_database(folder / "best")) == 4
 
 
+@pytest.mark.soak
+def test_an_encoder_of_transformers_is_tuned_and_its_outputs_match(tmp_path):
+    result = tune_network(*workloads.network("bert-small"), cpu(), tmp_path, 22, builder=builder(), runner=runner(), seed=0)
+    assert result.trials == 22
+    assert all(row.trials >= 1 for row in result.rows)
+    assert result.comparison.outputs_match
+
+
 def test_where_all_trials_fail_nothing_is_called_the_best(tmp_path):
     @derived_object
     class Failing(PyBuilder):
@@ -327,7 +335,7 @@ class TestTargets:
 class TestWorkloads:
     def test_networks_are_created_by_name(self):
         assert len(workloads.network("resnet-18", 2)[1]) == 42
-        with pytest.raises(ValueError, match=r"network must be one of alexnet, mlp, resnet-18; 'lenet' given"):
+        with pytest.raises(ValueError, match=r"network must be one of alexnet, bert-small, mlp, resnet-18; 'lenet' given"):
             workloads.network("lenet")
 
     def test_operators_are_relaxs(self):
