@@ -6,7 +6,6 @@ import logging
 
 import tvm
 from tvm import relax
-from tvm.s_tir import Schedule
 
 from autotvm_opevo._utils.text import last_line
 
@@ -37,21 +36,6 @@ def with_channels_last(mod: tvm.IRModule) -> tvm.IRModule:
     except Exception as error:
         logger.warning("convolutions stay in their layout, since Relax cannot convert the network: %s", last_line(str(error)))
         return mod
-
-
-def count_layouts(mod: tvm.IRModule) -> dict[str, int]:
-    """Number of operators of a lowered network that are convolutions in NHWC, and of those whose weights schedules may pack."""
-    operators = [function for function in mod.functions.values() if isinstance(function, tvm.tirx.PrimFunc)]
-    return {
-        "nhwc": sum(_is_channels_last(operator) for operator in operators),
-        "packed": sum(bool(operator.attrs and operator.attrs.get("layout_free_buffers")) for operator in operators),
-    }
-
-
-def _is_channels_last(operator: tvm.tirx.PrimFunc) -> bool:
-    """Whether an operator is a convolution in NHWC, by TVM's name of the block that computes it."""
-    schedule = Schedule(operator)
-    return any("conv2d_nhwc" in schedule.get(block).name_hint for block in schedule.get_child_blocks(schedule.get_sblock("root")))
 
 
 def with_packable_weights(mod: tvm.IRModule) -> tvm.IRModule:

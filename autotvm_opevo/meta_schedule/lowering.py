@@ -7,9 +7,11 @@ from typing import Any
 
 import tvm
 from tvm import relax
+from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo.meta_schedule.database import open_database
+from autotvm_opevo.meta_schedule.fast_math import with_fast_math
 from autotvm_opevo.meta_schedule.layouts import pack_weights, with_channels_last, with_packable_weights
 from autotvm_opevo.meta_schedule.targets import as_target
 
@@ -55,8 +57,8 @@ def compile_network(
 def lower_for_tuning(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, target: tvm.target.Target) -> tvm.IRModule:
     """Bind a network's weights and lower it to the functions that are tuned: operators, fused as TVM fuses them.
 
-    For a CPU, convolutions are converted to NHWC, and schedules may choose the layout of constant weights. The schedules of a
-    database apply only to a network that was lowered like this; `compile_network` does it all.
+    For a CPU, convolutions are converted to NHWC, schedules may choose the layout of constant weights, and exp, tanh and erf become
+    polynomials. The schedules of a database apply only to a network that was lowered like this; `compile_network` does it all.
 
     Parameters
     ----------
@@ -69,7 +71,30 @@ def lower_for_tuning(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | 
     mod = _bind(mod, params)
     if target.kind.name != "llvm":
         return _fuse(mod, target)
-    return with_packable_weights(_fuse(with_channels_last(mod), target))
+    return with_packable_weights(_fuse(with_fast_math(with_channels_last(mod)), target))
+
+
+def count_changes(lowered: tvm.IRModule) -> dict[str, int]:
+    """Number of operators that `lower_for_tuning` changed.
+
+    Returns
+    -------
+    dict of str to int
+        ``"nhwc"``, convolutions in NHWC; ``"packed"``, operators whose schedules may pack constant weights; ``"fast_math"``, those
+        with polynomials.
+    """
+    operators = [function for function in lowered.functions.values() if isinstance(function, tvm.tirx.PrimFunc)]
+    return {
+        "nhwc": sum(_has_block(operator, "conv2d_nhwc") for operator in operators),
+        "packed": sum(bool(operator.attrs and operator.attrs.get("layout_free_buffers")) for operator in operators),
+        "fast_math": sum(_has_block(operator, "fast_") for operator in operators),
+    }
+
+
+def _has_block(operator: tvm.tirx.PrimFunc, name: str) -> bool:
+    """Whether a block that computes an operator has a name with this part, which TVM gives it."""
+    schedule = Schedule(operator)
+    return any(name in schedule.get(block).name_hint for block in schedule.get_child_blocks(schedule.get_sblock("root")))
 
 
 def lower_as_imported(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, target: tvm.target.Target) -> tvm.IRModule:

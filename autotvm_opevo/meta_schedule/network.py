@@ -54,7 +54,8 @@ def tune_network(
     """Tune all operators of a Relax network from one budget of trials, resuming from a work directory.
 
     For a CPU, convolutions are converted to NHWC first, in which schedules are faster, and constant weights are packed, for each
-    schedule as its tiles read them; inputs and outputs stay as they are. `compile_network` makes use of the result.
+    schedule as its tiles read them; inputs and outputs stay as they are. In float32, exp, tanh and erf become polynomials, exact to
+    a few roundings, that can be vectorized. `compile_network` makes use of the result.
 
     However this function ends, the same call resumes with the trials that are left: all finished batches are in the database and,
     with `OpEvoStrategy`, no candidate is measured twice. At the end the best candidates are timed again, as far as 3% of the time
@@ -160,7 +161,7 @@ def tune_network(
         session.announce(description, "database")
         if isinstance(strategy, OpEvoStrategy) and session.left > 0 and (history or strategy.history):
             session.display.write(f"learning from {describe_history(strategy.history)}")
-        session.record_layouts(lowered)
+        session.record_lowering(lowered)
         guard, deadline = SigintGuard(), end_of_trials(start, time_limit)
         try:
             if session.left > 0:

@@ -24,7 +24,7 @@ from autotvm_opevo.meta_schedule.callbacks import Failure, ProgressCallback
 from autotvm_opevo.meta_schedule.confirmation import confirm
 from autotvm_opevo.meta_schedule.database import load_database, records_of, repair, seconds
 from autotvm_opevo.meta_schedule.interrupts import SigintGuard
-from autotvm_opevo.meta_schedule.layouts import count_layouts
+from autotvm_opevo.meta_schedule.lowering import count_changes
 from autotvm_opevo.meta_schedule.roofline import limit
 from autotvm_opevo.meta_schedule.runner import LocalRunner
 from autotvm_opevo.meta_schedule.strategy import Budget, OpEvoStrategy
@@ -84,11 +84,11 @@ class NetworkSession(Session):
         records = self._database.get_all_tuning_records()
         return [one for one in records if one.workload not in own or not structural_equal(one.target, self._target)]
 
-    def record_layouts(self, lowered: tvm.IRModule) -> None:
-        """Tell the journal in which layouts operators are tuned."""
+    def record_lowering(self, lowered: tvm.IRModule) -> None:
+        """Tell the journal in which layouts, and with which functions, operators are tuned."""
         if self.left > 0:
             with suppress(Exception):  # a report can do without
-                self._journal.write_layouts(count_layouts(lowered))
+                self._journal.write_lowering(count_changes(lowered))
 
     def measure_machine(self, runner: Any) -> None:
         """Find out how fast the tasks can be at most."""

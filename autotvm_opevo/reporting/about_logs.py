@@ -69,8 +69,8 @@ def _summary(index: int, log: TuningLog, network: Network) -> Iterator[str]:
         yield f"tuned by {', then '.join(log.runs.tuners)}"
     if learning := describe_learning(log):
         yield learning
-    if layouts := _layouts(log.runs.layouts):
-        yield layouts
+    if lowering := _lowering(log.runs.lowering):
+        yield lowering
     failed = sum(sum(task.failures.values()) for task in log.tasks.values())
     if failed:
         yield f"{failed} failed"
@@ -79,11 +79,12 @@ def _summary(index: int, log: TuningLog, network: Network) -> Iterator[str]:
         yield f"latency of the network {milliseconds(before)} ms before tuning, {milliseconds(after)} ms after"
 
 
-def _layouts(counts: Mapping[str, int]) -> str:
-    """In which layouts a network was tuned; empty if in those it had."""
-    nhwc, packed = counts.get("nhwc", 0), counts.get("packed", 0)
+def _lowering(counts: Mapping[str, int]) -> str:
+    """What was changed before a network was tuned; empty if nothing."""
+    nhwc, packed, fast_math = (counts.get(name, 0) for name in ("nhwc", "packed", "fast_math"))
     parts = [f"{pluralize(nhwc, 'convolution')} in NHWC"] * bool(nhwc)
     parts += [f"constant weights of {pluralize(packed, 'operator')} packed as the schedules read them"] * bool(packed)
+    parts += [f"exp, tanh or erf as polynomials in {pluralize(fast_math, 'operator')}"] * bool(fast_math)
     return ", ".join(parts)
 
 

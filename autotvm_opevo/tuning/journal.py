@@ -52,7 +52,7 @@ class JournalEntry:
     network : dict
         When a run starts: ``"operators"``, pairs of how often the network runs an operator and the tasks that implement it,
         ``"tuner"``, ``"command"``, ``"budget"``, the number of trials, ``"flop"`` and ``"names"``, the operations and the name
-        of each task; and with MetaSchedule ``"layouts"``, as in `RunHistory`. Once the machine is measured: ``"limits"``, the
+        of each task; and with MetaSchedule ``"lowering"``, as in `RunHistory`. Once the machine is measured: ``"limits"``, the
         seconds that each task takes at least, ``"memory_bound"``, those that the memory limits, and ``"bandwidth"``, the bytes
         per second of small arrays. When the run ends: ``"phases"``, the seconds of each phase; ``"learned_from"``, by task, how
         many others it learned from in the end, by their origin; ``"lost"``, the addresses of devices that left; and ``"slow"``,
@@ -151,9 +151,9 @@ class Journal:
         if learned:
             self.write(network={"learned_from": learned})
 
-    def write_layouts(self, counts: Mapping[str, int]) -> None:
-        """Record the number of operators that are tuned in other layouts than they had."""
-        self.write(network={"layouts": dict(counts)})
+    def write_lowering(self, counts: Mapping[str, int]) -> None:
+        """Record the number of operators that are tuned in other layouts, and with other functions, than they had."""
+        self.write(network={"lowering": dict(counts)})
 
     def write_devices(self, lost: Sequence[str] = (), slow: Mapping[str, float] | None = None) -> None:
         """Record the addresses of devices that left during a run, and how many times as long slow ones take as the fastest."""
@@ -215,8 +215,8 @@ def _parse_network(fields: dict[str, Any]) -> dict[str, Any]:
     if "phases" in fields:
         network["phases"] = {str(phase): _positive(seconds) for phase, seconds in fields["phases"].items() if seconds}
     network.update({name: int(fields[name]) for name in ("aligned", "kept_untuned") if name in fields})
-    if "layouts" in fields:
-        network["layouts"] = {name: int(fields["layouts"].get(name, 0)) for name in ("nhwc", "packed")}
+    if "lowering" in fields:
+        network["lowering"] = {name: int(fields["lowering"].get(name, 0)) for name in ("nhwc", "packed", "fast_math")}
     if "learned_from" in fields:
         network["learned_from"] = {
             str(task): {str(origin): int(count) for origin, count in counts.items()}

@@ -56,9 +56,9 @@ class RunHistory:
         Addresses of devices that left during a run.
     slow : dict of str to float
         By address of a device that was slower than the fastest: how many times as long it took when they were compared last.
-    layouts : dict of str to int
-        Of the last run's network, the number of convolutions that were converted to NHWC, and of operators whose schedules pack
-        their weights: ``"nhwc"`` and ``"packed"``; empty if unknown.
+    lowering : dict of str to int
+        Of the last run's network, the number of convolutions that were converted to NHWC, of operators whose schedules pack their
+        weights, and of those with vectorizable functions: ``"nhwc"``, ``"packed"`` and ``"fast_math"``; empty if unknown.
     learned_from : dict of str to dict
         By task: how many others it learned from, by their origin, as far as known.
     yardstick : list of (float, float)
@@ -91,7 +91,7 @@ class RunHistory:
     timed: int = 0
     lost: list[str] = field(default_factory=list)
     slow: dict[str, float] = field(default_factory=dict)
-    layouts: dict[str, int] = field(default_factory=dict)
+    lowering: dict[str, int] = field(default_factory=dict)
     learned_from: dict[str, dict[str, int]] = field(default_factory=dict)
     yardstick: list[tuple[float, float]] = field(default_factory=list)
     yardstick_kernel: str = ""
@@ -132,7 +132,7 @@ class RunHistory:
             self.limits.update(network["limits"])
             self.memory_bound = (self.memory_bound - network["limits"].keys()) | {*network.get("memory_bound", ())}
         self.timed += "phases" in network
-        self.layouts = network.get("layouts", self.layouts)
+        self.lowering = network.get("lowering", self.lowering)
         self.lost.extend(network.get("lost", ()))
         self.slow.update(network.get("slow", {}))
         self.learned_from.update(network.get("learned_from", {}))

@@ -87,11 +87,12 @@ def test_a_journal_tells_where_the_time_went_and_how_the_machine_s_speed_changed
     ("counts", "expected"),
     [
         ({"nhwc": 5, "packed": 8}, "5 convolutions in NHWC, constant weights of 8 operators packed as the schedules read them"),
+        ({"nhwc": 0, "packed": 0, "fast_math": 2}, "exp, tanh or erf as polynomials in 2 operators"),
         ({"nhwc": 0, "packed": 1}, "constant weights of 1 operator packed as the schedules read them"),
     ],
 )
-def test_the_layouts_of_the_network_are_named(tmp_path, counts, expected):
-    Journal(tmp_path / "log.json.journal").write_layouts(counts)
+def test_what_was_changed_before_the_network_was_tuned_is_named(tmp_path, counts, expected):
+    Journal(tmp_path / "log.json.journal").write_lowering(counts)
     assert expected in report_text(tmp_path, *(autotvm_line(trial) for trial in range(20)))
 
 

@@ -1,0 +1,75 @@
+"""Polynomials for exp, tanh and erf: how exact they are, at the bounds as well, and what is left as it is."""
+
+import numpy as np
+import pytest
+import scipy.special
+import tvm
+from quick_tuning import outputs
+from tvm import relax
+
+from autotvm_opevo.meta_schedule import workloads
+from autotvm_opevo.meta_schedule.fast_math import with_fast_math
+from autotvm_opevo.meta_schedule.lowering import build, count_changes, lower_as_imported, lower_for_tuning
+from benchmarks.workloads import cpu
+
+EXACT = {
+    "exp": np.exp,
+    "tanh": np.tanh,
+    "erf": scipy.special.erf,
+    "sigmoid": scipy.special.expit,
+    "nn.silu": lambda x: x * scipy.special.expit(x),
+    "nn.gelu": lambda x: x * scipy.special.ndtr(x),
+    "nn.gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * x * (1 + 0.044715 * x**2))),
+    "nn.softmax": lambda x: scipy.special.softmax(x, axis=-1),
+}
+
+
+def run(name, x):
+    """An operator of Relax on this machine, as it is tuned."""
+    mod, _ = workloads.operator(name, [x.shape], str(x.dtype))
+    return outputs([build(lower_for_tuning(mod, {}, cpu()), cpu())], [x])[0][0]
+
+
+def grid():
+    """Where the functions change, densely, and as far as exp is a number; and next to zero."""
+    near, far = np.linspace(-6, 6, 30_000), np.linspace(-87, 88, 30_000)
+    return np.concatenate([near, far, np.logspace(-30, 0, 1_000)]).astype("float32").reshape(-1, 1_000)
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_they_are_exact_to_a_few_roundings(name):
+    """Relative to the function; gelu and silu, which cancel, relative to their argument. A softmax has the roundings of its sum."""
+    x = grid()
+    exact = EXACT[name](x.astype("float64"))
+    scale = np.abs(x) if name.startswith(("nn.gelu", "nn.silu")) else np.maximum(np.abs(exact), 1e-37)
+    assert (np.abs(run(name, x) - exact) / scale).max() < (1e-6 if name == "nn.softmax" else 4e-7)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("exp", [np.nan, np.inf, 0, np.inf, 0]),
+        ("tanh", [np.nan, 1, -1, 1, -1]),
+        ("erf", [np.nan, 1, -1, 1, -1]),
+        ("sigmoid", [np.nan, 1, 0, 1, 0]),
+    ],
+)
+def test_nan_stays_and_the_limits_are_right(name, expected):
+    x = np.array([[np.nan, np.inf, -np.inf, 1e4, -1e4]], dtype="float32")
+    np.testing.assert_array_equal(run(name, x), [expected])
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_nothing_calls_the_c_library(name):
+    mod, _ = workloads.operator(name, [(4, 8)])
+    script = lower_for_tuning(mod, {}, cpu()).script()
+    assert not any(f"T.{function}(" in script for function in ("exp", "tanh", "erf", "sigmoid"))
+    assert count_changes(lower_for_tuning(mod, {}, cpu()))["fast_math"] == 1
+    assert count_changes(lower_as_imported(mod, {}, cpu()))["fast_math"] == 0
+
+
+@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_other_types_are_legalized_as_by_tvm(name, dtype):
+    mod, _ = workloads.operator(name, [(4, 8)], dtype)
+    tvm.ir.assert_structural_equal(with_fast_math(mod), relax.transform.LegalizeOps()(mod))
