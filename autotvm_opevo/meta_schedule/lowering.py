@@ -11,9 +11,10 @@ from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo.meta_schedule.database import open_database
-from autotvm_opevo.meta_schedule.fast_math import with_fast_math
+from autotvm_opevo.meta_schedule.fast_math import FAST_MATH
 from autotvm_opevo.meta_schedule.layouts import pack_weights, with_channels_last, with_packable_weights
 from autotvm_opevo.meta_schedule.targets import as_target
+from autotvm_opevo.meta_schedule.winograd import legalize_conv2d
 
 
 def compile_network(
@@ -57,8 +58,9 @@ def compile_network(
 def lower_for_tuning(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, target: tvm.target.Target) -> tvm.IRModule:
     """Bind a network's weights and lower it to the functions that are tuned: operators, fused as TVM fuses them.
 
-    For a CPU, convolutions are converted to NHWC, schedules may choose the layout of constant weights, and exp, tanh and erf become
-    polynomials. The schedules of a database apply only to a network that was lowered like this; `compile_network` does it all.
+    For a CPU, convolutions are converted to NHWC, or computed by Winograd's algorithm where that pays; schedules may choose the
+    layout of constant weights; exp, tanh and erf become polynomials. The schedules of a database apply only to a network that was
+    lowered like this; `compile_network` does it all.
 
     Parameters
     ----------
@@ -71,7 +73,9 @@ def lower_for_tuning(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | 
     mod = _bind(mod, params)
     if target.kind.name != "llvm":
         return _fuse(mod, target)
-    return with_packable_weights(_fuse(with_fast_math(with_channels_last(mod)), target))
+    folded = relax.transform.FoldConstant()(with_channels_last(mod))
+    legalized = relax.transform.LegalizeOps({"relax.nn.conv2d": legalize_conv2d, **FAST_MATH})(folded)
+    return with_packable_weights(_fuse(legalized, target))
 
 
 def count_changes(lowered: tvm.IRModule) -> dict[str, int]:
@@ -80,13 +84,14 @@ def count_changes(lowered: tvm.IRModule) -> dict[str, int]:
     Returns
     -------
     dict of str to int
-        ``"nhwc"``, convolutions in NHWC; ``"packed"``, operators whose schedules may pack constant weights; ``"fast_math"``, those
-        with polynomials.
+        ``"nhwc"``, convolutions in NHWC; ``"packed"``, operators whose schedules may pack constant weights; ``"winograd"``,
+        convolutions by Winograd's algorithm; ``"fast_math"``, operators with polynomials.
     """
     operators = [function for function in lowered.functions.values() if isinstance(function, tvm.tirx.PrimFunc)]
     return {
         "nhwc": sum(_has_block(operator, "conv2d_nhwc") for operator in operators),
         "packed": sum(bool(operator.attrs and operator.attrs.get("layout_free_buffers")) for operator in operators),
+        "winograd": sum(_has_block(operator, "winograd_output") for operator in operators),
         "fast_math": sum(_has_block(operator, "fast_") for operator in operators),
     }
 

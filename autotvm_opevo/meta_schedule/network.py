@@ -53,9 +53,9 @@ def tune_network(
 ) -> TuningResult:
     """Tune all operators of a Relax network from one budget of trials, resuming from a work directory.
 
-    For a CPU, convolutions are converted to NHWC first, in which schedules are faster, and constant weights are packed, for each
-    schedule as its tiles read them; inputs and outputs stay as they are. In float32, exp, tanh and erf become polynomials, exact to
-    a few roundings, that can be vectorized. `compile_network` makes use of the result.
+    For a CPU, the network is lowered for speed first: convolutions in NHWC, or by Winograd's algorithm where that pays; constant
+    weights packed, for each schedule as its tiles read them; exp, tanh and erf in float32 as polynomials that can be vectorized.
+    Inputs and outputs stay as they are, but for rounding. `compile_network` makes use of the result.
 
     However this function ends, the same call resumes with the trials that are left: all finished batches are in the database and,
     with `OpEvoStrategy`, no candidate is measured twice. At the end the best candidates are timed again, as far as 3% of the time

@@ -81,9 +81,10 @@ def _summary(index: int, log: TuningLog, network: Network) -> Iterator[str]:
 
 def _lowering(counts: Mapping[str, int]) -> str:
     """What was changed before a network was tuned; empty if nothing."""
-    nhwc, packed, fast_math = (counts.get(name, 0) for name in ("nhwc", "packed", "fast_math"))
+    nhwc, packed, winograd, fast_math = (counts.get(name, 0) for name in ("nhwc", "packed", "winograd", "fast_math"))
     parts = [f"{pluralize(nhwc, 'convolution')} in NHWC"] * bool(nhwc)
     parts += [f"constant weights of {pluralize(packed, 'operator')} packed as the schedules read them"] * bool(packed)
+    parts += [f"{pluralize(winograd, 'convolution')} by the Winograd algorithm"] * bool(winograd)
     parts += [f"exp, tanh or erf as polynomials in {pluralize(fast_math, 'operator')}"] * bool(fast_math)
     return ", ".join(parts)
 

@@ -58,7 +58,8 @@ class RunHistory:
         By address of a device that was slower than the fastest: how many times as long it took when they were compared last.
     lowering : dict of str to int
         Of the last run's network, the number of convolutions that were converted to NHWC, of operators whose schedules pack their
-        weights, and of those with vectorizable functions: ``"nhwc"``, ``"packed"`` and ``"fast_math"``; empty if unknown.
+        weights, of convolutions by Winograd's algorithm, and of operators with vectorizable functions: ``"nhwc"``, ``"packed"``,
+        ``"winograd"`` and ``"fast_math"``; empty if unknown.
     learned_from : dict of str to dict
         By task: how many others it learned from, by their origin, as far as known.
     yardstick : list of (float, float)

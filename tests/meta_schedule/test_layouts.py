@@ -52,9 +52,9 @@ def outputs_of(mod, weights):
 def test_operators_in_other_layouts_are_counted():
     """Two convolutions and a dense layer, all with constant weights; without these, nothing is converted."""
     mod, weights = network()
-    assert count_changes(lower_for_tuning(mod, weights, CPU)) == {"nhwc": 2, "packed": 3, "fast_math": 0}
-    assert count_changes(lower_for_tuning(mod, {}, CPU)) == {"nhwc": 0, "packed": 0, "fast_math": 0}
-    assert count_changes(lower_as_imported(mod, weights, CPU)) == {"nhwc": 0, "packed": 0, "fast_math": 0}
+    assert count_changes(lower_for_tuning(mod, weights, CPU)) == {"nhwc": 2, "packed": 3, "winograd": 0, "fast_math": 0}
+    assert count_changes(lower_for_tuning(mod, {}, CPU)) == {"nhwc": 0, "packed": 0, "winograd": 0, "fast_math": 0}
+    assert count_changes(lower_as_imported(mod, weights, CPU)) == {"nhwc": 0, "packed": 0, "winograd": 0, "fast_math": 0}
 
 
 @pytest.mark.parametrize("groups", [1, 2, 8])

@@ -10,14 +10,14 @@ def test_the_yardstick_and_the_phases_of_all_runs_lost_and_slow_devices_and_the_
         journal.write(yardstick=latency)
         journal.write_phases({"running": 1.5, "building": 2.0, "searching": 0.0})
     journal.write_devices(["10.0.0.7:9090"], {"10.0.0.8:9090": 1.5})
-    journal.write_lowering({"nhwc": 5, "packed": 8, "fast_math": 1})
+    journal.write_lowering({"nhwc": 5, "packed": 8, "winograd": 2, "fast_math": 1})
     for entry in read(journal.path):
         history.add(entry)
     assert [latency for _, latency in history.yardstick] == [0.001, 0.002]
     assert (history.phases, history.timed) == ({"running": 3.0, "building": 4.0}, 2)
     assert history.lost == ["10.0.0.7:9090"]
     assert history.slow == {"10.0.0.8:9090": 1.5}
-    assert history.lowering == {"nhwc": 5, "packed": 8, "fast_math": 1}
+    assert history.lowering == {"nhwc": 5, "packed": 8, "winograd": 2, "fast_math": 1}
 
 
 def test_what_a_run_was_asked_for_and_its_limits_are_read_back(tmp_path):

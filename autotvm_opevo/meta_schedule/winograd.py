@@ -1,0 +1,188 @@
+"""Convolutions by Winograd's algorithm (Lavin and Gray 2016): fewer multiplications, most of them a batched matrix product.
+
+A tile of m x m outputs of an r x r kernel needs alpha x alpha inputs d, with alpha = m + r - 1, and alpha^2 instead of m^2 r^2
+multiplications::
+
+    Y = A^T [(G g G^T) * (B^T d B)] A
+
+The product * is element by element; summed over input channels, for all tiles, it is alpha^2 matrix products. Constant weights g
+are transformed when the network is lowered. So a convolution becomes three operators, each tuned on its own, and what follows is
+fused into the last one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax, te, topi
+
+# Of the Toom-Cook algorithm, infinity aside; small numbers, and few, make the results most exact (Barabasz et al. 2020).
+_POINTS = (0.0, 1.0, -1.0, 0.5, -2.0)
+# Extents of a tile's inputs, those that have enough points.
+_ALPHAS = (4, 6)
+# What a CPU can compute while it reads one of the weights, in operations: there are more of them when they are transformed.
+_PER_WEIGHT = 28.0
+# Expected speedup from which on Winograd's algorithm is chosen.
+_MIN_SPEEDUP = 1.4
+# TVM's kind of operators that elementwise ones are fused into; it would take the output's transform for another.
+_FUSIBLE = 4
+
+
+@dataclass(frozen=True)
+class _Convolution:
+    """A convolution with a square kernel of extent `r`: images, height and width of the output, and channels."""
+
+    n: int
+    h: int
+    w: int
+    ci: int
+    co: int
+    r: int
+
+    @property
+    def cost(self) -> float:
+        """Of the direct convolution, in operations, as by a roofline model: of what it computes and of reading its weights."""
+        return max(2.0 * self.n * self.h * self.w, _PER_WEIGHT) * self.ci * self.co * self.r**2
+
+
+@dataclass(frozen=True)
+class _Tiling:
+    """A convolution by Winograd's algorithm with tiles of alpha x alpha inputs."""
+
+    conv: _Convolution
+    alpha: int
+
+    @property
+    def m(self) -> int:
+        """Outputs of a tile, in each direction."""
+        return self.alpha - self.conv.r + 1
+
+    @property
+    def rows(self) -> int:
+        """Tiles of an image from top to bottom."""
+        return -(-self.conv.h // self.m)
+
+    @property
+    def columns(self) -> int:
+        """Tiles of an image from left to right."""
+        return -(-self.conv.w // self.m)
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of all images."""
+        return self.conv.n * self.rows * self.columns
+
+    @property
+    def cost(self) -> float:
+        """In operations; the transforms are limited by memory, and counted twice."""
+        products = max(2.0 * self.tiles, _PER_WEIGHT) * self.conv.ci * self.conv.co * self.alpha**2
+        inputs, outputs = 2 * self.conv.ci * self.alpha**3, self.conv.co * self.m**2 * self.alpha**2
+        return products + 2 * self.tiles * (inputs + outputs)
+
+
+def choose_tiling(conv: _Convolution) -> _Tiling | None:
+    """The tiling with the least cost; None if the direct convolution is about as fast."""
+    tilings = [_Tiling(conv, alpha) for alpha in _ALPHAS if alpha > conv.r]
+    best = min(tilings, key=lambda tiling: tiling.cost, default=None)
+    return best if best and conv.cost >= _MIN_SPEEDUP * best.cost else None
+
+
+def transform_matrices(alpha: int, r: int) -> tuple[Any, Any, Any]:
+    """The matrices A, shape (alpha, m), B, shape (alpha, alpha), and G, shape (alpha, r), in float64.
+
+    Examples
+    --------
+    >>> a, b, g = transform_matrices(6, 3)
+    >>> d, weights = np.arange(6.0), np.array([1.0, 10.0, 100.0])
+    >>> (a.T @ ((g @ weights) * (b.T @ d))).round(9)  # the dot products with d[0:3], d[1:4], ...
+    array([210., 321., 432., 543.])
+    """
+
+    def evaluate(size: int) -> Any:
+        """The values of polynomials with `size` coefficients at the points and, their leading coefficient, at infinity."""
+        return np.vstack([np.vander(_POINTS[: alpha - 1], size, increasing=True), np.eye(size)[-1]])
+
+    # Polynomials are multiplied by values, which are interpolated; the transpose of that, in one factor, correlates.
+    return evaluate(alpha - r + 1), np.linalg.inv(evaluate(alpha)), evaluate(r)
+
+
+def legalize_conv2d(builder: relax.BlockBuilder, call: relax.Call) -> Any:
+    """Legalize a convolution by Winograd's algorithm where that pays, else as TVM does it; for ``LegalizeOps``."""
+    conv = _convolution(call)
+    tiling = choose_tiling(conv) if conv else None
+    if tiling is None:
+        return call.op.get_attr("FLegalize")(builder, call)
+    alpha = tiling.alpha
+    a, b, g = transform_matrices(alpha, conv.r)
+    weights = np.einsum("ei,fj,ijkl->efkl", g, g, call.args[1].value.numpy().astype("float64"))
+    constants = [
+        relax.const(array.astype("float32"))
+        for array in (b, weights.reshape(alpha**2, conv.ci, conv.co), np.einsum("eh,fw->hwef", a, a).reshape(-1, alpha**2))
+    ]
+    padding = [int(extent) for extent in call.attrs.padding]  # top, left, bottom, right
+    transform_input = partial(_transform_input, tiling=tiling, padding=padding)
+    transform_output = partial(_transform_output, tiling=tiling)
+    inputs = builder.emit(builder.call_te(transform_input, call.args[0], constants[0], primfunc_name_hint="winograd_input"))
+    products = builder.emit(relax.op.matmul(inputs, constants[1]))
+    return builder.call_te(
+        transform_output, products, constants[2], primfunc_name_hint="winograd_output", primfunc_attrs={"op_pattern": _FUSIBLE}
+    )
+
+
+def _convolution(call: relax.Call) -> _Convolution | None:
+    """None where Winograd's algorithm does not apply."""
+    attributes, data, weights = call.attrs, call.args[0].ty, call.args[1]
+    extents = [getattr(extent, "value", None) for tensor in (data, call.ty) for extent in tensor.shape]
+    if (
+        not isinstance(weights, tvm.ir.Constant)
+        or None in extents
+        or any(tensor.dtype != "float32" for tensor in (data, weights.ty, call.ty))
+        or (attributes.data_layout, attributes.kernel_layout, attributes.out_layout) != ("NHWC", "HWIO", "NHWC")
+        or attributes.groups != 1
+        or {*map(int, attributes.strides), *map(int, attributes.dilation)} != {1}
+    ):
+        return None
+    n, h, w, co = map(int, call.ty.shape)
+    r, columns, ci, _ = map(int, weights.ty.shape)
+    return _Convolution(n, h, w, ci, co, r) if 1 < r == columns else None
+
+
+def _transform_input(x: te.Tensor, b: te.Tensor, tiling: _Tiling, padding: list[int]) -> te.Tensor:
+    """B^T d B of all tiles and channels, shape (alpha^2, tiles, channels): first of their columns, then of their rows."""
+    conv, alpha, m = tiling.conv, tiling.alpha, tiling.m
+    top, left, bottom, right = padding
+    bottom, right = bottom + tiling.rows * m - conv.h, right + tiling.columns * m - conv.w
+    padded = topi.nn.pad(x, [0, top, left, 0], [0, bottom, right, 0], name="winograd_pad")
+    per_image = tiling.rows * tiling.columns
+    i, j = (te.reduce_axis((0, alpha), name) for name in "ij")
+
+    def element(tile: Any, row: Any, column: Any, c: Any) -> Any:
+        y, x = tile % per_image // tiling.columns * m, tile % tiling.columns * m
+        return padded[tile // per_image, y + row, x + column, c]
+
+    columns = te.compute(
+        (alpha, alpha, tiling.tiles, conv.ci),
+        lambda e, column, tile, c: te.sum(b[i, e] * element(tile, i, column, c), axis=i),
+        name="winograd_input_columns",
+    )
+    return te.compute(
+        (alpha**2, tiling.tiles, conv.ci),
+        lambda e, tile, c: te.sum(b[j, e % alpha] * columns[e // alpha, j, tile, c], axis=j),
+        name="winograd_input",
+    )
+
+
+def _transform_output(x: te.Tensor, a: te.Tensor, tiling: _Tiling) -> te.Tensor:
+    """A^T x A of all tiles and channels, in NHWC; `a` has both factors, shape (m^2, alpha^2)."""
+    conv, m, k = tiling.conv, tiling.m, te.reduce_axis((0, tiling.alpha**2), "k")
+    return te.compute(
+        (conv.n, conv.h, conv.w, conv.co),
+        lambda n, h, w, c: te.sum(
+            a[h % m * m + w % m, k] * x[k, (n * tiling.rows + h // m) * tiling.columns + w // m, c], axis=k
+        ),
+        name="winograd_output",
+    )

@@ -1,0 +1,104 @@
+"""Convolutions by Winograd's algorithm: the algorithm is exact, outputs agree, and it is chosen where it pays."""
+
+import numpy as np
+import pytest
+import tvm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from quick_tuning import outputs
+from tvm import relax
+
+from autotvm_opevo.meta_schedule.lowering import build, count_changes, lower_as_imported, lower_for_tuning
+from autotvm_opevo.meta_schedule.winograd import _Convolution, choose_tiling, transform_matrices
+from benchmarks.workloads import cpu
+
+
+def network(image, kernel, padding=1, dtype="float32", bound=True, **options):
+    """A convolution in NCHW, its bias and a relu; and the weights."""
+    rng = np.random.default_rng(0)
+    shapes = {"kernel": kernel, "bias": (1, kernel[0], 1, 1)}
+    x, *variables = (relax.Var(name, relax.TensorType(shape, dtype)) for name, shape in [("x", image), *shapes.items()])
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, *variables]):
+        with builder.dataflow():
+            y = relax.op.nn.conv2d(x, variables[0], padding=padding, **options)
+            y = builder.emit_output(relax.op.nn.relu(relax.op.add(y, variables[1])))
+        builder.emit_func_output(y)
+    scale = np.prod(kernel[1:]) ** -0.5
+    weights = {name: tvm.runtime.tensor((scale * rng.standard_normal(shape)).astype(dtype)) for name, shape in shapes.items()}
+    return builder.finalize(), weights if bound else {}
+
+
+@given(alpha=st.sampled_from([4, 6]), r=st.integers(2, 5), seed=st.integers(0, 2**32 - 1))
+@settings(deadline=None)
+def test_the_transforms_correlate_exactly(alpha, r, seed):
+    """A^T ((G g) * (B^T d)) is the correlation of d with g."""
+    if r >= alpha:
+        return
+    rng = np.random.default_rng(seed)
+    a, b, g = transform_matrices(alpha, r)
+    weights, data = rng.standard_normal(r), rng.standard_normal(alpha)
+    np.testing.assert_allclose(a.T @ ((g @ weights) * (b.T @ data)), np.correlate(data, weights), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("image", "kernel", "padding"),
+    [
+        ((1, 64, 28, 28), (64, 64, 3, 3), 1),
+        ((2, 32, 30, 17), (48, 32, 3, 3), 1),  # images and tiles that do not divide
+        ((1, 32, 29, 32), (32, 32, 3, 3), (0, 1, 2, 1)),
+        ((1, 64, 27, 27), (96, 64, 5, 5), 2),
+        ((1, 256, 7, 7), (256, 256, 3, 3), 1),  # small tiles
+    ],
+)
+def test_outputs_agree_with_the_direct_convolution(image, kernel, padding):
+    mod, weights = network(image, kernel, padding)
+    lowered = lower_for_tuning(mod, weights, cpu())
+    assert count_changes(lowered)["winograd"] == 1
+    x = np.random.default_rng(1).standard_normal(image).astype("float32")
+    direct, winograd = (
+        result[0] for result in outputs([build(one, cpu()) for one in (lower_as_imported(mod, weights, cpu()), lowered)], [x])
+    )
+    assert np.abs(winograd - direct).max() < 1e-5 * np.abs(direct).max()
+
+
+def test_what_follows_is_fused_into_the_last_of_three_operators():
+    lowered = lower_for_tuning(*network((1, 64, 28, 28), (64, 64, 3, 3)), cpu())
+    names = {variable.name_hint.rstrip("0123456789") for variable in lowered.functions} - {"main", "transpose"}
+    assert names == {"winograd_input", "matmul", "fused_winograd_output_add_relu"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"strides": 2},
+        {"dilation": 2},
+        {"groups": 2},
+        {"dtype": "float16"},
+        {"bound": False},
+        {"image": (1, 3, 64, 64)},
+        {"image": (1, 512, 7, 7), "kernel": 1, "padding": 0},
+    ],
+    ids=str,
+)
+def test_other_convolutions_stay_direct(options):
+    image, size = options.pop("image", (1, 64, 28, 28)), options.pop("kernel", 3)
+    mod, weights = network(image, (64, image[1] // options.get("groups", 1), size, size), **options)
+    assert count_changes(lower_for_tuning(mod, weights, cpu()))["winograd"] == 0
+
+
+@pytest.mark.parametrize(
+    ("conv", "m"),
+    [
+        (_Convolution(1, 56, 56, 64, 64, 3), 4),
+        (_Convolution(1, 14, 14, 256, 256, 3), 4),
+        (_Convolution(1, 7, 7, 512, 512, 3), 2),  # weights of larger tiles would be read for few outputs
+        (_Convolution(8, 7, 7, 512, 512, 3), 4),
+        (_Convolution(1, 27, 27, 64, 192, 5), 2),
+        (_Convolution(1, 224, 224, 3, 64, 3), None),  # the transforms would take longer
+        (_Convolution(1, 4, 4, 64, 64, 7), None),
+    ],
+)
+def test_tiles_are_as_large_as_pays(conv, m):
+    tiling = choose_tiling(conv)
+    assert (tiling and tiling.m) == m
