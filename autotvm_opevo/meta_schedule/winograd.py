@@ -114,7 +114,7 @@ def legalize_conv2d(builder: relax.BlockBuilder, call: relax.Call) -> Any:
     """Legalize a convolution by Winograd's algorithm where that pays, else as TVM does it; for ``LegalizeOps``."""
     conv = _convolution(call)
     tiling = choose_tiling(conv) if conv else None
-    if tiling is None:
+    if conv is None or tiling is None:
         return call.op.get_attr("FLegalize")(builder, call)
     alpha = tiling.alpha
     a, b, g = transform_matrices(alpha, conv.r)

@@ -6,10 +6,10 @@ import tvm
 from quick_tuning import builder, outputs, runner
 from tvm import relax
 
-from autotvm_opevo.meta_schedule import as_target, compile_network, open_database, tune_network
+from autotvm_opevo.meta_schedule import as_target, compile_network, open_database, tune_network, workloads
 from autotvm_opevo.meta_schedule.evaluation import random_inputs
 from autotvm_opevo.meta_schedule.layouts import pack_weights
-from autotvm_opevo.meta_schedule.lowering import build, lower_as_imported, lower_for_tuning
+from autotvm_opevo.meta_schedule.lowering import build, count_changes, lower_as_imported, lower_for_tuning
 from benchmarks.workloads import cpu
 
 SIZE = 64
@@ -83,3 +83,9 @@ def test_a_compiled_network_computes_what_the_untuned_one_does(tuned, unbound):
     expected, *others = outputs(executables, inputs)
     for other in others:
         np.testing.assert_allclose(other[0], expected[0], rtol=1e-4, atol=1e-3)
+
+
+def test_a_network_that_is_legalized_keeps_its_operators():
+    mod, weights = workloads.network("resnet-18")
+    mod = relax.transform.LegalizeOps()(mod)
+    assert count_changes(lower_for_tuning(mod, weights, cpu())) == {"nhwc": 0, "packed": 16, "winograd": 0, "fast_math": 0}
