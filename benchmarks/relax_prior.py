@@ -1,9 +1,9 @@
 """Make a prior of MetaSchedule's searches on CPUs: results of common layers.
 
     .venv/tvm/bin/python -m benchmarks.relax_prior --target "llvm -mcpu=core-avx2"                        # anew: ten minutes
-    .venv/tvm/bin/python -m benchmarks.relax_prior --target "llvm -mcpu=core-avx2" --kinds matmul batch_matmul --append
+    .venv/tvm/bin/python -m benchmarks.relax_prior --target "llvm -mcpu=core-avx2" --kinds winograd --append
 
-All layers get as many trials, and learn from each other, but not from an earlier prior.
+All tasks get as many trials, and learn from each other, but not from an earlier prior.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from unittest import mock
 import numpy as np
 import tvm
 from tvm import relax
+from tvm.s_tir.meta_schedule.relax_integration import extract_tasks
 
-from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, local_target, tune_network
+from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, local_target, lower_for_tuning, tune_network
 from autotvm_opevo.meta_schedule import strategy as strategy_module
 from autotvm_opevo.meta_schedule.history import read_history
 from autotvm_opevo.meta_schedule.prior import prior_file
 from autotvm_opevo.tuning.prior import read_prior, write_prior
-from benchmarks.layers import BATCH_MATMUL, CONVOLUTIONS, DENSE, DEPTHWISE, MATMUL, MEANS, POOLS, SOFTMAX
+from benchmarks.layers import BATCH_MATMUL, CONVOLUTIONS, DENSE, DEPTHWISE, MATMUL, MEANS, POOLS, SOFTMAX, WINOGRAD
 
 
 class _Layers:
@@ -89,6 +90,7 @@ def _relu(x: Any, bias: Any) -> Any:
 # How layers of a kind are added, and their shapes.
 KINDS: dict[str, tuple[Callable[..., None], Sequence[tuple[int, ...]]]] = {
     "convolution": (_Layers.convolution, CONVOLUTIONS),
+    "winograd": (_Layers.convolution, WINOGRAD),
     "depthwise": (_Layers.depthwise, DEPTHWISE),
     "dense": (_Layers.dense, DENSE),
     "matmul": (_Layers.dense, MATMUL),
@@ -112,9 +114,15 @@ def layers(kinds: Sequence[str]) -> tuple[tvm.IRModule, dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Make a prior of MetaSchedule's searches on CPUs: results of common layers.")
     parser.add_argument("--target", default=local_target(), help="default: this machine's CPU")
-    parser.add_argument("--kinds", nargs="+", default=[*KINDS], choices=[*KINDS], help="of layers (default: all)")
+    parser.add_argument(
+        "--kinds",
+        nargs="+",
+        default=[kind for kind in KINDS if kind != "winograd"],
+        choices=[*KINDS],
+        help="of layers (default: all; convolution has those of winograd)",
+    )
     parser.add_argument("--append", action="store_true", help="add to what the file has, which must not have these layers yet")
-    parser.add_argument("--trials", type=int, default=64, help="of each layer (default: 64)")
+    parser.add_argument("--trials", type=int, default=64, help="of each task (default: 64)")
     parser.add_argument("--work-dir", help="MetaSchedule's work directory; resumed if it exists (default: a temporary one)")
     parser.add_argument("--output", type=Path, help="default: the package's file")
     options = parser.parse_args()
@@ -124,7 +132,7 @@ def main() -> None:
         target = as_target(options.target)
         file = options.output or prior_file(target)
         known = read_prior(file)[""] if options.append else ()
-        count = sum(len(KINDS[kind][1]) for kind in options.kinds)
+        count = len(extract_tasks(lower_for_tuning(mod, params, target), target))
         strategy = OpEvoStrategy(seed=0)
         with mock.patch.object(strategy_module, "prior", return_value=()):
             tune_network(
