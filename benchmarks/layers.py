@@ -26,7 +26,7 @@ CONVOLUTIONS = [
     (14, 320, 640, 1, 1),
     (7, 640, 320, 1, 1),
 ]
-# those of them that stand for what MetaSchedule's networks compute by Winograd's algorithm
+# a sample of these for Winograd's algorithm, with MetaSchedule
 WINOGRAD = [(56, 48, 96, 3, 1), (28, 96, 160, 3, 1), (13, 320, 320, 3, 1), (7, 320, 640, 3, 1), (27, 48, 128, 5, 1)]
 # image, channels, stride
 DEPTHWISE = [(112, 32, 1), (56, 144, 2), (28, 192, 1), (14, 576, 1), (7, 960, 1)]

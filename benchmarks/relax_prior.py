@@ -3,7 +3,7 @@
     .venv/tvm/bin/python -m benchmarks.relax_prior --target "llvm -mcpu=core-avx2"                        # anew: ten minutes
     .venv/tvm/bin/python -m benchmarks.relax_prior --target "llvm -mcpu=core-avx2" --kinds winograd --append
 
-All tasks get as many trials, and learn from each other, but not from an earlier prior.
+All tasks get as many trials, and learn from each other and from the kinds before, but not from an earlier prior.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tvm.s_tir.meta_schedule.relax_integration import extract_tasks
 
 from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, local_target, lower_for_tuning, tune_network
 from autotvm_opevo.meta_schedule import strategy as strategy_module
+from autotvm_opevo.meta_schedule.fast_math import FAST_MATH
 from autotvm_opevo.meta_schedule.history import read_history
 from autotvm_opevo.meta_schedule.prior import prior_file
 from autotvm_opevo.tuning.prior import read_prior, write_prior
@@ -101,26 +102,28 @@ KINDS: dict[str, tuple[Callable[..., None], Sequence[tuple[int, ...]]]] = {
 }
 
 
-def layers(kinds: Sequence[str]) -> tuple[tvm.IRModule, dict[str, Any]]:
-    """All layers of these kinds as one network."""
+def layers(kind: str) -> tuple[tvm.IRModule, dict[str, Any]]:
+    """All layers of a kind as one network; only the kind ``winograd`` has convolutions by Winograd's algorithm."""
     net = _Layers()
-    for kind in kinds:
-        add, shapes = KINDS[kind]
-        for shape in shapes:
-            add(net, *shape)
-    return net.build()
+    add, shapes = KINDS[kind]
+    for shape in shapes:
+        add(net, *shape)
+    mod, params = net.build()
+    return (mod if kind == "winograd" else relax.transform.LegalizeOps(FAST_MATH)(mod)), params
+
+
+def record(kind: str, target: tvm.target.Target, folder: Path, trials: int) -> None:
+    """Tune the layers of a kind with as many trials for each of their tasks."""
+    mod, params = layers(kind)
+    tasks = extract_tasks(lower_for_tuning(mod, params, target), target)
+    options: dict[str, Any] = {"strategy": OpEvoStrategy(seed=0), "task_scheduler": "equal", "seed": 0, "evaluate": False}
+    tune_network(mod, params, target, folder, len(tasks) * trials, **options)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Make a prior of MetaSchedule's searches on CPUs: results of common layers.")
     parser.add_argument("--target", default=local_target(), help="default: this machine's CPU")
-    parser.add_argument(
-        "--kinds",
-        nargs="+",
-        default=[kind for kind in KINDS if kind != "winograd"],
-        choices=[*KINDS],
-        help="of layers (default: all; convolution has those of winograd)",
-    )
+    parser.add_argument("--kinds", nargs="+", default=[*KINDS], choices=[*KINDS], help="of layers (default: all)")
     parser.add_argument("--append", action="store_true", help="add to what the file has, which must not have these layers yet")
     parser.add_argument("--trials", type=int, default=64, help="of each task (default: 64)")
     parser.add_argument("--work-dir", help="MetaSchedule's work directory; resumed if it exists (default: a temporary one)")
@@ -128,24 +131,12 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(options.work_dir or temporary)
-        mod, params = layers(options.kinds)
         target = as_target(options.target)
         file = options.output or prior_file(target)
         known = read_prior(file)[""] if options.append else ()
-        count = len(extract_tasks(lower_for_tuning(mod, params, target), target))
-        strategy = OpEvoStrategy(seed=0)
         with mock.patch.object(strategy_module, "prior", return_value=()):
-            tune_network(
-                mod,
-                params,
-                target,
-                folder,
-                count * options.trials,
-                strategy=strategy,
-                task_scheduler="equal",
-                seed=0,
-                evaluate=False,
-            )
+            for kind in options.kinds:
+                record(kind, target, folder, options.trials)
         write_prior(file, {"": [*known, *read_history([folder])]})
 
 

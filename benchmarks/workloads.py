@@ -8,6 +8,8 @@ BMM1   192 of 128 x 128 times 128 x 64
 C1     1 image of 3 x 227 x 227, 64 kernels of 11 x 11, stride 4
 C2     1 image of 64 x 27 x 27, 192 kernels of 5 x 5, padding 2
 =====  =============================================
+
+and `HELD_OUT` has other shapes for a CPU.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from autotvm_opevo.meta_schedule.database import RECORD_FILE, open_database, rec
 from autotvm_opevo.meta_schedule.evaluation import device_type, network_loader, random_inputs
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.kernels import KernelInstance, build_kernel
-from autotvm_opevo.meta_schedule.lowering import lower_as_imported, lower_for_tuning
+from autotvm_opevo.meta_schedule.lowering import lower_as_imported, lower_for_tuning, warn_of_untuned
 from autotvm_opevo.meta_schedule.naming import task_name
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.tuning.comparison import NETWORKS_SHARE, Comparison, OperatorComparison, run_compiler, shown_when_aborted
@@ -41,8 +41,8 @@ def compare_logs(
     """Build a network with the best records of each database, and untuned, and time all of them in turn, on this machine.
 
     It ends once the fastest is told apart from each of the others, or within 1% of them. Then the operators that differ most are
-    timed in turn. With one database, it is compared with the untuned network. A database can be of `tune_network`, which changes
-    layouts, or of TVM's ``tune_relax``, which does not; the operators of the one have no counterpart in the other.
+    timed in turn. With one database, it is compared with the untuned network. A database can be of `tune_network`, which lowers
+    networks in its own way, or of TVM's ``tune_relax``; the operators of the one have no counterpart in the other.
 
     Parameters
     ----------
@@ -153,6 +153,7 @@ def _tuned(name: str, database: Database, lowered: Sequence[_Lowered], target: t
         others = sorted({str(record.target) for record in database.get_all_tuning_records()})
         what = f"{pluralize(len(database), 'record')} for {', '.join(others)}" if others else "no record"
         raise ValueError(f"{name} has no successful record of this network for {target}: it has {what}")
+    warn_of_untuned(name, best[i].count(None), len(best[i]))
     only = MemoryDatabase()  # TVM would take records for other targets, too
     for record in records:
         commit(only, record)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from os import PathLike
 from typing import Any
 
@@ -10,11 +11,14 @@ from tvm import relax
 from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
 
+from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo.meta_schedule.database import open_database
 from autotvm_opevo.meta_schedule.fast_math import FAST_MATH
 from autotvm_opevo.meta_schedule.layouts import pack_weights, with_channels_last, with_packable_weights
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.meta_schedule.winograd import legalize_conv2d
+
+logger = logging.getLogger(__name__)
 
 
 def compile_network(
@@ -33,7 +37,8 @@ def compile_network(
         Its weights, by name: the executable holds them in the layouts that its schedules need.
     target : str, dict or tvm.target.Target
     database : str, path or Database, optional
-        ``result.best_file``, or any database, of which each operator gets the fastest record.
+        ``result.best_file``, or any database, of which each operator gets the fastest record; operators without one stay untuned,
+        with a warning.
 
     Returns
     -------
@@ -52,13 +57,29 @@ def compile_network(
     """
     target = as_target(target)
     found = open_database(database) if isinstance(database, (str, PathLike)) else database
-    return build(lower_for_tuning(mod, params, target), target, found)
+    lowered = lower_for_tuning(mod, params, target)
+    if found is not None:
+        tasks = ms.relax_integration.extract_tasks(lowered, target)
+        warn_of_untuned("the database", sum(not found.has_workload(task.dispatched[0]) for task in tasks), len(tasks))
+    return build(lowered, target, found)
+
+
+def warn_of_untuned(name: str, untuned: int, operators: int) -> None:
+    """Warn if a database has no record for some operators of a network."""
+    if untuned:
+        logger.warning(
+            "%s has no record for %d of %s, which stay untuned: they may have been lowered differently, by another version or as "
+            "another network",
+            name,
+            untuned,
+            pluralize(operators, "operator"),
+        )
 
 
 def lower_for_tuning(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, target: tvm.target.Target) -> tvm.IRModule:
     """Bind a network's weights and lower it to the functions that are tuned: operators, fused as TVM fuses them.
 
-    For a CPU, convolutions are converted to NHWC, or computed by Winograd's algorithm where that pays; schedules may choose the
+    For a CPU, convolutions are converted to NHWC, and to Winograd's algorithm where that pays; schedules may choose the
     layout of constant weights; exp, tanh and erf become polynomials. The schedules of a database apply only to a network that was
     lowered like this; `compile_network` does it all.
 
@@ -88,22 +109,23 @@ def count_changes(lowered: tvm.IRModule) -> dict[str, int]:
         convolutions by Winograd's algorithm; ``"fast_math"``, operators with polynomials.
     """
     operators = [function for function in lowered.functions.values() if isinstance(function, tvm.tirx.PrimFunc)]
+    blocks = [_block_names(operator) for operator in operators]
     return {
-        "nhwc": sum(_has_block(operator, "conv2d_nhwc") for operator in operators),
+        "nhwc": sum("conv2d_nhwc" in names for names in blocks),
         "packed": sum(bool(operator.attrs and operator.attrs.get("layout_free_buffers")) for operator in operators),
-        "winograd": sum(_has_block(operator, "winograd_output") for operator in operators),
-        "fast_math": sum(_has_block(operator, "fast_") for operator in operators),
+        "winograd": sum("winograd_output" in names for names in blocks),
+        "fast_math": sum("T_fast_" in names for names in blocks),
     }
 
 
-def _has_block(operator: tvm.tirx.PrimFunc, name: str) -> bool:
-    """Whether a block that computes an operator has a name with this part, which TVM gives it."""
+def _block_names(operator: tvm.tirx.PrimFunc) -> str:
+    """Names of the blocks that compute an operator, one per line."""
     schedule = Schedule(operator)
-    return any(name in schedule.get(block).name_hint for block in schedule.get_child_blocks(schedule.get_sblock("root")))
+    return "\n".join(schedule.get(block).name_hint for block in schedule.get_child_blocks(schedule.get_sblock("root")))
 
 
 def lower_as_imported(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, target: tvm.target.Target) -> tvm.IRModule:
-    """Lower a network in the layouts it has."""
+    """Lower a network as TVM does: layouts stay, convolutions are direct, and exp, tanh and erf call the C library."""
     return _fuse(_bind(mod, params), target)
 
 

@@ -20,16 +20,17 @@ import numpy as np
 import tvm
 from tvm import relax, te, topi
 
-# Of the Toom-Cook algorithm, infinity aside; small numbers, and few, make the results most exact (Barabasz et al. 2020).
+# Of the Toom-Cook algorithm, infinity aside. Few points, near 1, give the most accurate results (Barabasz et al. 2020).
 _POINTS = (0.0, 1.0, -1.0, 0.5, -2.0)
 # Extents of a tile's inputs, those that have enough points.
 _ALPHAS = (4, 6)
-# What a CPU can compute while it reads one of the weights, in operations: there are more of them when they are transformed.
+# Operations that a CPU does while it reads one float32 weight from memory: two cores of an AMD EPYC have 210 GFLOPS and 30 GB/s.
+# Layers with fewer operations per weight take as long as reading them; transformed, there are alpha^2 / r^2 times as many.
 _PER_WEIGHT = 28.0
 # Expected speedup from which on Winograd's algorithm is chosen.
 _MIN_SPEEDUP = 1.4
-# TVM's kind of operators that elementwise ones are fused into; it would take the output's transform for another.
-_FUSIBLE = 4
+# TVM's kOutEWiseFusable: operators into which elementwise ones are fused. It would not find out that the last one is of these.
+_OUT_ELEMENTWISE_FUSABLE = 4
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class _Convolution:
 
     @property
     def cost(self) -> float:
-        """Of the direct convolution, in operations, as by a roofline model: of what it computes and of reading its weights."""
+        """Of the direct convolution in operations, or what could be done while its weights are read, if that is more."""
         return max(2.0 * self.n * self.h * self.w, _PER_WEIGHT) * self.ci * self.co * self.r**2
 
 
@@ -78,7 +79,7 @@ class _Tiling:
 
     @property
     def cost(self) -> float:
-        """In operations; the transforms are limited by memory, and counted twice."""
+        """In operations, as well, with the transforms of inputs and outputs."""
         products = max(2.0 * self.tiles, _PER_WEIGHT) * self.conv.ci * self.conv.co * self.alpha**2
         inputs, outputs = 2 * self.conv.ci * self.alpha**3, self.conv.co * self.m**2 * self.alpha**2
         return products + 2 * self.tiles * (inputs + outputs)
@@ -102,12 +103,18 @@ def transform_matrices(alpha: int, r: int) -> tuple[Any, Any, Any]:
     array([210., 321., 432., 543.])
     """
 
+    points = np.array(_POINTS[: alpha - 1])
+
     def evaluate(size: int) -> Any:
         """The values of polynomials with `size` coefficients at the points and, their leading coefficient, at infinity."""
-        return np.vstack([np.vander(_POINTS[: alpha - 1], size, increasing=True), np.eye(size)[-1]])
+        return np.vstack([np.vander(points, size, increasing=True), np.eye(size)[-1]])
 
-    # Polynomials are multiplied by values, which are interpolated; the transpose of that, in one factor, correlates.
-    return evaluate(alpha - r + 1), np.linalg.inv(evaluate(alpha)), evaluate(r)
+    # Polynomials are multiplied by values, which are interpolated; the transpose of that, in one factor, correlates. TVM's
+    # `winograd_transform_matrices` has the same for a kernel, as tensor expressions.
+    a, b, g = evaluate(alpha - r + 1), np.linalg.inv(evaluate(alpha)), evaluate(r)
+    # Denominators belong into G, which is applied in float64, so that B is exact in float32.
+    denominators = [*(np.prod([p - q for q in points if q != p]) for p in points), 1.0]
+    return a, b * denominators, g / np.array(denominators)[:, None]
 
 
 def legalize_conv2d(builder: relax.BlockBuilder, call: relax.Call) -> Any:
@@ -118,7 +125,7 @@ def legalize_conv2d(builder: relax.BlockBuilder, call: relax.Call) -> Any:
         return call.op.get_attr("FLegalize")(builder, call)
     alpha = tiling.alpha
     a, b, g = transform_matrices(alpha, conv.r)
-    weights = np.einsum("ei,fj,ijkl->efkl", g, g, call.args[1].value.numpy().astype("float64"))
+    weights = np.einsum("ei,fj,ijkl->efkl", g, g, call.args[1].value.numpy().astype("float64"), optimize=True)
     constants = [
         relax.const(array.astype("float32"))
         for array in (b, weights.reshape(alpha**2, conv.ci, conv.co), np.einsum("eh,fw->hwef", a, a).reshape(-1, alpha**2))
@@ -127,9 +134,13 @@ def legalize_conv2d(builder: relax.BlockBuilder, call: relax.Call) -> Any:
     transform_input = partial(_transform_input, tiling=tiling, padding=padding)
     transform_output = partial(_transform_output, tiling=tiling)
     inputs = builder.emit(builder.call_te(transform_input, call.args[0], constants[0], primfunc_name_hint="winograd_input"))
-    products = builder.emit(relax.op.matmul(inputs, constants[1]))
+    products = builder.emit(builder.call_te(_multiply, inputs, constants[1], primfunc_name_hint="winograd_product"))
     return builder.call_te(
-        transform_output, products, constants[2], primfunc_name_hint="winograd_output", primfunc_attrs={"op_pattern": _FUSIBLE}
+        transform_output,
+        products,
+        constants[2],
+        primfunc_name_hint="winograd_output",
+        primfunc_attrs={"op_pattern": _OUT_ELEMENTWISE_FUSABLE},
     )
 
 
@@ -148,7 +159,7 @@ def _convolution(call: relax.Call) -> _Convolution | None:
         return None
     n, h, w, co = map(int, call.ty.shape)
     r, columns, ci, _ = map(int, weights.ty.shape)
-    return _Convolution(n, h, w, ci, co, r) if 1 < r == columns else None
+    return _Convolution(n, h, w, ci, co, r) if r == columns and r in (3, 5) else None
 
 
 def _transform_input(x: te.Tensor, b: te.Tensor, tiling: _Tiling, padding: list[int]) -> te.Tensor:
@@ -161,8 +172,8 @@ def _transform_input(x: te.Tensor, b: te.Tensor, tiling: _Tiling, padding: list[
     i, j = (te.reduce_axis((0, alpha), name) for name in "ij")
 
     def element(tile: Any, row: Any, column: Any, c: Any) -> Any:
-        y, x = tile % per_image // tiling.columns * m, tile % tiling.columns * m
-        return padded[tile // per_image, y + row, x + column, c]
+        first_row, first_column = tile % per_image // tiling.columns * m, tile % tiling.columns * m
+        return padded[tile // per_image, first_row + row, first_column + column, c]
 
     columns = te.compute(
         (alpha, alpha, tiling.tiles, conv.ci),
@@ -173,6 +184,16 @@ def _transform_input(x: te.Tensor, b: te.Tensor, tiling: _Tiling, padding: list[
         (alpha**2, tiling.tiles, conv.ci),
         lambda e, tile, c: te.sum(b[j, e % alpha] * columns[e // alpha, j, tile, c], axis=j),
         name="winograd_input",
+    )
+
+
+def _multiply(x: te.Tensor, weights: te.Tensor) -> te.Tensor:
+    """Products of alpha^2 matrices, summed over input channels; a matrix product of Relax would have no name of its own."""
+    k = te.reduce_axis((0, x.shape[2]), "k")
+    return te.compute(
+        (*x.shape[:2], weights.shape[2]),
+        lambda e, tile, c: te.sum(x[e, tile, k] * weights[e, k, c], axis=k),
+        name="winograd_product",
     )
 
 

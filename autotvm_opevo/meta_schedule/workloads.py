@@ -29,10 +29,11 @@ class _NetworkBuilder:
         self._weights: dict[relax.Var, tvm.runtime.Tensor] = {}
         self._layers: list[Layer] = []
 
-    def weight(self, name: str, *shape: int) -> relax.Var:
-        scale = np.sqrt(2.0 / np.prod(shape[1:])) if shape[0] > 1 else 0.1
+    def weight(self, name: str, *shape: int, mean: float = 0.0) -> relax.Var:
+        scale = np.sqrt(2.0 / np.prod(shape[1:])) if len(shape) > 1 and shape[0] > 1 else 0.1
         variable = relax.Var(name, relax.TensorType(shape, "float32"))
-        self._weights[variable] = tvm.runtime.tensor(self._rng.standard_normal(shape, dtype="float32") * np.float32(scale))
+        values = self._rng.standard_normal(shape, dtype="float32") * np.float32(scale) + np.float32(mean)
+        self._weights[variable] = tvm.runtime.tensor(values)
         return variable
 
     def add(self, layer: Layer) -> None:
@@ -49,7 +50,7 @@ class _NetworkBuilder:
         return lambda x: relax.op.add(relax.op.matmul(x, relax.op.permute_dims(weight)), bias)
 
     def layer_norm(self, name: str, features: int) -> Layer:
-        gamma, beta = self.weight(f"{name}_gamma", features), self.weight(f"{name}_beta", features)
+        gamma, beta = self.weight(f"{name}_gamma", features, mean=1.0), self.weight(f"{name}_beta", features)
         return lambda x: relax.op.nn.layer_norm(x, gamma, beta, axes=[-1])
 
     def build(self) -> Model:

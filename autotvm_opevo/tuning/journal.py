@@ -215,8 +215,8 @@ def _parse_network(fields: dict[str, Any]) -> dict[str, Any]:
     if "phases" in fields:
         network["phases"] = {str(phase): _positive(seconds) for phase, seconds in fields["phases"].items() if seconds}
     network.update({name: int(fields[name]) for name in ("aligned", "kept_untuned") if name in fields})
-    if "lowering" in fields:
-        network["lowering"] = {name: int(fields["lowering"].get(name, 0)) for name in ("nhwc", "packed", "winograd", "fast_math")}
+    if lowering := fields.get("lowering", fields.get("layouts")):  # its name in earlier versions
+        network["lowering"] = {name: int(lowering.get(name, 0)) for name in ("nhwc", "packed", "winograd", "fast_math")}
     if "learned_from" in fields:
         network["learned_from"] = {
             str(task): {str(origin): int(count) for origin, count in counts.items()}

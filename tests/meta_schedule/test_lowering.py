@@ -85,6 +85,13 @@ def test_a_compiled_network_computes_what_the_untuned_one_does(tuned, unbound):
         np.testing.assert_allclose(other[0], expected[0], rtol=1e-4, atol=1e-3)
 
 
+def test_operators_without_a_record_are_counted_in_a_warning(tuned, caplog):
+    compile_network(*network(), cpu(), tuned)
+    assert not caplog.records
+    compile_network(*workloads.mlp(), cpu(), tuned)
+    assert "no record for 4 of 4 operators, which stay untuned" in caplog.text
+
+
 def test_a_network_that_is_legalized_keeps_its_operators():
     mod, weights = workloads.network("resnet-18")
     mod = relax.transform.LegalizeOps()(mod)

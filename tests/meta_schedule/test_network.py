@@ -54,7 +54,7 @@ def test_every_task_is_tuned_and_the_outputs_match(tuned):
 
 
 @pytest.mark.soak
-def test_an_encoder_of_transformers_is_tuned_and_its_outputs_match(tmp_path):
+def test_a_transformer_encoder_is_tuned_and_its_outputs_match(tmp_path):
     result = tune_network(*workloads.network("bert-small"), cpu(), tmp_path, 22, builder=builder(), runner=runner(), seed=0)
     assert result.trials == 22
     assert all(row.trials >= 1 for row in result.rows)

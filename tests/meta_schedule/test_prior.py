@@ -1,9 +1,11 @@
 """The prior of searches on a CPU."""
 
+import numpy as np
 import pytest
 import tvm
 from cpu_targets import PRIOR_FILES
 from sketches import WORKLOADS, decision_space
+from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo.meta_schedule import as_target, lower_for_tuning
@@ -11,6 +13,7 @@ from autotvm_opevo.meta_schedule.prior import prior, prior_file
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from benchmarks import relax_prior
 
+SHAPES = {"data": (1, 64, 40, 40), "kernel": (80, 64, 3, 3)}
 ARM = "llvm -mtriple=aarch64-linux-gnu -mattr=+neon"
 
 
@@ -43,9 +46,30 @@ def test_nothing_is_known_of_a_gpu():
     assert not prior(tvm.target.Target("cuda"))
 
 
-@pytest.mark.parametrize("kind", ["matmul", "batch_matmul", "softmax"])
-def test_the_prior_s_layers_are_one_task_each(kind):
+@pytest.mark.parametrize("cpu", ["core-avx2", "skylake-avx512"])
+def test_the_package_knows_the_operators_of_winograds_algorithm(cpu):
+    """Of a layer that it does not know: its results are of use to each of the three."""
+    target = as_target(f"llvm -mcpu={cpu}")
+    data, kernel = (relax.Var(name, relax.TensorType(shape, "float32")) for name, shape in SHAPES.items())
+    builder = relax.BlockBuilder()
+    with builder.function("main", [data, kernel]):
+        with builder.dataflow():
+            y = builder.emit_output(relax.op.nn.relu(relax.op.nn.conv2d(data, kernel, padding=1)))
+        builder.emit_func_output(y)
+    weights = {"kernel": tvm.runtime.tensor(np.ones(SHAPES["kernel"], "float32"))}
+    lowered = lower_for_tuning(builder.finalize(), weights, target)
+    tasks = [one for one in ms.relax_integration.extract_tasks(lowered, target) if "winograd" in one.task_name]
+    assert len(tasks) == 3
+    for task in tasks:
+        context = ms.TuneContext(task.dispatched[0], target=target, space_generator="post-order-apply")
+        decisions = DecisionSpace(context.mod, context.generate_design_space(), [])
+        assert sum(decisions.translate(one) is not None for one in prior(target)) >= 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "tasks"), [("convolution", 1), ("matmul", 1), ("batch_matmul", 1), ("softmax", 1), ("winograd", 3)]
+)
+def test_the_prior_s_layers_are_so_many_tasks_each(kind, tasks):
     target = as_target("llvm -mcpu=core-avx2")
-    mod, params = relax_prior.layers([kind])
-    tasks = ms.relax_integration.extract_tasks(lower_for_tuning(mod, params, target), target)
-    assert len(tasks) == len(relax_prior.KINDS[kind][1])
+    found = ms.relax_integration.extract_tasks(lower_for_tuning(*relax_prior.layers(kind), target), target)
+    assert len(found) == tasks * len(relax_prior.KINDS[kind][1])

@@ -46,7 +46,7 @@ def test_the_transforms_correlate_exactly(alpha, r, seed):
     [
         ((1, 64, 28, 28), (64, 64, 3, 3), 1),
         ((2, 32, 30, 17), (48, 32, 3, 3), 1),  # images and tiles that do not divide
-        ((1, 32, 29, 32), (32, 32, 3, 3), (0, 1, 2, 1)),
+        ((1, 32, 29, 32), (32, 32, 3, 3), (0, 1, 2, 3)),
         ((1, 64, 27, 27), (96, 64, 5, 5), 2),
         ((1, 256, 7, 7), (256, 256, 3, 3), 1),  # small tiles
     ],
@@ -65,7 +65,7 @@ def test_outputs_agree_with_the_direct_convolution(image, kernel, padding):
 def test_what_follows_is_fused_into_the_last_of_three_operators():
     lowered = lower_for_tuning(*network((1, 64, 28, 28), (64, 64, 3, 3)), cpu())
     names = {variable.name_hint.rstrip("0123456789") for variable in lowered.functions} - {"main", "transpose"}
-    assert names == {"winograd_input", "matmul", "fused_winograd_output_add_relu"}
+    assert names == {"winograd_input", "winograd_product", "fused_winograd_output_add_relu"}
 
 
 @pytest.mark.parametrize(
@@ -77,14 +77,38 @@ def test_what_follows_is_fused_into_the_last_of_three_operators():
         {"dtype": "float16"},
         {"bound": False},
         {"image": (1, 3, 64, 64)},
-        {"image": (1, 512, 7, 7), "kernel": 1, "padding": 0},
+        {"image": (1, 512, 7, 7), "kernel": (1, 1), "padding": 0},
+        {"kernel": (1, 3), "padding": (0, 1)},
+        {"kernel": (3, 1), "padding": (1, 0)},
+        {"kernel": (4, 4)},
     ],
     ids=str,
 )
 def test_other_convolutions_stay_direct(options):
-    image, size = options.pop("image", (1, 64, 28, 28)), options.pop("kernel", 3)
-    mod, weights = network(image, (64, image[1] // options.get("groups", 1), size, size), **options)
+    image, size = options.get("image", (1, 64, 28, 28)), options.get("kernel", (3, 3))
+    kernel = (64, image[1] // options.get("groups", 1), *size)
+    mod, weights = network(image, kernel, **{name: value for name, value in options.items() if name not in ("image", "kernel")})
     assert count_changes(lower_for_tuning(mod, weights, cpu()))["winograd"] == 0
+
+
+def channels_last(n, bound):
+    """A convolution in NHWC of a number of images, which may be a variable."""
+    x = relax.Var("x", relax.TensorType((n, 28, 28, 64), "float32"))
+    kernel = relax.Var("kernel", relax.TensorType((3, 3, 64, 64), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, kernel]):
+        with builder.dataflow():
+            y = builder.emit_output(relax.op.nn.conv2d(x, kernel, padding=1, data_layout="NHWC", kernel_layout="HWIO"))
+        builder.emit_func_output(y)
+    return builder.finalize(), {"kernel": tvm.runtime.tensor(np.ones((3, 3, 64, 64), "float32"))} if bound else {}
+
+
+@pytest.mark.parametrize(
+    ("n", "bound", "count"), [(1, True, 1), (1, False, 0), (tvm.tirx.Var("n", "int64"), True, 0)], ids=["", "unbound", "symbolic"]
+)
+def test_models_in_nhwc_need_known_weights_and_extents(n, bound, count):
+    mod, weights = channels_last(n, bound)
+    assert count_changes(lower_for_tuning(mod, weights, cpu()))["winograd"] == count
 
 
 @pytest.mark.parametrize(
