@@ -6,6 +6,7 @@ import logging
 
 import tvm
 from tvm import relax
+from tvm.s_tir import Schedule
 
 from autotvm_opevo._utils.text import last_line
 
@@ -13,6 +14,9 @@ logger = logging.getLogger(__name__)
 
 # Of the image and of the weights. The innermost loop is over output channels, in which results and weights are contiguous.
 _CONV2D, _CHANNELS_LAST = "relax.nn.conv2d", ["NHWC", "HWIO"]
+# Blocks that read a constant in an order for which TVM 0.27 packs it wrongly: the matrices of Winograd's algorithm, whose row
+# depends on the remainders of a row and a column of the image.
+_NOT_PACKED = "winograd_input", "winograd_output"
 
 
 def with_channels_last(mod: tvm.IRModule) -> tvm.IRModule:
@@ -46,7 +50,17 @@ def with_packable_weights(mod: tvm.IRModule) -> tvm.IRModule:
     main = mod["main"]
     if main.attrs and "num_input" in main.attrs:  # or TVM would pack weights that are not bound, in each run
         mod = tvm.IRModule({**mod.functions, mod.get_global_var("main"): main.without_attr("num_input")}, attrs=mod.attrs)
-    return relax.transform.AttachAttrLayoutFreeBuffers()(mod)
+    mod = relax.transform.AttachAttrLayoutFreeBuffers()(mod)
+    for variable, function in mod.functions.items():
+        if isinstance(function, tvm.tirx.PrimFunc) and any(name in block_names(function) for name in _NOT_PACKED):
+            mod.update_func(variable, function.without_attr("layout_free_buffers"))
+    return mod
+
+
+def block_names(operator: tvm.tirx.PrimFunc) -> str:
+    """Names of the blocks that compute an operator, one per line."""
+    schedule = Schedule(operator)
+    return "\n".join(schedule.get(block).name_hint for block in schedule.get_child_blocks(schedule.get_sblock("root")))
 
 
 def pack_weights(mod: tvm.IRModule) -> tvm.IRModule:

@@ -8,13 +8,12 @@ from typing import Any
 
 import tvm
 from tvm import relax
-from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo.meta_schedule.database import open_database
 from autotvm_opevo.meta_schedule.fast_math import FAST_MATH
-from autotvm_opevo.meta_schedule.layouts import pack_weights, with_channels_last, with_packable_weights
+from autotvm_opevo.meta_schedule.layouts import block_names, pack_weights, with_channels_last, with_packable_weights
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.meta_schedule.winograd import legalize_conv2d
 
@@ -109,19 +108,13 @@ def count_changes(lowered: tvm.IRModule) -> dict[str, int]:
         convolutions by Winograd's algorithm; ``"fast_math"``, operators with polynomials.
     """
     operators = [function for function in lowered.functions.values() if isinstance(function, tvm.tirx.PrimFunc)]
-    blocks = [_block_names(operator) for operator in operators]
+    blocks = [block_names(operator) for operator in operators]
     return {
         "nhwc": sum("conv2d_nhwc" in names for names in blocks),
         "packed": sum(bool(operator.attrs and operator.attrs.get("layout_free_buffers")) for operator in operators),
         "winograd": sum("winograd_output" in names for names in blocks),
         "fast_math": sum("T_fast_" in names for names in blocks),
     }
-
-
-def _block_names(operator: tvm.tirx.PrimFunc) -> str:
-    """Names of the blocks that compute an operator, one per line."""
-    schedule = Schedule(operator)
-    return "\n".join(schedule.get(block).name_hint for block in schedule.get_child_blocks(schedule.get_sblock("root")))
 
 
 def lower_as_imported(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, target: tvm.target.Target) -> tvm.IRModule:
