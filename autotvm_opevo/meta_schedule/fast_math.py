@@ -7,6 +7,7 @@ are below 4e-7; those of exp are below 5e-6 on a CPU without fused multiply-adds
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +29,7 @@ def _legalizer(name: str, function: Elementwise, *attributes: str) -> Callable[[
 
 
 def _erf(x: te.Tensor) -> te.Tensor:
-    """TVM's has bounds, which NaN would become."""
+    """TVM's clips its argument, which would make NaN a number."""
     y = topi.fast_erf(x)
     return te.compute(x.shape, lambda *i: tvm.tirx.Select(tvm.tirx.isnan(x(*i)), x(*i), y(*i)), name="T_fast_erf")
 
@@ -48,7 +49,7 @@ def _gelu(x: te.Tensor) -> te.Tensor:
 
 def _gelu_tanh(x: te.Tensor) -> te.Tensor:
     """Its approximation by tanh (Hendrycks and Gimpel 2016)."""
-    return 0.5 * x * (1.0 + topi.fast_tanh((2 / 3.141592653589793) ** 0.5 * x * (1.0 + 0.044715 * x * x)))
+    return 0.5 * x * (1.0 + topi.fast_tanh((2 / math.pi) ** 0.5 * x * (1.0 + 0.044715 * x * x)))
 
 
 # How operators that are or contain such functions are legalized, for ``LegalizeOps``: in float32, under TVM's names.

@@ -53,7 +53,7 @@ def tune_network(
 ) -> TuningResult:
     """Tune all operators of a Relax network from one budget of trials, resuming from a work directory.
 
-    For a CPU, the network is lowered for speed first: convolutions in NHWC, or by Winograd's algorithm where that pays; constant
+    For a CPU, the network is lowered for speed first: convolutions in NHWC, and by Winograd's algorithm where that pays; constant
     weights packed, for each schedule as its tiles read them; exp, tanh and erf in float32 as polynomials that can be vectorized.
     Inputs and outputs stay as they are, but for rounding. `compile_network` makes use of the result.
 

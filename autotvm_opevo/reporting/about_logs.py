@@ -84,7 +84,7 @@ def _lowering(counts: Mapping[str, int]) -> str:
     nhwc, packed, winograd, fast_math = (counts.get(name, 0) for name in ("nhwc", "packed", "winograd", "fast_math"))
     parts = [f"{pluralize(nhwc, 'convolution')} in NHWC"] * bool(nhwc)
     parts += [f"constant weights of {pluralize(packed, 'operator')} packed as the schedules read them"] * bool(packed)
-    parts += [f"{pluralize(winograd, 'convolution')} by the Winograd algorithm"] * bool(winograd)
+    parts += [pluralize(winograd, "Winograd convolution")] * bool(winograd)
     parts += [f"exp, tanh or erf as polynomials in {pluralize(fast_math, 'operator')}"] * bool(fast_math)
     return ", ".join(parts)
 

@@ -89,7 +89,7 @@ def test_a_journal_tells_where_the_time_went_and_how_the_machine_s_speed_changed
         ({"nhwc": 5, "packed": 8}, "5 convolutions in NHWC, constant weights of 8 operators packed as the schedules read them"),
         (
             {"nhwc": 0, "winograd": 1, "fast_math": 2},
-            "1 convolution by the Winograd algorithm, exp, tanh or erf as polynomials in 2 operators",
+            "1 Winograd convolution, exp, tanh or erf as polynomials in 2 operators",
         ),
         ({"nhwc": 0, "packed": 1}, "constant weights of 1 operator packed as the schedules read them"),
     ],
