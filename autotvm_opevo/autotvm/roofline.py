@@ -10,18 +10,18 @@ import tvm
 from tvm import te
 from tvm.autotvm.task import Task
 
-from autotvm_opevo.tuning.roofline import BLOCKS, DEPTH, PARTS, READS, REPEAT_MS, REPEATS, Roofline
+from autotvm_opevo.tuning.roofline import BLOCKS, DEPTH, PARTS, READS, REPEAT_MS, REPEATS, Roofline, Work
 
 
-def limit(task: Task, roofline: Roofline) -> float:
-    """Seconds for one run of a task, at least.
+def work(task: Task) -> Work:
+    """What one run of a task has to do.
 
     Operations count for float32 only, whose peak is known, and not for Winograd's algorithm, which needs fewer.
     """
     tensors = [argument[1:3] for argument in task.args if isinstance(argument, tuple) and argument[:1] == ("TENSOR",)]
     size = sum(math.prod(shape) * tvm.DataType(dtype).bits // 8 for shape, dtype in tensors)
     counted = tensors and all(dtype == "float32" for _, dtype in tensors) and "winograd" not in task.name
-    return roofline.latency(float(task.flop or 0) if counted else 0.0, size)
+    return float(task.flop or 0) if counted else 0.0, float(size)
 
 
 def measure_roofline(target: str) -> Roofline:

@@ -23,7 +23,7 @@ from autotvm_opevo.autotvm.earlier_runs import confirmed_before
 from autotvm_opevo.autotvm.extraction import Extraction
 from autotvm_opevo.autotvm.log import Log, Record, failure, workload_key
 from autotvm_opevo.autotvm.measurer import Measurer
-from autotvm_opevo.autotvm.roofline import limit
+from autotvm_opevo.autotvm.roofline import work
 from autotvm_opevo.autotvm.rpc import DevicePoolError
 from autotvm_opevo.autotvm.runner import LocalRunner
 from autotvm_opevo.autotvm.task_state import Proposal, TaskState
@@ -90,13 +90,13 @@ class NetworkSession(Session):
             runner.begin_drift(target)
             return runner.roofline(target)
 
-        if roofline := self.measure_limits(measure, lambda i, roofline: limit(self._states[i].task, roofline)):
+        if roofline := self.measure_limits(measure, lambda i: work(self._states[i].task)):
             self.best.bandwidth = roofline.bandwidth
 
     def run(self, measurer: Measurer, task_scheduler: TaskScheduler, deadline: float) -> None:
         """Spend the budget in rounds of trials for one task, and confirm the best; what runs next is built meanwhile."""
         seconds_left = deadline - time.monotonic() if deadline < inf else None
-        self.phases["starting"] = time.monotonic() - self._start
+        self.begin_measuring()
         try:
             with ProgressDisplay(self._budget, self.trials, seconds_left) as self.display:
                 self._measure(measurer, task_scheduler, deadline)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import Future
 from typing import Any
 
@@ -32,6 +33,11 @@ class LocalBuilder(PyBuilder):
     link : bool
         Link shared libraries, for a runner on this machine, which would do that itself, one after the other.
 
+    Attributes
+    ----------
+    seconds : float
+        Spent on all builds so far.
+
     Raises
     ------
     ForkServerError
@@ -47,7 +53,7 @@ class LocalBuilder(PyBuilder):
         super().__init__()
         self.timeout_sec, self.link = timeout_sec, link
         self._workers = WorkerPool(WORKER_MODULE, max_workers or cpu_count(logical=True))
-        self._builds = 0
+        self._builds, self.seconds = 0, 0.0
 
     def build(self, build_inputs: list[BuilderInput]) -> list[BuilderResult]:
         """Build schedules; returns results in the same order."""
@@ -55,11 +61,14 @@ class LocalBuilder(PyBuilder):
         if self._builds > _MAX_BUILDS:
             self.close()
             self._builds = len(build_inputs)
+        start = time.monotonic()
         try:
             return [self._result(future) for future in [self._start(one) for one in build_inputs]]
         except BaseException:
             self.close()
             raise
+        finally:
+            self.seconds += time.monotonic() - start
 
     def close(self) -> None:
         """End all workers; the next build starts new ones."""

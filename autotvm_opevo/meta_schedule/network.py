@@ -170,7 +170,7 @@ def tune_network(
                     session.run(strategy, builder, runner, task_scheduler, cost_model, seed, deadline, guard)
                     session.confirm(builder, runner, guard)
                 finally:
-                    session.end({}, "searching, building and running")
+                    session.end_measuring()
                 if isinstance(strategy, OpEvoStrategy):
                     session.name_unused(source.origin for source in strategy.history if not _is_own(source.origin, folder))
             best = session.write_best()

@@ -12,15 +12,15 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.analysis import estimate_tir_flops
 from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 
-from autotvm_opevo.tuning.roofline import BLOCKS, DEPTH, PARTS, READS, REPEAT_MS, REPEATS, Roofline
+from autotvm_opevo.tuning.roofline import BLOCKS, DEPTH, PARTS, READS, REPEAT_MS, REPEATS, Roofline, Work
 
 
-def limit(mod: tvm.IRModule, roofline: Roofline) -> float:
-    """Seconds for one run of a task, at least. Operations count for float32 only, whose peak is known."""
+def work(mod: tvm.IRModule) -> Work:
+    """What one run of a task has to do. Operations count for float32 only, whose peak is known."""
     tensors = ArgInfo.from_prim_func(mod["main"])
     size = sum(math.prod(map(int, tensor.shape)) * tvm.DataType(str(tensor.dtype)).bits // 8 for tensor in tensors)
     counted = all(str(tensor.dtype) == "float32" for tensor in tensors)
-    return roofline.latency(float(estimate_tir_flops(mod)) if counted else 0.0, size)
+    return float(estimate_tir_flops(mod)) if counted else 0.0, float(size)
 
 
 def measure_roofline(target: tvm.target.Target) -> Roofline:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from typing import Any
 
 import tvm
@@ -36,6 +37,11 @@ class LocalRunner(PyRunner):
         MetaSchedule's: how often, and for how long, one candidate is run. By default three times, for 10 ms each, on a CPU;
         other devices take longer to reach full speed, and get TVM's default.
 
+    Attributes
+    ----------
+    seconds : float
+        Spent on all runs so far.
+
     Raises
     ------
     ForkServerError
@@ -51,11 +57,16 @@ class LocalRunner(PyRunner):
         super().__init__()
         self.timeout_sec = timeout_sec
         self.evaluator_config = evaluator_config
+        self.seconds = 0.0
         self._worker = Worker(WORKER_MODULE)
 
     def run(self, runner_inputs: list[RunnerInput]) -> list[LocalRunnerFuture]:
         """Run candidates one after the other; returns results in the same order."""
-        return [LocalRunnerFuture(*self._run(one)) for one in runner_inputs]
+        start = time.monotonic()
+        try:
+            return [LocalRunnerFuture(*self._run(one)) for one in runner_inputs]
+        finally:
+            self.seconds += time.monotonic() - start
 
     def roofline(self, target: tvm.target.Target) -> Roofline:
         """What this machine's CPU can do at most, as measured now; for other targets that is unknown.

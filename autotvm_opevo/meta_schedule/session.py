@@ -20,12 +20,13 @@ from tvm_ffi import structural_equal
 
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.meta_schedule.best_database import latencies_before, write_best
+from autotvm_opevo.meta_schedule.builder import LocalBuilder
 from autotvm_opevo.meta_schedule.callbacks import Failure, ProgressCallback
 from autotvm_opevo.meta_schedule.confirmation import confirm
 from autotvm_opevo.meta_schedule.database import load_database, records_of, repair, seconds
 from autotvm_opevo.meta_schedule.interrupts import SigintGuard
 from autotvm_opevo.meta_schedule.lowering import count_changes
-from autotvm_opevo.meta_schedule.roofline import limit
+from autotvm_opevo.meta_schedule.roofline import work
 from autotvm_opevo.meta_schedule.runner import LocalRunner
 from autotvm_opevo.meta_schedule.strategy import Budget, OpEvoStrategy
 from autotvm_opevo.meta_schedule.task_scheduler import CallbackScheduler
@@ -94,9 +95,7 @@ class NetworkSession(Session):
         """Find out how fast the tasks can be at most."""
         if not isinstance(runner, LocalRunner):
             return
-        roofline = self.measure_limits(
-            lambda: runner.roofline(self._target), lambda i, roofline: limit(self._states[i].mod, roofline)
-        )
+        roofline = self.measure_limits(lambda: runner.roofline(self._target), lambda i: work(self._states[i].mod))
         if roofline is None:
             return
         for i, state in enumerate(self._states):
@@ -115,7 +114,7 @@ class NetworkSession(Session):
         guard: SigintGuard,
     ) -> None:
         """Spend the budget."""
-        self.phases["starting"] = time.monotonic() - self._start
+        self.begin_measuring()
         budget, rng = Budget(self.left, deadline), np.random.default_rng(seed)
         if isinstance(strategy, OpEvoStrategy):
             strategy = strategy.with_budget(budget)
@@ -127,7 +126,8 @@ class NetworkSession(Session):
             )
         scheduler = CallbackScheduler(len(contexts), lambda records: self._choose(records, task_scheduler, budget, rng), guard)
         seconds_left = max(0.0, deadline - time.monotonic()) if deadline < inf else None
-        with ProgressDisplay(self._budget, self.trials, seconds_left) as self.display, guard:
+        display = ProgressDisplay(self._budget, self.trials, seconds_left)
+        with self._time_of(builder, runner), display as self.display, guard:
             ms.tune.tune_tasks(
                 tasks=contexts,
                 task_weights=weights,
@@ -144,6 +144,21 @@ class NetworkSession(Session):
             )
         if self.left > 0:
             self.stop_reason = "time limit" if time.monotonic() >= deadline else "exhausted"
+
+    @contextmanager
+    def _time_of(self, builder: Any, runner: Any) -> Iterator[None]:
+        """Count what a builder and a runner of this package spend within; others do not tell."""
+        phases = [("building", builder), ("running", runner)]
+        before = [(phase, one, one.seconds) for phase, one in phases if isinstance(one, (LocalBuilder, LocalRunner))]
+        try:
+            yield
+        finally:
+            self.phases.update({phase: one.seconds - seconds for phase, one, seconds in before})
+
+    def end_measuring(self) -> None:
+        """What is left of the time is TVM's and the search's, and that of builders and runners that do not tell."""
+        *others, last = "searching", *(phase for phase in ("building", "running") if phase not in self.phases)
+        self.end({}, f"{', '.join(others)} and {last}" if others else last)
 
     def _choose(
         self, records: Sequence[Any], task_scheduler: TaskScheduler, budget: Budget, rng: np.random.Generator

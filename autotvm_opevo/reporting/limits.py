@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from autotvm_opevo.reporting.network import Network, Operator
 from autotvm_opevo.reporting.tuning_log import TuningLog
 
@@ -36,17 +34,15 @@ class Limits:
     """
 
     def __init__(self, index: int, log: TuningLog, network: Network) -> None:
-        self._index, self._log = index, log
+        self._index, self._log, self._network = index, log, network
         self.operators = [one for one in network.operators_in(index) if one.seconds_in(index) < math.inf]
         self.measured = [one for one in self.operators if one.fastest_in(index).journal_key in log.runs.limits]
         unknown = math.fsum(one.seconds_in(index) for one in self.operators if one not in self.measured)
         self.known = bool(self.operators) and unknown <= _MAX_UNKNOWN * network.seconds_in(index)
 
     def seconds(self, operator: Operator) -> float:
-        """What an operator takes with its best trial, which may have been a lucky one: as it was confirmed, if that is longer."""
-        task, seconds = operator.fastest_in(self._index), operator.seconds_in(self._index)
-        found = self._log.confirmation(task)
-        return seconds if found is None else seconds * max(1.0, float(np.median(found.latencies)) / task.best)
+        """What an operator takes with its best configuration."""
+        return operator.seconds_in(self._index)
 
     def limit(self, operator: Operator) -> float:
         """The seconds that an operator takes at least, with all its runs; what was not measured, such as of one that only moves
@@ -59,6 +55,15 @@ class Limits:
     def reached(self, operator: Operator) -> float:
         """The share of its limit that an operator reaches; above 1 if the limit, which is measured, was too high."""
         return self.limit(operator) / self.seconds(operator)
+
+    def reached_by_kind(self) -> dict[str, float]:
+        """The share of its limit that each kind of operator reaches, if known, the kinds that take longest first."""
+        kinds = {
+            kind: (sum(map(self.limit, operators)), sum(map(self.seconds, operators)))
+            for kind, operators in self._network.solved_by_kind(self._index).items()
+            if all(operator in self.measured for operator in operators)
+        }
+        return {kind: limit / seconds for kind, (limit, seconds) in sorted(kinds.items(), key=lambda item: -item[1][1])}
 
     @property
     def left(self) -> float:

@@ -50,8 +50,13 @@ class TaskInLogs:
 
     @property
     def best(self) -> float:
-        """Lowest latency in seconds in any log; infinite if all trials failed."""
+        """Latency in seconds of the best trial in any log; infinite if all failed."""
         return min(task.best for _, _, task in self.in_logs)
+
+    @property
+    def latency(self) -> float:
+        """What the best takes, in seconds, in the log where it takes least; infinite if all trials failed."""
+        return min(task.latency for _, _, task in self.in_logs)
 
     @cached_property
     def knobs(self) -> Mapping[str, Knob]:
@@ -87,7 +92,7 @@ class Operator:
 
     def seconds_in(self, index: int) -> float:
         """Time with the best configuration in a log."""
-        return self.count_in(index) * min((task.best for task in self.tasks_in(index)), default=math.inf)
+        return self.count_in(index) * min((task.latency for task in self.tasks_in(index)), default=math.inf)
 
     def first_seconds_in(self, index: int) -> float:
         """Time with the first successful configuration in a log, of the implementation that is fastest in the end."""
@@ -95,7 +100,7 @@ class Operator:
 
     def fastest_in(self, index: int) -> Task:
         """The fastest implementation in a log that has one."""
-        return min(self.tasks_in(index), key=lambda task: task.best)
+        return min(self.tasks_in(index), key=lambda task: task.latency)
 
     @property
     def seconds(self) -> float:
@@ -153,6 +158,14 @@ class Network:
         """The operators that a log has trials of."""
         return [operator for operator in self.operators if operator.tasks_in(index)]
 
+    def solved_by_kind(self, index: int) -> dict[str, list[Operator]]:
+        """The operators with a successful trial in a log, by the kind of the fastest implementation there."""
+        by_kind: dict[str, list[Operator]] = {}
+        for operator in self.operators_in(index):
+            if operator.seconds_in(index) < math.inf:
+                by_kind.setdefault(operator.fastest_in(index).kind, []).append(operator)
+        return by_kind
+
     def count_unsolved(self, index: int) -> int:
         """Number of operators without a successful trial in a log, including those that only its journal mentions."""
         return self._untried[index] + sum(operator.seconds_in(index) == math.inf for operator in self.operators_in(index))
@@ -209,7 +222,7 @@ def _journal_operators(by_log: Sequence[Mapping[tuple[str, ...], int]], tasks: S
             if task.example.journal_key in keys:
                 by_target.setdefault(task.example.target, []).append(task)
         for implementations in by_target.values():
-            yield Operator(sorted(implementations, key=lambda task: task.best), counts)
+            yield Operator(sorted(implementations, key=lambda task: task.latency), counts)
 
 
 def _merge_overlapping(sets: Sequence[set[str]]) -> list[set[str]]:

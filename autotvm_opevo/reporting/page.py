@@ -78,6 +78,7 @@ def render(logs: Sequence[TuningLog], title: str = "", poll_ms: int = 0, fingerp
         has_times=any(len(log.elapsed) for log in logs),
         has_limits=any(log.runs.limits for log in logs),
         has_flop=any(log.runs.flop for log in logs),
+        has_sizes=any(log.runs.sizes for log in logs),
         tasks=[
             {**_task(implementation, slowdown), **_role(network, operator, implementation, logs)}
             for operator in network.operators
@@ -94,9 +95,9 @@ def _role(network: Network, operator: Operator, implementation: TaskInLogs, logs
         "shares": [_share(network, operator, task) for task in implementation.in_logs],
         "times": [_time_share(logs[index], task) for index, _, task in implementation.in_logs],
         "speeds": [_speed(logs[index], task) for index, _, task in implementation.in_logs],
-        "states": [_state(logs[index], task, operator.tasks_in(index)) for index, _, task in implementation.in_logs],
+        "states": [_state(task, operator.tasks_in(index)) for index, _, task in implementation.in_logs],
         "others": [
-            (other.number, other.name, _format_ms(other.best))
+            (other.number, other.name, _format_ms(other.latency))
             for other in operator.implementations
             if other is not implementation
         ],
@@ -110,24 +111,26 @@ def _time_share(log: TuningLog, task: Task) -> str:
 
 
 def _speed(log: TuningLog, task: Task) -> dict[str, str]:
-    """A task's best in operations per second and as a share of the machine's limit, if known."""
+    """A task's best in operations and bytes per second, and as a share of the machine's limit, if known."""
     memory = " (memory)" if task.journal_key in log.runs.memory_bound else ""
-    flop, limit = (known.get(task.journal_key, 0.0) for known in (log.runs.flop, log.runs.limits))
+    flop, size, limit = (known.get(task.journal_key, 0.0) for known in (log.runs.flop, log.runs.sizes, log.runs.limits))
+    solved = task.latency < math.inf
     return {
-        "gflops": f"{flop / task.best / 1e9:.1f}" if flop and task.best < math.inf else "",
-        "limit": f"{min(1.0, limit / task.best):.0%}{memory}" if limit and task.best < math.inf else "",
+        "gflops": f"{flop / task.latency / 1e9:.1f}" if flop and solved else "",
+        "gbytes": f"{size / task.latency / 1e9:.1f}" if size and solved else "",
+        "limit": f"{min(1.0, limit / task.latency):.0%}{memory}" if limit and solved else "",
     }
 
 
-def _state(log: TuningLog, task: Task, implementations: Sequence[Task]) -> str:
+def _state(task: Task, implementations: Sequence[Task]) -> str:
     """What is to be said of a task in a log: whether the network uses another, and whether its best was timed again."""
-    slower = min(other.best for other in implementations) < task.best < math.inf
-    return ", ".join(["slower implementation"] * slower + [_certainty(log, task)] * (task.best < math.inf))
+    slower = min(other.latency for other in implementations) < task.latency < math.inf
+    return ", ".join(["slower implementation"] * slower + [_certainty(task)] * (task.latency < math.inf))
 
 
-def _certainty(log: TuningLog, task: Task) -> str:
+def _certainty(task: Task) -> str:
     """Whether a task's best was timed again, how much its timings differ, and whether others may be as fast."""
-    found = log.confirmation(task)
+    found = task.confirmation
     if found is None:
         return "one trial"
     tied = f", {pluralize(found.ties, 'other')} may be as fast" if found.ties else ""
@@ -136,7 +139,7 @@ def _certainty(log: TuningLog, task: Task) -> str:
 
 def _share(network: Network, operator: Operator, task: TaskInLog) -> str:
     """Share of a log's total latency, if the task is the fastest implementation there."""
-    seconds = operator.count_in(task.log_index) * task.task.best
+    seconds = operator.count_in(task.log_index) * task.task.latency
     if not seconds <= operator.seconds_in(task.log_index) < math.inf:
         return ""
     return _percent(seconds / network.seconds_in(task.log_index))
@@ -206,7 +209,7 @@ def _task_in_log(label: str, task: Task, template: Template, best_of_all: float)
         "label": label,
         "trials": len(task),
         "succeeded": task.best < math.inf,
-        "best": _format_ms(task.best),
+        "best": _format_ms(task.latency),
         "best_trial": task.best_trial,
         **_near_best(task, best_of_all),
         "failed": f"{sum(task.failures.values()) / len(task):.0%}",

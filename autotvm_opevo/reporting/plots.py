@@ -126,7 +126,7 @@ def progress_plots(task: TaskInLogs, slowdown: Mapping[int, float]) -> list[Plot
             caption += f" {_BANDS}."
         plots.append(Plot("best so far over trials", caption, over_trials))
     if over_time:
-        plots.append(Plot("best so far over time", "Best latency so far over the time spent on this task.", over_time))
+        plots.append(Plot("best so far over time", "The same over the time spent on this task.", over_time))
     return plots
 
 

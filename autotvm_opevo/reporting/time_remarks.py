@@ -15,12 +15,12 @@ from autotvm_opevo.reporting.tuning_log import TuningLog
 _MANY_FAILURES = 0.25
 # So do timeouts that cost a larger part of what building and running all trials cost, side by side or not.
 _MANY_TIMEOUTS = 0.1
-# A task whose share of the time is this many times its share of the latency, and above the minimum, deserves one, too.
+# Operators whose share of the time is this many times their share of the latency, and above the minimum, deserve one, too.
 _OUT_OF_PROPORTION, _MIN_SHARE = 2.0, 0.25
 
 
 def time_remarks(index: int, log: TuningLog, network: Network) -> Iterator[str]:
-    """The phases of tuning, failures and timeouts if they are many, and the operator that took too much.
+    """The phases of tuning, failures and timeouts if they are many, and the kind of operators that took too much.
 
     Parameters
     ----------
@@ -71,14 +71,14 @@ def _timeouts(log: TuningLog) -> Iterator[str]:
 
 
 def _disproportion(index: int, log: TuningLog, network: Network) -> Iterator[str]:
-    """The operator that took most time for its share of the latency."""
+    """The kinds of operators that took much more time than their share of the latency."""
     if not len(log.elapsed) or log.elapsed[-1] <= 0:
         return
     seconds = network.seconds_in(index)
-    for operator in network.operators_in(index):
-        if operator.seconds_in(index) == math.inf:
-            continue
-        time = sum(float(task.elapsed.max()) for task in operator.tasks_in(index)) / float(log.elapsed[-1])
-        share = operator.seconds_in(index) / seconds
+    for kind, operators in network.solved_by_kind(index).items():
+        tasks = (task for operator in operators for task in operator.tasks_in(index))
+        time = sum(float(task.elapsed.max()) for task in tasks) / float(log.elapsed[-1])
+        share = sum(operator.seconds_in(index) for operator in operators) / seconds
         if time > _MIN_SHARE and time > _OUT_OF_PROPORTION * share:
-            yield f"{operator.name} took {time:.0%} of the time for {share:.0%} of the latency"
+            name = operators[0].name if len(operators) == 1 else f"{kind}, {len(operators)} operators,"
+            yield f"{name} took {time:.0%} of the time for {share:.0%} of the latency"

@@ -16,6 +16,7 @@ from autotvm_opevo.reporting.settings import Settings
 from autotvm_opevo.reporting.timing import Array
 from autotvm_opevo.reporting.values import Knob, Value
 from autotvm_opevo.tuning.journal import JournalEntry
+from autotvm_opevo.tuning.run_history import Confirmation
 
 # Number of best configurations that are kept per task.
 _TOP = 5
@@ -79,6 +80,8 @@ class Task:
         Number of trials whose configuration had been measured before.
     elapsed : array of float
         Seconds spent on this task until the end of each trial; empty if some timestamps are unknown.
+    confirmation : Confirmation, optional
+        The timings of its best trial at the end of a run; None if there are none, or a later trial was faster.
     """
 
     def __init__(self, first: Trial) -> None:
@@ -92,6 +95,7 @@ class Task:
         self.messages: dict[str, Counter[str]] = {}
         self.repeated = 0
         self.elapsed: Array = np.empty(0)
+        self.confirmation: Confirmation | None = None
         self._latencies, self._times, self._positions = array("d"), array("d"), array("q")
         self._measured: dict[int, float] = {}
         self._top: list[tuple[float, int, dict[str, Value]]] = []
@@ -120,8 +124,9 @@ class Task:
         if trial.latency < (self._top[-1][0] if len(self._top) == _TOP else math.inf):
             self._top = nsmallest(_TOP, [*self._top, (trial.latency, len(self._latencies), trial.knobs)], key=lambda x: x[:2])
 
-    def merge_journal(self, entries: Sequence[JournalEntry]) -> None:
-        """Add error messages from a journal and, if it covers all trials, the timestamps and failures that the log lacks."""
+    def merge_journal(self, entries: Sequence[JournalEntry], confirmation: Confirmation | None) -> None:
+        """Add error messages and the confirmation from a journal and, if it covers all trials, what the log lacks: timestamps and
+        failures."""
         if len(entries) == len(self) and not np.isfinite(self.times).all():
             self._times = array("d", (entry.time for entry in entries))
             self.failures = Counter(printable(entry.failure) for entry in entries if entry.failure)
@@ -129,6 +134,8 @@ class Task:
         for entry in entries:
             if entry.message:
                 self.messages.setdefault(printable(entry.failure), Counter())[printable(entry.message)] += 1
+        if confirmation and not (self.latencies[self.times > confirmation.time] < np.median(confirmation.latencies)).any():
+            self.confirmation = confirmation
 
     def ratios(self, other: Task) -> list[float]:
         """Latency here divided by that in another log, of each configuration that succeeded in both."""
@@ -154,6 +161,11 @@ class Task:
         return np.array(self._positions, float)
 
     @property
+    def kind(self) -> str:
+        """What it computes, such as ``"conv2d_NCHWc"``: the first word of its name, without the target."""
+        return self.name.partition(" ")[0].partition(".")[0]
+
+    @property
     def best_so_far(self) -> Array:
         """Lowest latency up to each trial, in seconds."""
         return np.minimum.accumulate(self.latencies) if len(self) else self.latencies
@@ -162,6 +174,11 @@ class Task:
     def best(self) -> float:
         """Lowest latency in seconds; infinite if all trials failed."""
         return self._top[0][0] if self._top else math.inf
+
+    @property
+    def latency(self) -> float:
+        """What its best takes, in seconds: the best trial may have been a lucky one, so as it was confirmed if that is longer."""
+        return max(self.best, float(np.median(self.confirmation.latencies))) if self.confirmation else self.best
 
     @property
     def first_success(self) -> float:

@@ -13,7 +13,7 @@ from autotvm_opevo.reporting.formatting import printable
 from autotvm_opevo.reporting.timing import Array, time_spent
 from autotvm_opevo.reporting.trials import Task, Trial
 from autotvm_opevo.tuning.journal import JournalEntry
-from autotvm_opevo.tuning.run_history import Confirmation, RunHistory
+from autotvm_opevo.tuning.run_history import RunHistory
 
 
 class TuningLog:
@@ -77,18 +77,11 @@ class TuningLog:
                 by_task.setdefault(entry.task, []).append(entry)
         for task in self.tasks.values():
             task.name = printable(self.runs.names.get(task.journal_key, task.name))
-            task.merge_journal(by_task.get(task.journal_key, ()))
+            task.merge_journal(by_task.get(task.journal_key, ()), self.runs.confirmed.get(task.journal_key))
         time = time_spent([task.times for task in self.tasks.values()], self.runs.starts, self.runs.ready)
         self.elapsed, self.pauses = time.overall, time.pauses
         for task, seconds in zip(self.tasks.values(), time.per_task):
             task.elapsed = seconds
-
-    def confirmation(self, task: Task) -> Confirmation | None:
-        """The timings of a task's best trial at the end of a run; None if there are none, or a later trial was faster."""
-        found = self.runs.confirmed.get(task.journal_key)
-        if found is None or (task.latencies[task.times > found.time] < np.median(found.latencies)).any():
-            return None
-        return found
 
     def __len__(self) -> int:
         return self._size

@@ -23,8 +23,8 @@ from autotvm_opevo.tuning.rounds import is_slower
 
 # As many trials again are expected to bring less: tuning has converged.
 CONVERGED = 0.01
-# Number of operators that are named.
-_MAX_NAMES = 2
+# Number of operators, and of kinds, that are named.
+_MAX_NAMES, _MAX_KINDS = 2, 3
 # Parts of the page.
 _OVERVIEW, _TASKS = "#overview", "#tasks"
 
@@ -121,6 +121,10 @@ def _how_good(index: int, log: TuningLog, network: Network, limits: Limits) -> A
         why = "how fast this device can be is unknown: tune_network measures it if it is this machine's CPU"
         return Answer(question, f"{text}; {why}.", _TASKS, known=False)
     text += f", {1 / (1 + limits.left):.0%} of what this machine's limits allow"
+    if log.runs.flops and log.runs.memory_bandwidth:
+        text += f" ({log.runs.flops / 1e9:.0f} GFLOPS, {log.runs.memory_bandwidth / 1e9:.0f} GB/s)"
+    if len(kinds := limits.reached_by_kind()) > 1:
+        text += f": {', '.join(f'{kind} {reached:.0%}' for kind, reached in [*kinds.items()][:_MAX_KINDS])}"
     done = [one for one in limits.measured if limits.reached(one) > AT_LIMIT]
     if done:
         memory_bound = sum(one.fastest_in(index).journal_key in log.runs.memory_bound for one in done)
@@ -141,7 +145,7 @@ def _flop(task: Task, log: TuningLog) -> float:
 def _how_sure(index: int, log: TuningLog, network: Network) -> Answer:
     question = "How sure?"
     solved = [one for one in network.operators_in(index) if one.seconds_in(index) < math.inf]
-    confirmed = [one for one in solved if log.confirmation(one.fastest_in(index))]
+    confirmed = [(one, found) for one in solved if (found := one.fastest_in(index).confirmation)]
     chosen = describe_chosen(log.runs.aligned, log.runs.kept_untuned)
     of_network = f" The file of the best has {' and '.join(chosen)}." if chosen else ""
     if not confirmed:
@@ -152,14 +156,13 @@ def _how_sure(index: int, log: TuningLog, network: Network) -> Answer:
             else ("tune_network times the best again at the end of a run.")
         )
         return Answer(question, text + of_network, known=False)
-    share = math.fsum(one.seconds_in(index) for one in confirmed) / network.seconds_in(index)
-    found = [log.runs.confirmed[one.fastest_in(index).journal_key] for one in confirmed]
-    noise = np.median([one.spread for one in found])
+    share = math.fsum(one.seconds_in(index) for one, _ in confirmed) / network.seconds_in(index)
+    noise = np.median([found.spread for _, found in confirmed])
     text = (
         f"The best of {len(confirmed)} of {pluralize(len(solved), 'operator')}, {share:.0%} of the latency, was timed again in "
         f"turn; timings of the same configuration differ by {noise:.1%}"
     )
-    if tied := [one.name for one, confirmation in zip(confirmed, found) if confirmation.ties]:
+    if tied := [one.name for one, found in confirmed if found.ties]:
         text += f"; another configuration may be as fast for {_some(tied)}"
     if len(confirmed) < len(solved):
         text += "; the others rest on one trial each"

@@ -20,6 +20,7 @@ from typing import Any
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.confidence import Estimate
+from autotvm_opevo.tuning.roofline import Roofline
 
 # The file name in a MetaSchedule work directory; the journal of AutoTVM's LOG is LOG.journal.
 JOURNAL = "journal"
@@ -53,8 +54,10 @@ class JournalEntry:
         When a run starts: ``"operators"``, pairs of how often the network runs an operator and the tasks that implement it,
         ``"tuner"``, ``"command"``, ``"budget"``, the number of trials, ``"flop"`` and ``"names"``, the operations and the name
         of each task; and with MetaSchedule ``"lowering"``, as in `RunHistory`. Once the machine is measured: ``"limits"``, the
-        seconds that each task takes at least, ``"memory_bound"``, those that the memory limits, and ``"bandwidth"``, the bytes
-        per second of small arrays. When the run ends: ``"phases"``, the seconds of each phase; ``"learned_from"``, by task, how
+        seconds that each task takes at least, ``"memory_bound"``, those that the memory limits, ``"sizes"``, the bytes of each
+        task's tensors, ``"flops"``, operations per second, and the bytes per second of large and of small arrays,
+        ``"memory_bandwidth"`` and ``"bandwidth"``. When
+        trials begin: ``"ready"``. When the run ends: ``"phases"``, the seconds of each phase; ``"learned_from"``, by task, how
         many others it learned from in the end, by their origin; ``"lost"``, the addresses of devices that left; and ``"slow"``,
         by address of a device that is slower than the fastest, how many times as long it takes. When the networks were compared:
         the latencies in seconds ``"before"`` and ``"after"`` tuning, and ``"speedup"``, their ratio with its interval. When the
@@ -120,12 +123,19 @@ class Journal:
         known = {"flop": dict(flop or {}), "names": dict(names or {})}
         self.write(network={"operators": operators, "tuner": tuner, "command": command, "budget": budget, **known})
 
-    def write_limits(self, limits: Mapping[str, float], memory_bound: Sequence[str] = (), bandwidth: float = 0.0) -> None:
-        """Record the seconds that each task takes at least on this machine, and for which of them the memory is the reason.
-
-        `bandwidth` is that of small arrays, in bytes per second.
-        """
-        self.write(network={"limits": dict(limits), "memory_bound": list(memory_bound), "bandwidth": bandwidth})
+    def write_limits(
+        self,
+        limits: Mapping[str, float],
+        memory_bound: Sequence[str] = (),
+        sizes: Mapping[str, float] | None = None,
+        roofline: Roofline | None = None,
+    ) -> None:
+        """Record the seconds that each task takes at least on this machine, for which of them the memory is the reason, the bytes
+        of their tensors, and what the machine can do."""
+        known = roofline or Roofline()
+        machine = {"flops": known.flops if known.flops < math.inf else 0.0, "memory_bandwidth": known.memory_bandwidth}
+        tasks = {"limits": dict(limits), "memory_bound": list(memory_bound), "sizes": dict(sizes or {})}
+        self.write(network={**tasks, **machine, "bandwidth": known.bandwidth})
 
     def write_confirmed(self, task: str, record: str, latencies: Sequence[float], latency: float, ties: int = 0) -> None:
         """Record which trial was confirmed as a task's best, as a line of AutoTVM's log, and its latencies in seconds.
@@ -205,13 +215,16 @@ def _parse_network(fields: dict[str, Any]) -> dict[str, Any]:
         network["command"] = str(fields.get("command", ""))
         network["budget"] = int(fields.get("budget", 0))
         network["names"] = {str(task): str(name) for task, name in fields.get("names", {}).items()}
-    for name in ("flop", "limits"):
+    for name in ("flop", "limits", "sizes"):
         if name in fields:
             network[name] = {str(task): _positive(value) for task, value in fields[name].items() if value}
+    if fields.get("ready"):
+        network["ready"] = True
     if "memory_bound" in fields:
         network["memory_bound"] = [str(task) for task in fields["memory_bound"]]
-    if fields.get("bandwidth"):
-        network["bandwidth"] = _positive(fields["bandwidth"])
+    for name in ("flops", "memory_bandwidth", "bandwidth"):
+        if fields.get(name):
+            network[name] = _positive(fields[name])
     if "phases" in fields:
         network["phases"] = {str(phase): _positive(seconds) for phase, seconds in fields["phases"].items() if seconds}
     network.update({name: int(fields[name]) for name in ("aligned", "kept_untuned") if name in fields})

@@ -20,6 +20,9 @@ PARTS = 4096
 REPEATS = 5
 REPEAT_MS = 10
 
+# Operations of a task whose peak is known, and the bytes of its tensors.
+Work = tuple[float, float]
+
 
 @dataclass(frozen=True)
 class Roofline:
@@ -49,6 +52,11 @@ class Roofline:
     def bandwidth(self) -> float:
         """Bytes per second of reading the fewest bytes that were measured; 0 if none were."""
         return self.bandwidths[0][1] if self.bandwidths else 0.0
+
+    @property
+    def memory_bandwidth(self) -> float:
+        """Bytes per second of reading the most bytes that were measured, more than caches hold; 0 if none were."""
+        return self.bandwidths[-1][1] if self.bandwidths else 0.0
 
     def latency(self, flop: float, size: float) -> float:
         """Seconds for `flop` operations on `size` bytes, at least; small sizes, which caches hold, cost nothing."""

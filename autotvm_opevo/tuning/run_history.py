@@ -76,6 +76,10 @@ class RunHistory:
         By task: operations, and the seconds that the machine needs for them at least, as far as known.
     memory_bound : set of str
         Tasks whose limit is that of the memory, not of the operations.
+    sizes : dict of str to float
+        By task: the bytes of its tensors, as far as known.
+    flops, memory_bandwidth : float
+        Operations per second that the machine can do, and bytes per second that its memory can; 0 if unknown.
     confirmed : dict of str to Confirmation
         By task: when its best trial was timed again last.
     aligned, kept_untuned : int
@@ -102,6 +106,9 @@ class RunHistory:
     names: dict[str, str] = field(default_factory=dict)
     limits: dict[str, float] = field(default_factory=dict)
     memory_bound: set[str] = field(default_factory=set)
+    sizes: dict[str, float] = field(default_factory=dict)
+    flops: float = 0.0
+    memory_bandwidth: float = 0.0
     confirmed: dict[str, Confirmation] = field(default_factory=dict)
     aligned: int = 0
     kept_untuned: int = 0
@@ -128,9 +135,13 @@ class RunHistory:
                 self.aligned = self.kept_untuned = 0
         self.flop.update(network.get("flop", {}))
         self.names.update(network.get("names", {}))
-        if "limits" in network:  # the machine was measured, which is what comes before the first trial
+        if "ready" in network or "limits" in network:  # journals of earlier versions have only the latter
             self.ready.append(entry.time)
+        if "limits" in network:
             self.limits.update(network["limits"])
+            self.sizes.update(network.get("sizes", {}))
+            self.flops = network.get("flops", 0.0)
+            self.memory_bandwidth = network.get("memory_bandwidth", 0.0)
             self.memory_bound = (self.memory_bound - network["limits"].keys()) | {*network.get("memory_bound", ())}
         self.timed += "phases" in network
         self.lowering = network.get("lowering", self.lowering)

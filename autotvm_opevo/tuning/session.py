@@ -7,7 +7,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Protocol
@@ -19,7 +18,7 @@ from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.progress import ProgressDisplay, Row
 from autotvm_opevo.tuning.result import TuningResult
-from autotvm_opevo.tuning.roofline import Roofline
+from autotvm_opevo.tuning.roofline import Roofline, Work
 from autotvm_opevo.tuning.task_scheduler import Operator, TaskProgress, network_latency, shares
 
 logger = logging.getLogger(__name__)
@@ -123,32 +122,37 @@ class Session:
             names = {task.key: task.name for task in self._tasks}
             self._journal.write_start(operators, tuner, command_line(), self._budget, flop, names)
 
-    def measure_limits(self, measure: Callable[[], Roofline], limit: Callable[[int, Roofline], float]) -> Roofline | None:
+    def measure_limits(self, measure: Callable[[], Roofline], work: Callable[[int], Work]) -> Roofline | None:
         """Measure the roofline and set the limits by it; None if it cannot be measured. Say if TVM leaves cores idle."""
         try:
             roofline = measure()
         except (OSError, RuntimeError, ValueError) as error:
             logger.warning("the roofline of this machine is unknown: %s", last_line(str(error)))
             return None
-        self.set_limits(roofline, limit)
+        self.set_limits(roofline, work)
         if idle := idle_cores(roofline.threads):
             self.display.write(idle)
         return roofline
+
+    def begin_measuring(self) -> None:
+        """What precedes the first trial is done; tell the journal."""
+        self.phases["starting"] = time.monotonic() - self._start
+        self._journal.write(network={"ready": True})
 
     def by_share(self) -> list[int]:
         """The tasks' positions, the largest share of the network's latency first."""
         parts = shares(self._operators, [task.latency for task in self._tasks])
         return sorted(range(len(parts)), key=lambda i: -parts[i])
 
-    def set_limits(self, roofline: Roofline, limit: Callable[[int, Roofline], float]) -> None:
-        """Set how fast each task can be at most, given its seconds under a roofline by its index; tell the journal."""
-        without_flops = replace(roofline, flops=inf)
-        limits, memory_bound = {}, []
+    def set_limits(self, roofline: Roofline, work: Callable[[int], Work]) -> None:
+        """Set how fast each task can be at most, given its work by its index; tell the journal."""
+        limits, sizes, memory_bound = {}, {}, []
         for i, task in enumerate(self._tasks):
-            task.progress.limit = limits[task.key] = limit(i, roofline)
-            if 0 < task.progress.limit == limit(i, without_flops):
+            flop, sizes[task.key] = work(i)
+            task.progress.limit = limits[task.key] = roofline.latency(flop, sizes[task.key])
+            if 0 < task.progress.limit == roofline.latency(0.0, sizes[task.key]):
                 memory_bound.append(task.key)
-        self._journal.write_limits(limits, memory_bound, roofline.bandwidth)
+        self._journal.write_limits(limits, memory_bound, sizes, roofline)
 
     def show(self, current: int, end_of_round: bool = True) -> None:
         """Display progress after a batch of task `current`."""

@@ -8,7 +8,7 @@ from small_templates import matmul_task
 from tvm import autotvm
 
 from autotvm_opevo.autotvm import LocalRunner
-from autotvm_opevo.autotvm.roofline import limit, measure_roofline
+from autotvm_opevo.autotvm.roofline import measure_roofline, work
 from autotvm_opevo.tuning.roofline import Roofline
 
 
@@ -17,35 +17,28 @@ def dense(dtype="float32"):
     return autotvm.task.create("dense_nopack.x86", args=(*tensors, None, dtype), target="llvm")
 
 
-def reads(speed):
-    return ((1.0, speed),)
-
-
-def test_a_task_takes_as_long_as_its_operations_or_its_bytes():
+def test_the_work_of_a_task_is_its_operations_and_its_bytes():
     task = dense()
-    operations, size = task.flop, 4 * (2 * 512 + 64 * 512)
-    assert operations == pytest.approx(2 * 2 * 512 * 64, rel=0.01)
-    assert limit(task, Roofline(flops=1e9)) == operations / 1e9
-    assert limit(task, Roofline(bandwidths=reads(1e9))) == size / 1e9
-    assert limit(task, Roofline(flops=1e9, bandwidths=reads(1e9))) == max(operations, size) / 1e9
+    assert task.flop == pytest.approx(2 * 2 * 512 * 64, rel=0.01)
+    assert work(task) == (task.flop, 4 * (2 * 512 + 64 * 512))
 
 
-def test_operations_of_other_types_have_no_known_limit():
-    assert limit(dense("float16"), Roofline(flops=1.0, bandwidths=reads(1e9))) == 2 * (2 * 512 + 64 * 512) / 1e9
+def test_operations_of_other_types_do_not_count():
+    assert work(dense("float16")) == (0, 2 * (2 * 512 + 64 * 512))
 
 
 def test_winograds_algorithm_needs_fewer_operations_than_are_counted(monkeypatch):
     task = dense()
     monkeypatch.setattr(task, "name", "conv2d_nchw_winograd.arm_cpu")
-    assert limit(task, Roofline(flops=1.0)) == 0
+    assert work(task)[0] == 0
 
 
-def test_a_task_without_tensors_has_no_limit():
-    assert limit(matmul_task(), Roofline(flops=1e30, bandwidths=reads(1.0))) == 0
+def test_a_task_without_tensors_has_no_known_bytes():
+    assert work(matmul_task())[1] == 0
 
 
 def test_what_is_unknown_is_no_limit():
-    assert limit(dense(), Roofline()) == 0
+    assert Roofline().latency(*work(dense())) == 0
     assert LocalRunner().roofline(tvm.target.Target("cuda")) == Roofline()
 
 

@@ -6,8 +6,9 @@ import threading
 import time
 
 import pytest
-from synthetic_logs import HOSTILE, autotvm_log
+from synthetic_logs import HOSTILE, autotvm_line, autotvm_log
 
+from autotvm_opevo import report
 from autotvm_opevo.reporting import serving
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -149,6 +150,15 @@ class TestBrowser:
         assert len({cell.get_attribute("data-label") for cell in cells}) > 6
         assert max(cell.rect["x"] + cell.rect["width"] for cell in cells) <= 390
         assert max(cell.size["height"] for cell in cells) < 100
+
+    def test_charts_fill_the_width_of_a_desktop(self, browser, page, tmp_path):
+        """Also the two of a single task."""
+        alone = tmp_path / "log.json"
+        alone.write_text("\n".join(autotvm_line(trial, tile=2 ** (trial % 7)) for trial in range(20)))
+        for shown_page, charts in ((page, "#overview svg"), (report(alone, out=tmp_path / "report.html"), "#task-1 .charts svg")):
+            open_page(browser, shown_page.as_uri(), 1280, 900)
+            edges = [chart.rect["x"] + chart.rect["width"] for chart in browser.find_elements("css selector", charts)]
+            assert max(edges) > 0.85 * 1280
 
     def test_print_has_all_tasks(self, browser, page):
         open_page(browser, page.as_uri())

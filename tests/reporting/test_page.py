@@ -1,6 +1,7 @@
 """Text of the page."""
 
 import json
+import re
 
 import pytest
 from compared_networks import compared
@@ -23,6 +24,15 @@ def test_the_page_has_captions_warnings_and_configurations(page):
         "some timestamps are missing, so there are no plots over time",
     ):
         assert words in text
+
+
+@pytest.mark.parametrize("templates", [["dense"], ["dense", "conv2d"]], ids=["one task", "two tasks"])
+def test_every_link_leads_somewhere(tmp_path, templates):
+    log = tmp_path / "log.json"
+    log.write_text("\n".join(autotvm_line(trial, templates[trial % len(templates)]) for trial in range(40)))
+    text = report(log, out=tmp_path / "report.html").read_text()
+    assert (links := set(re.findall('href="#([^"]+)"', text)))
+    assert links <= set(re.findall('id="([^"]+)"', text))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from autotvm_opevo.reporting.network import Network
 from autotvm_opevo.reporting.verdict import verdict
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.naming import task_key
+from autotvm_opevo.tuning.roofline import Roofline
 
 DENSE, CONV2D = (task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d"))
 
@@ -132,6 +133,19 @@ def test_how_good_it_is_rests_on_confirmed_timings_where_they_are_longer(tmp_pat
     assert text == "1.600 ms, 50% of what this machine's limits allow; most is left in dense 1x64, at 50% of its limit."
 
 
+def test_the_page_shows_the_figures_of_the_verdict(tmp_path):
+    log = write(write(tmp_path / "log.json", [1e-3] * 20), [0.5e-3] * 20, "conv2d")
+    journal = Journal(f"{log}.journal")
+    journal.write_start([(1, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 2e6, CONV2D: 1e6})
+    roofline = Roofline(flops=2e11, bandwidths=((1e6, 1e11), (1e8, 3e10)))
+    journal.write_limits({DENSE: 0.8e-3, CONV2D: 0.5e-3}, [DENSE], {DENSE: 4e6, CONV2D: 1e6}, roofline)
+    journal.write_confirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3], 1.6e-3)
+    text = answers(log)["How good?"].text
+    assert text.startswith("2.100 ms, 1 GFLOPS, 62% of what this machine's limits allow (200 GFLOPS, 30 GB/s): dense 50%, conv2d")
+    page = page_text(report(log, out=tmp_path / "report.html"))
+    assert "dense 1x64 76% 1.600 1.2 2.5 50% (memory) 1" in page  # of latency, ms, GFLOPS, GB/s, of limit, at trial
+
+
 def test_the_journal_s_limits_say_how_good_it_is_and_where_most_is_left(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [4e-3] * 20, "conv2d")
     journal = Journal(f"{log}.journal")
@@ -140,7 +154,7 @@ def test_the_journal_s_limits_say_how_good_it_is_and_where_most_is_left(tmp_path
     journal.write_limits({DENSE: 0.95e-3, CONV2D: 1e-3})
     text = answers(log)["How good?"].text
     assert text.startswith(
-        "6.000 ms, 2 GFLOPS, 48% of what this machine's limits allow; 1 of 2 operators reaches 90% of the limit"
+        "6.000 ms, 2 GFLOPS, 48% of what this machine's limits allow: conv2d 25%, dense 95%; 1 of 2 operators reaches 90% of the"
     )
     assert text.endswith("most is left in conv2d 1x64, at 25% of its limit.")
 
@@ -226,6 +240,14 @@ def test_where_the_time_went_names_phases_failures_and_what_is_out_of_proportion
     text = answers(log)["Where did the time go?"].text
     assert text.startswith("building 40 s, running 20 s; 33% of the trials failed, 20 of them with build timeout")
     assert text.endswith("conv2d 1x64 took 68% of the time for 9% of the latency.")
+
+
+def test_operators_of_a_kind_that_together_took_too_long_are_named_by_it(tmp_path):
+    log = tmp_path / "log.json"
+    lines = [autotvm_line(trial, "conv2d.x86", latency=1e-2) for trial in range(20)]
+    lines += [autotvm_line(trial, "dense.x86", size=32 * (1 + trial % 3), latency=1e-4) for trial in range(20, 50)]
+    log.write_text("\n".join(lines))
+    assert answers(log)["Where did the time go?"].text.endswith("dense, 3 operators, took 61% of the time for 3% of the latency.")
 
 
 def test_where_the_time_went_names_the_task_that_lost_most_by_timeouts(tmp_path):

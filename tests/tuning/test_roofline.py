@@ -19,8 +19,15 @@ def test_tasks_whose_operations_do_not_limit_them_are_memory_bound(tmp_path):
     tasks = [SimpleNamespace(key=key, progress=TaskProgress(limit=math.nan)) for key in work]
     session = Session(tasks, [], 8, tmp_path / "log", Journal(tmp_path / "journal"), 0.0)
     roofline = Roofline(flops=1e9, bandwidths=((1.0, 1e9),))
-    session.set_limits(roofline, lambda i, roofline: roofline.latency(*work[tasks[i].key]))
+    session.set_limits(roofline, lambda i: work[tasks[i].key])
     assert [task.progress.limit for task in tasks] == [2.0, 2.0, 0.0]
     (entry,) = read(tmp_path / "journal")
-    limits = {"compute": 2.0, "memory": 2.0}
-    assert entry.network == {"limits": limits, "memory_bound": ["memory"], "bandwidth": 1e9}
+    sizes = {"compute": 1e6, "memory": 2e9}
+    assert entry.network == {
+        "limits": {"compute": 2.0, "memory": 2.0},
+        "memory_bound": ["memory"],
+        "sizes": sizes,
+        "flops": 1e9,
+        "memory_bandwidth": 1e9,
+        "bandwidth": 1e9,
+    }

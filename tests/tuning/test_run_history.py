@@ -1,6 +1,7 @@
 """What a journal says of the runs that wrote a log."""
 
 from autotvm_opevo.tuning.journal import Journal, read
+from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.run_history import RunHistory
 
 
@@ -23,14 +24,18 @@ def test_the_yardstick_and_the_phases_of_all_runs_lost_and_slow_devices_and_the_
 def test_what_a_run_was_asked_for_and_its_limits_are_read_back(tmp_path):
     journal, history = Journal(tmp_path / "journal"), RunHistory()
     journal.write_start([(2, ["dense"])], "OpEvo", "autotvm-opevo tune", 100, {"dense": 2e6, "pool": 0.0}, {"dense": "dense 1x8"})
-    journal.write_limits({"dense": 1e-3}, ["dense"])
+    roofline = Roofline(flops=2e11, bandwidths=((1e6, 1e11), (1e8, 3e10)))
+    journal.write_limits({"dense": 1e-3}, ["dense"], {"dense": 4e6}, roofline)
+    journal.write(network={"ready": True})
     journal.write_confirmed("dense", "{}", [1.1e-3, 1.2e-3], 1.15e-3, ties=1)
     for entry in read(journal.path):
         history.add(entry)
     assert (history.command, history.budget) == ("autotvm-opevo tune", 100)
     assert history.names == {"dense": "dense 1x8"}
     assert (history.flop, history.limits) == ({"dense": 2e6}, {"dense": 1e-3})
-    assert (history.memory_bound, len(history.ready)) == ({"dense"}, 1)
+    assert (history.memory_bound, history.sizes) == ({"dense"}, {"dense": 4e6})
+    assert (history.flops, history.memory_bandwidth) == (2e11, 3e10)
+    assert len(history.ready) == 2
     journal.write_limits({"dense": 1e-3})
     for entry in list(read(journal.path))[-1:]:
         history.add(entry)
