@@ -11,7 +11,7 @@ import numpy as np
 import tvm
 from scipy.stats import spearmanr
 
-from autotvm_opevo.meta_schedule.roofline import read
+from autotvm_opevo.meta_schedule.roofline import read_kernel
 from benchmarks.workloads import cpu
 
 
@@ -25,7 +25,7 @@ def main():
     parser.add_argument("--megabytes", type=int, default=128, help="size of an array (default: 128)")
     parser.add_argument("--arrays", type=int, default=60)
     options = parser.parse_args()
-    library = tvm.compile(read(options.megabytes << 20).mod, cpu())
+    library = tvm.compile(read_kernel(options.megabytes << 20).mod, cpu())
     evaluate = library.mod.time_evaluator("main", tvm.cpu(), number=1, repeat=3, min_repeat_ms=10)
     shape, width = (64, (options.megabytes << 20) // (4 * 64 * 64), 64), (64, 64)
     ones = np.ones(shape, "float32")

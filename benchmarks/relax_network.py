@@ -66,7 +66,7 @@ def tune_ours(mod, params, folder, trials, seed, **options):
 
 METHODS = {
     "tune_relax": tune_relax,
-    "evolutionary in tune_network": lambda *run: tune_ours(*run, strategy="evolutionary", cost_model="xgb"),
+    "evolutionary in tune_network": lambda *run: tune_ours(*run, strategy="evolutionary"),
     "tune_network": tune_ours,
     "tune_network, no transfer": lambda *run: tune_ours(*run, transfer=False),
 }

@@ -123,7 +123,6 @@ def _tune_meta_schedule(options: argparse.Namespace) -> Any:
         builder=LocalBuilder(timeout_sec=options.timeout, link=options.rpc_key is None),
         runner=runner,
         task_scheduler=options.task_scheduler,
-        cost_model="xgb" if options.tuner == "evolutionary" else "none",
         time_limit=options.time_limit,
         seed=options.seed,
         transfer=not options.no_transfer,

@@ -8,31 +8,42 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from tvm.s_tir.meta_schedule.database import Database, JSONDatabase, TuningRecord
+from tvm.s_tir.meta_schedule.database import JSONDatabase, TuningRecord
 
 from autotvm_opevo._utils import jsonl
-from autotvm_opevo.meta_schedule.database import RECORD_FILE
+from autotvm_opevo.meta_schedule.database import RECORD_FILE, commit
 from autotvm_opevo.tuning.logs import BEST_DATABASE
 
-# The file there with the number of records that the work directory had.
-_TRIALS = "trials"
+# The file there with the number of records that the work directory had, and what is appended to its name while it is replaced.
+_TRIALS, _ASIDE = "trials", ".old"
 
 
 def write_best(folder: Path, best: Sequence[TuningRecord], trials: int = 0) -> Path:
     """Write a database with one record a task into a work directory, in place of an earlier one.
 
-    It is the best of the first `trials` records there: later ones, of a call that was killed, can be better.
+    It is the best of the first `trials` records there: later ones, of a call that was killed, can be better. If the process is
+    killed meanwhile, `restore_best` brings back the earlier one.
     """
-    new, old = folder / f"{BEST_DATABASE}.new", folder / BEST_DATABASE
+    new, old, aside = (folder / f"{BEST_DATABASE}{suffix}" for suffix in (".new", "", _ASIDE))
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir()
     database = JSONDatabase(work_dir=str(new))
     for record in best:
         commit(database, record)
     (new / _TRIALS).write_text(str(trials))
-    shutil.rmtree(old, ignore_errors=True)
+    shutil.rmtree(aside, ignore_errors=True)
+    if old.exists():
+        old.rename(aside)
     new.rename(old)
+    shutil.rmtree(aside, ignore_errors=True)
     return old
+
+
+def restore_best(folder: Path) -> None:
+    """Bring back the database of the best of a work directory, if a call was killed while it replaced it."""
+    old, aside = folder / BEST_DATABASE, folder / f"{BEST_DATABASE}{_ASIDE}"
+    if aside.exists() and not old.exists():
+        aside.rename(old)
 
 
 def latencies_before(folder: Path) -> set[tuple[float, ...]]:
@@ -40,12 +51,6 @@ def latencies_before(folder: Path) -> set[tuple[float, ...]]:
     file, records = folder / BEST_DATABASE / _TRIALS, folder / RECORD_FILE
     if not file.exists() or not records.exists():
         return set()
-    with open(records, "rb") as lines, suppress(ValueError):  # torn
+    with open(records, "rb") as lines, suppress(TypeError, ValueError):  # torn, or without latencies
         return {tuple(map(float, jsonl.load(line)[1][1])) for line in islice(lines, int(file.read_text()))}
     return set()
-
-
-def commit(database: Database, record: TuningRecord) -> None:
-    """Add a record of another database."""
-    workload = database.commit_workload(record.workload.mod)
-    database.commit_tuning_record(TuningRecord(record.trace, workload, record.run_secs, record.target, record.args_info))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from concurrent.futures import Future
 from typing import Any
@@ -10,6 +11,7 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir.meta_schedule.builder import BuilderInput, BuilderResult, PyBuilder
 from tvm.s_tir.meta_schedule.utils import cpu_count
 
+from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE, build_artifact
 from autotvm_opevo.tuning.workers import ForkServerError, WorkerPool
 
@@ -42,6 +44,8 @@ class LocalBuilder(PyBuilder):
     ------
     ForkServerError
         By `build`, if no worker process can be started.
+    ValueError
+        If a parameter is not positive.
 
     Examples
     --------
@@ -51,19 +55,23 @@ class LocalBuilder(PyBuilder):
 
     def __init__(self, max_workers: int | None = None, timeout_sec: float = 30.0, *, link: bool = False) -> None:
         super().__init__()
-        self.timeout_sec, self.link = timeout_sec, link
-        self._workers = WorkerPool(WORKER_MODULE, max_workers or cpu_count(logical=True))
+        max_workers = cpu_count(logical=True) if max_workers is None else as_integer("max_workers", max_workers)
+        self.timeout_sec, self.link = as_seconds("timeout_sec", timeout_sec), link
+        self._workers = WorkerPool(WORKER_MODULE, max_workers)
         self._builds, self.seconds = 0, 0.0
+        self._folder: tempfile.TemporaryDirectory[str] | None = None  # of what is built
 
     def build(self, build_inputs: list[BuilderInput]) -> list[BuilderResult]:
         """Build schedules; returns results in the same order."""
         self._builds += len(build_inputs)
         if self._builds > _MAX_BUILDS:
-            self.close()
+            self._workers.close()  # not what they have built, which may still be run
             self._builds = len(build_inputs)
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="autotvm_opevo_")
         start = time.monotonic()
         try:
-            return [self._result(future) for future in [self._start(one) for one in build_inputs]]
+            return [self._result(future) for future in [self._start(one, self._folder.name) for one in build_inputs]]
         except BaseException:
             self.close()
             raise
@@ -71,11 +79,14 @@ class LocalBuilder(PyBuilder):
             self.seconds += time.monotonic() - start
 
     def close(self) -> None:
-        """End all workers; the next build starts new ones."""
+        """End all workers and delete what they have built; the next build starts new ones."""
         self._workers.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
 
-    def _start(self, one: BuilderInput) -> Future[Any]:
-        return self._workers.submit(build_artifact, one.mod, one.target, self.link, timeout=self.timeout_sec)
+    def _start(self, one: BuilderInput, folder: str) -> Future[Any]:
+        return self._workers.submit(build_artifact, one.mod, one.target, self.link, folder, timeout=self.timeout_sec)
 
     def _result(self, future: Future[Any]) -> BuilderResult:
         try:

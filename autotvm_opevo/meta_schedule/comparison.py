@@ -17,14 +17,13 @@ from tvm.s_tir.meta_schedule.database import Database, MemoryDatabase, TuningRec
 
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.validation import as_seconds
-from autotvm_opevo.meta_schedule.best_database import commit
-from autotvm_opevo.meta_schedule.database import RECORD_FILE, open_database, records_of, seconds
-from autotvm_opevo.meta_schedule.evaluation import device_type, network_loader, random_inputs
+from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, seconds
+from autotvm_opevo.meta_schedule.evaluation import network_loader, random_inputs
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.kernels import KernelInstance, build_kernel
-from autotvm_opevo.meta_schedule.lowering import lower_as_imported, lower_for_tuning, warn_of_untuned
+from autotvm_opevo.meta_schedule.lowering import check_shapes, lower_as_imported, lower_for_tuning, warn_of_untuned
 from autotvm_opevo.meta_schedule.naming import task_name
-from autotvm_opevo.meta_schedule.targets import as_target
+from autotvm_opevo.meta_schedule.targets import as_target, device_type
 from autotvm_opevo.tuning.comparison import NETWORKS_SHARE, Comparison, OperatorComparison, run_compiler, shown_when_aborted
 from autotvm_opevo.tuning.logs import check_logs, common_target
 from autotvm_opevo.tuning.programs import random_arrays
@@ -88,7 +87,8 @@ def compare_logs(
     """
     time_limit = as_seconds("time_limit", time_limit)
     names = check_logs(logs)
-    databases = [_open(Path(log)) for log in logs]
+    databases = [open_existing(Path(log)) for log in logs]
+    check_shapes(mod)
     target = _common_target(databases) if target is None else as_target(target)
     import_tensor_intrinsics()
     lowered = [run_compiler(partial(_Lowered, way, mod, params, target)) for way in (lower_for_tuning, lower_as_imported)]
@@ -118,8 +118,7 @@ class _Lowered:
 
     def best(self, database: Database) -> list[TuningRecord | None]:
         """The best record of each task; None without a successful one."""
-        found = [records_of(database, task.dispatched[0], self.target) for task in self.tasks]
-        return [records[0] if records and seconds(records[0].run_secs) < inf else None for records in found]
+        return [best_of(database, task.dispatched[0], self.target) for task in self.tasks]
 
 
 @dataclass
@@ -131,14 +130,6 @@ class _Tuned:
     database: MemoryDatabase
 
 
-def _open(log: Path) -> Database:
-    if log.is_file():
-        raise ValueError(f"{log} is a file, not a database of MetaSchedule: a log of AutoTVM needs TVM 0.8 to 0.19")
-    if not (log / RECORD_FILE).exists():
-        raise ValueError(f"{log} has no database of MetaSchedule: check its name")
-    return open_database(log)
-
-
 def _common_target(databases: Sequence[Database]) -> tvm.target.Target:
     targets = [{str(record.target): record.target for record in one.get_all_tuning_records()} for one in databases]
     return targets[0][common_target(targets)]
@@ -148,16 +139,12 @@ def _tuned(name: str, database: Database, lowered: Sequence[_Lowered], target: t
     """The best records of a database, of the network lowered in the way for which there are more."""
     best = [one.best(database) for one in lowered]
     i = max(range(len(lowered)), key=lambda i: sum(record is not None for record in best[i]))
-    records = [record for record in best[i] if record is not None]
-    if not records:
+    if not any(best[i]):
         others = sorted({str(record.target) for record in database.get_all_tuning_records()})
         what = f"{pluralize(len(database), 'record')} for {', '.join(others)}" if others else "no record"
         raise ValueError(f"{name} has no successful record of this network for {target}: it has {what}")
     warn_of_untuned(name, best[i].count(None), len(best[i]))
-    only = MemoryDatabase()  # TVM would take records for other targets, too
-    for record in records:
-        commit(only, record)
-    return _Tuned(lowered[i], best[i], only)
+    return _Tuned(lowered[i], best[i], database_with(best[i]))
 
 
 def _operators(tuned: Sequence[_Tuned]) -> list[OperatorComparison]:

@@ -13,7 +13,7 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.database import TuningRecord
 
 from autotvm_opevo.meta_schedule.database import seconds as seconds_of
-from autotvm_opevo.meta_schedule.evaluation import device_type
+from autotvm_opevo.meta_schedule.targets import device_type
 from autotvm_opevo.tuning.confirmation import FINALISTS, MAX_RATIO, Confirmed, race
 
 # Seconds for a task at first.

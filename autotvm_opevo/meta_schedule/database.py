@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tvm.ir import IRModule
-from tvm.s_tir.meta_schedule.database import Database, JSONDatabase, TuningRecord
+from tvm.s_tir.meta_schedule.database import Database, JSONDatabase, MemoryDatabase, TuningRecord
 from tvm.target import Target
 from tvm_ffi import structural_equal
 
@@ -48,46 +48,91 @@ def fitness(run_secs: Iterable[Any] | None) -> float:
 
 
 def records_of(database: Database, mod: IRModule, target: Target) -> list[TuningRecord]:
-    """Records of a workload on a target, and on no other, in the database's order: the best first."""
+    """Records of a workload on a target, and on no other, the best first."""
     if not database.has_workload(mod):
         return []
     workload = database.commit_workload(mod)
-    return [
+    records = [
         record
         for record in database.get_all_tuning_records()
         if record.workload.same_as(workload) and structural_equal(record.target, target)
     ]
+    return sorted(records, key=lambda record: seconds(record.run_secs))
 
 
-def open_database(work_dir: str | PathLike[str], module_equality: str = "structural") -> JSONDatabase:
+def best_of(database: Database, mod: IRModule, target: Target) -> TuningRecord | None:
+    """The best record of a workload on a target; None without a successful one."""
+    return next((record for record in records_of(database, mod, target) if seconds(record.run_secs) < math.inf), None)
+
+
+def database_with(records: Iterable[TuningRecord | None]) -> MemoryDatabase:
+    """A database with these records and no others, in memory: TVM takes the fastest for a workload, whatever its target."""
+    database = MemoryDatabase()
+    for record in records:
+        if record is not None:
+            commit(database, record)
+    return database
+
+
+def commit(database: Database, record: TuningRecord) -> None:
+    """Add a record of another database."""
+    workload = database.commit_workload(record.workload.mod)
+    database.commit_tuning_record(TuningRecord(record.trace, workload, record.run_secs, record.target, record.args_info))
+
+
+def open_existing(work_dir: Path) -> JSONDatabase:
+    """Open the database of a work directory that must have one; see `open_database`.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or TVM cannot read it.
+    """
+    if work_dir.is_file():
+        raise ValueError(f"{work_dir} is a file, not a database of MetaSchedule: a log of AutoTVM needs TVM 0.8 to 0.19")
+    if not (work_dir / RECORD_FILE).exists():
+        raise ValueError(f"{work_dir} has no database of MetaSchedule: check its name")
+    return open_database(work_dir)
+
+
+def open_database(work_dir: str | PathLike[str]) -> JSONDatabase:
     """Open the database of a work directory; create it if missing, and repair it if torn.
 
     TVM refuses a database with a single malformed line, such as a power cut or a kill leaves behind. Here such lines move to
-    ``database_*.json.rejected``. Nothing is repaired while `tune_network` runs in another process. One of TVM's own tuning
-    functions takes no lock: wait until it has ended.
+    ``database_*.json.rejected``. Nothing is repaired while `tune_network` runs in another process, or where it cannot be written.
+    TVM's own tuning functions take no lock: wait until they have ended.
 
     Parameters
     ----------
     work_dir : str or path
         Created if missing.
-    module_equality : str
-        As in ``tune_tir``.
+
+    Returns
+    -------
+    tvm.s_tir.meta_schedule.database.JSONDatabase
 
     Raises
     ------
     ValueError
         If there is a file of that name that is no database, or TVM cannot read well-formed lines.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     len(open_database(folder))
+    0
     """
     folder = Path(work_dir)
     folder.mkdir(parents=True, exist_ok=True)
     lock = Lock(folder / LOCK)
-    with suppress(LogInUse):
+    with suppress(LogInUse, PermissionError):
         lock.acquire(folder)
         try:
             repair(folder)
         finally:
             lock.release()
-    return load_database(folder, module_equality)
+    return load_database(folder)
 
 
 def repair(folder: Path) -> None:
@@ -106,7 +151,7 @@ def repair(folder: Path) -> None:
     _rewrite(record_file, [(line, workload is not None and workload < known) for line, workload in records])
 
 
-def load_database(folder: Path, module_equality: str = "structural") -> JSONDatabase:
+def load_database(folder: Path) -> JSONDatabase:
     """Open a database with TVM.
 
     Raises
@@ -115,7 +160,7 @@ def load_database(folder: Path, module_equality: str = "structural") -> JSONData
         If TVM cannot read it.
     """
     try:
-        return JSONDatabase(work_dir=str(folder), module_equality=module_equality)
+        return JSONDatabase(work_dir=str(folder))
     except (RuntimeError, ValueError) as error:
         reason = last_line(str(error))
         raise ValueError(f"work_dir must have a database that TVM {_version()} can read, {folder} has not: {reason}") from error

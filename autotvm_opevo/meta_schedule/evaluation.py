@@ -14,6 +14,7 @@ import tvm_ffi
 from tvm import relax
 
 from autotvm_opevo.meta_schedule.lowering import build
+from autotvm_opevo.meta_schedule.targets import device_type
 from autotvm_opevo.tuning.comparison import Comparison, compare_with_untuned, run_compiler
 from autotvm_opevo.tuning.programs import MIN_REPEAT_MS, Array, random_arrays
 
@@ -49,17 +50,20 @@ class Instance:
 
     def outputs(self) -> list[Array]:
         """Run it; returns its output tensors."""
-        outputs = self._machine["main"](*self._arguments)
-        return [output.numpy() for output in outputs] if not hasattr(outputs, "numpy") else [outputs.numpy()]
+        return list(_flatten(self._machine["main"](*self._arguments)))
 
     def seconds(self) -> float:
         """The latency of one run, timed for a moment."""
         return float(self._evaluate(*self._arguments).mean)
 
 
-def device_type(target: tvm.target.Target) -> str:
-    """TVM's name for the kind of device that a target runs on."""
-    return "cpu" if target.kind.name == "llvm" else str(target.kind.name)
+def _flatten(outputs: Any) -> Iterator[Array]:
+    """The tensors of a network's outputs, which may be tuples of tuples."""
+    if hasattr(outputs, "numpy"):
+        yield outputs.numpy()
+    else:
+        for output in outputs:
+            yield from _flatten(output)
 
 
 def random_inputs(mod: tvm.IRModule) -> list[Array]:

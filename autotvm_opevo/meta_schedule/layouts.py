@@ -47,9 +47,12 @@ def with_packable_weights(mod: tvm.IRModule) -> tvm.IRModule:
 
     Measurements have the weights in that layout; `pack_weights` brings them into it.
     """
-    main = mod["main"]
-    if main.attrs and "num_input" in main.attrs:  # or TVM would pack weights that are not bound, in each run
-        mod = tvm.IRModule({**mod.functions, mod.get_global_var("main"): main.without_attr("num_input")}, attrs=mod.attrs)
+    # Or TVM would pack weights that are not bound, in each run.
+    functions = {
+        variable: function.without_attr("num_input") if isinstance(function, relax.Function) else function
+        for variable, function in mod.functions.items()
+    }
+    mod = tvm.IRModule(functions, attrs=mod.attrs)
     mod = relax.transform.AttachAttrLayoutFreeBuffers()(mod)
     for variable, function in mod.functions.items():
         if isinstance(function, tvm.tirx.PrimFunc) and any(name in block_names(function) for name in _NOT_PACKED):

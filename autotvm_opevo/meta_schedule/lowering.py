@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import tvm
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
+from tvm_ffi import structural_equal
 
 from autotvm_opevo._utils.text import pluralize
-from autotvm_opevo.meta_schedule.database import open_database
+from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, seconds
 from autotvm_opevo.meta_schedule.fast_math import FAST_MATH
 from autotvm_opevo.meta_schedule.layouts import block_names, pack_weights, with_channels_last, with_packable_weights
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.meta_schedule.winograd import legalize_conv2d
+from autotvm_opevo.tuning.comparison import run_compiler
 
 logger = logging.getLogger(__name__)
 
@@ -36,12 +39,17 @@ def compile_network(
         Its weights, by name: the executable holds them in the layouts that its schedules need.
     target : str, dict or tvm.target.Target
     database : str, path or Database, optional
-        ``result.best_file``, or any database, of which each operator gets the fastest record; operators without one stay untuned,
-        with a warning.
+        ``result.best_file``, or any database, of which each operator gets the fastest record for this target, or else for another
+        one, with a warning. Operators without any stay untuned, with a warning, too.
 
     Returns
     -------
     tvm.relax.VMExecutable
+
+    Raises
+    ------
+    ValueError
+        If the target is unknown, or there is no database of that name.
 
     Examples
     --------
@@ -55,12 +63,29 @@ def compile_network(
     'VMExecutable'
     """
     target = as_target(target)
-    found = open_database(database) if isinstance(database, (str, PathLike)) else database
-    lowered = lower_for_tuning(mod, params, target)
-    if found is not None:
-        tasks = ms.relax_integration.extract_tasks(lowered, target)
-        warn_of_untuned("the database", sum(not found.has_workload(task.dispatched[0]) for task in tasks), len(tasks))
-    return build(lowered, target, found)
+    found = open_existing(Path(database)) if isinstance(database, (str, PathLike)) else database
+
+    def compiled() -> Any:
+        lowered = lower_for_tuning(mod, params, target)
+        return build(lowered, target, None if found is None else _best_records(found, lowered, target))
+
+    return run_compiler(compiled)
+
+
+def _best_records(database: ms.database.Database, lowered: tvm.IRModule, target: tvm.target.Target) -> ms.database.Database:
+    """The best record for each operator of a lowered network, with warnings about those that have none for the target."""
+    mods = [task.dispatched[0] for task in ms.relax_integration.extract_tasks(lowered, target)]
+    best = [best_of(database, mod, target) for mod in mods]
+    others = {str(record.target): record.target for record in database.get_all_tuning_records()}.values()
+    for i, mod in enumerate(mods):
+        if best[i] is None:
+            elsewhere = [record for other in others if (record := best_of(database, mod, other))]
+            best[i] = min(elsewhere, key=lambda record: seconds(record.run_secs), default=None)
+    if foreign := [record for record in best if record is not None and not structural_equal(record.target, target)]:
+        names = ", ".join(sorted({str(record.target) for record in foreign}))
+        logger.warning("%s applied that the database has for %s only, not %s", pluralize(len(foreign), "record"), names, target)
+    warn_of_untuned("the database", best.count(None), len(best))
+    return database_with(best)
 
 
 def warn_of_untuned(name: str, untuned: int, operators: int) -> None:
@@ -75,7 +100,9 @@ def warn_of_untuned(name: str, untuned: int, operators: int) -> None:
         )
 
 
-def lower_for_tuning(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, target: tvm.target.Target) -> tvm.IRModule:
+def lower_for_tuning(
+    mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, target: str | dict[str, Any] | tvm.target.Target
+) -> tvm.IRModule:
     """Bind a network's weights and lower it to the functions that are tuned: operators, fused as TVM fuses them.
 
     For a CPU, convolutions are converted to NHWC, and to Winograd's algorithm where that pays; schedules may choose the
@@ -88,14 +115,39 @@ def lower_for_tuning(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | 
         As imported by one of Relax's frontends.
     params : dict, optional
         Its weights, by name.
-    target : tvm.target.Target
+    target : str, dict or tvm.target.Target
+
+    Returns
+    -------
+    tvm.IRModule
+        Its function ``main`` calls the operators, which are its other functions.
+
+    Examples
+    --------
+    >>> from autotvm_opevo.meta_schedule import workloads
+    >>> lowered = lower_for_tuning(*workloads.operator("matmul", [(8, 64), (64, 32)]), "llvm")
+    >>> sorted(variable.name_hint for variable in lowered.functions)
+    ['main', 'matmul']
     """
+    target = as_target(target)
     mod = _bind(mod, params)
     if target.kind.name != "llvm":
         return _fuse(mod, target)
-    folded = relax.transform.FoldConstant()(with_channels_last(mod))
+    folded = relax.transform.FoldConstant()(mod)  # or weights that are computed from constants would not be found
+    folded = relax.transform.FoldConstant()(with_channels_last(folded))
     legalized = relax.transform.LegalizeOps({"relax.nn.conv2d": legalize_conv2d, **FAST_MATH})(folded)
     return with_packable_weights(_fuse(legalized, target))
+
+
+def check_shapes(mod: tvm.IRModule) -> None:
+    """Raise `ValueError` if an input of a network has a shape that is not known: TVM cannot tune for it."""
+    for variable in mod["main"].params:
+        shape = getattr(variable.ty, "shape", ())
+        if shape is None or any(not isinstance(extent, (int, tvm.tirx.IntImm)) for extent in shape):
+            raise ValueError(
+                f"mod must have inputs of known shapes, {variable.name_hint} is {variable.ty}: set them, with "
+                "relax.transform.BindSymbolicVars"
+            )
 
 
 def count_changes(lowered: tvm.IRModule) -> dict[str, int]:

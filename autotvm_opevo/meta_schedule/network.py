@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import tvm
 from tvm.s_tir import meta_schedule as ms
+from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
 
 from autotvm_opevo._utils.atomic_files import Lock, check_writable
 from autotvm_opevo._utils.validation import as_integer, as_seconds
@@ -20,12 +22,14 @@ from autotvm_opevo.meta_schedule.evaluation import evaluate_network
 from autotvm_opevo.meta_schedule.history import describe_history, sources_of, without_copies
 from autotvm_opevo.meta_schedule.interrupts import SigintGuard
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
-from autotvm_opevo.meta_schedule.lowering import lower_as_imported, lower_for_tuning
+from autotvm_opevo.meta_schedule.lowering import check_shapes, lower_as_imported, lower_for_tuning
 from autotvm_opevo.meta_schedule.runner import LocalRunner, is_local
 from autotvm_opevo.meta_schedule.session import NetworkSession
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import as_target
+from autotvm_opevo.meta_schedule.tvm_logging import quiet_logging
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
+from autotvm_opevo.tuning.comparison import run_compiler
 from autotvm_opevo.tuning.confirmation import end_of_trials
 from autotvm_opevo.tuning.logs import BEST_DATABASE
 from autotvm_opevo.tuning.result import TuningResult
@@ -41,10 +45,10 @@ def tune_network(
     trials: int = 1000,
     *,
     strategy: Any = None,
-    builder: Any = None,
+    builder: Any = "local",
     runner: Any = "local",
     task_scheduler: str | TaskScheduler = "gradient",
-    cost_model: Any = "none",
+    cost_model: Any = None,
     time_limit: float | None = None,
     seed: int | None = None,
     transfer: bool = True,
@@ -76,12 +80,12 @@ def tune_network(
     strategy : SearchStrategy or str, optional
         `OpEvoStrategy` by default. `transfer` and `history` are for the default: give them to an `OpEvoStrategy` of your own.
     builder, runner : optional
-        MetaSchedule's; this package's `LocalBuilder` and `LocalRunner` by default.
+        MetaSchedule's; ``"local"``, the default, is this package's `LocalBuilder` and `LocalRunner`.
     task_scheduler : {"gradient", "equal", "round-robin"} or callable
         Chooses the task that gets the next trials: the one expected to reduce the network's latency most, all equally, or each
         in turn.
     cost_model : optional
-        Only TVM's evolutionary strategy needs one: ``"xgb"``.
+        By default none, but for ``strategy="evolutionary"``, TVM's own, which needs one, ``"xgb"``.
     time_limit : float, optional
         Seconds for all trials and for timing the best of them again; the running batch may exceed it by
         some seconds. Needs an `OpEvoStrategy`.
@@ -103,7 +107,7 @@ def tune_network(
     Raises
     ------
     ValueError
-        If an argument is invalid, or the network has nothing to tune.
+        If an argument is invalid, an input of the network has a shape that is not known, or there is nothing to tune.
     LogInUse
         If another process is tuning into the work directory.
     ForkServerError
@@ -112,6 +116,15 @@ def tune_network(
         If the work directory cannot be written, or its disk is full.
     KeyboardInterrupt
         After Ctrl-C, once the result is printed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from autotvm_opevo.meta_schedule import tune_network, workloads
+    >>> mod, params = workloads.operator("matmul", [(8, 64), (64, 32)])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tune_network(mod, params, "llvm", folder, trials=4, evaluate=False).trials
+    4
     """
     start = time.monotonic()
     target = as_target(target)
@@ -137,8 +150,13 @@ def tune_network(
         raise ValueError(
             f"time_limit needs an OpEvoStrategy, which ends in time; {strategy!r} given, for which trials are the limit"
         )
+    evolutionary = isinstance(ms.SearchStrategy.create(strategy) if isinstance(strategy, str) else strategy, EvolutionarySearch)
+    if cost_model is None:
+        cost_model = "xgb" if evolutionary else "none"
+    check_shapes(mod)
     runner = LocalRunner() if runner == "local" else ms.Runner.create(runner) if isinstance(runner, str) else runner
-    builder = LocalBuilder(link=is_local(runner)) if builder is None else builder
+    if isinstance(builder, str):
+        builder = LocalBuilder(link=is_local(runner)) if builder == "local" else ms.Builder.create(builder)
     ours = [one for one in (builder, runner) if isinstance(one, (LocalBuilder, LocalRunner))]
     folder.mkdir(parents=True, exist_ok=True)
     check_writable(folder, *folder.glob("database_*.json"))
@@ -149,7 +167,7 @@ def tune_network(
             ForkServer.start(WORKER_MODULE)  # imports TVM while this process extracts tasks
         repair(folder)
         import_tensor_intrinsics()
-        lowered = lower_for_tuning(mod, params, target)
+        lowered = run_compiler(lambda: lower_for_tuning(mod, params, target))
         tasks = ms.relax_integration.extract_tasks(lowered, target)
         if not tasks:
             raise ValueError("mod must have an operator that can be tuned; it has none")
@@ -167,7 +185,8 @@ def tune_network(
             if session.left > 0:
                 try:
                     session.measure_machine(runner)
-                    session.run(strategy, builder, runner, task_scheduler, cost_model, seed, deadline, guard)
+                    with quiet_logging():
+                        session.run(strategy, builder, runner, task_scheduler, cost_model, seed, deadline, guard)
                     session.confirm(builder, runner, guard)
                 finally:
                     session.end_measuring()
@@ -175,7 +194,8 @@ def tune_network(
                     session.name_unused(source.origin for source in strategy.history if not _is_own(source.origin, folder))
             best = session.write_best()
             if evaluate and session.succeeded and is_local(runner):
-                session.evaluate(lambda: evaluate_network(lower_as_imported(mod, params, target), lowered, target, best))
+                as_imported = partial(run_compiler, lambda: lower_as_imported(mod, params, target))
+                session.evaluate(lambda: evaluate_network(as_imported(), lowered, target, best))
         except BaseException as error:
             if guard.interrupted and not isinstance(error, KeyboardInterrupt):
                 error = KeyboardInterrupt()  # TVM turned it into a RuntimeError

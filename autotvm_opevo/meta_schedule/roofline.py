@@ -26,7 +26,7 @@ def work(mod: tvm.IRModule) -> Work:
 def measure_roofline(target: tvm.target.Target) -> Roofline:
     """Measure this machine's CPU, in as many threads as TVM runs kernels, with the instructions of a target."""
     flops = max(2.0 * PARTS * DEPTH * math.prod(block) / _seconds(_block_product(*block), target) for block in BLOCKS)
-    bandwidths = tuple((float(size), size / _seconds(read(size), target)) for size in READS)
+    bandwidths = tuple((float(size), size / _seconds(read_kernel(size), target)) for size in READS)
     return Roofline(flops, bandwidths, int(tvm.get_global_func("runtime.NumThreads")()))
 
 
@@ -39,7 +39,7 @@ def _seconds(schedule: Schedule, target: tvm.target.Target) -> float:
     return float(min(run(*arrays).results))
 
 
-def read(size: int) -> Schedule:
+def read_kernel(size: int) -> Schedule:
     """Sum a long array of `size` bytes: every core reads a part of it."""
     parts, width = 64, 64
     depth = size // (4 * parts * width)

@@ -12,6 +12,7 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, PyRunner, RPCConfig, RPCRunner, RunnerInput
 from tvm.s_tir.meta_schedule.runner.local_runner import LocalRunnerFuture
 
+from autotvm_opevo._utils.validation import as_seconds
 from autotvm_opevo.meta_schedule.roofline import measure_roofline
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE, run_artifact
 from autotvm_opevo.tuning.roofline import Roofline
@@ -46,6 +47,8 @@ class LocalRunner(PyRunner):
     ------
     ForkServerError
         By `run`, if no worker process can be started.
+    ValueError
+        If `timeout_sec` is not positive.
 
     Examples
     --------
@@ -55,7 +58,7 @@ class LocalRunner(PyRunner):
 
     def __init__(self, timeout_sec: float = 30.0, evaluator_config: EvaluatorConfig | None = None) -> None:
         super().__init__()
-        self.timeout_sec = timeout_sec
+        self.timeout_sec = as_seconds("timeout_sec", timeout_sec)
         self.evaluator_config = evaluator_config
         self.seconds = 0.0
         self._worker = Worker(WORKER_MODULE)
@@ -97,6 +100,8 @@ class LocalRunner(PyRunner):
         except ForkServerError:
             raise
         except Exception as error:
+            if one.device_type != "cpu":
+                self._worker.kill()  # after some errors, a GPU's context fails whatever runs next
             return None, f"LocalRunner: An exception occurred\n{error}"
 
 
@@ -115,13 +120,21 @@ def make_runner(timeout: float, key: str | None = None, host: str | None = None,
     key, host, port : optional
         Of the devices, and of their tracker; this machine by default.
 
+    Returns
+    -------
+    LocalRunner or tvm.s_tir.meta_schedule.runner.RPCRunner
+
     Raises
     ------
+    ValueError
+        If only some of `key`, `host` and `port` are given.
     RuntimeError
         If the tracker cannot be reached or has no such device, so that every trial would fail.
     """
-    if key is None or port is None:
+    if key is None and host is None and port is None:
         return LocalRunner(timeout_sec=timeout)
+    if key is None or host is None or port is None:
+        raise ValueError(f"devices need a key and their tracker's host and port; {key!r}, {host!r} and {port!r} given")
     config = RPCConfig(host, port, key, session_timeout_sec=int(timeout))
     try:
         socket.create_connection((host, port), timeout=_CONNECT_TIMEOUT).close()  # TVM itself would retry for a minute

@@ -19,11 +19,11 @@ from tvm.s_tir import meta_schedule as ms
 from tvm_ffi import structural_equal
 
 from autotvm_opevo._utils.text import last_line
-from autotvm_opevo.meta_schedule.best_database import latencies_before, write_best
+from autotvm_opevo.meta_schedule.best_database import latencies_before, restore_best, write_best
 from autotvm_opevo.meta_schedule.builder import LocalBuilder
 from autotvm_opevo.meta_schedule.callbacks import Failure, ProgressCallback
 from autotvm_opevo.meta_schedule.confirmation import confirm
-from autotvm_opevo.meta_schedule.database import load_database, records_of, repair, seconds
+from autotvm_opevo.meta_schedule.database import database_with, load_database, records_of, repair, seconds
 from autotvm_opevo.meta_schedule.interrupts import SigintGuard
 from autotvm_opevo.meta_schedule.lowering import count_changes
 from autotvm_opevo.meta_schedule.roofline import work
@@ -31,6 +31,7 @@ from autotvm_opevo.meta_schedule.runner import LocalRunner
 from autotvm_opevo.meta_schedule.strategy import Budget, OpEvoStrategy
 from autotvm_opevo.meta_schedule.task_scheduler import CallbackScheduler
 from autotvm_opevo.meta_schedule.task_state import TaskState
+from autotvm_opevo.meta_schedule.tvm_logging import without_nameless_handlers
 from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE
 from autotvm_opevo.tuning.journal import JOURNAL, Journal
 from autotvm_opevo.tuning.logs import BEST_DATABASE
@@ -69,6 +70,7 @@ class NetworkSession(Session):
 
     def _load_best(self, folder: Path) -> None:
         """Of the trials of an earlier call, the one that it found best, maybe by timing it again, is."""
+        restore_best(folder.parent)
         if not len(self._database) or not folder.exists():
             return
         repair(folder)
@@ -119,8 +121,7 @@ class NetworkSession(Session):
         if isinstance(strategy, OpEvoStrategy):
             strategy = strategy.with_budget(budget)
             self._learned_from = strategy.learned_from
-        with _handlers_with_names(logging.getLogger("tvm.s_tir.meta_schedule")) as tvm_logger:
-            tvm_logger.setLevel(logging.WARNING)  # every step is logged to files below the work directory, too
+        with without_nameless_handlers():
             contexts, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
                 self._extracted, str(self._folder), strategy=strategy, seed=None if seed is None else seed + 1
             )
@@ -175,8 +176,8 @@ class NetworkSession(Session):
         if left <= 0 or now >= budget.deadline or not any(task.active for task in progress):
             return None
         chosen = task_scheduler(progress, self._operators, left, rng)
-        if not progress[chosen].active:
-            raise ValueError(f"task_scheduler must return an active task, {chosen} returned, which is inactive")
+        if not (0 <= chosen < len(progress) and progress[chosen].active):
+            raise ValueError(f"task_scheduler must return the position of an active task, {chosen} returned")
         budget.batch = _FEW if not progress[chosen].begun and self._is_small(chosen) else sys.maxsize
         self._chosen = chosen, now
         return chosen
@@ -198,7 +199,7 @@ class NetworkSession(Session):
                     self._known |= {_latencies(record) for record in records[one.task]}
                     self._states[task].confirmed(seconds(one.record.run_secs))
                     self._journal.write_confirmed(self._states[task].key, "", one.latencies, self._states[task].latency, one.ties)
-        except (OSError, RuntimeError, ValueError) as error:
+        except Exception as error:
             if guard.interrupted:
                 raise
             logger.warning("the best candidates were not timed again: %s", last_line(str(error)))
@@ -217,28 +218,28 @@ class NetworkSession(Session):
                 )
 
     def write_best(self) -> Any:
-        """Write the best record of each task to a database of its own, which this returns; those of other networks are kept."""
+        """Write the best record of each task to a database of its own, where those of other networks are kept; returns a database
+        with this network's."""
         own = [record for i in range(len(self._states)) if (record := self._best_of(i)) is not None]
-        return load_database(write_best(self._folder, [*own, *self._best_of_others()], len(self._database)))
+        write_best(self._folder, [*own, *self._best_of_others()], len(self._database))
+        return database_with(own)
 
     def _best_of(self, task: int) -> Any:
         """The best record of a task; None without one."""
         return self._better(self._best.get(task), records_of(self._database, self._states[task].mod, self._target))
 
     def _best_of_others(self) -> list[Any]:
-        """The best record of each workload of other networks in the database. A database does not tell targets apart."""
+        """The best record of each workload of other networks in the database, and of each other target."""
         database = self._database
-        own = self._own_workloads()
         before = {
-            database.commit_workload(record.workload.mod): record
+            (database.commit_workload(record.workload.mod), str(record.target)): record
             for record in self._best_before
             if database.has_workload(record.workload.mod)
         }
         others = defaultdict(list)
-        for record in database.get_all_tuning_records():
-            if record.workload not in own:
-                others[record.workload].append(record)
-        found = (self._better(before.get(workload), records) for workload, records in others.items())
+        for record in self.records_of_others():
+            others[record.workload, str(record.target)].append(record)
+        found = (self._better(before.get(key), records) for key, records in others.items())
         return [record for record in found if record is not None]
 
     def _own_workloads(self) -> set[Any]:
@@ -263,19 +264,6 @@ class NetworkSession(Session):
             self._journal.write(task=self._states[task].key, failure=kind, message=message)
         self._states[task].end_round()
         self.show(task)
-
-
-@contextmanager
-def _handlers_with_names(logger: logging.Logger) -> Iterator[logging.Logger]:
-    """A logger without its handlers that have no name, which TVM cannot configure; afterwards it has them again."""
-    nameless = [handler for handler in logger.handlers if handler.get_name() is None]
-    for handler in nameless:
-        logger.removeHandler(handler)
-    try:
-        yield logger
-    finally:
-        for handler in nameless:
-            logger.addHandler(handler)
 
 
 def _latencies(record: Any) -> tuple[float, ...]:

@@ -245,8 +245,9 @@ class _Sketch:
         if kind == "SamplePerfectTile":
             parts, innermost = map(int, instruction.attrs)
             extent = prod(map(int, self._base[instruction]))
-            label = f"tile {extent} in {parts}" + (f", last to {innermost}" if innermost < extent else "")
-            return _Decision(label, Factorization(extent, parts), list, lambda tile: tuple(map(int, tile)), innermost)
+            bound = innermost if 0 < innermost < extent else None  # TVM's -1 is none
+            label = f"tile {extent} in {parts}" + (f", last to {bound}" if bound else "")
+            return _Decision(label, Factorization(extent, parts), list, lambda tile: tuple(map(int, tile)), bound)
         if kind == "SampleCategorical":
             candidates = [_plain(candidate) for candidate in instruction.attrs[0]]
             if len(set(candidates)) < len(candidates):

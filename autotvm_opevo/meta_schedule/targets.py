@@ -19,6 +19,10 @@ def local_target() -> str | Target:
 
     `as_target` completes it.
 
+    Returns
+    -------
+    str or tvm.target.Target
+
     Examples
     --------
     >>> as_target(local_target()).kind.name in ("llvm", "cuda", "rocm", "metal")
@@ -37,6 +41,10 @@ def as_target(target: str | dict[str, Any] | Target) -> Target:
     Parameters
     ----------
     target : str, dict or tvm.target.Target
+
+    Returns
+    -------
+    tvm.target.Target
 
     Raises
     ------
@@ -65,6 +73,11 @@ def as_target(target: str | dict[str, Any] | Target) -> Target:
             "nvidia/nvidia-h100, or use this machine's with tvm.target.Target.from_device"
         )
     return found
+
+
+def device_type(target: Target) -> str:
+    """TVM's name for the kind of device that a target runs on."""
+    return "cpu" if target.kind.name == "llvm" else str(target.kind.name)
 
 
 def _options(text: str) -> str | dict[str, Any]:

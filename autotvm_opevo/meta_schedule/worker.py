@@ -10,7 +10,6 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm.driver import build as tvm_build
 from tvm.s_tir.meta_schedule.builder.local_builder import default_build, default_export
 from tvm.s_tir.meta_schedule.runner.config import EvaluatorConfig
 from tvm.s_tir.meta_schedule.runner.utils import run_evaluator_common
@@ -31,11 +30,12 @@ def build_schedule(mod: tvm.IRModule, target: tvm.target.Target) -> Any:
     if target.kind.name != "llvm":
         return default_build(mod, target, None)
     # TVM measures with weights that are packed already.
-    return tvm_build(RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(mod), target=target)
+    return tvm.tirx.build(RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(mod), target=target)
 
 
-def build_artifact(mod: tvm.IRModule, target: tvm.target.Target, link: bool) -> str:
-    """Build the module of a schedule and write it to a file in a new folder: a shared library, or object files."""
+def build_artifact(mod: tvm.IRModule, target: tvm.target.Target, link: bool, folder: str) -> str:
+    """Build the module of a schedule and write it to a file in a new folder of `folder`: a shared library, or object files."""
+    tempfile.tempdir = folder  # of what TVM writes in between, too, which a killed worker leaves behind
     library = build_schedule(mod, target)
     if not link:
         return str(default_export(library))
@@ -59,7 +59,7 @@ def kept_tensors(device_type: str, device: tvm.runtime.Device, tensors: Sequence
     """Tensors for a kernel, in memory that is the same for all kernels.
 
     Where memory lies makes kernels that wait for it up to twice as fast; and to fill it takes as long as to run them. The last
-    tensor is the kernel's output; only that one is written, and is never another one's input.
+    tensor is a kernel's output, which is never another one's input; further outputs, which few kernels have, may be.
     """
     found = []
     for i, (_, dtype, shape) in enumerate(tensors):

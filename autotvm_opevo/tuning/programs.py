@@ -38,7 +38,7 @@ def compare_outputs(expected: Sequence[Array], actual: Sequence[Array]) -> tuple
     (0.5, False)
     """
     error = max((_relative_error(x, y) for x, y in zip(expected, actual)), default=0.0)
-    half = any(x.dtype.kind == "f" and x.dtype.itemsize < 4 for x in expected)
+    half = any("float" in x.dtype.name and x.dtype.itemsize < 4 for x in expected)  # bfloat16 is of kind "V"
     return error, error <= (_HALF_TOLERANCE if half else _TOLERANCE)
 
 

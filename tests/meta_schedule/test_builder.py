@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -136,6 +137,27 @@ def test_workers_stay_between_batches_and_are_replaced_at_last(monkeypatch):
     pids = [builder.build(matmul_inputs(2))[0].artifact_path for _ in range(4)]
     assert pids[0] == pids[1] != pids[2] == pids[3]
     builder.close()
+
+
+def test_what_was_built_is_deleted_when_the_builder_is_closed(monkeypatch):
+    builder = LocalBuilder(max_workers=1, timeout_sec=240, link=True)
+    (result,) = builder.build(matmul_inputs(1))
+    folder = Path(result.artifact_path).parent.parent
+    assert [file.name for file in folder.iterdir()] == [Path(result.artifact_path).parent.name]  # none of what the linker read
+    builder.close()
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"max_workers": 0}, "max_workers must be an integer of at least 1, 0 given"),
+        ({"timeout_sec": 0}, "timeout_sec must be a positive number of seconds, 0 given"),
+    ],
+)
+def test_parameters_are_positive(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        LocalBuilder(**arguments)
 
 
 def test_linked_libraries_are_for_this_machine():

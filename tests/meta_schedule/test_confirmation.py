@@ -13,9 +13,10 @@ import pytest
 from quick_tuning import builder, runner
 from tvm.s_tir.meta_schedule.database import TuningRecord
 
-from autotvm_opevo.meta_schedule import OpEvoStrategy, confirmation, open_database, session, tune_network, workloads
+from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, confirmation, open_database, session, tune_network, workloads
 from autotvm_opevo.meta_schedule.best_database import write_best
 from autotvm_opevo.meta_schedule.confirmation import confirm
+from autotvm_opevo.meta_schedule.database import commit
 from autotvm_opevo.tuning.journal import read
 from autotvm_opevo.tuning.logs import BEST_DATABASE
 from benchmarks.workloads import cpu
@@ -172,6 +173,30 @@ def test_another_network_in_the_work_directory_keeps_its_best(tuned, tmp_path, r
     assert tune(folder, 8, evaluate=False).latency == 1e-12  # the first network again
 
 
+def test_the_best_for_another_target_is_kept(tuned, tmp_path, records):
+    folder = tmp_path / "copy"
+    shutil.copytree(tuned, folder)
+    slowest, other = records[-1], as_target("llvm -num-cores=64")
+    foreign = TuningRecord(slowest.trace, slowest.workload, [1e-12], other, slowest.args_info)
+    commit(open_database(folder), foreign)
+    write_best(folder, [foreign], len(open_database(folder)))
+    assert tune(folder, 8, evaluate=False).latency > 1e-12
+    latencies = [float(one.run_secs[0]) for one in open_database(folder / BEST_DATABASE).get_all_tuning_records()]
+    assert len(latencies) == 2
+    assert 1e-12 in latencies
+
+
+def test_a_kill_while_the_best_are_replaced_costs_none(tuned, tmp_path, records):
+    folder = tmp_path / "copy"
+    shutil.copytree(tuned, folder)
+    slowest = records[-1]
+    confirmed = TuningRecord(slowest.trace, slowest.workload, [1e-12], slowest.target, slowest.args_info)
+    write_best(folder, [confirmed], len(open_database(folder)))
+    (folder / BEST_DATABASE).rename(folder / f"{BEST_DATABASE}.old")
+    assert tune(folder, 8, evaluate=False).latency == 1e-12
+    assert not (folder / f"{BEST_DATABASE}.old").exists()
+
+
 def test_a_network_without_a_best_before_gets_the_fastest_of_its_trials(tuned, tmp_path):
     """So did versions that kept the best of the last network only."""
     folder = tmp_path / "copy"
@@ -213,7 +238,7 @@ def test_an_error_costs_no_result(tuned, tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(session, "CONFIRMATION_SHARE", 10.0)
 
     def broken(*_):
-        raise RuntimeError("no device answers")
+        raise AttributeError("no device answers")  # such as of a user's own builder
 
     monkeypatch.setattr(session, "confirm", broken)
     folder = tmp_path / "copy"

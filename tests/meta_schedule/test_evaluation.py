@@ -3,10 +3,11 @@
 import gc
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 import tvm
-from tvm import te
+from tvm import relax, te
 from tvm.s_tir.meta_schedule.runner.config import EvaluatorConfig
 
 from autotvm_opevo.meta_schedule import workloads
@@ -14,6 +15,7 @@ from autotvm_opevo.meta_schedule.evaluation import network_loader, random_inputs
 from autotvm_opevo.meta_schedule.lowering import lower_as_imported
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.meta_schedule.worker import build_artifact, run_artifact
+from autotvm_opevo.tuning.programs import compare_outputs
 
 TARGET = as_target("llvm")
 
@@ -46,8 +48,24 @@ class TestLibrariesAreUnloaded:
         x = te.placeholder((64,), name="x")
         function = te.create_prim_func([x, te.compute((64,), lambda i: x[i] + 1.0, name="y")])
         mod = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
-        artifact = build_artifact(mod, TARGET, link=True)
+        artifact = build_artifact(mod, TARGET, True, str(tmp_path))
         tensors = [("TENSOR", "float32", shape) for shape in [(64,), (64,)]]
         assert min(run_artifact(artifact, "cpu", tensors, EvaluatorConfig(1, 1, 1, False))) > 0
         gc.collect()
         assert not is_loaded(artifact)
+
+
+def test_outputs_may_be_tuples_of_tuples():
+    x = relax.Var("x", relax.TensorType((8, 16), "float32"))
+    blocks = relax.BlockBuilder()
+    with blocks.function("main", [x]):
+        y = blocks.emit(relax.op.nn.relu(x))
+        blocks.emit_func_output(relax.Tuple([y, relax.Tuple([x, y])]))
+    lowered = lower_as_imported(blocks.finalize(), None, TARGET)
+    with network_loader(TARGET, random_inputs(lowered)) as load:
+        assert [output.shape for output in load(lowered)().outputs()] == [(8, 16)] * 3
+
+
+def test_bfloat16_outputs_have_a_larger_tolerance():
+    expected, actual = (np.array(values, ml_dtypes.bfloat16) for values in ([1.0, 2.0], [1.01, 2.0]))
+    assert compare_outputs([expected], [actual])[1]

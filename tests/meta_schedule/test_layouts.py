@@ -76,6 +76,13 @@ def test_weights_that_are_known_in_a_run_only_are_not_converted_in_each(derive):
     np.testing.assert_allclose(converted, imported, rtol=1e-4, atol=1e-4)
 
 
+def test_weights_that_follow_from_constants_are_converted():
+    mod, weights = network(derive=relax.op.abs)
+    assert count_changes(lower_for_tuning(mod, weights, CPU))["nhwc"] == 2
+    imported, converted = outputs_of(mod, weights)
+    np.testing.assert_allclose(converted, imported, rtol=1e-4, atol=1e-4)
+
+
 def test_other_targets_keep_the_layouts():
     mod, weights = network()
     target = tvm.target.Target("nvidia/geforce-rtx-3090")

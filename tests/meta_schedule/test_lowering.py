@@ -5,11 +5,13 @@ import pytest
 import tvm
 from quick_tuning import builder, outputs, runner
 from tvm import relax
+from tvm.s_tir.meta_schedule.database import TuningRecord
 
 from autotvm_opevo.meta_schedule import as_target, compile_network, open_database, tune_network, workloads
+from autotvm_opevo.meta_schedule.database import database_with
 from autotvm_opevo.meta_schedule.evaluation import random_inputs
 from autotvm_opevo.meta_schedule.layouts import pack_weights
-from autotvm_opevo.meta_schedule.lowering import build, count_changes, lower_as_imported, lower_for_tuning
+from autotvm_opevo.meta_schedule.lowering import _best_records, build, count_changes, lower_as_imported, lower_for_tuning
 from benchmarks.workloads import cpu
 
 SIZE = 64
@@ -63,6 +65,13 @@ def test_schedules_choose_the_layout_of_bound_weights_only():
     assert free_buffers(lower_for_tuning(mod, weights, as_target("nvidia/geforce-rtx-3090"))) == []
 
 
+def test_schedules_do_not_choose_the_layout_of_weights_that_another_function_takes():
+    mod, weights = network()
+    other = tvm.IRModule({"other": network()[0]["main"].with_attr("global_symbol", "other"), "main": mod["main"]})
+    operators = lower_for_tuning(other, weights, cpu())
+    assert sorted(free_buffers(operators)) in ([[1]], [[], [1]])
+
+
 def test_weights_are_packed_once_and_not_in_each_run(tuned):
     lowered = lower_for_tuning(*network(), cpu())
     with cpu(), open_database(tuned):
@@ -90,6 +99,27 @@ def test_operators_without_a_record_are_counted_in_a_warning(tuned, caplog):
     assert not caplog.records
     compile_network(*workloads.mlp(), cpu(), tuned)
     assert "no record for 4 of 4 operators, which stay untuned" in caplog.text
+
+
+def test_a_record_for_the_target_is_preferred_to_a_faster_one_for_another(tuned, caplog):
+    """TVM would take the fastest, whatever its target."""
+    other = as_target("llvm -num-cores=64")
+    (record,) = open_database(tuned).get_all_tuning_records()
+    foreign = TuningRecord(record.trace, record.workload, [1e-9], other, record.args_info)
+    both = database_with([record, foreign])
+    lowered = lower_for_tuning(*network(), cpu())
+    assert [float(one.run_secs[0]) for one in _best_records(both, lowered, cpu()).get_all_tuning_records()] != [1e-9]
+    assert not caplog.records
+    compile_network(*network(), cpu(), database_with([foreign]))
+    assert "1 record applied that the database has for" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["typo", "file"])
+def test_a_database_that_is_not_there_is_refused_and_not_created(tmp_path, name):
+    (tmp_path / "file").write_text("{}")
+    with pytest.raises(ValueError, match=f"{name} .*database of MetaSchedule"):
+        compile_network(*network(), cpu(), tmp_path / name)
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_network_that_is_legalized_keeps_its_operators():

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tvm
 from quick_tuning import builder, outputs, runner
 from tvm import relax
 from tvm.ir.utils import derived_object
@@ -143,7 +144,7 @@ def test_the_journal_has_what_the_database_lacks(tuned):
     names = [name for (name,) in recording.runs.operators]
     assert sorted(names) == sorted(task.journal_key for task in recording.tasks.values())
     assert recording.runs.lowering == {"nhwc": 0, "packed": 3, "winograd": 0, "fast_math": 1}
-    assert recording.runs.phases.keys() == {"starting", "searching, building and running", "confirming"}
+    assert recording.runs.phases.keys() == {"starting", "searching", "building", "running", "confirming"}
     assert sum(result.phases.values()) == pytest.approx(result.seconds, abs=0.1)
 
 
@@ -234,6 +235,8 @@ def test_a_locked_work_directory_is_rejected(tmp_path):
         ({"trials": 0}, "trials must be an integer of at least 1, 0 given"),
         ({"seed": -1}, "seed must be an integer of at least 0, -1 given"),
         ({"seed": 2**31}, "seed must be less than"),
+        ({"strategy": "evolution"}, "Unknown SearchStrategy: evolution"),
+        ({"builder": "abacus"}, "Unknown Builder: abacus"),
         ({"task_scheduler": "fair"}, "task_scheduler must be one of gradient, equal, round-robin, or a function; 'fair' given"),
     ],
 )
@@ -242,6 +245,30 @@ def test_invalid_arguments_are_rejected_before_anything_is_created(tmp_path, opt
     with pytest.raises(ValueError, match=message):
         tune_network(*workloads.mlp(), work_dir=tmp_path / "new", **arguments)
     assert not (tmp_path / "new").exists()
+
+
+def test_a_network_with_an_unknown_shape_is_rejected_before_anything_is_created(tmp_path):
+    x = relax.Var("x", relax.TensorType((tvm.tirx.Var("n", "int64"), 16), "float32"))
+    blocks = relax.BlockBuilder()
+    with blocks.function("main", [x]):
+        blocks.emit_func_output(blocks.emit(relax.op.nn.softmax(x)))
+    with pytest.raises(ValueError, match=r"mod must have inputs of known shapes, x is .*BindSymbolicVars"):
+        tune_network(blocks.finalize(), None, cpu(), tmp_path / "new", 4)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_task_scheduler_of_the_user_s_must_return_a_task(tmp_path):
+    with pytest.raises((RuntimeError, ValueError), match="must return the position of an active task, -1 returned"):
+        tune(tmp_path, 4, task_scheduler=lambda *_: -1, evaluate=False)
+
+
+def test_tvm_s_logging_is_as_before_and_its_files_are_closed(tmp_path):
+    logger = logging.getLogger("tvm.s_tir.meta_schedule")
+    before = logger.level, logger.propagate, list(logger.handlers)
+    tune(tmp_path, 4, evaluate=False)
+    assert (logger.level, logger.propagate, list(logger.handlers)) == before
+    assert list((tmp_path / "logs").iterdir())
+    assert not [link for link in Path("/proc/self/fd").iterdir() if str(tmp_path) in os.path.realpath(link)]
 
 
 @pytest.mark.timeout(900)

@@ -6,8 +6,7 @@ import pytest
 
 from autotvm_opevo.meta_schedule import as_target, workloads
 from autotvm_opevo.meta_schedule.lowering import lower_as_imported
-from autotvm_opevo.meta_schedule.roofline import limit, measure_roofline
-from autotvm_opevo.tuning.roofline import Roofline
+from autotvm_opevo.meta_schedule.roofline import measure_roofline, work
 
 CPU = as_target("llvm")
 
@@ -18,15 +17,13 @@ def matmul(dtype="float32"):
     return type(mod)({"main": function})
 
 
-def test_a_task_takes_as_long_as_its_operations_or_its_bytes():
+def test_the_work_of_a_task_is_its_operations_and_its_bytes():
     operations, size = 2 * 2 * 512 * 64, 4 * (2 * 512 + 512 * 64 + 2 * 64)
-    assert limit(matmul(), Roofline(flops=1e9)) == operations / 1e9
-    assert limit(matmul(), Roofline(bandwidths=((1.0, 1e9),))) == size / 1e9
-    assert limit(matmul(), Roofline()) == 0
+    assert work(matmul()) == (operations, size)
 
 
-def test_operations_of_other_types_have_no_known_limit():
-    assert limit(matmul("float16"), Roofline(flops=1.0, bandwidths=((1.0, 1e9),))) == 2 * (2 * 512 + 512 * 64 + 2 * 64) / 1e9
+def test_operations_of_other_types_do_not_count():
+    assert work(matmul("float16")) == (0, 2 * (2 * 512 + 512 * 64 + 2 * 64))
 
 
 def test_this_machine_has_limits():

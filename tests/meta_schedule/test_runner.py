@@ -26,8 +26,8 @@ def candidate():
     found, _ = decisions.candidate(next(iter(next(decisions.seed_configurations()))))
     builder = LocalBuilder(max_workers=1, timeout_sec=240, link=True)
     (built,) = builder.build([BuilderInput(found.sch.mod, TARGETS["llvm"])])
+    yield RunnerInput(built.artifact_path, "cpu", found.args_info)
     builder.close()
-    return RunnerInput(built.artifact_path, "cpu", found.args_info)
 
 
 @pytest.fixture
@@ -66,6 +66,29 @@ def test_what_hangs_or_crashes_fails_and_the_next_one_runs(runner, candidate, mo
     runner.timeout_sec = 240
     (future,) = runner.run([candidate])
     assert future.result().error_msg is None
+
+
+def test_after_an_error_on_a_gpu_the_next_candidate_gets_a_new_process(runner, candidate, monkeypatch):
+    """A kernel that wrote out of bounds leaves a context in which all others fail, too."""
+    pids = []
+    for device in ("cpu", "cpu", "cuda", "cpu"):
+        monkeypatch.setattr(module, "run_artifact", lambda *_: [float(os.getpid())])
+        (future,) = runner.run([candidate])
+        pids.append(float(future.result().run_secs[0]))
+        monkeypatch.setattr(module, "run_artifact", lambda *_: 1 / 0)
+        runner.run([RunnerInput(candidate.artifact_path, device, candidate.args_info)])
+    assert pids[0] == pids[1] == pids[2] != pids[3]
+
+
+@pytest.mark.parametrize("given", [{"key": "board"}, {"host": "10.0.0.1", "port": 9190}, {"key": "board", "port": 9190}])
+def test_a_tracker_has_a_key_a_host_and_a_port(given):
+    with pytest.raises(ValueError, match="devices need a key and their tracker's host and port"):
+        make_runner(10, **given)
+
+
+def test_timeouts_are_positive():
+    with pytest.raises(ValueError, match="timeout_sec must be a positive number of seconds, -1 given"):
+        LocalRunner(timeout_sec=-1)
 
 
 def test_other_devices_than_a_cpu_are_timed_as_long_as_by_tvm(candidate, monkeypatch):

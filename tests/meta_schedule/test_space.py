@@ -43,6 +43,15 @@ def test_every_sketch_is_in_the_space_and_recovered_from_its_trace(workload, tar
         assert decisions.configuration(candidate.sch.trace) == effective
 
 
+def test_tiles_without_a_bound_on_the_innermost_part_are_feasible():
+    """As of rules of the user's own, which TVM writes as -1."""
+    rule = ms.schedule_rule.MultiLevelTiling("SSRSRS", max_innermost_factor=None)
+    space = ms.space_generator.PostOrderApply(sch_rules=[rule], postprocs=[], mutator_probs={})
+    tasks = ms.TuneContext(mod=context("MM1", "llvm").mod, target=TARGETS["llvm"], space_generator=space, rand_state=1)
+    decisions = DecisionSpace(tasks.mod, tasks.generate_design_space(), [])
+    assert all(decisions.space.is_feasible(decisions.space.sample(np.random.default_rng(seed))) for seed in range(8))
+
+
 @pytest.mark.parametrize(("workload", "target"), TASKS)
 def test_a_candidate_has_the_decisions_of_its_configuration(workload, target):
     decisions, pairs = accepted(workload, target, 12)

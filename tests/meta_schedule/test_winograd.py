@@ -10,8 +10,7 @@ from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo.meta_schedule import open_database, tune_network
-from autotvm_opevo.meta_schedule.best_database import commit
-from autotvm_opevo.meta_schedule.database import seconds
+from autotvm_opevo.meta_schedule.database import commit, seconds
 from autotvm_opevo.meta_schedule.lowering import build, count_changes, lower_as_imported, lower_for_tuning
 from autotvm_opevo.meta_schedule.winograd import _Convolution, choose_tiling, transform_matrices
 from benchmarks.workloads import cpu
