@@ -67,9 +67,11 @@ if options.model is None:
 
 # %%
 # ``model_file`` reads it with TVM's frontend: a Relax module and its weights. For a model of PyTorch, with ``example`` a tuple of
-# inputs, TVM's frontend returns a module that holds its weights; the tests do not cover it, since they run without PyTorch::
+# inputs, TVM's frontend returns a module that holds its weights (run with PyTorch 2.13, without which its test is skipped)::
 #
-#     mod, params = relax.frontend.torch.from_exported_program(torch.export.export(model, example)), None
+#     from tvm.relax.frontend.torch import from_exported_program
+#
+#     mod, params = from_exported_program(torch.export.export(model, example)), None
 
 mod, params = model_file(options.model)
 target = as_target(options.target)
@@ -132,21 +134,21 @@ print(f"{library} computes what the untuned network does")
 # %%
 # What it prints
 # --------------
-# On two cores of an AMD EPYC, in 35 seconds::
+# On two cores of an AMD EPYC, in 16 seconds::
 #
 #     task                                  trials      ms GFLOPS share limit failed
-#     matmul 1x32 32x10                          2 0.000777    0.8    4%    0%
-#     fused_transpose_reshape 1x1x1x32 1x32      1 7.95e-06    0.0    0%     -
-#     mean 1x32x32x32 1x1x1x32                  22  0.0108    3.0   49%    1%
-#     fused_conv2d_relu 1x64x64x3 3x3x3x32       6 0.00856  210.5   39%   95%
-#     transpose 1x3x64x64 1x64x64x3              1 0.00185    0.0    8%     -
-#     32 trials, 32 of them now in 27 s; ended by: trials
-#     time: searching, building and running 19 s, starting 8 s
-#     sum of the tuned operators, as measured: 0.022 ms
+#     matmul 1x32 32x10                          8 2.46e-05   26.0    0%   12%
+#     fused_transpose_reshape 1x1x1x32 1x32      1 8.03e-06    0.0    0%     -
+#     mean 1x32x32x32 1x1x1x32                  16  0.0122    2.7   48%    1%
+#     fused_conv2d_relu 1x64x64x3 3x3x3x32       6 0.00966  186.6   38%   84%
+#     transpose 1x3x64x64 1x64x64x3              1 0.00378    0.0   15%     -
+#     32 trials, 32 of them now in 9 s; ended by: trials
+#     time: starting 4 s, building 2 s, running 2 s, searching 1 s
+#     sum of the tuned operators, as measured: 0.0257 ms
 #     network      ms  (95% interval)
-#     untuned   0.181  (0.18 to 0.182)
-#     tuned    0.0652  (0.045 to 0.0943)  2.78 times as fast as untuned (1.92 to 4.02)
-#     outputs match, relative error 3.1e-07
+#     untuned   0.183  (0.181 to 0.185)
+#     tuned    0.0619  (0.0481 to 0.0797)  2.95 times as fast as untuned (2.29 to 3.81)
+#     outputs match, relative error 2.5e-07
 #     log: tuned/your-model/database
 #     best: tuned/your-model/database/best
 #     tuned/your-model/model.so computes what the untuned network does

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,22 +11,26 @@ from contextlib import contextmanager
 def import_tensor_intrinsics() -> None:
     """Import ``tvm.s_tir.tensor_intrin``, which every tuning needs, in a fraction of the time.
 
-    TVM's parser calls ``inspect.stack()`` for every intrinsic. The stack holds about thirty frames of the import system itself,
-    and for each of them `inspect` searches all loaded modules in vain, since frozen modules have no file.
+    TVM's parser calls ``inspect.stack()`` for each of hundreds of functions. For each of about thirty frames, most of the import
+    system itself, that searches all loaded modules and reads source files, of which the parser looks at one line.
     """
-    with _import_system_in_inspect_cache():
+    with _stacks_without_source():
         import tvm.s_tir.tensor_intrin  # noqa: F401
 
 
 @contextmanager
-def _import_system_in_inspect_cache() -> Iterator[None]:
-    """Tell `inspect`'s cache of modules by file which modules the import system's frames belong to."""
-    cache = inspect.modulesbyfile
-    names = ("importlib._bootstrap", "importlib._bootstrap_external")
-    entries = {os.path.normcase(os.path.abspath(f"<frozen {name}>")): name for name in names}
-    cache.update(entries)
+def _stacks_without_source() -> Iterator[None]:
+    """Let ``inspect.stack`` return frames without their lines of source code, as where there is no source file."""
+
+    def stack(context: int = 1) -> list[inspect.FrameInfo]:
+        frame, found = sys._getframe(1), []
+        while frame:
+            found.append(inspect.FrameInfo(frame, frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, None, None))
+            frame = frame.f_back
+        return found
+
+    before, inspect.stack = inspect.stack, stack
     try:
         yield
     finally:
-        for file in entries:
-            cache.pop(file, None)
+        inspect.stack = before

@@ -95,6 +95,8 @@ def _warnings(index: int, log: TuningLog, network: Network) -> Iterator[str]:
     for count, kind in ((log.malformed, "malformed"), (log.unrelated, "unrelated")):
         if count:
             yield f"{pluralize(count, f'{kind} line')} skipped"
+    if len(log.runs.networks) > 1:
+        yield f"this log has {len(log.runs.networks)} networks or targets: totals and shares are of all of them together"
     unsolved = network.count_unsolved(index)
     if unsolved and log.tasks:
         have = "operator has" if unsolved == 1 else "operators have"

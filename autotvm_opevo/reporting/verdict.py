@@ -189,7 +189,7 @@ def _time(index: int, log: TuningLog, network: Network) -> Answer:
 
 def _next(index: int, log: TuningLog, network: Network, expected: Expectation | None, limits: Limits) -> Answer:
     question = "What next?"
-    trials = 2 * max(log.runs.budget, len(log))
+    trials = 2 * max(log.runs.budget, _trials_of_last_network(log))
     if network.count_unsolved(index):
         return _next_for_unsolved(question, index, log, network, trials)
     if log.runs.speedup and is_slower(log.runs.speedup):
@@ -206,6 +206,12 @@ def _next(index: int, log: TuningLog, network: Network, expected: Expectation | 
     if command := continue_command(log.runs.command, trials):
         return Answer(question, "More trials:" if "--trials" in command else "As much time again:", command=command)
     return Answer(question, f"More trials: tune again into this log, with trials={trials}.")
+
+
+def _trials_of_last_network(log: TuningLog) -> int:
+    """Number of trials that count for what the last run tuned; a log may have other networks."""
+    own = {key for keys in (log.runs.networks or [{}])[-1] for key in keys}
+    return sum(len(task) for task in log.tasks.values() if not own or task.journal_key in own)
 
 
 def _next_for_unsolved(question: str, index: int, log: TuningLog, network: Network, trials: int) -> Answer:

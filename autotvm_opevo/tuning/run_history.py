@@ -44,6 +44,8 @@ class RunHistory:
         Their tuners; consecutive runs of the same tuner are listed once.
     operators : dict of tuple of str to int
         How often the networks run each operator, by the tasks that implement it.
+    networks : list of dict
+        The operators of each network that was tuned, the last one's last.
     latency : tuple of float, optional
         Latency of the last run's network in seconds, before and after tuning.
     speedup : Estimate, optional
@@ -90,6 +92,7 @@ class RunHistory:
     ready: list[float] = field(default_factory=list)
     tuners: list[str] = field(default_factory=list)
     operators: dict[tuple[str, ...], int] = field(default_factory=dict)
+    networks: list[dict[tuple[str, ...], int]] = field(default_factory=list)
     latency: tuple[float, float] | None = None
     speedup: Estimate | None = None
     phases: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -112,7 +115,6 @@ class RunHistory:
     confirmed: dict[str, Confirmation] = field(default_factory=dict)
     aligned: int = 0
     kept_untuned: int = 0
-    _network: dict[tuple[str, ...], int] | None = None
 
     def add(self, entry: JournalEntry) -> None:
         """Update the history from an entry; those about trials change nothing."""
@@ -130,9 +132,10 @@ class RunHistory:
             self.command, self.budget = network.get("command", ""), network.get("budget", 0)
             if self.tuners[-1:] != [network["tuner"]]:
                 self.tuners.append(network["tuner"])
-            if operators != self._network:  # the latency so far is another network's
-                self._network, self.latency, self.speedup = operators, None, None
+            if self.networks[-1:] != [operators]:  # the latency so far is another network's
+                self.latency = self.speedup = None
                 self.aligned = self.kept_untuned = 0
+            self.networks = [*(network for network in self.networks if network != operators), operators]
         self.flop.update(network.get("flop", {}))
         self.names.update(network.get("names", {}))
         if "ready" in network or "limits" in network:  # journals of earlier versions have only the latter

@@ -62,6 +62,17 @@ def test_trials_of_an_operator_that_hardly_matters_do_not_make_a_run_converged(t
     assert answers(even)["Converged?"].text.startswith("Probably: ")
 
 
+def test_trials_of_another_network_in_the_log_do_not_count_for_the_next_command(tmp_path):
+    log = write(write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)]), [1e-3] * 100, "conv2d")
+    command = "autotvm-opevo tune --network mlp --trials 32 --log log.json"
+    for task in (CONV2D, DENSE, DENSE):
+        Journal(f"{log}.journal").write_start([(1, [task])], "OpEvo", command, 32)
+    assert answers(log)["What next?"].command.endswith("--trials 64")
+    assert "this log has 2 networks or targets: totals and shares are of all of them together" in page_text(
+        report(log, out=tmp_path / "report.html")
+    )
+
+
 def test_without_a_journal_the_next_step_is_said_in_words(tmp_path):
     found = answers(write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)]))
     assert (found["What next?"].text, found["What next?"].command) == (
