@@ -14,8 +14,8 @@ logger = logging.getLogger(__name__)
 
 # Of the image and of the weights. The innermost loop is over output channels, in which results and weights are contiguous.
 _CONV2D, _CHANNELS_LAST = "relax.nn.conv2d", ["NHWC", "HWIO"]
-# Blocks that read a constant in an order for which TVM 0.27 packs it wrongly: the matrices of Winograd's algorithm, whose row
-# depends on the remainders of a row and a column of the image.
+# Blocks that read a constant in an order for which TVM 0.27 packs it wrongly (docs/upstream/tvm-0.27-rewrite-layout.py): the
+# matrices of Winograd's algorithm, whose row depends on the remainders of a row and a column of the image.
 _NOT_PACKED = "winograd_input", "winograd_output"
 
 
