@@ -78,7 +78,8 @@ def table(runs):
                 f"{took:.0f}",
             ]
         )
-    return markdown.table(["network", "target", "", "untuned, ms", "tuned, ms (all rounds)", "seconds, comparison included"], rows)
+    head = ["network", "target", "", "untuned, ms", "tuned, ms (all rounds)", "seconds, comparison included"]
+    return markdown.table(head, rows)
 
 
 def main(arguments=None):

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from weakref import WeakSet
 
 # Bytes that must be free for a log to be begun; one of some thousand trials has as many.
 _ROOM = 1 << 20
@@ -87,6 +88,11 @@ def terminated(lines: Iterable[bytes]) -> Iterable[bytes]:
     return (line if line.endswith(b"\n") else line + b"\n" for line in lines)
 
 
+# Locks of this process. A forked child would share them and keep them after we exit; a child that calls exec does not.
+_held: WeakSet[Lock] = WeakSet()
+os.register_at_fork(after_in_child=lambda: [lock._forget() for lock in list(_held)])
+
+
 class Lock:
     """A lock file held by one process at a time. The kernel releases it when that process ends, whatever its children do.
 
@@ -119,7 +125,10 @@ class Lock:
             file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except OSError as error:
+                if not isinstance(error, BlockingIOError):  # such as of a network's file system without locks
+                    os.close(file)
+                    raise OSError(error.errno, error.strerror, str(self._path)) from None
                 holder = os.pread(file, 32, 0).decode(errors="replace").strip() or "unknown"
                 os.close(file)
                 raise LogInUse(
@@ -138,8 +147,7 @@ class Lock:
         os.ftruncate(file, 0)
         os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
         self._file = file
-        # A forked child would share the lock and keep it after we exit; a child that calls exec does not.
-        os.register_at_fork(after_in_child=self._forget)
+        _held.add(self)
 
     def release(self) -> None:
         """Remove the lock file, if this process holds the lock."""

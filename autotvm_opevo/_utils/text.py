@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def milliseconds(seconds: float) -> str:
-    """Format seconds as milliseconds, with at least three significant digits.
+    """Format seconds as milliseconds, with three decimals, or three significant digits if that is less than one.
 
     >>> milliseconds(0.0415), milliseconds(2.13e-6)
     ('41.500', '0.00213')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from typing import Any
 
 from autotvm_opevo._utils.target_cpu import this_cpu
@@ -27,3 +28,24 @@ def local_target(tvm: Any) -> Any:
         return tvm.target.Target.from_device(tvm.device(gpu, 0))
     cpu = this_cpu(getattr(tvm.target.codegen, "llvm_get_system_cpu", str)())
     return f"llvm -mcpu={cpu}" if cpu else "llvm"
+
+
+def check_triple(triple: str) -> None:
+    """Raise `ValueError` for a target triple whose code this machine cannot run; none, which is empty, is this machine's.
+
+    >>> check_triple("")
+    """
+    machine = platform.machine()
+    if triple and _family(triple.partition("-")[0]) != _family(machine):
+        raise ValueError(
+            f"this machine, {machine}, cannot run code for {triple}: measure on another one, with an RPCRunner and a tracker "
+            "(--rpc-tracker and --rpc-key on the command line)"
+        )
+
+
+def _family(architecture: str) -> str:
+    """Architectures whose code may run on the same machine."""
+    name = architecture.lower()
+    if name in ("x86_64", "amd64", "i386", "i486", "i586", "i686"):
+        return "x86"
+    return "arm" if name.startswith(("arm", "aarch64")) else name

@@ -52,9 +52,13 @@ def as_seconds(name: str, value: Any) -> float:
     ValueError: time_limit must be a positive number of seconds, -1 given
     """
     number: Any = value
-    if not (isinstance(value, Real) and number > 0):
+    try:
+        seconds = float(number) if isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) else 0.0
+    except OverflowError:
+        seconds = math.inf
+    if not seconds > 0:
         raise ValueError(f"{name} must be a positive number of seconds, {value!r} given")
-    return float(number)
+    return seconds
 
 
 def is_number(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -21,6 +22,8 @@ from autotvm_opevo.tuning.drift import Drift
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.naming import task_key
 from autotvm_opevo.tuning.task_scheduler import Operator
+
+logger = logging.getLogger(__name__)
 
 
 class BestFile:
@@ -67,6 +70,7 @@ class BestFile:
         self.bandwidth = bandwidth_before(journal.path, keys)
         self.aligned = 0
         self.kept_untuned: list[Operator] = []
+        self._is_of_another_log = not records and path.exists()
 
     def write(self) -> None:
         """Write the file, with what is known now, if there is anything."""
@@ -82,6 +86,10 @@ class BestFile:
                 together[default] = untuned
         best = [*together.values(), *self._others]
         if best or left_out:
+            if self._is_of_another_log:  # which may have been moved away: the work of hours is not overwritten
+                self.path.replace(f"{self.path}.old")
+                logger.warning("%s was there before its log: it is now %s.old", self.path, self.path.name)
+                self._is_of_another_log = False
             write_whole(self.path, ((encode(*pair) + "\n").encode() for pair in best))
             keys = [*self._left_out, *(self._states[i].key for i in left_out if i not in together)]
             self._journal.write_chosen(self.aligned, len(self.kept_untuned), keys)

@@ -26,6 +26,7 @@ from autotvm_opevo.autotvm.kernels import KernelInstance, build_kernel
 from autotvm_opevo.autotvm.log import Record, parse, parse_fields, seconds, workload_key
 from autotvm_opevo.autotvm.measure_option import check_device
 from autotvm_opevo.autotvm.rpc import is_remote, require_devices
+from autotvm_opevo.autotvm.tophub import without_tophub
 from autotvm_opevo.tuning.comparison import NETWORKS_SHARE, Comparison, OperatorComparison, run_compiler, shown_when_aborted
 from autotvm_opevo.tuning.logs import check_logs, common_target
 from autotvm_opevo.tuning.naming import task_name
@@ -36,6 +37,7 @@ from autotvm_opevo.tuning.task_scheduler import Operator
 _Best = dict[tuple[str, Any], Record]
 
 
+@without_tophub()
 def compare_logs(
     mod: tvm.IRModule | relay.Function,
     params: dict[str, tvm.nd.NDArray] | None,
@@ -119,7 +121,7 @@ def compare_logs(
             comparison.time_networks(networks, NETWORKS_SHARE * time_limit)
 
             def load_kernel(record: Record) -> Callable[[], KernelInstance]:
-                library, tensors = build_kernel(record)
+                library, tensors = build_kernel(record, target)
                 return partial(KernelInstance, load(library), device, random_arrays(tensors))
 
             comparison.time_operators(load_kernel, (1 - NETWORKS_SHARE) * time_limit)

@@ -12,15 +12,18 @@ from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.tuning.programs import MIN_REPEAT_MS, Array
 
 
-def build_kernel(record: Record) -> tuple[Any, list[tuple[tuple[int, ...], str]]]:
-    """Build the configuration of a record; returns the library, and the shapes and dtypes of its tensors."""
+def build_kernel(record: Record, target: tvm.target.Target) -> tuple[Any, list[tuple[tuple[int, ...], str]]]:
+    """Build the configuration of a record; returns the library, and the shapes and dtypes of its tensors.
+
+    `target` is the record's, with its host, which a log does not have.
+    """
     measured, _ = record
     scope, before = autotvm.GLOBAL_SCOPE, autotvm.GLOBAL_SCOPE.in_tuning
     scope.in_tuning = True  # otherwise some templates build another program
     try:
-        with measured.target:
+        with target:
             schedule, tensors = measured.task.instantiate(measured.config)
-            library = tvm.build(schedule, tensors, target=measured.target)
+            library = tvm.build(schedule, tensors, target=target)
     finally:
         scope.in_tuning = before
     return library, [(tuple(map(int, tensor.shape)), str(tensor.dtype)) for tensor in tensors]

@@ -54,7 +54,7 @@ def workload_key(target: object, task: Task) -> tuple[str, Any]:
 def failure(result: MeasureResult) -> tuple[str, str]:
     """Kind of a failure in words, and its message, which is empty for results from a log."""
     kind = MeasureErrorNo(result.error_no).name.lower().replace("_", " ").replace(" error", "")
-    if len(result.costs) < 2:
+    if len(result.costs) != 2:
         return kind, ""
     trace, error = result.costs
     while isinstance(error, tuple):  # the builder wraps its errors twice

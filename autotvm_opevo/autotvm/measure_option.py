@@ -10,6 +10,7 @@ from tvm.contrib.cc import create_shared
 from tvm.target.codegen import llvm_version_major
 
 from autotvm_opevo._utils.target_cpu import check_cpu
+from autotvm_opevo._utils.this_machine import check_triple
 from autotvm_opevo.autotvm.builder import LocalBuilder
 from autotvm_opevo.autotvm.rpc import devices
 from autotvm_opevo.autotvm.runner import LocalRunner
@@ -42,6 +43,8 @@ def check_device(target: tvm.target.Target, runner: Any) -> None:
     kind = target.kind.name
     if kind == "llvm":
         _check_cpu(target)
+        if isinstance(runner, autotvm.LocalRunner):
+            check_triple(str(target.attrs.get("mtriple", "")))
     if isinstance(runner, autotvm.LocalRunner) and kind in _DEVICE_TARGETS and not tvm.device(kind, 0).exist:
         raise ValueError(
             f"this machine has no {kind} device, or TVM cannot find its driver: measure on another machine with an RPCRunner and "

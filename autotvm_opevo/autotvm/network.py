@@ -24,8 +24,10 @@ from autotvm_opevo.autotvm.history import read_history
 from autotvm_opevo.autotvm.log import Log, Record, workload_key
 from autotvm_opevo.autotvm.measure_option import check_device, default_measure_option
 from autotvm_opevo.autotvm.measurer import Measurer
+from autotvm_opevo.autotvm.search_tuner import SearchTuner
 from autotvm_opevo.autotvm.session import NetworkSession
-from autotvm_opevo.autotvm.task_state import TaskState, TunerFactory
+from autotvm_opevo.autotvm.task_state import TaskState, TunerFactory, takes_seed
+from autotvm_opevo.autotvm.tophub import without_tophub
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
 from autotvm_opevo.tuning.comparison import run_compiler
 from autotvm_opevo.tuning.confirmation import end_of_trials
@@ -35,6 +37,7 @@ from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler
 
 
+@without_tophub()
 def tune_network(
     mod: tvm.IRModule | relay.Function,
     params: dict[str, tvm.nd.NDArray] | None,
@@ -53,8 +56,8 @@ def tune_network(
 ) -> TuningResult:
     """Tune all operators of a network from one budget of trials, resuming from a log.
 
-    However this function ends, the same call resumes with the trials that are left: all measurements are in the log, and no
-    configuration is measured twice.
+    However this function ends, the same call resumes with the trials that are left: all measurements are in the log, those of
+    AutoTVM's own builders and runners after each batch, and no configuration is measured twice.
 
     Parameters
     ----------
@@ -109,7 +112,16 @@ def tune_network(
     OSError
         If the log cannot be written.
     KeyboardInterrupt
-        After Ctrl-C, once the result is printed and all child processes have ended.
+        After Ctrl-C, once the result is printed and all worker processes have ended.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from autotvm_opevo.autotvm import tune_network, workloads
+    >>> mod, params = workloads.operator("nn.dense", [(8, 64), (32, 64)])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tune_network(mod, params, "llvm", f"{folder}/dense.json", trials=4, evaluate=False).trials
+    4
     """
     start = time.monotonic()
     target = tvm.target.Target(target)
@@ -153,7 +165,9 @@ def tune_network(
             learning: dict[str, Any] = {} if transfer else {"transfer": False}
             if known:
                 learning["history"] = known.describe({task.name for task in network.tasks}, target)
-            session.announce(describe_tuner(tuner, seed, **learning), "log")
+            if isinstance(tuner, type) and issubclass(tuner, SearchTuner) and not issubclass(tuner, OpEvoTuner):
+                _ = [state.tuner for state in states]  # some refuse some knobs: now, not once the other tasks are tuned
+            session.announce(describe_tuner(tuner, seed if takes_seed(tuner) else None, **learning), "log")
             if known:
                 session.display.write(f"learning from {learning['history']}")
             if session.left > 0:

@@ -71,13 +71,19 @@ class Pipeline:
     def quiet(self) -> Iterator[None]:
         """Let no trial run on this machine's CPU meanwhile."""
         self._free.clear()
-        with self._device:
+        try:
+            self._device.acquire()
+        finally:  # also after Ctrl-C, or no trial would ever run again
             self._free.set()
+        try:
             yield
+        finally:
+            self._device.release()
 
     def close(self, interrupt: Callable[[], None]) -> None:
         """End all trials; `interrupt` makes those that run fail."""
         self._closed = True
+        self._free.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
         for trial in list(self._trials):
             trial.cancel()

@@ -106,6 +106,9 @@ class DevicePool:
 
     def __init__(self, runner: RPCRunner) -> None:
         self._runner = runner
+        # AutoTVM's runner takes what it is not given from the environment.
+        runner.host = runner.host or os.environ.get("TVM_TRACKER_HOST")
+        runner.port = runner.port or int(os.environ.get("TVM_TRACKER_PORT", 0)) or None
         self._aborted = False
         self.finalists = Finalists()
         self._compared = threading.Lock()  # taken once

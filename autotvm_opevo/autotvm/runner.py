@@ -138,7 +138,9 @@ class LocalRunner(autotvm.LocalRunner):
         """Seconds of one run of a finalist, timed for a moment; infinite if it fails now."""
         if self.drift and self.drift.due:
             self._time_yardstick(finalist.measured.target)
-        effort = (1, 5, 0) if self.enable_cpu_cache_flush else (1, 1, _CONFIRMATION_MS)
+        cpu = finalist.measured.target.kind.name == "llvm"  # other devices take longer to reach full speed
+        milliseconds = _CONFIRMATION_MS if cpu else max(_CONFIRMATION_MS, self.min_repeat_ms)
+        effort = (1, 5, 0) if self.enable_cpu_cache_flush else (1, 1, milliseconds)
         try:
             return float(np.mean(self._time(finalist.measured, finalist.build, effort, NO_THRESHOLDS)))
         except ForkServerError:

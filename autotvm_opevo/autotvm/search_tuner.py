@@ -161,6 +161,7 @@ class SearchTuner(Tuner):
 
     def has_next(self) -> bool:
         """Whether a configuration is left that was neither proposed nor loaded."""
+        self._learn_prior()  # before the search proposes anything
         return bool(self._ahead) or self._search.has_next()
 
     def next_batch(self, batch_size: int) -> list[ConfigEntity]:
@@ -169,9 +170,13 @@ class SearchTuner(Tuner):
         return ahead or self._ask(batch_size)
 
     def _ask(self, batch_size: int) -> list[ConfigEntity]:
+        self._learn_prior()
+        return [self._knobs.config_entity(configuration) for configuration in self._search.ask(batch_size)]
+
+    def _learn_prior(self) -> None:
+        """Learn from what this package knows of common layers, if nothing has been learned yet."""
         if self._others is None and self.can_transfer and prior(self.task):
             self.learn_from([])
-        return [self._knobs.config_entity(configuration) for configuration in self._search.ask(batch_size)]
 
     def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
         """Add measurements, of proposals or of any other configurations of this task's space.

@@ -13,7 +13,6 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureInput
 from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity, FallbackConfigEntity
 from tvm.autotvm.tuner import Tuner
-from tvm.error import TVMError
 
 from autotvm_opevo.autotvm.history import History
 from autotvm_opevo.autotvm.log import Record, configuration_of, failure, seconds
@@ -37,6 +36,11 @@ class Proposal(NamedTuple):
     configs: list[ConfigEntity]
     asked: list[ConfigEntity]
     start: list[ConfigEntity]
+
+
+def takes_seed(make_tuner: TunerFactory) -> bool:
+    """Whether tuners that this makes take a seed; AutoTVM's draw from the global generator."""
+    return "seed" in inspect.signature(make_tuner).parameters
 
 
 class TaskState:
@@ -223,8 +227,8 @@ class TaskState:
     def tuner(self) -> Tuner:
         """The tuner, made on first use: some are expensive, and a small budget may never get to this task."""
         if self._tuner is None:
-            takes_seed = self._seed is not None and "seed" in inspect.signature(self._make_tuner).parameters
-            self._tuner = self._make_tuner(self.task, **({"seed": self._seed} if takes_seed else {}))
+            seeded = self._seed is not None and takes_seed(self._make_tuner)
+            self._tuner = self._make_tuner(self.task, **({"seed": self._seed} if seeded else {}))
             if isinstance(self._tuner, SearchTuner) and not self._transfer:
                 self._tuner.transfer = False
             self._load_into_tuner(list(self._known.values()))
@@ -266,7 +270,7 @@ class TaskState:
             with self.task.target:
                 self.task.instantiate(fallback)
             return [self._knobs.config_entity(self._knobs.configuration(fallback))]
-        except (TVMError, ValueError):
+        except Exception:  # whatever a template raises
             return []
 
     def _learn(self, number: int, record: Record) -> None:

@@ -27,7 +27,7 @@ def add_workload(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tensor", type=shape, action="append", default=[], metavar="8x16", help="shape of an operator's input; repeatable"
     )
-    parser.add_argument("--dtype", default="float32", help="data type of the operator (default: float32)")
+    parser.add_argument("--dtype", help="data type of the operator (default: float32)")
     parser.add_argument(
         "--attribute",
         type=attribute,
@@ -63,7 +63,8 @@ def check(options: argparse.Namespace) -> None:
     """Raise `ValueError` for options that do not go together."""
     if (options.rpc_tracker is None) != (options.rpc_key is None):
         raise ValueError("--rpc-tracker and --rpc-key require each other, only one is given")
-    for name, only in (("batch", "network"), ("tensor", "operator"), ("attribute", "operator"), ("shape", "model")):
+    of_operators = [(name, "operator") for name in ("tensor", "dtype", "attribute")]
+    for name, only in (("batch", "network"), *of_operators, ("shape", "model")):
         if getattr(options, name) and not getattr(options, only):
             raise ValueError(f"--{name} requires --{only}")
     if options.network:
@@ -97,5 +98,5 @@ def load(options: argparse.Namespace, workloads: Any) -> Any:
     if options.network:
         return workloads.network(options.network, options.batch or 1)
     if options.operator:
-        return workloads.operator(options.operator, options.tensor, options.dtype, dict(options.attribute))
+        return workloads.operator(options.operator, options.tensor, options.dtype or "float32", dict(options.attribute))
     return workloads.model_file(options.model, dict(options.shape))

@@ -15,6 +15,7 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
 
 from autotvm_opevo._utils.atomic_files import Lock, check_writable
+from autotvm_opevo._utils.this_machine import check_triple
 from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.meta_schedule.builder import LocalBuilder
 from autotvm_opevo.meta_schedule.database import LOCK, load_database, repair
@@ -155,6 +156,8 @@ def tune_network(
         cost_model = "xgb" if evolutionary else "none"
     check_shapes(mod)
     runner = LocalRunner() if runner == "local" else ms.Runner.create(runner) if isinstance(runner, str) else runner
+    if is_local(runner):
+        check_triple(str(target.attrs.get("mtriple", "")))
     if isinstance(builder, str):
         builder = LocalBuilder(link=is_local(runner)) if builder == "local" else ms.Builder.create(builder)
     ours = [one for one in (builder, runner) if isinstance(one, (LocalBuilder, LocalRunner))]

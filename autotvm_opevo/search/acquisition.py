@@ -66,8 +66,8 @@ class Acquisition:
         pools : sequence of sequence of int
             Indices of candidates, without results. The pools take turns, and may overlap; the first one has those of empty ones.
         results : mapping of int to float
-            Fitness by index, 0 for failures; at least one of them positive, unless a model can do without results. Between calls,
-            entries may only be appended.
+            Fitness by index, 0 for failures; without a positive one, or with fewer than a model needs, none is selected, unless a
+            model can do without results. Between calls, entries may only be appended.
         pending : sequence of int
             Indices of configurations under evaluation.
         n : int
@@ -83,6 +83,8 @@ class Acquisition:
         candidates = list(dict.fromkeys(chain(*pools)))
         succeeded = any(results.values())
         models = [m for m in self._models if m.min_results == 0 or (succeeded and len(results) >= m.min_results)]
+        if not models:
+            return []
         predictions = [model.predict(results, [*candidates, *pending]) for model in models]
         for j in range(len(candidates), len(candidates) + len(pending)):
             self._condition(predictions, j)

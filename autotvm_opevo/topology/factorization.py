@@ -105,7 +105,7 @@ class Tiling:
     Raises
     ------
     ValueError
-        If a part is not a positive integer.
+        If a part is not a positive integer, or has two prime factors above 10**6.
 
     Examples
     --------
@@ -114,11 +114,13 @@ class Tiling:
     """
 
     def __init__(self, values: Iterable[tuple[int, ...]]) -> None:
-        parts = {as_integer("values", part) for value in values for part in value}
+        tiles = list(values)
+        self._parts = len(tiles[0]) if tiles else 0
+        parts = {as_integer("values", part) for value in tiles for part in value}
         self._primes = sorted({p for part in parts for p in prime_factors(part)})
 
     def neighbours(self, value: Any) -> Sequence[tuple[int, ...]]:
-        vertex = int_tuple(value)
+        vertex = self._validate(value)
         neighbours = []
         for p in self._primes:
             divisible = [n for n, a in enumerate(vertex) if a % p == 0]
@@ -129,7 +131,13 @@ class Tiling:
 
     def coordinates(self, value: Any) -> tuple[int, ...]:
         """Return the exponent of every prime in every part; a step changes one or two of them by one."""
-        return tuple(_exponent(p, a) for p in self._primes for a in value)
+        return tuple(_exponent(p, a) for p in self._primes for a in self._validate(value))
+
+    def _validate(self, value: Any) -> tuple[int, ...]:
+        vertex = int_tuple(value)
+        if len(vertex) != self._parts or min(vertex, default=0) < 1:
+            raise ValueError(f"{value!r} is not a vertex of {self!r}: it must have {self._parts} positive integers")
+        return vertex
 
     def __repr__(self) -> str:
         return f"Tiling(primes={self._primes})"
@@ -145,7 +153,7 @@ def prime_factors(number: int) -> dict[int, int]:
     rest, p = number, 2
     while p * p <= rest:
         if p > _MAX_DIVISOR:
-            raise ValueError(f"product must have at most one prime factor above {_MAX_DIVISOR}, {number} given")
+            raise ValueError(f"an extent must have at most one prime factor above {_MAX_DIVISOR}, {number} given")
         while rest % p == 0:
             exponents[p] = exponents.get(p, 0) + 1
             rest //= p

@@ -6,11 +6,11 @@ first, tells how many times as long the trials of that moment took as they would
 
 from __future__ import annotations
 
+import math
 import time
 from bisect import bisect, insort
 from collections.abc import Callable, Iterable
-
-import numpy as np
+from statistics import median
 
 # Number of timings of the yardstick that count at first, and around a moment.
 WINDOW = 3
@@ -74,7 +74,7 @@ class Drift:
         nearest = sorted(around, key=lambda pair: abs(pair[0] - moment))[:WINDOW]
         sides = [before, after] if len(around) == 2 * WINDOW else [nearest]
         factor = min(map(_median, sides)) / _median(timed[:WINDOW])
-        return factor if abs(np.log(factor)) > _NOISE else 1.0
+        return factor if abs(math.log(factor)) > _NOISE else 1.0
 
     @property
     def range(self) -> float:
@@ -84,4 +84,4 @@ class Drift:
 
 
 def _median(timed: Iterable[tuple[float, float]]) -> float:
-    return float(np.median([latency for _, latency in timed]))
+    return median(latency for _, latency in timed)

@@ -199,7 +199,9 @@ def _parse(fields: dict[str, Any]) -> JournalEntry:
 
 
 def _parse_confirmed(fields: dict[str, Any]) -> dict[str, Any]:
-    latencies = [float(seconds) for seconds in fields["latencies"]]
+    latencies = [_positive(seconds) for seconds in fields["latencies"]]
+    if not latencies:
+        raise ValueError("a confirmation has at least one latency")
     ties = int(fields.get("ties", 0))
     return {"record": str(fields["record"]), "latencies": latencies, "latency": _positive(fields["latency"]), "ties": ties}
 

@@ -126,6 +126,8 @@ class Session:
         """Measure the roofline and set the limits by it; None if it cannot be measured. Say if TVM leaves cores idle."""
         try:
             roofline = measure()
+        except ChildProcessError as error:  # of an instruction that the CPU does not have, for one
+            raise ValueError(f"target must be one whose code this machine can run, a first kernel failed: {error}") from error
         except (OSError, RuntimeError, ValueError) as error:
             logger.warning("the roofline of this machine is unknown: %s", last_line(str(error)))
             return None

@@ -29,6 +29,8 @@ import cloudpickle
 FORK_TIMEOUT, _SEND_TIMEOUT, _KILL_TIMEOUT = 120.0, 60, 10.0
 # Seconds between looks at what may have changed.
 _POLL_INTERVAL = 0.02
+# Seconds of a single wait for an answer: the system takes milliseconds that fit into an integer.
+_LONGEST_POLL = 3600.0
 
 
 class ForkServerError(RuntimeError):
@@ -139,8 +141,8 @@ class Worker:
 
     def resume(self) -> None:
         """Let the process go on."""
-        self._signal(signal.SIGCONT)
         self._paused_seconds, self._paused_at = self._paused(), None
+        self._signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """Kill the process, and wait until it is gone; the next call starts another."""
@@ -166,7 +168,7 @@ class Worker:
         """Wait for an answer, for `timeout` seconds that were no pause."""
         end = time.monotonic() - self._paused() + timeout
         while (left := end - time.monotonic() + self._paused()) > 0:
-            if connection.poll(left):
+            if connection.poll(min(left, _LONGEST_POLL)):
                 return True
         return connection.poll()
 
@@ -181,6 +183,10 @@ class Worker:
                 raise ForkServerError(f"importing {self._module} in a new process took longer than {FORK_TIMEOUT:g} seconds")
         try:
             self._pid = pickle.loads(connection.recv_bytes())
+            if self._paused_at is not None:  # while it started
+                self._signal(signal.SIGSTOP)
+                if self._paused_at is None:  # and resumed meanwhile
+                    self._signal(signal.SIGCONT)
             connection.send_bytes(cloudpickle.dumps((dict(os.environ), os.getcwd(), sys.path)))
         except (EOFError, ConnectionError) as error:
             raise ForkServerError(

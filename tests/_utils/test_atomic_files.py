@@ -1,5 +1,6 @@
 """Atomic writes and locks."""
 
+import errno
 import os
 import resource
 import stat
@@ -121,6 +122,17 @@ def test_a_file_that_is_no_lock_is_refused_untouched(tmp_path):
     with pytest.raises(ValueError, match="it is another file"):
         Lock(path).acquire(tmp_path / "poetry")
     assert path.read_text() == "[[package]]\n"
+
+
+def test_a_file_system_without_locks_is_not_called_in_use(tmp_path, monkeypatch):
+    def flock(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with pytest.raises(OSError, match="No locks available") as raised:
+        Lock(tmp_path / "lock").acquire(tmp_path)
+    assert not isinstance(raised.value, LogInUse)
+    assert raised.value.filename == str(tmp_path / "lock")
 
 
 def test_a_lock_left_by_a_killed_process_is_taken(tmp_path):

@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from autotvm_opevo._utils.this_machine import local_target
+from autotvm_opevo._utils import this_machine
+from autotvm_opevo._utils.this_machine import check_triple, local_target
 
 
 def fake_tvm(*gpus, cpu="znver3"):
@@ -25,3 +26,24 @@ def test_without_a_gpu_it_names_the_cpu():
 @pytest.mark.parametrize("gpu", ["opencl", "vulkan"])
 def test_what_may_be_a_slow_substitute_for_a_gpu_is_passed_over(gpu):
     assert local_target(fake_tvm(gpu)) == "llvm -mcpu=znver3"
+
+
+@pytest.mark.parametrize(
+    ("machine", "triple", "runs"),
+    [
+        ("x86_64", "", True),
+        ("x86_64", "x86_64-unknown-linux-gnu", True),
+        ("AMD64", "i686-pc-windows", True),
+        ("x86_64", "aarch64-linux-gnu", False),
+        ("arm64", "aarch64-linux-gnu", True),
+        ("aarch64", "armv7l-linux-gnueabihf", True),
+        ("aarch64", "x86_64-linux-gnu", False),
+    ],
+)
+def test_code_of_another_architecture_does_not_run_here(monkeypatch, machine, triple, runs):
+    monkeypatch.setattr(this_machine.platform, "machine", lambda: machine)
+    if runs:
+        check_triple(triple)
+    else:
+        with pytest.raises(ValueError, match=f"this machine, {machine}, cannot run code for {triple}"):
+            check_triple(triple)

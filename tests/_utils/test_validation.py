@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from autotvm_opevo._utils.validation import as_integer, is_number
+from autotvm_opevo._utils.validation import as_integer, as_seconds, is_number
 
 
 @pytest.mark.parametrize("value", [3, np.int64(3), np.uint8(3), 10**30])
@@ -32,3 +32,16 @@ def test_lower_bound_is_configurable():
 )
 def test_only_finite_real_numbers_are_numbers(value, expected):
     assert is_number(value) is expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(1, 1.0), (np.float32(0.5), 0.5), (float("inf"), float("inf")), (10**400, float("inf"))]
+)
+def test_durations_become_floats(value, expected):
+    assert as_seconds("timeout", value) == expected
+
+
+@pytest.mark.parametrize("value", [0, -1.0, float("nan"), True, np.bool_(True), "1", None])
+def test_other_durations_are_rejected(value):
+    with pytest.raises(ValueError, match=r"timeout must be a positive number of seconds, .* given"):
+        as_seconds("timeout", value)

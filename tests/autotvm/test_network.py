@@ -28,6 +28,7 @@ from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.session import _by_task
 from autotvm_opevo.autotvm.space import KnobSpace
+from autotvm_opevo.baselines import GBFSTuner
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.tuning import confirmation
 from autotvm_opevo.tuning.drift import Drift
@@ -214,6 +215,12 @@ class TestBudget:
             tune(tmp_path / "log.json", **options)
         assert os.listdir(tmp_path) == []
 
+    def test_a_tuner_that_refuses_a_task_s_knobs_is_rejected_before_the_other_tasks_are_tuned(self, tmp_path):
+        runner = SyntheticRunner()
+        with pytest.raises(ValueError, match="every knob of its space must be a Factorization"):
+            tune(tmp_path / "log.json", runner=runner, tuner=GBFSTuner, task_scheduler="equal")
+        assert runner.measured == []
+
     def test_the_same_seed_gives_the_same_run(self, tmp_path):
         for name in ("a", "b"):
             tune(tmp_path / f"{name}.json", 50, seed=3)
@@ -360,6 +367,35 @@ class TestLogs:
         best.unlink()
         tune(log, 6, mod=one_layer())
         assert lost < set(best.read_text().splitlines())
+
+    def test_the_best_file_of_a_log_that_was_moved_away_is_kept_under_another_name(self, tmp_path, caplog):
+        log, best = tmp_path / "log.json", tmp_path / "log.best.json"
+        tune(log, 12)
+        before = best.read_text()
+        log.rename(tmp_path / "moved.json")
+        tune(log, 6)
+        assert (tmp_path / "log.best.json.old").read_text() == before
+        assert "log.best.json was there before its log" in caplog.text
+        tune(log, 12)
+        assert (tmp_path / "log.best.json.old").read_text() == before
+
+    def test_nothing_is_downloaded_and_the_environment_is_restored(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("TOPHUB_LOCATION", "https://example.org")
+        seen = []
+
+        def task_scheduler(tasks, *_):
+            seen.append(os.environ["TOPHUB_LOCATION"])
+            return 0
+
+        tune(tmp_path / "log.json", 4, task_scheduler=task_scheduler)
+        assert set(seen) == {"NONE"}
+        assert os.environ["TOPHUB_LOCATION"] == "https://example.org"
+
+    def test_a_seed_is_told_only_of_tuners_that_take_one(self, tmp_path):
+        for tuner, name in ((OpEvoTuner, "OpEvoTuner, seed 0"), (autotvm.tuner.RandomTuner, "RandomTuner")):
+            tune(tmp_path / f"{name}.json", 4, tuner=tuner)
+            (log,) = open_logs([tmp_path / f"{name}.json"])
+            assert log.runs.tuners == [name]
 
     def test_a_locked_log_is_rejected_before_anything_is_measured(self, tmp_path):
         from autotvm_opevo.autotvm.log import Log

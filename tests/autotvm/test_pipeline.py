@@ -62,6 +62,19 @@ def test_what_is_built_runs_before_a_slower_build_of_the_same_batch(pipelines):
     assert pipeline.building == 1
 
 
+def test_ctrl_c_while_it_waits_for_quiet_lets_the_next_trial_run(pipelines):
+    class Interrupted:
+        def acquire(self):
+            raise KeyboardInterrupt
+
+    pipeline = pipelines()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "_device", Interrupted())
+        with pytest.raises(KeyboardInterrupt), pipeline.quiet():
+            pass
+    assert pipeline.submit(INPUTS[0]).result(LIMIT).costs == (1.0,)
+
+
 def test_a_remote_trial_runs_while_the_next_is_built(pipelines):
     """The run ends when the other build has begun, which would never be if one waited for the other."""
     begun = threading.Event()

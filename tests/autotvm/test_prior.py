@@ -56,6 +56,9 @@ class TestTheTuner:
 
         with_prior, without = first_batch(), first_batch(transfer=False)
         assert with_prior != without
+        tuner = OpEvoTuner(task, seed=0)
+        assert tuner.has_next()  # as AutoTVM's loop asks before the first batch
+        assert [str(config) for config in tuner.next_batch(8)] == with_prior
         monkeypatch.setattr(search_tuner_module, "prior", lambda task: ())
         assert first_batch() == without
 

@@ -170,6 +170,12 @@ def test_models_take_turns_and_one_waits_for_enough_results():
     assert asked == [1, 1, 3]
 
 
+def test_without_a_model_that_has_enough_results_nothing_is_selected():
+    space = line()
+    acquisition = Acquisition([Model(space, np.random.default_rng(0), min_results=16)])
+    assert acquisition.select([[1, 3]], results_of(space, {(5, True): 1.0}), [], 2) == []
+
+
 def test_pools_take_turns_from_call_to_call_and_the_first_has_those_of_empty_ones():
     """However little the candidates of one promise."""
     space = line()

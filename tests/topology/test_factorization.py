@@ -46,10 +46,17 @@ def test_tilings_multiply_divide_or_move_a_prime():
         (lambda: Factorization(8, 0), "parts must be an integer of at least 1, 0 given"),
         (lambda: Factorization(8.5, 2), "product must be an integer of at least 1, 8.5 given"),
         (lambda: Factorization(True, 2), "product must be an integer"),
-        (lambda: Factorization((10**9 + 7) * (10**9 + 9), 2), "product must have at most one prime factor above 1000000"),
+        (lambda: Factorization((10**9 + 7) * (10**9 + 9), 2), "an extent must have at most one prime factor above 1000000"),
         (lambda: Tiling([(4, 0)]), "values must be an integer of at least 1, 0 given"),
     ],
 )
 def test_invalid_arguments_are_rejected(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("value", [(0, 1), (4,), (4, 1, 1), (-2, 2), "ab"])
+@pytest.mark.parametrize("method", ["neighbours", "coordinates"])
+def test_what_is_no_tile_is_not_a_vertex_of_a_tiling(value, method):
+    with pytest.raises(ValueError, match="is not a vertex of"):
+        getattr(Tiling([(4, 1), (2, 2)]), method)(value)

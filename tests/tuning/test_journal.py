@@ -32,6 +32,7 @@ def test_a_write_error_is_logged_once(tmp_path, caplog):
 @pytest.mark.parametrize(
     "entry",
     [{"yardstick": -1}, {"yardstick": "x"}, {"network": {"phases": {"running": "?"}}}, {"network": {"limits": {"a": -1}}}]
+    + [{"confirmed": {"record": "", "latency": 1.0, "latencies": latencies}} for latencies in ([], [0], [float("nan")], ["x"])]
     + [{"network": {"learned_from": learned}} for learned in (["a"], {"a": ["b"]}, {"a": {"b": "many"}})],
 )
 def test_nonsense_is_skipped(tmp_path, entry):

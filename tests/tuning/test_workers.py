@@ -1,11 +1,12 @@
 """Worker processes: started by forking, killed when late, replaced when dead, and gone with their owner."""
 
+import math
 import os
 import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import psutil
 import pytest
@@ -124,6 +125,20 @@ class TestWorker:
         assert eventually(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
         worker.resume()
         assert worker.call(os.getpid, timeout=60) == pid
+
+    def test_a_process_that_starts_during_a_pause_is_paused(self, worker):
+        """Or a build would disturb the trial for which builds are paused."""
+        worker.pause()
+        with ThreadPoolExecutor(1) as threads:
+            answer = threads.submit(worker.call, pow, 2, 3, timeout=60)
+            assert eventually(lambda: worker._pid and psutil.Process(worker._pid).status() == psutil.STATUS_STOPPED)
+            assert not answer.done()
+            worker.resume()
+            assert answer.result(60) == 8
+
+    @pytest.mark.parametrize("timeout", [math.inf, 1e9])
+    def test_a_call_may_take_as_long_as_it_likes(self, worker, timeout):
+        assert worker.call(pow, 2, 3, timeout=timeout) == 8
 
     def test_a_paused_process_can_be_killed(self, worker):
         pid = worker.call(os.getpid, timeout=60)
