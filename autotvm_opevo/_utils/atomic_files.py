@@ -89,8 +89,8 @@ def terminated(lines: Iterable[bytes]) -> Iterable[bytes]:
 
 
 # Locks of this process. A forked child would share them and keep them after we exit; a child that calls exec does not.
-_held: WeakSet[Lock] = WeakSet()
-os.register_at_fork(after_in_child=lambda: [lock._forget() for lock in list(_held)])
+_locks: WeakSet[Lock] = WeakSet()
+os.register_at_fork(after_in_child=lambda: [lock._forget() for lock in list(_locks)])
 
 
 class Lock:
@@ -147,7 +147,7 @@ class Lock:
         os.ftruncate(file, 0)
         os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
         self._file = file
-        _held.add(self)
+        _locks.add(self)
 
     def release(self) -> None:
         """Remove the lock file, if this process holds the lock."""

@@ -31,12 +31,13 @@ def local_target(tvm: Any) -> Any:
 
 
 def check_triple(triple: str) -> None:
-    """Raise `ValueError` for a target triple whose code this machine cannot run; none, which is empty, is this machine's.
+    """Raise `ValueError` for a target triple whose code this machine cannot run; an empty one means this machine's.
 
     >>> check_triple("")
     """
     machine = platform.machine()
-    if triple and _family(triple.partition("-")[0]) != _family(machine):
+    families = {_family(triple.partition("-")[0]), _family(machine)}
+    if triple and len(families) == 2 and "" not in families:
         raise ValueError(
             f"this machine, {machine}, cannot run code for {triple}: measure on another one, with an RPCRunner and a tracker "
             "(--rpc-tracker and --rpc-key on the command line)"
@@ -44,8 +45,8 @@ def check_triple(triple: str) -> None:
 
 
 def _family(architecture: str) -> str:
-    """Architectures whose code may run on the same machine."""
+    """Architectures whose code may run on the same machine; empty for others than these."""
     name = architecture.lower()
     if name in ("x86_64", "amd64", "i386", "i486", "i586", "i686"):
         return "x86"
-    return "arm" if name.startswith(("arm", "aarch64")) else name
+    return next((family for family in ("arm", "aarch64", "riscv") if name.startswith(family)), "").replace("aarch64", "arm")

@@ -6,6 +6,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import count
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -87,8 +88,9 @@ class BestFile:
         best = [*together.values(), *self._others]
         if best or left_out:
             if self._is_of_another_log:  # which may have been moved away: the work of hours is not overwritten
-                self.path.replace(f"{self.path}.old")
-                logger.warning("%s was there before its log: it is now %s.old", self.path, self.path.name)
+                names = (self.path.with_name(f"{self.path.name}.old{number or ''}") for number in count())
+                kept = self.path.rename(next(name for name in names if not name.exists()))
+                logger.warning("%s was there before its log: it is now %s", self.path, kept.name)
                 self._is_of_another_log = False
             write_whole(self.path, ((encode(*pair) + "\n").encode() for pair in best))
             keys = [*self._left_out, *(self._states[i].key for i in left_out if i not in together)]

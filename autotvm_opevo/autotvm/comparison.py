@@ -25,7 +25,7 @@ from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.kernels import KernelInstance, build_kernel
 from autotvm_opevo.autotvm.log import Record, parse, parse_fields, seconds, workload_key
 from autotvm_opevo.autotvm.measure_option import check_device
-from autotvm_opevo.autotvm.rpc import is_remote, require_devices
+from autotvm_opevo.autotvm.rpc import complete, is_remote, require_devices
 from autotvm_opevo.autotvm.tophub import without_tophub
 from autotvm_opevo.tuning.comparison import NETWORKS_SHARE, Comparison, OperatorComparison, run_compiler, shown_when_aborted
 from autotvm_opevo.tuning.logs import check_logs, common_target
@@ -105,6 +105,7 @@ def compare_logs(
     runner = runner or autotvm.LocalRunner()
     check_device(target, runner)
     if is_remote(runner):
+        complete(runner)
         require_devices(runner.key, runner.host, runner.port)
     mod = run_compiler(partial(fold, mod, params))
     tasks, operators, *_ = run_compiler(partial(extract, mod, target))

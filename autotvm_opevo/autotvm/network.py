@@ -165,8 +165,9 @@ def tune_network(
             learning: dict[str, Any] = {} if transfer else {"transfer": False}
             if known:
                 learning["history"] = known.describe({task.name for task in network.tasks}, target)
-            if isinstance(tuner, type) and issubclass(tuner, SearchTuner) and not issubclass(tuner, OpEvoTuner):
-                _ = [state.tuner for state in states]  # some refuse some knobs: now, not once the other tasks are tuned
+            if _may_refuse_knobs(tuner):
+                for state in states:
+                    state.create_tuner()  # raises now, and not once the other tasks are tuned
             session.announce(describe_tuner(tuner, seed if takes_seed(tuner) else None, **learning), "log")
             if known:
                 session.display.write(f"learning from {learning['history']}")
@@ -194,6 +195,12 @@ def _of_others(records: Iterable[Record], tasks: Iterable[Task]) -> Iterator[Rec
     """Of the records of a log, those of other networks' tasks, or for other targets."""
     own = {workload_key(task.target, task) for task in tasks}
     return (record for record in records if workload_key(record[0].target, record[0].task) not in own)
+
+
+def _may_refuse_knobs(tuner: Callable[..., object]) -> bool:
+    """Whether tuners that this makes may search some spaces only."""
+    factory = tuner.func if isinstance(tuner, partial) else tuner
+    return isinstance(factory, type) and issubclass(factory, SearchTuner) and not issubclass(factory, OpEvoTuner)
 
 
 def _can_learn(tuner: Callable[..., object]) -> bool:

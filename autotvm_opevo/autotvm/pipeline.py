@@ -72,13 +72,11 @@ class Pipeline:
         """Let no trial run on this machine's CPU meanwhile."""
         self._free.clear()
         try:
-            self._device.acquire()
+            with self._device:
+                self._free.set()
+                yield
         finally:  # also after Ctrl-C, or no trial would ever run again
             self._free.set()
-        try:
-            yield
-        finally:
-            self._device.release()
 
     def close(self, interrupt: Callable[[], None]) -> None:
         """End all trials; `interrupt` makes those that run fail."""

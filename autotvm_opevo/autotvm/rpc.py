@@ -80,6 +80,12 @@ def addresses(key: str, host: str, port: int) -> list[str]:
     return [":".join(map(str, server["addr"])) for server in found if server["key"] == f"server:{key}"]
 
 
+def complete(runner: RPCRunner) -> None:
+    """Take the tracker's address from the environment where a runner has none, as AutoTVM does."""
+    runner.host = runner.host or os.environ.get("TVM_TRACKER_HOST")
+    runner.port = runner.port or int(os.environ.get("TVM_TRACKER_PORT", 0)) or None
+
+
 def require_devices(key: str, host: str, port: int) -> None:
     """Raise `DevicePoolError` if no tracker answers there, or it has no device for a key."""
     if not devices(key, host, port):
@@ -106,9 +112,7 @@ class DevicePool:
 
     def __init__(self, runner: RPCRunner) -> None:
         self._runner = runner
-        # AutoTVM's runner takes what it is not given from the environment.
-        runner.host = runner.host or os.environ.get("TVM_TRACKER_HOST")
-        runner.port = runner.port or int(os.environ.get("TVM_TRACKER_PORT", 0)) or None
+        complete(runner)
         self._aborted = False
         self.finalists = Finalists()
         self._compared = threading.Lock()  # taken once

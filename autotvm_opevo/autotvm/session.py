@@ -147,8 +147,8 @@ class NetworkSession(Session):
             return False
         if self._round_left == 0:
             self._current = task_scheduler(progress, self._operators, left, self._rng)
-            if not progress[self._current].active:
-                raise ValueError(f"task_scheduler must return an active task, {self._current} returned, which is inactive")
+            if not (0 <= self._current < len(progress) and progress[self._current].active):
+                raise ValueError(f"task_scheduler must return the position of an active task, {self._current} returned")
             self._round_left = min(round_size(begun, self._budget, len(progress), self._batch), left)
         state = self._states[self._current]
         if not state.can_propose:

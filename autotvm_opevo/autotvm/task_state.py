@@ -226,6 +226,10 @@ class TaskState:
     @property
     def tuner(self) -> Tuner:
         """The tuner, made on first use: some are expensive, and a small budget may never get to this task."""
+        return self.create_tuner()
+
+    def create_tuner(self) -> Tuner:
+        """Create the tuner, if there is none yet."""
         if self._tuner is None:
             seeded = self._seed is not None and takes_seed(self._make_tuner)
             self._tuner = self._make_tuner(self.task, **({"seed": self._seed} if seeded else {}))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from itertools import takewhile
 from os import PathLike
 from pathlib import Path
@@ -99,7 +98,7 @@ def open_database(work_dir: str | PathLike[str]) -> JSONDatabase:
     """Open the database of a work directory; create it if missing, and repair it if torn.
 
     TVM refuses a database with a single malformed line, such as a power cut or a kill leaves behind. Here such lines move to
-    ``database_*.json.rejected``. Nothing is repaired while `tune_network` runs in another process, or where it cannot be written.
+    ``database_*.json.rejected``. Nothing is repaired while `tune_network` runs in another process, or if the folder is read-only.
     TVM's own tuning functions take no lock: wait until they have ended.
 
     Parameters
@@ -126,12 +125,14 @@ def open_database(work_dir: str | PathLike[str]) -> JSONDatabase:
     folder = Path(work_dir)
     folder.mkdir(parents=True, exist_ok=True)
     lock = Lock(folder / LOCK)
-    with suppress(LogInUse, PermissionError):
+    try:
         lock.acquire(folder)
-        try:
-            repair(folder)
-        finally:
-            lock.release()
+    except (LogInUse, OSError):
+        return load_database(folder)
+    try:
+        repair(folder)
+    finally:
+        lock.release()
     return load_database(folder)
 
 

@@ -52,7 +52,7 @@ def with_packable_weights(mod: tvm.IRModule) -> tvm.IRModule:
         variable: function.without_attr("num_input") if isinstance(function, relax.Function) else function
         for variable, function in mod.functions.items()
     }
-    mod = tvm.IRModule(functions, attrs=mod.attrs)
+    mod = tvm.IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
     mod = relax.transform.AttachAttrLayoutFreeBuffers()(mod)
     for variable, function in mod.functions.items():
         if isinstance(function, tvm.tirx.PrimFunc) and any(name in block_names(function) for name in _NOT_PACKED):

@@ -50,6 +50,8 @@ def compile_network(
     ------
     ValueError
         If the target is unknown, or there is no database of that name.
+    TimeoutError
+        If TVM takes more than an hour.
 
     Examples
     --------

@@ -113,6 +113,8 @@ def tune_network(
         If another process is tuning into the work directory.
     ForkServerError
         If worker processes cannot be started.
+    TimeoutError
+        If TVM takes more than an hour to lower or to build the network.
     OSError
         If the work directory cannot be written, or its disk is full.
     KeyboardInterrupt
@@ -156,10 +158,12 @@ def tune_network(
         cost_model = "xgb" if evolutionary else "none"
     check_shapes(mod)
     runner = LocalRunner() if runner == "local" else ms.Runner.create(runner) if isinstance(runner, str) else runner
-    if is_local(runner):
+    if is_local(runner) and target.kind.name == "llvm":
         check_triple(str(target.attrs.get("mtriple", "")))
-    if isinstance(builder, str):
-        builder = LocalBuilder(link=is_local(runner)) if builder == "local" else ms.Builder.create(builder)
+    if isinstance(builder, str) and builder != "local":
+        builder = ms.Builder.create(builder)
+    elif builder is None or builder == "local":
+        builder = LocalBuilder(link=is_local(runner))
     ours = [one for one in (builder, runner) if isinstance(one, (LocalBuilder, LocalRunner))]
     folder.mkdir(parents=True, exist_ok=True)
     check_writable(folder, *folder.glob("database_*.json"))

@@ -25,6 +25,7 @@ def quiet_logging() -> Iterator[None]:
             for handler in [handler for handler in one.handlers if handler not in handlers]:
                 one.removeHandler(handler)
                 handler.close()
+        logger.handlers[:] = handlers
         logger.propagate = propagate
         logger.setLevel(level)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -75,9 +76,11 @@ class TuningLog:
             self.runs.add(entry)
             if entry.confirmed is None:
                 by_task.setdefault(entry.task, []).append(entry)
+        targets = Counter(task.journal_key for task in self.tasks.values())  # a key may leave out the target
         for task in self.tasks.values():
             task.name = printable(self.runs.names.get(task.journal_key, task.name))
-            task.merge_journal(by_task.get(task.journal_key, ()), self.runs.confirmed.get(task.journal_key))
+            confirmation = self.runs.confirmed.get(task.journal_key) if targets[task.journal_key] == 1 else None
+            task.merge_journal(by_task.get(task.journal_key, ()), confirmation)
         time = time_spent([task.times for task in self.tasks.values()], self.runs.starts, self.runs.ready)
         self.elapsed, self.pauses = time.overall, time.pauses
         for task, seconds in zip(self.tasks.values(), time.per_task):

@@ -131,7 +131,8 @@ class Tiling:
 
     def coordinates(self, value: Any) -> tuple[int, ...]:
         """Return the exponent of every prime in every part; a step changes one or two of them by one."""
-        return tuple(_exponent(p, a) for p in self._primes for a in self._validate(value))
+        vertex = self._validate(value)
+        return tuple(_exponent(p, a) for p in self._primes for a in vertex)
 
     def _validate(self, value: Any) -> tuple[int, ...]:
         vertex = int_tuple(value)

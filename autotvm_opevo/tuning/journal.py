@@ -56,13 +56,12 @@ class JournalEntry:
         of each task; and with MetaSchedule ``"lowering"``, as in `RunHistory`. Once the machine is measured: ``"limits"``, the
         seconds that each task takes at least, ``"memory_bound"``, those that the memory limits, ``"sizes"``, the bytes of each
         task's tensors, ``"flops"``, operations per second, and the bytes per second of large and of small arrays,
-        ``"memory_bandwidth"`` and ``"bandwidth"``. When
-        trials begin: ``"ready"``. When the run ends: ``"phases"``, the seconds of each phase; ``"learned_from"``, by task, how
-        many others it learned from in the end, by their origin; ``"lost"``, the addresses of devices that left; and ``"slow"``,
-        by address of a device that is slower than the fastest, how many times as long it takes. When the networks were compared:
-        the latencies in seconds ``"before"`` and ``"after"`` tuning, and ``"speedup"``, their ratio with its interval. When the
-        best are written: ``"aligned"`` and ``"kept_untuned"``, as in `TuningResult`, and ``"left_out"``, the tasks that have
-        records, but none in the file. None for a trial.
+        ``"memory_bandwidth"`` and ``"bandwidth"``. When trials begin: ``"ready"``. When the run ends: ``"phases"``, the seconds
+        of each phase; ``"learned_from"``, by task, how many others it learned from in the end, by their origin; ``"lost"``, the
+        addresses of devices that left; and ``"slow"``, by address of a device that is slower than the fastest, how many times as
+        long it takes. When the networks were compared: the latencies in seconds ``"before"`` and ``"after"`` tuning, and
+        ``"speedup"``, their ratio with its interval. When the best are written: ``"aligned"`` and ``"kept_untuned"``, as in
+        `TuningResult`, and ``"left_out"``, the tasks that have records, but none in the file. None for a trial.
     """
 
     task: str = ""

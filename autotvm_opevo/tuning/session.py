@@ -127,7 +127,9 @@ class Session:
         try:
             roofline = measure()
         except ChildProcessError as error:  # of an instruction that the CPU does not have, for one
-            raise ValueError(f"target must be one whose code this machine can run, a first kernel failed: {error}") from error
+            raise ValueError(
+                f"target must be one whose code this machine can run, with 256 MB to read: a first kernel failed, {error}"
+            ) from error
         except (OSError, RuntimeError, ValueError) as error:
             logger.warning("the roofline of this machine is unknown: %s", last_line(str(error)))
             return None

@@ -1,4 +1,4 @@
-"""TVM 0.27: the postprocessor RewriteLayout packs a constant wrongly that is read at remainders of a fused loop.
+"""TVM 0.27: the postprocessor RewriteLayout wrongly packs a constant that is read at remainders of a fused loop.
 
 y[h, w, c] = sum_k a[h % 4 * 4 + w % 4, k] * x[k, c], with a constant `a` of 16 rows and loops of 13 iterations. Once the loop
 over h is fused with another, as for parallel loops, the layout that is suggested for `a` is (i0, i1) -> (i1, i0 % 13), which maps

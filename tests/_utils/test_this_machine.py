@@ -38,6 +38,8 @@ def test_what_may_be_a_slow_substitute_for_a_gpu_is_passed_over(gpu):
         ("arm64", "aarch64-linux-gnu", True),
         ("aarch64", "armv7l-linux-gnueabihf", True),
         ("aarch64", "x86_64-linux-gnu", False),
+        ("x86_64", "riscv64-linux-gnu", False),
+        ("ppc64le", "powerpc64le-linux-gnu", True),
     ],
 )
 def test_code_of_another_architecture_does_not_run_here(monkeypatch, machine, triple, runs):

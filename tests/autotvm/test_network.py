@@ -149,7 +149,7 @@ class TestBudget:
             assert result.stop_reason == "trials"
 
     def test_a_task_scheduler_that_returns_an_inactive_task_is_rejected(self, tmp_path):
-        with pytest.raises(ValueError, match="task_scheduler must return an active task, 1 returned"):
+        with pytest.raises(ValueError, match="task_scheduler must return the position of an active task, 1 returned"):
             tune(tmp_path / "log.json", 10_000, task_scheduler=lambda tasks, operators, left, rng: 1)
 
     def test_tuning_ends_when_all_spaces_are_exhausted(self, tmp_path):

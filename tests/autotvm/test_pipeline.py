@@ -64,8 +64,11 @@ def test_what_is_built_runs_before_a_slower_build_of_the_same_batch(pipelines):
 
 def test_ctrl_c_while_it_waits_for_quiet_lets_the_next_trial_run(pipelines):
     class Interrupted:
-        def acquire(self):
+        def __enter__(self):
             raise KeyboardInterrupt
+
+        def __exit__(self, *_):
+            pass
 
     pipeline = pipelines()
     with pytest.MonkeyPatch.context() as patch:

@@ -139,7 +139,7 @@ def test_workers_stay_between_batches_and_are_replaced_at_last(monkeypatch):
     builder.close()
 
 
-def test_what_was_built_is_deleted_when_the_builder_is_closed(monkeypatch):
+def test_what_was_built_is_deleted_when_the_builder_is_closed():
     builder = LocalBuilder(max_workers=1, timeout_sec=240, link=True)
     (result,) = builder.build(matmul_inputs(1))
     folder = Path(result.artifact_path).parent.parent

@@ -1,7 +1,6 @@
 """The best candidates are timed again, and the database of the best has the winners."""
 
 import json
-import logging
 import os
 import shutil
 import signal
@@ -35,7 +34,6 @@ def tuned(tmp_path_factory):
     """A matrix product with eight trials, not confirmed."""
     folder = tmp_path_factory.mktemp("matmul")
     tune(folder, 8, evaluate=False)
-    logging.getLogger("tvm.s_tir.meta_schedule").propagate = True  # as in conftest, for the test that begins with this
     return folder
 
 

@@ -124,7 +124,6 @@ def test_a_handler_of_the_user_s_stays(tmp_path):
         assert handler in logger.handlers
     finally:
         logger.removeHandler(handler)
-        logger.propagate = True
 
 
 @pytest.mark.parametrize("time_limit", [0, -1.0])

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from compared_networks import compared
-from synthetic_logs import autotvm_line, autotvm_log, meta_schedule_folder
+from synthetic_logs import autotvm_line, autotvm_log, meta_schedule_folder, meta_schedule_line
 
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.tuning.journal import Journal
@@ -143,3 +143,15 @@ def test_invalid_journal_lines_are_skipped(tmp_path, line):
     (log,) = open_logs([path])
     assert log.runs == RunHistory()
     assert not any(task.messages for task in log.tasks.values())
+
+
+def test_a_confirmation_that_may_be_another_target_s_is_none(tmp_path):
+    """The journal of a MetaSchedule work directory knows workloads, not targets."""
+    folder = meta_schedule_folder(tmp_path / "log")
+    records = folder / "database_tuning_record.json"
+    Journal(folder / "journal").write_confirmed("1234", "", [2e-3], 2e-3)
+    (log,) = open_logs([folder])
+    assert [task.latency for task in log.tasks.values()] == [2e-3]
+    records.write_text(records.read_text() + meta_schedule_line((64, 1), 0, 5e-4).replace("llvm", "cuda") + "\n")
+    (log,) = open_logs([folder])
+    assert [task.latency for task in log.tasks.values()] == [1e-3, 5e-4]

@@ -131,9 +131,11 @@ class TestWorker:
         worker.pause()
         with ThreadPoolExecutor(1) as threads:
             answer = threads.submit(worker.call, pow, 2, 3, timeout=60)
-            assert eventually(lambda: worker._pid and psutil.Process(worker._pid).status() == psutil.STATUS_STOPPED)
-            assert not answer.done()
-            worker.resume()
+            try:
+                assert eventually(lambda: worker._pid and psutil.Process(worker._pid).status() == psutil.STATUS_STOPPED)
+                assert not answer.done()
+            finally:
+                worker.resume()
             assert answer.result(60) == 8
 
     @pytest.mark.parametrize("timeout", [math.inf, 1e9])
