@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from scipy import stats
 from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo.meta_schedule import (
@@ -104,7 +105,25 @@ def table(runs):
         took = "" if np.isnan(seconds).any() else f"{np.median(seconds):.0f}"
         rows.append([network, name, _spread(latency), _spread(speedup), took])
     baseline = runs[0]["methods"][0]
-    return markdown.table(["network", "", "ms", f"times as fast as {baseline}", "seconds of tuning"], rows)
+    text = markdown.table(["network", "", "ms", f"times as fast as {baseline}", "seconds of tuning"], rows)
+    return "\n\n".join([text, *(_lead(network, runs) for network in dict.fromkeys(run["network"] for run in runs))]).strip()
+
+
+def _lead(network, runs):
+    """How many times as fast the last method is as each of the others, with intervals, if there are enough repetitions."""
+    mine = [run["milliseconds"] for run in runs if run["network"] == network]
+    *others, last = runs[0]["methods"]
+    if len(mine) < 3:
+        return ""
+    leads = []
+    for other in others:
+        logarithms = np.log([one[other] / one[last] for one in mine])
+        interval = stats.t.interval(0.95, len(mine) - 1, logarithms.mean(), stats.sem(logarithms))
+        leads.append("{:.2f} times ({:.2f} to {:.2f}) as fast as {}".format(*np.exp([logarithms.mean(), *interval]), other))
+    return (
+        f"{network}: {last} is {' and '.join(leads)}; geometric means over {len(mine)} seeds, 95% intervals by Student's t of "
+        "logarithms."
+    )
 
 
 def _spread(values):

@@ -60,7 +60,7 @@ def test_networks_are_tuned_by_each_method_and_their_outputs_agree():
     assert "| mlp | tune_network |" in relax_network.table([run])
 
 
-def test_the_table_of_networks_shows_medians_and_ranges():
+def test_the_table_of_networks_shows_medians_ranges_and_intervals():
     runs = [
         {
             "network": "mlp",
@@ -72,6 +72,7 @@ def test_the_table_of_networks_shows_medians_and_ranges():
     ]
     assert "| mlp | tune_relax | 2 (2 to 2) | 1 (1 to 1) | 9 |" in relax_network.table(runs)
     assert "| mlp | tune_network | 1 (0.5 to 2) | 2 (1 to 4) | 1 |" in relax_network.table(runs)
+    assert "mlp: tune_network is 2.00 times (0.36 to 11.19) as fast as tune_relax; geometric means" in relax_network.table(runs)
 
 
 def test_records_are_counted_while_they_are_written(tmp_path):
