@@ -18,7 +18,7 @@ DOCS := docs/_build/html
 RELEASE_ENV := .venv/release
 
 # Tests mostly wait for compilers and runners, so that two cores are enough for three processes.
-JOBS := 3
+JOBS := 5
 PARALLEL := -n $(JOBS) --dist loadfile
 
 .PHONY: help setup setup-tvm tune tune-relax test docs lint soak release-check bench bench-sensitivity bench-hardware bench-overhead bench-network bench-alexnet bench-time bench-transfer figures clean
