@@ -17,7 +17,7 @@ DOCS_ENV := .venv/docs
 DOCS := docs/_build/html
 RELEASE_ENV := .venv/release
 
-# Tests mostly wait for compilers and runners, so that two cores are enough for three processes.
+# Tests mostly wait for compilers and runners, so that two cores are enough for five processes.
 JOBS := 5
 PARALLEL := -n $(JOBS) --dist loadfile
 

@@ -90,7 +90,6 @@ def terminated(lines: Iterable[bytes]) -> Iterable[bytes]:
 
 # Locks of this process. A forked child would share them and keep them after we exit; a child that calls exec does not.
 _locks: WeakSet[Lock] = WeakSet()
-os.register_at_fork(after_in_child=lambda: [lock._forget() for lock in list(_locks)])
 
 
 class Lock:
@@ -159,3 +158,11 @@ class Lock:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def _forget_locks() -> None:
+    for lock in list(_locks):
+        lock._forget()
+
+
+os.register_at_fork(after_in_child=_forget_locks)

@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 
 def import_tensor_intrinsics() -> None:
@@ -23,7 +24,8 @@ def _stacks_without_source() -> Iterator[None]:
     """Let ``inspect.stack`` return frames without their lines of source code, as where there is no source file."""
 
     def stack(context: int = 1) -> list[inspect.FrameInfo]:
-        frame, found = sys._getframe(1), []
+        frame: FrameType | None = sys._getframe(1)
+        found: list[inspect.FrameInfo] = []
         while frame:
             found.append(inspect.FrameInfo(frame, frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, None, None))
             frame = frame.f_back
