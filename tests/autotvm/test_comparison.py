@@ -178,7 +178,7 @@ def test_a_kernel_is_built_as_it_was_measured(logs):
     """Outside of tuning the template would take tensors in the network's layout."""
     records = list(autotvm.record.load_from_file(str(logs[0])))
     record = next(record for record in records if record[0].task.name == "conv2d_NCHWc.x86")
-    library, tensors = build_kernel(record)
+    library, tensors = build_kernel(record, record[0].target)
     assert [len(shape) for shape, _ in tensors] == [5, 6, 5]
     assert KernelInstance(library, tvm.cpu(), random_arrays(tensors)).seconds() > 0
     assert not autotvm.GLOBAL_SCOPE.in_tuning

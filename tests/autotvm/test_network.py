@@ -23,12 +23,12 @@ from tvm.contrib import graph_executor
 from autotvm_opevo import OpEvoTuner, tune_network
 from autotvm_opevo._utils.atomic_files import LogInUse
 from autotvm_opevo.autotvm import best_file, finalists, network, session, workloads
+from autotvm_opevo.autotvm.baselines import GBFSTuner
 from autotvm_opevo.autotvm.earlier_runs import drift_before
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.session import _by_task
 from autotvm_opevo.autotvm.space import KnobSpace
-from autotvm_opevo.baselines import GBFSTuner
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.tuning import confirmation
 from autotvm_opevo.tuning.drift import Drift
