@@ -37,8 +37,9 @@ from scipy.spatial.distance import cdist
 
 from autotvm_opevo.search.hyperparameters import Hyperparameters, fit_hyperparameters
 from autotvm_opevo.search.space import Configuration, Space
-from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Tiling, Topology
+from autotvm_opevo.topology import Categorical, Discrete, Factorization, Tiling, Topology
 from autotvm_opevo.topology.base import Graph
+from autotvm_opevo.topology.subgraph import whole_graph
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Coordinates = Callable[[Any], Any]
@@ -200,11 +201,6 @@ class KnobCoordinates:
         while distance(step := min(self._topology.neighbours(value)[:_MAX_NEIGHBOURS], key=distance)) < distance(value):
             value = step
         return self._topology.index(value)
-
-
-def whole_graph(topology: Topology) -> Graph:
-    """The graph that a topology is, or is a part of."""
-    return topology.graph if isinstance(topology, InducedSubgraph) else topology
 
 
 def _spread(topology: Topology) -> list[int]:

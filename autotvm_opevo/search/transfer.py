@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from autotvm_opevo.search.kernel import GraphKernel, comparable, whole_graph
+from autotvm_opevo.search.kernel import GraphKernel, comparable
 from autotvm_opevo.search.model import Model, log_fitness
 from autotvm_opevo.search.source import Source, thin_out
 from autotvm_opevo.search.space import Space
 from autotvm_opevo.topology import Factorization, Topology
+from autotvm_opevo.topology.subgraph import whole_graph
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -122,3 +122,8 @@ def _closest_pairs(points: np.ndarray[Any, Any], inside: np.ndarray[Any, Any]) -
             i, j = np.nonzero(distances == shortest)
             pairs += zip(ours[start + i].tolist(), others[j].tolist())
     return pairs
+
+
+def whole_graph(topology: Topology) -> Graph:
+    """The graph that a topology is, or is a part of."""
+    return topology.graph if isinstance(topology, InducedSubgraph) else topology

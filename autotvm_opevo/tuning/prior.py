@@ -12,10 +12,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from autotvm_opevo.search.kernel import whole_graph
 from autotvm_opevo.search.source import Source, thin_out
 from autotvm_opevo.search.space import Space
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Permutation, Tiling, Topology
+from autotvm_opevo.topology.subgraph import whole_graph
 
 # Their origin, for reports.
 COMMON_LAYERS = "common layers"
