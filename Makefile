@@ -17,8 +17,8 @@ DOCS_ENV := .venv/docs
 DOCS := docs/_build/html
 RELEASE_ENV := .venv/release
 
-# Tests mostly wait for compilers and runners, so that two cores are enough for five processes.
-JOBS := 5
+# Tests mostly wait for compilers and runners, so that two cores are enough for four processes.
+JOBS := 4
 PARALLEL := -n $(JOBS) --dist loadfile
 
 .PHONY: help setup setup-tvm tune tune-relax test docs lint soak release-check bench bench-sensitivity bench-hardware bench-overhead bench-network bench-alexnet bench-time bench-transfer figures clean
