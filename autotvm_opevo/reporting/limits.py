@@ -9,6 +9,8 @@ from autotvm_opevo.reporting.tuning_log import TuningLog
 
 # An operator that reaches more of its limit has little left that is worth a trial.
 AT_LIMIT = 0.9
+# Limits that an operator exceeds by more were measured while the machine was slower: they are no limits.
+_MAX_REACHED = 1.5
 # Of limits that are unknown for a larger part of the latency, nothing is said.
 _MAX_UNKNOWN = 0.05
 
@@ -29,6 +31,8 @@ class Limits:
         Those with a successful trial.
     measured : list of Operator
         Those whose limit was measured.
+    exceeded : list of Operator
+        Those that are so much faster than their limit that none of the limits can be believed.
     known : bool
         Whether the limits are known, for all but a small part of the latency.
     """
@@ -38,7 +42,8 @@ class Limits:
         self.operators = [one for one in network.operators_in(index) if one.seconds_in(index) < math.inf]
         self.measured = [one for one in self.operators if one.fastest_in(index).journal_key in log.runs.limits]
         unknown = math.fsum(one.seconds_in(index) for one in self.operators if one not in self.measured)
-        self.known = bool(self.operators) and unknown <= _MAX_UNKNOWN * network.seconds_in(index)
+        self.exceeded = [one for one in self.measured if self.reached(one) > _MAX_REACHED]
+        self.known = bool(self.operators) and not self.exceeded and unknown <= _MAX_UNKNOWN * network.seconds_in(index)
 
     def seconds(self, operator: Operator) -> float:
         """What an operator takes with its best configuration."""

@@ -119,12 +119,14 @@ def _how_good(index: int, log: TuningLog, network: Network, limits: Limits) -> A
     text = f"{milliseconds(seconds)} ms{partly}" + (f", {flop / seconds / 1e9:.0f} GFLOPS" if flop > 0 else "")
     if not limits.known:
         why = "how fast this device can be is unknown: tune_network measures it if it is this machine's CPU"
+        if limits.exceeded:
+            why = f"the machine's limits were measured while it was slower than when it ran {limits.exceeded[0].name}"
         return Answer(question, f"{text}; {why}.", _TASKS, known=False)
     text += f", {1 / (1 + limits.left):.0%} of what this machine's limits allow"
     if log.runs.flops and log.runs.memory_bandwidth:
         text += f" ({log.runs.flops / 1e9:.0f} GFLOPS, {log.runs.memory_bandwidth / 1e9:.0f} GB/s)"
     if len(kinds := limits.reached_by_kind()) > 1:
-        text += f": {', '.join(f'{kind} {reached:.0%}' for kind, reached in [*kinds.items()][:_MAX_KINDS])}"
+        text += f": {', '.join(f'{kind} {min(1.0, reached):.0%}' for kind, reached in [*kinds.items()][:_MAX_KINDS])}"
     done = [one for one in limits.measured if limits.reached(one) > AT_LIMIT]
     if done:
         memory_bound = sum(one.fastest_in(index).journal_key in log.runs.memory_bound for one in done)

@@ -170,6 +170,17 @@ def test_the_journal_s_limits_say_how_good_it_is_and_where_most_is_left(tmp_path
     assert text.endswith("most is left in conv2d 1x64, at 25% of its limit.")
 
 
+def test_limits_that_an_operator_exceeds_by_far_are_not_believed(tmp_path):
+    log = write(write(tmp_path / "log.json", [1e-3] * 20), [4e-3] * 20, "conv2d")
+    journal = Journal(f"{log}.journal")
+    journal.write_limits({DENSE: 1.2e-3, CONV2D: 2e-3})
+    assert answers(log)["How good?"].text.startswith("5.000 ms, 60% of what this machine's limits allow: conv2d 50%, dense 100%;")
+    journal.write_limits({DENSE: 2.6e-3, CONV2D: 2e-3})
+    found = answers(log)["How good?"]
+    assert found.text == "5.000 ms; the machine's limits were measured while it was slower than when it ran dense 1x64."
+    assert not found.known
+
+
 def test_operators_that_only_move_data_have_no_limit_and_hide_that_of_the_others_only_if_they_take_long(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [2e-5] * 20, "conv2d")
     journal = Journal(f"{log}.journal")
