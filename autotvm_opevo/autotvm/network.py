@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from os import PathLike
@@ -24,11 +24,11 @@ from autotvm_opevo.autotvm.history import read_history
 from autotvm_opevo.autotvm.log import Log, Record, workload_key
 from autotvm_opevo.autotvm.measure_option import check_device, default_measure_option
 from autotvm_opevo.autotvm.measurer import Measurer
-from autotvm_opevo.autotvm.search_tuner import SearchTuner
 from autotvm_opevo.autotvm.session import NetworkSession
-from autotvm_opevo.autotvm.task_state import TaskState, TunerFactory, takes_seed
+from autotvm_opevo.autotvm.task_state import TaskState
 from autotvm_opevo.autotvm.tophub import without_tophub
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
+from autotvm_opevo.autotvm.tuner_factory import TunerFactory, can_learn, may_refuse_knobs, takes_seed
 from autotvm_opevo.tuning.comparison import run_compiler
 from autotvm_opevo.tuning.confirmation import end_of_trials
 from autotvm_opevo.tuning.journal import Journal
@@ -137,7 +137,7 @@ def tune_network(
             f"tuner must be one of AutoTVM's tuner classes, or a function that creates a task's tuner; {tuner!r} given"
         )
     history = [history] if isinstance(history, (str, PathLike)) else list(history)
-    if history and not (transfer and _can_learn(tuner)):
+    if history and not (transfer and can_learn(tuner)):
         given = "transfer=False" if not transfer else describe_tuner(tuner, None)
         raise ValueError(f"history needs transfer=True and a tuner that learns from it, such as OpEvoTuner; {given} given")
     known = read_history(history, Path(log_file))
@@ -152,7 +152,7 @@ def tune_network(
         journal = Journal(Path(f"{log.path}.journal"), overwrite=not log.records)
         drift = drift_before(journal, target)
         network = run_compiler(partial(extract, mod, target))
-        if transfer and _can_learn(tuner):
+        if transfer and can_learn(tuner):
             known.add(_of_others(log.records, network.tasks), str(log.path))
         seeds = np.random.SeedSequence(seed).generate_state(len(network.tasks) + 1)
         states = [
@@ -165,7 +165,7 @@ def tune_network(
             learning: dict[str, Any] = {} if transfer else {"transfer": False}
             if known:
                 learning["history"] = known.describe({task.name for task in network.tasks}, target)
-            if _may_refuse_knobs(tuner):
+            if may_refuse_knobs(tuner):
                 for state in states:
                     state.create_tuner()  # raises now, and not once the other tasks are tuned
             session.announce(describe_tuner(tuner, seed if takes_seed(tuner) else None, **learning), "log")
@@ -195,17 +195,3 @@ def _of_others(records: Iterable[Record], tasks: Iterable[Task]) -> Iterator[Rec
     """Of the records of a log, those of other networks' tasks, or for other targets."""
     own = {workload_key(task.target, task) for task in tasks}
     return (record for record in records if workload_key(record[0].target, record[0].task) not in own)
-
-
-def _may_refuse_knobs(tuner: Callable[..., object]) -> bool:
-    """Whether tuners that this makes may search some spaces only."""
-    factory = tuner.func if isinstance(tuner, partial) else tuner
-    return isinstance(factory, type) and issubclass(factory, SearchTuner) and not issubclass(factory, OpEvoTuner)
-
-
-def _can_learn(tuner: Callable[..., object]) -> bool:
-    """Whether tuners that this makes may learn from other tasks: of a function, nobody knows."""
-    factory, options = (tuner.func, tuner.keywords) if isinstance(tuner, partial) else (tuner, {})
-    if not isinstance(factory, type):
-        return True
-    return issubclass(factory, OpEvoTuner) and options.get("surrogate", "gp") == "gp" and options.get("transfer", True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from math import inf
 from typing import NamedTuple
@@ -18,13 +17,12 @@ from autotvm_opevo.autotvm.history import History
 from autotvm_opevo.autotvm.log import Record, configuration_of, failure, seconds
 from autotvm_opevo.autotvm.search_tuner import SearchTuner
 from autotvm_opevo.autotvm.space import KnobSpace
+from autotvm_opevo.autotvm.tuner_factory import TunerFactory, takes_seed
 from autotvm_opevo.search.source import count_origins
 from autotvm_opevo.tuning.drift import Drift
 from autotvm_opevo.tuning.journal import THIS_RUN
 from autotvm_opevo.tuning.naming import task_key, task_name
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
-
-TunerFactory = Callable[..., Tuner]
 
 # Give up on a tuner after this many consecutive batches without a new configuration, plus one for each known configuration.
 _MAX_STALE_BATCHES = 100
@@ -36,11 +34,6 @@ class Proposal(NamedTuple):
     configs: list[ConfigEntity]
     asked: list[ConfigEntity]
     start: list[ConfigEntity]
-
-
-def takes_seed(make_tuner: TunerFactory) -> bool:
-    """Whether tuners that this makes take a seed; AutoTVM's draw from the global generator."""
-    return "seed" in inspect.signature(make_tuner).parameters
 
 
 class TaskState:
