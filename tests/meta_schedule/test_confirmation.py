@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -35,6 +36,17 @@ def tuned(tmp_path_factory):
     folder = tmp_path_factory.mktemp("matmul")
     tune(folder, 8, evaluate=False)
     return folder
+
+
+def timed(record, latency, target=None):
+    """A record as if it had been timed again, or on another target."""
+    return TuningRecord(record.trace, record.workload, [latency], target or record.target, record.args_info)
+
+
+@pytest.fixture
+def folder(tuned, tmp_path):
+    """A copy of its work directory."""
+    return Path(shutil.copytree(tuned, tmp_path / "copy"))
 
 
 @pytest.fixture
@@ -111,11 +123,9 @@ def test_the_best_replace_those_of_an_earlier_call(records, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == [BEST_DATABASE]
 
 
-def test_a_network_s_best_are_confirmed_for_real_and_applied(tuned, tmp_path, monkeypatch):
+def test_a_network_s_best_are_confirmed_for_real_and_applied(folder, monkeypatch):
     monkeypatch.setattr(session, "CONFIRMATION_SHARE", 100.0)
     monkeypatch.setattr(confirmation, "MAX_RATIO", 1e6)  # of ten candidates, one may be far ahead
-    folder = tmp_path / "copy"
-    shutil.copytree(tuned, folder)
     result = tune(folder, 10)
     assert result.best_file == folder / BEST_DATABASE
     assert result.comparison.outputs_match
@@ -130,13 +140,11 @@ def test_a_network_s_best_are_confirmed_for_real_and_applied(tuned, tmp_path, mo
     assert (folder / BEST_DATABASE / "database_tuning_record.json").read_bytes() == before
 
 
-def test_a_later_call_keeps_the_winner_unless_a_new_candidate_is_faster(tuned, tmp_path, records):
-    folder = tmp_path / "copy"
-    shutil.copytree(tuned, folder)
+def test_a_later_call_keeps_the_winner_unless_a_new_candidate_is_faster(folder, records):
     for latency, kept in ((1e-12, True), (1e3, False)):
         slowest = records[-1]
         trials = len(open_database(folder)) + 1
-        confirmed = TuningRecord(slowest.trace, slowest.workload, [latency], slowest.target, slowest.args_info)
+        confirmed = timed(slowest, latency)
         write_best(folder, [confirmed], trials - 1)
         result = tune(folder, trials, evaluate=False)
         (best,) = open_database(folder / BEST_DATABASE).get_all_tuning_records()
@@ -144,11 +152,9 @@ def test_a_later_call_keeps_the_winner_unless_a_new_candidate_is_faster(tuned, t
         assert result.latency == pytest.approx(float(np.mean([float(s) for s in best.run_secs])))
 
 
-def test_what_a_killed_call_measured_after_the_best_were_written_can_be_the_best(tuned, tmp_path, records):
-    folder = tmp_path / "copy"
-    shutil.copytree(tuned, folder)
+def test_what_a_killed_call_measured_after_the_best_were_written_can_be_the_best(folder, records):
     slowest = records[-1]
-    write_best(folder, [TuningRecord(slowest.trace, slowest.workload, [1e3], slowest.target, slowest.args_info)], 2)
+    write_best(folder, [timed(slowest, 1e3)], 2)
     later = (folder / "database_tuning_record.json").read_text().splitlines()[2:]
     fastest = min(float(np.mean(json.loads(line)[1][1])) for line in later)
     assert tune(folder, 8, evaluate=False).latency == pytest.approx(fastest)
@@ -156,11 +162,9 @@ def test_what_a_killed_call_measured_after_the_best_were_written_can_be_the_best
     assert float(np.mean([float(latency) for latency in best.run_secs])) == pytest.approx(fastest)
 
 
-def test_another_network_in_the_work_directory_keeps_its_best(tuned, tmp_path, records):
-    folder = tmp_path / "copy"
-    shutil.copytree(tuned, folder)
+def test_another_network_in_the_work_directory_keeps_its_best(folder, records):
     slowest = records[-1]
-    confirmed = TuningRecord(slowest.trace, slowest.workload, [1e-12], slowest.target, slowest.args_info)
+    confirmed = timed(slowest, 1e-12)
     write_best(folder, [confirmed], len(open_database(folder)))
     softmax = workloads.operator("nn.softmax", [(8, 32)])
     tune_network(*softmax, cpu(), folder, 2, builder=builder(), runner=runner(), evaluate=False)
@@ -171,11 +175,9 @@ def test_another_network_in_the_work_directory_keeps_its_best(tuned, tmp_path, r
     assert tune(folder, 8, evaluate=False).latency == 1e-12  # the first network again
 
 
-def test_the_best_for_another_target_is_kept(tuned, tmp_path, records):
-    folder = tmp_path / "copy"
-    shutil.copytree(tuned, folder)
+def test_the_best_for_another_target_is_kept(folder, records):
     slowest, other = records[-1], as_target("llvm -num-cores=64")
-    foreign = TuningRecord(slowest.trace, slowest.workload, [1e-12], other, slowest.args_info)
+    foreign = timed(slowest, 1e-12, other)
     commit(open_database(folder), foreign)
     write_best(folder, [foreign], len(open_database(folder)))
     assert tune(folder, 8, evaluate=False).latency > 1e-12
@@ -184,21 +186,17 @@ def test_the_best_for_another_target_is_kept(tuned, tmp_path, records):
     assert 1e-12 in latencies
 
 
-def test_a_kill_while_the_best_are_replaced_costs_none(tuned, tmp_path, records):
-    folder = tmp_path / "copy"
-    shutil.copytree(tuned, folder)
+def test_a_kill_while_the_best_are_replaced_costs_none(folder, records):
     slowest = records[-1]
-    confirmed = TuningRecord(slowest.trace, slowest.workload, [1e-12], slowest.target, slowest.args_info)
+    confirmed = timed(slowest, 1e-12)
     write_best(folder, [confirmed], len(open_database(folder)))
     (folder / BEST_DATABASE).rename(folder / f"{BEST_DATABASE}.old")
     assert tune(folder, 8, evaluate=False).latency == 1e-12
     assert not (folder / f"{BEST_DATABASE}.old").exists()
 
 
-def test_a_network_without_a_best_before_gets_the_fastest_of_its_trials(tuned, tmp_path):
+def test_a_network_without_a_best_before_gets_the_fastest_of_its_trials(folder):
     """So did versions that kept the best of the last network only."""
-    folder = tmp_path / "copy"
-    shutil.copytree(tuned, folder)
     write_best(folder, [], len(open_database(folder)))
     tune(folder, 8, evaluate=False)
     assert len(open_database(folder / BEST_DATABASE)) == 1
@@ -213,7 +211,7 @@ def interruptible():
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_during_the_confirmation_ends_the_call(tuned, tmp_path, monkeypatch):
+def test_ctrl_c_during_the_confirmation_ends_the_call(folder, tmp_path, monkeypatch):
     class Interrupting(Runner):
         def run(self, inputs):
             os.kill(os.getpid(), signal.SIGINT)
@@ -224,23 +222,19 @@ def test_ctrl_c_during_the_confirmation_ends_the_call(tuned, tmp_path, monkeypat
 
     monkeypatch.setattr(session, "confirm", interrupted)
     monkeypatch.setattr(confirmation, "MAX_RATIO", 1e6)
-    folder = tmp_path / "copy"
-    shutil.copytree(tuned, folder)
     with pytest.raises(KeyboardInterrupt):
         tune(folder, 9, evaluate=False)
     assert len(open_database(folder)) == 9
     assert len(open_database(folder / BEST_DATABASE)) == 1
 
 
-def test_an_error_costs_no_result(tuned, tmp_path, monkeypatch, caplog):
+def test_an_error_costs_no_result(folder, monkeypatch, caplog):
     monkeypatch.setattr(session, "CONFIRMATION_SHARE", 10.0)
 
     def broken(*_):
         raise AttributeError("no device answers")  # such as of a user's own builder
 
     monkeypatch.setattr(session, "confirm", broken)
-    folder = tmp_path / "copy"
-    shutil.copytree(tuned, folder)
     assert tune(folder, 9, evaluate=False).trials == 9
     assert "the best candidates were not timed again: no device answers" in caplog.text
     assert len(open_database(folder / BEST_DATABASE)) == 1
