@@ -61,7 +61,7 @@ mod, params = mlp()
 # %%
 # Tune on the board
 # -----------------
-# Only the runner differs from tuning on one machine. The network itself is not timed before and after.
+# Only the runner differs from tuning on one machine. In the end the network is timed on the board, untuned and tuned.
 
 work_dir = options.out / "database"
 if options.tracker:

@@ -96,6 +96,7 @@ class NetworkSession(Session):
     def run(self, measurer: Measurer, task_scheduler: TaskScheduler, deadline: float) -> None:
         """Spend the budget in rounds of trials for one task, and confirm the best; what runs next is built meanwhile."""
         seconds_left = deadline - time.monotonic() if deadline < inf else None
+        self._journal.write_knobs({state.key: state.space.knobs for state in self._states})
         self.begin_measuring()
         try:
             with ProgressDisplay(self._budget, self.trials, seconds_left) as self.display:

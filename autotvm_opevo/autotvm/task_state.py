@@ -59,6 +59,8 @@ class TaskState:
     ----------
     name, key : str
         In tables, and in the journal.
+    space : Space
+        Of its configurations.
     progress : TaskProgress
         For a `TaskScheduler`.
     best : (MeasureInput, MeasureResult) or None
@@ -90,6 +92,7 @@ class TaskState:
         self.failures: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
         self._knobs = KnobSpace(task.config_space)
+        self.space = self._knobs.space
         self._drift = drift or Drift()
         self._history, self._transfer = history or History(), transfer
         self._known: dict[int, Record] = {}  # without drift, by index of the configuration in the space
@@ -111,7 +114,7 @@ class TaskState:
             if configuration is None:
                 continue
             taken += 1
-            number = self._knobs.space.index(configuration)
+            number = self.space.index(configuration)
             if number not in mine or seconds(result) < seconds(mine[number][1]):  # the one that apply_history_best would use
                 mine[number] = MeasureInput(self.task.target, self.task, measured.config), result
         for trial, (number, record) in enumerate(mine.items(), start=1):
@@ -119,7 +122,7 @@ class TaskState:
             if trial % round_size == 0 or trial == len(mine):
                 self.end_round()
         configuration = configuration_of(confirmed[0][0], self.task, self._knobs) if confirmed else None
-        if confirmed and configuration is not None and self._knobs.space.index(configuration) in mine:
+        if confirmed and configuration is not None and self.space.index(configuration) in mine:
             later = [record for record in mine.values() if record[1].timestamp > confirmed[0][1].timestamp]
             self.confirm(*min([confirmed, *((record, self.without_drift(record)) for record in later)], key=lambda pair: pair[1]))
         return taken
@@ -254,7 +257,7 @@ class TaskState:
                 self.tuner.load_history(records)
 
     def _number(self, config: ConfigEntity) -> int:
-        return self._knobs.space.index(self._knobs.configuration(config))
+        return self.space.index(self._knobs.configuration(config))
 
     def _start(self) -> list[ConfigEntity]:
         """The configuration to start with, as a list; empty if there are trials."""

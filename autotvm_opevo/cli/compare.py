@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from autotvm_opevo._utils.durations import TIMEOUT
 from autotvm_opevo.cli import workload
 from autotvm_opevo.cli.argument_types import duration
 from autotvm_opevo.cli.command import command
@@ -70,8 +71,8 @@ def _compare_autotvm(options: argparse.Namespace) -> Comparison:
 
 def _compare_meta_schedule(options: argparse.Namespace) -> Comparison:
     from autotvm_opevo.meta_schedule import compare_logs, workloads
+    from autotvm_opevo.meta_schedule.runner import make_runner
 
-    if options.rpc_key is not None:
-        raise ValueError("--rpc-key requires AutoTVM: networks are not run on other devices with MetaSchedule")
+    runner = make_runner(TIMEOUT, options.rpc_key, *options.rpc_tracker) if options.rpc_tracker else None
     mod, params = workload.load(options, workloads)
-    return compare_logs(mod, params, options.target, options.logs, time_limit=options.time_limit)
+    return compare_logs(mod, params, options.target, options.logs, time_limit=options.time_limit, runner=runner)

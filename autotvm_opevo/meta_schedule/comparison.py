@@ -18,12 +18,13 @@ from tvm.s_tir.meta_schedule.database import Database, MemoryDatabase, TuningRec
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.validation import as_seconds
 from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, seconds
-from autotvm_opevo.meta_schedule.evaluation import network_loader, random_inputs
+from autotvm_opevo.meta_schedule.device import open_device
+from autotvm_opevo.meta_schedule.evaluation import load_on, random_inputs
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.kernels import KernelInstance, build_kernel
 from autotvm_opevo.meta_schedule.lowering import check_shapes, lower_as_imported, lower_for_tuning, warn_of_untuned
 from autotvm_opevo.meta_schedule.naming import task_name
-from autotvm_opevo.meta_schedule.targets import as_target, device_type
+from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.tuning.comparison import NETWORKS_SHARE, Comparison, OperatorComparison, run_compiler, shown_when_aborted
 from autotvm_opevo.tuning.logs import check_logs, common_target
 from autotvm_opevo.tuning.programs import random_arrays
@@ -36,8 +37,9 @@ def compare_logs(
     logs: Sequence[str | PathLike[str]],
     *,
     time_limit: float = 180,
+    runner: Any = None,
 ) -> Comparison:
-    """Build a network with the best records of each database, and untuned, and time all of them in turn, on this machine.
+    """Build a network with the best records of each database, and untuned, and time all of them in turn.
 
     It ends once the fastest is told apart from each of the others, or within 1% of them. Then the operators that differ most are
     timed in turn. With one database, it is compared with the untuned network. A database can be of `tune_network`, which lowers
@@ -55,6 +57,8 @@ def compare_logs(
         Folders of databases. The folder ``best`` in a work directory of `tune_network` has what was confirmed.
     time_limit : float
         Seconds for all timings; it takes longer by what the builds take.
+    runner : optional
+        An ``RPCRunner`` of MetaSchedule to time on one of its devices; this machine's by default.
 
     Returns
     -------
@@ -69,7 +73,7 @@ def compare_logs(
     RuntimeError
         If a network cannot be built or run.
     TimeoutError
-        If a network takes minutes to run.
+        If a network takes minutes to run, or no remote device is free for minutes.
     KeyboardInterrupt
         After Ctrl-C, once what is known is printed.
 
@@ -94,8 +98,9 @@ def compare_logs(
     lowered = [run_compiler(partial(_Lowered, way, mod, params, target)) for way in (lower_for_tuning, lower_as_imported)]
     tuned = [_tuned(name, database, lowered, target) for name, database in zip(names, databases)]
     comparison = Comparison(names, _operators(tuned))
-    untuned, device = lowered[-1].mod, tvm.device(device_type(target), 0)
-    with shown_when_aborted(comparison), network_loader(target, random_inputs(untuned)) as load:
+    untuned = lowered[-1].mod
+    with shown_when_aborted(comparison), open_device(target, runner, time_limit) as (device, put):
+        load = load_on(target, random_inputs(untuned), device, put)
         print(f"building {pluralize(1 + len(names), 'network')} for {target}", file=sys.stderr)
         networks = [load(untuned), *(load(one.lowered.mod, one.database) for one in tuned)]
         print(f"timing them in turn, for at most {time_limit:g} seconds", file=sys.stderr)
@@ -103,7 +108,8 @@ def compare_logs(
 
         def load_kernel(record: TuningRecord) -> Callable[[], KernelInstance]:
             library, tensors = build_kernel(record)
-            return partial(KernelInstance, library, device, random_arrays(tensors))
+            load_library, arrays = put(library), random_arrays(tensors)
+            return lambda: KernelInstance(load_library(), device, arrays)
 
         comparison.time_operators(load_kernel, (1 - NETWORKS_SHARE) * time_limit)
     return comparison

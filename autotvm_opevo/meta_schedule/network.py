@@ -24,7 +24,7 @@ from autotvm_opevo.meta_schedule.history import describe_history, sources_of, wi
 from autotvm_opevo.meta_schedule.interrupts import SigintGuard
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.lowering import check_shapes, lower_as_imported, lower_for_tuning
-from autotvm_opevo.meta_schedule.runner import LocalRunner, is_local
+from autotvm_opevo.meta_schedule.runner import LocalRunner, has_device, is_local
 from autotvm_opevo.meta_schedule.session import NetworkSession
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import as_target
@@ -99,7 +99,8 @@ def tune_network(
         Work directories of other networks, devices and runs to learn from, besides what `work_dir` has of other networks
         and targets; nothing is written to them.
     evaluate : bool
-        Build the network as imported and tuned, compare their outputs, and time both; with a local runner only.
+        Build the network as imported and tuned, compare their outputs, and time both, on this machine or a device of the
+        ``RPCRunner``; with other runners it is not.
 
     Returns
     -------
@@ -200,9 +201,9 @@ def tune_network(
                 if isinstance(strategy, OpEvoStrategy):
                     session.name_unused(source.origin for source in strategy.history if not _is_own(source.origin, folder))
             best = session.write_best()
-            if evaluate and session.succeeded and is_local(runner):
+            if evaluate and session.succeeded and has_device(runner):
                 as_imported = partial(run_compiler, lambda: lower_as_imported(mod, params, target))
-                session.evaluate(lambda: evaluate_network(as_imported(), lowered, target, best))
+                session.evaluate(lambda: evaluate_network(as_imported(), lowered, target, best, runner))
         except BaseException as error:
             if guard.interrupted and not isinstance(error, KeyboardInterrupt):
                 error = KeyboardInterrupt()  # TVM turned it into a RuntimeError

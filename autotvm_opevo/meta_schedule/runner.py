@@ -110,6 +110,11 @@ def is_local(runner: Any) -> bool:
     return isinstance(runner, (LocalRunner, ms.runner.LocalRunner))
 
 
+def has_device(runner: Any) -> bool:
+    """Whether networks can be timed where a runner runs candidates: on this machine, or on the devices of a tracker."""
+    return is_local(runner) or isinstance(runner, RPCRunner)
+
+
 def make_runner(timeout: float, key: str | None = None, host: str | None = None, port: int | None = None) -> Any:
     """Create a runner on this machine, or one of TVM's with one worker for each device.
 

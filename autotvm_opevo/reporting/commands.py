@@ -63,14 +63,12 @@ def longer_timeout(command: str, trials: int) -> str:
 def compare_command(logs: Sequence[TuningLog]) -> str:
     """The command that decides which log's network is faster, as far as a journal knows what was tuned.
 
-    It names the files of the best records where there are any, since those are confirmed. Empty if it could not work: the
-    logs have no task in common, or are of MetaSchedule over RPC, where `compare` runs networks on this machine only.
+    It names the files of the best records where there are any, since those are confirmed. Empty if the logs have no task in
+    common.
     """
     if not set.intersection(*(set(log.tasks) for log in logs)):
         return ""
     words = next((words for log in logs if (words := _words(log.runs.command))), ["--network", "NAME"])
-    if "--rpc-key" in words and any(log.path.is_dir() for log in logs):
-        return ""
     given = [[option, value] for option, value in zip(words, words[1:]) if option in WORKLOAD]
     best = [str(best_of(log.path)) for log in logs]
     return shlex.join(["autotvm-opevo", "compare", *best, *(word for pair in given for word in pair)])

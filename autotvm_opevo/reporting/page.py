@@ -14,12 +14,12 @@ from markupsafe import Markup
 from autotvm_opevo._utils.text import milliseconds, pluralize
 from autotvm_opevo._version import __version__
 from autotvm_opevo.reporting.about_logs import about_log, compare_with_first
-from autotvm_opevo.reporting.autotvm_spaces import Template
 from autotvm_opevo.reporting.best_in_common import best_in_common
 from autotvm_opevo.reporting.commands import compare_command
 from autotvm_opevo.reporting.fanova import Importance
 from autotvm_opevo.reporting.formatting import format_duration, format_schedule, format_setting
 from autotvm_opevo.reporting.importance import importance
+from autotvm_opevo.reporting.knob_spaces import KnobSpaces
 from autotvm_opevo.reporting.network import Network, Operator, TaskInLog, TaskInLogs
 from autotvm_opevo.reporting.plots import Plot, importance_plots, knob_plots, overview_plots, progress_plots, slowdowns
 from autotvm_opevo.reporting.style import FITNESS, FITNESS_ON_DARK
@@ -150,25 +150,25 @@ def _percent(share: float) -> str:
 
 
 def _task(task: TaskInLogs, slowdown: Mapping[int, float]) -> dict[str, Any]:
-    template = Template(task.example)
+    spaces = KnobSpaces(task)
     trials = sum(len(one.task) for one in task.in_logs)
-    knobs = list(knob_plots(task, template))
+    knobs = list(knob_plots(task, spaces))
     drawn = {plot.title for plot in knobs}
     constant = [
-        format_setting(name, template.complete(name, Value(knob.kind, next(iter(knob.stats)))))
+        format_setting(name, spaces.complete(name, Value(knob.kind, next(iter(knob.stats)))))
         for name, knob in task.knobs.items()
         if len(knob.stats) == 1 and knob.trials == trials and name not in drawn
     ]
     found = importance(task)
-    best = [template.complete(name, value) for one in task.in_logs for *_, knobs in one.task.top for name, value in knobs.items()]
+    best = [spaces.complete(name, value) for one in task.in_logs for *_, knobs in one.task.top for name, value in knobs.items()]
     return {
         "number": task.number,
         "succeeded": task.best < math.inf,
         "name": task.name,
         "target": task.example.target,
-        "in_logs": [_task_in_log(label, one, template, task.best) for _, label, one in task.in_logs],
+        "in_logs": [_task_in_log(label, one, spaces, task.best) for _, label, one in task.in_logs],
         "has_inner_tile": any(value.kind == "inner tile" for value in best),
-        "template_known": template.known,
+        "spaces_known": spaces.known,
         "progress": [_embed(plot, task.name) for plot in [*progress_plots(task, slowdown), *importance_plots(found)]],
         "knobs": [_embed(plot, task.name) for plot in knobs],
         "constant": constant,
@@ -203,7 +203,7 @@ def _embed(plot: Plot, task: str = "") -> dict[str, Any]:
     return {"title": plot.title, "caption": plot.caption, "svg": Markup(drawing)}  # ElementTree has escaped it
 
 
-def _task_in_log(label: str, task: Task, template: Template, best_of_all: float) -> dict[str, Any]:
+def _task_in_log(label: str, task: Task, spaces: KnobSpaces, best_of_all: float) -> dict[str, Any]:
     elapsed = task.elapsed
     return {
         "label": label,
@@ -223,7 +223,7 @@ def _task_in_log(label: str, task: Task, template: Template, best_of_all: float)
             (
                 milliseconds(latency),
                 trial,
-                format_schedule({name: template.complete(name, value) for name, value in knobs.items()}),
+                format_schedule({name: spaces.complete(name, value) for name, value in knobs.items()}),
             )
             for latency, trial, knobs in task.top
         ],

@@ -14,12 +14,12 @@ from matplotlib.figure import Figure
 import autotvm_opevo.reporting.charts as charts
 import autotvm_opevo.reporting.knob_charts as knob_charts
 from autotvm_opevo._utils.text import milliseconds, pluralize
-from autotvm_opevo.reporting.autotvm_spaces import Template
 from autotvm_opevo.reporting.comparability import compare
 from autotvm_opevo.reporting.fanova import MIN_PAIR, Importance
 from autotvm_opevo.reporting.figures import save
 from autotvm_opevo.reporting.importance import importance
 from autotvm_opevo.reporting.knob_graphs import KnobGraph, knob_graph
+from autotvm_opevo.reporting.knob_spaces import KnobSpaces
 from autotvm_opevo.reporting.network import Network, TaskInLogs
 from autotvm_opevo.reporting.style import RULE, SERIES
 from autotvm_opevo.reporting.trials import Task
@@ -154,12 +154,12 @@ def importance_plots(found: Importance | None) -> list[Plot]:
     return [Plot("importance of each knob", caption, knob_charts.importance(found))]
 
 
-def knob_plots(task: TaskInLogs, template: Template) -> Iterator[Plot]:
+def knob_plots(task: TaskInLogs, spaces: KnobSpaces) -> Iterator[Plot]:
     """The graph of each of a task's knobs that has more than one value."""
     if task.best == math.inf:
         return
     for name, knob in task.knobs.items():
-        graph = knob_graph(name, *template.complete_knob(name, knob))
+        graph = knob_graph(name, *spaces.complete_knob(name, knob))
         if len(graph.topology) > 1:
             yield Plot(name, _knob_caption(graph), knob_charts.knob(graph, task.best), knob_charts.tooltips(graph))
 
@@ -169,7 +169,7 @@ def save_plots(logs: Sequence[TuningLog], folder: Path) -> None:
     network, slowdown = Network(logs), slowdowns(logs)
     _save(overview_plots(network, logs, slowdown), folder)
     for task in network.tasks:
-        plots = [*progress_plots(task, slowdown), *importance_plots(importance(task)), *knob_plots(task, Template(task.example))]
+        plots = [*progress_plots(task, slowdown), *importance_plots(importance(task)), *knob_plots(task, KnobSpaces(task))]
         _save(plots, folder / f"{task.number:02} {_file_name(task.name)}" if len(network.tasks) > 1 else folder)
 
 

@@ -79,6 +79,7 @@ class TuningLog:
         targets = Counter(task.journal_key for task in self.tasks.values())  # a key may leave out the target
         for task in self.tasks.values():
             task.name = printable(self.runs.names.get(task.journal_key, task.name))
+            task.topologies = self.runs.knobs.get(task.journal_key, {})
             confirmation = self.runs.confirmed.get(task.journal_key) if targets[task.journal_key] == 1 else None
             task.merge_journal(by_task.get(task.journal_key, ()), confirmation)
         time = time_spent([task.times for task in self.tasks.values()], self.runs.starts, self.runs.ready)

@@ -127,3 +127,9 @@ def _closest_pairs(points: np.ndarray[Any, Any], inside: np.ndarray[Any, Any]) -
 def whole_graph(topology: Topology) -> Graph:
     """The graph that a topology is, or is a part of."""
     return topology.graph if isinstance(topology, InducedSubgraph) else topology
+
+
+def unrestricted(topology: Topology) -> Topology:
+    """The whole graph, if it is a topology: a `Tiling`, which is infinite, is none."""
+    graph = whole_graph(topology)
+    return graph if isinstance(graph, Topology) else topology

@@ -18,12 +18,18 @@ from pathlib import Path
 from typing import Any
 
 from autotvm_opevo._utils import jsonl
+from autotvm_opevo.topology import Topology
+from autotvm_opevo.topology.serialization import as_json, from_json
+from autotvm_opevo.topology.subgraph import unrestricted
 from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.confidence import Estimate
 from autotvm_opevo.tuning.roofline import Roofline
 
 # The file name in a MetaSchedule work directory; the journal of AutoTVM's LOG is LOG.journal.
 JOURNAL = "journal"
+
+# Of larger subgraphs, the journal has the whole graph instead of all vertices.
+_MAX_VERTICES = 200
 
 # Origin of what other tasks teach while they are tuned, in the same run.
 THIS_RUN = "this run"
@@ -53,15 +59,16 @@ class JournalEntry:
     network : dict
         When a run starts: ``"operators"``, pairs of how often the network runs an operator and the tasks that implement it,
         ``"tuner"``, ``"command"``, ``"budget"``, the number of trials, ``"flop"`` and ``"names"``, the operations and the name
-        of each task; and with MetaSchedule ``"lowering"``, as in `RunHistory`. Once the machine is measured: ``"limits"``, the
-        seconds that each task takes at least, ``"memory_bound"``, those that the memory limits, ``"sizes"``, the bytes of each
-        task's tensors, ``"flops"``, operations per second, and the bytes per second of large and of small arrays,
-        ``"memory_bandwidth"`` and ``"bandwidth"``. When trials begin: ``"ready"``. When the run ends: ``"phases"``, the seconds
-        of each phase; ``"learned_from"``, by task, how many others it learned from in the end, by their origin; ``"lost"``, the
-        addresses of devices that left; and ``"slow"``, by address of a device that is slower than the fastest, how many times as
-        long it takes. When the networks were compared: the latencies in seconds ``"before"`` and ``"after"`` tuning, and
-        ``"speedup"``, their ratio with its interval. When the best are written: ``"aligned"`` and ``"kept_untuned"``, as in
-        `TuningResult`, and ``"left_out"``, the tasks that have records, but none in the file. None for a trial.
+        of each task; with AutoTVM ``"knobs"``, the topology of each of a task's knobs; and with MetaSchedule ``"lowering"``, as
+        in `RunHistory`. Once the machine is measured: ``"limits"``, the seconds that each task takes at least,
+        ``"memory_bound"``, those that the memory limits, ``"sizes"``, the bytes of each task's tensors, ``"flops"``, operations
+        per second, and the bytes per second of large and of small arrays, ``"memory_bandwidth"`` and ``"bandwidth"``. When
+        trials begin: ``"ready"``. When the run ends: ``"phases"``, the seconds of each phase; ``"learned_from"``, by task, how
+        many others it learned from in the end, by their origin; ``"lost"``, the addresses of devices that left; and ``"slow"``,
+        by address of a device that is slower than the fastest, how many times as long it takes. When the networks were compared:
+        the latencies in seconds ``"before"`` and ``"after"`` tuning, and ``"speedup"``, their ratio with its interval. When the
+        best are written: ``"aligned"`` and ``"kept_untuned"``, as in `TuningResult`, and ``"left_out"``, the tasks that have
+        records, but none in the file. None for a trial.
     """
 
     task: str = ""
@@ -143,6 +150,11 @@ class Journal:
         """
         self.write(task=task, confirmed={"record": record, "latencies": list(latencies), "latency": latency, "ties": ties})
 
+    def write_knobs(self, knobs: Mapping[str, Mapping[str, Topology]]) -> None:
+        """Record the topology of each knob by task: the log has only the values that were tried, and a tile's inner parts."""
+        drawable = {task: {name: as_json(_drawable(knob)) for name, knob in one.items()} for task, one in knobs.items()}
+        self.write(network={"knobs": drawable})
+
     def write_chosen(self, aligned: int, kept_untuned: int, left_out: Sequence[str] = ()) -> None:
         """Record for how many tasks and operators the file of the best does not have the fastest; see `TuningResult`.
 
@@ -221,6 +233,11 @@ def _parse_network(fields: dict[str, Any]) -> dict[str, Any]:
             network[name] = {str(task): _positive(value) for task, value in fields[name].items() if value}
     if fields.get("ready"):
         network["ready"] = True
+    if "knobs" in fields:
+        network["knobs"] = {
+            str(task): {str(name): from_json(*topology) for name, topology in knobs.items()}
+            for task, knobs in fields["knobs"].items()
+        }
     if "memory_bound" in fields:
         network["memory_bound"] = [str(task) for task in fields["memory_bound"]]
     for name in ("flops", "memory_bandwidth", "bandwidth"):
@@ -246,6 +263,10 @@ def _parse_network(fields: dict[str, Any]) -> dict[str, Any]:
         if len(speedup := fields.get("speedup", ())) == 3:
             network["speedup"] = Estimate(*map(_positive, speedup))
     return network
+
+
+def _drawable(topology: Topology) -> Topology:
+    return topology if topology.size <= _MAX_VERTICES else unrestricted(topology)
 
 
 def _positive(value: Any) -> float:

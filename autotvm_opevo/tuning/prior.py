@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from autotvm_opevo.search.source import Source, thin_out
 from autotvm_opevo.search.space import Space
-from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Permutation, Tiling, Topology
-from autotvm_opevo.topology.subgraph import whole_graph
+from autotvm_opevo.topology.serialization import as_json, from_json
+from autotvm_opevo.topology.subgraph import unrestricted
 
 # Their origin, for reports.
 COMMON_LAYERS = "common layers"
@@ -29,7 +29,7 @@ def read_prior(path: Path) -> Mapping[str, Sequence[Source]]:
     sources: dict[str, list[Source]] = defaultdict(list)
     with open(path, encoding="utf-8") as file:
         for entry in map(json.loads, file):
-            sources[entry.get("template", "")].append(_from_json(entry))
+            sources[entry.get("template", "")].append(_source_from_json(entry))
     return dict(sources)
 
 
@@ -38,52 +38,25 @@ def write_prior(path: Path, sources: Mapping[str, Sequence[Source]]) -> None:
     with open(path, "w", encoding="utf-8") as file:
         for template, alike in sources.items():
             for source in alike:
-                entry = {**({"template": template} if template else {}), **_as_json(source)}
+                entry = {**({"template": template} if template else {}), **_source_as_json(source)}
                 file.write(json.dumps(entry, separators=(",", ":")) + "\n")
 
 
-def _as_json(source: Source) -> dict[str, Any]:
+def _source_as_json(source: Source) -> dict[str, Any]:
     ranked = sorted(source.results.items(), key=lambda item: -item[1])
     best = ranked[0][1]
     kept = thin_out(ranked, _RESULTS)
     return {
-        "knobs": {name: _knob_as_json(topology) for name, topology in source.space.knobs.items()},
+        # What the results were limited to does not matter to another task.
+        "knobs": {name: as_json(unrestricted(topology)) for name, topology in source.space.knobs.items()},
         "results": [[*source.space[index].values(), float(f"{result / best:.3g}")] for index, result in kept],
     }
 
 
-def _from_json(entry: Any) -> Source:
-    space = Space({name: _KNOBS[kind](*arguments) for name, (kind, *arguments) in entry["knobs"].items()})
+def _source_from_json(entry: Any) -> Source:
+    space = Space({name: from_json(*topology) for name, topology in entry["knobs"].items()})
     results = {}
     for *values, result in entry["results"]:
         values = [tuple(value) if isinstance(value, list) else value for value in values]
         results[space.index(dict(zip(space.knobs, values)))] = result
     return Source(space, results, COMMON_LAYERS)
-
-
-def _tiling(values: Sequence[Sequence[int]]) -> Topology:
-    tiles = list(map(tuple, values))
-    return InducedSubgraph(Tiling(tiles), tiles)
-
-
-_KNOBS: dict[str, Callable[..., Topology]] = {
-    "tile": Factorization,
-    "tile with tail": _tiling,
-    "order": Permutation,
-    "choice": Categorical,
-    "number": Discrete,
-}
-
-
-def _knob_as_json(topology: Topology) -> list[Any]:
-    """Of a subgraph, the whole graph: what the results were limited to does not matter to another task."""
-    graph = whole_graph(topology)
-    if isinstance(graph, Factorization):
-        return ["tile", graph.product, graph.parts]
-    if isinstance(graph, Permutation):
-        return ["order", graph.n]
-    if isinstance(graph, Tiling):  # which is infinite
-        return ["tile with tail", list(topology)]
-    if isinstance(graph, (Categorical, Discrete)):
-        return ["choice" if isinstance(graph, Categorical) else "number", list(graph)]
-    raise TypeError(f"a prior has factorizations, tilings, permutations, numbers and categories, {graph!r} given")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple
 
+from autotvm_opevo.topology import Topology
 from autotvm_opevo.tuning.confidence import Estimate
 from autotvm_opevo.tuning.journal import JournalEntry
 
@@ -74,6 +75,8 @@ class RunHistory:
         Its number of trials, those of earlier runs included; 0 if unknown.
     names : dict of str to str
         By task: its name in tables, as far as known.
+    knobs : dict of str to dict
+        By task: the topology of each knob, as far as known.
     flop, limits : dict of str to float
         By task: operations, and the seconds that the machine needs for them at least, as far as known.
     memory_bound : set of str
@@ -105,6 +108,7 @@ class RunHistory:
     yardstick_kernel: str = ""
     command: str = ""
     budget: int = 0
+    knobs: dict[str, dict[str, Topology]] = field(default_factory=dict)
     flop: dict[str, float] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     limits: dict[str, float] = field(default_factory=dict)
@@ -138,6 +142,7 @@ class RunHistory:
             self.networks = [*(network for network in self.networks if network != operators), operators]
         self.flop.update(network.get("flop", {}))
         self.names.update(network.get("names", {}))
+        self.knobs.update(network.get("knobs", {}))
         if "ready" in network or "limits" in network:  # journals of earlier versions have only the latter
             self.ready.append(entry.time)
         if "limits" in network:

@@ -1,4 +1,4 @@
-"""Completing knobs from AutoTVM's templates."""
+"""Completing the knobs of a log, from its journal or from AutoTVM's templates."""
 
 import json
 
@@ -8,69 +8,95 @@ from tvm.autotvm import record
 from tvm.autotvm.measure import MeasureInput, MeasureResult
 
 from autotvm_opevo.autotvm.space import KnobSpace
-from autotvm_opevo.reporting.autotvm_spaces import Template
 from autotvm_opevo.reporting.knob_graphs import knob_graph
+from autotvm_opevo.reporting.knob_spaces import KnobSpaces
 from autotvm_opevo.reporting.logs import open_logs
+from autotvm_opevo.reporting.network import Network
 from autotvm_opevo.reporting.values import Value
+from autotvm_opevo.tuning.journal import Journal
 
 
-@pytest.fixture
-def log(tmp_path):
+def write_log(path):
     """Five records of a task with knobs of all kinds, as AutoTVM writes them."""
     task = matmul_task()
-    path = tmp_path / "log.json"
     lines = []
     for index in (0, 7, 30, 77, 123):
         measured = MeasureInput(task.target, task, task.config_space.get(index))
         lines.append(record.encode(measured, MeasureResult([1e-3 * (index + 1)], 0, 0.5, 1.795e9 + index)))
     path.write_text("\n".join(lines) + "\n")
-    return path
+
+
+@pytest.fixture
+def log(tmp_path):
+    write_log(tmp_path / "log.json")
+    return tmp_path / "log.json"
+
+
+@pytest.fixture(params=["journal", "template"])
+def known(request, log):
+    """The log, and its knobs from the journal, without the template, or from the template."""
+    if request.param == "journal":
+        replace_template(log)
+        Journal(f"{log}.journal").write_knobs({only_task(log).example.key: KnobSpace(matmul_task().config_space).space.knobs})
+    return log
+
+
+def replace_template(log):
+    """Let the log be of a template that is not registered."""
+    records = [json.loads(line) for line in log.read_text().splitlines()]
+    for line in records:
+        line["input"][1] = "elsewhere/matmul"
+    log.write_text("\n".join(map(json.dumps, records)))
 
 
 def only_task(log):
-    (task,) = open_logs([log])[0].tasks.values()
+    (task,) = Network(open_logs([log])).tasks
     return task
 
 
-def test_graphs_have_all_vertices_of_the_template(log):
-    task, space = only_task(log), KnobSpace(matmul_task().config_space).space
-    template = Template(task)
+def test_graphs_have_all_vertices(known):
+    task, space = only_task(known), KnobSpace(matmul_task().config_space).space
+    spaces = KnobSpaces(task)
     for name, knob in task.knobs.items():
-        graph = knob_graph(name, *template.complete_knob(name, knob))
+        graph = knob_graph(name, *spaces.complete_knob(name, knob))
         assert set(graph.topology) == set(space.knobs[name])
         assert graph.size == space.knobs[name].size
         assert sum(stats.trials for stats in graph.stats.values()) == 5
         assert min(stats.best for stats in graph.stats.values()) == 1e-3
 
 
-def test_tiles_have_the_part_that_the_log_omits(log):
-    task = only_task(log)
-    template = Template(task)
-    for _, _, knobs in task.top:
-        complete = template.complete("tile_x", knobs["tile_x"])
+def test_tiles_have_the_part_that_the_log_omits(known):
+    task = only_task(known)
+    spaces = KnobSpaces(task)
+    for _, _, knobs in task.example.top:
+        complete = spaces.complete("tile_x", knobs["tile_x"])
         assert complete.kind == "tile"
         assert complete.value[0] * complete.value[1] * complete.value[2] == 16
         assert complete.value[1:] == knobs["tile_x"].value
 
 
-def test_without_the_template_knobs_are_unchanged(log):
-    records = [json.loads(line) for line in log.read_text().splitlines()]
-    for line in records:
-        line["input"][1] = "elsewhere/matmul"
-    log.write_text("\n".join(map(json.dumps, records)))
+def test_without_journal_and_template_knobs_are_unchanged(log):
+    replace_template(log)
     task = only_task(log)
-    template = Template(task)
-    knob, topology = template.complete_knob("tile_x", task.knobs["tile_x"])
+    spaces = KnobSpaces(task)
+    knob, topology = spaces.complete_knob("tile_x", task.knobs["tile_x"])
     assert topology is None
     assert knob is task.knobs["tile_x"]
     value = Value("inner tile", (2, 8))
-    assert template.complete("tile_x", value) is value
+    assert spaces.complete("tile_x", value) is value
 
 
-def test_knobs_that_do_not_fit_the_template_are_unchanged(log):
-    records = [json.loads(line) for line in log.read_text().splitlines()]
+def test_knobs_that_do_not_fit_are_unchanged(known):
+    records = [json.loads(line) for line in known.read_text().splitlines()]
     records[0]["config"]["entity"][1] = ["tile_x", "sp", [-1, 3, 5]]
-    log.write_text("\n".join(map(json.dumps, records)))
-    task = only_task(log)
-    assert Template(task).complete_knob("tile_x", task.knobs["tile_x"])[1] is None
-    assert Template(task).complete_knob("tile_y", task.knobs["tile_y"])[1] is not None
+    known.write_text("\n".join(map(json.dumps, records)))
+    task = only_task(known)
+    spaces = KnobSpaces(task)
+    assert spaces.complete_knob("tile_x", task.knobs["tile_x"])[1] is None
+    assert spaces.complete_knob("tile_y", task.knobs["tile_y"])[1] is not None
+
+
+def test_one_journal_is_enough_for_several_logs(known, tmp_path):
+    (tmp_path / "earlier.json").write_bytes(known.read_bytes())
+    (task,) = Network(open_logs([tmp_path / "earlier.json", known])).tasks
+    assert KnobSpaces(task).known

@@ -61,7 +61,7 @@ def test_an_operator_is_tuned(tmp_path, capsys, tuner):
     assert "4 trials, 4 of them now" in capsys.readouterr().out
 
 
-def test_a_model_file_is_tuned_on_a_trackers_devices(tmp_path, capsys):
+def test_a_model_file_is_tuned_and_compared_on_a_trackers_devices(tmp_path, capsys):
     tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 32]) for name in "xyz"]
     tensors[1] = helper.make_tensor_value_info("y", TensorProto.FLOAT, [32, 32])
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "y"], ["z"])], "graph", tensors[:2], tensors[2:])
@@ -71,8 +71,13 @@ def test_a_model_file_is_tuned_on_a_trackers_devices(tmp_path, capsys):
     with LocalRPC() as rpc:
         address = f"{rpc.tracker_host}:{rpc.tracker_port}"
         assert main([*command, "--rpc-tracker", address, "--rpc-key", rpc.tracker_key, *TIMEOUT]) == 0
-    assert "4 trials, 4 of them now" in capsys.readouterr().out
-    assert len(open_database(tmp_path)) == 4
+        out = capsys.readouterr().out
+        assert "4 trials, 4 of them now" in out
+        assert "outputs match" in out
+        assert len(open_database(tmp_path)) == 4
+        compare = ["compare", str(tmp_path / "best"), "--model", str(model), "--shape", "x=16x32", "--time-limit", "2"]
+        assert main([*compare, "--rpc-tracker", address, "--rpc-key", rpc.tracker_key]) == 0
+    assert "outputs match" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -122,7 +127,7 @@ def test_logs_are_compared(tmp_path, capsys):
         (["missing"], 1, "missing: No such file or directory"),
         (["log", "log"], 2, "logs must differ, log is given twice"),
         (["log"], 2, "log has no database of MetaSchedule"),
-        (["log", "--rpc-tracker", ":1", "--rpc-key", "x"], 2, "--rpc-key requires AutoTVM"),
+        (["log", "--rpc-tracker", ":1", "--rpc-key", "x"], 1, "cannot reach the tracker at 127.0.0.1:1"),
     ],
 )
 def test_errors_of_compare_are_one_line(tmp_path, capsys, monkeypatch, arguments, status, message):

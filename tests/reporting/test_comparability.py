@@ -119,13 +119,10 @@ def test_the_command_that_decides_names_the_best_records_where_there_are_any(tmp
     assert compare_command(open_logs([log.path for log in both])) == expected
 
 
-def test_work_directories_of_other_devices_have_no_command_that_decides(tmp_path):
-    """With MetaSchedule, ``compare`` runs networks on this machine only."""
+def test_the_command_that_decides_names_the_devices_of_work_directories_too(tmp_path):
     both = [meta_schedule_folder(tmp_path / name) for name in "ab"]
-    assert compare_command(open_logs(both)).startswith("autotvm-opevo compare ")
-    command = "autotvm-opevo tune --network mlp --rpc-key pi --log a"
-    Journal(tmp_path / "a" / JOURNAL).write_start([], "OpEvo", command)
-    assert compare_command(open_logs(both)) == ""
+    Journal(tmp_path / "a" / JOURNAL).write_start([], "OpEvo", "autotvm-opevo tune --network mlp --rpc-key pi --log a")
+    assert compare_command(open_logs(both)) == f"autotvm-opevo compare {tmp_path}/a {tmp_path}/b --network mlp --rpc-key pi"
 
 
 def test_logs_of_different_networks_have_no_command_that_decides(tmp_path):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph
 from autotvm_opevo.tuning.journal import Journal, read
 
 
@@ -33,8 +34,29 @@ def test_a_write_error_is_logged_once(tmp_path, caplog):
     "entry",
     [{"yardstick": -1}, {"yardstick": "x"}, {"network": {"phases": {"running": "?"}}}, {"network": {"limits": {"a": -1}}}]
     + [{"confirmed": {"record": "", "latency": 1.0, "latencies": latencies}} for latencies in ([], [0], [float("nan")], ["x"])]
+    + [
+        {"network": {"knobs": {"a": {"tile": topology}}}}
+        for topology in ("tile", [], ["tile", 0, 2], ["torus", 8], ["some", [9], "order", 3])
+    ]
     + [{"network": {"learned_from": learned}} for learned in (["a"], {"a": ["b"]}, {"a": {"b": "many"}})],
 )
 def test_nonsense_is_skipped(tmp_path, entry):
     (tmp_path / "journal").write_text(json.dumps({"time": 1.0, **entry}) + "\n")
     assert not list(read(tmp_path / "journal"))
+
+
+def test_knobs_are_read_as_they_were_written(tmp_path):
+    knobs = {"tile": Factorization(12, 2), "unroll": Discrete([0, 16]), "vectorize": Categorical(["true", "false"])}
+    Journal(tmp_path / "journal").write_knobs({"dense": knobs})
+    (entry,) = read(tmp_path / "journal")
+    assert repr(entry.network["knobs"]["dense"]) == repr(knobs)
+
+
+def test_of_a_large_part_of_a_graph_the_whole_graph_is_written(tmp_path):
+    whole = Factorization(2**20, 3)
+    small, large = ([tile for tile in whole if tile[2] <= limit] for limit in (2, 2**18))
+    knobs = {"small": InducedSubgraph(whole, small), "large": InducedSubgraph(whole, large)}
+    Journal(tmp_path / "journal").write_knobs({"dense": knobs})
+    (entry,) = read(tmp_path / "journal")
+    assert list(entry.network["knobs"]["dense"]["small"]) == small
+    assert repr(entry.network["knobs"]["dense"]["large"]) == repr(whole)

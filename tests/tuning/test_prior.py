@@ -4,7 +4,7 @@ import pytest
 
 from autotvm_opevo.search.source import Source
 from autotvm_opevo.search.space import Space
-from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Permutation, Tiling, Topology
+from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Permutation, Tiling
 from autotvm_opevo.tuning.prior import read_prior, write_prior
 
 TILES = [(1,), (4,), (7,), (12,)]
@@ -39,23 +39,6 @@ def test_sources_are_read_by_template_or_without_one(path):
     write_prior(path, {"dense": [Source(space, {0: 1.0})], "": [Source(space, {1: 1.0}), Source(space, {2: 1.0})]})
     found = {template: [list(source.results) for source in sources] for template, sources in read_prior(path).items()}
     assert found == {"dense": [[0]], "": [[1], [2]]}
-
-
-def test_other_knobs_are_refused(path):
-    class Line(Topology):
-        size = 3
-
-        def __getitem__(self, index):
-            return index
-
-        def index(self, value):
-            return value
-
-        def neighbours(self, value):
-            return [i for i in (value - 1, value + 1) if 0 <= i < 3]
-
-    with pytest.raises(TypeError, match="a prior has factorizations"):
-        write_prior(path, {"": [Source(Space({"x": Line()}), {0: 1.0})]})
 
 
 def test_of_a_subgraph_the_whole_graph_is_written(path):
