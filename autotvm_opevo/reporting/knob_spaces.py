@@ -27,8 +27,8 @@ class KnobSpaces:
     """
 
     def __init__(self, task: TaskInLogs) -> None:
-        known = (one.task.topologies for one in task.in_logs if one.task.topologies)
-        self._topologies = next(known, None) or _registered(task.example.key)
+        known = [one.task.topologies for one in task.in_logs if one.task.topologies]
+        self._topologies = known[0] if known else _registered(task.example.key)
 
     @property
     def known(self) -> bool:
