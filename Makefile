@@ -118,4 +118,4 @@ figures: setup
 	@$(RUN) tutorials/draw_topologies.py $(ARGS)
 
 clean:
-	rm -rf .venv tuned build dist docs/_build docs/tutorials *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist docs/_build docs/tutorials *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -90,7 +90,9 @@ def main(arguments=None):
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=5, help="how often both are timed in turn (default: 5)")
     parser.add_argument("--out", type=Path, default=Path("tuned/both-tvms.jsonl"), help="results, one repetition per line")
-    parser.add_argument("--publish", metavar="SECTION", help="write the table to this section of docs/results")
+    parser.add_argument(
+        "--publish", type=publish.section, metavar="SECTION", help="write the table to this section of docs/results"
+    )
     options = parser.parse_args(arguments)
     about = {"trials": options.trials, "rounds": options.rounds, **environment("llvm")}
     jobs = [

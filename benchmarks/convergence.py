@@ -111,7 +111,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--networks", type=int, default=NETWORKS)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("tuned/convergence.jsonl"), help="the runs")
-    parser.add_argument("--publish", metavar="SECTION", help="write the tables to this section of docs/results")
+    parser.add_argument(
+        "--publish", type=publish.section, metavar="SECTION", help="write the tables to this section of docs/results"
+    )
     options = parser.parse_args(arguments)
     made = jobs(find_landscapes(options.landscapes), ["OpEvo"], "both", options.seeds, 2 * max(DOUBLED))
     runs = run_all(made, options.out, options.workers)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import platform
+import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import tvm
 
+from autotvm_opevo._utils.cpu_cores import idle_cores
+
 
 def environment(target: str) -> dict[str, str]:
-    """The name of a target's device, and the versions of Python, TVM and XGBoost."""
+    """The name of a target's device, and the versions of Python, TVM and XGBoost. Warns if TVM would leave cores idle."""
     kind = tvm.target.Target(target).kind.name
+    if kind == "llvm" and (idle := idle_cores(int(tvm.get_global_func("runtime.NumThreads")()))):
+        print(f"warning: {idle}", file=sys.stderr)
     device = processor() if kind == "llvm" else tvm.device(kind, 0).device_name
     return {
         "device": device,

@@ -17,11 +17,14 @@ from typing import Any
 import tvm
 from tvm import autotvm
 
-from autotvm_opevo.autotvm.measure_option import check_device, default_measure_option
+from autotvm_opevo.autotvm.measure_option import check_device
 from benchmarks import library, operators, publish, tuners
 from benchmarks.environment import environment
 from benchmarks.paper import PAPER, TUNERS, tables
 from benchmarks.resume import read, run_missing
+
+# Seconds for one build, and for one run.
+_TIMEOUT = 10
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -32,7 +35,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--trials", type=int, default=500)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path, help="results, one run per line (default: tuned/hardware-KIND.jsonl)")
-    parser.add_argument("--publish", metavar="SECTION", help="write the tables to this section of docs/results")
+    parser.add_argument(
+        "--publish", type=publish.section, metavar="SECTION", help="write the tables to this section of docs/results"
+    )
     parser.add_argument("--show", type=Path, metavar="FILE", help="print the tables of this file, and run nothing")
     options = parser.parse_args(arguments)
     if options.show:
@@ -53,11 +58,25 @@ def run_all(options: argparse.Namespace, file: Path) -> list[dict[str, Any]]:
         {"operator": operator, "tuner": tuner, "seed": seed, "trials": options.trials, "target": options.target}
         for seed in range(options.repeats)
         for operator in options.operators
-        for tuner in options.tuners[seed:] + options.tuners[:seed]  # each tuner is first in turn
+        for tuner in _rotated(options.tuners, seed)  # each tuner is first in turn
     ]
     about = environment(options.target)
     keys = ("operator", "tuner", "seed", "trials", "target")
     return run_missing([{**job, **about} for job in jobs], lambda job: run(*(job[key] for key in keys)), file, unit="run")
+
+
+def _measure_option(target: tvm.target.Target) -> dict[str, Any]:
+    """AutoTVM's builder and runner; devices other than CPUs take longer to reach full speed."""
+    effort = {"number": 1, "repeat": 3, "min_repeat_ms": 50 if target.kind.name == "llvm" else 150, "cooldown_interval": 0}
+    option: dict[str, Any] = autotvm.measure_option(
+        builder=autotvm.LocalBuilder(timeout=_TIMEOUT), runner=autotvm.LocalRunner(timeout=_TIMEOUT, **effort)
+    )
+    return option
+
+
+def _rotated(names: list[str], seed: int) -> list[str]:
+    first = seed % len(names)
+    return names[first:] + names[:first]
 
 
 def run(operator: str, tuner: str, seed: int, trials: int, target: str) -> dict[str, Any]:
@@ -79,7 +98,7 @@ def run(operator: str, tuner: str, seed: int, trials: int, target: str) -> dict[
 
     start = time.perf_counter()
     with tuners.quiet():
-        search.tune(n_trial=trials, measure_option=default_measure_option(task.target, timeout=10), callbacks=[count])
+        search.tune(n_trial=trials, measure_option=_measure_option(task.target), callbacks=[count])
     return {
         "tflops": search.best_flops / 1e12,
         "measured": measured,

@@ -43,7 +43,9 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--out", type=Path, default=Path("tuned/heldout"), help="folder for runs.jsonl and heldout.png")
     parser.add_argument("--picture", type=Path, help="where to draw (default: heldout.png in the folder --out)")
-    parser.add_argument("--publish", metavar="SECTION", help="write the tables to this section of docs/results")
+    parser.add_argument(
+        "--publish", type=publish.section, metavar="SECTION", help="write the tables to this section of docs/results"
+    )
     options = parser.parse_args(arguments)
     if options.show:
         results = read(options.show)

@@ -130,7 +130,9 @@ def rows(landscape: Landscape, seeds: int) -> Iterator[list[str]]:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="How right a report is about which knobs mattered.")
     parser.add_argument("--seeds", type=int, default=6)
-    parser.add_argument("--publish", metavar="SECTION", help="write the table to this section of docs/results")
+    parser.add_argument(
+        "--publish", type=publish.section, metavar="SECTION", help="write the table to this section of docs/results"
+    )
     options = parser.parse_args(arguments)
     landscapes = [one for one in map(load, sorted(FOLDER.glob("*.npz"))) if len(one) == one.size and not one.error.any()]
     header = ["landscape", "interactions", "trials", "error", "of averages", "reliable", "found", "false"]

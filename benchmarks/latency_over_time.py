@@ -4,8 +4,8 @@ import numpy as np
 
 from benchmarks import markdown
 
-# Of the time that the first method takes.
-FRACTIONS = (0.05, 0.1, 0.2, 0.5, 1.0)
+# The last stage of each method; the others are fractions of the time that the first method takes.
+END = "end"
 _COLORS = ("tab:orange", "tab:blue")
 
 
@@ -14,13 +14,14 @@ def table(rows, labels):
     lines = []
     for name in sorted({row["network"] for row in rows}):
         mine = [row for row in rows if row["network"] == name]
-        lines.append([name, "untuned", "", "", f"{1e3 * np.median(mine[0]['untuned']):.4g}"])
+        lines.append([name, "untuned", "", "", f"{1e3 * np.median([np.median(row['untuned']) for row in mine]):.4g}"])
         for method, label in labels.items():
-            repetitions = [[row for row in mine if row["method"] == method and row["repetition"] == r] for r in range(99)]
-            for stage in zip(*filter(None, repetitions)):
-                milliseconds = [1e3 * np.median(row["latency"]) for row in stage]
-                spent, trials = (np.median([row[key] for row in stage]) for key in ("seconds", "trials"))
-                spread = f" ({min(milliseconds):.3g} to {max(milliseconds):.3g})" if len(stage) > 1 else ""
+            of_method = [row for row in mine if row["method"] == method]
+            for stage in (*sorted({row["stage"] for row in of_method} - {END}), END):
+                found = [row for row in of_method if row["stage"] == stage]
+                milliseconds = [1e3 * np.median(row["latency"]) for row in found]
+                spent, trials = (np.median([row[key] for row in found]) for key in ("seconds", "trials"))
+                spread = f" ({min(milliseconds):.3g} to {max(milliseconds):.3g})" if len(found) > 1 else ""
                 lines.append([name, label, f"{spent:.0f}", f"{trials:.0f}", f"{np.median(milliseconds):.3g}{spread}"])
     return markdown.table(["network", "", "seconds of tuning", "trials", "ms (min to max)"], lines)
 

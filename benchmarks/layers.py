@@ -1,4 +1,4 @@
-"""Shapes of common layers, which are in no network compared here: what a prior is recorded on."""
+"""Shapes of common layers, what a prior is recorded on: in no network compared here, but for one depthwise layer of MobileNet."""
 
 # image, channels in and out, kernel, stride
 CONVOLUTIONS = [

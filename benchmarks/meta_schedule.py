@@ -56,7 +56,9 @@ def main(arguments: list[str] | None = None) -> None:
         "--builder", choices=["quick", "tvm"], default="quick", help="this package's builder and runner, or TVM's"
     )
     parser.add_argument("--out", type=Path, default=Path("tuned/meta-schedule.jsonl"), help="results, one repetition per line")
-    parser.add_argument("--publish", metavar="SECTION", help="write the tables to this section of docs/results")
+    parser.add_argument(
+        "--publish", type=publish.section, metavar="SECTION", help="write the tables to this section of docs/results"
+    )
     options = parser.parse_args(arguments)
     about = environment("llvm")
     jobs = [

@@ -30,7 +30,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="The overhead of OpEvoStrategy per candidate.")
     parser.add_argument("--trials", type=int, default=128)
     parser.add_argument("--workloads", nargs="+", default=["MM1", "BMM1", "C1", "C2"], choices=list(PAPER))
-    parser.add_argument("--publish", metavar="SECTION", help="write the table to this section of docs/results")
+    parser.add_argument(
+        "--publish", type=publish.section, metavar="SECTION", help="write the table to this section of docs/results"
+    )
     options = parser.parse_args(arguments)
     rows = []
     for target in TARGETS:

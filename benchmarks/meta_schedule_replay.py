@@ -55,7 +55,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--landscapes", type=Path, default=Path("tuned/landscapes"), help="folder with one file per workload")
     parser.add_argument("--runs", type=Path, default=Path("tuned/meta-schedule-replay.jsonl"), help="results, one run per line")
-    parser.add_argument("--publish", metavar="SECTION", help="write the tables to this section of docs/results")
+    parser.add_argument(
+        "--publish", type=publish.section, metavar="SECTION", help="write the tables to this section of docs/results"
+    )
     options = parser.parse_args(arguments)
     import_tensor_intrinsics()
     about = environment("llvm")

@@ -11,6 +11,7 @@ then compiled and timed in turn, in rounds with new memory. A stopped benchmark 
 """
 
 import argparse
+import hashlib
 import time
 from functools import partial
 from pathlib import Path
@@ -57,15 +58,21 @@ METHODS = {
 }
 
 
+def digest(*what):
+    """A few characters that tell apart logs of other targets or histories."""
+    return hashlib.sha256("\n".join(what).encode()).hexdigest()[:8]
+
+
 def tune_all(name, target, options):
     """Tune a network with each method; return each repetition's file of best records and its seconds of tuning."""
     mod, params = workloads.network(name)
     tuned = {method: [] for method in options.methods}
+    about = digest(str(target), *options.history)
     methods = [(method, METHODS[method]) for method in options.methods]
     for repetition in range(options.repetitions):
         first = repetition % len(methods)  # each method is first in turn
         for method, (task_scheduler, tuner, measure_option) in methods[first:] + methods[:first]:
-            log = options.out / f"{name}-{method}-{options.trials}-{repetition}.json"
+            log = options.out / f"{name}-{method}-{options.trials}-{about}-{repetition}.json"
             seconds = log.with_suffix(".seconds")  # of tuning, unknown for a run that was stopped
             start = time.perf_counter()
             result = tune_network(

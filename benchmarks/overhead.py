@@ -114,7 +114,8 @@ def main() -> None:
         grow(tasks)
     if not options.busy:
         gaussian_process(tasks, options.repeat)
-    busy(tasks, options.repeat)
+    if not options.gp:
+        busy(tasks, options.repeat)
 
 
 def compare(tasks: dict[str, Any], trials: int, repeat: int) -> None:

@@ -89,13 +89,18 @@ def repetition(job):
                 networks[name] = load(*tuned)
         comparison = Comparison(names)
         comparison.time_networks([load(as_imported), *(networks[name] for name in names)], _TIMING_SECONDS)
-    assert comparison.outputs_match, comparison.relative_errors
+    errors = dict(zip(names, comparison.relative_errors))
+    if not comparison.outputs_match:  # kept, or the next run would draw again
+        return {"seconds": seconds, "milliseconds": {}, "relative_errors": errors}
     latencies = [comparison.rounds.latency(i).value for i in range(1 + len(names))]
-    return {"seconds": seconds, "milliseconds": {name: 1e3 * latency for name, latency in zip(["untuned", *names], latencies)}}
+    milliseconds = {name: 1e3 * latency for name, latency in zip(["untuned", *names], latencies)}
+    return {"seconds": seconds, "milliseconds": milliseconds, "relative_errors": errors}
 
 
 def table(runs):
-    """Medians and ranges over the repetitions."""
+    """Medians and ranges over the repetitions; those whose outputs differ are listed below it."""
+    wrong = [run for run in runs if not run["milliseconds"]]
+    runs = [run for run in runs if run["milliseconds"]]
     rows = []
     for network, name in dict.fromkeys((run["network"], name) for run in runs for name in run["milliseconds"]):
         mine = [run for run in runs if run["network"] == network]
@@ -104,9 +109,11 @@ def table(runs):
         seconds = [run["seconds"].get(name, np.nan) for run in mine]
         took = "" if np.isnan(seconds).any() else f"{np.median(seconds):.0f}"
         rows.append([network, name, _spread(latency), _spread(speedup), took])
-    baseline = runs[0]["methods"][0]
+    baseline = runs[0]["methods"][0] if runs else ""
     text = markdown.table(["network", "", "ms", f"times as fast as {baseline}", "seconds of tuning"], rows)
-    return "\n\n".join([text, *(_lead(network, runs) for network in dict.fromkeys(run["network"] for run in runs))]).strip()
+    leads = [_lead(network, runs) for network in dict.fromkeys(run["network"] for run in runs)]
+    failures = [f"{run['network']}, seed {run['seed']}: outputs differ, errors {run['relative_errors']}" for run in wrong]
+    return "\n\n".join([text, *leads, *failures]).strip()
 
 
 def _lead(network, runs):
@@ -139,7 +146,9 @@ def main(arguments=None):
         "--methods", nargs="+", default=list(METHODS)[:3], choices=list(METHODS), help="the first is the baseline"
     )
     parser.add_argument("--out", type=Path, default=Path("tuned/relax-network.jsonl"), help="results, one repetition per line")
-    parser.add_argument("--publish", metavar="SECTION", help="write the table to this section of docs/results")
+    parser.add_argument(
+        "--publish", type=publish.section, metavar="SECTION", help="write the table to this section of docs/results"
+    )
     options = parser.parse_args(arguments)
     import_tensor_intrinsics()  # not in the time of the first method
     about = {"trials": options.trials, "methods": options.methods, **environment("llvm")}

@@ -22,7 +22,7 @@ from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.lowering import lower_as_imported
 from benchmarks import publish
 from benchmarks.environment import environment
-from benchmarks.latency_over_time import plot, table
+from benchmarks.latency_over_time import END, plot, table
 from benchmarks.resume import run_missing
 from benchmarks.workloads import cpu
 
@@ -94,7 +94,7 @@ def stages(folder, counts, seconds, total):
         confirmed = folder / "best"
         database = confirmed if last and confirmed.exists() else first_records(folder, trials, folder / f"until-{fraction}")
         if trials:
-            found.append({"seconds": moment, "trials": trials, "database": database})
+            found.append({"stage": END if last else fraction, "seconds": moment, "trials": trials, "database": database})
         if last:
             break
     return found
@@ -138,7 +138,9 @@ def main(arguments=None):
     parser.add_argument(
         "--out", type=Path, default=Path("tuned/relax_time_to_quality.jsonl"), help="results, a repetition a line"
     )
-    parser.add_argument("--publish", metavar="SECTION", help="write the table to this section of docs/results")
+    parser.add_argument(
+        "--publish", type=publish.section, metavar="SECTION", help="write the table to this section of docs/results"
+    )
     parser.add_argument("--plot", type=Path, help="file for the figure")
     options = parser.parse_args(arguments)
     import_tensor_intrinsics()  # not in the time of the first method

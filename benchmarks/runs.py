@@ -55,11 +55,14 @@ def find_landscapes(paths: Iterable[Path]) -> list[Path]:
     Raises
     ------
     FileNotFoundError
-        If there are none.
+        If a folder has none, which would be left out in silence.
     """
-    files = [file for path in paths for file in (sorted(path.glob("*.npz")) if path.is_dir() else [path])]
-    if not files:
-        raise FileNotFoundError(f"no landscapes (*.npz) in {', '.join(map(str, paths))}")
+    files: list[Path] = []
+    for path in paths:
+        found = sorted(path.glob("*.npz")) if path.is_dir() else [path]
+        if not found:
+            raise FileNotFoundError(f"no landscapes (*.npz) in {path}")
+        files += found
     return files
 
 

@@ -24,8 +24,8 @@ class Difference:
     mean : float
         Mean over landscapes and seeds of the first tuner's results minus the second's.
     low, high : float
-        95% confidence interval of the mean, by a bootstrap of the pairs within each landscape. It accounts for seeds, not for
-        other landscapes.
+        95% confidence interval of the mean, by Student's t with Satterthwaite's degrees of freedom over the landscapes; infinite
+        with one seed. It accounts for seeds, not for other landscapes.
     p : float
         Two-sided p-value of a paired sign-flip test.
     vargha_delaney_a : float
@@ -51,14 +51,22 @@ def difference(first: Array, second: Array, rng: np.random.Generator, resamples:
     (True, True, 0.9)
     """
     gaps = first - second
-    landscapes, seeds = gaps.shape
-    drawn = rng.integers(seeds, size=(resamples, landscapes, seeds))
-    means = np.take_along_axis(np.broadcast_to(gaps, drawn.shape), drawn, axis=2).mean(axis=(1, 2))
-    low, high = np.quantile(means, [0.025, 0.975])
+    seeds = gaps.shape[1]
+    margin = _margin(gaps.var(axis=1, ddof=1) / seeds, seeds - 1) if seeds > 1 else np.inf
     flipped = rng.choice([-1.0, 1.0], (resamples, gaps.size)) @ gaps.ravel() / gaps.size
     extreme = np.count_nonzero(np.abs(flipped) >= abs(gaps.mean()) - 1e-12)
     a = np.mean([stats.mannwhitneyu(x, y).statistic / seeds**2 for x, y in zip(first, second)])
-    return Difference(float(gaps.mean()), float(low), float(high), (extreme + 1) / (resamples + 1), float(a))
+    mean = float(gaps.mean())
+    return Difference(mean, mean - margin, mean + margin, (extreme + 1) / (resamples + 1), float(a))
+
+
+def _margin(variances: Array, freedom: int) -> float:
+    """Half of the 95% interval of a mean of means, given the variance of each and its degrees of freedom."""
+    total = variances.sum()
+    if total == 0:
+        return 0.0
+    satterthwaite = total**2 / (variances**2 / freedom).sum()
+    return float(stats.t.ppf(0.975, satterthwaite) * np.sqrt(total) / len(variances))
 
 
 def verdicts(differences: list[Difference], level: float = 0.05) -> list[str]:
@@ -92,6 +100,8 @@ def ratio_of_medians(
 ) -> tuple[float, float, float]:
     """The ratio of two tuners' medians over all runs, and its 95% interval by a bootstrap of the seeds of each landscape.
 
+    One seed less than there are is drawn of each landscape (Rao and Wu, 1988), or few seeds would seem to vary too little.
+
     Parameters
     ----------
     first, second : sequence of arrays, shape (seeds,)
@@ -108,7 +118,7 @@ def ratio_of_medians(
     """
     ratio = np.median(np.concatenate(first)) / np.median(np.concatenate(second))
     above, below = (
-        np.median(np.concatenate([rng.choice(runs, (resamples, len(runs))) for runs in of], axis=1), axis=1)
+        np.median(np.concatenate([rng.choice(runs, (resamples, max(1, len(runs) - 1))) for runs in of], axis=1), axis=1)
         for of in (first, second)
     )
     low, high = np.quantile(above / below, [0.025, 0.975], method="nearest")  # no interpolation between infinite ratios

@@ -23,9 +23,11 @@ from tvm.autotvm import record
 from autotvm_opevo.autotvm import tune_network, workloads
 from autotvm_opevo.autotvm.log import seconds as latency_of
 from autotvm_opevo.autotvm.log import workload_key
-from benchmarks.latency_over_time import FRACTIONS, plot, table
-from benchmarks.network import METHODS, time_all
+from benchmarks.latency_over_time import END, plot, table
+from benchmarks.network import METHODS, digest, time_all
 
+# Of the time that XGBTuner takes.
+FRACTIONS = (0.05, 0.1, 0.2, 0.5, 1.0)
 OURS, THEIRS = "gradient+opevo", "tutorial"
 LABELS = {THEIRS: "XGBTuner, tutorial", OURS: "tune_network"}
 
@@ -34,7 +36,8 @@ def tune(method, name, target, options, repetition, time_limit=None):
     """Tune a network into a log of its own; returns the log and what was spent, in seconds from its start."""
     task_scheduler, tuner, measure_option = METHODS[method]
     mod, params = workloads.network(name)
-    log = options.out / f"{name}-{method}-{repetition}.json"
+    about = options.trials if method == THEIRS else f"{options.trials}-{options.share:.3g}"
+    log = options.out / f"{name}-{method}-{about}-{digest(str(target))}-{repetition}.json"
     spent = log.with_suffix(".spent")
     if not spent.exists():
         for file in (log, Path(f"{log}.journal")):
@@ -80,7 +83,8 @@ def stages(log, start, end, total, share=1.0):
         if fraction == share and (confirmed := log.with_suffix(".best.json")).exists():
             file = confirmed
         if trials:
-            found.append({"seconds": moment - start, "trials": trials, "file": str(file)})
+            stage = END if fraction == share else fraction
+            found.append({"stage": stage, "seconds": moment - start, "trials": trials, "file": str(file)})
     return found
 
 

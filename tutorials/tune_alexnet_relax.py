@@ -16,6 +16,7 @@ It needs MetaSchedule: ``make setup-tvm`` makes an environment with it, whose ``
 
 import argparse
 import logging
+import tempfile
 
 import numpy as np
 import tvm
@@ -29,7 +30,6 @@ from autotvm_opevo.meta_schedule import (
     compile_network,
     local_target,
     lower_for_tuning,
-    open_database,
     tune_network,
 )
 from autotvm_opevo.meta_schedule.workloads import alexnet
@@ -77,15 +77,14 @@ print(f"class {probabilities[0].argmax()} of {probabilities.shape[1]}, with prob
 
 logging.getLogger("tvm.s_tir.meta_schedule").setLevel(logging.WARNING)  # or TVM logs every step
 small = ms.relax_integration.extract_tasks(lower_for_tuning(mod, params, target), target)[0]
-folder = f"{options.work_dir}/one-operator"
-database = ms.tune_tir(
-    small.dispatched[0],
-    target,
-    folder,
-    max_trials_global=8,
-    strategy=OpEvoStrategy(seed=0),  # was: "evolutionary"
-    builder=LocalBuilder(),
-    cost_model="none",
-    database=open_database(folder),
-)
+with tempfile.TemporaryDirectory() as folder:
+    database = ms.tune_tir(
+        small.dispatched[0],
+        target,
+        folder,
+        max_trials_global=8,
+        strategy=OpEvoStrategy(seed=0),  # was: "evolutionary"
+        builder=LocalBuilder(),
+        cost_model="none",
+    )
 print(f"{small.task_name}: {len(database)} trials")

@@ -140,11 +140,14 @@ class Lock:
             if current:
                 break
             os.close(file)  # its holder removed it after we opened it: try again with the new file
-        if os.pread(file, 64, 0).strip(b"0123456789\n"):  # a lock left behind by a killed process holds its pid
+        try:
+            if os.pread(file, 64, 0).strip(b"0123456789\n"):  # a lock left behind by a killed process holds its pid
+                raise ValueError(f"{self._path} must not exist or be a lock of {what}, it is another file: choose another name")
+            os.ftruncate(file, 0)
+            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        except BaseException:  # such as of a full disk
             os.close(file)
-            raise ValueError(f"{self._path} must not exist or be a lock of {what}, it is another file: choose another name")
-        os.ftruncate(file, 0)
-        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+            raise
         self._file = file
         _locks.add(self)
 

@@ -61,6 +61,24 @@ def as_seconds(name: str, value: Any) -> float:
     return seconds
 
 
+def as_probability(name: str, value: Any) -> float:
+    """Convert to a float from 0 to 1.
+
+    Raises
+    ------
+    ValueError
+        If `value` is no such number.
+
+    Examples
+    --------
+    >>> as_probability("mutation_rate", 1)
+    1.0
+    """
+    if not is_number(value) or not 0 <= value <= 1:
+        raise ValueError(f"{name} must be between 0 and 1, {value!r} given")
+    return float(value)
+
+
 def is_number(value: Any) -> bool:
     """Whether `value` is a finite real number; integers beyond the range of floats are.
 

@@ -19,7 +19,7 @@ from autotvm_opevo.autotvm.extraction import Extraction
 from autotvm_opevo.autotvm.layouts import candidates, choose
 from autotvm_opevo.autotvm.log import Record, parse, seconds, workload_key
 from autotvm_opevo.autotvm.task_state import TaskState
-from autotvm_opevo.tuning.drift import Drift
+from autotvm_opevo.tuning.drift import Drift, without_drift
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.naming import task_key
 from autotvm_opevo.tuning.task_scheduler import Operator
@@ -39,7 +39,7 @@ class BestFile:
         Of the network's tasks.
     network : Extraction
     journal : Journal
-    records, confirmed, drift
+    records, confirmed, drift, limits
         Of the log; see `best_of_others`.
 
     Attributes
@@ -62,10 +62,13 @@ class BestFile:
         records: Iterable[Record],
         confirmed: Mapping[tuple[str, Any], tuple[Record, float]],
         drift: Drift,
+        limits: Mapping[str, float],
     ) -> None:
         self.path, self._states, self._network, self._journal = path, states, network, journal
         keys, left_out = [state.key for state in states], left_out_before(journal.path)
-        self._others = best_of_others(records, confirmed, [state.task.workload for state in states], drift, path, left_out)
+        self._others = best_of_others(
+            records, confirmed, [state.task.workload for state in states], drift, path, left_out, limits
+        )
         self._left_out = left_out.difference(keys)
         self._chosen: dict[int, Record] = {}  # by task, if all operators are tuned
         self.bandwidth = bandwidth_before(journal.path, keys)
@@ -132,6 +135,7 @@ def best_of_others(
     drift: Drift,
     file: Path,
     left_out: Container[str] = (),
+    limits: Mapping[str, float] | None = None,
 ) -> list[Record]:
     """The best record of each workload in a log that is none of a network's.
 
@@ -151,6 +155,8 @@ def best_of_others(
         Of the best records, as written at the end of the last run.
     left_out : container of str
         Tasks, by their key in the journal, that it has no record of; they still have none, until a trial follows.
+    limits : mapping, optional
+        Latencies in seconds that tasks, by their key in the journal, are not expected to get below.
 
     Returns
     -------
@@ -168,11 +174,12 @@ def best_of_others(
     found = []
     for group in groups.values():
         last, measured = kept.get(_key(group[-1])), group[-1][0]
-        is_left_out = task_key(str(measured.target), measured.task.name, measured.task.args) in left_out
+        name = task_key(str(measured.target), measured.task.name, measured.task.args)
+        is_left_out = name in left_out
         if (last or is_left_out) and all(result.timestamp <= written for _, result in group):
             found.extend([last] if last else [])
         else:
-            record, latency = _best(group, confirmed, drift)
+            record, latency = _best(group, confirmed, drift, (limits or {}).get(name, 0.0))
             found.extend([record] if latency < inf else [])
     return found
 
@@ -190,11 +197,12 @@ def _read(file: Path) -> tuple[dict[tuple[str, Any], Record], float]:
 
 
 def _best(
-    records: Sequence[Record], confirmed: Mapping[tuple[str, Any], tuple[Record, float]], drift: Drift
+    records: Sequence[Record], confirmed: Mapping[tuple[str, Any], tuple[Record, float]], drift: Drift, limit: float
 ) -> tuple[Record, float]:
     """The best record of a workload for its last target, and its latency: the confirmed one, unless a later one is faster."""
     key = _key(records[-1])
-    candidates = [(record, seconds(record[1]) / drift.factor(record[1].timestamp)) for record in records if _key(record) == key]
+    timed = [(record, seconds(record[1])) for record in records if _key(record) == key]
+    candidates = [(one, without_drift(latency, drift.factor(one[1].timestamp), limit)) for one, latency in timed]
     if key in confirmed:
         since = confirmed[key][0][1].timestamp
         candidates = [confirmed[key], *(pair for pair in candidates if pair[0][1].timestamp > since)]

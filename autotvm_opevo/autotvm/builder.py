@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import time
 import traceback
+import weakref
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -83,6 +84,7 @@ class LocalBuilder(autotvm.LocalBuilder):
         super().__init__(timeout, n_parallel, build_kwargs, build_func, **{"do_fork": True, **options})
         self.adaptive_timeout = adaptive_timeout
         self.tmp_dir: str
+        self._remove_files = self._remover()
         self._remove_files()  # the base class makes a folder, used or not
         self.executor = WorkerPool(WORKER_MODULE, self.n_parallel)
         self._seconds: dict[Any, list[float]] = defaultdict(list)  # of builds, by target and workload
@@ -102,6 +104,7 @@ class LocalBuilder(autotvm.LocalBuilder):
         """Start to build a configuration."""
         if not os.path.isdir(self.tmp_dir):
             self.tmp_dir = tempfile.mkdtemp()
+            self._remove_files = self._remover()
         timeout = self._timeout(measured)
         scope = AutotvmGlobalScope.current
         future = self.executor.submit(_build, measured, scope, self.build_func, self.tmp_dir, self.build_kwargs, timeout=timeout)
@@ -123,8 +126,9 @@ class LocalBuilder(autotvm.LocalBuilder):
         self.executor.close()
         self._remove_files()
 
-    def _remove_files(self) -> None:
-        shutil.rmtree(self.tmp_dir, ignore_errors=True)
+    def _remover(self) -> Callable[[], object]:
+        """Removes the folder when it is called, or when this process ends: nobody may call `close`."""
+        return weakref.finalize(self, shutil.rmtree, self.tmp_dir, ignore_errors=True)
 
     def _timeout(self, measured: MeasureInput) -> float:
         key = workload_key(measured.target, measured.task)

@@ -34,6 +34,14 @@ def bandwidth_before(journal: Path, keys: Iterable[str]) -> float:
     return found
 
 
+def limits_before(journal: Path) -> dict[str, float]:
+    """The limits of tasks in seconds, by their key in the journal, as last measured."""
+    found: dict[str, float] = {}
+    for entry in _read(journal):
+        found.update((entry.network or {}).get("limits", {}))
+    return found
+
+
 def left_out_before(journal: Path) -> set[str]:
     """The tasks, by their key in the journal, that the file of the best has no record of, though they have some."""
     found: set[str] = set()

@@ -59,12 +59,12 @@ class Finalists:
         found = self._found[workload_key(task.target, task)]
         return found[0].seconds if found else inf
 
-    def add(self, measured: MeasureInput, build: BuildResult, result: MeasureResult, drift: float = 1.0) -> None:
+    def add(self, measured: MeasureInput, build: BuildResult, result: MeasureResult, latency: float | None = None) -> None:
         """Keep what was built for a trial if it is one of the best, since the builder will delete it.
 
-        `drift` is how many times as long as at first trials take now.
+        `latency` is that without the machine's drift, in seconds.
         """
-        mean = seconds(result) / drift
+        mean = seconds(result) if latency is None else latency
         with self._lock:
             found = self._found[workload_key(measured.target, measured.task)]
             if mean == inf or (len(found) == FINALISTS and mean >= found[-1].seconds):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any
 
@@ -19,11 +19,11 @@ from tvm.autotvm.task import Task
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.autotvm.finalists import Finalist, Finalists
 from autotvm_opevo.autotvm.kernel_timing import NO_THRESHOLDS, Thresholds, gpu_limits, measure
-from autotvm_opevo.autotvm.log import seconds
+from autotvm_opevo.autotvm.log import seconds, workload_key
 from autotvm_opevo.autotvm.processes import WORKER_MODULE
 from autotvm_opevo.autotvm.roofline import measure_roofline
 from autotvm_opevo.autotvm.yardstick import time_yardstick
-from autotvm_opevo.tuning.drift import WINDOW, Drift
+from autotvm_opevo.tuning.drift import WINDOW, Drift, without_drift
 from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.workers import ForkServerError, Worker
 
@@ -68,6 +68,9 @@ class LocalRunner(autotvm.LocalRunner):
     ----------
     drift : Drift or None
         If set, which `tune_network` does, a yardstick is timed every few seconds, when the target is this machine's CPU.
+    limits : mapping
+        Latency in seconds that a task is not expected to get below, by target and workload, as far as known: no correction for
+        the machine's drift goes further.
     finalists : Finalists
         The best trials of each task.
 
@@ -106,6 +109,7 @@ class LocalRunner(autotvm.LocalRunner):
         self._worker = Worker(WORKER_MODULE)
         self.finalists = Finalists()
         self.drift: Drift | None = None
+        self.limits: Mapping[Any, float] = {}
 
     def set_task(self, task: Task) -> None:
         """Nothing need be started for a task."""
@@ -161,7 +165,7 @@ class LocalRunner(autotvm.LocalRunner):
         """End the worker, and forget the finalists."""
         self._worker.kill()
         self.finalists.clear()
-        self.drift = None
+        self.drift, self.limits = None, {}
 
     def _trial(self, measured: MeasureInput, build: BuildResult) -> MeasureResult:
         if self.drift and self.drift.due:
@@ -188,7 +192,8 @@ class LocalRunner(autotvm.LocalRunner):
         if drift > 1 and seconds(result) < best:  # other work slowed the yardstick down, and perhaps not the trial
             self._time_yardstick(measured.target, again=True)
         time.sleep(self.cooldown_interval)
-        self.finalists.add(measured, build, result, self._drift_factor(end))
+        limit = self.limits.get(workload_key(measured.target, measured.task), 0.0)
+        self.finalists.add(measured, build, result, without_drift(seconds(result), self._drift_factor(end), limit))
         return result
 
     def _drift_factor(self, moment: float) -> float:

@@ -19,7 +19,7 @@ from tvm.autotvm.measure.measure import Runner
 
 from autotvm_opevo.autotvm.best_file import BestFile
 from autotvm_opevo.autotvm.confirmation import confirm
-from autotvm_opevo.autotvm.earlier_runs import confirmed_before
+from autotvm_opevo.autotvm.earlier_runs import confirmed_before, limits_before
 from autotvm_opevo.autotvm.extraction import Extraction
 from autotvm_opevo.autotvm.log import Log, Record, failure, workload_key
 from autotvm_opevo.autotvm.measurer import Measurer
@@ -32,10 +32,10 @@ from autotvm_opevo.tuning.drift import Drift
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.logs import best_file
 from autotvm_opevo.tuning.progress import ProgressDisplay
-from autotvm_opevo.tuning.result import TuningResult
+from autotvm_opevo.tuning.result import EXHAUSTED, TuningResult
 from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.session import Session
-from autotvm_opevo.tuning.task_scheduler import TaskScheduler, round_size
+from autotvm_opevo.tuning.task_scheduler import TaskScheduler, most_trials, round_size
 from autotvm_opevo.tuning.workers import ForkServerError
 
 logger = logging.getLogger(__name__)
@@ -73,11 +73,13 @@ class NetworkSession(Session):
         self._drift = drift
         records, confirmed = _by_task(log.records), confirmed_before(journal.path)
         loaded, size = 0, round_size(len(log.records), trials, len(states), batch)
+        limits = limits_before(journal.path)
         for state in states:
+            state.progress.limit = limits.get(state.key, 0.0)
             key = workload_key(state.task.target, state.task)
             loaded += state.resume(records.get(key, ()), size, confirmed.get(key))
         self._unrelated = len(log.records) - loaded
-        self.best = BestFile(best_file(log.path), states, network, journal, log.records, confirmed, drift)
+        self.best = BestFile(best_file(log.path), states, network, journal, log.records, confirmed, drift, limits)
         super().__init__(states, network.operators, trials, log.path, journal, start)
 
     def measure_machine(self, runner: Runner, target: tvm.target.Target) -> None:
@@ -92,6 +94,7 @@ class NetworkSession(Session):
 
         if roofline := self.measure_limits(measure, lambda i: work(self._states[i].task)):
             self.best.bandwidth = roofline.bandwidth
+            runner.limits = {workload_key(one.task.target, one.task): one.progress.limit for one in self._states}
 
     def run(self, measurer: Measurer, task_scheduler: TaskScheduler, deadline: float) -> None:
         """Spend the budget in rounds of trials for one task, and confirm the best; what runs next is built meanwhile."""
@@ -142,7 +145,7 @@ class NetworkSession(Session):
         if left <= 0:
             return False
         if not any(task.active for task in progress):
-            self.stop_reason = "exhausted"
+            self.stop_reason = EXHAUSTED
             return False
         if time.monotonic() >= deadline:
             return False
@@ -150,7 +153,8 @@ class NetworkSession(Session):
             self._current = task_scheduler(progress, self._operators, left, self._rng)
             if not (0 <= self._current < len(progress) and progress[self._current].active):
                 raise ValueError(f"task_scheduler must return the position of an active task, {self._current} returned")
-            self._round_left = min(round_size(begun, self._budget, len(progress), self._batch), left)
+            most = min(most_trials(task_scheduler, progress, self._current, left), left)
+            self._round_left = min(round_size(begun, self._budget, len(progress), self._batch), most)
         state = self._states[self._current]
         if not state.can_propose:
             return False

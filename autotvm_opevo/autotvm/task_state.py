@@ -19,7 +19,7 @@ from autotvm_opevo.autotvm.search_tuner import SearchTuner
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.autotvm.tuner_factory import TunerFactory, takes_seed
 from autotvm_opevo.search.source import count_origins
-from autotvm_opevo.tuning.drift import Drift
+from autotvm_opevo.tuning.drift import Drift, without_drift
 from autotvm_opevo.tuning.journal import THIS_RUN
 from autotvm_opevo.tuning.naming import task_key, task_name
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
@@ -289,12 +289,11 @@ class TaskState:
 
     def _without_drift(self, record: Record) -> Record:
         measured, result = record
-        factor = self._drift.factor(result.timestamp)
-        if self.progress.limit:  # what makes a trial faster than the machine is no drift
-            factor = min(factor, max(1.0, seconds(result) / self.progress.limit))
-        if factor == 1 or result.error_no != MeasureErrorNo.NO_ERROR:
+        latency = seconds(result)
+        if latency == inf:
             return record
-        return measured, result._replace(costs=tuple(cost / factor for cost in result.costs))
+        ratio = without_drift(latency, self._drift.factor(result.timestamp), self.progress.limit) / latency
+        return measured, result._replace(costs=tuple(cost * ratio for cost in result.costs)) if ratio != 1 else result
 
     def _stopped_early(self) -> bool:
         return self._early_stopping is not None and self.progress.trials - self._best_at >= self._early_stopping

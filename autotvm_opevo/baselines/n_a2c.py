@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from autotvm_opevo._utils.validation import as_integer, is_number
+from autotvm_opevo._utils.validation import as_integer, as_probability
 from autotvm_opevo.baselines.factorizations import require_factorizations, untiled
 from autotvm_opevo.search.base import Search
 from autotvm_opevo.search.space import Configuration, Space
@@ -109,8 +109,8 @@ class NA2C(Search):
         knobs = require_factorizations(space, "N-A2C")
         self.steps = as_integer("steps", steps)
         self.round_size = as_integer("round_size", round_size)
-        self.exploration = _unit_interval("exploration", exploration)
-        self.discount = _unit_interval("discount", discount)
+        self.exploration = as_probability("exploration", exploration)
+        self.discount = as_probability("discount", discount)
         self._products = {name: knob.product for name, knob in knobs.items()}
         self._actions = [
             Action(name, n, m, p)
@@ -121,7 +121,7 @@ class NA2C(Search):
             if n != m
         ]
         state_size = sum(knob.parts for knob in knobs.values())
-        learning_rate = _unit_interval("learning_rate", learning_rate)
+        learning_rate = as_probability("learning_rate", learning_rate)
         self._policy = ActorCritic(
             state_size, as_integer("hidden_size", hidden_size), len(self._actions), learning_rate, self._rng
         )
@@ -267,9 +267,3 @@ class ActorCritic:
             mean = self._first_moments[name] / (1 - 0.9**self._updates)
             square = self._second_moments[name] / (1 - 0.999**self._updates)
             self._weights[name] -= self._learning_rate * mean / (np.sqrt(square) + 1e-8)
-
-
-def _unit_interval(name: str, value: Any) -> float:
-    if not is_number(value) or not 0 <= value <= 1:
-        raise ValueError(f"{name} must be between 0 and 1, {value!r} given")
-    return float(value)

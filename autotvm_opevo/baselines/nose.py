@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from autotvm_opevo._utils.validation import as_integer, is_number
+from autotvm_opevo._utils.validation import as_integer, as_probability
 from autotvm_opevo.search.base import Search
 from autotvm_opevo.search.space import Configuration, Space
 
@@ -75,9 +75,7 @@ class NoSE(Search):
         self.elite_size = as_integer(
             "elite_size", max(1, round(0.3 * self.population_size)) if elite_size is None else elite_size
         )
-        if not is_number(mutation_rate) or not 0 <= mutation_rate <= 1:
-            raise ValueError(f"mutation_rate must be between 0 and 1, {mutation_rate!r} given")
-        self.mutation_rate = float(mutation_rate)
+        self.mutation_rate = as_probability("mutation_rate", mutation_rate)
         self.neighbours = as_integer("neighbours", neighbours)
         self._encoded: dict[int, list[float]] = {}
 

@@ -79,6 +79,6 @@ def address(text: str) -> tuple[str, int]:
     (('10.0.0.7', 9190), ('127.0.0.1', 9190))
     """
     host, _, port = text.rpartition(":")
-    if not port.isdecimal():
+    if not port.isdecimal() or not 0 < int(port) < 65_536:
         raise ArgumentTypeError(f"must be a host and a port, such as 127.0.0.1:9190, {text!r} given")
     return host or "127.0.0.1", int(port)

@@ -8,10 +8,13 @@ from typing import Any, NoReturn
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose help keeps the line breaks of its texts, and whose errors do not bury the message under all options."""
+    """A parser whose help keeps the line breaks of its texts, and whose errors do not bury the message under all options.
+
+    Options have to be written out: reports read them in the command that a journal has.
+    """
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
         """Print the first line of the usage and the error, and exit with status 2."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
+from autotvm_opevo._utils.command_line import program
 from autotvm_opevo._version import __version__
 from autotvm_opevo.cli import compare, doctor, report, tune
 from autotvm_opevo.cli.command import Parser
@@ -60,14 +60,9 @@ def _message(error: Exception) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog=_program(), description=_EXAMPLES)
+    parser = Parser(prog=program(), description=_EXAMPLES)
     parser.add_argument("--version", action="version", version=f"autotvm_opevo {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in (tune, compare, report, doctor):
         command.add(commands)
     return parser
-
-
-def _program() -> str:
-    """What the user typed: the console script's name, or the module's."""
-    return "autotvm-opevo" if Path(sys.argv[0]).stem == "autotvm-opevo" else "python -m autotvm_opevo"

@@ -31,8 +31,8 @@ Without --target, the target is this machine's, which the command `doctor` print
 # More trials than any time limit allows.
 _UNLIMITED = 100_000
 
-_STATUS = """exit status: 0 success; 1 tuning failed, or the outputs of the tuned network differ; 2 invalid arguments;
-130 interrupted."""
+_STATUS = """exit status: 0 success; 1 tuning failed, or the networks before and after have different outputs or could not be
+compared; 2 invalid arguments; 130 interrupted."""
 
 
 def add(commands: Any) -> None:
@@ -44,7 +44,8 @@ def add(commands: Any) -> None:
     tune.add_argument(
         "--trials",
         type=positive,
-        help="total number of trials, including those in the log (default: 1000, with a time limit as many as it allows)",
+        help="total number of trials, including those in the log (default: 1000; with a time limit and the gradient-based task "
+        "scheduler as many as it allows)",
     )
     tune.add_argument(
         "--time-limit", type=duration, metavar="TIME", help="for all trials and timing the best again: seconds, or 45s, 90m, 2h"
@@ -76,7 +77,12 @@ def add(commands: Any) -> None:
         help="a log or work directory of another network, device or run to learn from; repeatable",
     )
     tune.add_argument("--no-transfer", action="store_true", help="let no task learn from another, nor from common layers")
-    tune.add_argument("--seed", type=int, help="random seed; with AutoTVM, proposals also depend on how long builds take")
+    tune.add_argument(
+        "--seed",
+        type=int,
+        help="random seed of OpEvo and of MetaSchedule's search; AutoTVM's own tuners take none, and with AutoTVM proposals also "
+        "depend on how long builds take",
+    )
     tune.add_argument(
         "--timeout", type=duration, default=TIMEOUT, metavar="TIME", help="limit for one build and for one run (default: 20s)"
     )
@@ -87,6 +93,8 @@ def _run(options: argparse.Namespace) -> int:
     workload.check(options)
     if options.rpc_key is not None and options.target is None:
         raise ValueError("--rpc-key requires --target, that of the devices")
+    if options.no_transfer and options.history:
+        raise ValueError("--history and --no-transfer exclude each other: leave one out")
     result = (_tune_meta_schedule if workload.has_meta_schedule(options) else _tune_autotvm)(options)
     print(result)
     if result.comparison is None and not result.comparison_error:  # no trial has succeeded

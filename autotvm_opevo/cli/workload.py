@@ -17,7 +17,7 @@ def add_workload(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--network",
         metavar="NAME",
-        help="alexnet, mlp or resnet-18; AutoTVM also mobilenet, resnet-50, squeezenet, vgg-16; MetaSchedule also bert-small",
+        help=f"with AutoTVM {', '.join(AUTOTVM)}; with MetaSchedule {', '.join(META_SCHEDULE)}",
     )
     what.add_argument(
         "--operator", metavar="NAME", help="an operator of Relay (AutoTVM), such as nn.dense, or Relax, such as matmul"

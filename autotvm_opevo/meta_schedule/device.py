@@ -21,6 +21,8 @@ Put = Callable[[Any], Callable[[], Any]]
 
 # Seconds to wait for a free remote device, and for which it is then reserved, so that networks can be built and run once.
 _REQUEST_TIMEOUT, _SESSION_TIMEOUT = 300, 3600
+# The longest time that the tracker's protocol can tell.
+_LONGEST = 2**31 - 1
 
 
 @contextmanager
@@ -67,6 +69,8 @@ def _request(config: Any, seconds: float) -> Any:
     """A session on a free device."""
 
     def request() -> Any:
-        return config.connect_tracker().request(config.tracker_key, config.session_priority, session_timeout=int(seconds))
+        return config.connect_tracker().request(
+            config.tracker_key, config.session_priority, session_timeout=int(min(seconds, _LONGEST))
+        )
 
     return run_with_timeout(_REQUEST_TIMEOUT, request, f"a free device of key {config.tracker_key!r}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,9 +35,9 @@ from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE
 from autotvm_opevo.tuning.journal import JOURNAL, Journal
 from autotvm_opevo.tuning.logs import BEST_DATABASE
 from autotvm_opevo.tuning.progress import ProgressDisplay
-from autotvm_opevo.tuning.result import TuningResult
+from autotvm_opevo.tuning.result import EXHAUSTED, TuningResult
 from autotvm_opevo.tuning.session import Session
-from autotvm_opevo.tuning.task_scheduler import Operator, TaskScheduler
+from autotvm_opevo.tuning.task_scheduler import Operator, TaskScheduler, most_trials
 
 logger = logging.getLogger(__name__)
 
@@ -144,7 +143,7 @@ class NetworkSession(Session):
                 task_scheduler=scheduler,
             )
         if self.left > 0:
-            self.stop_reason = "time limit" if time.monotonic() >= deadline else "exhausted"
+            self.stop_reason = "time limit" if time.monotonic() >= deadline else EXHAUSTED
 
     @contextmanager
     def _time_of(self, builder: Any, runner: Any) -> Iterator[None]:
@@ -178,7 +177,9 @@ class NetworkSession(Session):
         chosen = task_scheduler(progress, self._operators, left, rng)
         if not (0 <= chosen < len(progress) and progress[chosen].active):
             raise ValueError(f"task_scheduler must return the position of an active task, {chosen} returned")
-        budget.batch = _FEW if not progress[chosen].begun and self._is_small(chosen) else sys.maxsize
+        budget.batch = most_trials(task_scheduler, progress, chosen, left)
+        if not progress[chosen].begun and self._is_small(chosen):
+            budget.batch = min(budget.batch, _FEW)
         self._chosen = chosen, now
         return chosen
 

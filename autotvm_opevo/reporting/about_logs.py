@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 from autotvm_opevo._utils.text import milliseconds, pluralize
@@ -16,7 +17,7 @@ from autotvm_opevo.reporting.style import SERIES
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.reporting.verdict import verdict
 from autotvm_opevo.tuning.drift import NOTABLE, Drift
-from autotvm_opevo.tuning.logs import BEST_FILE
+from autotvm_opevo.tuning.logs import BEST_FILE, is_best
 
 
 def about_log(index: int, log: TuningLog, network: Network) -> dict[str, Any]:
@@ -61,7 +62,7 @@ def compare_with_first(logs: Sequence[TuningLog]) -> Iterator[tuple[str, bool]]:
 
 def _summary(index: int, log: TuningLog, network: Network) -> Iterator[str]:
     trials = f"{pluralize(len(log), 'trial')} of {pluralize(len(log.tasks), 'task')}"
-    if len(log.elapsed):
+    if len(log.elapsed) and log.elapsed[-1] > 0:
         first = datetime.fromtimestamp(min(float(task.times.min()) for task in log.tasks.values()), timezone.utc)
         trials += f" in {format_duration(float(log.elapsed[-1]))}, the first at {first:%Y-%m-%d %H:%M} UTC"
     yield trials
@@ -103,6 +104,8 @@ def _warnings(index: int, log: TuningLog, network: Network) -> Iterator[str]:
         yield f"{unsolved} {have} no successful trial yet: totals and shares leave them out"
     if any(not len(task.elapsed) for task in log.tasks.values()):
         yield "some timestamps are missing, so there are no plots over time"
+    if len(log.elapsed) and not log.runs.starts and network.log_count > 1:
+        yield "its time begins with the first result: AutoTVM's log does not say how long that took"
     if log.pauses:
         yield f"{pluralize(len(log.pauses), 'pause')} ({format_duration(sum(log.pauses))} in total) not counted as tuning time"
     if lost := list(dict.fromkeys(map(printable, log.runs.lost))):
@@ -115,5 +118,13 @@ def _warnings(index: int, log: TuningLog, network: Network) -> Iterator[str]:
             f"the machine was up to {drift:.2f} times slower at times: latencies are as measured, not corrected for that as "
             "tune_network's are; compare what was measured at the same time only"
         )
-    if log.label.endswith(BEST_FILE) and len(log) == len(log.tasks):
-        yield f"this file has only the best trial of each task; all trials are in {log.label.removesuffix(BEST_FILE)}.json"
+    if is_best(log.path):
+        yield f"this has only the best trial of each task; all trials are in {_whole(log.path)}"
+
+
+def _whole(best: Path) -> str:
+    """The log that a file or database of the best belongs to."""
+    if best.is_dir():
+        return f"the folder {best.resolve().parent.name}"
+    name = best.name.removesuffix(BEST_FILE)
+    return name if best.with_name(name).exists() else f"{name}.json"

@@ -16,7 +16,7 @@ from autotvm_opevo.reporting.timing import Array
 
 # Fewer trials, and fewer per operator, say nothing.
 MIN_TRIALS = 16
-MIN_TRIALS_PER_OPERATOR = 4
+MIN_TRIALS_PER_OPERATOR = 8
 # Bounds between the rows and the columns of `_EXPECTED`: what the last half of the trials brought, and trials per operator.
 GAINS = (0.01, 0.05, 0.15)
 TRIALS = (16, 64, 128)
@@ -38,13 +38,13 @@ _EXPECTED = (
 
 
 def gain_of_last(best: Array, part: float) -> float:
-    """Relative speedup in the last part of the trials; infinite if there was no result before it.
+    """Relative speedup in the last part of the trials; infinite if there was no result before it, NaN if there is none.
 
     >>> gain_of_last(np.array([3.0, 2.0, 1.5, 1.0]), 0.5)
     1.0
     """
     before = best[max(0, round((1 - part) * len(best)) - 1)]
-    return float(before / best[-1] - 1)
+    return float(before) / float(best[-1]) - 1
 
 
 def expected_gain(best: Array, per_operator: float) -> Expectation | None:

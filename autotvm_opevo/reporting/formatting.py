@@ -39,7 +39,7 @@ def format_value(value: Any) -> str:
     """
     if isinstance(value, str) and value.startswith('["'):
         annotations = jsonl.load(value)
-        value = value if annotations is jsonl.MALFORMED else tuple(annotations)
+        value = value if annotations is jsonl.MALFORMED else tuple(map(printable, annotations))  # JSON's escapes are decoded
     if isinstance(value, tuple):
         is_tile = all(isinstance(part, int) for part in value) and min(value, default=0) > 0
         return ("x" if is_tile else " ").join(map(str, value))

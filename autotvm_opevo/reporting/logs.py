@@ -14,7 +14,7 @@ from autotvm_opevo.reporting.formatting import printable
 from autotvm_opevo.reporting.trials import Task
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.tuning import journal
-from autotvm_opevo.tuning.logs import BEST_FILE
+from autotvm_opevo.tuning.logs import BEST_FILE, short_names
 
 _RECORDS, _WORKLOADS = "database_tuning_record.json", "database_workload.json"
 # Which files of a folder may be AutoTVM's logs, how their records begin, and how many lines are looked at.
@@ -46,7 +46,7 @@ def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) 
     if len({file.resolve() for file in files}) < len(files):
         raise ValueError(f"logs must be different files, one of {', '.join(map(str, files))} is given twice")
     sketches: meta_schedule_log.SketchNumbers = {}
-    labels = _labels([file.resolve() if file.name in ("", "..") else file for file in files])
+    labels = short_names([file.resolve() if file.name in ("", "..") else file for file in files])
     logs = [_open_log(file, label, must_exist, sketches) for file, label in zip(files, labels)]
     if empty := [str(file) for file, log in zip(files, logs) if must_exist and not len(log)]:
         raise ValueError(f"logs must have trials, there is none in {' and '.join(empty)} yet: --watch waits for the first")
@@ -92,6 +92,7 @@ def _is_autotvm_log(path: Path) -> bool:
 
 
 def _open_log(path: Path, label: str, must_exist: bool, sketches: meta_schedule_log.SketchNumbers) -> TuningLog:
+    path = path.parent if path.name == _RECORDS else path
     log = TuningLog(printable(label), path)
     file = _records_file(path)
     if not file.exists():
@@ -142,16 +143,3 @@ def _journal_file(path: Path) -> Path:
     if path.is_dir() or path.name == _RECORDS:
         return _records_file(path).with_name(journal.JOURNAL)
     return path.with_name(path.name + ".journal")
-
-
-def _labels(paths: Sequence[Path]) -> list[str]:
-    """The shortest ends of the paths, of equally many parts, that are unique.
-
-    >>> _labels([Path("a/log.json"), Path("b/log.json")]), _labels([Path("a/x.json"), Path("b/y.json")])
-    (['a/log.json', 'b/log.json'], ['x.json', 'y.json'])
-    """
-    for parts in range(1, max(len(path.parts) for path in paths) + 1):
-        labels = ["/".join(path.parts[-parts:]) for path in paths]
-        if len(set(labels)) == len(labels):
-            break
-    return labels

@@ -10,7 +10,7 @@ from typing import Any
 
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo.reporting.formatting import printable
-from autotvm_opevo.reporting.trials import Trial
+from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Trial
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.reporting.values import Value
 
@@ -76,7 +76,7 @@ def _parse_trial(record: Any, sketches: SketchNumbers, workloads: Sequence[str])
     sketch = numbers.setdefault(trace.sketch, len(numbers))
     knobs = {"sketch": Value("choice", str(sketch + 1)), **trace.knobs}
     name = printable(" ".join([trace.block, *shapes]))
-    failure, latency = ("", latency) if succeeded else ("failed", math.inf)
+    failure, latency = ("", latency) if succeeded else (UNKNOWN_FAILURE, math.inf)
     return Trial(task, name, latency, failure, printable(_format_target(target)), math.nan, knobs, workload_hash)
 
 
@@ -149,7 +149,7 @@ class _Trace:
             name = f"{self._names.get(inputs[0], 'a fused loop')}, {math.prod(tile)} iterations"
             return name, Value("tile", tile, innermost=int(attributes[1]))
         if kind == "SampleCategorical":
-            options = tuple(map(str, attributes[0]))
+            options = tuple(map(printable, attributes[0]))
             name = str(annotation).removeprefix("meta_schedule.").replace("_", " ") or "choice of " + ", ".join(map(str, options))
             return name, Value("choice", options[int(decision)], options)
         return f"location of {self._names.get(inputs[0], 'a block')}", Value("number", int(decision))

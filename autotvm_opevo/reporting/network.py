@@ -137,11 +137,13 @@ class Network:
         In order of first appearance.
     operators : list of Operator
         By time, highest first; those without a successful trial are last. A task in no journal is an operator by itself.
+    log_count : int
     has_counts : bool
         Whether journals have the number of runs of every task.
     """
 
     def __init__(self, logs: Sequence[TuningLog]) -> None:
+        self.log_count = len(logs)
         by_key: dict[str, list[TaskInLog]] = {}
         for index, log in enumerate(logs):
             for key, task in log.tasks.items():
@@ -203,9 +205,9 @@ class Network:
 
 
 def _count_untried(log: TuningLog) -> int:
-    """Number of operators that a log's journal mentions and the log has no trial of."""
+    """Number of operators of the network that was tuned last that the log has no trial of."""
     tried = {task.journal_key for task in log.tasks.values()}
-    return sum(tried.isdisjoint(keys) for keys in log.runs.operators)
+    return sum(tried.isdisjoint(keys) for keys in (log.runs.networks or [log.runs.operators])[-1])
 
 
 def _journal_operators(by_log: Sequence[Mapping[tuple[str, ...], int]], tasks: Sequence[TaskInLogs]) -> Iterator[Operator]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
@@ -16,6 +17,7 @@ from autotvm_opevo._version import __version__
 from autotvm_opevo.reporting.about_logs import about_log, compare_with_first
 from autotvm_opevo.reporting.best_in_common import best_in_common
 from autotvm_opevo.reporting.commands import compare_command
+from autotvm_opevo.reporting.convergence import gain_of_last
 from autotvm_opevo.reporting.fanova import Importance
 from autotvm_opevo.reporting.formatting import format_duration, format_schedule, format_setting
 from autotvm_opevo.reporting.importance import importance
@@ -24,7 +26,7 @@ from autotvm_opevo.reporting.network import Network, Operator, TaskInLog, TaskIn
 from autotvm_opevo.reporting.plots import Plot, importance_plots, knob_plots, overview_plots, progress_plots, slowdowns
 from autotvm_opevo.reporting.style import FITNESS, FITNESS_ON_DARK
 from autotvm_opevo.reporting.svg import svg
-from autotvm_opevo.reporting.trials import Task
+from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Task
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.reporting.values import Value
 
@@ -247,11 +249,10 @@ def _gain(task: Task) -> dict[str, str]:
     """The speedup in the last quarter of the trials."""
     if len(task) < _MIN_TRIALS_FOR_GAIN:
         return {"gain": "-", "gain_caption": "too few trials to tell whether tuning has converged"}
-    best_so_far, cut = task.best_so_far, math.ceil(0.75 * len(task))
-    before, after = best_so_far[cut - 1], best_so_far[-1]
-    if not math.isfinite(before):
+    gain = gain_of_last(task.best_so_far, 0.25)
+    if not math.isfinite(gain):  # NaN if all failed
         return {"gain": "-", "gain_caption": "no successful trial before the last quarter"}
-    return {"gain": f"{before / after - 1:.1%}", "gain_caption": "speedup in the last quarter of trials"}
+    return {"gain": f"{gain:.1%}", "gain_caption": "speedup in the last quarter of trials"}
 
 
 def _cost(task: Task, kind: str) -> str:
@@ -261,5 +262,5 @@ def _cost(task: Task, kind: str) -> str:
 
 
 def _most_common_message(task: Task, kind: str) -> str:
-    messages = task.messages.get(kind)
-    return messages.most_common(1)[0][0] if messages else "unknown: only the journal that tune_network writes has error messages"
+    messages = task.messages.get(kind) or (sum(task.messages.values(), Counter()) if kind == UNKNOWN_FAILURE else None)
+    return messages.most_common(1)[0][0] if messages else "unknown: the journal that tune_network writes would have it"

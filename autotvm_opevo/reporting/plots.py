@@ -89,7 +89,7 @@ def _operator_latencies(network: Network, logs: Sequence[TuningLog], weighting: 
     if not solved:
         return
     least = _MIN_SHARE * math.fsum(operator.seconds for operator in solved)
-    shown = [operator for operator in solved if operator.seconds >= least][:_MAX_BARS]
+    shown = ([operator for operator in solved if operator.seconds >= least] or solved)[:_MAX_BARS]
     series = [
         (log.label, SERIES[i % len(SERIES)], [_bar(operator.seconds_in(i)) for operator in shown]) for i, log in enumerate(logs)
     ]
@@ -190,7 +190,8 @@ def _file_name(text: str) -> str:
 
 def _knob_caption(graph: KnobGraph) -> str:
     tried = [value for value in graph.topology if value in graph.stats]
-    fastest = sorted(tried, key=lambda value: graph.stats[value].best)[:3]
+    succeeded = [value for value in tried if graph.stats[value].best < math.inf]
+    fastest = sorted(succeeded, key=lambda value: graph.stats[value].best)[:3]
     best = ", ".join(f"{graph.describe(value)} ({milliseconds(graph.stats[value].best)} ms)" for value in fastest)
     if graph.size == len(graph.topology):
         count = f"{len(tried)} of {graph.size} values tried"

@@ -77,7 +77,7 @@ def report(
     if page.resolve() in input_files(logs):
         raise ValueError(f"out must not be one of the logs, which are never modified; {page} given")
     if page.exists() and not page.is_file():
-        raise ValueError(f"out must be a file, {page} is a folder")
+        raise ValueError(f"out must be a regular file, {page} is {'a folder' if page.is_dir() else 'none'}")
     write_whole(page, [render(contents, title).encode()])
     if png is not None:
         save_plots(contents, Path(png))

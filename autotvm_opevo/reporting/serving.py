@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 from autotvm_opevo.reporting.logs import fingerprint, open_logs
 from autotvm_opevo.reporting.page import render
@@ -42,7 +41,7 @@ def serve(logs: Sequence[str | os.PathLike[str]], title: str = "", port: int = 0
         If the port is in use.
     """
     contents = open_logs(logs, must_exist=False)
-    missing = [str(Path(path).resolve()) for path, log in zip(logs, contents) if not log.exists]
+    missing = [str(log.path.resolve()) for log in contents if not log.exists]
     if missing:
         print(f"waiting for logs that do not exist yet: {', '.join(missing)}", flush=True)
     try:

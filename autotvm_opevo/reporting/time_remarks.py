@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo.reporting.formatting import format_duration
 from autotvm_opevo.reporting.network import Network
+from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE
 from autotvm_opevo.reporting.tuning_log import TuningLog
 
 # Failures that are a larger part of the trials deserve a remark.
@@ -39,8 +40,8 @@ def _phases(log: TuningLog) -> Iterator[str]:
     phases = sorted(log.runs.phases.items(), key=lambda item: -item[1])
     shown = ", ".join(f"{phase} {format_duration(seconds)}" for phase, seconds in phases if seconds >= 0.5)
     silent = len(log.runs.starts) - log.runs.timed
-    if len(log.elapsed) and (silent > 0 or not shown):
-        yield f"{format_duration(float(log.elapsed[-1]))} in all"
+    if len(log.elapsed) and log.elapsed[-1] > 0 and (silent > 0 or not shown):
+        yield f"{format_duration(float(log.elapsed[-1]))} {'in all' if log.runs.starts else 'since the first result'}"
     if shown:
         told = f"in {log.runs.timed} of {len(log.runs.starts)} runs, as the others did not tell, such as killed ones: {shown}"
         yield told if silent > 0 else shown
@@ -53,7 +54,8 @@ def _failures(log: TuningLog) -> Iterator[str]:
     count = sum(failures.values())
     if count > _MANY_FAILURES * len(log):
         kind, most = failures.most_common(1)[0]
-        yield f"{count / len(log):.0%} of the trials failed, {most} of them with {kind}"
+        of_kind = "" if kind == UNKNOWN_FAILURE else f", {most} of them with {kind}"
+        yield f"{count / len(log):.0%} of the trials failed{of_kind}"
 
 
 def _timeouts(log: TuningLog) -> Iterator[str]:

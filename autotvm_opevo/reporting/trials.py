@@ -19,6 +19,8 @@ from autotvm_opevo.topology import Topology
 from autotvm_opevo.tuning.journal import JournalEntry
 from autotvm_opevo.tuning.run_history import Confirmation
 
+# The kind of MetaSchedule's failures, which only a journal knows.
+UNKNOWN_FAILURE = "failed"
 # Number of best configurations that are kept per task.
 _TOP = 5
 

@@ -16,13 +16,15 @@ from autotvm_opevo.reporting.limits import AT_LIMIT, Limits
 from autotvm_opevo.reporting.network import Network
 from autotvm_opevo.reporting.time_remarks import time_remarks
 from autotvm_opevo.reporting.timing import Array
-from autotvm_opevo.reporting.trials import Task
+from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Task
 from autotvm_opevo.reporting.tuning_log import TuningLog
-from autotvm_opevo.tuning.result import describe_chosen
+from autotvm_opevo.tuning.logs import is_best
+from autotvm_opevo.tuning.result import EXHAUSTED, describe_chosen
 from autotvm_opevo.tuning.rounds import is_slower
 
 # As many trials again are expected to bring less: tuning has converged.
 CONVERGED = 0.01
+_EXHAUSTED = "Every task ended: its search space is exhausted, or it stopped early"
 # Number of operators, and of kinds, that are named.
 _MAX_NAMES, _MAX_KINDS = 2, 3
 # Parts of the page.
@@ -52,7 +54,7 @@ class Answer:
 
 
 def verdict(index: int, log: TuningLog, network: Network) -> list[Answer]:
-    """Answer the questions that one has after a run.
+    """Answer the questions that one has after a run; none for a log without trials, or with the best of another log only.
 
     Parameters
     ----------
@@ -61,12 +63,12 @@ def verdict(index: int, log: TuningLog, network: Network) -> list[Answer]:
     log : TuningLog
     network : Network
     """
-    if not len(log):
+    if not len(log) or is_best(log.path):
         return []
     best, limits = network.best_so_far(index), Limits(index, log, network)
     expected = expected_gain(best, _trials_per_operator(index, network))
     return [
-        _converged(index, network, best, expected, limits.left),
+        _converged(index, log, network, best, expected, limits.left),
         _how_good(index, log, network, limits),
         _how_sure(index, log, network),
         _time(index, log, network),
@@ -74,10 +76,12 @@ def verdict(index: int, log: TuningLog, network: Network) -> list[Answer]:
     ]
 
 
-def _converged(index: int, network: Network, best: Array, expected: Expectation | None, left: float) -> Answer:
+def _converged(index: int, log: TuningLog, network: Network, best: Array, expected: Expectation | None, left: float) -> Answer:
     question = "Converged?"
     if unsolved := network.count_unsolved(index):
         return Answer(question, f"No: {pluralize(unsolved, 'operator')} without a successful trial.", _TASKS)
+    if log.runs.stop_reason == EXHAUSTED:
+        return Answer(question, f"Yes: {_EXHAUSTED[0].lower()}{_EXHAUSTED[1:]}.", _TASKS)
     if left < CONVERGED:
         return Answer(question, f"Yes: the machine's limits leave {max(0.0, left):.1%}.", _TASKS)
     if expected is None:
@@ -152,11 +156,8 @@ def _how_sure(index: int, log: TuningLog, network: Network) -> Answer:
     of_network = f" The file of the best has {' and '.join(chosen)}." if chosen else ""
     if not confirmed:
         text = "Every best rests on one trial, maybe a lucky one: "
-        text += (
-            "the run was too short, or ended too soon, to time it again."
-            if log.runs.tuners
-            else ("tune_network times the best again at the end of a run.")
-        )
+        ended = log.runs.timed and log.runs.timed == len(log.runs.starts)
+        text += "the run was too short to time it again." if ended else "tune_network times the best again at the end of a run."
         return Answer(question, text + of_network, known=False)
     share = math.fsum(one.seconds_in(index) for one, _ in confirmed) / network.seconds_in(index)
     noise = np.median([found.spread for _, found in confirmed])
@@ -191,9 +192,12 @@ def _time(index: int, log: TuningLog, network: Network) -> Answer:
 
 def _next(index: int, log: TuningLog, network: Network, expected: Expectation | None, limits: Limits) -> Answer:
     question = "What next?"
-    trials = 2 * max(log.runs.budget, _trials_of_last_network(log))
+    made = _trials_of_last_network(log)
+    trials = log.runs.budget if made < log.runs.budget else 2 * made
     if network.count_unsolved(index):
         return _next_for_unsolved(question, index, log, network, trials)
+    if log.runs.stop_reason == EXHAUSTED:
+        return Answer(question, f"Nothing: use the result. {_EXHAUSTED}.", _TASKS)
     if log.runs.speedup and is_slower(log.runs.speedup):
         return Answer(
             question,
@@ -205,9 +209,14 @@ def _next(index: int, log: TuningLog, network: Network, expected: Expectation | 
         if limits.are_reached:
             return Answer(question, f"Nothing: use the result. Every operator reaches {AT_LIMIT:.0%} of its limit.", _TASKS)
         return Answer(question, "Nothing: use the result. Another seed, or a larger search space, may find more.")
-    if command := continue_command(log.runs.command, trials):
-        return Answer(question, "More trials:" if "--trials" in command else "As much time again:", command=command)
-    return Answer(question, f"More trials: tune again into this log, with trials={trials}.")
+    return _more(question, log, trials)
+
+
+def _more(question: str, log: TuningLog, trials: int, why: str = "") -> Answer:
+    """The command that continues, or how to do so in Python."""
+    if command := continue_command(log.runs.command, trials, log.path):
+        return Answer(question, f"{why}{'More trials' if '--trials' in command else 'As much time again'}:", command=command)
+    return Answer(question, f"{why}More trials: tune again into this log, with trials={trials}.")
 
 
 def _trials_of_last_network(log: TuningLog) -> int:
@@ -217,8 +226,13 @@ def _trials_of_last_network(log: TuningLog) -> int:
 
 
 def _next_for_unsolved(question: str, index: int, log: TuningLog, network: Network, trials: int) -> Answer:
-    """More time for what always timed out; what else failed has to be looked at."""
+    """More trials for what has none, more time for what always timed out; what else failed has to be looked at."""
     unsolved = [one for one in network.operators_in(index) if one.seconds_in(index) == math.inf]
+    if not unsolved:
+        untried = network.count_unsolved(index)
+        return _more(
+            question, log, trials, f"{pluralize(untried, 'operator')} {'has' if untried == 1 else 'have'} no trial yet. "
+        )
     failures: Counter[str] = Counter()
     for task in (task for one in unsolved for task in one.tasks_in(index)):
         failures.update(task.failures)
@@ -226,6 +240,7 @@ def _next_for_unsolved(question: str, index: int, log: TuningLog, network: Netwo
     if not failures:
         return Answer(question, f"See why all trials of {names} failed.", _TASKS)
     kind = failures.most_common(1)[0][0]
-    if "timeout" in kind and (command := longer_timeout(log.runs.command, trials)):
+    if "timeout" in kind and (command := longer_timeout(log.runs.command, trials, log.path)):
         return Answer(question, f"Trials of {names} failed, most often with {kind}. More time for each:", _TASKS, command=command)
-    return Answer(question, f"See why all trials of {names} failed, most often with {kind}.", _TASKS)
+    most = "" if kind == UNKNOWN_FAILURE else f", most often with {kind}"
+    return Answer(question, f"See why all trials of {names} failed{most}.", _TASKS)

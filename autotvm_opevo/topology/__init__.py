@@ -14,7 +14,7 @@ topology             values                                          neighbours
                                                                      connected components
 ===================  ==============================================  ===========================================
 
-All but `InducedSubgraph` are implicit: no vertex or edge is stored, however many there are.
+All but `InducedSubgraph` are implicit: no edge is stored, nor the vertices of the first two, however many there are.
 """
 
 from autotvm_opevo.topology.base import Graph, Topology

@@ -16,7 +16,7 @@ from autotvm_opevo._utils.text import last_line, milliseconds, pluralize
 from autotvm_opevo._utils.timeouts import run_with_timeout
 from autotvm_opevo.tuning.confidence import Estimate
 from autotvm_opevo.tuning.programs import Instance, Timed, compare_outputs
-from autotvm_opevo.tuning.rounds import Rounds, difference, is_told_apart, time_in_rounds
+from autotvm_opevo.tuning.rounds import GRACE, Rounds, difference, is_told_apart, time_in_rounds
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +123,7 @@ class Comparison:
             expected, *actual = [network().outputs() for network in networks]
             return [compare_outputs(expected, outputs) for outputs in actual]
 
-        compared = run_with_timeout(_FIRST_RUN_TIMEOUT, run_once, "the device to run the networks")
+        compared = run_with_timeout(_FIRST_RUN_TIMEOUT, run_once, "the device to run the networks", GRACE)
         self.relative_errors = [error for error, _ in compared]
         self.outputs_match = all(match for _, match in compared)
         if self.outputs_match:

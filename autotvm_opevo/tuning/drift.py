@@ -83,5 +83,15 @@ class Drift:
         return max(factors, default=1.0) / min(factors, default=1.0)
 
 
+def without_drift(latency: float, factor: float, limit: float = 0.0) -> float:
+    """A latency in seconds as it would have been at first, but not below its limit: what makes a trial faster than the machine is
+    no drift.
+
+    >>> without_drift(3.0, 1.5), without_drift(3.0, 1.5, limit=2.5), without_drift(3.0, 1.5, limit=4.0)
+    (2.0, 2.5, 3.0)
+    """
+    return max(latency / factor, min(latency, limit))
+
+
 def _median(timed: Iterable[tuple[float, float]]) -> float:
     return median(latency for _, latency in timed)

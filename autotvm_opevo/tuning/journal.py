@@ -1,8 +1,8 @@
 """The journal of a tuning run: what its log has no fields for, such as error messages, timestamps and the network's latency.
 
 AutoTVM's log has no error messages; MetaSchedule's database has no timestamps either. `tune_network` writes them to a journal
-beside the log, one JSON object per line, and reports read it. The journal is optional: a log without one, or with a damaged one,
-remains valid. Needs no TVM.
+beside the log, one JSON object per line. Reports read it, and later runs with the same log: which trials were confirmed, and how
+fast the machine was. The journal is optional: a log without one, or with a damaged one, remains valid. Needs no TVM.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo.topology import Topology
-from autotvm_opevo.topology.serialization import as_json, from_json
+from autotvm_opevo.topology.serialization import as_json
 from autotvm_opevo.topology.subgraph import unrestricted
 from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.confidence import Estimate
@@ -58,17 +58,17 @@ class JournalEntry:
         `task` names the kernel.
     network : dict
         When a run starts: ``"operators"``, pairs of how often the network runs an operator and the tasks that implement it,
-        ``"tuner"``, ``"command"``, ``"budget"``, the number of trials, ``"flop"`` and ``"names"``, the operations and the name
-        of each task; with AutoTVM ``"knobs"``, the topology of each of a task's knobs; and with MetaSchedule ``"lowering"``, as
-        in `RunHistory`. Once the machine is measured: ``"limits"``, the seconds that each task takes at least,
+        ``"tuner"``, ``"command"``, ``"budget"``, the number of trials, ``"flop"`` and ``"names"``, the operations and the name of
+        each task; with AutoTVM ``"knobs"``, the topology of each of a task's knobs as JSON; and with MetaSchedule ``"lowering"``,
+        as in `RunHistory`. Once the machine is measured: ``"limits"``, the seconds that each task takes at least,
         ``"memory_bound"``, those that the memory limits, ``"sizes"``, the bytes of each task's tensors, ``"flops"``, operations
-        per second, and the bytes per second of large and of small arrays, ``"memory_bandwidth"`` and ``"bandwidth"``. When
-        trials begin: ``"ready"``. When the run ends: ``"phases"``, the seconds of each phase; ``"learned_from"``, by task, how
-        many others it learned from in the end, by their origin; ``"lost"``, the addresses of devices that left; and ``"slow"``,
-        by address of a device that is slower than the fastest, how many times as long it takes. When the networks were compared:
-        the latencies in seconds ``"before"`` and ``"after"`` tuning, and ``"speedup"``, their ratio with its interval. When the
-        best are written: ``"aligned"`` and ``"kept_untuned"``, as in `TuningResult`, and ``"left_out"``, the tasks that have
-        records, but none in the file. None for a trial.
+        per second, and the bytes per second of large and of small arrays, ``"memory_bandwidth"`` and ``"bandwidth"``. When trials
+        begin: ``"ready"``. When the run ends: ``"phases"``, the seconds of each phase; ``"stop_reason"``; ``"learned_from"``, by
+        task, how many others it learned from in the end, by their origin; ``"lost"``, the addresses of devices that left; and
+        ``"slow"``, by address of a device that is slower than the fastest, how many times as long it takes. When the networks
+        were compared: the latencies in seconds ``"before"`` and ``"after"`` tuning, and ``"speedup"``, their ratio with its
+        interval. When the best are written: ``"aligned"`` and ``"kept_untuned"``, as in `TuningResult`, and ``"left_out"``, the
+        tasks that have records, but none in the file. None for a trial.
     """
 
     task: str = ""
@@ -113,7 +113,7 @@ class Journal:
             jsonl.append(self.path, entry)
         except OSError as error:
             if not self._warned:
-                logger.warning("cannot write %s, which only reports read: %s", self.path, error.strerror)
+                logger.warning("cannot write %s: a report and a later run will miss what it has: %s", self.path, error.strerror)
             self._warned = True
 
     def write_start(
@@ -162,9 +162,9 @@ class Journal:
         """
         self.write(network={"aligned": aligned, "kept_untuned": kept_untuned, "left_out": list(left_out)})
 
-    def write_phases(self, phases: Mapping[str, float]) -> None:
-        """Record the seconds of each phase of a run, when it ends."""
-        self.write(network={"phases": dict(phases)})
+    def write_end(self, phases: Mapping[str, float], stop_reason: str = "") -> None:
+        """Record the seconds of each phase of a run, when it ends, and why it did."""
+        self.write(network={"phases": dict(phases), "stop_reason": stop_reason})
 
     def write_learned_from(self, origins: Mapping[str, Mapping[str, int]]) -> None:
         """Record, for each task, how many others it learned from in the end, by their origin."""
@@ -234,10 +234,7 @@ def _parse_network(fields: dict[str, Any]) -> dict[str, Any]:
     if fields.get("ready"):
         network["ready"] = True
     if "knobs" in fields:
-        network["knobs"] = {
-            str(task): {str(name): from_json(*topology) for name, topology in knobs.items()}
-            for task, knobs in fields["knobs"].items()
-        }
+        network["knobs"] = {str(task): {str(name): list(one) for name, one in by.items()} for task, by in fields["knobs"].items()}
     if "memory_bound" in fields:
         network["memory_bound"] = [str(task) for task in fields["memory_bound"]]
     for name in ("flops", "memory_bandwidth", "bandwidth"):
@@ -245,6 +242,8 @@ def _parse_network(fields: dict[str, Any]) -> dict[str, Any]:
             network[name] = _positive(fields[name])
     if "phases" in fields:
         network["phases"] = {str(phase): _positive(seconds) for phase, seconds in fields["phases"].items() if seconds}
+    if "stop_reason" in fields:
+        network["stop_reason"] = str(fields["stop_reason"])
     network.update({name: int(fields[name]) for name in ("aligned", "kept_untuned") if name in fields})
     if lowering := fields.get("lowering", fields.get("layouts")):  # its name in earlier versions
         network["lowering"] = {name: int(lowering.get(name, 0)) for name in ("nhwc", "packed", "winograd", "fast_math")}

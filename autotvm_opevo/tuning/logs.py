@@ -10,6 +10,7 @@ from pathlib import Path
 # Where `tune_network` keeps the best records: a file beside AutoTVM's log, a database in MetaSchedule's work directory.
 BEST_FILE = ".best.json"
 BEST_DATABASE = "best"
+_RECORDS = "database_tuning_record.json"
 
 
 def best_file(log: Path) -> Path:
@@ -25,6 +26,15 @@ def best_of(log: Path) -> Path:
     """The best records of a log or work directory if `tune_network` has written any, else the log itself."""
     best = log / BEST_DATABASE if log.is_dir() else best_file(log)
     return best if best.exists() else log
+
+
+def is_best(log: Path) -> bool:
+    """Whether a log has the best of another one only.
+
+    >>> is_best(Path("alexnet.best.json")), is_best(Path("alexnet.json"))
+    (True, False)
+    """
+    return log.name.endswith(BEST_FILE) or (log.name == BEST_DATABASE and (log.resolve().parent / _RECORDS).exists())
 
 
 def check_logs(logs: Sequence[str | PathLike[str]]) -> list[str]:
@@ -54,11 +64,20 @@ def check_logs(logs: Sequence[str | PathLike[str]]) -> list[str]:
             raise FileNotFoundError(2, os.strerror(2), str(path))
         if any(path.samefile(earlier) for earlier in paths[:i]):
             raise ValueError(f"logs must differ, {path} is given twice")
-    for parts in range(1, max(len(path.parts) for path in paths)):
-        short = [str(Path(*path.parts[-parts:])) for path in paths]
-        if len({*short}) == len(short):
-            return short
-    return [str(path) for path in paths]
+    return short_names(paths)
+
+
+def short_names(paths: Sequence[Path]) -> list[str]:
+    """The shortest ends of the paths, of equally many parts, that are unique.
+
+    >>> short_names([Path("a/log.json"), Path("b/log.json")]), short_names([Path("a/x.json"), Path("b/y.json")])
+    (['a/log.json', 'b/log.json'], ['x.json', 'y.json'])
+    """
+    for parts in range(1, max(len(path.parts) for path in paths) + 2):
+        names = [str(Path(*path.parts[-parts:])) for path in paths]
+        if len(set(names)) == len(names):
+            break
+    return names
 
 
 def common_target(logs: Sequence[Collection[str]]) -> str:

@@ -29,6 +29,10 @@ def describe_chosen(aligned: int, kept_untuned: int) -> list[str]:
     return lines
 
 
+# Why a run ended, if all of its tasks did: each has no configuration left, or stopped early.
+EXHAUSTED = "exhausted"
+
+
 @dataclass(frozen=True)
 class TuningResult:
     """Result of tuning a network; ``print`` shows it as a table.

@@ -21,7 +21,7 @@ _ALPHA, _INDIFFERENCE = 0.05, 0.01
 # How often each alternative is timed in a round, unless this takes so many seconds: rounds tell more.
 _REPEATS, _ROUND_SECONDS = 3, 0.5
 # Seconds after which a round hangs, and that it has to end after Ctrl-C.
-_ROUND_TIMEOUT, _GRACE = 600.0, 5.0
+_ROUND_TIMEOUT, GRACE = 600.0, 5.0
 
 
 class Rounds:
@@ -146,5 +146,5 @@ def time_in_rounds(rounds: Rounds, alternatives: Sequence[Callable[[], Timed]], 
             medians = dict(zip(order, np.median(rows, axis=0).tolist()))
             return [medians[i] for i in range(len(order))]
 
-        rounds.add(run_with_timeout(_ROUND_TIMEOUT, time_round, "a round of timings", _GRACE))
+        rounds.add(run_with_timeout(_ROUND_TIMEOUT, time_round, "a round of timings", GRACE))
     return "decided"

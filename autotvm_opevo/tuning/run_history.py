@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from autotvm_opevo.topology import Topology
 from autotvm_opevo.tuning.confidence import Estimate
 from autotvm_opevo.tuning.journal import JournalEntry
 
@@ -55,6 +53,8 @@ class RunHistory:
         Seconds of each phase, in all runs that ended; empty if unknown.
     timed : int
         Number of runs that wrote their phases: what is killed does not.
+    stop_reason : str
+        Why the last run ended, as in `TuningResult`; empty if unknown.
     lost : list of str
         Addresses of devices that left during a run.
     slow : dict of str to float
@@ -76,7 +76,7 @@ class RunHistory:
     names : dict of str to str
         By task: its name in tables, as far as known.
     knobs : dict of str to dict
-        By task: the topology of each knob, as far as known.
+        By task: the topology of each knob as JSON, as far as known.
     flop, limits : dict of str to float
         By task: operations, and the seconds that the machine needs for them at least, as far as known.
     memory_bound : set of str
@@ -98,8 +98,9 @@ class RunHistory:
     networks: list[dict[tuple[str, ...], int]] = field(default_factory=list)
     latency: tuple[float, float] | None = None
     speedup: Estimate | None = None
-    phases: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    phases: dict[str, float] = field(default_factory=dict)
     timed: int = 0
+    stop_reason: str = ""
     lost: list[str] = field(default_factory=list)
     slow: dict[str, float] = field(default_factory=dict)
     lowering: dict[str, int] = field(default_factory=dict)
@@ -108,7 +109,7 @@ class RunHistory:
     yardstick_kernel: str = ""
     command: str = ""
     budget: int = 0
-    knobs: dict[str, dict[str, Topology]] = field(default_factory=dict)
+    knobs: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
     flop: dict[str, float] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     limits: dict[str, float] = field(default_factory=dict)
@@ -134,6 +135,7 @@ class RunHistory:
         if "tuner" in network:
             self.starts.append(entry.time)
             self.command, self.budget = network.get("command", ""), network.get("budget", 0)
+            self.stop_reason = ""
             if self.tuners[-1:] != [network["tuner"]]:
                 self.tuners.append(network["tuner"])
             if self.networks[-1:] != [operators]:  # the latency so far is another network's
@@ -152,12 +154,13 @@ class RunHistory:
             self.memory_bandwidth = network.get("memory_bandwidth", 0.0)
             self.memory_bound = (self.memory_bound - network["limits"].keys()) | {*network.get("memory_bound", ())}
         self.timed += "phases" in network
+        self.stop_reason = network.get("stop_reason", self.stop_reason)
         self.lowering = network.get("lowering", self.lowering)
         self.lost.extend(network.get("lost", ()))
         self.slow.update(network.get("slow", {}))
         self.learned_from.update(network.get("learned_from", {}))
         for phase, seconds in network.get("phases", {}).items():
-            self.phases[phase] += seconds
+            self.phases[phase] = self.phases.get(phase, 0.0) + seconds
         self.aligned = network.get("aligned", self.aligned)
         self.kept_untuned = network.get("kept_untuned", self.kept_untuned)
         if "before" in network:

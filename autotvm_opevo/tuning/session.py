@@ -177,7 +177,7 @@ class Session:
         self._end = time.monotonic()
         self.phases.update(phases)
         self.phases[rest] = max(0.0, self._end - self._start - sum(self.phases.values()))
-        self._journal.write_phases(self.phases)
+        self._journal.write_end(self.phases, self.stop_reason)
         self._journal.write_learned_from(self.learned_from())
 
     def learned_from(self) -> Mapping[str, Mapping[str, int]]:

@@ -12,6 +12,7 @@ progress of all. It keeps no state: to resume from a log, rebuild the progress.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -162,12 +163,28 @@ def gradient(tasks: Sequence[TaskProgress], operators: Sequence[Operator], remai
 
 def equal(tasks: Sequence[TaskProgress], operators: Sequence[Operator], remaining: int, rng: np.random.Generator) -> int:
     """Sequential: the same number of trials for each task, one task after another; later tasks share what one leaves unused."""
-    active = _active_tasks(tasks)
-    budget = remaining + sum(tasks[i].begun for i in active)
-    sharing = sorted(active, key=lambda i: tasks[i].begun)
-    while sharing and tasks[sharing[-1]].begun * len(sharing) > budget:  # a log already holds more than its share
-        budget -= tasks[sharing.pop()].begun
-    return next((i for i in active if i in sharing and tasks[i].begun * len(sharing) < budget), active[0])
+    active, share = _active_tasks(tasks), _equal_share(tasks, remaining)
+    return next((i for i in active if tasks[i].begun < share), active[0])
+
+
+def most_trials(scheduler: TaskScheduler, tasks: Sequence[TaskProgress], chosen: int, remaining: int) -> int:
+    """How many trials the next round of a chosen task may have at most: with `equal`, what its share leaves.
+
+    >>> most_trials(equal, [TaskProgress(trials=16), TaskProgress()], 0, remaining=24), most_trials(gradient, [], 0, 0) > 1000
+    (4, True)
+    """
+    if scheduler is not equal:
+        return sys.maxsize
+    return max(1, math.ceil(_equal_share(tasks, remaining)) - tasks[chosen].begun)
+
+
+def _equal_share(tasks: Sequence[TaskProgress], remaining: int) -> float:
+    """Trials of each active task in the end, but for those of which a log already holds more."""
+    begun = sorted(tasks[i].begun for i in _active_tasks(tasks))
+    budget = remaining + sum(begun)
+    while begun and begun[-1] * len(begun) > budget:
+        budget -= begun.pop()
+    return budget / max(1, len(begun))
 
 
 def round_robin(tasks: Sequence[TaskProgress], operators: Sequence[Operator], remaining: int, rng: np.random.Generator) -> int:

@@ -147,10 +147,11 @@ class Worker:
     def kill(self) -> None:
         """Kill the process, and wait until it is gone; the next call starts another."""
         self.interrupt()
-        connection, self._pid, self._connection = self._connection, None, None
+        pid, connection = self._pid, self._connection
+        self._pid = self._connection = None
         if connection is not None:
             with connection, suppress(EOFError, OSError):
-                while connection.poll(_KILL_TIMEOUT):
+                while pid is not None and connection.poll(_KILL_TIMEOUT):  # one that is still starting ends without us
                     connection.recv_bytes()
 
     def _signal(self, number: signal.Signals) -> None:
@@ -174,24 +175,28 @@ class Worker:
 
     def _start(self) -> None:
         self._interrupted = False
-        self._connection = connection = ForkServer.start(self._module).fork()
-        end = time.monotonic() + FORK_TIMEOUT
-        while not connection.poll(_POLL_INTERVAL):
-            if self._interrupted:
-                raise ChildProcessError("the worker process was killed")
-            if time.monotonic() > end:
-                raise ForkServerError(f"importing {self._module} in a new process took longer than {FORK_TIMEOUT:g} seconds")
         try:
+            self._connection = connection = ForkServer.start(self._module).fork()
+            end = time.monotonic() + FORK_TIMEOUT
+            while not connection.poll(_POLL_INTERVAL):
+                if self._interrupted:
+                    raise ChildProcessError("the worker process was killed")
+                if time.monotonic() > end:
+                    raise ForkServerError(f"importing {self._module} in a new process took longer than {FORK_TIMEOUT:g} seconds")
             self._pid = pickle.loads(connection.recv_bytes())
             if self._paused_at is not None:  # while it started
                 self._signal(signal.SIGSTOP)
                 if self._paused_at is None:  # and resumed meanwhile
                     self._signal(signal.SIGCONT)
             connection.send_bytes(cloudpickle.dumps((dict(os.environ), os.getcwd(), sys.path)))
+        except ChildProcessError:
+            raise
         except (EOFError, ConnectionError) as error:
             raise ForkServerError(
                 f"no worker process could be started: the process that imports {self._module} ended; see its output"
             ) from error
+        except OSError as error:  # such as a missing working directory, or too many open files
+            raise ForkServerError(f"no worker process could be started: {error.strerror or error}") from error
 
     def _exchange(self, message: Any, timeout: float) -> tuple[bool, Any]:
         connection = self._connection
@@ -247,15 +252,15 @@ class WorkerPool:
     def close(self) -> None:
         """Cancel all calls and kill all workers; the next call starts new ones."""
         self._running.set()
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        threads, self._threads = self._threads, None  # whatever interrupts this, the next call starts new ones
+        if threads is not None:
+            threads.shutdown(wait=False, cancel_futures=True)
             while not all(future.done() for future in self._futures):  # more than once: a worker may just be starting
                 for worker in self._workers:
                     worker.interrupt()
                 time.sleep(_POLL_INTERVAL)
             for worker in self._workers:
                 worker.kill()
-        self._threads = None
 
     def _call(self, function: Callable[..., Any], *arguments: Any, timeout: float) -> Any:
         self._running.wait()

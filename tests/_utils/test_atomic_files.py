@@ -83,6 +83,18 @@ class TestLock:
         second.release()
         assert not (tmp_path / "lock").exists()
 
+    def test_one_that_cannot_be_written_is_not_held(self, tmp_path, monkeypatch):
+        def full(*_):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr("os.pwrite", full)
+            with pytest.raises(OSError, match="No space left"):
+                Lock(tmp_path / "lock").acquire(tmp_path / "log")
+        lock = Lock(tmp_path / "lock")
+        lock.acquire(tmp_path / "log")
+        lock.release()
+
     def test_is_free_after_its_process_was_killed(self, tmp_path):
         code = (
             "import os, signal, sys; from pathlib import Path; from autotvm_opevo._utils.atomic_files import Lock\n"

@@ -29,9 +29,9 @@ def record(task, seconds, time=1.0, target=TARGET):
     return MeasureInput(target, task, None), MeasureResult((seconds,), 0, 0.1, time)
 
 
-def best(records, confirmed=(), own=(), drift=None, file=Path("none"), left_out=()):
+def best(records, confirmed=(), own=(), drift=None, file=Path("none"), left_out=(), limits=None):
     known = {workload_key(one[0].target, one[0].task): (one, one[1].costs[0]) for one in confirmed}
-    return best_of_others(records, known, [task.workload for task in own], drift or Drift(), file, left_out)
+    return best_of_others(records, known, [task.workload for task in own], drift or Drift(), file, left_out, limits)
 
 
 def test_each_task_of_another_network_has_its_fastest_record(tasks):
@@ -70,6 +70,8 @@ def test_latencies_are_compared_without_drift(tasks):
     records = [record(tasks[0], 1.5, time=5.0), record(tasks[0], 2.0, time=205.0)]
     assert best(records, drift=drift) == [records[1]]
     assert best(records) == [records[0]]
+    limit = {task_key(str(TARGET), tasks[0].name, tasks[0].args): 1.6}
+    assert best(records, drift=drift, limits=limit) == [records[0]]  # no correction makes a trial faster than the machine
 
 
 def test_what_was_chosen_is_kept_until_another_trial_follows(tasks, tmp_path):

@@ -1,5 +1,6 @@
 """The builder on forked workers, with real builds."""
 
+import gc
 import os
 import time
 from concurrent.futures import Future
@@ -149,3 +150,16 @@ def test_files_of_the_last_batch_are_removed(builder):
     builder.close()
     assert not os.path.exists(second.filename)
     assert np.isfinite(second.time_cost)
+
+
+def test_what_was_built_is_removed_though_nobody_closes_the_builder():
+    task = matmul_task()
+    builder = LocalBuilder(TIMEOUT, n_parallel=1)
+    builder.set_task(task, {})
+    (result, *_) = builder.build(inputs(task))
+    assert os.path.exists(result.filename)
+    folder = builder.tmp_dir
+    builder.executor.close()
+    del builder
+    gc.collect()
+    assert not os.path.exists(folder)

@@ -21,6 +21,7 @@ from tvm import autotvm, relay
 from tvm.contrib import graph_executor
 
 from autotvm_opevo import OpEvoTuner, tune_network
+from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.atomic_files import LogInUse
 from autotvm_opevo.autotvm import best_file, finalists, network, session, workloads
 from autotvm_opevo.autotvm.baselines import GBFSTuner
@@ -29,6 +30,7 @@ from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.session import _by_task
 from autotvm_opevo.autotvm.space import KnobSpace
+from autotvm_opevo.autotvm.yardstick import yardstick_name
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.tuning import confirmation
 from autotvm_opevo.tuning.drift import Drift
@@ -77,6 +79,25 @@ def test_a_call_without_trials_knows_how_much_the_machine_drifted(tmp_path):
     for latency in (1.0,) * 40 + (2.0,) * 40:
         drift.add(latency)
     assert tune(tmp_path / "log.json", 6).drift == pytest.approx(2.0, rel=0.2)
+
+
+def test_limits_of_an_earlier_call_bound_the_correction_for_drift(tmp_path):
+    """The yardstick took twice as long around the trials as at first."""
+    log = tmp_path / "log.json"
+    journal = Journal(f"{log}.journal")
+    first = tune(log, 6)
+    times = [result.timestamp for _, result in autotvm.record.load_from_file(str(log))]
+    quiet, busy = (
+        [min(times) - 100 + i for i in range(6)],
+        [*(min(times) - i for i in (3, 2, 1)), *(max(times) + i for i in (1, 2, 3))],
+    )
+    for moment in quiet + busy:
+        jsonl.append(journal.path, {"task": yardstick_name(TARGET), "time": moment, "yardstick": 1.0 if moment in quiet else 2.0})
+    assert tune(log, 6).latency == pytest.approx(first.latency / 2)
+    (names,) = (entry.network["names"] for entry in read(journal.path) if entry.network and "names" in entry.network)
+    latencies = {row.name: row.latency for row in first.rows}
+    journal.write_limits({key: 0.9 * latencies[name] for key, name in names.items() if latencies[name] < np.inf})
+    assert tune(log, 6).latency == pytest.approx(0.9 * first.latency)
 
 
 class TestExtraction:

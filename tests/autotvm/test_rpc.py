@@ -63,7 +63,7 @@ def tune(log, option, trials=24):
 
 
 class TestDevicePool:
-    @pytest.mark.parametrize("package", [autotvm, autotvm_opevo.autotvm])
+    @pytest.mark.parametrize("package", [pytest.param(autotvm, marks=pytest.mark.soak), autotvm_opevo.autotvm])
     @pytest.mark.parametrize("harm", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.soak)])
     def test_a_server_that_dies_or_hangs_costs_time_but_no_trial(self, tmp_path, harm, package):
         log = tmp_path / "log.json"
@@ -87,7 +87,7 @@ class TestDevicePool:
         monkeypatch.setattr(rpc, "slow_devices", lambda latencies: dict.fromkeys(latencies, 1.5))
         log = tmp_path / "log.json"
         with farm(tmp_path, count=1) as (port, _):
-            tune(log, measure_option(port, n_parallel=1), trials=8)
+            tune(log, measure_option(port, n_parallel=1, package=autotvm_opevo.autotvm), trials=3)
         assert "(1.5 times)" in page_text(write_page(log, out=tmp_path / "report.html"))
 
     @pytest.mark.soak
@@ -223,12 +223,12 @@ class TestConfirmation:
         monkeypatch.setattr(finalists, "MAX_RATIO", 1e6)
         log = tmp_path / "log.json"
         with farm(tmp_path) as (port, _):
-            result = tune(log, measure_option(port, package=autotvm_opevo.autotvm), trials=8)
+            result = tune(log, measure_option(port, package=autotvm_opevo.autotvm), trials=6)
         entries = [entry for entry in read(Path(f"{log}.journal")) if entry.confirmed]
         assert len(entries) == 1
         assert set(result.best_file.read_text().splitlines()) >= {entries[0].confirmed["record"]}
         assert len(entries[0].confirmed["latencies"]) >= 3
-        assert len(records(log)) == 8  # trials only
+        assert len(records(log)) == 6  # trials only
 
 
 def test_what_is_slower_within_the_network_is_left_untuned_on_a_device_too(tmp_path, monkeypatch):
@@ -241,7 +241,8 @@ def test_what_is_slower_within_the_network_is_left_untuned_on_a_device_too(tmp_p
     monkeypatch.setattr(evaluation, "find_slower", find)
     with farm(tmp_path, count=1) as (port, _):
         log = tmp_path / "log.json"
-        result = tune_network(MOD, PARAMS, "llvm", log, trials=8, measure_option=measure_option(port, n_parallel=1), seed=0)
+        option = measure_option(port, n_parallel=1, package=autotvm_opevo.autotvm)
+        result = tune_network(MOD, PARAMS, "llvm", log, trials=4, measure_option=option, seed=0)
     assert profiled  # which raises nothing
     (best,) = records(result.best_file)
     untuned, *_ = records(log)

@@ -13,6 +13,7 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from autotvm_opevo.autotvm import LocalBuilder, LocalRunner
 from autotvm_opevo.autotvm import runner as module
 from autotvm_opevo.autotvm.kernel_timing import NO_THRESHOLDS
+from autotvm_opevo.autotvm.log import workload_key
 from autotvm_opevo.tuning.drift import Drift
 
 
@@ -186,6 +187,15 @@ def test_a_trial_that_seems_best_by_its_correction_does_not_keep_others_from_con
     monkeypatch.setattr(runner, "_drift_factor", lambda moment: next(factors))
     runner.run(built[0][:2], built[1][:2])
     assert [finalist.seconds for finalist in runner.finalists.of(built[0][0].task)] == [0.55, 1.0]
+
+
+def test_no_correction_makes_a_trial_faster_than_the_limit_of_its_task(runner, built, monkeypatch):
+    monkeypatch.setattr(runner._worker, "call", lambda *arguments, timeout: (1.0,))
+    monkeypatch.setattr(runner, "_drift_factor", lambda moment: 2.0)
+    task = built[0][0].task
+    runner.limits = {workload_key(task.target, task): 0.9}
+    runner.run(built[0][:1], built[1][:1])
+    assert runner.finalists.best(task) == 0.9
 
 
 def test_without_a_yardstick_trials_go_on(runner, built, monkeypatch):

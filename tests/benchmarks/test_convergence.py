@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from autotvm_opevo.reporting.convergence import GAINS, TRIALS
-from benchmarks.convergence import DOUBLED, calibration, expectations, observe, tables
+from benchmarks.convergence import CONVERGED, DOUBLED, calibration, expectations, observe, tables
 
 
 def landscapes(count, curve):
@@ -38,5 +38,7 @@ def test_runs_that_stand_still_are_called_converged_and_are():
         **{f"other {i}": curve for i, curve in enumerate(landscapes(15, lambda trials: trials**-0.5).values())},
     }
     found = calibration(mixed, np.random.default_rng(0), 1000)
-    assert any(converged for converged, _, _ in found)
+    gains = [gain for converged, _, gain in found if converged]
+    assert gains
+    assert np.median(gains) < CONVERGED
     assert "were called converged" in tables(mixed, 1000)

@@ -4,12 +4,13 @@ import csv
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from tiny_landscape import landscape
 
-from benchmarks import ablation, compare, record, sensitivity
+from benchmarks import ablation, compare, record, runs, sensitivity
 from benchmarks.curves import curve
 from benchmarks.landscape import dump, load
 from benchmarks.resume import read
@@ -22,6 +23,12 @@ OPERATOR = "registers-64"
 def tiny_file(tmp_path):
     (tmp_path / "tiny.npz").write_bytes(dump(landscape()))
     return tmp_path / "tiny.npz"
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Run all jobs here: a worker process first imports TVM, and one test has them."""
+    monkeypatch.setattr(runs, "ProcessPoolExecutor", lambda workers, mp_context: ThreadPoolExecutor(workers))
 
 
 def test_a_comparison_is_stored_and_resumed(tiny_file, tmp_path, capsys):
@@ -69,16 +76,18 @@ def test_a_tuner_that_stops_early_keeps_its_best(tiny_file):
     assert curve(result)[-1] == 1.0
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_parameters_change_the_search(tiny_file, tmp_path, capsys):
     arguments = ["--landscapes", tiny_file, "--trials", 16, "--workers", 1, "--seeds", 2, "--out", tmp_path / "out"]
     tuners = ["OpEvo-published mutation_rate=0.5", "OpEvo-published mutation_rate=0.1"]
     sensitivity.main(["q", *map(str, arguments), "--mode", "hidden", "--tuners", *tuners])
-    runs = [json.loads(line) for line in (tmp_path / "out" / "runs.jsonl").read_text().splitlines()]
-    assert {run["tuner"] for run in runs} == set(tuners)
-    assert len({json.dumps(run["steps"]) for run in runs}) > 2
+    found = [json.loads(line) for line in (tmp_path / "out" / "runs.jsonl").read_text().splitlines()]
+    assert {run["tuner"] for run in found} == set(tuners)
+    assert len({json.dumps(run["steps"]) for run in found}) > 2
     assert "OpEvo-published mutation_rate=0.1" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_the_ablation_has_a_row_for_each_part(tiny_file, tmp_path, capsys):
     arguments = ["--landscapes", tiny_file, "--trials", 16, "--workers", 1, "--seeds", 1, "--out", tmp_path]
     ablation.main([*map(str, arguments), "--tuners", "OpEvo", "CategoricalKernel"])
@@ -99,6 +108,7 @@ def test_a_folder_without_landscapes_is_an_error(tmp_path, capsys):
     assert f"no landscapes (*.npz) in {tmp_path}" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_runs_on_an_earlier_recording_are_repeated(tiny_file, tmp_path):
     arguments = ["--landscapes", tiny_file, "--trials", 8, "--workers", 1, "--seeds", 1, "--tuners", "Grid", "--mode", "hidden"]
     for factor in (1, 2):

@@ -10,7 +10,20 @@ def test_the_rate_of_false_positives_is_nominal():
     rng = np.random.default_rng(0)
     found = [difference(*rng.normal(size=(2, 3, 12)), rng, resamples=499) for _ in range(100)]
     assert np.mean([d.p <= 0.05 for d in found]) < 0.13
-    assert np.mean([d.low <= 0 <= d.high for d in found]) > 0.85
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 12])
+@pytest.mark.parametrize("spread", [[1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 20]], ids=["alike", "one varies most"])
+def test_the_interval_of_a_difference_covers_it_with_few_seeds_too(seeds, spread):
+    rng = np.random.default_rng(0)
+    scale = np.reshape(spread, (1, -1, 1))
+    found = [difference(*rng.normal(0, scale, (2, 6, seeds)), rng, resamples=9) for _ in range(400)]
+    assert np.mean([d.low <= 0 <= d.high for d in found]) > 0.9
+
+
+def test_one_seed_has_no_interval():
+    found = difference(np.ones((3, 1)), np.zeros((3, 1)), np.random.default_rng(0))
+    assert (found.low, found.high) == (-np.inf, np.inf)
 
 
 def test_differences_between_landscapes_do_not_count():
@@ -59,15 +72,16 @@ def test_trials_to_a_goal_count_from_one():
     assert trials_to(np.array([0.1, 0.94]), 0.95) == float("inf")
 
 
-def test_the_interval_of_a_ratio_covers_it():
+@pytest.mark.parametrize(("landscapes", "seeds"), [(3, 20), (13, 3)])
+def test_the_interval_of_a_ratio_covers_it(landscapes, seeds):
     rng = np.random.default_rng(0)
     hits = 0
-    for _ in range(50):
-        slow, fast = rng.lognormal(np.log(100), 0.3, (3, 20)), rng.lognormal(np.log(50), 0.3, (3, 20))
+    for _ in range(100):
+        slow, fast = (rng.lognormal(np.log(median), 0.3, (landscapes, seeds)) for median in (100, 50))
         ratio, low, high = ratio_of_medians(fast, slow, rng, resamples=199)
         assert low <= ratio <= high
         hits += low <= 0.5 <= high
-    assert hits > 42
+    assert hits > 89
 
 
 def test_runs_that_never_reach_the_goal_count_as_the_slowest():

@@ -9,6 +9,7 @@ import pytest
 @pytest.mark.soak
 def test_network_compares_all_methods_and_resumes_from_its_logs(tmp_path):
     command = [sys.executable, "-m", "benchmarks.network", "--networks", "mlp", "--trials", "6", "--repetitions", "1"]
+    logs = []
     for _ in range(2):
         done = subprocess.run([*command, "--out", str(tmp_path)], capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
@@ -23,3 +24,7 @@ def test_network_compares_all_methods_and_resumes_from_its_logs(tmp_path):
             "gradient+opevo, no transfer",
         ]
         assert all(float(row[40:50]) > 0 for row in rows)
+        logs.append({log.name: log.read_bytes() for log in tmp_path.glob("*-0.json")})
+    first, second = logs
+    assert len(first) == 6
+    assert first == second

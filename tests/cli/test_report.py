@@ -67,7 +67,7 @@ def test_a_folder_of_logs_is_one_page(tmp_path, capsys):
         (["LOG", "-o", "OUT", "--import", "json.py"], 2, "another module named json is already imported: rename the file"),
         (["LOG", "-o", "OUT", "--import", "leaves.py"], 2, "--import leaves.py: SystemExit: usage"),
         (["LOG", "-o", "LOG"], 2, "out must not be one of the logs, which are never modified; LOG given"),
-        (["LOG", "-o", "."], 2, "out must be a file, . is a folder"),
+        (["LOG", "-o", "."], 2, "out must be a regular file, . is a folder"),
     ],
 )
 def test_errors_are_one_line(tmp_path, monkeypatch, capsys, arguments, status, message):

@@ -43,3 +43,22 @@ def test_a_time_limit_alone_is_the_only_limit_unless_trials_are_divided_beforeha
     with suppress(SystemExit):
         main(["tune", "--network", "mlp", "--target", "llvm", "--log", str(tmp_path / "log.json"), *options])
     assert given == [trials]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--history", "a.json", "--no-transfer"], "--history and --no-transfer exclude each other"),
+        (["--time-l", "1m"], "unrecognized arguments: --time-l 1m"),
+        (["--rpc-tracker", "127.0.0.1:91900", "--rpc-key", "x"], "must be a host and a port, such as 127.0.0.1:9190"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused_before_anything_begins(tmp_path, capsys, options, message):
+    status = 0
+    try:
+        status = main(["tune", "--network", "mlp", "--target", "llvm", "--log", str(tmp_path / "log.json"), *options])
+    except SystemExit as exit:
+        status = exit.code
+    assert status == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -10,6 +10,7 @@ from report_text import page_text
 from synthetic_logs import autotvm_line, meta_schedule_folder
 
 from autotvm_opevo import report
+from autotvm_opevo._utils.command_line import program
 from autotvm_opevo.cli import compare as compare_parser
 from autotvm_opevo.reporting.commands import WORKLOAD, compare_command
 from autotvm_opevo.reporting.comparability import compare
@@ -91,7 +92,7 @@ def test_another_kernel_tells_nothing(tmp_path):
 def test_the_command_that_decides_has_what_was_tuned(tmp_path):
     both = logs(tmp_path, [1e-3], [1e-3])
     paths = f"{tmp_path}/a.json {tmp_path}/b.json"
-    assert compare_command(both) == f"autotvm-opevo compare {paths} --network NAME"
+    assert compare_command(both) == f"{program()} compare {paths} --network NAME"
     command = "autotvm-opevo tune --operator nn.dense --tensor 8x16 --tensor 4x16 --target 'llvm -mcpu=core-avx2' --log b.json"
     Journal(tmp_path / "b.json.journal").write_start([], "OpEvo", command)
     tuned = "--operator nn.dense --tensor 8x16 --tensor 4x16 --target 'llvm -mcpu=core-avx2'"
@@ -130,3 +131,15 @@ def test_logs_of_different_networks_have_no_command_that_decides(tmp_path):
     other.write_text(autotvm_line(0, "conv2d", latency=1e-3) + "\n")
     assert compare_command(open_logs([write(tmp_path / "a.json", [1e-3]), other])) == ""
     assert "timing them in turn" not in page_text(report(tmp_path / "a.json", other, out=tmp_path / "report.html"))
+
+
+def test_the_command_that_decides_begins_as_the_one_that_tuned(tmp_path):
+    both = logs(tmp_path, [1e-3], [1e-3])
+    Journal(tmp_path / "a.json.journal").write_start([], "OpEvo", "python -m autotvm_opevo tune --network mlp --log a.json")
+    command = compare_command(open_logs([log.path for log in both]))
+    assert command == f"python -m autotvm_opevo compare {tmp_path}/a.json {tmp_path}/b.json --network mlp"
+
+
+def test_a_database_is_named_by_its_folder(tmp_path):
+    both = [meta_schedule_folder(tmp_path / name) / "database_tuning_record.json" for name in "ab"]
+    assert f"compare {tmp_path}/a {tmp_path}/b " in compare_command(open_logs(both))

@@ -20,7 +20,7 @@ def test_the_page_has_captions_warnings_and_configurations(page):
         "1 malformed line skipped",
         "tile_x: ?x64; order: loops in the order 0 2 1; vec: vectorized; unroll: 0",
         "Latency of each operator, one run of each, as some counts are unknown: best trial in each log",
-        "unknown: only the journal that tune_network writes has error messages",
+        "unknown: the journal that tune_network writes would have it",
         "some timestamps are missing, so there are no plots over time",
     ):
         assert words in text
@@ -85,7 +85,7 @@ def test_a_journal_tells_where_the_time_went_and_how_the_machine_s_speed_changed
     for i, latency in enumerate([1e-3] * 6 + [2e-3] * 6):
         monkeypatch.setattr("time.time", lambda now=1.795e9 + 5 * i: now)
         journal.write(yardstick=latency)
-    journal.write_phases({"building": 60.0, "running": 30.0, "starting": 10.0})
+    journal.write_end({"building": 60.0, "running": 30.0, "starting": 10.0})
     text = report_text(tmp_path, *(autotvm_line(trial) for trial in range(20)))
     assert "building 60 s, running 30 s, starting 10 s" in text
     assert "the machine was up to 2.00 times slower at times" in text
@@ -310,3 +310,37 @@ def test_operators_without_trials_are_counted_as_unsolved(tmp_path):
 def test_the_unknown_part_of_a_tile_is_explained(tmp_path):
     assert "? is the outermost part of a tile" in report_text(tmp_path, autotvm_line(0))
     assert "To fill it in, make the report where the template is registered" in report_text(tmp_path, autotvm_line(0))
+
+
+def test_many_operators_that_take_equally_long_are_shown(tmp_path):
+    lines = [autotvm_line(0, f"dense{i}", latency=1e-3) for i in range(202)]
+    assert "the 24 slowest of 202" in report_text(tmp_path, *lines)
+
+
+def test_values_that_always_failed_are_not_among_the_best(tmp_path):
+    lines = [autotvm_line(i, tile=4 * 2**i, error_no=4 if i == 1 else 0) for i in range(2)]
+    text = report_text(tmp_path, *lines)
+    assert "inf ms" not in text
+    assert "2 values that were tried; best: ?x4 (16.000 ms)." in text
+
+
+def test_the_last_quarter_is_the_same_everywhere(tmp_path):
+    """Of 22 trials, the seventeenth halves the latency."""
+    text = report_text(tmp_path, *(autotvm_line(trial, latency=2e-3 if trial < 16 else 1e-3) for trial in range(22)))
+    assert "the last quarter of the trials brought 100%" in text
+    assert "100.0% speedup in the last quarter of trials" in text
+
+
+def test_characters_that_a_page_cannot_have_are_replaced_in_values_too(tmp_path):
+    line = json.loads(autotvm_line(0))
+    lines = []
+    for choice in (["\x00"], ["a"]):
+        line["config"]["entity"][3] = ["unroll", "ot", choice]
+        lines.append(json.dumps(line))
+    assert "\ufffd" in report_text(tmp_path, *lines)
+
+
+def test_what_is_no_regular_file_is_not_overwritten(tmp_path):
+    log = autotvm_log(tmp_path / "log.json", trials=4)
+    with pytest.raises(ValueError, match="out must be a regular file, /dev/null is none"):
+        report(log, out="/dev/null")

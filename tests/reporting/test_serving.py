@@ -53,3 +53,13 @@ def test_the_page_is_not_rendered_for_every_trial(tmp_path, monkeypatch):
                 assert answer.read() == b"page 1"
             autotvm_log(log, trials)
         server.shutdown()
+
+
+def test_logs_that_do_not_exist_yet_are_named(tmp_path, capsys, monkeypatch):
+    """A folder stands for the logs in it."""
+    monkeypatch.setattr(serving.ThreadingHTTPServer, "serve_forever", lambda _: None)
+    (tmp_path / "folder").mkdir()
+    for name in ("folder/a.json", "folder/b.json", "present.json"):
+        autotvm_log(tmp_path / name, trials=4)
+    serving.serve([tmp_path / "folder", tmp_path / "missing.json", tmp_path / "present.json"])
+    assert capsys.readouterr().out.splitlines()[0] == f"waiting for logs that do not exist yet: {tmp_path / 'missing.json'}"

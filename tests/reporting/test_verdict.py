@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from compared_networks import compared
 from report_text import page_text
-from synthetic_logs import autotvm_line, autotvm_log, meta_schedule_folder
+from synthetic_logs import autotvm_line, autotvm_log, meta_schedule_folder, meta_schedule_line
 
 from autotvm_opevo import report
-from autotvm_opevo.reporting import convergence
+from autotvm_opevo.reporting import convergence, summarize
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.network import Network
 from autotvm_opevo.reporting.verdict import verdict
@@ -51,7 +51,7 @@ def test_a_run_that_still_gains_has_not_converged_and_the_next_command_doubles_i
     Journal(f"{log}.journal").write_start([(1, [DENSE])], "OpEvo", command, 32)
     found = answers(log)
     assert found["Converged?"].text.startswith("Probably not: the last quarter of the trials brought 33%.")
-    assert found["What next?"].command == "autotvm-opevo tune --network alexnet --log log.json --trials 64"
+    assert found["What next?"].command == f"autotvm-opevo tune --network alexnet --log {log} --trials 64"
 
 
 def test_trials_of_an_operator_that_hardly_matters_do_not_make_a_run_converged(tmp_path):
@@ -101,7 +101,7 @@ def test_an_operator_that_always_times_out_gets_more_time(tmp_path):
     Journal(f"{log}.journal").write_start([(1, [DENSE]), (1, [CONV2D])], "OpEvo", command, 44)
     found = answers(log)["What next?"]
     assert found.text == "Trials of conv2d 1x64 failed, most often with run timeout. More time for each:"
-    assert found.command == "autotvm-opevo tune --network alexnet --log log.json --trials 88 --timeout 180"
+    assert found.command == f"autotvm-opevo tune --network alexnet --log {log} --trials 88 --timeout 180"
 
 
 def test_operators_at_the_limit_of_the_memory_are_told_from_those_of_the_operations(tmp_path):
@@ -258,7 +258,7 @@ def test_where_the_time_went_names_phases_failures_and_what_is_out_of_proportion
             file.write(autotvm_line(trial, latency=1e-3) + "\n")
         for trial in range(20, 60):
             file.write(autotvm_line(trial, "conv2d", latency=1e-4, error_no=6 if trial % 2 else 0) + "\n")
-    Journal(f"{log}.journal").write_phases({"building": 40.0, "running": 20.0})
+    Journal(f"{log}.journal").write_end({"building": 40.0, "running": 20.0})
     text = answers(log)["Where did the time go?"].text
     assert text.startswith("building 40 s, running 20 s; 33% of the trials failed, 20 of them with build timeout")
     assert text.endswith("conv2d 1x64 took 68% of the time for 9% of the latency.")
@@ -305,7 +305,7 @@ def test_runs_that_were_killed_do_not_count_as_timed(tmp_path, monkeypatch):
     for start in (1.795e9 - 10, 1.795e9 + 9.5, 1.795e9 + 19.5):
         monkeypatch.setattr("time.time", lambda start=start: start)
         journal.write_start([(1, [DENSE])], "OpEvo")
-    journal.write_phases({"building": 14.0, "running": 6.0})
+    journal.write_end({"building": 14.0, "running": 6.0})
     text = answers(log)["Where did the time go?"].text
     assert text.startswith(
         "48 s in all; in 1 of 3 runs, as the others did not tell, such as killed ones: building 14 s, running 6.0 s"
@@ -315,7 +315,10 @@ def test_runs_that_were_killed_do_not_count_as_timed(tmp_path, monkeypatch):
 def test_what_was_not_timed_again_is_blamed_on_a_short_run_if_the_run_would_have(tmp_path):
     log = write(tmp_path / "log.json", [1e-3] * 40)
     assert "tune_network times the best again" in answers(log)["How sure?"].text
-    Journal(f"{log}.journal").write_start([(1, [DENSE])], "OpEvo")
+    journal = Journal(f"{log}.journal")
+    journal.write_start([(1, [DENSE])], "OpEvo")
+    assert "tune_network times the best again at the end of a run" in answers(log)["How sure?"].text
+    journal.write_end({"running": 1.0})
     assert "the run was too short" in answers(log)["How sure?"].text
 
 
@@ -335,3 +338,86 @@ def test_every_question_is_answered_for_two_tasks(tmp_path):
 def test_the_gain_is_infinite_if_there_was_no_result_before(part):
     assert convergence.gain_of_last(np.array([math.inf] * 7 + [1.0]), part) == math.inf
     assert convergence.expected_gain(np.array([math.inf] * 39 + [1.0]), 40) is None
+
+
+def test_an_interrupted_run_is_continued_by_the_same_command(tmp_path):
+    log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
+    command = f"autotvm-opevo tune --network alexnet --log {log} --trials 1000"
+    Journal(f"{log}.journal").write_start([(1, [DENSE])], "OpEvo", command, 1000)
+    assert answers(log)["What next?"].command == command
+
+
+def test_operators_without_a_trial_need_trials(tmp_path):
+    log = write(tmp_path / "log.json", [1e-3] * 4)
+    command = f"autotvm-opevo tune --network alexnet --log {log} --trials 1000"
+    Journal(f"{log}.journal").write_start([(1, [DENSE]), (1, [CONV2D])], "OpEvo", command, 1000)
+    found = answers(log)["What next?"]
+    assert (found.text, found.command) == ("1 operator has no trial yet. More trials:", command)
+
+
+def test_operators_of_an_earlier_network_that_have_no_trial_do_not_matter(tmp_path):
+    log = write(tmp_path / "log.json", [1e-3] * 100)
+    for task in (CONV2D, DENSE):
+        Journal(f"{log}.journal").write_start([(1, [task])], "OpEvo")
+    assert answers(log)["Converged?"].text.startswith("Probably: ")
+
+
+def test_where_every_task_has_ended_there_is_nothing_next(tmp_path):
+    log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(20)])
+    journal = Journal(f"{log}.journal")
+    journal.write_start([(1, [DENSE])], "OpEvo", f"autotvm-opevo tune --network alexnet --log {log}", 1000)
+    journal.write_end({"running": 1.0}, "exhausted")
+    found = answers(log)
+    assert found["Converged?"].text == "Yes: every task ended: its search space is exhausted, or it stopped early."
+    assert found["What next?"].text.startswith("Nothing: use the result. Every task ended")
+    journal.write_start([(1, [DENSE])], "OpEvo", f"autotvm-opevo tune --network alexnet --log {log}", 1000)
+    assert not answers(log)["Converged?"].text.startswith("Yes")
+
+
+def test_the_best_of_another_log_have_no_verdict(tmp_path):
+    write(tmp_path / "log.json", [2e-3, 1e-3])
+    best = write(tmp_path / "log.best.json", [1e-3])
+    assert answers(best) == {}
+    assert "this has only the best trial of each task; all trials are in log.json" in summarize(best)
+    write(tmp_path / "all.log", [2e-3, 1e-3])
+    assert "all trials are in all.log" in summarize(write(tmp_path / "all.log.best.json", [1e-3]))
+    folder = meta_schedule_folder(tmp_path / "work")
+    assert "all trials are in the folder work" in summarize(meta_schedule_folder(folder / "best"))
+    assert answers(meta_schedule_folder(tmp_path / "best"))  # a folder of that name that is no other's
+
+
+def test_without_its_start_the_time_begins_with_the_first_result(tmp_path):
+    first, second = (write(tmp_path / f"{name}.json", [1e-3] * 20) for name in "ab")
+    assert "19 s since the first result" in summarize(first)
+    assert "its time begins with the first result" not in summarize(first)
+    assert "its time begins with the first result" in summarize(first, second)
+    Journal(f"{first}.journal").write_start([(1, [DENSE])], "OpEvo")
+    assert "since the first result" not in summarize(first)
+    one = summarize(write(tmp_path / "one.json", [1e-3]))
+    assert " 0.0 s" not in one
+
+
+@pytest.mark.parametrize("command", ["autotvm-opevo tune --log 'log.json", "autotvm-opevo tune --log log.json --timeout soon"])
+def test_a_damaged_command_is_no_error(tmp_path, command):
+    log = write(write(tmp_path / "log.json", [1e-3] * 40), [None] * 4, "conv2d", error_no=7)
+    Journal(f"{log}.journal").write_start([(1, [DENSE]), (1, [CONV2D])], "OpEvo", command, 44)
+    assert "conv2d 1x64" in answers(log)["What next?"].text
+
+
+def test_text_that_cannot_be_shown_is_replaced(tmp_path):
+    log = write(tmp_path / "log.json", [1e-3] * 40)
+    journal = Journal(f"{log}.journal")
+    journal.write_start([(1, [DENSE])], "Op\x1b[31mEvo", "autotvm-opevo tune --model a\udcff.onnx --log log.json", 40)
+    journal.write_end({"run\x1bning": 1.0})
+    text = summarize(log)
+    assert "\x1b" not in text
+    assert text.encode()
+    assert "Op\ufffd[31mEvo" in text
+
+
+def test_failures_of_an_unknown_kind_have_no_kind(tmp_path):
+    folder = meta_schedule_folder(tmp_path / "folder")
+    records = folder / "database_tuning_record.json"
+    records.write_text("\n".join(meta_schedule_line((64, 1), 0, 1e10 if i else 1e-3) for i in range(8)) + "\n")
+    assert "88% of the trials failed" in summarize(folder)
+    assert "failed, 7 of them with failed" not in summarize(folder)

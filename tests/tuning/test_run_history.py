@@ -9,7 +9,7 @@ def test_the_yardstick_and_the_phases_of_all_runs_lost_and_slow_devices_and_the_
     journal, history = Journal(tmp_path / "journal"), RunHistory()
     for latency in (0.001, 0.002):
         journal.write(yardstick=latency)
-        journal.write_phases({"running": 1.5, "building": 2.0, "searching": 0.0})
+        journal.write_end({"running": 1.5, "building": 2.0, "searching": 0.0})
     journal.write_devices(["10.0.0.7:9090"], {"10.0.0.8:9090": 1.5})
     journal.write_lowering({"nhwc": 5, "packed": 8, "winograd": 2, "fast_math": 1})
     for entry in read(journal.path):

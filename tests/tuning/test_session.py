@@ -96,7 +96,7 @@ def test_the_phases_add_up_to_the_duration_and_the_rest_is_building(session, tmp
     phases = {"searching": 2.0, "running": 30.0, "building": 68.0}
     assert session.result().phases == phases
     assert session.result().seconds == 100
-    assert journal(tmp_path) == [{"phases": phases}]
+    assert journal(tmp_path) == [{"phases": phases, "stop_reason": "trials"}]
     assert "\ntime: building 68 s, running 30 s, searching 2 s\n" in str(session.result())
 
 

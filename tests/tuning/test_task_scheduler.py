@@ -13,6 +13,7 @@ from autotvm_opevo.tuning.task_scheduler import (
     TaskProgress,
     equal,
     gradient,
+    most_trials,
     network_latency,
     round_robin,
     round_size,
@@ -200,6 +201,16 @@ class TestEqual:
         curves = [Curve(1.0, 1.0) for _ in range(4)]
         tasks, _ = tune(equal, curves, one_each(4), 128)
         assert [task.trials for task in tasks] == [32] * 4
+
+    @pytest.mark.parametrize(("tasks", "budget", "batch"), [(10, 200, 8), (5, 100, 8), (10, 200, 16), (20, 1000, 32), (3, 10, 8)])
+    def test_rounds_end_with_a_task_s_share(self, tasks, budget, batch):
+        progress = [TaskProgress() for _ in range(tasks)]
+        while (left := budget - sum(task.trials for task in progress)) > 0:
+            chosen = equal(progress, one_each(tasks), left, np.random.default_rng(0))
+            most = min(left, most_trials(equal, progress, chosen, left))
+            progress[chosen].trials += min(round_size(budget - left, budget, tasks, batch), most)
+        trials = [task.trials for task in progress]
+        assert max(trials) - min(trials) <= 1
 
     def test_shares_the_trials_that_a_small_space_leaves(self):
         curves = [Curve(1.0, 1.0, trials=8), *(Curve(1.0, 1.0) for _ in range(3))]

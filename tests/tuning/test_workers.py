@@ -97,6 +97,26 @@ class TestWorker:
         with pytest.raises(ForkServerError, match="the process that imports there_is_no_such_module ended"):
             Worker("there_is_no_such_module").call(pow, 2, 3, timeout=60)
 
+    def test_a_folder_that_is_gone_is_no_fault_of_the_call(self, worker, tmp_path, monkeypatch):
+        folder = tmp_path / "folder"
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        folder.rmdir()
+        with pytest.raises(ForkServerError, match="no worker process could be started: No such file or directory"):
+            worker.call(pow, 2, 3, timeout=60)
+
+    def test_one_that_is_still_starting_is_not_waited_for(self, worker, monkeypatch):
+        """Ctrl-C comes while its module is imported."""
+        start = ForkServer.start(MODULE)
+        os.killpg(start._process.pid, signal.SIGSTOP)
+        try:
+            monkeypatch.setattr(workers, "FORK_TIMEOUT", 0.1)
+            monkeypatch.setattr(workers, "_KILL_TIMEOUT", math.inf)
+            with pytest.raises(ForkServerError, match="took longer"):
+                worker.call(pow, 2, 3, timeout=60)
+        finally:
+            os.killpg(start._process.pid, signal.SIGCONT)
+
     def test_a_pause_does_not_count_for_the_timeout(self, worker):
         """By a clock that only the waiting moves; the answer comes after 50 s, 30 of which are a pause."""
         now = 0.0
@@ -241,3 +261,16 @@ def test_however_the_owner_ends_no_process_stays_behind(harm):
     owner.send_signal(harm)
     owner.wait(60)
     assert eventually(lambda: all(map(gone, pids)))
+
+
+def test_a_pool_whose_end_was_interrupted_can_be_used_again(pool, monkeypatch):
+    pool.submit(time.sleep, 600, timeout=6000)
+    with monkeypatch.context() as patch:
+
+        def interrupt(_):
+            raise KeyboardInterrupt
+
+        patch.setattr(workers.time, "sleep", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            pool.close()
+    assert pool.submit(pow, 2, 3, timeout=60).result(60) == 8
