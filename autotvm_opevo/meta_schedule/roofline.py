@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import sys
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,17 @@ from autotvm_opevo.tuning.roofline import BLOCKS, DEPTH, PARTS, READS, REPEAT_MS
 
 
 def work(mod: tvm.IRModule) -> Work:
-    """What one run of a task has to do. Operations count for float32 only, whose peak is known."""
+    """What one run of a task has to do. Operations count for float32 only, whose peak is known; of a tensor that is read here and
+    there, such as a table of embeddings, no more elements than there are iterations."""
+    iterations: Counter[Any] = Counter()  # that touch a tensor
+    schedule = Schedule(mod)
+    for block in map(schedule.get, schedule.get_child_blocks(schedule.get_sblock("root"))):
+        extent = math.prod(int(one.dom.extent) for one in block.iter_vars)
+        iterations.update({region.source: extent for region in (*block.reads, *block.writes)})
     tensors = ArgInfo.from_prim_func(mod["main"])
-    size = sum(math.prod(map(int, tensor.shape)) * tvm.DataType(str(tensor.dtype)).bits // 8 for tensor in tensors)
+    touched = [iterations.get(parameter, sys.maxsize) for parameter in mod["main"].params]
+    elements = [min(math.prod(map(int, tensor.shape)), n) for tensor, n in zip(tensors, touched)]
+    size = sum(n * tvm.DataType(str(tensor.dtype)).bits // 8 for n, tensor in zip(elements, tensors))
     counted = all(str(tensor.dtype) == "float32" for tensor in tensors)
     return float(estimate_tir_flops(mod)) if counted else 0.0, float(size)
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tvm import relax
 
 from autotvm_opevo.meta_schedule import as_target, workloads
 from autotvm_opevo.meta_schedule.lowering import lower_as_imported
@@ -24,6 +25,18 @@ def test_the_work_of_a_task_is_its_operations_and_its_bytes():
 
 def test_operations_of_other_types_do_not_count():
     assert work(matmul("float16")) == (0, 2 * (2 * 512 + 512 * 64 + 2 * 64))
+
+
+def test_of_a_table_only_what_is_read_counts():
+    rows = relax.Var("rows", relax.TensorType((4,), "int32"))
+    table = relax.Var("table", relax.TensorType((10_000, 64), "float32"))
+    blocks = relax.BlockBuilder()
+    with blocks.function("main", [table, rows]):
+        blocks.emit_func_output(blocks.emit(relax.op.take(table, rows, axis=0)))
+    mod = lower_as_imported(blocks.finalize(), None, CPU)
+    (function,) = (function for variable, function in mod.functions.items() if variable.name_hint != "main")
+    _, size = work(type(mod)({"main": function}))
+    assert size == 4 * (4 * 64 + 4 + 4 * 64)
 
 
 def test_this_machine_has_limits():
