@@ -19,6 +19,8 @@ def table(rows, labels):
             of_method = [row for row in mine if row["method"] == method]
             for stage in (*sorted({row["stage"] for row in of_method} - {END}), END):
                 found = [row for row in of_method if row["stage"] == stage]
+                if not found:
+                    continue
                 milliseconds = [1e3 * np.median(row["latency"]) for row in found]
                 spent, trials = (np.median([row[key] for row in found]) for key in ("seconds", "trials"))
                 spread = f" ({min(milliseconds):.3g} to {max(milliseconds):.3g})" if len(found) > 1 else ""

@@ -88,7 +88,7 @@ def stages(folder, counts, seconds, total):
     """Databases after fractions of a time, with the seconds and the number of trials."""
     found = []
     for fraction in FRACTIONS:
-        moment = min(fraction * total, seconds)
+        moment = seconds if fraction == FRACTIONS[-1] else min(fraction * total, seconds)
         trials = max((count for at, count in counts if at <= moment), default=0)
         last = moment == seconds
         confirmed = folder / "best"

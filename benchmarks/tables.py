@@ -25,7 +25,7 @@ with > where a median run did not reach it. A tuner that stopped early keeps its
 left out, since a replay changes it."""
 _COMPARISON = """\
 {method} minus each baseline at the same number of trials: the mean difference of the best found, its 95% confidence interval
-(bootstrap over seeds), and Vargha and Delaney's A, the probability that a run of {method} beats one of the baseline. Bold is
+(Student's t over seeds), and Vargha and Delaney's A, the probability that a run of {method} beats one of the baseline. Bold is
 significant: paired sign-flip tests with Holm's correction, at a family-wise error rate of 5% over this table. A tie does not show
 equality. All of this is about seeds on these landscapes, not about others; against deterministic tuners it is slightly
 overconfident."""

@@ -209,7 +209,7 @@ def main():
     for log in logs.values():
         log.unlink(missing_ok=True)
     print("XGBTuner pauses for about a minute after every 64 trials to train its cost model.")
-    np.random.seed(options.seed)  # noqa: NPY002  # XGBTuner draws from the global generators
+    np.random.seed(options.seed % 2**32)  # noqa: NPY002  # XGBTuner draws from the global generators
     random.seed(options.seed)
     order = sorted(tuners, reverse=options.seed % 2 == 1)  # each is first in turn
     try:

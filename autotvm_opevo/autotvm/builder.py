@@ -102,7 +102,7 @@ class LocalBuilder(autotvm.LocalBuilder):
 
     def start(self, measured: MeasureInput) -> Build:
         """Start to build a configuration."""
-        if not os.path.isdir(self.tmp_dir):
+        if not (self._remove_files.alive and os.path.isdir(self.tmp_dir)):
             self.tmp_dir = tempfile.mkdtemp()
             self._remove_files = self._remover()
         timeout = self._timeout(measured)
@@ -126,7 +126,7 @@ class LocalBuilder(autotvm.LocalBuilder):
         self.executor.close()
         self._remove_files()
 
-    def _remover(self) -> Callable[[], object]:
+    def _remover(self) -> weakref.finalize[Any, Any]:
         """Removes the folder when it is called, or when this process ends: nobody may call `close`."""
         return weakref.finalize(self, shutil.rmtree, self.tmp_dir, ignore_errors=True)
 

@@ -85,6 +85,8 @@ class NetworkSession(Session):
     def measure_machine(self, runner: Runner, target: tvm.target.Target) -> None:
         """Find out how fast the tasks can be at most, and let the runner notice if the machine's speed changes."""
         if not isinstance(runner, LocalRunner):
+            for state in self._states:
+                state.progress.limit = 0.0  # of this machine, if an earlier run had it
             return
         runner.drift = self._drift
 

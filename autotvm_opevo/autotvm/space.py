@@ -77,10 +77,6 @@ class KnobSpace:
             raise ValueError(f"config must have the knobs {list(self._knobs)}, {list(entities)} given")
         return {name: knob.value(entities[name]) for name, knob in self._knobs.items()}
 
-    def vertex(self, name: str, entity: Any) -> Any:
-        """The vertex of a knob's entity, possibly from a log; raises `ValueError` if the knob has no such entity."""
-        return self._knobs[name].value(entity)
-
     def _entities(self, configuration: Configuration) -> OrderedDict[str, Any]:
         return OrderedDict((name, knob.entity(configuration[name])) for name, knob in self._knobs.items())
 

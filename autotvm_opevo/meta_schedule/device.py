@@ -16,7 +16,7 @@ from tvm.s_tir.meta_schedule.runner import RPCRunner
 from autotvm_opevo._utils.timeouts import run_with_timeout
 from autotvm_opevo.meta_schedule.targets import device_type
 
-# Takes a built library to the device; what it returns loads the library, into newly allocated memory each time.
+# Takes a built library to the device; what it returns loads the library, on this machine into newly allocated memory each time.
 Put = Callable[[Any], Callable[[], Any]]
 
 # Seconds to wait for a free remote device, and for which it is then reserved, so that networks can be built and run once.
@@ -60,7 +60,8 @@ def open_device(target: tvm.target.Target, runner: Any = None, seconds: float = 
             file = Path(folder) / f"{next(names)}.tar"  # object code, which is linked over there
             library.export_library(str(file))
             session.upload(str(file))
-            return lambda: session.load_module(file.name)
+            module = session.load_module(file.name)  # once: the server links it, and keeps what it has loaded
+            return lambda: module
 
         yield session.device(device_type(target), 0), upload
 

@@ -24,7 +24,8 @@ def work(mod: tvm.IRModule) -> Work:
     schedule = Schedule(mod)
     for block in map(schedule.get, schedule.get_child_blocks(schedule.get_sblock("root"))):
         extent = math.prod(int(one.dom.extent) for one in block.iter_vars)
-        iterations.update({region.source: extent for region in (*block.reads, *block.writes)})
+        for region in (*block.reads, *block.writes):
+            iterations[region.source] += extent * math.prod(int(one.extent) for one in region.region)
     tensors = ArgInfo.from_prim_func(mod["main"])
     touched = [iterations.get(parameter, sys.maxsize) for parameter in mod["main"].params]
     elements = [min(math.prod(map(int, tensor.shape)), n) for tensor, n in zip(tensors, touched)]

@@ -17,7 +17,7 @@ from autotvm_opevo.reporting.style import SERIES
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.reporting.verdict import verdict
 from autotvm_opevo.tuning.drift import NOTABLE, Drift
-from autotvm_opevo.tuning.logs import BEST_FILE, is_best
+from autotvm_opevo.tuning.logs import BEST_FILE
 
 
 def about_log(index: int, log: TuningLog, network: Network) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _warnings(index: int, log: TuningLog, network: Network) -> Iterator[str]:
             f"the machine was up to {drift:.2f} times slower at times: latencies are as measured, not corrected for that as "
             "tune_network's are; compare what was measured at the same time only"
         )
-    if is_best(log.path):
+    if log.has_best_only:
         yield f"this has only the best trial of each task; all trials are in {_whole(log.path)}"
 
 

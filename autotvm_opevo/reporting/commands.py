@@ -42,7 +42,9 @@ def continue_command(command: str, trials: int, log: Path) -> str:
     ''
     """
     words = _words(command)
-    words = [str(log) if before == "--log" else word for before, word in zip(["", *words], words)]
+    paths = [word for before, word in zip(["", *words], words) if before in ("--model", "--history")]
+    if all(Path(path).is_absolute() for path in paths):  # others are relative to the folder that `--log` may be relative to
+        words = [str(log) if before == "--log" else word for before, word in zip(["", *words], words)]
     only_time = (
         "--time-limit" in words and "--trials" not in words and _value("--task-scheduler", words, "gradient") == "gradient"
     )

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+from autotvm_opevo.reporting.formatting import printable
 from autotvm_opevo.reporting.network import TaskInLogs
 from autotvm_opevo.reporting.values import Knob, Value
-from autotvm_opevo.topology import Categorical, Factorization, Topology
+from autotvm_opevo.topology import Categorical, Factorization, Tiling, Topology
+from autotvm_opevo.topology.serialization import from_json
 from autotvm_opevo.topology.subgraph import whole_graph
 
 logger = logging.getLogger(__name__)
@@ -28,7 +31,7 @@ class KnobSpaces:
 
     def __init__(self, task: TaskInLogs) -> None:
         known = [one.task.topologies for one in task.in_logs if one.task.topologies]
-        self._topologies = known[0] if known else _registered(task.example.key)
+        self._topologies = _from_journal(known[0]) if known else _registered(task.example.key)
 
     @property
     def known(self) -> bool:
@@ -65,9 +68,20 @@ def _vertex(topology: Topology, value: Value) -> Hashable:
     if value.kind == "inner tile" and isinstance(graph, Factorization) and isinstance(vertex, tuple):
         outermost, rest = divmod(graph.product, math.prod(vertex))
         vertex = (outermost, *vertex) if rest == 0 else vertex
+    elif value.kind == "tile" and isinstance(graph, Tiling) and isinstance(vertex, tuple):
+        vertex = vertex[1:]  # with tails, the outermost part follows from the loop
     elif isinstance(graph, Categorical) and not isinstance(vertex, str):  # whose values are JSON
         vertex = json.dumps(vertex)
     return topology[topology.index(vertex)]  # type: ignore[no-any-return]
+
+
+def _from_journal(knobs: Mapping[str, Sequence[Any]]) -> Mapping[str, Topology]:
+    """The topologies as a journal has them; those that are damaged are left out."""
+    found = {}
+    for name, knob in knobs.items():
+        with suppress(LookupError, TypeError, ValueError):
+            found[printable(name)] = from_json(*knob)
+    return found
 
 
 def _registered(key: str) -> Mapping[str, Topology]:

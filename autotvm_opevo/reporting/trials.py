@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,6 @@ from autotvm_opevo.reporting.formatting import printable
 from autotvm_opevo.reporting.settings import Settings
 from autotvm_opevo.reporting.timing import Array
 from autotvm_opevo.reporting.values import Knob, Value
-from autotvm_opevo.topology import Topology
 from autotvm_opevo.tuning.journal import JournalEntry
 from autotvm_opevo.tuning.run_history import Confirmation
 
@@ -69,8 +69,8 @@ class Task:
     key, name, journal_key, target : str
         As in `Trial`.
     knobs : dict of str to Knob
-    topologies : mapping of str to Topology
-        Of each knob, if a journal has them; empty otherwise.
+    topologies : mapping of str to list
+        The topology of each knob as JSON, if a journal has them; empty otherwise.
     settings : Settings
         Of each trial.
     failures : Counter
@@ -93,7 +93,7 @@ class Task:
         self.key, self.name, self.target = first.task, first.name, first.target
         self.journal_key = first.journal_key or first.task
         self.knobs: dict[str, Knob] = {}
-        self.topologies: Mapping[str, Topology] = {}
+        self.topologies: Mapping[str, list[Any]] = {}
         self.settings = Settings()
         self.failures: Counter[str] = Counter()
         self.cost = 0.0

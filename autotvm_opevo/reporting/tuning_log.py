@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,8 @@ from autotvm_opevo._utils import jsonl
 from autotvm_opevo.reporting.formatting import printable
 from autotvm_opevo.reporting.timing import Array, time_spent
 from autotvm_opevo.reporting.trials import Task, Trial
-from autotvm_opevo.topology import Topology
-from autotvm_opevo.topology.serialization import from_json
 from autotvm_opevo.tuning.journal import JournalEntry
+from autotvm_opevo.tuning.logs import is_best
 from autotvm_opevo.tuning.run_history import RunHistory
 
 
@@ -85,7 +83,7 @@ class TuningLog:
         targets = Counter(task.journal_key for task in self.tasks.values())  # a key may leave out the target
         for task in self.tasks.values():
             task.name = printable(self.runs.names.get(task.journal_key, task.name))
-            task.topologies = _topologies(self.runs.knobs.get(task.journal_key, {}))
+            task.topologies = self.runs.knobs.get(task.journal_key, {})
             confirmation = self.runs.confirmed.get(task.journal_key) if targets[task.journal_key] == 1 else None
             task.merge_journal(by_task.get(task.journal_key, ()), confirmation)
         time = time_spent([task.times for task in self.tasks.values()], self.runs.starts, self.runs.ready)
@@ -93,14 +91,10 @@ class TuningLog:
         for task, seconds in zip(self.tasks.values(), time.per_task):
             task.elapsed = seconds
 
+    @property
+    def has_best_only(self) -> bool:
+        """Whether it holds the best of another log, and is none of a run's own."""
+        return is_best(self.path) and not self.runs.starts
+
     def __len__(self) -> int:
         return self._size
-
-
-def _topologies(knobs: Mapping[str, Sequence[Any]]) -> dict[str, Topology]:
-    """The topologies of knobs, given as JSON; those that are damaged are left out."""
-    found = {}
-    for name, knob in knobs.items():
-        with suppress(LookupError, TypeError, ValueError):
-            found[printable(name)] = from_json(*knob)
-    return found

@@ -18,8 +18,7 @@ from autotvm_opevo.reporting.time_remarks import time_remarks
 from autotvm_opevo.reporting.timing import Array
 from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Task
 from autotvm_opevo.reporting.tuning_log import TuningLog
-from autotvm_opevo.tuning.logs import is_best
-from autotvm_opevo.tuning.result import EXHAUSTED, describe_chosen
+from autotvm_opevo.tuning.result import COMPLETE, EXHAUSTED, describe_chosen
 from autotvm_opevo.tuning.rounds import is_slower
 
 # As many trials again are expected to bring less: tuning has converged.
@@ -63,7 +62,7 @@ def verdict(index: int, log: TuningLog, network: Network) -> list[Answer]:
     log : TuningLog
     network : Network
     """
-    if not len(log) or is_best(log.path):
+    if not len(log) or log.has_best_only:
         return []
     best, limits = network.best_so_far(index), Limits(index, log, network)
     expected = expected_gain(best, _trials_per_operator(index, network))
@@ -156,8 +155,10 @@ def _how_sure(index: int, log: TuningLog, network: Network) -> Answer:
     of_network = f" The file of the best has {' and '.join(chosen)}." if chosen else ""
     if not confirmed:
         text = "Every best rests on one trial, maybe a lucky one: "
-        ended = log.runs.timed and log.runs.timed == len(log.runs.starts)
-        text += "the run was too short to time it again." if ended else "tune_network times the best again at the end of a run."
+        if log.runs.timed and log.runs.timed == len(log.runs.starts):
+            text += f"the run {'was too short' if log.runs.stop_reason in COMPLETE else 'ended too soon'} to time it again."
+        else:
+            text += "tune_network times the best again at the end of a run."
         return Answer(question, text + of_network, known=False)
     share = math.fsum(one.seconds_in(index) for one, _ in confirmed) / network.seconds_in(index)
     noise = np.median([found.spread for _, found in confirmed])
@@ -196,13 +197,13 @@ def _next(index: int, log: TuningLog, network: Network, expected: Expectation | 
     trials = log.runs.budget if made < log.runs.budget else 2 * made
     if network.count_unsolved(index):
         return _next_for_unsolved(question, index, log, network, trials)
-    if log.runs.stop_reason == EXHAUSTED:
-        return Answer(question, f"Nothing: use the result. {_EXHAUSTED}.", _TASKS)
     if log.runs.speedup and is_slower(log.runs.speedup):
         return Answer(
             question,
             "Use the untuned network, which is faster as a whole: trials time each operator alone, in memory of its own.",
         )
+    if log.runs.stop_reason == EXHAUSTED:
+        return Answer(question, f"Nothing: use the result. {_EXHAUSTED}.", _TASKS)
     if limits.left < CONVERGED or limits.are_reached or (expected and expected.typical < CONVERGED):
         if log.runs.latency and log.runs.latency[1] >= log.runs.latency[0]:
             return Answer(question, "Nothing: the network as a whole was no faster than untuned, so more trials may not help it.")

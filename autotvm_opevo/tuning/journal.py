@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from autotvm_opevo._utils import jsonl
-from autotvm_opevo.topology import Topology
+from autotvm_opevo.topology import InducedSubgraph, Topology
 from autotvm_opevo.topology.serialization import as_json
 from autotvm_opevo.topology.subgraph import unrestricted
 from autotvm_opevo.tuning.comparison import Comparison
@@ -28,7 +28,7 @@ from autotvm_opevo.tuning.roofline import Roofline
 # The file name in a MetaSchedule work directory; the journal of AutoTVM's LOG is LOG.journal.
 JOURNAL = "journal"
 
-# Of larger subgraphs, the journal has the whole graph instead of all vertices.
+# Of larger subgraphs, the journal has the whole graph instead of all vertices, or nothing if that is infinite.
 _MAX_VERTICES = 200
 
 # Origin of what other tasks teach while they are tuned, in the same run.
@@ -152,8 +152,7 @@ class Journal:
 
     def write_knobs(self, knobs: Mapping[str, Mapping[str, Topology]]) -> None:
         """Record the topology of each knob by task: the log has only the values that were tried, and a tile's inner parts."""
-        drawable = {task: {name: as_json(_drawable(knob)) for name, knob in one.items()} for task, one in knobs.items()}
-        self.write(network={"knobs": drawable})
+        self.write(network={"knobs": {task: _drawable(one) for task, one in knobs.items()}})
 
     def write_chosen(self, aligned: int, kept_untuned: int, left_out: Sequence[str] = ()) -> None:
         """Record for how many tasks and operators the file of the best does not have the fastest; see `TuningResult`.
@@ -264,8 +263,11 @@ def _parse_network(fields: dict[str, Any]) -> dict[str, Any]:
     return network
 
 
-def _drawable(topology: Topology) -> Topology:
-    return topology if topology.size <= _MAX_VERTICES else unrestricted(topology)
+def _drawable(knobs: Mapping[str, Topology]) -> dict[str, list[Any]]:
+    small = {name: one if one.size <= _MAX_VERTICES else unrestricted(one) for name, one in knobs.items()}
+    return {
+        name: as_json(one) for name, one in small.items() if one.size <= _MAX_VERTICES or not isinstance(one, InducedSubgraph)
+    }
 
 
 def _positive(value: Any) -> float:

@@ -31,6 +31,8 @@ def describe_chosen(aligned: int, kept_untuned: int) -> list[str]:
 
 # Why a run ended, if all of its tasks did: each has no configuration left, or stopped early.
 EXHAUSTED = "exhausted"
+# What ends a run that is not cut short.
+COMPLETE = ("trials", "time limit", EXHAUSTED)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -175,6 +176,8 @@ class Session:
     def end(self, phases: Mapping[str, float], rest: str) -> None:
         """End the measurements, given the seconds of further phases, and what happens in the rest of the time."""
         self._end = time.monotonic()
+        if error := sys.exc_info()[1]:
+            self.stop_reason = _stop_reason(error)
         self.phases.update(phases)
         self.phases[rest] = max(0.0, self._end - self._start - sum(self.phases.values()))
         self._journal.write_end(self.phases, self.stop_reason)
@@ -194,7 +197,7 @@ class Session:
 
     def abort(self, error: BaseException) -> None:
         """Print the result so far, when an exception ends the call."""
-        self.stop_reason = "interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__
+        self.stop_reason = _stop_reason(error)
         self.display.write(str(self.result()))
 
     def result(self) -> TuningResult:
@@ -242,3 +245,7 @@ class Session:
             )
             for task, share in zip(self._tasks, parts)
         ]
+
+
+def _stop_reason(error: BaseException) -> str:
+    return "interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__

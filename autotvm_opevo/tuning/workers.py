@@ -228,6 +228,7 @@ class WorkerPool:
     def submit(self, function: Callable[..., Any], *arguments: Any, timeout: float) -> Future[Any]:
         """Call a function in one of the workers, as `Worker.call`."""
         if self._threads is None:
+            self._kill()
             self._threads = ThreadPoolExecutor(self._size)
             self._workers = [Worker(self._module) for _ in range(self._size)]
             self._idle = SimpleQueue()
@@ -252,15 +253,19 @@ class WorkerPool:
     def close(self) -> None:
         """Cancel all calls and kill all workers; the next call starts new ones."""
         self._running.set()
-        threads, self._threads = self._threads, None  # whatever interrupts this, the next call starts new ones
+        threads, self._threads = self._threads, None
         if threads is not None:
             threads.shutdown(wait=False, cancel_futures=True)
-            while not all(future.done() for future in self._futures):  # more than once: a worker may just be starting
-                for worker in self._workers:
-                    worker.interrupt()
-                time.sleep(_POLL_INTERVAL)
+        self._kill()
+
+    def _kill(self) -> None:
+        """Kill all workers; if this is interrupted, the next call or `close` does it."""
+        while not all(future.done() for future in self._futures):  # more than once: a worker may just be starting
             for worker in self._workers:
-                worker.kill()
+                worker.interrupt()
+            time.sleep(_POLL_INTERVAL)
+        for worker in self._workers:
+            worker.kill()
 
     def _call(self, function: Callable[..., Any], *arguments: Any, timeout: float) -> Any:
         self._running.wait()

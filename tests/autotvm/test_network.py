@@ -98,6 +98,7 @@ def test_limits_of_an_earlier_call_bound_the_correction_for_drift(tmp_path):
     latencies = {row.name: row.latency for row in first.rows}
     journal.write_limits({key: 0.9 * latencies[name] for key, name in names.items() if latencies[name] < np.inf})
     assert tune(log, 6).latency == pytest.approx(0.9 * first.latency)
+    assert [row.limit for row in tune(log, 8).rows] == [0.0] * len(first.rows)  # these trials may run on another device
 
 
 class TestExtraction:

@@ -13,7 +13,14 @@ from autotvm_opevo.reporting.knob_spaces import KnobSpaces
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.network import Network
 from autotvm_opevo.reporting.values import Value
+from autotvm_opevo.topology import InducedSubgraph, Tiling
 from autotvm_opevo.tuning.journal import Journal
+
+
+def first_line():
+    task = matmul_task()
+    measured = MeasureInput(task.target, task, task.config_space.get(0))
+    return record.encode(measured, MeasureResult([1e-3], 0, 0.5, 1.795e9))
 
 
 def write_log(path):
@@ -100,3 +107,24 @@ def test_one_journal_is_enough_for_several_logs(known, tmp_path):
     (tmp_path / "earlier.json").write_bytes(known.read_bytes())
     (task,) = Network(open_logs([tmp_path / "earlier.json", known])).tasks
     assert KnobSpaces(task).known
+
+
+def test_of_tiles_with_tails_that_a_log_has_in_full_the_inner_parts_are_the_vertices(tmp_path):
+    """As with ``policy="candidate"``."""
+    tiles = InducedSubgraph(Tiling([(8,), (4,), (10,)]), [(8,), (4,), (10,)])
+    task = json.dumps(["llvm", "elsewhere/matmul", []])
+    line = json.loads(first_line())
+    line["input"] = ["llvm", "elsewhere/matmul", [], {}]
+    log = tmp_path / "log.json"
+    lines = []
+    for tile in ([8, 8], [7, 10]):
+        line["config"]["entity"] = [["tile_x", "sp", tile]]
+        lines.append(json.dumps(line))
+    log.write_text("\n".join(lines))
+    found = only_task(log)
+    assert found.example.key == task
+    Journal(f"{log}.journal").write_knobs({task: {"tile_x": tiles}})
+    found = only_task(log)
+    knob, topology = KnobSpaces(found).complete_knob("tile_x", found.knobs["tile_x"])
+    assert list(topology) == [(8,), (4,), (10,)]
+    assert set(knob.stats) == {(8,), (10,)}

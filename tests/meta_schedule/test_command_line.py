@@ -75,9 +75,14 @@ def test_a_model_file_is_tuned_and_compared_on_a_trackers_devices(tmp_path, caps
         assert "4 trials, 4 of them now" in out
         assert "outputs match" in out
         assert len(open_database(tmp_path)) == 4
-        compare = ["compare", str(tmp_path / "best"), "--model", str(model), "--shape", "x=16x32", "--time-limit", "2"]
+        other = str(tmp_path / "other")
+        again = [other if word == str(tmp_path) else word for word in command]
+        assert main([*again, "--seed", "1", "--rpc-tracker", address, "--rpc-key", rpc.tracker_key, *TIMEOUT]) == 0
+        compare = ["compare", str(tmp_path / "best"), other, "--model", str(model), "--shape", "x=16x32", "--time-limit", "2"]
         assert main([*compare, "--rpc-tracker", address, "--rpc-key", rpc.tracker_key]) == 0
-    assert "outputs match" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "outputs match" in out
+    assert "the same, timed in turn, each alone" in out
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,16 @@ def test_of_a_table_only_what_is_read_counts():
     assert size == 4 * (4 * 64 + 4 + 4 * 64)
 
 
+def test_what_is_read_as_a_whole_counts_as_a_whole():
+    x = relax.Var("x", relax.TensorType((4, 1000), "float32"))
+    blocks = relax.BlockBuilder()
+    with blocks.function("main", [x]):
+        blocks.emit_func_output(blocks.emit(relax.op.sort(x)))
+    mod = lower_as_imported(blocks.finalize(), None, CPU)
+    (function,) = (function for variable, function in mod.functions.items() if variable.name_hint != "main")
+    assert work(type(mod)({"main": function}))[1] == 2 * 4 * 4 * 1000
+
+
 def test_this_machine_has_limits():
     roofline = measure_roofline(CPU)
     assert 1e8 < roofline.flops < 1e14

@@ -318,8 +318,11 @@ def test_what_was_not_timed_again_is_blamed_on_a_short_run_if_the_run_would_have
     journal = Journal(f"{log}.journal")
     journal.write_start([(1, [DENSE])], "OpEvo")
     assert "tune_network times the best again at the end of a run" in answers(log)["How sure?"].text
-    journal.write_end({"running": 1.0})
+    journal.write_end({"running": 1.0}, "trials")
     assert "the run was too short" in answers(log)["How sure?"].text
+    journal.write_start([(1, [DENSE])], "OpEvo")
+    journal.write_end({"running": 1.0}, "interrupted")
+    assert "the run ended too soon" in answers(log)["How sure?"].text
 
 
 def test_a_database_without_a_journal_is_judged_by_the_order_of_its_records(tmp_path):
@@ -372,6 +375,29 @@ def test_where_every_task_has_ended_there_is_nothing_next(tmp_path):
     assert found["What next?"].text.startswith("Nothing: use the result. Every task ended")
     journal.write_start([(1, [DENSE])], "OpEvo", f"autotvm-opevo tune --network alexnet --log {log}", 1000)
     assert not answers(log)["Converged?"].text.startswith("Yes")
+
+
+def test_where_every_task_has_ended_an_untuned_network_that_is_faster_is_still_to_be_used(tmp_path):
+    log = write(tmp_path / "log.json", [1e-3] * 20)
+    journal = Journal(f"{log}.journal")
+    journal.write_start([(1, [DENSE])], "OpEvo")
+    journal.write_end({"running": 1.0}, "exhausted")
+    journal.write_comparison(compared(1e-3, 2e-3))
+    assert answers(log)["What next?"].text.startswith("Use the untuned network")
+
+
+def test_a_run_s_own_log_may_be_named_like_the_best_of_another(tmp_path):
+    log = write(tmp_path / "log.best.json", [1e-3] * 20)
+    Journal(f"{log}.journal").write_start([(1, [DENSE])], "OpEvo")
+    assert answers(log)
+
+
+def test_a_command_with_other_relative_paths_is_suggested_for_the_folder_where_it_was_given(tmp_path):
+    log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
+    for model, expected in (("net.onnx", "log.json"), ("/models/net.onnx", str(log))):
+        command = f"autotvm-opevo tune --model {model} --trials 32 --log log.json"
+        Journal(f"{log}.journal").write_start([(1, [DENSE])], "OpEvo", command, 32)
+        assert answers(log)["What next?"].command == f"autotvm-opevo tune --model {model} --log {expected} --trials 64"
 
 
 def test_the_best_of_another_log_have_no_verdict(tmp_path):

@@ -263,8 +263,10 @@ def test_however_the_owner_ends_no_process_stays_behind(harm):
     assert eventually(lambda: all(map(gone, pids)))
 
 
-def test_a_pool_whose_end_was_interrupted_can_be_used_again(pool, monkeypatch):
-    pool.submit(time.sleep, 600, timeout=6000)
+def test_a_pool_whose_end_was_interrupted_can_be_used_again_and_ends_then(pool, monkeypatch):
+    worker = pool.submit(os.getpid, timeout=60).result(60)
+    late = pool.submit(time.sleep, 600, timeout=6000)
+    assert eventually(late.running)
     with monkeypatch.context() as patch:
 
         def interrupt(_):
@@ -274,3 +276,5 @@ def test_a_pool_whose_end_was_interrupted_can_be_used_again(pool, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             pool.close()
     assert pool.submit(pow, 2, 3, timeout=60).result(60) == 8
+    assert late.done()
+    assert eventually(lambda: gone(worker))
