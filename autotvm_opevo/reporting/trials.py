@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -130,12 +131,17 @@ class Task:
         if trial.latency < (self._top[-1][0] if len(self._top) == _TOP else math.inf):
             self._top = nsmallest(_TOP, [*self._top, (trial.latency, len(self._latencies), trial.knobs)], key=lambda x: x[:2])
 
-    def merge_journal(self, entries: Sequence[JournalEntry], confirmation: Confirmation | None) -> None:
+    def merge_journal(
+        self, entries: Sequence[JournalEntry], confirmation: Confirmation | None, cut_off: Sequence[float] = ()
+    ) -> None:
         """Add error messages and the confirmation from a journal and, if it covers all trials, what the log lacks: timestamps and
-        failures."""
-        if len(entries) == len(self) and not np.isfinite(self.times).all():
+        failures. A run that is `cut_off` may have had no time to write its last entries."""
+        lacks_times = not np.isfinite(self.times).all()
+        entries = _completed(entries, len(self), cut_off) if lacks_times else entries
+        if lacks_times and len(entries) == len(self):
             self._times = array("d", (entry.time for entry in entries))
-            self.failures = Counter(printable(entry.failure) for entry in entries if entry.failure)
+            kinds = (entry.failure or UNKNOWN_FAILURE * (latency == math.inf) for entry, latency in zip(entries, self._latencies))
+            self.failures = Counter(printable(kind) for kind in kinds if kind)
             self.cost, self.failure_costs = 0.0, {}
         for entry in entries:
             if entry.message:
@@ -201,3 +207,13 @@ class Task:
     def top(self) -> list[tuple[float, int, dict[str, Value]]]:
         """The best trials, best first: latency in seconds, trial number, knobs."""
         return list(self._top)
+
+
+def _completed(entries: Sequence[JournalEntry], trials: int, cut_off: Sequence[float]) -> Sequence[JournalEntry]:
+    """The entries of as many trials, if those that lack are the last of a run that was cut off: at the time of the one before."""
+    missing = trials - len(entries)
+    if missing <= 0 or not entries or not cut_off:
+        return entries
+    before = bisect([entry.time for entry in entries], cut_off[-1])
+    unknown = JournalEntry(time=entries[max(0, before - 1)].time)
+    return [*entries[:before], *[unknown] * missing, *entries[before:]]

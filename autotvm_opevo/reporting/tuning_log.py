@@ -85,7 +85,7 @@ class TuningLog:
             task.name = printable(self.runs.names.get(task.journal_key, task.name))
             task.topologies = self.runs.knobs.get(task.journal_key, {})
             confirmation = self.runs.confirmed.get(task.journal_key) if targets[task.journal_key] == 1 else None
-            task.merge_journal(by_task.get(task.journal_key, ()), confirmation)
+            task.merge_journal(by_task.get(task.journal_key, ()), confirmation, self.runs.cut_off)
         time = time_spent([task.times for task in self.tasks.values()], self.runs.starts, self.runs.ready)
         self.elapsed, self.pauses = time.overall, time.pauses
         for task, seconds in zip(self.tasks.values(), time.per_task):

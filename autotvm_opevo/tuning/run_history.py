@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -53,6 +54,8 @@ class RunHistory:
         Seconds of each phase, in all runs that ended; empty if unknown.
     timed : int
         Number of runs that wrote their phases: what is killed does not.
+    cut_off : list of float
+        Unix timestamps of the starts that follow runs that did not; infinity if the last one has not, which may still run.
     stop_reason : str
         Why the last run ended, as in `TuningResult`; empty if unknown.
     lost : list of str
@@ -100,6 +103,7 @@ class RunHistory:
     speedup: Estimate | None = None
     phases: dict[str, float] = field(default_factory=dict)
     timed: int = 0
+    cut_off: list[float] = field(default_factory=list)
     stop_reason: str = ""
     lost: list[str] = field(default_factory=list)
     slow: dict[str, float] = field(default_factory=dict)
@@ -134,6 +138,7 @@ class RunHistory:
         self.operators.update(operators)
         if "tuner" in network:
             self.starts.append(entry.time)
+            self.cut_off = [*(entry.time if moment == inf else moment for moment in self.cut_off), inf]
             self.command, self.budget = network.get("command", ""), network.get("budget", 0)
             self.stop_reason = ""
             if self.tuners[-1:] != [network["tuner"]]:
@@ -154,6 +159,8 @@ class RunHistory:
             self.memory_bandwidth = network.get("memory_bandwidth", 0.0)
             self.memory_bound = (self.memory_bound - network["limits"].keys()) | {*network.get("memory_bound", ())}
         self.timed += "phases" in network
+        if "phases" in network:
+            self.cut_off = [moment for moment in self.cut_off if moment < inf]
         self.stop_reason = network.get("stop_reason", self.stop_reason)
         self.lowering = network.get("lowering", self.lowering)
         self.lost.extend(network.get("lost", ()))

@@ -1,6 +1,7 @@
 """Parsing of MetaSchedule databases."""
 
 import numpy as np
+import pytest
 from synthetic_logs import meta_schedule_folder, meta_schedule_line
 
 from autotvm_opevo.reporting.logs import open_logs
@@ -50,3 +51,33 @@ def test_schedules_with_differently_packed_weights_are_trials_of_one_task(tmp_pa
     Journal(folder / "journal").write_start([(1, ["1234"])], "OpEvo", names={"1234": "matmul 8x64 64x64"})
     (task,) = open_logs([folder])[0].tasks.values()
     assert (task.name, len(task)) == ("matmul 8x64 64x64", 8)
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_what_a_killed_run_had_no_time_to_tell_is_no_reason_to_lose_all_times(tmp_path, monkeypatch, ended):
+    """Two records of eight are in the database, but not in the journal; the first run was killed, or ended orderly."""
+    folder = meta_schedule_folder(tmp_path / "folder")
+    journal, key = Journal(folder / "journal"), "1234"
+
+    def at(moment, write, *arguments, **fields):
+        monkeypatch.setattr("time.time", lambda: moment)
+        write(*arguments, **fields)
+
+    at(1000.0, journal.write_start, [(1, [key])], "OpEvo")
+    for moment in (1010.0, 1011.0, 1012.0):
+        at(moment, journal.write, task=key)
+    if ended:
+        at(1013.0, journal.write_end, {"running": 3.0})
+    at(2000.0, journal.write_start, [(1, [key])], "OpEvo")
+    for moment, failure in ((2010.0, "run timeout"), (2011.0, ""), (2012.0, "")):
+        at(moment, journal.write, task=key, failure=failure)
+    at(2013.0, journal.write_end, {"running": 3.0})
+    (log,) = open_logs([folder])
+    (task,) = log.tasks.values()
+    if ended:
+        assert np.isnan(task.times).all()
+        assert task.failures == {"failed": 1}
+    else:
+        assert task.times.tolist() == [1010.0, 1011.0, 1012.0, 1012.0, 1012.0, 2010.0, 2011.0, 2012.0]
+        assert task.failures == {"run timeout": 1}
+        assert log.elapsed[-1] == 24.0
