@@ -18,10 +18,10 @@ for 64-bit ARM, on the board::
 
     pip install 'apache-tvm[rpc]>=0.27,<0.28' 'apache-tvm-ffi>=0.1.14.post0,<0.1.15'
 
-*Not tried on a board yet*, but on an emulated 64-bit ARM CPU, whose server ``tools/emulated_board.sh`` makes: the outputs of the tuned
-networks match those of the untuned, also of a convolution by Winograd's algorithm. The tests look at what is built for aarch64, and
-do the rest with a server on the same x86-64 machine. With AutoTVM the commands are ``tune --rpc-tracker --rpc-key``, but the TVM that ``make setup`` installs is for x86-64: build the
-same version on the board, with ``USE_RPC=ON``.
+*Not tried on a board yet*, but on an emulated 64-bit ARM CPU, whose server ``tools/emulated_board.sh`` makes: the outputs of
+the tuned networks match those of the untuned, also of a convolution by Winograd's algorithm. The tests look at what is built
+for aarch64, and do the rest with a server on the same x86-64 machine. With AutoTVM the commands are ``tune --rpc-tracker
+--rpc-key``, but the TVM that ``make setup`` installs is for x86-64: build the same version on the board, with ``USE_RPC=ON``.
 
 An Android phone cannot link: TVM's RPC app for Android takes libraries that the NDK has linked, by
 ``LocalBuilder(build_func="ndk")`` with AutoTVM. This was not tried either.

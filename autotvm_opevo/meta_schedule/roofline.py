@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import tvm
 from tvm import te
-from tvm.s_tir import Schedule
+from tvm.s_tir import Schedule, ScheduleError
 from tvm.s_tir.analysis import estimate_tir_flops
 from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 
@@ -22,10 +23,11 @@ def work(mod: tvm.IRModule) -> Work:
     there, such as a table of embeddings, no more elements than there are iterations."""
     iterations: Counter[Any] = Counter()  # that touch a tensor
     schedule = Schedule(mod)
-    for block in map(schedule.get, schedule.get_child_blocks(schedule.get_sblock("root"))):
-        extent = math.prod(int(one.dom.extent) for one in block.iter_vars)
-        for region in (*block.reads, *block.writes):
-            iterations[region.source] += extent * math.prod(int(one.extent) for one in region.region)
+    with suppress(ScheduleError):  # calls of functions that are not TVM's have no such block
+        for block in map(schedule.get, schedule.get_child_blocks(schedule.get_sblock("root"))):
+            extent = math.prod(int(one.dom.extent) for one in block.iter_vars)
+            for region in (*block.reads, *block.writes):
+                iterations[region.source] += extent * math.prod(int(one.extent) for one in region.region)
     tensors = ArgInfo.from_prim_func(mod["main"])
     touched = [iterations.get(parameter, sys.maxsize) for parameter in mod["main"].params]
     elements = [min(math.prod(map(int, tensor.shape)), n) for tensor, n in zip(tensors, touched)]

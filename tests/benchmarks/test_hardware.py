@@ -4,6 +4,7 @@ import json
 
 import pytest
 import tvm
+from instant_measuring import for_real
 
 from benchmarks import hardware, paper, publish
 
@@ -21,7 +22,8 @@ ARGUMENTS = [
 ]
 
 
-def test_runs_are_stored_and_resumed(tmp_path, capsys):
+def test_runs_are_stored_and_resumed(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(hardware, "_measure_option", lambda _: for_real())  # AutoTVM's takes a minute to start
     file = tmp_path / "runs.jsonl"
     for repeats in ("1", "2"):
         hardware.main([*ARGUMENTS, "--repeats", repeats, "--out", str(file)])
