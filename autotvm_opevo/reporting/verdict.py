@@ -96,6 +96,8 @@ def _converged(index: int, log: TuningLog, network: Network, best: Array, expect
         text += f"about {_percent(expected.typical)}; the machine's limits leave {_percent(left)}."
     else:
         text += f"about {_percent(expected.typical)}, and in one of ten runs more than {expected.high:.0%}."
+    if log.runs.learned_from:
+        text += " The runs that say so knew nothing of other tasks; this one did, so it may be less."
     return Answer(question, text, _OVERVIEW)
 
 

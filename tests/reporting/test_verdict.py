@@ -343,6 +343,14 @@ def test_the_gain_is_infinite_if_there_was_no_result_before(part):
     assert convergence.expected_gain(np.array([math.inf] * 39 + [1.0]), 40) is None
 
 
+def test_a_run_that_learned_from_other_tasks_may_gain_less(tmp_path):
+    """The runs that the expectation is of knew nothing of others."""
+    log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
+    assert "it may be less" not in answers(log)["Converged?"].text
+    Journal(f"{log}.journal").write_learned_from({DENSE: {"common layers": 3}})
+    assert answers(log)["Converged?"].text.endswith("knew nothing of other tasks; this one did, so it may be less.")
+
+
 def test_an_interrupted_run_is_continued_by_the_same_command(tmp_path):
     log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
     command = f"autotvm-opevo tune --network alexnet --log {log} --trials 1000"
