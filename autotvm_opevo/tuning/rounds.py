@@ -21,7 +21,8 @@ _ALPHA, _INDIFFERENCE = 0.05, 0.01
 # How often each alternative is timed in a round, unless this takes so many seconds: rounds tell more.
 _REPEATS, _ROUND_SECONDS = 3, 0.5
 # Seconds after which a round hangs, and that it has to end after Ctrl-C.
-_ROUND_TIMEOUT, GRACE = 600.0, 5.0
+_ROUND_TIMEOUT = 600.0
+GRACE = 5.0
 
 
 class Rounds:
