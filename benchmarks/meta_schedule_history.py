@@ -23,10 +23,10 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.database import TuningRecord
 
 from autotvm_opevo.meta_schedule import open_database
-from autotvm_opevo.meta_schedule.database import RECORD_FILE
 from autotvm_opevo.meta_schedule.history import read_history
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.space import DecisionSpace
+from autotvm_opevo.tuning.logs import RECORD_FILE
 from benchmarks import markdown
 from benchmarks.workloads import convolution, cpu
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from tvm.s_tir.meta_schedule.database import JSONDatabase, TuningRecord
 
 from autotvm_opevo._utils import jsonl
-from autotvm_opevo.meta_schedule.database import RECORD_FILE, commit
-from autotvm_opevo.tuning.logs import BEST_DATABASE
+from autotvm_opevo.meta_schedule.database import commit
+from autotvm_opevo.tuning.logs import BEST_DATABASE, RECORD_FILE
 
 # The file there with the number of records that the work directory had, and what is appended to its name while it is replaced.
 _TRIALS, _ASIDE = "trials", ".old"

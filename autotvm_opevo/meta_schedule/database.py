@@ -17,9 +17,8 @@ from tvm_ffi import structural_equal
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.atomic_files import Lock, LogInUse, set_aside
 from autotvm_opevo._utils.text import last_line
+from autotvm_opevo.tuning.logs import RECORD_FILE, WORKLOAD_FILE
 
-WORKLOAD_FILE = "database_workload.json"
-RECORD_FILE = "database_tuning_record.json"
 # Lock file of a work directory.
 LOCK = "lock"
 # TVM's latency of a failed trial is larger.

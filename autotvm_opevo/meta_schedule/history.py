@@ -18,8 +18,6 @@ from tvm.s_tir.meta_schedule.database import TuningRecord
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo.meta_schedule.database import (
-    RECORD_FILE,
-    WORKLOAD_FILE,
     fitness,
     load_database,
     repair,
@@ -30,6 +28,7 @@ from autotvm_opevo.meta_schedule.database import (
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.search.source import Source, thin_out
+from autotvm_opevo.tuning.logs import RECORD_FILE, WORKLOAD_FILE
 
 T = TypeVar("T")
 

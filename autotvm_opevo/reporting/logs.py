@@ -14,9 +14,8 @@ from autotvm_opevo.reporting.formatting import printable
 from autotvm_opevo.reporting.trials import Task
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.tuning import journal
-from autotvm_opevo.tuning.logs import BEST_FILE, short_names
+from autotvm_opevo.tuning.logs import BEST_FILE, RECORD_FILE, WORKLOAD_FILE, short_names
 
-_RECORDS, _WORKLOADS = "database_tuning_record.json", "database_workload.json"
 # Which files of a folder may be AutoTVM's logs, how their records begin, and how many lines are looked at.
 _SUFFIXES, _AUTOTVM, _HEAD = (".json", ".log"), b'{"input"', 100
 
@@ -66,7 +65,7 @@ def input_files(paths: Sequence[str | os.PathLike[str]]) -> set[Path]:
     return {
         file.resolve()
         for log in logs
-        for file in (_records_file(log), _journal_file(log), _records_file(log).with_name(_WORKLOADS))
+        for file in (_records_file(log), _journal_file(log), _records_file(log).with_name(WORKLOAD_FILE))
     }
 
 
@@ -74,13 +73,13 @@ def _expand(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
     """Paths, with the logs of a folder in its place; a folder without any, or with a database, stays."""
     files = []
     for path in map(Path, paths):
-        is_folder_of_logs = path.is_dir() and not (path / _RECORDS).exists()
+        is_folder_of_logs = path.is_dir() and not (path / RECORD_FILE).exists()
         files += (sorted(filter(_is_log, path.iterdir())) if is_folder_of_logs else []) or [path]
     return files
 
 
 def _is_log(path: Path) -> bool:
-    return (path / _RECORDS).exists() if path.is_dir() else path.suffix in _SUFFIXES and _is_autotvm_log(path)
+    return (path / RECORD_FILE).exists() if path.is_dir() else path.suffix in _SUFFIXES and _is_autotvm_log(path)
 
 
 def _is_autotvm_log(path: Path) -> bool:
@@ -92,7 +91,7 @@ def _is_autotvm_log(path: Path) -> bool:
 
 
 def _open_log(path: Path, label: str, must_exist: bool, sketches: meta_schedule_log.SketchNumbers) -> TuningLog:
-    path = path.parent if path.name == _RECORDS else path
+    path = path.parent if path.name == RECORD_FILE else path
     log = TuningLog(printable(label), path)
     file = _records_file(path)
     if not file.exists():
@@ -102,11 +101,11 @@ def _open_log(path: Path, label: str, must_exist: bool, sketches: meta_schedule_
         if path.is_dir():
             raise ValueError(
                 f"{path} must be an AutoTVM log, the folder of a MetaSchedule database, or a folder of some; it contains no log "
-                f"NAME.json or NAME.log and no {_RECORDS}"
+                f"NAME.json or NAME.log and no {RECORD_FILE}"
             )
     with open(file, "rb") as lines:
-        if file.name == _RECORDS:
-            workloads = file.with_name(_WORKLOADS)
+        if file.name == RECORD_FILE:
+            workloads = file.with_name(WORKLOAD_FILE)
             hashes = meta_schedule_log.workload_hashes(workloads.read_bytes().splitlines()) if workloads.exists() else []
             meta_schedule_log.read(lines, log, hashes, sketches)
         else:
@@ -136,10 +135,10 @@ def _make_names_unique(logs: Sequence[TuningLog]) -> None:
 
 def _records_file(path: Path) -> Path:
     """The file that grows with each trial."""
-    return path / _RECORDS if path.is_dir() else path
+    return path / RECORD_FILE if path.is_dir() else path
 
 
 def _journal_file(path: Path) -> Path:
-    if path.is_dir() or path.name == _RECORDS:
+    if path.is_dir() or path.name == RECORD_FILE:
         return _records_file(path).with_name(journal.JOURNAL)
     return path.with_name(path.name + ".journal")

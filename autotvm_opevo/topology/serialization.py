@@ -23,7 +23,7 @@ def as_json(topology: Topology) -> list[Any]:
     Examples
     --------
     >>> as_json(Factorization(512, parts=4)), as_json(InducedSubgraph(Permutation(3), [(0, 1, 2), (0, 2, 1)]))
-    (['tile', 512, 4], ['some', [(0, 1, 2), (0, 2, 1)], 'order', 3])
+    (['tile', 512, 4], ['subgraph', [(0, 1, 2), (0, 2, 1)], 'order', 3])
     """
     if isinstance(topology, Factorization):
         return ["tile", topology.product, topology.parts]
@@ -35,7 +35,7 @@ def as_json(topology: Topology) -> list[Any]:
         if isinstance(topology.graph, Tiling):  # which is infinite
             return ["tile with tail", list(topology)]
         if isinstance(topology.graph, Topology):
-            return ["some", list(topology), *as_json(topology.graph)]
+            return ["subgraph", list(topology), *as_json(topology.graph)]
     raise TypeError(f"topology must be one of this package, or a subgraph of one, {topology!r} given")
 
 
@@ -60,7 +60,7 @@ def _tiling(values: Sequence[Sequence[int]]) -> Topology:
     return InducedSubgraph(Tiling(tiles), tiles)
 
 
-def _some(values: Sequence[Any], kind: str, *arguments: Any) -> Topology:
+def _subgraph(values: Sequence[Any], kind: str, *arguments: Any) -> Topology:
     return InducedSubgraph(from_json(kind, *arguments), values)
 
 
@@ -70,5 +70,5 @@ _KINDS: dict[str, Callable[..., Topology]] = {
     "order": Permutation,
     "choice": Categorical,
     "number": Discrete,
-    "some": _some,
+    "subgraph": _subgraph,
 }

@@ -10,7 +10,9 @@ from pathlib import Path
 # Where `tune_network` keeps the best records: a file beside AutoTVM's log, a database in MetaSchedule's work directory.
 BEST_FILE = ".best.json"
 BEST_DATABASE = "best"
-_RECORDS = "database_tuning_record.json"
+# The files of a MetaSchedule database, as TVM names them.
+WORKLOAD_FILE = "database_workload.json"
+RECORD_FILE = "database_tuning_record.json"
 
 
 def best_file(log: Path) -> Path:
@@ -34,7 +36,7 @@ def is_best(log: Path) -> bool:
     >>> is_best(Path("alexnet.best.json")), is_best(Path("alexnet.json"))
     (True, False)
     """
-    return log.name.endswith(BEST_FILE) or (log.name == BEST_DATABASE and (log.resolve().parent / _RECORDS).exists())
+    return log.name.endswith(BEST_FILE) or (log.name == BEST_DATABASE and (log.resolve().parent / RECORD_FILE).exists())
 
 
 def check_logs(logs: Sequence[str | PathLike[str]]) -> list[str]:

@@ -49,7 +49,7 @@ def test_other_topologies_are_refused():
             as_json(topology)
 
 
-@pytest.mark.parametrize("written", [["torus", 8], ["tile", 0, 2], ["tile"], ["some", [9], "order", 3], ["number", ["x"]]])
+@pytest.mark.parametrize("written", [["torus", 8], ["tile", 0, 2], ["tile"], ["subgraph", [9], "order", 3], ["number", ["x"]]])
 def test_what_is_no_topology_is_refused(written):
     with pytest.raises((LookupError, TypeError, ValueError)):
         from_json(*written)
