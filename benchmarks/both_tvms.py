@@ -15,10 +15,13 @@ import time
 from itertools import product
 from pathlib import Path
 
+import numpy as np
+
 from autotvm_opevo.tuning.confidence import geometric_mean
 from benchmarks import markdown, publish
 from benchmarks.environment import environment
 from benchmarks.resume import run_missing
+from benchmarks.statistics import geometric_mean_interval
 
 PYTHONS = {"AutoTVM (0.17)": ".venv/autotvm/bin/python", "MetaSchedule (0.27)": ".venv/tvm/bin/python"}
 BEST = {"AutoTVM (0.17)": "log.best.json", "MetaSchedule (0.27)": "log/best"}
@@ -59,27 +62,38 @@ def repetition(job):
 
 
 def table(runs):
-    """Geometric means and ranges over all rounds of all seeds."""
-    rows = []
+    """Geometric means and ranges over all rounds of all seeds, and how many times as fast the second network is."""
+    rows, leads = [], []
     cases = dict.fromkeys((run["network"], run["target"]) for run in runs)
-    for (network, target), name in product(cases, PYTHONS):
+    for network, target in cases:
         mine = [run for run in runs if (run["network"], run["target"]) == (network, target)]
-        timed = [pair for run in mine for pair in run[name]["timed"]]
-        untuned, tuned = (geometric_mean([pair[i] for pair in timed]).value for i in (0, 1))
-        rounds = [pair[1] for pair in timed]
-        took = sum(run[name]["seconds"] for run in mine) / len(mine)
-        rows.append(
-            [
-                network,
-                target or "this machine's",
-                name,
-                f"{untuned:.4g}",
-                f"{tuned:.3g} ({min(rounds):.3g} to {max(rounds):.3g})",
-                f"{took:.0f}",
-            ]
-        )
+        case = [network, target or "this machine's"]
+        rows += [[*case, name, *_columns([run[name] for run in mine])] for name in PYTHONS]
+        if len(mine) > 1:
+            first, second = ([_tuned(run[name]) for run in mine] for name in PYTHONS)
+            mean, low, high = geometric_mean_interval(np.divide(first, second))
+            leads.append(f"{', '.join(case)}: {mean:.2f} times ({low:.2f} to {high:.2f})")
     head = ["network", "target", "", "untuned, ms", "tuned, ms (all rounds)", "seconds, comparison included"]
-    return markdown.table(head, rows)
+    text = markdown.table(head, rows)
+    if leads:
+        first, second = PYTHONS
+        how = f"geometric means over {len(runs) // len(cases)} seeds, 95% intervals by Student's t of logarithms"
+        text += f"\n\nHow many times as fast {second} is as {first}: {'; '.join(leads)}; {how}."
+    return text
+
+
+def _columns(results):
+    """Untuned and tuned milliseconds, and seconds of tuning, of one TVM's repetitions."""
+    timed = [pair for result in results for pair in result["timed"]]
+    untuned, tuned = (geometric_mean([pair[i] for pair in timed]).value for i in (0, 1))
+    rounds = [pair[1] for pair in timed]
+    took = sum(result["seconds"] for result in results) / len(results)
+    return [f"{untuned:.4g}", f"{tuned:.3g} ({min(rounds):.3g} to {max(rounds):.3g})", f"{took:.0f}"]
+
+
+def _tuned(result):
+    """Milliseconds of a repetition's tuned network."""
+    return geometric_mean([tuned for _, tuned in result["timed"]]).value
 
 
 def main(arguments=None):

@@ -17,7 +17,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-from scipy import stats
 from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo.meta_schedule import (
@@ -35,6 +34,7 @@ from autotvm_opevo.meta_schedule.lowering import lower_as_imported
 from benchmarks import markdown, publish
 from benchmarks.environment import environment
 from benchmarks.resume import run_missing
+from benchmarks.statistics import geometric_mean_interval
 from benchmarks.workloads import cpu
 
 # Seconds for timing all networks of a repetition.
@@ -124,9 +124,8 @@ def _lead(network, runs):
         return ""
     leads = []
     for other in others:
-        logarithms = np.log([one[other] / one[last] for one in mine])
-        interval = stats.t.interval(0.95, len(mine) - 1, logarithms.mean(), stats.sem(logarithms))
-        leads.append("{:.2f} times ({:.2f} to {:.2f}) as fast as {}".format(*np.exp([logarithms.mean(), *interval]), other))
+        interval = geometric_mean_interval([one[other] / one[last] for one in mine])
+        leads.append("{:.2f} times ({:.2f} to {:.2f}) as fast as {}".format(*interval, other))
     return (
         f"{network}: {last} is {' and '.join(leads)}; geometric means over {len(mine)} seeds, 95% intervals by Student's t of "
         "logarithms."

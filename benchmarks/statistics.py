@@ -69,6 +69,21 @@ def _margin(variances: Array, freedom: int) -> float:
     return float(stats.t.ppf(0.975, satterthwaite) * np.sqrt(total) / len(variances))
 
 
+def geometric_mean_interval(ratios: Sequence[float]) -> tuple[float, float, float]:
+    """Geometric mean of at least two ratios, and its 95% interval by Student's t of their logarithms.
+
+    Examples
+    --------
+    >>> mean, low, high = geometric_mean_interval([1.1, 1.2, 1.3])
+    >>> f"{mean:.2f} ({low:.2f} to {high:.2f})"
+    '1.20 (0.97 to 1.47)'
+    """
+    logarithms = np.log(ratios)
+    margin = _margin(np.array([logarithms.var(ddof=1) / len(ratios)]), len(ratios) - 1)
+    mean, low, high = np.exp(logarithms.mean() + np.array([0.0, -margin, margin]))
+    return float(mean), float(low), float(high)
+
+
 def verdicts(differences: list[Difference], level: float = 0.05) -> list[str]:
     """Classify each difference as ahead, behind or tie, with Holm's control of the family-wise error rate.
 
