@@ -26,7 +26,7 @@ PARALLEL := -n $(JOBS) --dist loadfile
 
 help:
 	@echo "make tune               tune a matrix multiplication on this CPU with OpEvo and XGBoost (AutoTVM; 3 to 4 minutes)"
-	@echo "make tune-relax         tune AlexNet on this CPU (MetaSchedule; 2 minutes)"
+	@echo "make tune-relax         tune AlexNet on this CPU (MetaSchedule; 1 to 2 minutes)"
 	@echo "make test               run all tests, type checks and linters (7 to 13 minutes; JOBS=1: one process)"
 	@echo "make docs               build the documentation, $(DOCS)/index.html (2 minutes)"
 	@echo "make lint               run type checks and linters only"

@@ -92,7 +92,7 @@ def tables(runs: Runs, seconds_per_trial: float) -> str:
     head, rows = ["tuner"], [[tuner] for tuner in runs]
     columns, each, averages = ["landscape"], [[landscape] for landscape in runs[BASELINE]], ["average"]
     for what, (measure, limit) in measures.items():
-        costs = {tuner: [np.array(list(map(measure, some))) for some in by.values()] for tuner, by in runs.items()}
+        costs = {tuner: [np.array([*map(measure, by[one])]) for one in runs[BASELINE]] for tuner, by in runs.items()}
         head += [f"{what} to {GOAL:.0%}", f"ratio to {BASELINE}"]
         columns += [f"{tuner}: {what}" for tuner in runs]
         for row in rows:

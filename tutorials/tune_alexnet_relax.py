@@ -2,10 +2,10 @@
 Tune AlexNet with today's TVM
 =============================
 
-TVM 0.20 replaced AutoTVM with MetaSchedule, which needs no templates. This script tunes all operators of a network with OpEvo as
-MetaSchedule's search strategy, compiles the network with the best schedules, and runs it::
+TVM 0.20 removed AutoTVM; MetaSchedule, its successor, needs no templates. This script tunes all operators of a network with
+OpEvo as its search strategy, compiles the network with the best schedules, and runs it::
 
-    python tutorials/tune_alexnet_relax.py                                # this machine, 208 trials: two minutes
+    python tutorials/tune_alexnet_relax.py                                # this machine, 208 trials: a minute or two
     python tutorials/tune_alexnet_relax.py --target nvidia/nvidia-h100    # a GPU
     python tutorials/tune_alexnet_relax.py --trials 1000                  # resumes after the 208
 
@@ -44,7 +44,8 @@ options = parser.parse_args()
 # %%
 # The network
 # -----------
-# AlexNet in Relax, with random weights. For your own model, ``relax.frontend`` returns the same pair.
+# AlexNet in Relax, with random weights. For your own ONNX model, ``model_file`` in the same module returns the same pair;
+# :doc:`tune_your_model` has PyTorch, too.
 
 mod, params = alexnet(options.batch)
 target = as_target(options.target)

@@ -37,8 +37,7 @@ import numpy as np
 import tvm
 from tvm import relax, rpc
 
-from autotvm_opevo.meta_schedule import as_target, compile_network, tune_network
-from autotvm_opevo.meta_schedule.runner import make_runner
+from autotvm_opevo.meta_schedule import as_target, compile_network, make_runner, tune_network
 from autotvm_opevo.meta_schedule.workloads import mlp
 
 parser = argparse.ArgumentParser(description="Tune a network for an ARM board.")

@@ -4,7 +4,7 @@ From your ONNX model to a tuned library
 
 This script reads a model, tunes it with today's TVM, writes a library, and runs it in a process that imports only TVM and numpy::
 
-    python tutorials/tune_your_model.py                       # a small model made here, 32 trials: a minute on two cores
+    python tutorials/tune_your_model.py                       # a small model made here, 32 trials: under a minute on two cores
     python tutorials/tune_your_model.py --model yours.onnx --trials 1000
 
 You can interrupt it at any time: the same command resumes with the remaining trials. With AutoTVM, :doc:`tune_alexnet` has the

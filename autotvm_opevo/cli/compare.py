@@ -70,8 +70,7 @@ def _compare_autotvm(options: argparse.Namespace) -> Comparison:
 
 
 def _compare_meta_schedule(options: argparse.Namespace) -> Comparison:
-    from autotvm_opevo.meta_schedule import compare_logs, workloads
-    from autotvm_opevo.meta_schedule.runner import make_runner
+    from autotvm_opevo.meta_schedule import compare_logs, make_runner, workloads
 
     runner = make_runner(TIMEOUT, options.rpc_key, *options.rpc_tracker) if options.rpc_tracker else None
     mod, params = workload.load(options, workloads)

@@ -26,7 +26,7 @@ With MetaSchedule (TVM 0.27), operators are Relax's and --log is a folder:
   %(prog)s --operator matmul --tensor 64x512 --tensor 512x256 --trials 64 --log dense
 
 Tune a network, an operator or a model file with the TVM that is installed. An interrupted run resumes with the same command.
-Without --target, the target is this machine's, which the command `doctor` prints, too.
+Without --target, the target is this machine's GPU if it has one, or else its CPU, whose target `doctor` prints.
 """
 # More trials than any time limit allows.
 _UNLIMITED = 100_000
@@ -103,8 +103,15 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _tune_meta_schedule(options: argparse.Namespace) -> Any:
-    from autotvm_opevo.meta_schedule import LocalBuilder, OpEvoStrategy, as_target, local_target, tune_network, workloads
-    from autotvm_opevo.meta_schedule.runner import make_runner
+    from autotvm_opevo.meta_schedule import (
+        LocalBuilder,
+        OpEvoStrategy,
+        as_target,
+        local_target,
+        make_runner,
+        tune_network,
+        workloads,
+    )
 
     if options.early_stopping:
         raise ValueError("--early-stopping requires AutoTVM, this TVM has MetaSchedule")

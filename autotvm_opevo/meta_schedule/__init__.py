@@ -9,7 +9,7 @@ from autotvm_opevo.meta_schedule.comparison import compare_logs
 from autotvm_opevo.meta_schedule.database import open_database
 from autotvm_opevo.meta_schedule.lowering import compile_network, lower_for_tuning
 from autotvm_opevo.meta_schedule.network import tune_network
-from autotvm_opevo.meta_schedule.runner import LocalRunner
+from autotvm_opevo.meta_schedule.runner import LocalRunner, make_runner
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import as_target, local_target
 from autotvm_opevo.tuning.comparison import Comparison
@@ -26,6 +26,7 @@ __all__ = [
     "compile_network",
     "local_target",
     "lower_for_tuning",
+    "make_runner",
     "open_database",
     "tune_network",
 ]

@@ -48,3 +48,12 @@ def test_ratios_are_to_xgbtuner_whatever_its_features(xgb):
     assert "| OpEvo | 10 | 1.00 (1.00 to 1.00) | 5 | 0.25 (0.25 to 0.25) |" in text
     assert "| XGB | 10 |  | 20 |  |" in text
     assert "| a | 10 | 10 | 10 | 5 | 5 | 20 |" in text
+
+
+def test_rows_are_of_one_landscape_in_whatever_order_it_was_searched():
+    searched = [("XGB", "a"), ("XGB", "b"), ("OpEvo", "b"), ("OpEvo", "a"), ("OpEvo-published", "a"), ("OpEvo-published", "b")]
+    results = [run(tuner, (0, 0), landscape) for tuner, landscape in searched]
+    results[2]["steps"][1][0] = 5
+    text = heldout.tables(heldout.grouped(results), seconds_per_trial=0.5)
+    assert "| a | 10 | 10 | 10 |" in text
+    assert "| b | 5 | 10 | 10 |" in text

@@ -12,10 +12,10 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.builder import BuilderInput
 from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, RunnerInput
 
-from autotvm_opevo.meta_schedule import LocalBuilder, LocalRunner, as_target, worker
+from autotvm_opevo.meta_schedule import LocalBuilder, LocalRunner, as_target, make_runner, worker
 from autotvm_opevo.meta_schedule import runner as module
 from autotvm_opevo.meta_schedule.database import seconds
-from autotvm_opevo.meta_schedule.runner import is_local, make_runner
+from autotvm_opevo.meta_schedule.runner import is_local
 from autotvm_opevo.tuning.roofline import Roofline
 
 
