@@ -97,6 +97,6 @@ if __name__ == "__main__":
 #     operator                               runs  short.json  longer.json
 #     conv2d_NCHWc.x86 1x24x30x30 40x24x3x3     1       0.238        0.153
 #
-#     the same, timed in turn, each alone
+#     timed in turn, each alone
 #     operator                               short.json  longer.json
 #     conv2d_NCHWc.x86 1x24x30x30 40x24x3x3        0.24        0.154  longer.json 1.55 times as fast (1.52 to 1.58)

@@ -1,4 +1,4 @@
-"""Calls that may never return."""
+"""Calls that may never return, and those of TVM's compiler. Imports no TVM."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
+
+# Seconds to compile a network, and that this has to end after Ctrl-C; a second one ends the process at once.
+_COMPILE_TIMEOUT, _COMPILE_GRACE = 3600.0, 60.0
 
 
 def run_with_timeout(seconds: float, function: Callable[[], T], what: str, grace: float = 0.0) -> T:
@@ -40,3 +43,8 @@ def run_with_timeout(seconds: float, function: Callable[[], T], what: str, grace
     if not outcome:
         raise TimeoutError(f"waited {seconds:g} seconds for {what}")
     return outcome[0]
+
+
+def run_compiler(compile: Callable[[], T]) -> T:
+    """Call TVM's compiler in a thread, since Ctrl-C in one of its Python functions would crash the process."""
+    return run_with_timeout(_COMPILE_TIMEOUT, compile, "TVM to compile", _COMPILE_GRACE)

@@ -18,6 +18,7 @@ from tvm.autotvm.measure.measure import Runner
 from tvm.autotvm.task import Task
 
 from autotvm_opevo._utils.text import pluralize
+from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo._utils.validation import as_seconds
 from autotvm_opevo.autotvm.evaluation import Instance, build, open_device, random_inputs
 from autotvm_opevo.autotvm.extraction import extract
@@ -27,7 +28,7 @@ from autotvm_opevo.autotvm.log import Record, parse, parse_fields, seconds, work
 from autotvm_opevo.autotvm.measure_option import check_device
 from autotvm_opevo.autotvm.rpc import complete, is_remote, require_devices
 from autotvm_opevo.autotvm.tophub import without_tophub
-from autotvm_opevo.tuning.comparison import NETWORKS_SHARE, Comparison, OperatorComparison, run_compiler, shown_when_aborted
+from autotvm_opevo.tuning.comparison import NETWORKS_SHARE, Comparison, OperatorComparison, shown_when_aborted
 from autotvm_opevo.tuning.logs import check_logs, common_target
 from autotvm_opevo.tuning.naming import task_name
 from autotvm_opevo.tuning.programs import random_arrays

@@ -19,12 +19,12 @@ from tvm.autotvm.measure.measure_methods import request_remote
 from tvm.contrib import graph_executor
 
 from autotvm_opevo._utils.text import last_line
-from autotvm_opevo._utils.timeouts import run_with_timeout
+from autotvm_opevo._utils.timeouts import run_compiler, run_with_timeout
 from autotvm_opevo.autotvm.extraction import Extraction
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.network_profile import ProfiledInstance, find_slower
 from autotvm_opevo.autotvm.rpc import is_remote
-from autotvm_opevo.tuning.comparison import Comparison, compare_with_untuned, run_compiler
+from autotvm_opevo.tuning.comparison import Comparison, compare_with_untuned
 from autotvm_opevo.tuning.programs import MIN_REPEAT_MS, Array, random_arrays
 
 # Seconds to wait for a free remote device, and for which it is then reserved.

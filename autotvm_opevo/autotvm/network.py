@@ -15,6 +15,7 @@ import tvm
 from tvm import relay
 from tvm.autotvm.task import Task
 
+from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.autotvm.earlier_runs import drift_before
 from autotvm_opevo.autotvm.evaluation import evaluate_network
@@ -29,7 +30,6 @@ from autotvm_opevo.autotvm.task_state import TaskState
 from autotvm_opevo.autotvm.tophub import without_tophub
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
 from autotvm_opevo.autotvm.tuner_factory import TunerFactory, can_learn, may_refuse_knobs, takes_seed
-from autotvm_opevo.tuning.comparison import run_compiler
 from autotvm_opevo.tuning.confirmation import end_of_trials
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.naming import describe_tuner

@@ -35,7 +35,7 @@ from autotvm_opevo.tuning.progress import ProgressDisplay
 from autotvm_opevo.tuning.result import EXHAUSTED, TuningResult
 from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.session import Session
-from autotvm_opevo.tuning.task_scheduler import TaskScheduler, most_trials, round_size
+from autotvm_opevo.tuning.task_scheduler import TaskScheduler, choose, most_trials, round_size
 from autotvm_opevo.tuning.workers import ForkServerError
 
 logger = logging.getLogger(__name__)
@@ -152,9 +152,7 @@ class NetworkSession(Session):
         if time.monotonic() >= deadline:
             return False
         if self._round_left == 0:
-            self._current = task_scheduler(progress, self._operators, left, self._rng)
-            if not (0 <= self._current < len(progress) and progress[self._current].active):
-                raise ValueError(f"task_scheduler must return the position of an active task, {self._current} returned")
+            self._current = choose(task_scheduler, progress, self._operators, left, self._rng)
             most = min(most_trials(task_scheduler, progress, self._current, left), left)
             self._round_left = min(round_size(begun, self._budget, len(progress), self._batch), most)
         state = self._states[self._current]

@@ -11,7 +11,7 @@ from pathlib import Path
 from tvm.s_tir.meta_schedule.database import JSONDatabase, TuningRecord
 
 from autotvm_opevo._utils import jsonl
-from autotvm_opevo.meta_schedule.database import commit
+from autotvm_opevo.meta_schedule.database import commit, latencies
 from autotvm_opevo.tuning.logs import BEST_DATABASE, RECORD_FILE
 
 # The file there with the number of records that the work directory had, and what is appended to its name while it is replaced.
@@ -52,5 +52,5 @@ def latencies_before(folder: Path) -> set[tuple[float, ...]]:
     if not file.exists() or not records.exists():
         return set()
     with open(records, "rb") as lines, suppress(TypeError, ValueError):  # torn, or without latencies
-        return {tuple(map(float, jsonl.load(line)[1][1])) for line in islice(lines, int(file.read_text()))}
+        return {latencies(jsonl.load(line)[1][1]) for line in islice(lines, int(file.read_text()))}
     return set()

@@ -16,6 +16,7 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.database import Database, MemoryDatabase, TuningRecord
 
 from autotvm_opevo._utils.text import pluralize
+from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo._utils.validation import as_seconds
 from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, seconds
 from autotvm_opevo.meta_schedule.device import open_device
@@ -25,7 +26,7 @@ from autotvm_opevo.meta_schedule.kernels import KernelInstance, build_kernel
 from autotvm_opevo.meta_schedule.lowering import check_shapes, lower_as_imported, lower_for_tuning, warn_of_untuned
 from autotvm_opevo.meta_schedule.naming import task_name
 from autotvm_opevo.meta_schedule.targets import as_target
-from autotvm_opevo.tuning.comparison import NETWORKS_SHARE, Comparison, OperatorComparison, run_compiler, shown_when_aborted
+from autotvm_opevo.tuning.comparison import NETWORKS_SHARE, Comparison, OperatorComparison, shown_when_aborted
 from autotvm_opevo.tuning.logs import check_logs, common_target
 from autotvm_opevo.tuning.programs import random_arrays
 

@@ -13,6 +13,7 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.database import TuningRecord
 
 from autotvm_opevo.meta_schedule.database import seconds as seconds_of
+from autotvm_opevo.meta_schedule.runner import LocalRunner
 from autotvm_opevo.meta_schedule.targets import device_type
 from autotvm_opevo.tuning.confirmation import FINALISTS, MAX_RATIO, Confirmed, race
 
@@ -63,8 +64,12 @@ def _confirm(task: int, finalists: Sequence[TuningRecord], builder: Any, runner:
         (future,) = runner.run([ms.runner.RunnerInput(artifact, device_type(one.target), one.args_info)])
         return seconds_of(future.result().run_secs)
 
+    def restart() -> None:
+        if isinstance(runner, LocalRunner) and device_type(finalists[0].target) == "cpu":
+            runner.close()
+
     try:
-        finished = next((one for _, one in race([len(finalists)], time_again, lambda: None, end)), None)
+        finished = next((one for _, one in race([len(finalists)], time_again, restart, end)), None)
     finally:
         for result in built:
             if result.artifact_path is not None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 
 import tvm
 from tvm import relax
-from tvm.s_tir import Schedule
+from tvm.s_tir import Schedule, ScheduleError
 
 from autotvm_opevo._utils.text import last_line
 
@@ -61,9 +62,11 @@ def with_packable_weights(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def block_names(operator: tvm.tirx.PrimFunc) -> str:
-    """Names of the blocks that compute an operator, one per line."""
+    """Names of the blocks that compute an operator, one per line; empty if it is a single call, such as of a library."""
     schedule = Schedule(operator)
-    return "\n".join(schedule.get(block).name_hint for block in schedule.get_child_blocks(schedule.get_sblock("root")))
+    with suppress(ScheduleError):  # there is no root around a single block
+        return "\n".join(schedule.get(block).name_hint for block in schedule.get_child_blocks(schedule.get_sblock("root")))
+    return ""
 
 
 def pack_weights(mod: tvm.IRModule) -> tvm.IRModule:

@@ -13,12 +13,12 @@ from tvm.s_tir import meta_schedule as ms
 from tvm_ffi import structural_equal
 
 from autotvm_opevo._utils.text import pluralize
+from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, seconds
 from autotvm_opevo.meta_schedule.fast_math import FAST_MATH
 from autotvm_opevo.meta_schedule.layouts import block_names, pack_weights, with_channels_last, with_packable_weights
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.meta_schedule.winograd import legalize_conv2d
-from autotvm_opevo.tuning.comparison import run_compiler
 
 logger = logging.getLogger(__name__)
 

@@ -16,6 +16,7 @@ from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
 
 from autotvm_opevo._utils.atomic_files import Lock, check_writable
 from autotvm_opevo._utils.this_machine import check_triple
+from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.meta_schedule.builder import LocalBuilder
 from autotvm_opevo.meta_schedule.database import LOCK, load_database, repair
@@ -30,7 +31,6 @@ from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.meta_schedule.tvm_logging import quiet_logging
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
-from autotvm_opevo.tuning.comparison import run_compiler
 from autotvm_opevo.tuning.confirmation import end_of_trials
 from autotvm_opevo.tuning.logs import BEST_DATABASE
 from autotvm_opevo.tuning.result import TuningResult

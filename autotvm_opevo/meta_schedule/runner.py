@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import time
 from typing import Any
@@ -21,6 +22,8 @@ from autotvm_opevo.tuning.workers import ForkServerError, Worker
 _CPU_EFFORT = EvaluatorConfig(number=1, repeat=3, min_repeat_ms=10)
 # Seconds to wait for the tracker, and to measure what the machine can do.
 _CONNECT_TIMEOUT, _ROOFLINE_TIMEOUT = 10, 60.0
+# Seconds of a session on a device, which TVM keeps as an integer.
+_LONGEST_SESSION = 86_400.0
 
 
 @derived_object
@@ -132,7 +135,7 @@ def make_runner(timeout: float, key: str | None = None, host: str | None = None,
     Raises
     ------
     ValueError
-        If only some of `key`, `host` and `port` are given.
+        If `timeout` is not positive, or only some of `key`, `host` and `port` are given.
     RuntimeError
         If the tracker cannot be reached or has no such device, so that every trial would fail.
     """
@@ -140,7 +143,8 @@ def make_runner(timeout: float, key: str | None = None, host: str | None = None,
         return LocalRunner(timeout_sec=timeout)
     if key is None or host is None or port is None:
         raise ValueError(f"devices need a key and their tracker's host and port; {key!r}, {host!r} and {port!r} given")
-    config = RPCConfig(host, port, key, session_timeout_sec=int(timeout))
+    seconds = min(as_seconds("timeout", timeout), _LONGEST_SESSION)
+    config = RPCConfig(host, port, key, session_timeout_sec=math.ceil(seconds))  # whole ones; TVM takes 0 as no limit
     try:
         socket.create_connection((host, port), timeout=_CONNECT_TIMEOUT).close()  # TVM itself would retry for a minute
         devices = config.count_num_servers(allow_missing=True)

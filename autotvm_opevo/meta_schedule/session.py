@@ -17,12 +17,13 @@ import tvm
 from tvm.s_tir import meta_schedule as ms
 from tvm_ffi import structural_equal
 
+from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.meta_schedule.best_database import latencies_before, restore_best, write_best
 from autotvm_opevo.meta_schedule.builder import LocalBuilder
 from autotvm_opevo.meta_schedule.callbacks import Failure, ProgressCallback
 from autotvm_opevo.meta_schedule.confirmation import confirm
-from autotvm_opevo.meta_schedule.database import database_with, load_database, records_of, repair, seconds
+from autotvm_opevo.meta_schedule.database import database_with, latencies, load_database, records_of, repair, seconds
 from autotvm_opevo.meta_schedule.interrupts import SigintGuard
 from autotvm_opevo.meta_schedule.lowering import count_changes
 from autotvm_opevo.meta_schedule.roofline import work
@@ -33,11 +34,11 @@ from autotvm_opevo.meta_schedule.task_state import TaskState
 from autotvm_opevo.meta_schedule.tvm_logging import without_nameless_handlers
 from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE
 from autotvm_opevo.tuning.journal import JOURNAL, Journal
-from autotvm_opevo.tuning.logs import BEST_DATABASE
+from autotvm_opevo.tuning.logs import BEST_DATABASE, RECORD_FILE
 from autotvm_opevo.tuning.progress import ProgressDisplay
 from autotvm_opevo.tuning.result import EXHAUSTED, TuningResult
 from autotvm_opevo.tuning.session import Session
-from autotvm_opevo.tuning.task_scheduler import Operator, TaskScheduler, most_trials
+from autotvm_opevo.tuning.task_scheduler import Operator, TaskScheduler, choose, most_trials
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ class NetworkSession(Session):
         self._best: dict[int, Any] = {}  # by task: confirmed in this call, or the best of an earlier one
         self._best_before: list[Any] = []  # of an earlier call, for any network
         self._known: set[tuple[float, ...]] = set()  # latencies of the trials of earlier calls, which tell them apart
+        self._stored = _size(folder)  # of the database after the last batch
         self._chosen: tuple[int, float] | None = None  # the task of the last batch, and when it began
         self._learned_from: Mapping[str, Mapping[str, int]] = {}  # by TVM's name of the task
         self._states = [TaskState(task) for task in tasks]
@@ -174,9 +176,7 @@ class NetworkSession(Session):
         left = self.left - sum(task.pending for task in progress)
         if left <= 0 or now >= budget.deadline or not any(task.active for task in progress):
             return None
-        chosen = task_scheduler(progress, self._operators, left, rng)
-        if not (0 <= chosen < len(progress) and progress[chosen].active):
-            raise ValueError(f"task_scheduler must return the position of an active task, {chosen} returned")
+        chosen = choose(task_scheduler, progress, self._operators, left, rng)
         budget.batch = most_trials(task_scheduler, progress, chosen, left)
         if not progress[chosen].begun and self._is_small(chosen):
             budget.batch = min(budget.batch, _FEW)
@@ -197,7 +197,7 @@ class NetworkSession(Session):
                 for one in confirm(records, builder, runner, CONFIRMATION_SHARE * (time.monotonic() - self._start)):
                     task = order[one.task]
                     self._best[task] = one.record
-                    self._known |= {_latencies(record) for record in records[one.task]}
+                    self._known |= {latencies(record.run_secs) for record in records[one.task]}
                     self._states[task].confirmed(seconds(one.record.run_secs))
                     self._journal.write_confirmed(self._states[task].key, "", one.latencies, self._states[task].latency, one.ties)
         except Exception as error:
@@ -250,7 +250,7 @@ class NetworkSession(Session):
     def _better(self, before: Any, records: Sequence[Any]) -> Any:
         """The best of an earlier call, unless a record that it was not chosen from is faster; else the fastest that succeeded."""
         succeeded = (record for record in records if seconds(record.run_secs) < inf)
-        new = [record for record in succeeded if before is None or _latencies(record) not in self._known]
+        new = [record for record in succeeded if before is None or latencies(record.run_secs) not in self._known]
         return min([*([before] if before is not None else []), *new], key=lambda one: seconds(one.run_secs), default=None)
 
     def result(self) -> TuningResult:
@@ -259,7 +259,10 @@ class NetworkSession(Session):
         return replace(super().result(), best_file=folder if folder.exists() else None)
 
     def _add(self, task: int, results: Sequence[tuple[float, Failure]]) -> None:
-        """Count a batch of one task."""
+        """Count a batch of one task, once it is known to be stored: TVM does not tell when a disk is full."""
+        before, self._stored = self._stored, _size(self._folder)
+        if self._stored <= before or jsonl.is_torn(self._folder / RECORD_FILE):
+            raise OSError(f"{self._folder} does not have the last trials: make room on its disk; the same call then resumes")
         for latency, (kind, message) in results:
             self._states[task].add(latency, kind, message)
             self._journal.write(task=self._states[task].key, failure=kind, message=message)
@@ -267,5 +270,7 @@ class NetworkSession(Session):
         self.show(task)
 
 
-def _latencies(record: Any) -> tuple[float, ...]:
-    return tuple(float(seconds) for seconds in record.run_secs or ())
+def _size(folder: Path) -> int:
+    """Bytes of the records in a work directory."""
+    file = folder / RECORD_FILE
+    return file.stat().st_size if file.exists() else 0

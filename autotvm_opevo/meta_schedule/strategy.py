@@ -13,7 +13,9 @@ from math import inf
 from os import PathLike
 from typing import Any
 from weakref import ref
+from zlib import crc32
 
+import numpy as np
 from tvm.ir import IRModule
 from tvm.ir.utils import derived_object
 from tvm.s_tir.meta_schedule import TuneContext
@@ -170,13 +172,18 @@ class OpEvoStrategy(PySearchStrategy):
     ) -> None:
         """Called by TVM before a task's first trial."""
         decisions = DecisionSpace(self._mod, design_spaces, self._postprocs)
-        seed = self._rand_state if self._seed is None else self._seed
-        search = OpEvo(decisions.space, seed=seed, **self._options)
+        search = OpEvo(decisions.space, seed=self._seed_of_task(), **self._options)
         self._task_search = TaskSearch(self._name, decisions, search, max_trials, min(self._batch_size, num_trials_per_iter))
         if self._searches is not None:
             self._searches.append(ref(self._task_search))
         if database is not None:
             self._task_search.load(records_of(database, self._mod, self._target))
+
+    def _seed_of_task(self) -> int:
+        """Tasks do not draw the same random numbers."""
+        if self._seed is None:
+            return self._rand_state
+        return int(np.random.SeedSequence([self._seed, crc32(self._name.encode())]).generate_state(1)[0])
 
     def generate_measure_candidates(self) -> list[MeasureCandidate] | None:
         """The next batch; None when the budget or the task's trials are spent, or its space is exhausted."""

@@ -12,6 +12,7 @@ from tvm.target.codegen import llvm_get_cpu_archlist, llvm_version_major
 
 from autotvm_opevo._utils import this_machine
 from autotvm_opevo._utils.target_cpu import check_cpu
+from autotvm_opevo._utils.text import last_line
 
 
 def local_target() -> str | Target:
@@ -59,8 +60,10 @@ def as_target(target: str | dict[str, Any] | Target) -> Target:
     """
     try:
         found = target if isinstance(target, Target) else Target(_options(target) if isinstance(target, str) else target)
-    except (RuntimeError, TypeError, ValueError):
-        raise ValueError(f"target must be a target of TVM, such as llvm or nvidia/nvidia-h100; {target!r} given") from None
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"target must be a target of TVM, such as llvm or nvidia/nvidia-h100; {target!r} given: {last_line(str(error))}"
+        ) from None
     if found.kind.name == "llvm" and "num-cores" not in found.attrs:
         found = Target({**dict(found.export()), "num-cores": cpu_count(logical=False)})
     if found.kind.name == "llvm":

@@ -122,6 +122,7 @@ class TaskSearch:
             return False
         if index != self._index(configuration):
             self._search.discard([configuration])
+            self._search.expect([self._decisions.space[index]])
         self._pending.append(index)
         batch.append(candidate)
         return True

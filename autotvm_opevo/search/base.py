@@ -164,6 +164,19 @@ class Search(ABC):
             self._known.add(number)
             self._pending.pop(number, None)
 
+    def expect(self, configurations: Sequence[Mapping[str, Any]]) -> None:
+        """Take configurations for proposals whose results will follow, such as the one that an alias stands for.
+
+        Raises
+        ------
+        ValueError
+            If a configuration is not in the space.
+        """
+        for number in map(self.space.index, configurations):
+            self._known.add(number)
+            if number not in self._fitness:
+                self._pending[number] = None
+
     @abstractmethod
     def _generate(self) -> None:
         """Queue the next proposals with `_enqueue`; none when nothing is left."""

@@ -10,20 +10,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from typing import Any, TypeVar
+from typing import Any
 
 from autotvm_opevo._utils.text import last_line, milliseconds, pluralize
-from autotvm_opevo._utils.timeouts import run_with_timeout
+from autotvm_opevo._utils.timeouts import run_compiler, run_with_timeout
 from autotvm_opevo.tuning.confidence import Estimate
 from autotvm_opevo.tuning.programs import Instance, Timed, compare_outputs
 from autotvm_opevo.tuning.rounds import GRACE, Rounds, difference, is_told_apart, time_in_rounds
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
-# Seconds to compile a network, and that this has to end after Ctrl-C; a second one ends the process at once.
-_COMPILE_TIMEOUT, _COMPILE_GRACE = 3600.0, 60.0
 # Seconds for all networks to run once.
 _FIRST_RUN_TIMEOUT = 600.0
 # Number of operators that are shown, and of rounds in which each is timed.
@@ -132,12 +128,14 @@ class Comparison:
             self.stop_reason = "different outputs"
 
     def time_operators(self, load: Callable[[Any], Callable[[], Timed]], seconds: float) -> None:
-        """Time the operators that differ most, each for its part of at most so many seconds, if the outputs match.
+        """Time the operators of all logs that differ most, each for its part of at most so many seconds, if the outputs match.
 
         `load` builds a record and returns a function that puts it into newly allocated memory. An error here does not cost the
         user what is known of the networks.
         """
-        timed = [operator for operator in self.differing if operator.spread < inf] if self.outputs_match else []
+        if not self.outputs_match:
+            return
+        timed = [operator for operator in self.operators if 0 < operator.spread < inf][:_SHOWN_OPERATORS]
         for operator in timed:
             try:
                 alternatives = [run_compiler(partial(load, record)) for record in operator.best]
@@ -192,15 +190,15 @@ class Comparison:
         return [title, *_table(rows, "<" + ">" * (1 + len(self.logs)))] if self.differing else []
 
     def _in_turn(self) -> list[str]:
-        """The same operators, timed in turn."""
+        """The operators that were timed in turn."""
         rows = [["operator", *self.logs, ""]]
-        for operator in self.differing:
+        for operator in self.operators:
             rounds = operator.rounds
             if rounds.latencies:
                 fastest, second, *_ = sorted(range(rounds.size), key=lambda i: rounds.latency(i).value)
                 cells = [milliseconds(rounds.latency(i).value) for i in range(rounds.size)]
                 rows.append([operator.name, *cells, _brief(self.logs[fastest], rounds.speedup(fastest, second))])
-        title = "the same, timed in turn, each alone"
+        title = "timed in turn, each alone"
         return [title, *_table(rows, "<" + ">" * len(self.logs) + "<")] if len(rows) > 1 else []
 
 
@@ -240,11 +238,6 @@ def compare_with_untuned(untuned: Callable[[], Instance], tuned: Callable[[], In
     comparison = Comparison(["tuned"])
     comparison.time_networks([untuned, tuned], _EVALUATION_SECONDS)
     return comparison
-
-
-def run_compiler(compile: Callable[[], T]) -> T:
-    """Call TVM's compiler in a thread, since Ctrl-C in one of its Python functions would crash the process."""
-    return run_with_timeout(_COMPILE_TIMEOUT, compile, "TVM to compile", _COMPILE_GRACE)
 
 
 @contextmanager

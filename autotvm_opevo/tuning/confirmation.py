@@ -151,8 +151,8 @@ def race(
     time_again : callable
         Returns the seconds of one run of a task's finalist, both by position; infinite if it fails now.
     restart : callable
-        Called before each round: what follows runs in a new process, whose memory lies elsewhere, which alone makes a kernel
-        faster or slower.
+        Called before each round: what follows runs in a new process if that matters, since its memory lies elsewhere, which alone
+        makes a kernel of a CPU faster or slower.
     end : float
         When to end, by ``time.monotonic()``.
     """

@@ -50,9 +50,9 @@ class JournalEntry:
     failure, message : str
         The kind of failure and the error message; empty for a successful trial.
     confirmed : dict
-        When the task's best trials have been timed again: ``"record"``, the line of a log with the winner and its confirmed time,
-        ``"latencies"``, all of its times in seconds, ``"latency"``, their median without drift, and ``"ties"``, the number of
-        others that may be as fast. None for a trial.
+        When the task's best trials have been timed again: ``"record"``, the line of AutoTVM's log with the winner and its
+        confirmed time (empty with MetaSchedule), ``"latencies"``, all of its times in seconds,
+        ``"latency"``, their median without drift, and ``"ties"``, the number of others that may be as fast. None for a trial.
     yardstick : float
         Latency in seconds of a kernel that stays the same, by which the machine's drift is known; 0 for all other entries. Its
         `task` names the kernel.

@@ -1,4 +1,4 @@
-"""Names of AutoTVM's tasks and tuners, in logs and for people. Imports no TVM."""
+"""Names of AutoTVM's tasks, and of tuners and strategies, in logs and for people. Imports no TVM."""
 
 from __future__ import annotations
 

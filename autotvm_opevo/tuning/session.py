@@ -72,7 +72,7 @@ class Session:
     Attributes
     ----------
     stop_reason : str
-        As in `TuningResult`; the caller's to set.
+        As in `TuningResult`; an adapter sets it, unless an exception ends the call.
     display : ProgressDisplay
     phases : defaultdict of str to float
         Seconds spent on each phase of the call, as far as known.
@@ -91,6 +91,7 @@ class Session:
         self._budget, self._log_file, self._journal = budget, log_file, journal
         self._start = self._end = start
         self._resumed = self.trials
+        self._handled = sys.exc_info()[1]  # by the caller: not what ends this call
         self._comparison: Comparison | None = None
         self._comparison_error = ""
         self.stop_reason = "trials"
@@ -176,7 +177,7 @@ class Session:
     def end(self, phases: Mapping[str, float], rest: str) -> None:
         """End the measurements, given the seconds of further phases, and what happens in the rest of the time."""
         self._end = time.monotonic()
-        if error := sys.exc_info()[1]:
+        if (error := sys.exc_info()[1]) and error is not self._handled:
             self.stop_reason = _stop_reason(error)
         self.phases.update(phases)
         self.phases[rest] = max(0.0, self._end - self._start - sum(self.phases.values()))

@@ -192,6 +192,26 @@ def round_robin(tasks: Sequence[TaskProgress], operators: Sequence[Operator], re
     return min(_active_tasks(tasks), key=lambda i: tasks[i].begun)
 
 
+def choose(
+    scheduler: TaskScheduler,
+    tasks: Sequence[TaskProgress],
+    operators: Sequence[Operator],
+    remaining: int,
+    rng: np.random.Generator,
+) -> int:
+    """Ask a task scheduler for the next task.
+
+    Raises
+    ------
+    ValueError
+        If it returns another than the position of an active task.
+    """
+    chosen = scheduler(tasks, operators, remaining, rng)
+    if not (0 <= chosen < len(tasks) and tasks[chosen].active):
+        raise ValueError(f"task_scheduler must return the position of an active task, {chosen} returned")
+    return chosen
+
+
 TASK_SCHEDULERS: dict[str, TaskScheduler] = {"gradient": gradient, "equal": equal, "round-robin": round_robin}
 
 

@@ -193,7 +193,7 @@ class Worker:
             raise
         except (EOFError, ConnectionError) as error:
             raise ForkServerError(
-                f"no worker process could be started: the process that imports {self._module} ended; see its output"
+                f"no worker process could be started: the process that imports {self._module} ended or failed; see its output"
             ) from error
         except OSError as error:  # such as a missing working directory, or too many open files
             raise ForkServerError(f"no worker process could be started: {error.strerror or error}") from error

@@ -13,7 +13,15 @@ import pytest
 from quick_tuning import builder, runner
 from tvm.s_tir.meta_schedule.database import TuningRecord
 
-from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, confirmation, open_database, session, tune_network, workloads
+from autotvm_opevo.meta_schedule import (
+    OpEvoStrategy,
+    as_target,
+    confirmation,
+    open_database,
+    session,
+    tune_network,
+    workloads,
+)
 from autotvm_opevo.meta_schedule.best_database import write_best
 from autotvm_opevo.meta_schedule.confirmation import confirm
 from autotvm_opevo.meta_schedule.database import commit
@@ -93,6 +101,18 @@ def test_the_winner_is_the_fastest_with_its_confirmed_time_and_builds_are_remove
     assert str(one.record.trace) == str(records[1].trace)
     assert [float(latency) for latency in one.record.run_secs] == [1.0]
     assert not list((tmp_path / "built").iterdir())
+
+
+def test_each_round_on_a_cpu_has_memory_of_its_own(records, tmp_path, monkeypatch):
+    closed = []
+
+    class Local(Runner):
+        def close(self):
+            closed.append(len(self.ran))
+
+    monkeypatch.setattr(confirmation, "LocalRunner", Local)
+    assert len(list(confirm([records], Builder(tmp_path), Local([3.0, 1.0, 2.0, 4.0, 5.0]), 60))) == 1
+    assert closed == [0, 5, 10]
 
 
 def test_what_fails_now_does_not_win(records, tmp_path):

@@ -99,3 +99,16 @@ def test_a_network_that_relax_cannot_convert_is_tuned_as_it_is(monkeypatch, capl
     imported = layouts.with_packable_weights(lower_as_imported(mod, weights, CPU))
     tvm.ir.assert_structural_equal(lower_for_tuning(mod, weights, CPU), imported)
     assert "convolutions stay in their layout, since Relax cannot convert the network: no layout" in caplog.text
+
+
+def test_an_operator_of_a_single_block_is_lowered():
+    """TVM scatters by a function that has no root around it."""
+    builder = relax.BlockBuilder()
+    x, updates = (relax.Var(name, relax.TensorType((4, 4), "float32")) for name in ("x", "updates"))
+    indices = relax.Var("indices", relax.TensorType((4, 4), "int64"))
+    with builder.function("main", [x, indices, updates]):
+        with builder.dataflow():
+            y = builder.emit_output(builder.emit(relax.op.scatter_elements(x, indices, updates)))
+        builder.emit_func_output(y)
+    lowered = lower_for_tuning(builder.finalize(), {}, CPU)
+    assert "scatter_elements" in lowered.script()

@@ -109,6 +109,33 @@ def test_a_full_disk_is_found_before_anything_is_measured(tmp_path, monkeypatch)
     assert not list((tmp_path / "mlp").iterdir())
 
 
+@pytest.mark.timeout(900)
+def test_a_disk_that_fills_up_ends_the_run_instead_of_losing_its_trials(tmp_path):
+    """TVM does not say when it could not write a record."""
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[2])\n"
+        "import resource\n"
+        "from pathlib import Path\n"
+        "import test_network\n"
+        "from autotvm_opevo.meta_schedule.session import NetworkSession\n"
+        "add = NetworkSession._add\n"
+        "def full(*arguments):\n"
+        "    add(*arguments)\n"
+        "    size = (Path(sys.argv[1]) / 'database_tuning_record.json').stat().st_size\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, resource.RLIM_INFINITY))\n"
+        "NetworkSession._add = full\n"
+        "test_network.tune(Path(sys.argv[1]), 64, evaluate=False)\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path), str(Path(__file__).parent)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=800)
+    assert done.returncode == 1
+    assert "OSError" in done.stderr
+    assert f"{tmp_path} does not have the last trials: make room on its disk" in done.stderr
+    result = tune(tmp_path, 40, evaluate=False)
+    assert 8 <= result.trials - result.measured < 32
+
+
 def test_a_runner_that_cannot_be_created_leaves_no_folder_and_no_lock(tmp_path):
     with pytest.raises(ValueError, match="abacus"):
         tune_network(*workloads.mlp(), cpu(), tmp_path / "new", 4, runner="abacus")

@@ -3,6 +3,7 @@
 import os
 import time
 from math import inf
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -84,6 +85,16 @@ def test_after_an_error_on_a_gpu_the_next_candidate_gets_a_new_process(runner, c
 def test_a_tracker_has_a_key_a_host_and_a_port(given):
     with pytest.raises(ValueError, match="devices need a key and their tracker's host and port"):
         make_runner(10, **given)
+
+
+@pytest.mark.parametrize(("timeout", "seconds"), [(0.5, 1), (1.9, 2), (30, 30), (float("inf"), 86_400)])
+def test_a_session_on_a_device_has_a_limit_of_whole_seconds(monkeypatch, timeout, seconds):
+    configs = []
+    monkeypatch.setattr(module, "RPCRunner", lambda config, max_workers: configs.append(config))
+    monkeypatch.setattr(module.RPCConfig, "count_num_servers", lambda self, allow_missing: 2)
+    monkeypatch.setattr(module.socket, "create_connection", lambda *_, **__: SimpleNamespace(close=lambda: None))
+    make_runner(timeout, "board", "127.0.0.1", 9190)
+    assert [config.session_timeout_sec for config in configs] == [seconds]
 
 
 def test_timeouts_are_positive():

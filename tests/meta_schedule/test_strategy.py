@@ -26,14 +26,14 @@ from autotvm_opevo.search.opevo import OpEvo
 from benchmarks.workloads import cpu
 
 
-def task(workload, target, strategy, rand_state=1):
+def task(workload, target, strategy, rand_state=1, name=""):
     """Create a task with a strategy."""
     context = ms.TuneContext(
         WORKLOADS[workload](),
         target=TARGETS[target],
         space_generator="post-order-apply",
         search_strategy=strategy,
-        task_name=workload,
+        task_name=name or workload,
         rand_state=rand_state,
     )
     return context.clone()
@@ -66,6 +66,10 @@ class TestProposals:
         first, second = (proposals(task("MM1", "llvm", strategy, rand_state), 3) for rand_state in (1, 2))
         assert first == second
         assert first != proposals(task("MM1", "llvm", OpEvoStrategy(seed=4)), 3)
+
+    def test_tasks_of_the_same_seed_draw_different_numbers(self):
+        first, second = (proposals(task("MM1", "llvm", OpEvoStrategy(seed=0), name=name), 2) for name in ("one", "other"))
+        assert first != second
 
     def test_without_a_seed_the_tasks_rand_state_counts(self):
         runs = [proposals(task("MM1", "llvm", OpEvoStrategy(), rand_state), 2) for rand_state in (1, 1, 2)]

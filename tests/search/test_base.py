@@ -76,6 +76,24 @@ def test_a_discarded_proposal_is_neither_pending_nor_proposed_again():
         search.discard([{"y": 1}])
 
 
+def test_what_is_expected_is_pending_until_it_is_told_and_not_proposed():
+    search = OpEvo(Space({"x": Discrete(range(20))}), seed=0)
+    expected = {"x": 7}
+    search.expect([expected])
+    number = search.space.index(expected)
+    assert list(search._pending) == [number]
+    search.tell([expected], [1.0])
+    assert number not in search._pending
+    search.expect([expected])  # its result is known
+    assert number not in search._pending
+    proposed = []
+    while batch := search.ask(4):
+        proposed += batch
+        search.tell(batch, [1.0] * len(batch))
+    assert len(proposed) == 19
+    assert expected not in proposed
+
+
 @every_search
 @pytest.mark.properties
 @given(data=st.data())

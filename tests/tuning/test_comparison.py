@@ -105,7 +105,7 @@ class TestOperators:
         seconds = {"large of 0": 1e-3, "large of 1": 1e-3, "small of 0": 2e-3, "small of 1": 1e-3}
         comparison.time_operators(lambda record: Network(seconds[record]), MINUTE)
         text = str(comparison)
-        timed = text[text.index("the same, timed in turn") :].splitlines()
+        timed = text[text.index("timed in turn, each alone") :].splitlines()
         assert [line.split()[0] for line in timed[2:]] == ["large", "small"]
         assert timed[2].endswith("cannot be told apart (within 0.0%)")
         assert timed[3].endswith("b 2.00 times as fast (2.00 to 2.00)")
@@ -115,6 +115,13 @@ class TestOperators:
         built = []
         comparison.time_operators(lambda record: built.append(record) or Network(1e-3), MINUTE)
         assert built == [f"{i} of {log}" for i in (8, 7, 6, 5, 4) for log in (0, 1)]
+
+    def test_those_that_a_log_lacks_do_not_take_the_place_of_those_that_can_be_timed(self):
+        lacking = [operator(f"new {i}", 1e-6, np.inf) for i in range(6)]
+        comparison = Comparison(["a", "b"], [*lacking, operator("small", 1.0e-3, 1.5e-3)])
+        comparison.time_operators(lambda record: Network(1e-3), MINUTE)
+        text = str(comparison)
+        assert "small" in text[text.index("timed in turn, each alone") :]
 
     def test_one_that_cannot_be_built_costs_nothing_else(self, caplog):
         comparison = Comparison(["a", "b"], self.operators())

@@ -4,6 +4,7 @@ import io
 import json
 import math
 from collections import Counter
+from contextlib import suppress
 
 import pytest
 from compared_networks import compared
@@ -128,3 +129,23 @@ def test_an_exception_prints_the_result(session, screen, error, reason):
 def test_a_network_that_became_slower_beyond_noise_is_not_recommended(session, after, noise, said):
     session.evaluate(lambda: compared(0.010, after, noise=noise))
     assert ("use the untuned network" in str(session.result())) == said
+
+
+def test_an_exception_that_the_caller_handles_is_not_what_ended_the_call(tmp_path):
+    try:
+        raise OSError("an earlier attempt")
+    except OSError:
+        session = Session(
+            [Task("conv2d", 8, 0.001)], [Operator(1, (0,))], 8, tmp_path / "log", Journal(tmp_path / "journal"), 0.0
+        )
+        session.end({}, "searching")
+    assert session.stop_reason == "trials"
+
+
+def test_an_exception_that_ends_the_call_is_told(session):
+    with suppress(OSError):
+        try:
+            raise OSError("the disk is full")
+        finally:
+            session.end({}, "searching")
+    assert session.stop_reason == "OSError"
