@@ -2,14 +2,15 @@
 
     python -m benchmarks.knob_rates LOG...        # seconds; AutoTVM logs or MetaSchedule databases
 
-Of all tasks with enough trials to tell (as in a report's "Which knobs mattered?"), by the knobs' names.
+Of all tasks with enough trials to tell (as in a report's "Which knobs mattered?"), by the knobs' names, without extents.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,9 +26,10 @@ def table(found: Sequence[Importance]) -> str:
     """Medians and quartiles over the tasks, knobs that explain most first."""
     shares, correlations = defaultdict(list), defaultdict(list)
     for one in found:
-        for knob, share in one.alone.items():
+        for name, share in one.alone.items():
+            knob = re.sub(r", \d+ iterations", "", name)
             shares[knob].append(share)
-            correlations[knob].append(one.correlation[knob])
+            correlations[knob].append(one.correlation[name])
     knobs = sorted(shares, key=lambda knob: -float(np.median(shares[knob])))
     rows = [
         [knob, str(len(shares[knob])), _quartiles(correlations[knob], "{:.2f}"), _quartiles(shares[knob], "{:.0%}")]
@@ -36,8 +38,10 @@ def table(found: Sequence[Importance]) -> str:
     return markdown.table(["knob", "tasks", "q, correlation per step", "share of the variance by itself"], rows)
 
 
-def _quartiles(values: Iterable[float], form: str) -> str:
-    low, median, high = (form.format(value) for value in np.quantile([*values], [0.25, 0.5, 0.75]))
+def _quartiles(values: Sequence[float], form: str) -> str:
+    if len(values) == 1:
+        return form.format(values[0])
+    low, median, high = (form.format(value) for value in np.quantile(values, [0.25, 0.5, 0.75]))
     return f"{median} ({low} to {high})"
 
 
