@@ -64,6 +64,8 @@ def open_device(target: tvm.target.Target, runner: Any = None, seconds: float = 
             return lambda: module
 
         yield session.device(device_type(target), 0), upload
+        # Or the device stays reserved until the garbage collector finds what is left of the networks, which may be never.
+        session.get_function("CloseRPCConnection")()
 
 
 def _request(config: Any, seconds: float) -> Any:

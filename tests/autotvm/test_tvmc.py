@@ -48,7 +48,8 @@ def entities(path):
 
 def test_tunes_a_model_for_real(tmp_path):
     save_onnx(tmp_path / "model.onnx")
-    options = ["--target", "llvm", "--number", "1", "--timeout", "60", "--tuner", "opevo", "--trials", "3"]
+    quick = ["--number", "1", "--repeat", "1", "--min-repeat-ms", "1", "--timeout", "60"]
+    options = ["--target", "llvm", *quick, "--tuner", "opevo", "--trials", "3"]
     command = [sys.executable, "-m", "autotvm_opevo.tvmc", "tune", *options, "--output", "log.json", "model.onnx"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

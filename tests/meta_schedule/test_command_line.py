@@ -1,5 +1,6 @@
 """The command line and the tutorial with MetaSchedule."""
 
+import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -61,6 +62,15 @@ def test_an_operator_is_tuned(tmp_path, capsys, tuner):
     assert "4 trials, 4 of them now" in capsys.readouterr().out
 
 
+@pytest.fixture
+def no_garbage_collection():
+    """A device must be free again without it."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_garbage_collection")
 def test_a_model_file_is_tuned_and_compared_on_a_trackers_devices(tmp_path, capsys):
     tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 32]) for name in "xyz"]
     tensors[1] = helper.make_tensor_value_info("y", TensorProto.FLOAT, [32, 32])
