@@ -19,7 +19,8 @@ RELEASE_ENV := .venv/release
 
 # Tests mostly wait for compilers and runners, so that two cores are enough for four processes.
 JOBS := 4
-PARALLEL := -n $(JOBS) --dist loadfile
+# In the order of `conftest.py`, or files with few tests, which may be slow, would come last.
+PARALLEL := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup setup-tvm tune tune-relax test docs lint soak release-check bench bench-sensitivity bench-hardware bench-overhead bench-network bench-alexnet bench-time bench-transfer figures clean
 .NOTPARALLEL:

@@ -16,3 +16,11 @@ _tvm = find_spec("tvm")
 _has_meta_schedule = any((Path(folder) / "s_tir").is_dir() for folder in (_tvm and _tvm.submodule_search_locations) or [])
 
 collect_ignore = ["tests/helpers", *(_AUTOTVM + _NO_TVM if _has_meta_schedule else _META_SCHEDULE)]
+
+# Files with few, slow tests, which the alphabet has last.
+_SLOW = {"test_tutorials", "test_winograd"}
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with slow files, so that no process is left alone with one at the end."""
+    items.sort(key=lambda item: item.path.stem not in _SLOW)
