@@ -72,12 +72,14 @@ def table(runs):
         if len(mine) > 1:
             first, second = ([_tuned(run[name]) for run in mine] for name in PYTHONS)
             mean, low, high = geometric_mean_interval(np.divide(first, second))
-            leads.append(f"{', '.join(case)}: {mean:.2f} times ({low:.2f} to {high:.2f})")
+            digits = 3 if min(abs(value - 1) for value in (mean, low, high)) < 0.01 else 2
+            values = [f"{value:.{digits}f}" for value in (mean, low, high)]
+            leads.append("{}: {} times ({} to {}; {} seeds)".format(", ".join(case), *values, len(mine)))
     head = ["network", "target", "", "untuned, ms", "tuned, ms (all rounds)", "seconds, comparison included"]
     text = markdown.table(head, rows)
     if leads:
         first, second = PYTHONS
-        how = f"geometric means over {len(runs) // len(cases)} seeds, 95% intervals by Student's t of logarithms"
+        how = "geometric means, 95% intervals by Student's t of logarithms"
         text += f"\n\nHow many times as fast {second} is as {first}: {'; '.join(leads)}; {how}."
     return text
 

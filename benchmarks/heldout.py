@@ -65,6 +65,9 @@ def grouped(results: list[Run]) -> Runs:
     runs: Runs = {tuner: defaultdict(list) for tuner in TUNERS}
     for result in merge_xgb(results):
         runs[result["tuner"]][result["landscape"]].append(result)
+    for tuner, by in runs.items():
+        if missing := runs[BASELINE].keys() ^ by.keys():
+            raise ValueError(f"{tuner} and {BASELINE} must have run on the same landscapes; only one has on {', '.join(missing)}")
     return runs
 
 

@@ -54,7 +54,8 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     decomposed = [one for task in Network(open_logs(options.logs)).tasks if (one := importance(task))]
     reliable = [one for one in decomposed if one.is_reliable]
-    text = f"{table(reliable)}\n\nMedians and quartiles over {len(reliable)} tasks, of {len(decomposed)}, whose trials can tell."
+    known = f"{len(reliable)} of {len(decomposed)} with enough of them"
+    text = f"{table(reliable)}\n\nMedians and quartiles over the tasks whose trials can tell: {known}."
     if options.publish:
         publish.publish(options.publish, text, "knob_rates", arguments)
     print(text)

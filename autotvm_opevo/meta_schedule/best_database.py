@@ -23,6 +23,11 @@ def write_best(folder: Path, best: Sequence[TuningRecord], trials: int = 0) -> P
 
     It is the best of the first `trials` records there: later ones, of a call that was killed, can be better. If the process is
     killed meanwhile, `restore_best` brings back the earlier one.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; the earlier one stays.
     """
     new, old, aside = (folder / f"{BEST_DATABASE}{suffix}" for suffix in (".new", "", _ASIDE))
     shutil.rmtree(new, ignore_errors=True)
@@ -30,6 +35,8 @@ def write_best(folder: Path, best: Sequence[TuningRecord], trials: int = 0) -> P
     database = JSONDatabase(work_dir=str(new))
     for record in best:
         commit(database, record)
+    if count_records(new) < len(best):
+        raise OSError(f"{new} cannot be written: make room on its disk")
     (new / _TRIALS).write_text(str(trials))
     shutil.rmtree(aside, ignore_errors=True)
     if old.exists():
@@ -37,6 +44,12 @@ def write_best(folder: Path, best: Sequence[TuningRecord], trials: int = 0) -> P
     new.rename(old)
     shutil.rmtree(aside, ignore_errors=True)
     return old
+
+
+def count_records(folder: Path) -> int:
+    """Number of records in a database's file, which TVM does not tell when its disk is full."""
+    file = folder / RECORD_FILE
+    return sum(line.endswith(b"\n") for line in file.read_bytes().splitlines(keepends=True)) if file.exists() else 0
 
 
 def restore_best(folder: Path) -> None:

@@ -63,9 +63,19 @@ def open_device(target: tvm.target.Target, runner: Any = None, seconds: float = 
             module = session.load_module(file.name)  # once: the server links it, and keeps what it has loaded
             return lambda: module
 
-        yield session.device(device_type(target), 0), upload
-        # Or the device stays reserved until the garbage collector finds what is left of the networks, which may be never.
-        session.get_function("CloseRPCConnection")()
+        try:
+            yield session.device(device_type(target), 0), upload
+        except (KeyboardInterrupt, TimeoutError):
+            raise  # a thread may still use the session
+        except BaseException:
+            _close(session)
+            raise
+        _close(session)
+
+
+def _close(session: Any) -> None:
+    """Give the device back; the garbage collector may find what is left of the networks much later."""
+    session.get_function("CloseRPCConnection")()
 
 
 def _request(config: Any, seconds: float) -> Any:

@@ -62,7 +62,7 @@ def with_packable_weights(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def block_names(operator: tvm.tirx.PrimFunc) -> str:
-    """Names of the blocks that compute an operator, one per line; empty if it is a single call, such as of a library."""
+    """Names of the blocks that compute an operator, one per line; empty without a root around them, as of a single block."""
     schedule = Schedule(operator)
     with suppress(ScheduleError):  # there is no root around a single block
         return "\n".join(schedule.get(block).name_hint for block in schedule.get_child_blocks(schedule.get_sblock("root")))

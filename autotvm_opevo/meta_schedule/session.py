@@ -17,9 +17,8 @@ import tvm
 from tvm.s_tir import meta_schedule as ms
 from tvm_ffi import structural_equal
 
-from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import last_line
-from autotvm_opevo.meta_schedule.best_database import latencies_before, restore_best, write_best
+from autotvm_opevo.meta_schedule.best_database import count_records, latencies_before, restore_best, write_best
 from autotvm_opevo.meta_schedule.builder import LocalBuilder
 from autotvm_opevo.meta_schedule.callbacks import Failure, ProgressCallback
 from autotvm_opevo.meta_schedule.confirmation import confirm
@@ -34,7 +33,7 @@ from autotvm_opevo.meta_schedule.task_state import TaskState
 from autotvm_opevo.meta_schedule.tvm_logging import without_nameless_handlers
 from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE
 from autotvm_opevo.tuning.journal import JOURNAL, Journal
-from autotvm_opevo.tuning.logs import BEST_DATABASE, RECORD_FILE
+from autotvm_opevo.tuning.logs import BEST_DATABASE
 from autotvm_opevo.tuning.progress import ProgressDisplay
 from autotvm_opevo.tuning.result import EXHAUSTED, TuningResult
 from autotvm_opevo.tuning.session import Session
@@ -58,7 +57,7 @@ class NetworkSession(Session):
         self._best: dict[int, Any] = {}  # by task: confirmed in this call, or the best of an earlier one
         self._best_before: list[Any] = []  # of an earlier call, for any network
         self._known: set[tuple[float, ...]] = set()  # latencies of the trials of earlier calls, which tell them apart
-        self._stored = _size(folder)  # of the database after the last batch
+        self._stored = count_records(folder)  # after the last batch
         self._chosen: tuple[int, float] | None = None  # the task of the last batch, and when it began
         self._learned_from: Mapping[str, Mapping[str, int]] = {}  # by TVM's name of the task
         self._states = [TaskState(task) for task in tasks]
@@ -222,7 +221,7 @@ class NetworkSession(Session):
         """Write the best record of each task to a database of its own, where those of other networks are kept; returns a database
         with this network's."""
         own = [record for i in range(len(self._states)) if (record := self._best_of(i)) is not None]
-        write_best(self._folder, [*own, *self._best_of_others()], len(self._database))
+        write_best(self._folder, [*own, *self._best_of_others()], count_records(self._folder))
         return database_with(own)
 
     def _best_of(self, task: int) -> Any:
@@ -260,17 +259,11 @@ class NetworkSession(Session):
 
     def _add(self, task: int, results: Sequence[tuple[float, Failure]]) -> None:
         """Count a batch of one task, once it is known to be stored: TVM does not tell when a disk is full."""
-        before, self._stored = self._stored, _size(self._folder)
-        if self._stored <= before or jsonl.is_torn(self._folder / RECORD_FILE):
+        before, self._stored = self._stored, count_records(self._folder)
+        if self._stored < before + len(results):
             raise OSError(f"{self._folder} does not have the last trials: make room on its disk; the same call then resumes")
         for latency, (kind, message) in results:
             self._states[task].add(latency, kind, message)
             self._journal.write(task=self._states[task].key, failure=kind, message=message)
         self._states[task].end_round()
         self.show(task)
-
-
-def _size(folder: Path) -> int:
-    """Bytes of the records in a work directory."""
-    file = folder / RECORD_FILE
-    return file.stat().st_size if file.exists() else 0

@@ -117,7 +117,7 @@ class TaskSearch:
         if candidate is None or self._is_known(index):
             if self._fitness.get(index) == 0.0:
                 self._search.reject([configuration])
-            else:
+            elif self._index(configuration) not in self._pending:
                 self._search.discard([configuration])
             return False
         if index != self._index(configuration):

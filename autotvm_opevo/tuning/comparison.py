@@ -131,7 +131,7 @@ class Comparison:
         """Time the operators of all logs that differ most, each for its part of at most so many seconds, if the outputs match.
 
         `load` builds a record and returns a function that puts it into newly allocated memory. An error here does not cost the
-        user what is known of the networks.
+        user what is known of the networks, unless an operator hangs.
         """
         if not self.outputs_match:
             return
@@ -140,6 +140,8 @@ class Comparison:
             try:
                 alternatives = [run_compiler(partial(load, record)) for record in operator.best]
                 time_in_rounds(operator.rounds, alternatives, time.monotonic() + seconds / len(timed), _OPERATOR_ROUNDS)
+            except TimeoutError:
+                raise  # what hangs may still use the device
             except Exception as error:
                 logger.warning("%s was not timed alone: %s", operator.name, last_line(str(error)))
 

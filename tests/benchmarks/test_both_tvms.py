@@ -28,5 +28,5 @@ def test_the_lead_is_that_of_each_seeds_networks():
         return {"network": "alexnet", "target": "", "seed": seed, **methods}
 
     text = both_tvms.table([run(0, 12.0, 10.0), run(1, 24.0, 20.0)])
-    assert "MetaSchedule (0.27) is as AutoTVM (0.17): alexnet, this machine's: 1.20 times (1.20 to 1.20); " in text
+    assert "MetaSchedule (0.27) is as AutoTVM (0.17): alexnet, this machine's: 1.20 times (1.20 to 1.20; 2 seeds); " in text
     assert "times (" not in both_tvms.table([run(0, 12.0, 10.0)])

@@ -16,6 +16,7 @@ from tvm.s_tir.meta_schedule.database import TuningRecord
 from autotvm_opevo.meta_schedule import (
     OpEvoStrategy,
     as_target,
+    best_database,
     confirmation,
     open_database,
     session,
@@ -141,6 +142,14 @@ def test_the_best_replace_those_of_an_earlier_call(records, tmp_path):
         (found,) = open_database(tmp_path / BEST_DATABASE).get_all_tuning_records()
         assert str(found.trace) == str(record.trace)
     assert [file.name for file in tmp_path.iterdir()] == [BEST_DATABASE]
+
+
+def test_the_best_of_an_earlier_call_stay_where_new_ones_cannot_be_written(records, tmp_path, monkeypatch):
+    write_best(tmp_path, records[:1])
+    monkeypatch.setattr(best_database, "commit", lambda *_: None)  # as TVM does on a full disk
+    with pytest.raises(OSError, match="make room on its disk"):
+        write_best(tmp_path, records[:2])
+    assert len(open_database(tmp_path / BEST_DATABASE)) == 1
 
 
 def test_a_network_s_best_are_confirmed_for_real_and_applied(folder, monkeypatch):

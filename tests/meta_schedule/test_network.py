@@ -110,7 +110,8 @@ def test_a_full_disk_is_found_before_anything_is_measured(tmp_path, monkeypatch)
 
 
 @pytest.mark.timeout(900)
-def test_a_disk_that_fills_up_ends_the_run_instead_of_losing_its_trials(tmp_path):
+@pytest.mark.parametrize("room", [0, 100])  # for no record, and for a part of one
+def test_a_disk_that_fills_up_ends_the_run_instead_of_losing_its_trials(tmp_path, room):
     """TVM does not say when it could not write a record."""
     script = (
         "import sys; sys.path.insert(0, sys.argv[2])\n"
@@ -122,11 +123,11 @@ def test_a_disk_that_fills_up_ends_the_run_instead_of_losing_its_trials(tmp_path
         "def full(*arguments):\n"
         "    add(*arguments)\n"
         "    size = (Path(sys.argv[1]) / 'database_tuning_record.json').stat().st_size\n"
-        "    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, resource.RLIM_INFINITY))\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (size + int(sys.argv[3]), resource.RLIM_INFINITY))\n"
         "NetworkSession._add = full\n"
         "test_network.tune(Path(sys.argv[1]), 64, evaluate=False)\n"
     )
-    command = [sys.executable, "-c", script, str(tmp_path), str(Path(__file__).parent)]
+    command = [sys.executable, "-c", script, str(tmp_path), str(Path(__file__).parent), str(room)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=800)
     assert done.returncode == 1
@@ -134,6 +135,16 @@ def test_a_disk_that_fills_up_ends_the_run_instead_of_losing_its_trials(tmp_path
     assert f"{tmp_path} does not have the last trials: make room on its disk" in done.stderr
     result = tune(tmp_path, 40, evaluate=False)
     assert 8 <= result.trials - result.measured < 32
+
+
+def test_tvms_search_ends_where_a_task_has_a_single_schedule(tmp_path):
+    """It then proposes nothing several times before it gives the task up."""
+    operator = workloads.operator("nn.relu", [(4,)])
+    result = tune_network(
+        *operator, cpu(), tmp_path, 8, strategy="evolutionary", builder=builder(), runner=runner(), evaluate=False
+    )
+    assert result.stop_reason in ("exhausted", "trials")
+    assert 1 <= result.trials == len(open_database(tmp_path))
 
 
 def test_a_runner_that_cannot_be_created_leaves_no_folder_and_no_lock(tmp_path):

@@ -50,7 +50,6 @@ def test_tune_your_template_prints_what_its_page_says_and_resumes(tmp_path):
         assert len((tmp_path / "log.json").read_text().splitlines()) == trials
 
 
-@pytest.mark.soak
 def test_tune_on_a_farm_prints_what_its_page_says():
     done = run("tune_on_a_farm.py")
     assert done.returncode == 0, done.stderr
@@ -59,7 +58,6 @@ def test_tune_on_a_farm_prints_what_its_page_says():
     assert "outputs match" in done.stdout
 
 
-@pytest.mark.soak
 def test_decide_by_a_report_prints_two_verdicts_and_a_comparison():
     done = run("decide_by_a_report.py")
     assert done.returncode == 0, done.stderr
