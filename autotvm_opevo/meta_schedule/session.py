@@ -57,7 +57,7 @@ class NetworkSession(Session):
         self._best: dict[int, Any] = {}  # by task: confirmed in this call, or the best of an earlier one
         self._best_before: list[Any] = []  # of an earlier call, for any network
         self._known: set[tuple[float, ...]] = set()  # latencies of the trials of earlier calls, which tell them apart
-        self._stored = count_records(folder)  # after the last batch
+        self._stored, self._is_full = count_records(folder), False  # after the last batch
         self._chosen: tuple[int, float] | None = None  # the task of the last batch, and when it began
         self._learned_from: Mapping[str, Mapping[str, int]] = {}  # by TVM's name of the task
         self._states = [TaskState(task) for task in tasks]
@@ -143,6 +143,8 @@ class NetworkSession(Session):
                 measure_callbacks=[*ms.MeasureCallback.create("default"), ProgressCallback(self._add)],
                 task_scheduler=scheduler,
             )
+        if self._is_full:  # raised here, since TVM would make another error of it
+            raise OSError(f"{self._folder} does not have the last trials: make room on its disk; the same call then resumes")
         if self.left > 0:
             self.stop_reason = "time limit" if time.monotonic() >= deadline else EXHAUSTED
 
@@ -173,7 +175,7 @@ class NetworkSession(Session):
         for task, record in zip(progress, records):
             task.active, task.pending = not record.is_terminated, len(record.measure_candidates or ())
         left = self.left - sum(task.pending for task in progress)
-        if left <= 0 or now >= budget.deadline or not any(task.active for task in progress):
+        if self._is_full or left <= 0 or now >= budget.deadline or not any(task.active for task in progress):
             return None
         chosen = choose(task_scheduler, progress, self._operators, left, rng)
         budget.batch = most_trials(task_scheduler, progress, chosen, left)
@@ -261,7 +263,8 @@ class NetworkSession(Session):
         """Count a batch of one task, once it is known to be stored: TVM does not tell when a disk is full."""
         before, self._stored = self._stored, count_records(self._folder)
         if self._stored < before + len(results):
-            raise OSError(f"{self._folder} does not have the last trials: make room on its disk; the same call then resumes")
+            self._is_full = True
+            return
         for latency, (kind, message) in results:
             self._states[task].add(latency, kind, message)
             self._journal.write(task=self._states[task].key, failure=kind, message=message)

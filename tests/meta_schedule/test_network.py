@@ -131,8 +131,7 @@ def test_a_disk_that_fills_up_ends_the_run_instead_of_losing_its_trials(tmp_path
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=800)
     assert done.returncode == 1
-    assert "OSError" in done.stderr
-    assert f"{tmp_path} does not have the last trials: make room on its disk" in done.stderr
+    assert f"\nOSError: {tmp_path} does not have the last trials: make room on its disk" in done.stderr
     result = tune(tmp_path, 40, evaluate=False)
     assert 8 <= result.trials - result.measured < 32
 
