@@ -49,7 +49,7 @@ def write_best(folder: Path, best: Sequence[TuningRecord], trials: int = 0) -> P
 def count_records(folder: Path) -> int:
     """Number of records in a database's file, which TVM does not tell when its disk is full."""
     file = folder / RECORD_FILE
-    return sum(line.endswith(b"\n") for line in file.read_bytes().splitlines(keepends=True)) if file.exists() else 0
+    return file.read_bytes().count(b"\n") if file.exists() else 0
 
 
 def restore_best(folder: Path) -> None:

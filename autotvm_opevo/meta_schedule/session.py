@@ -33,7 +33,7 @@ from autotvm_opevo.meta_schedule.task_state import TaskState
 from autotvm_opevo.meta_schedule.tvm_logging import without_nameless_handlers
 from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE
 from autotvm_opevo.tuning.journal import JOURNAL, Journal
-from autotvm_opevo.tuning.logs import BEST_DATABASE
+from autotvm_opevo.tuning.logs import BEST_DATABASE, RECORD_FILE
 from autotvm_opevo.tuning.progress import ProgressDisplay
 from autotvm_opevo.tuning.result import EXHAUSTED, TuningResult
 from autotvm_opevo.tuning.session import Session
@@ -57,7 +57,9 @@ class NetworkSession(Session):
         self._best: dict[int, Any] = {}  # by task: confirmed in this call, or the best of an earlier one
         self._best_before: list[Any] = []  # of an earlier call, for any network
         self._known: set[tuple[float, ...]] = set()  # latencies of the trials of earlier calls, which tell them apart
-        self._stored, self._is_full = count_records(folder), False  # after the last batch
+        self._read = 0  # bytes of the database's file
+        self._count_new_records()
+        self._is_full = False  # the disk: TVM could not store a record
         self._chosen: tuple[int, float] | None = None  # the task of the last batch, and when it began
         self._learned_from: Mapping[str, Mapping[str, int]] = {}  # by TVM's name of the task
         self._states = [TaskState(task) for task in tasks]
@@ -259,10 +261,18 @@ class NetworkSession(Session):
         folder = self._folder / BEST_DATABASE
         return replace(super().result(), best_file=folder if folder.exists() else None)
 
+    def _count_new_records(self) -> int:
+        """Number of records that were stored since the last time."""
+        with suppress(FileNotFoundError), open(self._folder / RECORD_FILE, "rb") as file:
+            file.seek(self._read)
+            new = file.read()
+            self._read += len(new)
+            return new.count(b"\n")
+        return 0
+
     def _add(self, task: int, results: Sequence[tuple[float, Failure]]) -> None:
         """Count a batch of one task, once it is known to be stored: TVM does not tell when a disk is full."""
-        before, self._stored = self._stored, count_records(self._folder)
-        if self._stored < before + len(results):
+        if self._count_new_records() < len(results):
             self._is_full = True
             return
         for latency, (kind, message) in results:
