@@ -47,7 +47,7 @@ def write_best(folder: Path, best: Sequence[TuningRecord], trials: int = 0) -> P
 
 
 def count_records(folder: Path) -> int:
-    """Number of records in a database's file, which TVM does not tell when its disk is full."""
+    """Number of records in a database's file: less than TVM's own count if its disk was full."""
     file = folder / RECORD_FILE
     return file.read_bytes().count(b"\n") if file.exists() else 0
 

@@ -82,8 +82,8 @@ class OpEvoStrategy(PySearchStrategy):
         Maximum number of candidates measured before the search learns from them; ``num_trials_per_iter`` is a limit, too.
         Smaller batches need fewer trials, larger ones keep more builders busy.
     seed : int, optional
-        Makes proposals reproducible, given the same measurements. By default the task's own ``rand_state``, which
-        ``tune_tir(seed=...)`` sets.
+        Makes proposals reproducible, given the same measurements; tasks of different names get different random numbers. By
+        default the task's own ``rand_state``, which ``tune_tir(seed=...)`` sets.
 
     Attributes
     ----------
@@ -180,7 +180,7 @@ class OpEvoStrategy(PySearchStrategy):
             self._task_search.load(records_of(database, self._mod, self._target))
 
     def _seed_of_task(self) -> int:
-        """Tasks do not draw the same random numbers."""
+        """The seed of the task's search, unlike that of other tasks, or all would draw the same random numbers."""
         if self._seed is None:
             return self._rand_state
         return int(np.random.SeedSequence([self._seed, crc32(self._name.encode())]).generate_state(1)[0])

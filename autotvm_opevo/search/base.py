@@ -165,7 +165,7 @@ class Search(ABC):
             self._pending.pop(number, None)
 
     def expect(self, configurations: Sequence[Mapping[str, Any]]) -> None:
-        """Take configurations for proposals whose results will follow, such as the one that an alias stands for.
+        """Mark configurations as pending: their results will follow, as that of the one that an alias stands for.
 
         Raises
         ------
