@@ -1,8 +1,14 @@
 """The shortcut for the import of TVM's tensor intrinsics."""
 
 import inspect
+import runpy
 import subprocess
 import sys
+
+import pytest
+import sketches  # noqa: F401  imports the intrinsics by the shortcut
+import tvm_ffi
+from tvm.s_tir import TensorIntrin
 
 from autotvm_opevo.meta_schedule.intrinsics import _stacks_without_source
 
@@ -34,7 +40,21 @@ def test_stacks_have_their_frames_but_no_source_for_the_time_being():
     assert inspect.stack()[0].code_context
 
 
-def test_the_intrinsics_are_those_of_a_plain_import():
+@pytest.mark.filterwarnings("ignore:.* found in sys.modules:RuntimeWarning")
+@pytest.mark.parametrize("module", ["x86", "dot_product_common"])
+def test_intrinsics_are_those_of_a_plain_import(module, monkeypatch):
+    plain = {}
+    monkeypatch.setattr(TensorIntrin, "register", lambda name, desc, impl: plain.update({name: (desc, impl)}))
+    runpy.run_module(f"tvm.s_tir.tensor_intrin.{module}")
+    assert len(plain) >= 2
+    for name, (desc, impl) in plain.items():
+        shortcut = TensorIntrin.get(name)
+        assert tvm_ffi.structural_equal(shortcut.desc, desc)
+        assert tvm_ffi.structural_equal(shortcut.impl, impl)
+
+
+@pytest.mark.soak
+def test_all_intrinsics_are_those_of_a_plain_import():
     def registered(way):
         done = subprocess.run([sys.executable, "-c", SCRIPT, way], capture_output=True, text=True, timeout=600, check=True)
         return done.stdout.splitlines()

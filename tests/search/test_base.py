@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotvm_opevo import OpEvo, Space
@@ -18,6 +18,8 @@ SEARCHES = {
     "N-A2C": NA2C,
     "NoSE": lambda space, seed=None: NoSE(space, population_size=10, seed=seed),
 }
+# A search takes a hundred times as long as other properties.
+EXAMPLES = 20 if settings.default is settings.get_profile("default") else settings.default.max_examples
 every_search = pytest.mark.parametrize("make", SEARCHES.values(), ids=SEARCHES)
 
 
@@ -96,6 +98,7 @@ def test_what_is_expected_is_pending_until_it_is_told_and_not_proposed():
 
 @every_search
 @pytest.mark.properties
+@settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_whatever_the_order_of_questions_and_answers(make, data):
     space = Space({"y": Factorization(12, 2), "x": Factorization(8, 2)})
