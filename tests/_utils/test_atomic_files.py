@@ -3,6 +3,7 @@
 import errno
 import os
 import resource
+import signal
 import stat
 import subprocess
 import sys
@@ -125,6 +126,54 @@ class TestLock:
             os.waitpid(child, 0)
             for end in (*ready, *done):
                 os.close(end)
+
+    @pytest.mark.parametrize(
+        "child",
+        [
+            "import subprocess; print(subprocess.Popen(['sleep', '600']).pid, flush=True)",
+            "import os; os.fork() or print(os.getpid(), flush=True)",
+        ],
+    )
+    def test_is_released_when_its_holder_dies_even_if_children_live_on(self, tmp_path, child):
+        code = (
+            "import sys, time; from pathlib import Path; from autotvm_opevo._utils.atomic_files import Lock\n"
+            f"lock = Lock(Path(sys.argv[1])); lock.acquire(Path('log')); {child}; time.sleep(600)"
+        )
+        process = subprocess.Popen([sys.executable, "-c", code, tmp_path / "lock"], stdout=subprocess.PIPE, text=True)
+        pid = int(process.stdout.readline())
+        try:
+            with pytest.raises(LogInUse, match=f"pid {process.pid}:"):
+                Lock(tmp_path / "lock").acquire(tmp_path / "log")
+            process.kill()
+            process.wait()
+            lock = Lock(tmp_path / "lock")
+            lock.acquire(tmp_path / "log")
+            lock.release()
+            os.kill(pid, 0)  # is alive
+        finally:
+            os.kill(pid, signal.SIGKILL)
+
+    def test_many_processes_get_it_one_at_a_time(self, tmp_path):
+        """Each increments a counter, which would miss increments if two did so at once."""
+        code = (
+            "import sys, time\n"
+            "from pathlib import Path\n"
+            "from autotvm_opevo._utils.atomic_files import Lock, LogInUse\n"
+            "lock, count = Lock(Path(sys.argv[1])), Path(sys.argv[2])\n"
+            "for _ in range(20):\n"
+            "    while True:\n"
+            "        try:\n"
+            "            lock.acquire(Path('log'))\n"
+            "            break\n"
+            "        except LogInUse: time.sleep(0.001)\n"
+            "    n = int(count.read_text() or 0) if count.exists() else 0\n"
+            "    time.sleep(0.002); count.write_text(str(n + 1))\n"
+            "    lock.release()\n"
+        )
+        command = [sys.executable, "-c", code, tmp_path / "lock", tmp_path / "count"]
+        processes = [subprocess.Popen(command) for _ in range(3)]
+        assert [process.wait() for process in processes] == [0, 0, 0]
+        assert (tmp_path / "count").read_text() == "60"
 
 
 def test_a_file_that_is_no_lock_is_refused_untouched(tmp_path):
