@@ -9,6 +9,7 @@ import weakref
 from pathlib import Path
 
 import pytest
+from compared_networks import time_two_rounds
 from instant_measuring import TIMEOUT
 from report_text import page_text
 from rpc_farm import KEY, farm, free_port, sessions
@@ -32,12 +33,12 @@ SHAPES = [(1, 16, 8, 8), (16, 16, 3, 3)]
 MOD, PARAMS = workloads.operator("nn.conv2d", SHAPES, attributes={"padding": (1, 1), "channels": 16, "kernel_size": (3, 3)})
 
 
-def measure_option(port, n_parallel=2, package=autotvm, **options):
+def measure_option(port, n_parallel=2, package=autotvm, key=KEY, **options):
     """With AutoTVM's builder, one batch after the other; with this package's, what runs next is built meanwhile."""
     options = {"number": 1, "repeat": 2, "min_repeat_ms": 100, "timeout": TIMEOUT, "cooldown_interval": 0, **options}
     return autotvm.measure_option(
         builder=package.LocalBuilder(timeout=TIMEOUT),
-        runner=autotvm.RPCRunner(KEY, "127.0.0.1", port, n_parallel=n_parallel, **options),
+        runner=autotvm.RPCRunner(key, "127.0.0.1", port, n_parallel=n_parallel, **options),
     )
 
 
@@ -56,6 +57,26 @@ def when(log, lines, action):
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
     return thread
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory):
+    """The port of a tracker with one device, which no test harms."""
+    with farm(tmp_path_factory.mktemp("board"), count=1) as (port, _):
+        yield port
+
+
+@pytest.fixture(scope="module")
+def confirmed(board, tmp_path_factory):
+    """The log and the result of a run whose best trials are timed again, and whose devices seem to be slow."""
+    log = tmp_path_factory.mktemp("confirmed") / "log.json"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "CONFIRMATION_SHARE", 10.0)
+        patch.setattr(confirmation, "_MAX_ROUNDS", confirmation.MIN_ROUNDS)  # each round starts a process
+        patch.setattr(finalists, "MAX_RATIO", 1e6)
+        patch.setattr(rpc, "slow_devices", lambda latencies: dict.fromkeys(latencies, 1.5))
+        option = measure_option(board, n_parallel=1, package=autotvm_opevo.autotvm, min_repeat_ms=20)
+        return log, tune(log, option, trials=6)
 
 
 def tune(log, option, trials=24):
@@ -83,11 +104,8 @@ class TestDevicePool:
             assert lost == [f"127.0.0.1:{servers[0].args[servers[0].args.index('--port') + 1]}"]
             assert f"1 device left while tuning: {lost[0]}" in page_text(write_page(log, out=tmp_path / "report.html"))
 
-    def test_the_report_names_slow_devices(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(rpc, "slow_devices", lambda latencies: dict.fromkeys(latencies, 1.5))
-        log = tmp_path / "log.json"
-        with farm(tmp_path, count=1) as (port, _):
-            tune(log, measure_option(port, n_parallel=1, package=autotvm_opevo.autotvm), trials=3)
+    def test_the_report_names_slow_devices(self, confirmed, tmp_path):
+        log, _ = confirmed
         assert "(1.5 times)" in page_text(write_page(log, out=tmp_path / "report.html"))
 
     @pytest.mark.soak
@@ -115,10 +133,10 @@ class TestDevicePool:
         assert all(result.error_no == 0 for _, result in records(log))
         assert not autotvm.GLOBAL_SCOPE.in_tuning
 
-    def test_a_tracker_without_devices_is_refused(self, tmp_path):
-        with farm(tmp_path, count=0) as (port, _), pytest.raises(DevicePoolError) as caught:
-            tune(tmp_path / "log.json", measure_option(port))
-        assert f"has no device of key '{KEY}': start one with python -m tvm.exec.rpc_server" in str(caught.value)
+    def test_a_tracker_without_devices_is_refused(self, board, tmp_path):
+        with pytest.raises(DevicePoolError) as caught:
+            tune(tmp_path / "log.json", measure_option(board, key="phone"))
+        assert "has no device of key 'phone': start one with python -m tvm.exec.rpc_server" in str(caught.value)
 
     def test_no_tracker_is_refused(self, tmp_path, monkeypatch):
         monkeypatch.setattr(rpc, "_TRACKER_TIMEOUT", 2.0)
@@ -217,13 +235,8 @@ class TestLoader:
 
 
 class TestConfirmation:
-    def test_the_best_trials_are_timed_again_on_the_devices(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(session, "CONFIRMATION_SHARE", 10.0)
-        monkeypatch.setattr(confirmation, "_MAX_ROUNDS", confirmation.MIN_ROUNDS)  # each round starts a process
-        monkeypatch.setattr(finalists, "MAX_RATIO", 1e6)
-        log = tmp_path / "log.json"
-        with farm(tmp_path) as (port, _):
-            result = tune(log, measure_option(port, package=autotvm_opevo.autotvm), trials=6)
+    def test_the_best_trials_are_timed_again_on_the_devices(self, confirmed):
+        log, result = confirmed
         entries = [entry for entry in read(Path(f"{log}.journal")) if entry.confirmed]
         assert len(entries) == 1
         assert set(result.best_file.read_text().splitlines()) >= {entries[0].confirmed["record"]}
@@ -231,7 +244,7 @@ class TestConfirmation:
         assert len(records(log)) == 6  # trials only
 
 
-def test_what_is_slower_within_the_network_is_left_untuned_on_a_device_too(tmp_path, monkeypatch):
+def test_what_is_slower_within_the_network_is_left_untuned_on_a_device_too(board, tmp_path, monkeypatch):
     profiled = []
 
     def find(*arguments):
@@ -239,10 +252,10 @@ def test_what_is_slower_within_the_network_is_left_untuned_on_a_device_too(tmp_p
         return [0]
 
     monkeypatch.setattr(evaluation, "find_slower", find)
-    with farm(tmp_path, count=1) as (port, _):
-        log = tmp_path / "log.json"
-        option = measure_option(port, n_parallel=1, package=autotvm_opevo.autotvm)
-        result = tune_network(MOD, PARAMS, "llvm", log, trials=4, measure_option=option, seed=0)
+    time_two_rounds(monkeypatch)
+    log = tmp_path / "log.json"
+    option = measure_option(board, n_parallel=1, package=autotvm_opevo.autotvm, min_repeat_ms=20)
+    result = tune_network(MOD, PARAMS, "llvm", log, trials=3, measure_option=option, seed=0)
     assert profiled  # which raises nothing
     (best,) = records(result.best_file)
     untuned, *_ = records(log)

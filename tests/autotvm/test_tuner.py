@@ -95,7 +95,7 @@ class TestForReal:
         "name",
         [
             "OpEvoTuner",
-            "XGBTuner",
+            pytest.param("XGBTuner", marks=pytest.mark.soak),
             pytest.param("GATuner", marks=pytest.mark.soak),
             pytest.param("RandomTuner", marks=pytest.mark.soak),
             pytest.param("GridSearchTuner", marks=pytest.mark.soak),
