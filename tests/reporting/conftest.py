@@ -20,3 +20,9 @@ def page(tmp_path_factory):
     with open(second, "a") as file:
         file.write(autotvm_line(99, HOSTILE, latency=1e-6) + '\n{"torn')
     return report(first, second, meta_schedule_folder(folder / "folder"), out=folder / "report.html", title=f"Night {HOSTILE}")
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Pages whose charts are made, but not drawn."""
+    monkeypatch.setattr("autotvm_opevo.reporting.page.svg", lambda figure, title, tooltips: "<svg></svg>")

@@ -12,6 +12,9 @@ from autotvm_opevo import report
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.naming import task_key
 
+# Drawing the charts takes most of the time.
+text_only = pytest.mark.usefixtures("undrawn")
+
 
 def test_the_page_has_captions_warnings_and_configurations(page):
     text = page.read_text()
@@ -62,6 +65,7 @@ def test_a_knob_with_values_of_different_kinds_is_a_choice(tmp_path, values):
     assert "that were tried" in text
 
 
+@text_only
 def test_pauses_are_not_counted_as_tuning_time(tmp_path):
     """Twenty trials of a second each, a night, and twenty more."""
     trials = [*range(20), *range(30_000, 30_020)]
@@ -70,6 +74,7 @@ def test_pauses_are_not_counted_as_tuning_time(tmp_path):
     assert "38 s time spent" in text
 
 
+@text_only
 def test_time_starts_with_the_run_if_the_journal_has_its_start(tmp_path, monkeypatch):
     for start in (1.795e9 - 60, 1.795e9 + 500):
         monkeypatch.setattr("time.time", lambda start=start: start)
@@ -80,6 +85,7 @@ def test_time_starts_with_the_run_if_the_journal_has_its_start(tmp_path, monkeyp
     assert "1 pause (8 min in total) not counted as tuning time" in text
 
 
+@text_only
 def test_a_journal_tells_where_the_time_went_and_how_the_machine_s_speed_changed(tmp_path, monkeypatch):
     journal = Journal(tmp_path / "log.json.journal")
     for i, latency in enumerate([1e-3] * 6 + [2e-3] * 6):
@@ -93,6 +99,7 @@ def test_a_journal_tells_where_the_time_went_and_how_the_machine_s_speed_changed
     assert "how long a kernel that stays the same took" in text
 
 
+@text_only
 @pytest.mark.parametrize(
     ("counts", "expected"),
     [
@@ -109,6 +116,7 @@ def test_what_was_changed_before_the_network_was_tuned_is_named(tmp_path, counts
     assert expected in report_text(tmp_path, *(autotvm_line(trial) for trial in range(20)))
 
 
+@text_only
 def test_what_was_learned_from_other_tasks_is_said(tmp_path):
     """The first eight trials have tiles of 8; twice as fast are the others."""
     lines = [autotvm_line(trial, tile=8 if trial < 8 else 16) for trial in range(20)]
@@ -128,6 +136,7 @@ def test_what_was_learned_from_other_tasks_is_said(tmp_path):
     assert "of the final speed" not in text
 
 
+@text_only
 def test_devices_that_left_are_named(tmp_path):
     for _ in range(2):
         Journal(tmp_path / "log.json.journal").write_devices(lost=["10.0.0.7:9090", "<b>:9091"])
@@ -136,6 +145,7 @@ def test_devices_that_left_are_named(tmp_path):
     assert "longer than the fastest" not in text
 
 
+@text_only
 def test_devices_slower_than_the_fastest_are_named(tmp_path):
     for ratio in (1.3, 1.5):
         Journal(tmp_path / "log.json.journal").write_devices(slow={"<b>:9091": ratio})
@@ -150,6 +160,7 @@ def test_a_task_without_successful_trials(tmp_path):
     assert "- ms" not in text
 
 
+@text_only
 def test_the_gain_of_the_last_quarter_needs_enough_trials(tmp_path):
     assert "too few trials to tell" in report_text(tmp_path, *(autotvm_line(trial) for trial in range(15)))
     latencies = [4e-3] * 12 + [2e-3] * 4
@@ -158,11 +169,13 @@ def test_the_gain_of_the_last_quarter_needs_enough_trials(tmp_path):
     )
 
 
+@text_only
 def test_a_file_of_best_trials_is_recognized(tmp_path):
     text = report_text(tmp_path, autotvm_line(0), name="alexnet.best.json")
     assert "all trials are in alexnet.json" in text
 
 
+@text_only
 def test_implementations_of_the_same_operator_link_to_each_other(tmp_path):
     names = [task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense_nopack", "dense_pack")]
     Journal(tmp_path / "log.json.journal").write(network={"operators": [(2, names)], "before": 0.5, "after": 0.25})
@@ -173,6 +186,7 @@ def test_implementations_of_the_same_operator_link_to_each_other(tmp_path):
     assert "Shares are relative to the sum over all operators" in text
 
 
+@text_only
 def test_an_implementation_without_successful_trials_is_not_called_slower(tmp_path):
     names = [task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense_pack", "dense_nopack")]
     Journal(tmp_path / "log.json.journal").write_start([(1, names)], "OpEvoTuner")
@@ -181,6 +195,7 @@ def test_an_implementation_without_successful_trials_is_not_called_slower(tmp_pa
     assert "slower implementation" not in text
 
 
+@text_only
 def test_logs_are_compared_by_the_first_trial_near_the_best(tmp_path):
     """One finds 1 ms in its fourth trial, one 1.04 ms in its second, which is near the best, and one nothing near it."""
     for name, found in (("a", [4, 3, 2, 1]), ("b", [4, 1.04, 4, 4]), ("c", [4, 3, 2, 2])):
@@ -192,6 +207,7 @@ def test_logs_are_compared_by_the_first_trial_near_the_best(tmp_path):
     assert "time until then 3.0 s 1.0 s -" in text
 
 
+@text_only
 def test_no_log_is_near_the_best_if_all_trials_failed(tmp_path):
     for name in ("a", "b"):
         (tmp_path / f"{name}.json").write_text(autotvm_line(0, error_no=4))
@@ -199,6 +215,7 @@ def test_no_log_is_near_the_best_if_all_trials_failed(tmp_path):
     assert "within 5% of the best of all logs at trial never never" in text
 
 
+@text_only
 def test_a_task_with_different_counts_in_two_journals_is_shown_once(tmp_path):
     dense = task_key("llvm", "dense", [["TENSOR", [1, 64], "float32"]])
     for name, count in (("a", 2), ("b", 4)):
@@ -209,6 +226,7 @@ def test_a_task_with_different_counts_in_two_journals_is_shown_once(tmp_path):
     assert "not all journals have the number of runs in the network" in text  # of the other task
 
 
+@text_only
 def test_each_log_uses_the_counts_of_its_own_journal(tmp_path):
     """Dense and conv2d take 8 ms each; the second network runs dense three times."""
     dense, conv2d = (task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d"))
@@ -223,6 +241,7 @@ def test_each_log_uses_the_counts_of_its_own_journal(tmp_path):
     assert "weighted by the number of runs in the network" in text
 
 
+@text_only
 @pytest.mark.parametrize("logs", [("a", "b"), ("b", "a")])
 def test_implementations_from_different_journals_are_merged(tmp_path, logs):
     pack, nopack = (task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense_pack", "dense_nopack"))
@@ -239,6 +258,7 @@ def test_implementations_from_different_journals_are_merged(tmp_path, logs):
     assert "2 b.json 100% 1.000" in text
 
 
+@text_only
 def test_tasks_in_no_journal_are_different_operators(tmp_path):
     for name, target in (("a", "llvm"), ("b", "cuda")):
         folder = meta_schedule_folder(tmp_path / name)
@@ -250,6 +270,7 @@ def test_tasks_in_no_journal_are_different_operators(tmp_path):
     assert "implementation" not in text
 
 
+@text_only
 def test_a_journal_has_a_start_for_each_run(tmp_path):
     """The second run has another tuner, the third another network."""
     log, dense = tmp_path / "log.json", [(1, [task_key("llvm", "dense", [["TENSOR", [1, 64], "float32"]])])]
@@ -274,18 +295,21 @@ def test_invalid_timestamps_only_remove_the_plots_over_time(tmp_path, time):
     assert "there are no plots over time" in text
 
 
+@text_only
 def test_the_current_folder_is_labelled_with_its_name(tmp_path, monkeypatch):
     folder = meta_schedule_folder(tmp_path / "alexnet")
     monkeypatch.chdir(folder)
     assert "alexnet : 8 trials" in page_text(report(".", out=tmp_path / "report.html"))
 
 
+@text_only
 def test_a_record_file_uses_the_journal_of_its_folder(tmp_path):
     folder = meta_schedule_folder(tmp_path / "alexnet")
     Journal(folder / "journal").write_start([(3, ["1234"])], "OpEvo")
     assert "tuned by OpEvo" in page_text(report(folder / "database_tuning_record.json", out=tmp_path / "report.html"))
 
 
+@text_only
 def test_the_total_of_a_log_is_of_its_own_operators(tmp_path):
     autotvm_log(tmp_path / "a.json", trials=4)
     (tmp_path / "b.json").write_text(autotvm_line(0))
@@ -297,6 +321,7 @@ def test_the_total_of_a_log_is_of_its_own_operators(tmp_path):
     assert "The logs do not have the same operators" in text
 
 
+@text_only
 def test_operators_without_trials_are_counted_as_unsolved(tmp_path):
     """The journal has four operators: one has a successful trial, one a failure, and two have no trials."""
     names = [task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d", "pool", "softmax")]
@@ -307,6 +332,7 @@ def test_operators_without_trials_are_counted_as_unsolved(tmp_path):
     assert "Total latency" not in text
 
 
+@text_only
 def test_the_unknown_part_of_a_tile_is_explained(tmp_path):
     assert "? is the outermost part of a tile" in report_text(tmp_path, autotvm_line(0))
     assert "To fill it in, make the report where the template is registered" in report_text(tmp_path, autotvm_line(0))
@@ -317,6 +343,7 @@ def test_many_operators_that_take_equally_long_are_shown(tmp_path):
     assert "the 24 slowest of 202" in report_text(tmp_path, *lines)
 
 
+@text_only
 def test_values_that_always_failed_are_not_among_the_best(tmp_path):
     lines = [autotvm_line(i, tile=4 * 2**i, error_no=4 if i == 1 else 0) for i in range(2)]
     text = report_text(tmp_path, *lines)
@@ -324,6 +351,7 @@ def test_values_that_always_failed_are_not_among_the_best(tmp_path):
     assert "2 values that were tried; best: ?x4 (16.000 ms)." in text
 
 
+@text_only
 def test_the_last_quarter_is_the_same_everywhere(tmp_path):
     """Of 22 trials, the seventeenth halves the latency."""
     text = report_text(tmp_path, *(autotvm_line(trial, latency=2e-3 if trial < 16 else 1e-3) for trial in range(22)))
