@@ -41,14 +41,22 @@ def two_rounds(monkeypatch):
     time_two_rounds(monkeypatch)
 
 
+@pytest.fixture(scope="module")
+def compared(logs):
+    """The comparison of `logs`, for the target that they have, and their bytes before it."""
+    before = [log.read_bytes() for log in logs]
+    with pytest.MonkeyPatch.context() as patch:
+        time_two_rounds(patch)
+        return compare_logs(two_layers(), {}, None, logs), before
+
+
 @pytest.fixture
 def nothing_built(monkeypatch):
     monkeypatch.setattr(module, "build", lambda *_: pytest.fail("built"))
 
 
-def test_networks_and_operators_are_timed_in_turn_and_the_logs_stay_as_they_are(logs):
-    before = [log.read_bytes() for log in logs]
-    comparison = compare_logs(two_layers(), {}, TARGET, logs)
+def test_networks_and_operators_are_timed_in_turn_and_the_logs_stay_as_they_are(logs, compared):
+    comparison, before = compared
     assert comparison.logs == ["a.json", "b.json"]
     assert np.shape(comparison.rounds.latencies) == (2, 3)
     assert comparison.outputs_match
@@ -60,8 +68,8 @@ def test_networks_and_operators_are_timed_in_turn_and_the_logs_stay_as_they_are(
     assert [log.read_bytes() for log in logs] == before
 
 
-def test_an_operator_has_the_best_latency_of_each_log(logs):
-    comparison = compare_logs(two_layers(), {}, TARGET, logs)
+def test_an_operator_has_the_best_latency_of_each_log(logs, compared):
+    comparison, _ = compared
     for i, log in enumerate(logs):
         costs = {"conv2d": [], "dense": []}
         for measured, result in autotvm.record.load_from_file(str(log)):
@@ -101,8 +109,9 @@ def test_a_log_is_compared_with_the_untuned_network(logs):
     assert comparison.differing == []
 
 
-def test_the_target_is_that_of_the_logs(logs, tmp_path):
-    assert compare_logs(two_layers(), {}, None, logs).outputs_match
+def test_the_target_is_that_of_the_logs(logs, compared, tmp_path):
+    comparison, _ = compared
+    assert comparison.outputs_match
     other = tune(tmp_path / "other.json", target="llvm -mcpu=core-avx2")
     with pytest.raises(ValueError, match=r"no target in common: llvm .*core-avx2, llvm .*"):
         compare_logs(two_layers(), {}, None, [logs[0], other])

@@ -31,13 +31,14 @@ def in_this_process(monkeypatch):
     monkeypatch.setattr(runs, "ProcessPoolExecutor", lambda workers, mp_context: ThreadPoolExecutor(workers))
 
 
-def test_a_comparison_is_stored_and_resumed(tiny_file, tmp_path, capsys):
+def test_a_comparison_is_stored_and_resumed(tiny_file, tmp_path, capsys, request):
     arguments = ["--landscapes", tiny_file, "--trials", 16, "--workers", 1, "--out", tmp_path / "out"]
     tuners = ["--tuners", "OpEvo-published", "Random", "Grid", "G-BFS"]
     compare.main([*map(str, arguments), *tuners, "--seeds", "2"])
     first = (tmp_path / "out" / "runs.jsonl").read_text().splitlines()
     with open(tmp_path / "out" / "runs.jsonl", "a") as file:
         file.write('{"landscape": "tiny", "torn')
+    request.getfixturevalue("in_this_process")
     compare.main([*map(str, arguments), *tuners, "--seeds", "3"])
     second = (tmp_path / "out" / "runs.jsonl").read_text().splitlines()
     assert len(first) == 2 * 3 * 2  # known and hidden constraints; G-BFS needs splits

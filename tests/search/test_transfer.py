@@ -49,7 +49,7 @@ class TestWhatItBrings:
         alone = [best_after(8, seed, space_of(1024), []) for seed in range(10)]
         assert min(found) > 0.9 > 0.6 > np.mean(alone)
 
-    @pytest.mark.parametrize("trials", [32, 64])
+    @pytest.mark.parametrize("trials", [32, pytest.param(64, marks=pytest.mark.soak)])
     @pytest.mark.parametrize("what", ["shuffled", "inverted", "elsewhere"])
     def test_a_misleading_task_costs_little(self, what, trials):
         space = space_of(4096)
