@@ -1,6 +1,7 @@
 """Run a tutorial, and compare what it prints with what its page says."""
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,12 @@ ROOT = Path(__file__).parents[2]
 def run(script, *arguments):
     command = [sys.executable, str(ROOT / "tutorials" / script), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=900)
+
+
+def run_here(monkeypatch, script, *arguments):
+    """Run it in this process, which has imported TVM and may have a server that forks workers."""
+    monkeypatch.setattr(sys, "argv", [script, *map(str, arguments)])
+    runpy.run_path(str(ROOT / "tutorials" / script), run_name="__main__")
 
 
 def recorded_output(script):

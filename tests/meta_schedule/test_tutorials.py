@@ -1,8 +1,9 @@
-"""The tutorials for today's TVM, run from the command line."""
+"""The tutorials for today's TVM, run from the command line or in this process."""
 
 import pytest
+from compared_networks import time_two_rounds
 from onnx_files import save_onnx
-from tutorial_scripts import outline, recorded_output, run
+from tutorial_scripts import outline, recorded_output, run, run_here
 from tvm.s_tir.meta_schedule.testing.local_rpc import LocalRPC
 
 # A busy machine takes several times as long.
@@ -16,11 +17,11 @@ def test_tune_your_model_prints_what_its_page_says_and_leaves_a_library(tmp_path
     assert (tmp_path / "model.so").read_bytes().startswith(b"\x7fELF")
 
 
-def test_tune_your_model_takes_a_model_of_the_users(tmp_path):
+def test_tune_your_model_takes_a_model_of_the_users(tmp_path, monkeypatch, capsys):
     save_onnx(tmp_path / "mine.onnx")
-    done = run("tune_your_model.py", "--model", tmp_path / "mine.onnx", "--trials", 2, "--out", tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == f"{tmp_path / 'model.so'} computes what the untuned network does"
+    time_two_rounds(monkeypatch)
+    run_here(monkeypatch, "tune_your_model.py", "--model", tmp_path / "mine.onnx", "--trials", 2, "--out", tmp_path)
+    assert capsys.readouterr().out.splitlines()[-1] == f"{tmp_path / 'model.so'} computes what the untuned network does"
 
 
 def test_without_a_board_tune_for_a_board_builds_for_arm(tmp_path):
@@ -29,12 +30,13 @@ def test_without_a_board_tune_for_a_board_builds_for_arm(tmp_path):
     assert done.stdout.splitlines() == recorded_output("tune_for_a_board.py")
 
 
-def test_tune_for_a_board_tunes_on_a_server_and_runs_the_network_there(tmp_path):
+def test_tune_for_a_board_tunes_on_a_server_and_runs_the_network_there(tmp_path, monkeypatch, capsys):
+    time_two_rounds(monkeypatch)
     with LocalRPC() as rpc:
         tracker = ["--tracker", f"{rpc.tracker_host}:{rpc.tracker_port}", "--key", rpc.tracker_key]
         target = ["--target", "llvm -mcpu=core-avx2 -num-cores=2"]
-        done = run("tune_for_a_board.py", *tracker, *target, "--trials", 4, "--out", tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "4 trials, 4 of them now" in done.stdout
-    assert "lib0.o: x86-64" in done.stdout
-    assert done.stdout.splitlines()[-1].startswith("on the board: class ")
+        run_here(monkeypatch, "tune_for_a_board.py", *tracker, *target, "--trials", 4, "--out", tmp_path)
+    printed = capsys.readouterr().out
+    assert "4 trials, 4 of them now" in printed
+    assert "lib0.o: x86-64" in printed
+    assert printed.splitlines()[-1].startswith("on the board: class ")

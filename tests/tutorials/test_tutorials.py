@@ -1,9 +1,10 @@
-"""The tutorials, run from the command line."""
+"""The tutorials, run from the command line or, with fewer trials, in this process."""
 
 import os
 
 import numpy as np
 import pytest
+from compared_networks import time_two_rounds
 from tutorial_scripts import outline, recorded_output, run
 
 # Half a minute each on an idle machine; builds take many times as long on a busy one.
@@ -43,32 +44,65 @@ def test_the_flags_of_the_c_program_form_a_hypercube():
 
 
 def test_tune_your_template_prints_what_its_page_says_and_resumes(tmp_path):
-    for trials in (8, 16):
-        done = run("tune_your_template.py", "--trials", 8, "--log", tmp_path / "log.json")
+    for trials in (4, 8):
+        done = run("tune_your_template.py", "--trials", 4, "--log", tmp_path / "log.json")
         assert done.returncode == 0, done.stderr
         assert outline(done.stdout.splitlines()[-1:]) == outline(recorded_output("tune_your_template.py"))
         assert len((tmp_path / "log.json").read_text().splitlines()) == trials
 
 
-def test_tune_on_a_farm_prints_what_its_page_says():
+def test_tune_on_a_farm_prints_what_its_page_says(monkeypatch, capsys):
+    import tune_on_a_farm
+
+    monkeypatch.setattr(tune_on_a_farm, "tune_network", with_fewer_trials({24: 4}))
+    time_two_rounds(monkeypatch)
+    tune_on_a_farm.main()
+    check_the_farm(capsys.readouterr().out, 4)
+
+
+@pytest.mark.soak
+def test_tune_on_a_farm_prints_what_its_page_says_with_all_its_trials():
     done = run("tune_on_a_farm.py")
     assert done.returncode == 0, done.stderr
-    assert outline(done.stdout.splitlines()) == outline(recorded_output("tune_on_a_farm.py"))
-    assert "24 trials, 24 of them now" in done.stdout
-    assert "outputs match" in done.stdout
+    check_the_farm(done.stdout, 24)
 
 
-def test_decide_by_a_report_prints_two_verdicts_and_a_comparison():
+def check_the_farm(printed, trials):
+    assert outline(printed.splitlines()) == outline(recorded_output("tune_on_a_farm.py"))
+    assert f"{trials} trials, {trials} of them now" in printed
+    assert "outputs match" in printed
+
+
+def test_decide_by_a_report_prints_two_verdicts_and_a_comparison(monkeypatch, capsys):
+    import decide_by_a_report
+
+    monkeypatch.setattr(decide_by_a_report, "tune_network", with_fewer_trials({8: 4, 48: 12}))
+    time_two_rounds(monkeypatch)
+    decide_by_a_report.main()
+    check_the_verdicts(capsys.readouterr().out.splitlines(), 4, 12)
+    check_the_verdicts(recorded_output("decide_by_a_report.py"), 8, 48)
+
+
+@pytest.mark.soak
+def test_decide_by_a_report_prints_two_verdicts_and_a_comparison_with_all_its_trials():
     done = run("decide_by_a_report.py")
     assert done.returncode == 0, done.stderr
-    for output in (done.stdout.splitlines(), recorded_output("decide_by_a_report.py")):
-        assert [line[:26] for line in output if " trials of 1 task in " in line] == [
-            "conv2d.json: 8 trials of 1",
-            "conv2d.json: 48 trials of ",
-        ]
-        questions = [line.partition("?")[0] for line in output if "? " in line]
-        assert questions == 2 * ["Converged", "How good", "How sure", "Where did the time go", "What next"]
-        assert any(line.startswith("outputs match") for line in output)
+    check_the_verdicts(done.stdout.splitlines(), 8, 48)
+
+
+def check_the_verdicts(printed, *trials):
+    begun = [line.partition(" of 1 task in ")[0] for line in printed if " of 1 task in " in line]
+    assert begun == [f"conv2d.json: {count} trials" for count in trials]
+    questions = [line.partition("?")[0] for line in printed if "? " in line]
+    assert questions == 2 * ["Converged", "How good", "How sure", "Where did the time go", "What next"]
+    assert any(line.startswith("outputs match") for line in printed)
+
+
+def with_fewer_trials(counts):
+    """Tunes with other numbers of trials, by those asked for."""
+    from autotvm_opevo import tune_network
+
+    return lambda *arguments, trials, **options: tune_network(*arguments, trials=counts[trials], **options)
 
 
 @pytest.mark.soak
