@@ -132,8 +132,8 @@ def test_when_time_is_short_the_first_tasks_are_confirmed(records, tmp_path, mon
     assert not list(confirm([records], Builder(tmp_path / "none"), Runner([1.0] * 5), 1.0))
     monkeypatch.setattr(confirmation, "_FIRST_TASK", 0.1)
     building = Builder(tmp_path / "some")
-    assert [one.task for one in confirm([records[:2]] * 3, building, Runner([1.0, 2.0], pause=5.0), 45.0)] == [0]
-    assert building.built == 1  # six runs took 30 of 45 seconds
+    assert [one.task for one in confirm([records[:2]] * 3, building, Runner([1.0, 2.0], pause=2.0), 18.0)] == [0]
+    assert building.built == 1  # six runs took 12 of 18 seconds
 
 
 def test_the_best_replace_those_of_an_earlier_call(records, tmp_path):

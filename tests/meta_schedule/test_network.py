@@ -18,6 +18,7 @@ from tvm import relax
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.builder import BuilderResult, PyBuilder
+from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
 
 from autotvm_opevo._utils.atomic_files import LogInUse
 from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, open_database, tune_network, workloads
@@ -30,6 +31,12 @@ from benchmarks.workloads import cpu
 def tune(folder, trials, **options):
     """Tune an MLP."""
     return tune_network(*workloads.mlp(), cpu(), folder, trials, builder=builder(), runner=runner(), seed=0, **options)
+
+
+def tune_operator(folder, trials, **options):
+    """Tune a matrix product."""
+    operator = workloads.operator("matmul", [(32, 32), (32, 32)])
+    return tune_network(*operator, cpu(), folder, trials, builder=builder(), runner=runner(), evaluate=False, **options)
 
 
 @pytest.fixture(scope="module")
@@ -87,15 +94,15 @@ def test_a_torn_database_of_the_best_is_no_error(tuned, tmp_path):
 
 
 def test_tuning_ends_at_the_time_limit_and_can_be_resumed(tmp_path, capsys):
-    result = tune(tmp_path, 1000, time_limit=0.001, evaluate=False)
+    result = tune_operator(tmp_path, 1000, time_limit=0.001)
     assert (result.trials, result.stop_reason) == (0, "time limit")
-    result = tune(tmp_path, 1000, time_limit=15, evaluate=False)
+    result = tune_operator(tmp_path, 1000, time_limit=10)
     assert result.stop_reason == "time limit"
     assert 0 < result.trials < 1000
     left = re.findall(r"(\d\d:\d\d) left", capsys.readouterr().err)
     assert left
-    assert max(left) < "00:15"
-    again = tune(tmp_path, result.trials + 1, time_limit=3600, evaluate=False)
+    assert max(left) < "00:10"
+    again = tune_operator(tmp_path, result.trials + 1, time_limit=3600)
     assert (again.measured, again.stop_reason) == (1, "trials")
 
 
@@ -125,23 +132,23 @@ def test_a_disk_that_fills_up_ends_the_run_instead_of_losing_its_trials(tmp_path
         "    size = (Path(sys.argv[1]) / 'database_tuning_record.json').stat().st_size\n"
         "    resource.setrlimit(resource.RLIMIT_FSIZE, (size + int(sys.argv[3]), resource.RLIM_INFINITY))\n"
         "NetworkSession._add = full\n"
-        "test_network.tune(Path(sys.argv[1]), 64, evaluate=False)\n"
+        "test_network.tune_operator(Path(sys.argv[1]), 64)\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path), str(Path(__file__).parent), str(room)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=800)
     assert done.returncode == 1
     assert f"\nOSError: {tmp_path} does not have the last trials: make room on its disk" in done.stderr
-    result = tune(tmp_path, 40, evaluate=False)
+    result = tune_operator(tmp_path, 40)
     assert 8 <= result.trials - result.measured < 32
 
 
 def test_tvms_search_ends_where_a_task_has_a_single_schedule(tmp_path):
     """It then proposes nothing several times before it gives the task up."""
     operator = workloads.operator("nn.relu", [(4,)])
-    result = tune_network(
-        *operator, cpu(), tmp_path, 8, strategy="evolutionary", builder=builder(), runner=runner(), evaluate=False
-    )
+    search = EvolutionarySearch(population_size=16, init_min_unmeasured=2, genetic_num_iters=1)  # seconds instead of a minute
+    options = {"strategy": search, "cost_model": "random", "builder": builder(), "runner": runner(), "evaluate": False}
+    result = tune_network(*operator, cpu(), tmp_path, 8, seed=0, **options)
     assert result.stop_reason in ("exhausted", "trials")
     assert 1 <= result.trials == len(open_database(tmp_path))
 
@@ -224,9 +231,7 @@ def test_the_database_can_be_applied_with_metaschedule(tuned):
 
 
 def test_tvms_own_strategy_can_be_used(tmp_path):
-    operator = workloads.operator("matmul", [(32, 32), (32, 32)])
-    options = {"strategy": "evolutionary", "cost_model": "random", "evaluate": False}
-    assert tune_network(*operator, cpu(), tmp_path, 4, builder=builder(), runner=runner(), seed=0, **options).measured >= 4
+    assert tune_operator(tmp_path, 4, strategy="evolutionary", cost_model="random", seed=0).measured >= 4
 
 
 @pytest.mark.parametrize("task_scheduler", ["gradient", pytest.param("round-robin", marks=pytest.mark.soak)])
@@ -338,23 +343,9 @@ def test_after_a_kill_in_the_first_round_no_measurement_is_lost(tmp_path):
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("wait", [0.0, 1.5], ids=["while results are stored", "during a build or run"])
 def test_ctrl_c_prints_the_result_and_exits_with_130(tmp_path, wait):
-    command = [
-        "-m",
-        "autotvm_opevo",
-        "tune",
-        "--network",
-        "mlp",
-        "--target",
-        "llvm",
-        "--log",
-        str(tmp_path),
-        "--seed",
-        "0",
-        "--timeout",
-        "200",
-    ]
+    operator = ["--operator", "matmul", "--tensor", "64x64", "--tensor", "64x64", "--target", "llvm"]
     process = subprocess.Popen(
-        [sys.executable, *command],
+        [sys.executable, "-m", "autotvm_opevo", "tune", *operator, "--log", str(tmp_path), "--seed", "0", "--timeout", "200"],
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,

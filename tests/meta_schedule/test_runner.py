@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tvm
-from sketches import TARGETS, decision_space
+from quick_tuning import SMALL
+from sketches import TARGETS
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.builder import BuilderInput
 from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, RunnerInput
@@ -17,13 +18,15 @@ from autotvm_opevo.meta_schedule import LocalBuilder, LocalRunner, as_target, ma
 from autotvm_opevo.meta_schedule import runner as module
 from autotvm_opevo.meta_schedule.database import seconds
 from autotvm_opevo.meta_schedule.runner import is_local
+from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.tuning.roofline import Roofline
 
 
 @pytest.fixture(scope="module")
 def candidate():
-    """A matrix product: what was built, and its tensors."""
-    decisions = decision_space("MM1", "llvm")
+    """A small matrix product: what was built, and its tensors."""
+    task = ms.TuneContext(SMALL, target=TARGETS["llvm"], space_generator="post-order-apply", search_strategy="evolutionary")
+    decisions = DecisionSpace(task.mod, task.generate_design_space(), task.space_generator.postprocs)
     found, _ = decisions.candidate(next(iter(next(decisions.seed_configurations()))))
     builder = LocalBuilder(max_workers=1, timeout_sec=240, link=True)
     (built,) = builder.build([BuilderInput(found.sch.mod, TARGETS["llvm"])])

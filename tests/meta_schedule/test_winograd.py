@@ -80,14 +80,17 @@ def test_only_the_weights_are_packed():
     assert not {"winograd_input", "fused_winograd_output_add_relu"} & packed
 
 
-@pytest.mark.parametrize("strategy", ["opevo", pytest.param("evolutionary", marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    ("strategy", "trials"),
+    [("opevo", 12), *(pytest.param(strategy, 32, marks=pytest.mark.soak) for strategy in ("opevo", "evolutionary"))],
+)
 @pytest.mark.timeout(1200)
-def test_every_schedule_computes_the_same(tmp_path, strategy):
+def test_every_schedule_computes_the_same(tmp_path, strategy, trials):
     """All that are found, not the best alone: 13 rows in tiles of 4 are where packing went wrong."""
     mod, weights = network((1, 32, 13, 13), (48, 32, 3, 3))
     options = {"strategy": "evolutionary", "cost_model": "random"} if strategy == "evolutionary" else {}
     options |= {"builder": builder(), "runner": runner(), "seed": 0, "evaluate": False}
-    tune_network(mod, weights, cpu(), tmp_path, 32, **options)
+    tune_network(mod, weights, cpu(), tmp_path, trials, **options)
     database, lowered = open_database(tmp_path), lower_for_tuning(mod, weights, cpu())
     x = np.random.default_rng(1).standard_normal((1, 32, 13, 13)).astype("float32")
     ways = [ms.database.MemoryDatabase()]
@@ -96,7 +99,7 @@ def test_every_schedule_computes_the_same(tmp_path, strategy):
             ways.append(ms.database.MemoryDatabase())
             commit(ways[-1], record)
     expected, *found = (result[0] for result in outputs([build(lowered, cpu(), one) for one in ways], [x]))
-    assert len(found) >= 16
+    assert len(found) >= trials / 2
     assert max(np.abs(one - expected).max() for one in found) < 1e-4 * np.abs(expected).max()
 
 
