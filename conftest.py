@@ -17,10 +17,15 @@ _has_meta_schedule = any((Path(folder) / "s_tir").is_dir() for folder in (_tvm a
 
 collect_ignore = ["tests/helpers", *(_AUTOTVM + _NO_TVM if _has_meta_schedule else _META_SCHEDULE)]
 
-# Files with few, slow tests, which the alphabet has last.
-_SLOW = {"test_tutorials", "test_winograd"}
+# Files that take longest, of both TVMs.
+_SLOW = [
+    *("test_tutorials", "test_network", "test_rpc", "test_tune_matmul", "test_comparison", "test_main", "test_siblings"),
+    *("test_build_ahead", "test_strategy", "test_command_line", "test_runs", "test_tuner", "test_network_profile"),
+    *("test_requirement", "test_compare", "test_doctor", "test_confirmation", "test_builder", "test_winograd"),
+]
 
 
 def pytest_collection_modifyitems(items):
-    """Begin with slow files, so that no process is left alone with one at the end."""
-    items.sort(key=lambda item: item.path.stem not in _SLOW)
+    """Begin with slow files, the slowest first, so that no process is left alone with one at the end."""
+    ranks = {name: rank for rank, name in enumerate(_SLOW)}
+    items.sort(key=lambda item: ranks.get(item.path.stem, len(ranks)))
