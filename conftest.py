@@ -1,7 +1,10 @@
 """Collect the tests for the TVM that is installed: AutoTVM (before 0.20) or MetaSchedule (0.27)."""
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
 
 _AUTOTVM = [
     *("autotvm_opevo/autotvm", "autotvm_opevo/cli/tvmc.py", "autotvm_opevo/tvmc.py"),
@@ -29,3 +32,22 @@ def pytest_collection_modifyitems(items):
     """Begin with slow files, the slowest first, so that no process is left alone with one at the end."""
     ranks = {name: rank for rank, name in enumerate(_SLOW)}
     items.sort(key=lambda item: ranks.get(item.path.stem, len(ranks)))
+
+
+_CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+
+
+def _unbind():
+    """Undo that TVM binds a process that runs its code to one core, to which all that it starts would be bound, too."""
+    if _CORES:
+        os.sched_setaffinity(0, _CORES)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    _unbind()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item):
+    _unbind()
