@@ -103,10 +103,13 @@ def test_on_this_machine_s_cpu_and_with_other_builders_autotvm_s_loop_stays_as_i
     assert not can_build_ahead({"builder": builder, "runner": LocalRunner()}, cpu)
 
 
-def test_an_old_script_finds_the_same_on_a_farm(tmp_path):
-    with farm(tmp_path) as (port, _):
-        runner = autotvm.RPCRunner(KEY, "127.0.0.1", port, n_parallel=2, number=1, repeat=1, timeout=TIMEOUT, cooldown_interval=0)
-        option = autotvm.measure_option(builder=autotvm.LocalBuilder(TIMEOUT, n_parallel=2, do_fork=True), runner=runner)
+@pytest.mark.parametrize("devices", [1, pytest.param(2, marks=pytest.mark.soak)])
+def test_an_old_script_finds_the_same_on_a_farm(tmp_path, devices):
+    with farm(tmp_path, count=devices) as (port, _):
+        runner = autotvm.RPCRunner(
+            KEY, "127.0.0.1", port, n_parallel=devices, number=1, repeat=1, timeout=TIMEOUT, cooldown_interval=0
+        )
+        option = autotvm.measure_option(builder=autotvm.LocalBuilder(TIMEOUT, n_parallel=devices, do_fork=True), runner=runner)
         log = tmp_path / "log.json"
         tuner = OpEvoTuner(matmul_task(64), seed=0)
         tuner.tune(5, option, callbacks=[autotvm.callback.log_to_file(str(log))])

@@ -107,9 +107,11 @@ class TestExtraction:
         assert [task.name for task in tasks] == ["conv2d_NCHWc.x86", "dense_nopack.x86", "dense_pack.x86"]
         assert sorted((operator.count, operator.tasks) for operator in operators) == [(1, (2, 1)), (2, (0,))]
 
-    @pytest.mark.parametrize("name", ["alexnet", pytest.param("resnet-18", marks=pytest.mark.soak)])
+    @pytest.mark.parametrize(
+        "name", ["two layers", "mlp", *(pytest.param(name, marks=pytest.mark.soak) for name in ("alexnet", "resnet-18"))]
+    )
     def test_tasks_are_those_autotvm_extracts(self, name):
-        mod, params = workloads.network(name)
+        mod, params = (two_layers(), {}) if name == "two layers" else workloads.network(name)
         tasks, operators, *_ = extract(fold(mod, params), TARGET)
         with autotvm.apply_history_best([]):
             theirs = autotvm.task.extract_from_program(mod["main"], params, TARGET)

@@ -4,6 +4,7 @@ import weakref
 
 import pytest
 import tvm
+from compared_networks import time_two_rounds
 from instant_measuring import InstantBuilder, InstantRunner
 from small_networks import TARGET, one_layer, two_layers
 from tvm import autotvm
@@ -105,6 +106,10 @@ def test_the_first_task_of_an_operator_is_what_the_compiler_uses_untuned():
 
 class TestTuning:
     """Trials that take scalar code for the fastest."""
+
+    @pytest.fixture(autouse=True)
+    def two_rounds(self, monkeypatch):
+        time_two_rounds(monkeypatch)
 
     def option(self):
         def seconds(config):
