@@ -4,15 +4,12 @@ import logging
 import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tvm
+from quick_network_tuning import tune, tune_operator
 from quick_tuning import builder, outputs, runner
 from tvm import relax
 from tvm.ir.utils import derived_object
@@ -26,17 +23,6 @@ from autotvm_opevo.meta_schedule.evaluation import evaluate_network, random_inpu
 from autotvm_opevo.meta_schedule.lowering import build, lower_as_imported, lower_for_tuning
 from autotvm_opevo.reporting.logs import open_logs
 from benchmarks.workloads import cpu
-
-
-def tune(folder, trials, **options):
-    """Tune an MLP."""
-    return tune_network(*workloads.mlp(), cpu(), folder, trials, builder=builder(), runner=runner(), seed=0, **options)
-
-
-def tune_operator(folder, trials, **options):
-    """Tune a matrix product."""
-    operator = workloads.operator("matmul", [(32, 32), (32, 32)])
-    return tune_network(*operator, cpu(), folder, trials, builder=builder(), runner=runner(), evaluate=False, **options)
 
 
 @pytest.fixture(scope="module")
@@ -114,33 +100,6 @@ def test_a_full_disk_is_found_before_anything_is_measured(tmp_path, monkeypatch)
     with pytest.raises(OSError, match="cannot write here: No space left on device"):
         tune(tmp_path / "mlp", 8)
     assert not list((tmp_path / "mlp").iterdir())
-
-
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("room", [0, 100])  # for no record, and for a part of one
-def test_a_disk_that_fills_up_ends_the_run_instead_of_losing_its_trials(tmp_path, room):
-    """TVM does not say when it could not write a record."""
-    script = (
-        "import sys; sys.path.insert(0, sys.argv[2])\n"
-        "import resource\n"
-        "from pathlib import Path\n"
-        "import test_network\n"
-        "from autotvm_opevo.meta_schedule.session import NetworkSession\n"
-        "add = NetworkSession._add\n"
-        "def full(*arguments):\n"
-        "    add(*arguments)\n"
-        "    size = (Path(sys.argv[1]) / 'database_tuning_record.json').stat().st_size\n"
-        "    resource.setrlimit(resource.RLIMIT_FSIZE, (size + int(sys.argv[3]), resource.RLIM_INFINITY))\n"
-        "NetworkSession._add = full\n"
-        "test_network.tune_operator(Path(sys.argv[1]), 64)\n"
-    )
-    command = [sys.executable, "-c", script, str(tmp_path), str(Path(__file__).parent), str(room)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=800)
-    assert done.returncode == 1
-    assert f"\nOSError: {tmp_path} does not have the last trials: make room on its disk" in done.stderr
-    result = tune_operator(tmp_path, 40)
-    assert 8 <= result.trials - result.measured < 32
 
 
 def test_tvms_search_ends_where_a_task_has_a_single_schedule(tmp_path):
@@ -310,56 +269,6 @@ def test_tvm_s_logging_is_as_before_and_its_files_are_closed(tmp_path):
     assert (logger.level, logger.propagate, list(logger.handlers)) == before
     assert list((tmp_path / "logs").iterdir())
     assert not [link for link in Path("/proc/self/fd").iterdir() if str(tmp_path) in os.path.realpath(link)]
-
-
-@pytest.mark.timeout(900)
-def test_after_a_kill_in_the_first_round_no_measurement_is_lost(tmp_path):
-    """TVM alone measures a batch of every task before it writes a record."""
-    script = (
-        "import sys; sys.path.insert(0, sys.argv[2])\n"
-        "from pathlib import Path\n"
-        "from test_network import tune\n"
-        "tune(Path(sys.argv[1]), 64)\n"
-    )
-    command = [sys.executable, "-c", script, str(tmp_path), str(Path(__file__).parent)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    process = subprocess.Popen(
-        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
-    log = tmp_path / "database_tuning_record.json"
-    deadline = time.monotonic() + 400
-    while not (log.exists() and log.read_bytes().count(b"\n") >= 2):
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    kept = log.read_bytes().count(b"\n")
-    assert kept <= 24  # of the 32 of the first round
-    result = tune(tmp_path, kept + 4, evaluate=False)
-    assert result.trials - result.measured == kept
-
-
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("wait", [0.0, 1.5], ids=["while results are stored", "during a build or run"])
-def test_ctrl_c_prints_the_result_and_exits_with_130(tmp_path, wait):
-    operator = ["--operator", "matmul", "--tensor", "64x64", "--tensor", "64x64", "--target", "llvm"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "autotvm_opevo", "tune", *operator, "--log", str(tmp_path), "--seed", "0", "--timeout", "200"],
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background shell ignores it
-    )
-    for line in process.stderr:
-        if "trials, network" in line:
-            break
-    time.sleep(wait)
-    os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=240)
-    assert process.returncode == 130
-    assert "ended by: interrupted" in errors
-    assert len(open_database(tmp_path)) >= 1
 
 
 class TestTargets:
