@@ -22,11 +22,12 @@ JOBS := 4
 # In the order of `conftest.py`, or files with few tests, which may be slow, would come last.
 PARALLEL := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup setup-tvm tune tune-relax test docs lint soak release-check bench bench-sensitivity bench-hardware bench-overhead bench-network bench-alexnet bench-time bench-transfer figures clean
+.PHONY: help setup setup-tvm tune tune-network tune-relax test docs lint soak release-check bench bench-sensitivity bench-hardware bench-overhead bench-network bench-alexnet bench-time bench-transfer figures clean
 .NOTPARALLEL:
 
 help:
-	@echo "make tune               tune a matrix multiplication on this CPU with OpEvo and XGBoost (AutoTVM; 3 to 4 minutes)"
+	@echo "make tune               tune a matrix multiplication on this CPU with OpEvo and XGBoost (AutoTVM; 2 to 3 minutes)"
+	@echo "make tune-network       tune AlexNet on this CPU with OpEvo and XGBoost, for a minute each (AutoTVM; under 4 minutes)"
 	@echo "make tune-relax         tune AlexNet on this CPU (MetaSchedule; 1 to 2 minutes)"
 	@echo "make test               run all tests, type checks and linters (7 to 13 minutes; JOBS=1: one process)"
 	@echo "make docs               build the documentation, $(DOCS)/index.html (2 minutes)"
@@ -58,6 +59,9 @@ setup-tvm:
 
 tune: setup
 	@$(RUN) -m benchmarks.tune_matmul $(ARGS)
+
+tune-network: setup
+	@$(RUN) -m benchmarks.tune_alexnet $(ARGS)
 
 tune-relax: setup-tvm
 	@$(TVM_RUN) tutorials/tune_alexnet_relax.py $(ARGS)

@@ -24,6 +24,7 @@ TYPE_CHECKING = False  # as in `typing`, which takes milliseconds to import, in 
 if TYPE_CHECKING:
     from typing import Any
 
+    from autotvm_opevo._utils.cpu_cores import use_all_cores as use_all_cores
     from autotvm_opevo.autotvm import OpEvoTuner as OpEvoTuner
     from autotvm_opevo.autotvm import tune_network as tune_network
     from autotvm_opevo.reporting.report import report as report
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from autotvm_opevo.search.opevo import OpEvo as OpEvo
     from autotvm_opevo.search.space import Space as Space
 
-__all__ = ["OpEvo", "Space", "__version__", "random_walk"]
+__all__ = ["OpEvo", "Space", "__version__", "random_walk", "use_all_cores"]
 
 # Imported on first access: the command must end quietly on Ctrl-C from its first moment, and importing scipy takes longer than
 # that. The last three are not in `__all__`: they need TVM or the extra ``report``, and ``import *`` must work without.
@@ -39,6 +40,7 @@ _LAZY = {
     "OpEvo": "search.opevo",
     "Space": "search.space",
     "random_walk": "search",
+    "use_all_cores": "_utils.cpu_cores",
     "OpEvoTuner": "autotvm",
     "report": "reporting",
     "tune_network": "autotvm",

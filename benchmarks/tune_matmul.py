@@ -1,14 +1,15 @@
 """Compare OpEvoTuner with XGBTuner on a matrix multiplication: what ``make tune`` runs.
 
-    python -m benchmarks.tune_matmul                  # on this machine's CPU: three minutes on two cores
+    python -m benchmarks.tune_matmul                  # on this machine's CPU: two minutes on two cores
     python -m benchmarks.tune_matmul --target cuda    # on an NVIDIA GPU: the paper's MM1, with TVM's own template
 
-Both tuners have the same task, builder, runner and number of trials. The best configuration of each is then built, checked
-against numpy, and timed beside the untuned schedule. The output folder, named at the end, has both logs, which
-``autotvm.apply_history_best`` reads, and a plot of the best so far over trials.
+Both tuners have the same task, builder, runner, number of trials and batches, of as many configurations as there are cores. The
+best configuration of each is then built again, checked against numpy, and timed beside the untuned schedule. The output folder,
+named at the end, has both logs, which ``autotvm.apply_history_best`` reads, a plot of the best so far over trials, and the figures.
 """
 
 import argparse
+import json
 import logging
 import os
 import random
@@ -30,6 +31,12 @@ import tvm
 from tvm import autotvm, te
 
 from autotvm_opevo import OpEvoTuner
+from autotvm_opevo.autotvm import LocalBuilder, LocalRunner, local_target
+from autotvm_opevo.autotvm.processes import WORKER_MODULE
+from autotvm_opevo.tuning.workers import call_once
+
+# One configuration, timed while tuning and when rebuilt, differs by so much only if something else was running.
+INTERFERENCE = 1.25
 
 
 @autotvm.template("autotvm_opevo/matmul")
@@ -71,15 +78,19 @@ def make_task(target):
 
 
 def tune(tuner, log, trials):
-    measure_option = autotvm.measure_option(
-        builder=autotvm.LocalBuilder(timeout=10),
-        runner=autotvm.LocalRunner(number=1, repeat=3, min_repeat_ms=10, cooldown_interval=0, timeout=10),
+    builder = LocalBuilder(timeout=10)
+    runner = LocalRunner(
+        number=1, repeat=3, min_repeat_ms=50 if tuner.task.target.kind.name == "llvm" else 150, cooldown_interval=0
     )
     callbacks = [
         autotvm.callback.progress_bar(trials, prefix=f"{type(tuner).__name__:>10}"),
         autotvm.callback.log_to_file(str(log)),
     ]
-    tuner.tune(n_trial=trials, measure_option=measure_option, callbacks=callbacks)
+    try:
+        tuner.tune(trials, autotvm.measure_option(builder=builder, runner=runner), callbacks=callbacks)
+    finally:
+        builder.close()
+        runner.close()
 
 
 def build(task, log=None):
@@ -164,14 +175,26 @@ def plot(curves, path):
     plt.close(figure)
 
 
-def default_target():
-    """The target of this CPU: plain llvm is a baseline x86-64 without AVX."""
-    flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-    return "llvm -mcpu=core-avx2" if " avx2 " in flags and " fma " in flags else "llvm"
+def conclusion(now, seconds):
+    """Which tuner's best is faster, in a sentence, by GFLOPS and seconds of tuning, each by tuner."""
+    first, second = sorted(now, key=now.get, reverse=True)
+    times = f"after {seconds[first]:.0f} s of tuning and {seconds[second]:.0f} s"
+    if now[first] < 1.02 * now[second]:
+        return f"{first} and {second} are equally fast, within 2%, {times}."
+    return f"{first} is {now[first] / now[second]:.2f} times as fast as {second}: {now[first]:.1f} and {now[second]:.1f} GFLOPS, {times}."
+
+
+def interference(best, now):
+    """Say which timings of the same configuration differ too much; empty if none do. GFLOPS while tuning and now, by tuner."""
+    apart = [name for name in best if max(best[name] / now[name], now[name] / best[name]) > INTERFERENCE]
+    named = " and ".join(f"{name}'s best had {best[name]:.1f} GFLOPS while tuning and has {now[name]:.1f} now" for name in apart)
+    return f"This machine was busy: {named}. Run it again when nothing else runs." if apart else ""
 
 
 def parse_target(text):
     """The target and None, or None and why it cannot be used: TVM parses cuda by asking the GPU, so that comes first."""
+    if text is None:
+        return tvm.target.Target(local_target()), None
     if text.split()[:1] == ["cuda"]:
         if not tvm.cuda(0).exist:
             return None, "TVM finds no NVIDIA GPU: omit --target to tune for the CPU"
@@ -182,7 +205,7 @@ def parse_target(text):
 
 def main():
     parser = argparse.ArgumentParser(description="Tune a matrix multiplication with OpEvoTuner and with XGBTuner.")
-    parser.add_argument("--target", default=default_target(), help="TVM target, llvm -mcpu=... or cuda (default: this CPU)")
+    parser.add_argument("--target", help="TVM target, llvm -mcpu=... or cuda (default: this machine's)")
     parser.add_argument("--trials", type=int, default=96, help="trials of each tuner (default: 96)")
     parser.add_argument("--seed", type=int, default=0, help="seed (default: 0); with an odd one XGBTuner is first")
     parser.add_argument("--out", type=Path, help="output directory (default: a new one in tuned/)")
@@ -204,13 +227,14 @@ def main():
     task = make_task(target)
     space = np.prod([float(len(knob)) for knob in task.config_space.space_map.values()])
     print(f"{task.name} for {target}: {space:,.0f} configurations, {options.trials} trials per tuner")
-    tuners = {"OpEvo": OpEvoTuner(task, seed=options.seed), "XGB": autotvm.tuner.XGBTuner(task)}
+    tuners = {"OpEvoTuner": OpEvoTuner(task, seed=options.seed), "XGBTuner": autotvm.tuner.XGBTuner(task)}
     logs = {name: out / f"{name.lower()}.json" for name in tuners}
     for log in logs.values():
         log.unlink(missing_ok=True)
-    print("XGBTuner pauses for about a minute after every 64 trials to train its cost model.")
+    print("XGBTuner pauses for up to a minute after every 64 trials to train its cost model.")
     np.random.seed(options.seed % 2**32)  # noqa: NPY002  # XGBTuner draws from the global generators
     random.seed(options.seed)
+    call_once(WORKER_MODULE, int)  # what starts the workers imports TVM, for seconds
     order = sorted(tuners, reverse=options.seed % 2 == 1)  # each is first in turn
     try:
         seconds = {name: tune_timed(tuners[name], logs[name], options.trials) for name in order}
@@ -223,18 +247,24 @@ def main():
         parser.exit(1, f"tune_matmul: all trials of {' and '.join(failed)} failed; see AutoTVM's warning above for the errors\n")
     device = tvm.device(target.kind.name, 0)
     again = time_interleaved(task, [build(task), *(build(task, log) for log in logs.values())], device)
+    best, now = {name: gflops.max() for name, gflops in tuned.items()}, dict(zip(tuned, again[1:]))
     print("\n            GFLOPS now   best while tuning   at trial    of   seconds     of which in the tuner")
     print(f"{'untuned':<10}{again[0]:>12.1f}")
     if target.kind.name == "llvm":
-        print(f"{'numpy':<10}{numpy_gflops(task):>12.1f}   (on all cores)")
-    for (name, gflops), now in zip(tuned.items(), again[1:]):
-        best = f"{gflops.max():>20.1f}{gflops.argmax() + 1:>11}{len(gflops):>6}"
+        print(f"{'numpy':<10}{numpy_gflops(task):>12.1f}   (on all cores, the others on one)")
+    for name, gflops in tuned.items():
+        trials = f"{best[name]:>20.1f}{gflops.argmax() + 1:>11}{len(gflops):>6}"
         total, own = seconds[name]
-        print(f"{name:<10}{now:>12.1f}{best}{total:>10.1f}{own:>26.2f}")
+        print(f"{name:<10}{now[name]:>12.1f}{trials}{total:>10.1f}{own:>26.2f}")
     print("GFLOPS now: the best configurations, rebuilt and timed in turn; all three outputs match numpy's.")
     plot(tuned, out / "best_so_far.png")
-    print("One run of each tuner: results vary with the seed and with the load of the machine.\n")
-    print(f"logs: {', '.join(map(str, logs.values()))}\nplot: {out / 'best_so_far.png'}")
+    figures = {"target": str(target), "seed": options.seed, "best": best, "now": now, "seconds": seconds, "untuned": again[0]}
+    (out / "figures.json").write_text(json.dumps(figures))
+    print(f"logs and plot: {out}")
+    if said := interference(best, now):
+        print(said)
+    print(f"\n{conclusion(now, {name: total for name, (total, _) in seconds.items()})}")
+    print("Next, a whole network: make tune-network tunes AlexNet with both, for a minute each.")
 
 
 if __name__ == "__main__":

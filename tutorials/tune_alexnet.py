@@ -25,7 +25,7 @@ import tvm
 from tvm import autotvm, relay
 from tvm.contrib import graph_executor
 
-from autotvm_opevo import OpEvoTuner, tune_network
+from autotvm_opevo import OpEvoTuner, tune_network, use_all_cores
 from autotvm_opevo.autotvm import LocalBuilder, LocalRunner, local_target
 from autotvm_opevo.autotvm.workloads import alexnet
 
@@ -35,16 +35,17 @@ from autotvm_opevo.autotvm.workloads import alexnet
 # AlexNet in Relay, with random weights. For your own model, ``relay.frontend`` returns the same pair.
 
 parser = argparse.ArgumentParser(description="Tune AlexNet with OpEvo.")
-parser.add_argument("--target", default=local_target(), help="TVM target (default: this machine's)")
+parser.add_argument("--target", help="TVM target (default: this machine's)")
 parser.add_argument("--batch", type=int, default=1, help="batch size (default: 1)")
 parser.add_argument("--trials", type=int, default=200, help="number of trials, including earlier ones (default: 200)")
 parser.add_argument("--time-limit", type=float, help="seconds for all trials and for timing the best again")
 parser.add_argument("--log", type=Path, default=Path("tuned/alexnet.json"), help="AutoTVM log (default: tuned/alexnet.json)")
 options = parser.parse_args()
 options.log.parent.mkdir(parents=True, exist_ok=True)
+use_all_cores()  # TVM's default is half of them, for hyper-threads
 
 mod, params = alexnet(options.batch)
-target = tvm.target.Target(options.target)
+target = tvm.target.Target(options.target or local_target())
 
 # %%
 # Measurement

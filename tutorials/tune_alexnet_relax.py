@@ -23,6 +23,7 @@ import tvm
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
+from autotvm_opevo import use_all_cores
 from autotvm_opevo.meta_schedule import (
     LocalBuilder,
     OpEvoStrategy,
@@ -35,11 +36,12 @@ from autotvm_opevo.meta_schedule import (
 from autotvm_opevo.meta_schedule.workloads import alexnet
 
 parser = argparse.ArgumentParser(description="Tune AlexNet with OpEvo and today's TVM.")
-parser.add_argument("--target", default=local_target(), help="TVM target (default: this machine's)")
+parser.add_argument("--target", help="TVM target (default: this machine's)")
 parser.add_argument("--batch", type=int, default=1, help="batch size (default: 1)")
 parser.add_argument("--trials", type=int, default=208, help="number of trials, including earlier ones (default: 208)")
 parser.add_argument("--work-dir", default="tuned/alexnet-relax", help="work directory (default: tuned/alexnet-relax)")
 options = parser.parse_args()
+use_all_cores()  # TVM's default is half of them, for hyper-threads
 
 # %%
 # The network
@@ -48,7 +50,7 @@ options = parser.parse_args()
 # :doc:`tune_your_model` has PyTorch, too.
 
 mod, params = alexnet(options.batch)
-target = as_target(options.target)
+target = as_target(options.target or local_target())
 
 # %%
 # Tuning

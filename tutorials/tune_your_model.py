@@ -25,16 +25,18 @@ import tvm
 from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 
+from autotvm_opevo import use_all_cores
 from autotvm_opevo.meta_schedule import as_target, compile_network, local_target, tune_network
 from autotvm_opevo.meta_schedule.workloads import model_file
 
 parser = argparse.ArgumentParser(description="Tune an ONNX model, export it as a library, and run that.")
 parser.add_argument("--model", type=Path, help="ONNX file (default: a small one, made here)")
-parser.add_argument("--target", default=local_target(), help="TVM target (default: this machine's)")
+parser.add_argument("--target", help="TVM target (default: this machine's)")
 parser.add_argument("--trials", type=int, default=32, help="number of trials, including earlier ones (default: 32)")
 parser.add_argument("--out", type=Path, default=Path("tuned/your-model"), help="output directory (default: tuned/your-model)")
 options = parser.parse_args()
 options.out.mkdir(parents=True, exist_ok=True)
+use_all_cores()  # TVM's default is half of them, for hyper-threads
 
 # %%
 # The model
@@ -74,7 +76,7 @@ if options.model is None:
 #     mod, params = from_exported_program(torch.export.export(model, example)), None
 
 mod, params = model_file(options.model)
-target = as_target(options.target)
+target = as_target(options.target or local_target())
 
 # %%
 # Tune

@@ -2,20 +2,56 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path, PurePosixPath
 
 _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 # Those that this process may use; known at import, since TVM binds the main thread to one of them when it runs a kernel.
 _CPUS = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+_CGROUPS, _OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+# Both count for TVM, the first one first.
+_VARIABLES = ("TVM_NUM_THREADS", "OMP_NUM_THREADS")
+
+logger = logging.getLogger(__name__)
 
 
 def physical_cores() -> int:
-    """Number of cores that this process may use, hyper-threads not counted; 0 if unknown."""
+    """Number of cores that this process may use, by its CPU affinity and its control groups' quotas; 0 if unknown.
+
+    Hyper-threads are not counted, and of a quota whole cores only: threads that share a part of one wait for each other.
+    """
     try:
-        return len({Path(_SIBLINGS.format(cpu)).read_text() for cpu in _CPUS})
+        cores = len({Path(_SIBLINGS.format(cpu)).read_text() for cpu in _CPUS})
     except OSError:
         return 0
+    return min([cores, *(max(1, int(quota)) for quota in _quotas())])
+
+
+def use_all_cores() -> str:
+    """Let TVM run kernels on all physical cores, unless ``TVM_NUM_THREADS`` or ``OMP_NUM_THREADS`` is set.
+
+    Call it before TVM runs anything in this process: it sets ``TVM_NUM_THREADS``, which TVM reads once, in the environment of this
+    process and of those that it starts.
+
+    Returns
+    -------
+    str
+        What was done, in a sentence; empty if nothing was.
+
+    Examples
+    --------
+    >>> from autotvm_opevo import use_all_cores
+    >>> _ = use_all_cores()
+    """
+    cores = physical_cores()
+    if not cores or any(os.environ.get(name) for name in _VARIABLES):
+        return ""
+    os.environ[_VARIABLES[0]] = str(cores)
+    return f"TVM_NUM_THREADS={cores}: kernels run on all cores of this machine that this process may use"
 
 
 def idle_cores(threads: int) -> str:
@@ -29,5 +65,32 @@ def idle_cores(threads: int) -> str:
     cores = physical_cores()
     if not 0 < threads < cores:
         return ""
-    uses_all = f"TVM_NUM_THREADS={cores} uses all, here and where the network is deployed"
-    return f"TVM runs kernels on {threads} of {cores} cores: {uses_all}"
+    uses_all = f"TVM_NUM_THREADS={cores} uses all, which autotvm_opevo.use_all_cores() sets, as this package's commands do"
+    return f"TVM runs kernels on {threads} of {cores} cores: {uses_all}; deploy with the same"
+
+
+@cache
+def warn_of_idle_cores(threads: int) -> None:
+    """Log a warning, once a process, if TVM runs kernels in fewer threads than there are cores."""
+    if idle := idle_cores(threads):
+        logger.warning(idle)
+
+
+def _quotas() -> Iterator[float]:
+    """CPUs that this process's control groups, and those above them, may use at most (versions 1 and 2)."""
+    with suppress(OSError):
+        for line in _OWN_CGROUPS.read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            group = PurePosixPath(path.lstrip("/"))
+            for folder in [group, *group.parents]:
+                with suppress(OSError, ValueError):  # no quota, or another name space's path
+                    if not controllers:
+                        quota, period = (_CGROUPS / folder / "cpu.max").read_text().split()
+                    elif "cpu" in controllers.split(","):
+                        quota, period = (
+                            (_CGROUPS / "cpu" / folder / f"cpu.cfs_{one}_us").read_text() for one in ("quota", "period")
+                        )
+                    else:
+                        continue
+                    if float(quota) > 0:
+                        yield float(quota) / float(period)

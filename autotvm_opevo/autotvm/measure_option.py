@@ -10,10 +10,10 @@ from tvm.contrib.cc import create_shared
 from tvm.target.codegen import llvm_version_major
 
 from autotvm_opevo._utils.target_cpu import check_cpu
-from autotvm_opevo._utils.this_machine import check_triple
 from autotvm_opevo.autotvm.builder import LocalBuilder
 from autotvm_opevo.autotvm.rpc import devices
 from autotvm_opevo.autotvm.runner import LocalRunner
+from autotvm_opevo.autotvm.targets import check_local
 
 # Targets whose device this machine may lack.
 _DEVICE_TARGETS = ("cuda", "metal", "opencl", "rocm", "vulkan")
@@ -39,12 +39,12 @@ def default_measure_option(
 
 
 def check_device(target: tvm.target.Target, runner: Any) -> None:
-    """Raise `ValueError` for a CPU unknown to LLVM, or for a local runner on a device that this machine does not have."""
+    """Raise `ValueError` for a CPU unknown to LLVM, or for a local runner on a device or with instructions that this machine lacks."""
     kind = target.kind.name
     if kind == "llvm":
         _check_cpu(target)
         if isinstance(runner, autotvm.LocalRunner):
-            check_triple(str(target.attrs.get("mtriple", "")))
+            check_local(target)
     if isinstance(runner, autotvm.LocalRunner) and kind in _DEVICE_TARGETS and not tvm.device(kind, 0).exist:
         raise ValueError(
             f"this machine has no {kind} device, or TVM cannot find its driver: measure on another machine with an RPCRunner and "

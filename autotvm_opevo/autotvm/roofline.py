@@ -26,15 +26,19 @@ def work(task: Task) -> Work:
 
 def measure_roofline(target: str) -> Roofline:
     """Measure this machine's CPU, in as many threads as TVM runs kernels, with the instructions of a target."""
-    device = tvm.cpu()
+    bandwidths = tuple((float(size), size / _seconds(*_read(size), target)) for size in READS)
+    return Roofline(measure_flops(target), bandwidths, int(tvm.get_global_func("runtime.NumThreads")()))
+
+
+def measure_flops(target: str) -> float:
+    """float32 operations per second of this machine's best matrix product, with the instructions of a target."""
     blocks = [block_product(*block) for block in BLOCKS]
-    flops = max(flop / _seconds(schedule, tensors, target, device) for schedule, tensors, flop in blocks)
-    bandwidths = tuple((float(size), size / _seconds(*_read(size), target, device)) for size in READS)
-    return Roofline(flops, bandwidths, int(tvm.get_global_func("runtime.NumThreads")()))
+    return max(flop / _seconds(schedule, tensors, target) for schedule, tensors, flop in blocks)
 
 
-def _seconds(schedule: te.Schedule, tensors: list[te.Tensor], target: str, device: tvm.runtime.Device) -> float:
+def _seconds(schedule: te.Schedule, tensors: list[te.Tensor], target: str) -> float:
     """The shortest of some runs."""
+    device = tvm.cpu()
     with tvm.transform.PassContext(opt_level=3):
         module = tvm.build(schedule, tensors, target)
     arrays = [tvm.nd.array(np.ones([int(extent) for extent in tensor.shape], tensor.dtype), device) for tensor in tensors]

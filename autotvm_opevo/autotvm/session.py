@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -26,6 +27,7 @@ from autotvm_opevo.autotvm.measurer import Measurer
 from autotvm_opevo.autotvm.roofline import work
 from autotvm_opevo.autotvm.rpc import DevicePoolError
 from autotvm_opevo.autotvm.runner import LocalRunner
+from autotvm_opevo.autotvm.targets import cannot_run
 from autotvm_opevo.autotvm.task_state import Proposal, TaskState
 from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE
 from autotvm_opevo.tuning.drift import Drift
@@ -94,7 +96,7 @@ class NetworkSession(Session):
             runner.begin_drift(target)
             return runner.roofline(target)
 
-        if roofline := self.measure_limits(measure, lambda i: work(self._states[i].task)):
+        if roofline := self.measure_limits(measure, lambda i: work(self._states[i].task), partial(cannot_run, target)):
             self.best.bandwidth = roofline.bandwidth
             runner.limits = {workload_key(one.task.target, one.task): one.progress.limit for one in self._states}
 

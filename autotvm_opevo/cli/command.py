@@ -23,7 +23,13 @@ class Parser(argparse.ArgumentParser):
 
 
 def command(
-    commands: Any, name: str, summary: str, examples: str, status: str, run: Callable[[argparse.Namespace], int]
+    commands: Any,
+    name: str,
+    summary: str,
+    examples: str,
+    status: str,
+    run: Callable[[argparse.Namespace], int],
+    runs_kernels: bool = False,
 ) -> argparse.ArgumentParser:
     """Add a command whose help begins with examples and ends with its exit statuses.
 
@@ -37,6 +43,8 @@ def command(
         The first and the last paragraph of the command's help; ``%(prog)s`` in them stands for program and command.
     run : callable
         Takes the parsed options and returns the exit status.
+    runs_kernels : bool
+        Whether TVM may run kernels, which then use all cores.
 
     Returns
     -------
@@ -44,5 +52,5 @@ def command(
         The command's parser, for its arguments.
     """
     parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=examples, epilog=status)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, runs_kernels=runs_kernels)
     return parser

@@ -33,7 +33,7 @@ built or run, or the outputs differ; 2 invalid arguments, or a log without recor
 def add(commands: Any) -> None:
     """Add the command to the program's parser."""
     summary = "tell which of several logs makes a network fastest"
-    compare = command(commands, "compare", summary, _EXAMPLES, _STATUS, _run)
+    compare = command(commands, "compare", summary, _EXAMPLES, _STATUS, _run, runs_kernels=True)
     compare.add_argument("logs", nargs="+", metavar="LOG", help="AutoTVM log, or folder of a MetaSchedule database")
     workload.add_workload(compare)
     workload.add_target(compare, "the one for which the logs have records")

@@ -15,7 +15,6 @@ from typing import Any
 
 from autotvm_opevo._utils.cpu_cores import idle_cores
 from autotvm_opevo._utils.imports import ONNX
-from autotvm_opevo._utils.target_cpu import this_cpu
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo._version import __version__
 from autotvm_opevo.cli.command import command
@@ -134,7 +133,11 @@ import tvm
 print(tvm.get_global_func("runtime.NumThreads", True) and tvm.get_global_func("runtime.NumThreads")() or 0)
 kinds = [kind for kind in ("cuda", "rocm", "opencl", "vulkan", "metal") if tvm.device(kind, 0).exist]
 print("llvm" if tvm.get_global_func("target.llvm_version_major", True) else "", *kinds)
-print(getattr(tvm.target.codegen, "llvm_get_system_cpu", str)())
+"""
+# After the devices, of which a driver may hang; a first kernel of what the processor reports has run in a process of its own.
+_CPU_QUERY = """
+from autotvm_opevo.{adapter}.targets import local_cpu_target
+print(local_cpu_target())
 """
 
 
@@ -149,12 +152,10 @@ def _devices(autotvm: bool) -> Iterator[Finding]:
     if done.returncode:
         yield Finding("devices", last_line(done.stderr), False, "`import tvm` works, but querying the devices fails")
         return
-    *_, threads, kinds, system_cpu = ["", "", "", *done.stdout.splitlines()]
+    *_, threads, kinds = ["", "", *done.stdout.splitlines()]
     gpus = [kind for kind in kinds.split() if kind != "llvm"]
     if "llvm" in kinds.split():
-        cpu = this_cpu(system_cpu)
-        newer = "" if cpu == system_cpu else ", the closest CPU that this LLVM knows"
-        yield Finding("CPU", f'--target "llvm -mcpu={cpu}"{newer}' if cpu else "--target llvm, with an -mcpu=... like yours")
+        yield _cpu("autotvm" if autotvm else "meta_schedule")
         if threads.isdigit() and (idle := idle_cores(int(threads))):
             yield Finding("threads", idle, None)
     else:
@@ -167,6 +168,19 @@ def _devices(autotvm: bool) -> Iterator[Finding]:
     if autotvm:
         what_to_do = f"AutoTVM scripts for cuda, such as TVM's tune_conv2d_cuda.py, wait forever without a GPU: {what_to_do}"
     yield Finding("GPU", "none that TVM can use", None, what_to_do)
+
+
+def _cpu(adapter: str) -> Finding:
+    """The target of this machine's CPU, whose code has run."""
+    command = [sys.executable, "-c", _CPU_QUERY.format(adapter=adapter)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE)
+    except subprocess.TimeoutExpired:
+        return Finding("CPU", f"no kernel has run within {_PATIENCE} s", False, "end other work on this machine, and try again")
+    if done.returncode:
+        what_to_do = "build TVM for this processor, or measure on another machine, with an RPCRunner and a tracker"
+        return Finding("CPU", f"no kernel runs here: {last_line(done.stderr)}", False, what_to_do)
+    return Finding("CPU", f'--target "{last_line(done.stdout)}"', what_to_do=last_line(done.stderr))
 
 
 def _optional(autotvm: bool) -> Iterator[Finding]:

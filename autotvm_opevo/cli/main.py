@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from autotvm_opevo._utils.command_line import program
+from autotvm_opevo._utils.cpu_cores import use_all_cores
 from autotvm_opevo._version import __version__
 from autotvm_opevo.cli import compare, doctor, report, tune
 from autotvm_opevo.cli.command import Parser
@@ -44,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     try:
+        if options.runs_kernels and (done := use_all_cores()):
+            print(done, file=sys.stderr)
         status: int = options.run(options)
         return status
     except KeyboardInterrupt:

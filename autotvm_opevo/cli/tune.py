@@ -37,7 +37,7 @@ compared; 2 invalid arguments; 130 interrupted."""
 
 def add(commands: Any) -> None:
     """Add the command to the program's parser."""
-    tune = command(commands, "tune", "tune a network, an operator or a model file", _EXAMPLES, _STATUS, _run)
+    tune = command(commands, "tune", "tune a network, an operator or a model file", _EXAMPLES, _STATUS, _run, runs_kernels=True)
     workload.add_workload(tune)
     workload.add_target(tune, "this machine's GPU if it has one, or its CPU")
     tune.add_argument("--log", required=True, help="AutoTVM's log file or MetaSchedule's work directory; resumed if it exists")

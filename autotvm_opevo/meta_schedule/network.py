@@ -15,7 +15,6 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
 
 from autotvm_opevo._utils.atomic_files import Lock, check_writable
-from autotvm_opevo._utils.this_machine import check_triple
 from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.meta_schedule.builder import LocalBuilder
@@ -28,7 +27,7 @@ from autotvm_opevo.meta_schedule.lowering import check_shapes, lower_as_imported
 from autotvm_opevo.meta_schedule.runner import LocalRunner, has_device, is_local
 from autotvm_opevo.meta_schedule.session import NetworkSession
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
-from autotvm_opevo.meta_schedule.targets import as_target
+from autotvm_opevo.meta_schedule.targets import as_target, check_local
 from autotvm_opevo.meta_schedule.tvm_logging import quiet_logging
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
 from autotvm_opevo.tuning.confirmation import end_of_trials
@@ -73,7 +72,7 @@ def tune_network(
     params : dict, optional
         Its weights, by name.
     target : str, dict or tvm.target.Target
-        A CPU without ``num-cores`` gets the number of this machine's.
+        A CPU without ``num-cores`` gets the number of threads in which TVM runs kernels in this process.
     work_dir : str or path
         MetaSchedule's work directory; created if missing, and locked against other processes.
     trials : int
@@ -160,7 +159,7 @@ def tune_network(
     check_shapes(mod)
     runner = LocalRunner() if runner == "local" else ms.Runner.create(runner) if isinstance(runner, str) else runner
     if is_local(runner) and target.kind.name == "llvm":
-        check_triple(str(target.attrs.get("mtriple", "")))
+        check_local(target)
     if isinstance(builder, str) and builder != "local":
         builder = ms.Builder.create(builder)
     elif builder is None or builder == "local":

@@ -38,9 +38,18 @@ def work(mod: tvm.IRModule) -> Work:
 
 def measure_roofline(target: tvm.target.Target) -> Roofline:
     """Measure this machine's CPU, in as many threads as TVM runs kernels, with the instructions of a target."""
-    flops = max(2.0 * PARTS * DEPTH * math.prod(block) / _seconds(_block_product(*block), target) for block in BLOCKS)
     bandwidths = tuple((float(size), size / _seconds(read_kernel(size), target)) for size in READS)
-    return Roofline(flops, bandwidths, int(tvm.get_global_func("runtime.NumThreads")()))
+    return Roofline(measure_flops(target), bandwidths, kernel_threads())
+
+
+def kernel_threads() -> int:
+    """Number of threads in which TVM runs kernels in this process."""
+    return int(tvm.get_global_func("runtime.NumThreads")())
+
+
+def measure_flops(target: tvm.target.Target) -> float:
+    """float32 operations per second of this machine's best matrix product, with the instructions of a target."""
+    return max(2.0 * PARTS * DEPTH * math.prod(block) / _seconds(_block_product(*block), target) for block in BLOCKS)
 
 
 def _seconds(schedule: Schedule, target: tvm.target.Target) -> float:

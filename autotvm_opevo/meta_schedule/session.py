@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from autotvm_opevo.meta_schedule.lowering import count_changes
 from autotvm_opevo.meta_schedule.roofline import work
 from autotvm_opevo.meta_schedule.runner import LocalRunner
 from autotvm_opevo.meta_schedule.strategy import Budget, OpEvoStrategy
+from autotvm_opevo.meta_schedule.targets import cannot_run
 from autotvm_opevo.meta_schedule.task_scheduler import CallbackScheduler
 from autotvm_opevo.meta_schedule.task_state import TaskState
 from autotvm_opevo.meta_schedule.tvm_logging import without_nameless_handlers
@@ -99,7 +101,8 @@ class NetworkSession(Session):
         """Find out how fast the tasks can be at most."""
         if not isinstance(runner, LocalRunner):
             return
-        roofline = self.measure_limits(lambda: runner.roofline(self._target), lambda i: work(self._states[i].mod))
+        measure, cannot = partial(runner.roofline, self._target), partial(cannot_run, self._target)
+        roofline = self.measure_limits(measure, lambda i: work(self._states[i].mod), cannot)
         if roofline is None:
             return
         for i, state in enumerate(self._states):

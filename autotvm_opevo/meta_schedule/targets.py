@@ -6,19 +6,22 @@ import re
 from typing import Any
 
 import tvm
-from tvm.s_tir.meta_schedule.utils import cpu_count
 from tvm.target import Target
 from tvm.target.codegen import llvm_get_cpu_archlist, llvm_version_major
 
-from autotvm_opevo._utils import this_machine
 from autotvm_opevo._utils.target_cpu import check_cpu
 from autotvm_opevo._utils.text import last_line
+from autotvm_opevo.meta_schedule.roofline import kernel_threads, measure_flops
+from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
+from autotvm_opevo.tuning import this_machine
+from autotvm_opevo.tuning.workers import call_once
 
 
 def local_target() -> str | Target:
-    """TVM's target for this machine's GPU if it has one, else for its CPU, with all of its vector instructions.
+    """TVM's target for this machine's GPU if it has one, else for its CPU: the fastest whose code has run here.
 
-    `as_target` completes it.
+    `as_target` completes it. The first call on a machine compiles and runs two small kernels in a worker process, which takes some
+    seconds.
 
     Returns
     -------
@@ -29,14 +32,35 @@ def local_target() -> str | Target:
     >>> as_target(local_target()).kind.name in ("llvm", "cuda", "rocm", "metal")
     True
     """
-    target: str | Target = this_machine.local_target(tvm)
+    target: str | Target = this_machine.local_target(tvm, _first_kernel)
     return target
+
+
+def local_cpu_target() -> str:
+    """The target of this machine's CPU, which a GPU does not take the place of."""
+    return this_machine.local_cpu_target(tvm, _first_kernel)
+
+
+def check_local(target: Target) -> None:
+    """Raise `ValueError` for a CPU's target whose code this machine cannot run, by its triple, or by what the processor reports."""
+    this_machine.check_triple(str(target.attrs.get("mtriple", "")))
+    this_machine.check_cpu_features(tvm, target, _first_kernel)
+
+
+def cannot_run(target: Target) -> ValueError:
+    """The error for a target whose first kernel died here."""
+    return this_machine.cannot_run(tvm, target, _first_kernel)
+
+
+def _first_kernel(target: str) -> float:
+    """Operations per second of a matrix product, in a worker process."""
+    return float(call_once(WORKER_MODULE, measure_flops, as_target(target)))
 
 
 def as_target(target: str | dict[str, Any] | Target) -> Target:
     """Convert to a target that MetaSchedule can tune for.
 
-    A CPU without ``num-cores``, which MetaSchedule needs, gets the number of this machine's cores. Options in a string, which TVM
+    A CPU without ``num-cores``, which MetaSchedule needs, gets the number of threads in which TVM runs kernels in this process. Options in a string, which TVM
     took before 0.20, are accepted: ``"llvm -mcpu=core-avx2"``.
 
     Parameters
@@ -65,7 +89,7 @@ def as_target(target: str | dict[str, Any] | Target) -> Target:
             f"target must be a target of TVM, such as llvm or nvidia/nvidia-h100; {target!r} given: {last_line(str(error))}"
         ) from None
     if found.kind.name == "llvm" and "num-cores" not in found.attrs:
-        found = Target({**dict(found.export()), "num-cores": cpu_count(logical=False)})
+        found = Target({**dict(found.export()), "num-cores": kernel_threads()})
     if found.kind.name == "llvm":
         without = Target({name: value for name, value in dict(found.export()).items() if name != "mcpu"})
         check_cpu(str(found.attrs.get("mcpu", "")), [str(name) for name in llvm_get_cpu_archlist(without)], llvm_version_major())

@@ -129,7 +129,8 @@ def _how_good(index: int, log: TuningLog, network: Network, limits: Limits) -> A
         return Answer(question, f"{text}; {why}.", _TASKS, known=False)
     text += f", {1 / (1 + limits.left):.0%} of what this machine's limits allow"
     if log.runs.flops and log.runs.memory_bandwidth:
-        text += f" ({log.runs.flops / 1e9:.0f} GFLOPS, {log.runs.memory_bandwidth / 1e9:.0f} GB/s)"
+        threads = f", {pluralize(log.runs.threads, 'thread')}" if log.runs.threads else ""
+        text += f" ({log.runs.flops / 1e9:.0f} GFLOPS, {log.runs.memory_bandwidth / 1e9:.0f} GB/s{threads})"
     if len(kinds := limits.reached_by_kind()) > 1:
         text += f": {', '.join(f'{kind} {min(1.0, reached):.0%}' for kind, reached in [*kinds.items()][:_MAX_KINDS])}"
     done = [one for one in limits.measured if limits.reached(one) > AT_LIMIT]

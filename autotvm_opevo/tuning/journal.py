@@ -62,7 +62,8 @@ class JournalEntry:
         each task; with AutoTVM ``"knobs"``, the topology of each of a task's knobs as JSON; and with MetaSchedule ``"lowering"``,
         as in `RunHistory`. Once the machine is measured: ``"limits"``, the seconds that each task takes at least,
         ``"memory_bound"``, those that the memory limits, ``"sizes"``, the bytes of each task's tensors, ``"flops"``, operations
-        per second, and the bytes per second of large and of small arrays, ``"memory_bandwidth"`` and ``"bandwidth"``. When trials
+        per second, and the bytes per second of large and of small arrays, ``"memory_bandwidth"`` and ``"bandwidth"``, in
+        ``"threads"`` threads. When trials
         begin: ``"ready"``. When the run ends: ``"phases"``, the seconds of each phase; ``"stop_reason"``; ``"learned_from"``, by
         task, how many others it learned from in the end, by their origin; ``"lost"``, the addresses of devices that left; and
         ``"slow"``, by address of a device that is slower than the fastest, how many times as long it takes. When the networks
@@ -139,7 +140,11 @@ class Journal:
         """Record the seconds that each task takes at least on this machine, for which of them the memory is the reason, the bytes
         of their tensors, and what the machine can do."""
         known = roofline or Roofline()
-        machine = {"flops": known.flops if known.flops < math.inf else 0.0, "memory_bandwidth": known.memory_bandwidth}
+        machine = {
+            "flops": known.flops if known.flops < math.inf else 0.0,
+            "memory_bandwidth": known.memory_bandwidth,
+            "threads": known.threads,
+        }
         tasks = {"limits": dict(limits), "memory_bound": list(memory_bound), "sizes": dict(sizes or {})}
         self.write(network={**tasks, **machine, "bandwidth": known.bandwidth})
 
@@ -239,6 +244,8 @@ def _parse_network(fields: dict[str, Any]) -> dict[str, Any]:
     for name in ("flops", "memory_bandwidth", "bandwidth"):
         if fields.get(name):
             network[name] = _positive(fields[name])
+    if "threads" in fields:
+        network["threads"] = int(fields["threads"])
     if "phases" in fields:
         network["phases"] = {str(phase): _positive(seconds) for phase, seconds in fields["phases"].items() if seconds}
     if "stop_reason" in fields:

@@ -74,6 +74,8 @@ class TuningResult:
     kept_untuned : int
         Number of operators of which `best_file` has the untuned configuration, since what is faster alone was slower within the
         network.
+    threads : int
+        In which TVM ran the trials on this machine's CPU; 0 if unknown.
     """
 
     rows: list[Row]
@@ -93,6 +95,7 @@ class TuningResult:
     drift: float = 1.0
     aligned: int = 0
     kept_untuned: int = 0
+    threads: int = 0
 
     def __str__(self) -> str:
         return "\n".join([table(self.rows), *self._summary(), *self._network(), *self._files()])
@@ -137,4 +140,7 @@ class TuningResult:
         return [*lines, f"outputs {match}, relative error {error:.1e}"]
 
     def _files(self) -> list[str]:
-        return [f"log: {self.log_file}"] + ([f"best: {self.best_file}"] if self._works and self.best_file else [])
+        files = [f"log: {self.log_file}"] + ([f"best: {self.best_file}"] if self._works and self.best_file else [])
+        if self.threads:
+            files.append(f"tuned in {pluralize(self.threads, 'thread')}: set TVM_NUM_THREADS={self.threads} where it is deployed")
+        return files

@@ -88,6 +88,8 @@ class RunHistory:
         By task: the bytes of its tensors, as far as known.
     flops, memory_bandwidth : float
         Operations per second that the machine can do, and bytes per second that its memory can; 0 if unknown.
+    threads : int
+        In which TVM ran kernels on this machine's CPU; 0 if unknown.
     confirmed : dict of str to Confirmation
         By task: when its best trial was timed again last.
     aligned, kept_untuned : int
@@ -121,6 +123,7 @@ class RunHistory:
     sizes: dict[str, float] = field(default_factory=dict)
     flops: float = 0.0
     memory_bandwidth: float = 0.0
+    threads: int = 0
     confirmed: dict[str, Confirmation] = field(default_factory=dict)
     aligned: int = 0
     kept_untuned: int = 0
@@ -157,6 +160,7 @@ class RunHistory:
             self.sizes.update(network.get("sizes", {}))
             self.flops = network.get("flops", 0.0)
             self.memory_bandwidth = network.get("memory_bandwidth", 0.0)
+            self.threads = network.get("threads", 0)
             self.memory_bound = (self.memory_bound - network["limits"].keys()) | {*network.get("memory_bound", ())}
         self.timed += "phases" in network
         if "phases" in network:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from autotvm_opevo._utils.command_line import command_line
-from autotvm_opevo._utils.cpu_cores import idle_cores
+from autotvm_opevo._utils.cpu_cores import warn_of_idle_cores
 from autotvm_opevo._utils.text import last_line, pluralize
 from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.journal import Journal
@@ -94,6 +94,7 @@ class Session:
         self._handled = sys.exc_info()[1]  # by the caller: not what ends this call
         self._comparison: Comparison | None = None
         self._comparison_error = ""
+        self._threads = 0
         self.stop_reason = "trials"
         self.phases: defaultdict[str, float] = defaultdict(float)
         self.display = ProgressDisplay(budget, self._resumed)
@@ -124,20 +125,23 @@ class Session:
             names = {task.key: task.name for task in self._tasks}
             self._journal.write_start(operators, tuner, command_line(), self._budget, flop, names)
 
-    def measure_limits(self, measure: Callable[[], Roofline], work: Callable[[int], Work]) -> Roofline | None:
-        """Measure the roofline and set the limits by it; None if it cannot be measured. Say if TVM leaves cores idle."""
+    def measure_limits(
+        self, measure: Callable[[], Roofline], work: Callable[[int], Work], cannot_run: Callable[[], ValueError]
+    ) -> Roofline | None:
+        """Measure the roofline and set the limits by it; None if it cannot be measured. Warn if TVM leaves cores idle.
+
+        `cannot_run` makes the error that is raised if the worker process dies of a first kernel.
+        """
         try:
             roofline = measure()
         except ChildProcessError as error:  # of an instruction that the CPU does not have, for one
-            raise ValueError(
-                f"target must be one whose code this machine can run, with 256 MB to read: a first kernel failed, {error}"
-            ) from error
+            raise cannot_run() from error
         except (OSError, RuntimeError, ValueError) as error:
             logger.warning("the roofline of this machine is unknown: %s", last_line(str(error)))
             return None
         self.set_limits(roofline, work)
-        if idle := idle_cores(roofline.threads):
-            self.display.write(idle)
+        self._threads = roofline.threads
+        warn_of_idle_cores(roofline.threads)
         return roofline
 
     def begin_measuring(self) -> None:
@@ -215,6 +219,7 @@ class Session:
             comparison_error=self._comparison_error,
             limit=self._limit(),
             phases=dict(self.phases),
+            threads=self._threads,
         )
 
     def _latency(self) -> float:

@@ -27,6 +27,8 @@ import cloudpickle
 # Seconds for the server to import TVM and start a worker, on a busy machine; for a message to be taken; and for a process to be
 # gone once it is killed, which takes a while if it has to give back a GPU.
 FORK_TIMEOUT, _SEND_TIMEOUT, _KILL_TIMEOUT = 120.0, 60, 10.0
+# Seconds for a single call of some kernels, on a busy machine.
+_ONCE_TIMEOUT = 60.0
 # Seconds between looks at what may have changed.
 _POLL_INTERVAL = 0.02
 # Seconds of a single wait for an answer: the system takes milliseconds that fit into an integer.
@@ -211,6 +213,15 @@ class Worker:
         except (EOFError, ConnectionError) as error:
             raise ChildProcessError("the worker process died") from error
         return answer
+
+
+def call_once(module: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function in a worker of its own, which may die of it; see `Worker.call`."""
+    worker = Worker(module)
+    try:
+        return worker.call(function, *arguments, timeout=_ONCE_TIMEOUT)
+    finally:
+        worker.kill()
 
 
 class WorkerPool:

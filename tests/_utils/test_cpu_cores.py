@@ -5,7 +5,13 @@ import os
 import pytest
 
 from autotvm_opevo._utils import cpu_cores
-from autotvm_opevo._utils.cpu_cores import idle_cores, physical_cores
+from autotvm_opevo._utils.cpu_cores import idle_cores, physical_cores, use_all_cores, warn_of_idle_cores
+
+
+@pytest.fixture(autouse=True)
+def no_quota(monkeypatch, tmp_path):
+    monkeypatch.setattr(cpu_cores, "_CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(cpu_cores, "_OWN_CGROUPS", tmp_path / "own")
 
 
 def siblings(monkeypatch, tmp_path, lists):
@@ -47,3 +53,48 @@ def test_where_the_cores_are_unknown_nothing_is_said(monkeypatch, tmp_path, thre
 def test_more_threads_than_cores_are_the_users_choice(monkeypatch, tmp_path):
     siblings(monkeypatch, tmp_path, ["0\n", "1\n"])
     assert idle_cores(3) == ""
+
+
+@pytest.mark.parametrize(("quota", "cores"), [("max 100000", 4), ("250000 100000", 2), ("50000 100000", 1), ("900000 100000", 4)])
+@pytest.mark.parametrize("where", ["", "app", "app/job"])
+def test_of_a_quota_whole_cores_count(monkeypatch, tmp_path, quota, cores, where):
+    siblings(monkeypatch, tmp_path, ["0", "1", "2", "3"])
+    (tmp_path / "own").write_text("0::/app/job\n")
+    (tmp_path / "cgroup" / "app" / "job").mkdir(parents=True)
+    (tmp_path / "cgroup" / where / "cpu.max").write_text(quota)
+    assert physical_cores() == cores
+
+
+@pytest.mark.parametrize(("quota", "cores"), [("-1", 4), ("200000", 2)])
+def test_quotas_of_the_first_version_of_control_groups_count_too(monkeypatch, tmp_path, quota, cores):
+    siblings(monkeypatch, tmp_path, ["0", "1", "2", "3"])
+    (tmp_path / "own").write_text("4:memory:/x\n2:cpu,cpuacct:/docker/1\n0::/\n")
+    folder = tmp_path / "cgroup" / "cpu" / "docker" / "1"
+    folder.mkdir(parents=True)
+    (folder / "cpu.cfs_quota_us").write_text(quota)
+    (folder / "cpu.cfs_period_us").write_text("100000")
+    assert physical_cores() == cores
+
+
+def test_all_cores_are_used_unless_the_user_chose_otherwise(monkeypatch, tmp_path):
+    siblings(monkeypatch, tmp_path, ["0,1", "0,1", "2,3", "2,3"])
+    for name in ("TVM_NUM_THREADS", "OMP_NUM_THREADS"):
+        monkeypatch.setenv(name, "1")
+        assert use_all_cores() == ""
+        monkeypatch.delenv(name)
+    assert use_all_cores().startswith("TVM_NUM_THREADS=2: ")
+    assert os.environ["TVM_NUM_THREADS"] == "2"
+
+
+def test_where_the_cores_are_unknown_nothing_is_set(monkeypatch, tmp_path):
+    monkeypatch.setenv("TVM_NUM_THREADS", "")
+    monkeypatch.setattr(cpu_cores, "_SIBLINGS", str(tmp_path / "missing{}"))
+    assert (use_all_cores(), os.environ["TVM_NUM_THREADS"]) == ("", "")
+
+
+def test_idle_cores_are_warned_of_once(monkeypatch, tmp_path, caplog):
+    siblings(monkeypatch, tmp_path, ["0", "1", "2"])
+    warn_of_idle_cores.cache_clear()
+    for _ in range(2):
+        warn_of_idle_cores(1)
+    assert caplog.text.count("TVM runs kernels on 1 of 3 cores") == 1

@@ -1,0 +1,42 @@
+"""The targets of other machines, by TVM 0.17's LLVM 10, and this one's."""
+
+import pytest
+import tvm
+from machines import MACHINES, pretend
+from tvm.target.codegen import llvm_get_cpu_archlist
+
+from autotvm_opevo._utils.target_cpu import GENERIC_CPUS, candidate_cpus, instructions
+from autotvm_opevo.autotvm.roofline import measure_flops
+from autotvm_opevo.autotvm.targets import check_local, local_cpu_target
+from autotvm_opevo.tuning.this_machine import cpu_features
+
+
+def features_of(cpu):
+    return cpu_features(tvm, cpu)
+
+
+@pytest.mark.parametrize(("machine", "newer_llvm", "name", "newer_best", "best"), MACHINES)
+def test_a_machine_gets_a_target_that_llvm_knows(monkeypatch, tmp_path, machine, newer_llvm, name, newer_best, best):
+    pretend(monkeypatch, tmp_path, machine)
+    candidates = candidate_cpus(name, features_of)
+    assert candidates[0] == best
+    assert {*candidates[:-1]} <= {str(cpu) for cpu in llvm_get_cpu_archlist(tvm.target.Target("llvm"))}
+
+
+@pytest.mark.parametrize("cpu", GENERIC_CPUS)
+def test_what_generic_cpus_need_is_what_llvm_says(cpu):
+    assert {*instructions(features_of(cpu))} - {"sse2"} == GENERIC_CPUS[cpu]
+
+
+def test_code_for_this_machines_target_runs():
+    target = local_cpu_target()
+    assert measure_flops(target) > 1e8
+    check_local(tvm.target.Target(target))
+
+
+def test_a_target_beyond_the_processor_is_refused_before_anything_is_measured(monkeypatch, tmp_path):
+    pretend(monkeypatch, tmp_path, "epyc_zen4_avx512_hidden")
+    with pytest.raises(ValueError, match=r"it lacks avx512bw, .*; llvm -mcpu=core-avx2 works"):
+        check_local(tvm.target.Target("llvm -mcpu=skylake-avx512"))
+    with pytest.raises(ValueError, match=r"it lacks avx512f;"):
+        check_local(tvm.target.Target("llvm -mcpu=core-avx2 -mattr=+avx512f"))
