@@ -82,9 +82,7 @@ def main(arguments: list[str] | None = None) -> None:
     target = tvm.target.Target(options.target or local_target())
     untuned, limit = limits(mod, params, target)
     print(f"{options.network} for {target}: {untuned:.1f} ms untuned; at this CPU's limits its operators take {limit:.1f} ms")
-    print(
-        f"So at most {max(1.0, untuned / limit):.1f} times can be gained, without Winograd's algorithm, which AutoTVM has not here."
-    )
+    print(f"So at most {max(1.0, untuned / limit):.1f} times can be gained, without Winograd's algorithm, which AutoTVM lacks.")
     logs = []
     try:
         for name, tuner in TUNERS.items():
@@ -101,7 +99,7 @@ def main(arguments: list[str] | None = None) -> None:
                 evaluate=False,
             )
             print(f"{result.trials} trials, {result.latency * 1e3:.1f} ms in tuned operators")
-            logs.append(result.best_file)
+            logs.append(str(result.best_file))
         comparison = compare_logs(mod, params, target, logs, time_limit=COMPARISON_SECONDS)
     except KeyboardInterrupt:
         parser.exit(130, f"\ntune_alexnet: interrupted; the trials so far are in {out}\n")

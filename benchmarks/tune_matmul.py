@@ -5,7 +5,7 @@
 
 Both tuners have the same task, builder, runner, number of trials and batches, of as many configurations as there are cores. The
 best configuration of each is then built again, checked against numpy, and timed beside the untuned schedule. The output folder,
-named at the end, has both logs, which ``autotvm.apply_history_best`` reads, a plot of the best so far over trials, and the figures.
+named at the end, has both logs, which ``autotvm.apply_history_best`` reads, a plot of the best so far over trials, and figures.
 """
 
 import argparse
@@ -181,7 +181,8 @@ def conclusion(now, seconds):
     times = f"after {seconds[first]:.0f} s of tuning and {seconds[second]:.0f} s"
     if now[first] < 1.02 * now[second]:
         return f"{first} and {second} are equally fast, within 2%, {times}."
-    return f"{first} is {now[first] / now[second]:.2f} times as fast as {second}: {now[first]:.1f} and {now[second]:.1f} GFLOPS, {times}."
+    speeds = f"{now[first]:.1f} and {now[second]:.1f} GFLOPS"
+    return f"{first} is {now[first] / now[second]:.2f} times as fast as {second}: {speeds}, {times}."
 
 
 def interference(best, now):

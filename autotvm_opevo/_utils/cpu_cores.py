@@ -34,8 +34,8 @@ def physical_cores() -> int:
 def use_all_cores() -> str:
     """Let TVM run kernels on all physical cores, unless ``TVM_NUM_THREADS`` or ``OMP_NUM_THREADS`` is set.
 
-    Call it before TVM runs anything in this process: it sets ``TVM_NUM_THREADS``, which TVM reads once, in the environment of this
-    process and of those that it starts.
+    Call it before TVM runs anything in this process: it sets ``TVM_NUM_THREADS``, which TVM reads once, in the environment of
+    this process and of those that it starts.
 
     Returns
     -------

@@ -34,7 +34,7 @@ def local_cpu_target() -> str:
 
 
 def check_local(target: tvm.target.Target) -> None:
-    """Raise `ValueError` for a CPU's target whose code this machine cannot run, by its triple, or by what the processor reports."""
+    """Raise `ValueError` for a CPU's target whose code this machine cannot run, by its triple or its processor's features."""
     this_machine.check_triple(str(target.attrs.get("mtriple", "")))
     this_machine.check_cpu_features(tvm, target, _first_kernel)
 

@@ -20,8 +20,8 @@ from autotvm_opevo.tuning.workers import call_once
 def local_target() -> str | Target:
     """TVM's target for this machine's GPU if it has one, else for its CPU: the fastest whose code has run here.
 
-    `as_target` completes it. The first call on a machine compiles and runs two small kernels in a worker process, which takes some
-    seconds.
+    `as_target` completes it. The first call on a machine compiles and runs two small kernels in a worker process, which takes
+    some seconds.
 
     Returns
     -------
@@ -42,7 +42,7 @@ def local_cpu_target() -> str:
 
 
 def check_local(target: Target) -> None:
-    """Raise `ValueError` for a CPU's target whose code this machine cannot run, by its triple, or by what the processor reports."""
+    """Raise `ValueError` for a CPU's target whose code this machine cannot run, by its triple or its processor's features."""
     this_machine.check_triple(str(target.attrs.get("mtriple", "")))
     this_machine.check_cpu_features(tvm, target, _first_kernel)
 
@@ -60,8 +60,8 @@ def _first_kernel(target: str) -> float:
 def as_target(target: str | dict[str, Any] | Target) -> Target:
     """Convert to a target that MetaSchedule can tune for.
 
-    A CPU without ``num-cores``, which MetaSchedule needs, gets the number of threads in which TVM runs kernels in this process. Options in a string, which TVM
-    took before 0.20, are accepted: ``"llvm -mcpu=core-avx2"``.
+    A CPU without ``num-cores``, which MetaSchedule needs, gets the number of threads in which TVM runs kernels in this process.
+    Options in a string, which TVM took before 0.20, are accepted: ``"llvm -mcpu=core-avx2"``.
 
     Parameters
     ----------

@@ -118,7 +118,7 @@ def test_a_cache_folder_that_cannot_be_written_is_no_obstacle(monkeypatch, tmp_p
 def test_a_target_with_instructions_that_the_processor_lacks_is_refused_with_one_that_works(monkeypatch, tmp_path):
     pretend(monkeypatch, tmp_path, "epyc_zen4_avx512_hidden")
     kernel = FirstKernel(core_avx2=1e11)
-    with pytest.raises(ValueError, match="lacks .*avx512f, avx512vl, avx512vnni; llvm -mcpu=core-avx2 works"):
+    with pytest.raises(ValueError, match=r"lacks .*avx512f, avx512vl, avx512vnni; llvm -mcpu=core-avx2 works"):
         check_cpu_features(fake_tvm(), {"mcpu": "znver4"}, kernel)
     check_cpu_features(fake_tvm(), {"mcpu": "core-avx2"}, kernel)
 
