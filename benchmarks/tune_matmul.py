@@ -35,6 +35,8 @@ from autotvm_opevo.autotvm import LocalBuilder, LocalRunner, local_target
 from autotvm_opevo.autotvm.processes import WORKER_MODULE
 from autotvm_opevo.tuning.workers import call_once
 
+# Rows, depth and columns of the matrix multiplication on a CPU.
+SHAPE = 512, 512, 512
 # One configuration, timed while tuning and when rebuilt, differs by so much only if something else was running.
 INTERFERENCE = 1.25
 
@@ -68,13 +70,13 @@ def matmul(n, k, m, dtype):
 
 
 def make_task(target):
-    """The template above with 512 x 512 x 512 on a CPU; the paper's MM1, 512 x 1024 x 1024, with TOPI's template on a GPU."""
+    """The template above on a CPU; the paper's MM1, 512 x 1024 x 1024, with TOPI's template on a GPU."""
     if target.kind.name == "cuda":
         from tvm import topi  # noqa: F401  registers the template
 
         tensors = te.placeholder((512, 1024), name="x"), te.placeholder((1024, 1024), name="y")
         return autotvm.task.create("dense_large_batch.gpu", args=(*tensors, None, "float32"), target=target)
-    return autotvm.task.create("autotvm_opevo/matmul", args=(512, 512, 512, "float32"), target=target)
+    return autotvm.task.create("autotvm_opevo/matmul", args=(*SHAPE, "float32"), target=target)
 
 
 def tune(tuner, log, trials):
@@ -139,7 +141,7 @@ def clock(tuner, *names):
 
 def inputs(task, device):
     """Random operands with room for their product, and the expected product; TOPI's dense takes the weights transposed."""
-    shapes = [argument[1] for argument in task.args if isinstance(argument, tuple)] or [(512, 512), (512, 512)]
+    shapes = [argument[1] for argument in task.args if isinstance(argument, tuple)] or [SHAPE[:2], SHAPE[1:]]
     rng = np.random.default_rng(0)
     x, y = (rng.standard_normal(shape, dtype="float32") for shape in shapes)
     expected = x @ (y.T if task.name.startswith("dense") else y)
@@ -159,7 +161,8 @@ def time_interleaved(task, functions, device):
 
 def numpy_gflops(task):
     """GFLOPS of numpy's BLAS on all cores; the template above uses one."""
-    x, y = np.random.default_rng(0).standard_normal((2, 512, 512), dtype="float32")
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal(shape, dtype="float32") for shape in (SHAPE[:2], SHAPE[1:]))
     return task.flop / (min(timeit.repeat(lambda: x @ y, number=10, repeat=5)) / 10) / 1e9
 
 
@@ -204,13 +207,13 @@ def parse_target(text):
     return tvm.target.Target(text), None
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser(description="Tune a matrix multiplication with OpEvoTuner and with XGBTuner.")
     parser.add_argument("--target", help="TVM target, llvm -mcpu=... or cuda (default: this machine's)")
     parser.add_argument("--trials", type=int, default=96, help="trials of each tuner (default: 96)")
     parser.add_argument("--seed", type=int, default=0, help="seed (default: 0); with an odd one XGBTuner is first")
     parser.add_argument("--out", type=Path, help="output directory (default: a new one in tuned/)")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     for name, least in (("trials", 1), ("seed", 0)):
         if getattr(options, name) < least:
             parser.error(f"--{name} must be at least {least}, {getattr(options, name)} given")

@@ -1,0 +1,62 @@
+"""The demonstrations over seeds, and with a network."""
+
+import json
+
+import pytest
+
+from autotvm_opevo.tuning.comparison import Comparison
+from benchmarks import demonstration, tune_alexnet
+
+
+def run(seed, ours, theirs, while_tuning):
+    names = ("OpEvoTuner", "XGBTuner")
+    seconds = dict.fromkeys(names, (20.0, 1.0))
+    return {"seed": seed, "now": dict(zip(names, (ours, theirs))), "best": dict.fromkeys(names, while_tuning), "seconds": seconds}
+
+
+def test_runs_are_counted_and_those_that_are_there_are_not_repeated(tmp_path, capsys):
+    for seed, figures in enumerate([(100, 80, 105), (80, 85, 100), (95, 91, 96)]):
+        (tmp_path / str(seed)).mkdir()
+        (tmp_path / str(seed) / "figures.json").write_text(json.dumps(run(seed, *figures)))
+    demonstration.main(["--seeds", "3", "--out", str(tmp_path)])
+    printed = capsys.readouterr().out
+    assert "known has 100.0 GFLOPS" in printed
+    assert "faster in 2 of 3 runs; it reaches 90% of the best that is known in 2 and XGBTuner's in 1" in printed
+    assert "of what it had while tuning in 2." in printed
+    assert "| 1 | 80.0 | 100.0 | 20 | 85.0 | 100.0 | 20 | 0.94 | 0.80 |" in printed
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "said"),
+    [
+        (
+            [10.0, 10.1, 9.9],
+            [15.0, 15.1, 14.9],
+            "tune_network's network is 1.50 times as fast as XGBTuner's, after 60 s of tuning each",
+        ),
+        ([15.0, 15.1, 14.9], [10.0, 10.1, 9.9], "XGBTuner's network is 1.50 times as fast as tune_network's"),
+        ([10.0, 12.0, 9.0], [11.0, 10.0, 9.5], "tune_network and XGBTuner cannot be told apart"),
+    ],
+)
+def test_it_says_which_network_is_faster(ours, theirs, said):
+    comparison = Comparison(["ours", "theirs"])
+    for row in zip([30.0, 30.1, 29.9], ours, theirs):
+        comparison.rounds.add([one / 1e3 for one in row])
+    assert tune_alexnet.conclusion(comparison, 60).startswith(said)
+
+
+def test_a_small_network_is_tuned_with_both_for_as_long(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(tune_alexnet, "COMPARISON_SECONDS", 3)
+    monkeypatch.setenv("TVM_NUM_THREADS", "1")
+    tune_alexnet.main(["--network", "mlp", "--seconds", "4", "--out", str(tmp_path)])
+    *_, shown, next_command = lines = capsys.readouterr().out.splitlines()
+    assert any("times can be gained" in line for line in lines[:3])  # before anything is tuned
+    assert {"tune_network.best.json", "XGBTuner.best.json"} <= {path.name for path in tmp_path.iterdir()}
+    assert "after 4 s of tuning each" in shown
+    assert f"report {tmp_path / 'tune_network.json'}" in next_command
+
+
+def test_invalid_arguments_are_refused_in_one_line(capsys):
+    with pytest.raises(SystemExit):
+        tune_alexnet.main(["--seconds", "0"])
+    assert "--seconds must be positive, 0 given" in capsys.readouterr().err
