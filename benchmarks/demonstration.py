@@ -1,4 +1,4 @@
-"""What ``make tune`` shows, over seeds: how often OpEvoTuner is ahead of XGBTuner, and how near both come to the best that is known.
+"""What ``make tune`` shows, over seeds: how often OpEvoTuner is ahead of XGBTuner, and how near both are to the best known.
 
     python -m benchmarks.demonstration                  # ten seeds, half an hour on two idle cores
 
@@ -56,14 +56,12 @@ def table(runs: list[dict[str, Any]]) -> str:
     ahead = sum(run["now"][OURS] > run["now"][BASELINE] for run in runs)
     good = {name: sum(run["now"][name] >= GOOD * known for run in runs) for name in (OURS, BASELINE)}
     kept = sum(run["now"][OURS] >= GOOD * run["best"][OURS] for run in runs)
-    return "\n\n".join(
-        [
-            f"The best that is known has {known:.1f} GFLOPS. Rebuilt and timed in turn, {OURS}'s configuration is faster in {ahead} of "
-            f"{count} runs; it reaches {GOOD:.0%} of the best that is known in {good[OURS]} and {BASELINE}'s in {good[BASELINE]}, and "
-            f"{GOOD:.0%} of what it had while tuning in {kept}.",
-            markdown.table([*head, "ratio", "of the best"], rows),
-        ]
-    )
+    share = f"{GOOD:.0%}"
+    note = f"""\
+The best that is known has {known:.1f} GFLOPS. Rebuilt and timed in turn, {OURS}'s configuration is faster in {ahead} of {count} runs;
+it reaches {share} of the best that is known in {good[OURS]} and {BASELINE}'s in {good[BASELINE]}, and {share} of what it had while
+tuning in {kept}."""
+    return f"{note}\n\n{markdown.table([*head, 'ratio', 'of the best'], rows)}"
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def default_measure_option(
 
 
 def check_device(target: tvm.target.Target, runner: Any) -> None:
-    """Raise `ValueError` for a CPU unknown to LLVM, or for a local runner on what this machine lacks: a device, or instructions."""
+    """Raise `ValueError` for a CPU unknown to LLVM, or a local runner where this machine lacks the device or instructions."""
     kind = target.kind.name
     if kind == "llvm":
         _check_cpu(target)

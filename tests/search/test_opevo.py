@@ -448,7 +448,7 @@ class TestGaussianProcess:
         assert not search.has_next()
 
     def selected(self, sizes, **options):
-        """How many are selected at a time, and what is proposed, if `ask` asks for so many, and their results are told at once."""
+        """How many are selected at a time, and what is proposed, if so many are asked for and their results told at once."""
         counts, proposed = [], []
 
         class Spy(Acquisition):
