@@ -59,8 +59,8 @@ def table(runs: list[dict[str, Any]]) -> str:
     share = f"{GOOD:.0%}"
     note = f"""\
 The best that is known has {known:.1f} GFLOPS. Rebuilt and timed in turn, {OURS}'s configuration is faster in {ahead} of {count}
-runs; it reaches {share} of the best that is known in {good[OURS]} and {BASELINE}'s in {good[BASELINE]}, and {share} of what it had
-while tuning in {kept}."""
+runs; it reaches {share} of the best that is known in {good[OURS]} and {BASELINE}'s in {good[BASELINE]}, and {share} of what it
+had while tuning in {kept}."""
     return f"{note}\n\n{markdown.table([*head, 'ratio', 'of the best'], rows)}"
 
 
