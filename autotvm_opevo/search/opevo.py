@@ -58,8 +58,7 @@ class OpEvo(Search):
     parents_size : int
         lambda, the number of parents. More are more robust, fewer converge faster.
     offspring_size : int
-        rho, the number of children made from the same parents; with a surrogate, at least half as many are selected at a time,
-        and proposed as `ask` asks for them.
+        rho, the number of children made from the same parents; with a surrogate, as many are selected as `ask` asks for.
     mutation_rate : float
         q, 0 < q < 1: near 0 exploits, near 1 explores.
     seed : int, optional
@@ -195,12 +194,10 @@ class OpEvo(Search):
                 if not self._enqueue(self._child(parents)):
                     break
             return
-        # Fewer at a time are less diverse: they follow the model into the first good basin.
-        size = max(self._batch_size, self.offspring_size // 2)
         pools = [self._candidates(parents, [number for number, _ in portfolio])]
-        if parents and self._since_best >= max(_PATIENCE, 2 * size):
+        if parents and self._since_best >= max(_PATIENCE, 2 * self._batch_size):
             pools += [self._neighbours(parents[0][0]), self._random(_CANDIDATES)]
-        for number in self._acquisition.select(pools, self._fitness, list(self._pending), size):
+        for number in self._acquisition.select(pools, self._fitness, list(self._pending), self._batch_size):
             self._enqueue(number)
         if not self._queue:  # no candidate may be proposed: try single children, then a random configuration
             self._enqueue(self._child(parents))

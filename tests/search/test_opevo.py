@@ -447,32 +447,14 @@ class TestGaussianProcess:
         search.tell([{"x": 3}], [1.0])
         assert not search.has_next()
 
-    def selected(self, sizes, **options):
-        """How many are selected at a time, and what is proposed, if so many are asked for and their results told at once."""
-        counts, proposed = [], []
-
-        class Spy(Acquisition):
-            def select(self, *arguments):
-                counts.append(len(found := super().select(*arguments)))
-                return found
-
-        search = OpEvo(self.space(), seed=0, surrogate=lambda space, rng: Spy([Model(space, rng)]), **options)
-        for n in sizes:
-            proposed += (configurations := search.ask(n))
+    def test_every_proposal_uses_the_latest_results(self):
+        """Nothing is queued beyond what is asked for."""
+        search = OpEvo(self.space(), seed=0)
+        for n in (8, 3, 16, 1, 8):
+            configurations = search.ask(n)
             assert len(configurations) == n
+            assert not search._queue
             search.tell(configurations, list(map(self.fitness, configurations)))
-        return counts, proposed
-
-    def test_half_a_generation_is_selected_at_a_time_or_as_many_as_are_asked_for(self):
-        assert self.selected([8, 5, 16, 8])[0] == [5, 16, 8]
-        assert self.selected([8, *[1] * 8])[0] == [4, 4]
-        assert self.selected([8, *[1] * 6], offspring_size=4)[0] == [2, 2, 2]
-        assert self.selected([8, *[1] * 3], offspring_size=1)[0] == [1, 1, 1]
-
-    def test_how_few_are_asked_for_at_a_time_changes_nothing(self):
-        _, four = self.selected([8, *[4] * 6])
-        assert self.selected([8, *[2] * 12])[1] == four
-        assert self.selected([*[1] * 32])[1] == four
 
     def pools(self, better_at=(), size=8, reject=False):
         """How many pools the candidates of each batch come from, where all results are equal but for those of some batches."""
