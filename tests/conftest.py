@@ -1,5 +1,6 @@
 """Hypothesis profiles, the default one for every run and ``--hypothesis-profile=soak`` for a long one; and a known machine."""
 
+import os
 import sys
 
 import pytest
@@ -20,3 +21,14 @@ def _machine_is_measured_once(tmp_path_factory):
                 measure = sys.modules[name].measure_roofline
                 patch.setattr(sys.modules[name], "measure_roofline", measured_once(measure, tmp_path_factory.mktemp("machine")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _threads_are_left_as_they_were():
+    """The command line and tutorials set the number of TVM's threads, for their own process."""
+    before = os.environ.get("TVM_NUM_THREADS")
+    yield
+    if before is None:
+        os.environ.pop("TVM_NUM_THREADS", None)
+    else:
+        os.environ["TVM_NUM_THREADS"] = before

@@ -20,7 +20,7 @@ import tvm
 from tvm import autotvm, te
 
 from autotvm_opevo import OpEvoTuner
-from autotvm_opevo.autotvm import LocalBuilder, LocalRunner
+from autotvm_opevo.autotvm import LocalBuilder, LocalRunner, local_target
 
 parser = argparse.ArgumentParser(description="Tune a template of your own.")
 parser.add_argument("--trials", type=int, default=32, help="number of configurations to measure (default: 32)")
@@ -59,7 +59,7 @@ def matmul(n):
 # Tune
 # ----
 
-target = tvm.target.Target("llvm -mcpu=core-avx2")  # `python -m autotvm_opevo doctor` prints that of your CPU
+target = tvm.target.Target(local_target())  # this machine's
 task = autotvm.task.create("my/matmul", args=(256,), target=target)
 
 tuner = OpEvoTuner(task)  # was: XGBTuner(task)
