@@ -45,8 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     try:
-        if options.runs_kernels and (done := use_all_cores()):
-            print(done, file=sys.stderr)
+        options.threads = use_all_cores() if options.runs_kernels else ""  # before TVM is imported
         status: int = options.run(options)
         return status
     except KeyboardInterrupt:

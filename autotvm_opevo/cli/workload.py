@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,9 @@ def autotvm_target(given: Any) -> Any:
 
 
 def load(options: argparse.Namespace, workloads: Any) -> Any:
-    """The network and its weights, made by an adapter's `workloads`."""
+    """The network and its weights, made by an adapter's `workloads`. Says on how many cores kernels run from now on."""
+    if options.threads:
+        print(options.threads, file=sys.stderr)
     if options.network:
         return workloads.network(options.network, options.batch or 1)
     if options.operator:

@@ -244,7 +244,7 @@ def _parse_network(fields: dict[str, Any]) -> dict[str, Any]:
     for name in ("flops", "memory_bandwidth", "bandwidth"):
         if fields.get(name):
             network[name] = _positive(fields[name])
-    if "threads" in fields:
+    if fields.get("threads"):
         network["threads"] = int(fields["threads"])
     if "phases" in fields:
         network["phases"] = {str(phase): _positive(seconds) for phase, seconds in fields["phases"].items() if seconds}
