@@ -153,4 +153,5 @@ print(f"{library} computes what the untuned network does")
 #     outputs match, relative error 2.5e-07
 #     log: tuned/your-model/database
 #     best: tuned/your-model/database/best
+#     tuned in 2 threads: set TVM_NUM_THREADS=2 where it is deployed
 #     tuned/your-model/model.so computes what the untuned network does

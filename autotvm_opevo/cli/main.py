@@ -45,7 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     try:
-        options.threads = use_all_cores() if options.runs_kernels else ""  # before TVM is imported
+        if options.runs_kernels:
+            use_all_cores()  # before TVM is imported; the result says on how many
         status: int = options.run(options)
         return status
     except KeyboardInterrupt:

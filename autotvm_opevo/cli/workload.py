@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -95,9 +94,7 @@ def autotvm_target(given: Any) -> Any:
 
 
 def load(options: argparse.Namespace, workloads: Any) -> Any:
-    """The network and its weights, made by an adapter's `workloads`. Says on how many cores kernels run from now on."""
-    if options.threads:
-        print(options.threads, file=sys.stderr)
+    """The network and its weights, made by an adapter's `workloads`."""
     if options.network:
         return workloads.network(options.network, options.batch or 1)
     if options.operator:
