@@ -26,7 +26,7 @@ PARALLEL := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 .NOTPARALLEL:
 
 help:
-	@echo "make tune               tune a matrix multiplication on this CPU with OpEvo and XGBoost (AutoTVM; 2 to 3 minutes)"
+	@echo "make tune               tune a matrix multiplication on this CPU with OpEvo and XGBoost (AutoTVM; 3 minutes)"
 	@echo "make tune-network       tune AlexNet on this CPU with OpEvo and XGBoost, for a minute each (AutoTVM; under 4 minutes)"
 	@echo "make tune-relax         tune AlexNet on this CPU (MetaSchedule; 1 to 2 minutes)"
 	@echo "make test               run all tests, type checks and linters (11 minutes; JOBS=1: one process)"

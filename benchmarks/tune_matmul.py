@@ -1,6 +1,6 @@
 """Compare OpEvoTuner with XGBTuner on a matrix multiplication: what ``make tune`` runs.
 
-    python -m benchmarks.tune_matmul                  # on this machine's CPU: two minutes on two cores
+    python -m benchmarks.tune_matmul                  # on this machine's CPU: three minutes on two cores
     python -m benchmarks.tune_matmul --target cuda    # on an NVIDIA GPU: the paper's MM1, with TVM's own template
 
 Both tuners have the same task, builder, runner, number of trials and batches, of as many configurations as there are cores. The
