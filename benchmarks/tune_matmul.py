@@ -192,7 +192,7 @@ def interference(best, now):
     """Say which timings of the same configuration differ too much; empty if none do. GFLOPS while tuning and now, by tuner."""
     apart = [name for name in best if max(best[name] / now[name], now[name] / best[name]) > INTERFERENCE]
     named = " and ".join(f"{name}'s best had {best[name]:.1f} GFLOPS while tuning and has {now[name]:.1f} now" for name in apart)
-    return f"This machine was busy: {named}. Run it again when nothing else runs." if apart else ""
+    return f"This machine may have been busy: {named}. Run it again when nothing else runs." if apart else ""
 
 
 def parse_target(text):
