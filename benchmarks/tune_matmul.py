@@ -1,11 +1,12 @@
 """Compare OpEvoTuner with XGBTuner on a matrix multiplication: what ``make tune`` runs.
 
-    python -m benchmarks.tune_matmul                  # on this machine's CPU: three minutes on two cores
+    python -m benchmarks.tune_matmul                  # on this machine's CPU: five minutes on two cores
     python -m benchmarks.tune_matmul --target cuda    # on an NVIDIA GPU: the paper's MM1, with TVM's own template
 
-Both tuners have the same task, builder, runner, number of trials and batches, of as many configurations as there are cores. The
-best configuration of each is then built again, checked against numpy, and timed beside the untuned schedule. The output folder,
-named at the end, has both logs, which ``autotvm.apply_history_best`` reads, a plot of the best so far over trials, and figures.
+Both tuners have the same task, builder, runner and batches, of as many configurations as there are cores. XGBTuner has a number
+of trials; OpEvoTuner has as much time as they took. The best configuration of each, and OpEvoTuner's after as many trials, are
+then built again, checked against numpy, and timed beside the untuned schedule. The output folder, named at the end, has both
+logs, which ``autotvm.apply_history_best`` reads, a plot of the best so far over time, and figures.
 """
 
 import argparse
@@ -28,6 +29,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import tvm
+from tqdm import tqdm
 from tvm import autotvm, te
 
 from autotvm_opevo import OpEvoTuner
@@ -39,6 +41,9 @@ from autotvm_opevo.tuning.workers import call_once
 SHAPE = 512, 512, 512
 # One configuration, timed while tuning and when rebuilt, differs by so much only if something else was running.
 INTERFERENCE = 1.25
+# The rebuilt configurations are timed so often, each time in new arrays: where in memory they lie makes a tenth of the speed.
+ROUNDS = 9
+OURS, EQUAL_TRIALS, BASELINE = "OpEvoTuner", "OpEvoTuner, as many trials", "XGBTuner"
 
 
 @autotvm.template("autotvm_opevo/matmul")
@@ -79,45 +84,50 @@ def make_task(target):
     return autotvm.task.create("autotvm_opevo/matmul", args=(*SHAPE, "float32"), target=target)
 
 
-def tune(tuner, log, trials):
+def tune(tuner, log, trials, least_seconds=0.0):
+    """Tune for as many trials, or longer; returns the wall-clock seconds of each trial's end, and those in the tuner itself."""
     builder = LocalBuilder(timeout=10)
     runner = LocalRunner(
         number=1, repeat=3, min_repeat_ms=50 if tuner.task.target.kind.name == "llvm" else 150, cooldown_interval=0
     )
-    callbacks = [
-        autotvm.callback.progress_bar(trials, prefix=f"{type(tuner).__name__:>10}"),
-        autotvm.callback.log_to_file(str(log)),
-    ]
-    try:
-        tuner.tune(trials, autotvm.measure_option(builder=builder, runner=runner), callbacks=callbacks)
-    finally:
-        builder.close()
-        runner.close()
+    ends = []
+    own_seconds = clock(tuner, "has_next", "next_batch", "update")
+    has_next = tuner.has_next
+    tuner.has_next = lambda: has_next() and (len(ends) < trials or time.perf_counter() < start + least_seconds)
+    name = type(tuner).__name__
+    with tqdm(total=None if least_seconds else trials, desc=f"{name:>10}", unit=" trials", miniters=1) as bar:
+
+        def show(tuner, inputs, results):
+            ends.extend([time.perf_counter() - start] * len(inputs))
+            bar.set_postfix_str(f"best {tuner.best_flops / 1e9:.1f} GFLOPS", refresh=False)
+            bar.update(len(inputs))
+
+        callbacks = [autotvm.callback.log_to_file(str(log)), show]
+        option = autotvm.measure_option(builder=builder, runner=runner)
+        start = time.perf_counter()
+        try:
+            tuner.tune(len(tuner.task.config_space) if least_seconds else trials, option, callbacks=callbacks)
+        finally:
+            builder.close()
+            runner.close()
+        ends[-1] = time.perf_counter() - start  # with what the tuner learns from the last ones
+    return ends, sum(own_seconds)
 
 
-def build(task, log=None):
-    """Build the operator with the best configuration of a log, or with TVM's fallback if there is none."""
+def build(task, records=()):
+    """Build the operator with the best configuration of records, or with TVM's fallback if there is none."""
     config = autotvm.task.space.FallbackConfigEntity()
-    if log:
-        with autotvm.apply_history_best(str(log)) as best:
+    if records:
+        with autotvm.apply_history_best(records) as best:
             config = best.query(task.target, task.workload)
     with task.target:
         schedule, arguments = task.instantiate(config)
         return tvm.build(schedule, arguments)
 
 
-def tune_timed(tuner, log, trials):
-    """Tune; returns the wall-clock seconds, and the tuner's own share of them."""
-    own_seconds = clock(tuner, "has_next", "next_batch", "update")
-    start = time.perf_counter()
-    tune(tuner, log, trials)
-    return time.perf_counter() - start, sum(own_seconds)
-
-
-def gflops_of_trials(task, log):
-    """GFLOPS of every trial in a log, 0 if it failed."""
-    results = [result for _, result in autotvm.record.load_from_file(str(log))]
-    return np.array([0.0 if result.error_no else task.flop / np.mean(result.costs) / 1e9 for result in results])
+def gflops_of(task, records):
+    """GFLOPS of every trial, 0 if it failed."""
+    return np.array([0.0 if result.error_no else task.flop / np.mean(result.costs) / 1e9 for _, result in records])
 
 
 def clock(tuner, *names):
@@ -149,13 +159,14 @@ def inputs(task, device):
 
 
 def time_interleaved(task, functions, device):
-    """Check each function, then time them interleaved on the same arrays; returns the median GFLOPS of each."""
-    arrays, expected = inputs(task, device)
+    """Check each function, then time them interleaved, in several sets of arrays; returns the median GFLOPS of each."""
+    placements = [inputs(task, device) for _ in range(ROUNDS)]  # all at once, or memory that is free again would be taken again
+    arrays, expected = placements[0]
     for function in functions:
         function(*arrays)
         np.testing.assert_allclose(arrays[-1].numpy(), expected, rtol=1e-3, atol=1e-2)
-    evaluators = [f.time_evaluator(f.entry_name, device, number=1, repeat=3, min_repeat_ms=20) for f in functions]
-    rounds = [[np.median(evaluate(*arrays).results) for evaluate in evaluators] for _ in range(5)]
+    evaluators = [f.time_evaluator(f.entry_name, device, number=1, repeat=1, min_repeat_ms=50) for f in functions]
+    rounds = [[evaluate(*arrays).results[0] for evaluate in evaluators] for arrays, _ in placements]
     return task.flop / np.median(rounds, axis=0) / 1e9
 
 
@@ -167,25 +178,33 @@ def numpy_gflops(task):
 
 
 def plot(curves, path):
-    """Plot the best so far over trials."""
+    """Plot the best so far over seconds; curves have the seconds and the GFLOPS of each trial."""
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-    for name, scores in curves.items():
-        axes.step(range(1, len(scores) + 1), np.maximum.accumulate(scores), where="post", label=name)
-    axes.set(xlabel="trials", ylabel="best GFLOPS so far", ylim=(0, None), title="One operator, one run of each tuner")
+    for name, (seconds, scores) in curves.items():
+        axes.step(seconds, np.maximum.accumulate(scores), where="post", label=f"{name}, {len(scores)} trials")
+    axes.set(xlabel="seconds", ylabel="best GFLOPS so far", ylim=(0, None), title="One operator, one run of each tuner")
     axes.grid(alpha=0.3)
     axes.legend()
     figure.savefig(path, dpi=120)
     plt.close(figure)
 
 
-def conclusion(now, seconds):
-    """Which tuner's best is faster, in a sentence, by GFLOPS and seconds of tuning, each by tuner."""
-    first, second = sorted(now, key=now.get, reverse=True)
-    times = f"after {seconds[first]:.0f} s of tuning and {seconds[second]:.0f} s"
-    if now[first] < 1.02 * now[second]:
-        return f"{first} and {second} are equally fast, within 2%, {times}."
-    speeds = f"{now[first]:.1f} and {now[second]:.1f} GFLOPS"
-    return f"{first} is {now[first] / now[second]:.2f} times as fast as {second}: {speeds}, {times}."
+def compare(now, name):
+    """How much faster OpEvoTuner's configuration is than XGBTuner's, in a part of a sentence; GFLOPS by name."""
+    ratio = now[name] / now[BASELINE]
+    speeds = f"{now[name]:.1f} and {now[BASELINE]:.1f} GFLOPS"
+    if max(ratio, 1 / ratio) < 1.02:
+        return f"as fast as {BASELINE}'s, within 2%: {speeds}"
+    return f"{ratio:.2f} times as fast as {BASELINE}'s: {speeds}"
+
+
+def conclusion(now, trials, seconds):
+    """What was shown, in two lines: GFLOPS, trials and seconds by name."""
+    durations = f"{seconds[EQUAL_TRIALS]:.0f} s and {seconds[BASELINE]:.0f} s"
+    return (
+        f"After {seconds[OURS]:.0f} s of tuning each, {OURS}'s configuration is {compare(now, OURS)}.\n"
+        f"After {trials[EQUAL_TRIALS]} trials each, {durations}, it is {compare(now, EQUAL_TRIALS)}."
+    )
 
 
 def interference(best, now):
@@ -210,8 +229,8 @@ def parse_target(text):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description="Tune a matrix multiplication with OpEvoTuner and with XGBTuner.")
     parser.add_argument("--target", help="TVM target, llvm -mcpu=... or cuda (default: this machine's)")
-    parser.add_argument("--trials", type=int, default=96, help="trials of each tuner (default: 96)")
-    parser.add_argument("--seed", type=int, default=0, help="seed (default: 0); with an odd one XGBTuner is first")
+    parser.add_argument("--trials", type=int, default=96, help="trials of XGBTuner (default: 96)")
+    parser.add_argument("--seed", type=int, default=0, help="seed (default: 0)")
     parser.add_argument("--out", type=Path, help="output directory (default: a new one in tuned/)")
     options = parser.parse_args(arguments)
     for name, least in (("trials", 1), ("seed", 0)):
@@ -230,44 +249,49 @@ def main(arguments=None):
 
     task = make_task(target)
     space = np.prod([float(len(knob)) for knob in task.config_space.space_map.values()])
-    print(f"{task.name} for {target}: {space:,.0f} configurations, {options.trials} trials per tuner")
-    tuners = {"OpEvoTuner": OpEvoTuner(task, seed=options.seed), "XGBTuner": autotvm.tuner.XGBTuner(task)}
+    print(f"{task.name} for {target}: {space:,.0f} configurations")
+    print(
+        f"{options.trials} trials of {BASELINE}, then {OURS} for as long. {BASELINE} pauses for up to a minute after every 64 trials to train its cost model."
+    )
+    tuners = {BASELINE: autotvm.tuner.XGBTuner(task), OURS: OpEvoTuner(task, seed=options.seed)}
     logs = {name: out / f"{name.lower()}.json" for name in tuners}
     for log in logs.values():
         log.unlink(missing_ok=True)
-    print("XGBTuner pauses for up to a minute after every 64 trials to train its cost model.")
     np.random.seed(options.seed % 2**32)  # noqa: NPY002  # XGBTuner draws from the global generators
     random.seed(options.seed)
     call_once(WORKER_MODULE, int)  # what starts the workers imports TVM, for seconds
-    order = sorted(tuners, reverse=options.seed % 2 == 1)  # each is first in turn
+    ends, own_seconds = {}, {}
     try:
-        seconds = {name: tune_timed(tuners[name], logs[name], options.trials) for name in order}
+        for name, tuner in tuners.items():
+            duration = ends[BASELINE][-1] if ends else 0.0
+            ends[name], own_seconds[name] = tune(tuner, logs[name], options.trials, duration)
     except KeyboardInterrupt:
         parser.exit(130, f"\ntune_matmul: interrupted; the trials so far are in {out}\n")
 
-    tuned = {name: gflops_of_trials(task, log) for name, log in logs.items()}
-    failed = [name for name, gflops in tuned.items() if not gflops.any()]
-    if failed:
+    records = {name: list(autotvm.record.load_from_file(str(log))) for name, log in logs.items()}
+    records[EQUAL_TRIALS], ends[EQUAL_TRIALS] = records[OURS][: options.trials], ends[OURS][: options.trials]
+    gflops = {name: gflops_of(task, records[name]) for name in (BASELINE, EQUAL_TRIALS, OURS)}
+    if failed := [name for name in gflops if not gflops[name].any()]:
         parser.exit(1, f"tune_matmul: all trials of {' and '.join(failed)} failed; see AutoTVM's warning above for the errors\n")
     device = tvm.device(target.kind.name, 0)
-    again = time_interleaved(task, [build(task), *(build(task, log) for log in logs.values())], device)
-    best, now = {name: gflops.max() for name, gflops in tuned.items()}, dict(zip(tuned, again[1:]))
-    print("\n            GFLOPS now   best while tuning   at trial    of   seconds     of which in the tuner")
-    print(f"{'untuned':<10}{again[0]:>12.1f}")
+    untuned, *again = time_interleaved(task, [build(task), *(build(task, records[name]) for name in gflops)], device)
+    now, best = dict(zip(gflops, again)), {name: one.max() for name, one in gflops.items()}
+    trials, seconds = {name: len(one) for name, one in gflops.items()}, {name: ends[name][-1] for name in gflops}
+    print("\n                            GFLOPS now   best while tuning   at trial     of   seconds")
+    print(f"{'untuned':<26}{untuned:>12.1f}")
     if target.kind.name == "llvm":
-        print(f"{'numpy':<10}{numpy_gflops(task):>12.1f}   (on all cores, the others on one)")
-    for name, gflops in tuned.items():
-        trials = f"{best[name]:>20.1f}{gflops.argmax() + 1:>11}{len(gflops):>6}"
-        total, own = seconds[name]
-        print(f"{name:<10}{now[name]:>12.1f}{trials}{total:>10.1f}{own:>26.2f}")
-    print("GFLOPS now: the best configurations, rebuilt and timed in turn; all three outputs match numpy's.")
-    plot(tuned, out / "best_so_far.png")
-    figures = {"target": str(target), "seed": options.seed, "best": best, "now": now, "seconds": seconds, "untuned": again[0]}
-    (out / "figures.json").write_text(json.dumps(figures))
+        print(f"{'numpy':<26}{numpy_gflops(task):>12.1f}   (on all cores, the others on one)")
+    for name, one in gflops.items():
+        print(f"{name:<26}{now[name]:>12.1f}{best[name]:>20.1f}{one.argmax() + 1:>11}{trials[name]:>7}{seconds[name]:>10.1f}")
+    print("GFLOPS now: the best configurations, rebuilt and timed in turn; all outputs match numpy's.")
+    print(f"Seconds in the tuners themselves: {own_seconds[BASELINE]:.1f} in {BASELINE}, {own_seconds[OURS]:.1f} in {OURS}.")
+    plot({name: (ends[name], gflops[name]) for name in tuners}, out / "best_so_far.png")
+    figures = {"now": now, "best": best, "trials": trials, "seconds": seconds}
+    (out / "figures.json").write_text(json.dumps({"target": str(target), "seed": options.seed, "untuned": untuned, **figures}))
     print(f"logs and plot: {out}")
     if said := interference(best, now):
         print(said)
-    print(f"\n{conclusion(now, {name: total for name, (total, _) in seconds.items()})}")
+    print(f"\n{conclusion(now, trials, seconds)}")
     print("Next, a whole network: make tune-network tunes AlexNet with both, for a minute each.")
 
 
