@@ -2,7 +2,8 @@
 
     python -m benchmarks.demonstration                  # ten seeds, three quarters of an hour on two idle cores
 
-The best that is known is the fastest rebuilt configuration of all runs. A stopped benchmark resumes.
+At the end the configurations of all runs are rebuilt and timed in turn, since a machine is not always as fast. The best that is
+known is the fastest of them. A stopped benchmark resumes.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import tvm
+
 from benchmarks import markdown, publish
-from benchmarks.tune_matmul import BASELINE, EQUAL_TRIALS, OURS
+from benchmarks.tune_matmul import BASELINE, EQUAL_TRIALS, OURS, build, load, make_task, time_interleaved
 
 # Of the best that is known, and of what was measured while tuning, a good configuration reaches so much when it is rebuilt.
 GOOD = 0.9
@@ -37,18 +40,26 @@ def main(arguments: list[str] | None = None) -> None:
             command = [sys.executable, "-m", "benchmarks.tune_matmul", "--seed", str(seed), "--out", str(folder)]
             subprocess.run(command, check=True)
         runs.append(json.loads((folder / "figures.json").read_text()))
-    text = table(runs)
+    text = table(runs, rebuilt(options.out, runs))
     if options.publish:
         publish.publish(options.publish, text, "demonstration", arguments)
     print(text)
 
 
-def table(runs: list[dict[str, Any]]) -> str:
-    """Markdown: a row for each run, and what they have in common."""
-    known = max(value for run in runs for value in run["now"].values())
+def rebuilt(out: Path, runs: list[dict[str, Any]]) -> list[dict[str, float]]:
+    """GFLOPS of each run's configurations, by name: those of all runs in turn."""
+    task = make_task(tvm.target.Target(runs[0]["target"]))
+    records = [load(out / str(run["seed"]), run["trials"][BASELINE]) for run in runs]
+    functions = [build(task, one) for of_run in records for one in of_run.values()]
+    gflops = iter(time_interleaved(task, functions, tvm.device(task.target.kind.name, 0)))
+    return [dict(zip(of_run, gflops)) for of_run in records]
+
+
+def table(runs: list[dict[str, Any]], rebuilt: list[dict[str, float]]) -> str:
+    """Markdown: a row for each run, and what they have in common; GFLOPS of the rebuilt configurations by run and name."""
+    known = max(value for now in rebuilt for value in now.values())
     rows = []
-    for run in runs:
-        now = run["now"]
+    for run, now in zip(runs, rebuilt):
         row = [str(run["seed"])]
         for name in (BASELINE, EQUAL_TRIALS, OURS):
             row += [f"{run['seconds'][name]:.0f}", str(run["trials"][name]), f"{run['best'][name]:.1f}", f"{now[name]:.1f}"]
@@ -58,13 +69,14 @@ def table(runs: list[dict[str, Any]]) -> str:
     head = ["seed", *(f"{name}: {what}" if what == "s" else what for name in (BASELINE, EQUAL_TRIALS, OURS) for what in COLUMNS)]
     head += ["ratio, as many trials", "ratio, as long", "of the best known"]
     count = len(runs)
-    ahead = {name: sum(run["now"][name] > run["now"][BASELINE] for run in runs) for name in (OURS, EQUAL_TRIALS)}
-    good = {name: sum(run["now"][name] >= GOOD * known for run in runs) for name in (OURS, EQUAL_TRIALS, BASELINE)}
-    kept = sum(run["now"][OURS] >= GOOD * run["best"][OURS] for run in runs)
+    ahead = {name: sum(now[name] > now[BASELINE] for now in rebuilt) for name in (OURS, EQUAL_TRIALS)}
+    good = {name: sum(now[name] >= GOOD * known for now in rebuilt) for name in (OURS, EQUAL_TRIALS, BASELINE)}
+    kept = sum(now[OURS] >= GOOD * run["best"][OURS] for run, now in zip(runs, rebuilt))
     note = f"""\
-The best that is known has {known:.1f} GFLOPS. Rebuilt and timed in turn, {OURS}'s configuration is faster in {ahead[OURS]} of {count}
-runs after as long, and in {ahead[EQUAL_TRIALS]} after as many trials. It reaches {GOOD:.0%} of the best that is known in
-{good[OURS]} and {good[EQUAL_TRIALS]} runs, {BASELINE}'s in {good[BASELINE]}; and {GOOD:.0%} of what it had while tuning in {kept}."""
+The best that is known has {known:.1f} GFLOPS. Rebuilt, and timed in turn with all others, {OURS}'s configuration is faster
+in {ahead[OURS]} of {count} runs after as long, and in {ahead[EQUAL_TRIALS]} after as many trials. It reaches {GOOD:.0%} of the
+best that is known in {good[OURS]} and {good[EQUAL_TRIALS]} runs, {BASELINE}'s in {good[BASELINE]}. It has {GOOD:.0%} of what it
+had while tuning in {kept}."""
     return f"{note}\n\n{markdown.table(head, rows)}"
 
 

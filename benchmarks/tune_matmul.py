@@ -125,6 +125,12 @@ def build(task, records=()):
         return tvm.build(schedule, arguments)
 
 
+def load(out, trials):
+    """The records of a run in its output folder, by name: XGBTuner's, OpEvoTuner's first ones, as many, and all of them."""
+    records = {name: list(autotvm.record.load_from_file(str(out / f"{name.lower()}.json"))) for name in (BASELINE, OURS)}
+    return {BASELINE: records[BASELINE], EQUAL_TRIALS: records[OURS][:trials], OURS: records[OURS]}
+
+
 def gflops_of(task, records):
     """GFLOPS of every trial, 0 if it failed."""
     return np.array([0.0 if result.error_no else task.flop / np.mean(result.costs) / 1e9 for _, result in records])
@@ -210,7 +216,7 @@ def conclusion(now, trials, seconds):
 def interference(best, now):
     """Say which timings of the same configuration differ too much; empty if none do. GFLOPS while tuning and now, by tuner."""
     apart = [name for name in best if max(best[name] / now[name], now[name] / best[name]) > INTERFERENCE]
-    named = " and ".join(f"{name}'s best had {best[name]:.1f} GFLOPS while tuning and has {now[name]:.1f} now" for name in apart)
+    named = "; ".join(f"{name}: {best[name]:.1f} GFLOPS while tuning and {now[name]:.1f} now" for name in apart)
     return f"This machine may have been busy: {named}. Run it again when nothing else runs." if apart else ""
 
 
@@ -250,9 +256,8 @@ def main(arguments=None):
     task = make_task(target)
     space = np.prod([float(len(knob)) for knob in task.config_space.space_map.values()])
     print(f"{task.name} for {target}: {space:,.0f} configurations")
-    print(
-        f"{options.trials} trials of {BASELINE}, then {OURS} for as long. {BASELINE} pauses for up to a minute after every 64 trials to train its cost model."
-    )
+    print(f"{options.trials} trials of {BASELINE}, then {OURS} for as long.")
+    print(f"{BASELINE} pauses for up to a minute after every 64 trials to train its cost model.")
     tuners = {BASELINE: autotvm.tuner.XGBTuner(task), OURS: OpEvoTuner(task, seed=options.seed)}
     logs = {name: out / f"{name.lower()}.json" for name in tuners}
     for log in logs.values():
@@ -268,9 +273,9 @@ def main(arguments=None):
     except KeyboardInterrupt:
         parser.exit(130, f"\ntune_matmul: interrupted; the trials so far are in {out}\n")
 
-    records = {name: list(autotvm.record.load_from_file(str(log))) for name, log in logs.items()}
-    records[EQUAL_TRIALS], ends[EQUAL_TRIALS] = records[OURS][: options.trials], ends[OURS][: options.trials]
-    gflops = {name: gflops_of(task, records[name]) for name in (BASELINE, EQUAL_TRIALS, OURS)}
+    records = load(out, options.trials)
+    ends[EQUAL_TRIALS] = ends[OURS][: options.trials]
+    gflops = {name: gflops_of(task, one) for name, one in records.items()}
     if failed := [name for name in gflops if not gflops[name].any()]:
         parser.exit(1, f"tune_matmul: all trials of {' and '.join(failed)} failed; see AutoTVM's warning above for the errors\n")
     device = tvm.device(target.kind.name, 0)

@@ -1,32 +1,40 @@
 """The demonstrations over seeds, and with a network."""
 
-import json
-
 import pytest
 
 from autotvm_opevo.autotvm import tune_network
 from autotvm_opevo.tuning.comparison import Comparison
-from benchmarks import demonstration, tune_alexnet
+from benchmarks import demonstration, tune_alexnet, tune_matmul
 
 
 def run(seed, ours, as_many, theirs, while_tuning):
     names = ("OpEvoTuner", "OpEvoTuner, as many trials", "XGBTuner")
     trials, seconds = dict(zip(names, (40, 8, 8))), dict(zip(names, (20.0, 4.0, 20.0)))
-    now = dict(zip(names, (ours, as_many, theirs)))
-    return {"seed": seed, "now": now, "best": dict.fromkeys(names, while_tuning), "trials": trials, "seconds": seconds}
+    rebuilt = dict(zip(names, (ours, as_many, theirs)))
+    return rebuilt, {"seed": seed, "best": dict.fromkeys(names, while_tuning), "trials": trials, "seconds": seconds}
 
 
-def test_runs_are_counted_and_those_that_are_there_are_not_repeated(tmp_path, capsys):
-    for seed, figures in enumerate([(100, 90, 80, 105), (80, 80, 85, 100), (95, 89, 91, 96)]):
-        (tmp_path / str(seed)).mkdir()
-        (tmp_path / str(seed) / "figures.json").write_text(json.dumps(run(seed, *figures)))
-    demonstration.main(["--seeds", "3", "--out", str(tmp_path)])
-    printed = capsys.readouterr().out
+def test_runs_are_counted():
+    figures = [(100, 90, 80, 105), (80, 80, 85, 100), (95, 89, 91, 96)]
+    rebuilt, runs = zip(*(run(seed, *row) for seed, row in enumerate(figures)))
+    printed = demonstration.table(runs, rebuilt)
     assert "known has 100.0 GFLOPS" in printed
     assert "| 1 | 20 | 8 | 100.0 | 85.0 | 4 | 8 | 100.0 | 80.0 | 20 | 40 | 100.0 | 80.0 | 0.94 | 0.94 | 0.80 |" in printed
     printed = printed.replace("\n", " ")
     assert "faster in 2 of 3 runs after as long, and in 1 after as many trials" in printed
-    assert "in 2 and 1 runs, XGBTuner's in 1; and 90% of what it had while tuning in 2." in printed
+    assert "in 2 and 1 runs, XGBTuner's in 1. It has 90% of what it had while tuning in 2." in printed
+
+
+def test_runs_that_are_there_are_not_repeated_and_their_configurations_are_timed(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(tune_matmul, "SHAPE", (32, 32, 32))
+    for seed in range(2):
+        tune_matmul.main(["--trials", "2", "--seed", str(seed), "--out", str(tmp_path / str(seed))])
+    capsys.readouterr()
+    demonstration.main(["--seeds", "2", "--out", str(tmp_path)])
+    note, *_, first, second = capsys.readouterr().out.splitlines()
+    assert note.startswith("The best that is known has ")
+    assert (first.split()[1], second.split()[1]) == ("0", "1")
+    assert max(float(row.split()[-2]) for row in (first, second)) <= 1
 
 
 @pytest.mark.parametrize(

@@ -48,9 +48,9 @@ def test_it_notices_that_the_machine_was_busy():
     calm = {"OpEvoTuner": 90.0, "XGBTuner": 75.0}
     assert tune_matmul.interference(calm, {"OpEvoTuner": 80.0, "XGBTuner": 70.0}) == ""
     said = tune_matmul.interference(calm, {"OpEvoTuner": 60.0, "XGBTuner": 70.0})
-    assert "OpEvoTuner's best had 90.0 GFLOPS while tuning and has 60.0 now" in said
+    assert "OpEvoTuner: 90.0 GFLOPS while tuning and 60.0 now." in said
     assert "XGBTuner" not in said
-    assert "XGBTuner's best had 75.0" in tune_matmul.interference(calm, {"OpEvoTuner": 90.0, "XGBTuner": 100.0})
+    assert "XGBTuner: 75.0 GFLOPS" in tune_matmul.interference(calm, {"OpEvoTuner": 90.0, "XGBTuner": 100.0})
 
 
 @pytest.mark.skipif(tvm.cuda(0).exist, reason="needs a machine without a GPU")
