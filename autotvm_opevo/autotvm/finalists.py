@@ -70,7 +70,7 @@ class Finalists:
             if mean == inf or (len(found) == FINALISTS and mean >= found[-1].seconds):
                 return
             try:
-                copy = self.copy(build.filename)
+                copy = self._copy(build.filename)
             except OSError:  # a full disk: it can still be the best, but not be confirmed
                 return
             found.append(Finalist(mean, measured, result, build._replace(filename=copy)))
@@ -87,7 +87,7 @@ class Finalists:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
-    def copy(self, file: str) -> str:
+    def _copy(self, file: str) -> str:
         """Copy what was built; the copy lasts until `clear`."""
         if self._folder is None:
             self._folder = tempfile.mkdtemp()

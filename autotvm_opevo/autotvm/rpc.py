@@ -21,12 +21,10 @@ from tvm.autotvm.measure.measure import Runner
 from tvm.autotvm.measure.measure_methods import default_module_loader, request_remote
 from tvm.contrib.popen_pool import PopenPoolExecutor
 
-from autotvm_opevo._utils.text import last_line
 from autotvm_opevo._utils.timeouts import run_with_timeout
 from autotvm_opevo.autotvm.finalists import Finalist, Finalists
 from autotvm_opevo.autotvm.log import seconds
 from autotvm_opevo.autotvm.processes import kill
-from autotvm_opevo.autotvm.siblings import slow_devices, time_on_each
 
 logger = logging.getLogger(__name__)
 
@@ -100,14 +98,10 @@ def _no_device(key: str, host: str, port: int) -> DevicePoolError:
 class DevicePool:
     """Devices behind an ``RPCRunner``. Each trial runs on whichever is free, and a second time if its session broke.
 
-    The first that succeeds runs on all of them, and a warning names those that are slower than the fastest.
-
     Attributes
     ----------
     lost : list of str
         Addresses of the devices that have left and not come back.
-    slow : dict of str to float
-        By address of a device that is slower than the fastest: how many times as long it takes.
     """
 
     def __init__(self, runner: RPCRunner) -> None:
@@ -115,12 +109,9 @@ class DevicePool:
         complete(runner)
         self._aborted = False
         self.finalists = Finalists()
-        self._compared = threading.Lock()  # taken once
         self._looking = threading.Lock()
-        self._comparison: threading.Thread | None = None
         self._numbers = count()
         self.lost: list[str] = []
-        self.slow: dict[str, float] = {}
         self._known: set[str] = set()
         if runner.module_loader is None:
             runner.module_loader = _LOADER
@@ -172,8 +163,6 @@ class DevicePool:
     def close(self) -> None:
         """Forget the finalists, once nothing runs."""
         self._aborted = True
-        if self._comparison is not None:
-            self._comparison.join(_DEVICE_TIMEOUT)
         self.finalists.clear()
 
     def trial(self, measured: MeasureInput, build: Any) -> MeasureResult:
@@ -181,8 +170,6 @@ class DevicePool:
         result = self._run_twice(measured, build)
         if result.error_no == MeasureErrorNo.NO_ERROR:
             self.finalists.add(measured, build, result)
-            if self._runner.module_loader is _LOADER and self._compared.acquire(blocking=False):
-                self._start_comparison(measured, build)
         return result
 
     def time_again(self, finalist: Finalist) -> float:
@@ -215,35 +202,6 @@ class DevicePool:
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(link)
-
-    def _start_comparison(self, measured: MeasureInput, build: Any) -> None:
-        """Run a trial on all devices, in a thread: nothing waits for it, and its errors say nothing about the trial."""
-        with suppress(OSError):
-            copy = build._replace(filename=self.finalists.copy(build.filename))
-            self._comparison = threading.Thread(target=self._compare_devices, args=(measured, copy), daemon=True)
-            self._comparison.start()
-
-    def _compare_devices(self, measured: MeasureInput, build: Any) -> None:
-        """Warn of devices that are slower than the fastest."""
-        latencies: dict[str, float] = {}
-        try:
-            number = self._devices()
-            # Other trials may wait no longer than they may run.
-            for address, latency in time_on_each(self._runner, number, measured, build, self._runner.timeout):
-                latencies[address] = latency
-                if self._aborted:
-                    return
-        except Exception as error:
-            logger.info("not all devices of key %r were compared: %s", self._runner.key, last_line(str(error)))
-        self.slow = slow_devices(latencies)
-        for address, ratio in self.slow.items():
-            logger.warning(
-                "the device at %s takes %.1f times as long as the fastest of key %r for the same kernel: their results are "
-                "compared with each other, so give it a key of its own",
-                address,
-                ratio,
-                self._runner.key,
-            )
 
     def _check_device(self) -> None:
         """Two broken sessions in a row are the trial's fault, unless no device answers any more."""

@@ -122,9 +122,9 @@ class NetworkSession(Session):
                 self.end({"running": measurer.seconds_running}, "building")
             else:  # with another builder or runner it is unknown which
                 self.end({}, "building and running")
-            if measurer.pool and (measurer.pool.lost or measurer.pool.slow):
+            if measurer.pool and measurer.pool.lost:
                 with suppress(OSError):  # a full disk must not hide the error
-                    self._journal.write_devices(measurer.pool.lost, measurer.pool.slow)
+                    self._journal.write_lost_devices(measurer.pool.lost)
 
     def _measure(self, measurer: Measurer, task_scheduler: TaskScheduler, deadline: float) -> None:
         while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -195,9 +196,10 @@ def _trials(options: argparse.Namespace) -> int:
 
 
 def _target(options: argparse.Namespace, local_target: Callable[[], Any]) -> Any:
-    """The target that is given, else this machine's, which is said."""
+    """The target that is given, else this machine's, which is said, and in how many threads kernels run."""
     if options.target is not None:
         return options.target
     target = local_target()
-    print(f"no --target given, this machine's is {target}", file=sys.stderr)
+    threads = f", with TVM_NUM_THREADS={os.environ['TVM_NUM_THREADS']}" if "TVM_NUM_THREADS" in os.environ else ""
+    print(f"no --target given, this machine's is {target}{threads}", file=sys.stderr)
     return target

@@ -110,9 +110,6 @@ def _warnings(index: int, log: TuningLog, network: Network) -> Iterator[str]:
         yield f"{pluralize(len(log.pauses), 'pause')} ({format_duration(sum(log.pauses))} in total) not counted as tuning time"
     if lost := list(dict.fromkeys(map(printable, log.runs.lost))):
         yield f"{pluralize(len(lost), 'device')} left while tuning: {', '.join(lost)}"
-    if slow := log.runs.slow:
-        ratios = ", ".join(f"{printable(device)} ({ratio:.1f} times)" for device, ratio in slow.items())
-        yield f"devices that take longer than the fastest of their key, but whose results are compared with its: {ratios}"
     if (drift := Drift(log.runs.yardstick).range) > NOTABLE:
         yield (
             f"the machine was up to {drift:.2f} times slower at times: latencies are as measured, not corrected for that as "

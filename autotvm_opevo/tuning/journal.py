@@ -65,11 +65,10 @@ class JournalEntry:
         per second, and the bytes per second of large and of small arrays, ``"memory_bandwidth"`` and ``"bandwidth"``, in
         ``"threads"`` threads. When trials
         begin: ``"ready"``. When the run ends: ``"phases"``, the seconds of each phase; ``"stop_reason"``; ``"learned_from"``, by
-        task, how many others it learned from in the end, by their origin; ``"lost"``, the addresses of devices that left; and
-        ``"slow"``, by address of a device that is slower than the fastest, how many times as long it takes. When the networks
-        were compared: the latencies in seconds ``"before"`` and ``"after"`` tuning, and ``"speedup"``, their ratio with its
-        interval. When the best are written: ``"aligned"`` and ``"kept_untuned"``, as in `TuningResult`, and ``"left_out"``, the
-        tasks that have records, but none in the file. None for a trial.
+        task, how many others it learned from in the end, by their origin; and ``"lost"``, the addresses of devices that left.
+        When the networks were compared: the latencies in seconds ``"before"`` and ``"after"`` tuning, and ``"speedup"``, their
+        ratio with its interval. When the best are written: ``"aligned"`` and ``"kept_untuned"``, as in `TuningResult`, and
+        ``"left_out"``, the tasks that have records, but none in the file. None for a trial.
     """
 
     task: str = ""
@@ -180,9 +179,9 @@ class Journal:
         """Record the number of operators that are tuned in other layouts, and with other functions, than they had."""
         self.write(network={"lowering": dict(counts)})
 
-    def write_devices(self, lost: Sequence[str] = (), slow: Mapping[str, float] | None = None) -> None:
-        """Record the addresses of devices that left during a run, and how many times as long slow ones take as the fastest."""
-        self.write(network={"lost": list(lost), "slow": dict(slow or {})})
+    def write_lost_devices(self, addresses: Sequence[str]) -> None:
+        """Record the addresses of devices that left during a run."""
+        self.write(network={"lost": list(addresses)})
 
     def write_comparison(self, comparison: Comparison) -> None:
         """Record the network's latency before and after tuning, if it was timed."""
@@ -261,8 +260,6 @@ def _parse_network(fields: dict[str, Any]) -> dict[str, Any]:
     for name in ("lost", "left_out"):
         if name in fields:
             network[name] = [str(one) for one in fields[name]]
-    if "slow" in fields:
-        network["slow"] = {str(device): _positive(ratio) for device, ratio in fields["slow"].items()}
     if "before" in fields:
         network.update({name: _positive(fields[name]) for name in ("before", "after")})
         if len(speedup := fields.get("speedup", ())) == 3:

@@ -60,8 +60,6 @@ class RunHistory:
         Why the last run ended, as in `TuningResult`; empty if unknown.
     lost : list of str
         Addresses of devices that left during a run.
-    slow : dict of str to float
-        By address of a device that was slower than the fastest: how many times as long it took when they were compared last.
     lowering : dict of str to int
         Of the last run's network, the number of convolutions that were converted to NHWC, of operators whose schedules pack their
         weights, of convolutions by Winograd's algorithm, and of operators with vectorizable functions: ``"nhwc"``, ``"packed"``,
@@ -108,7 +106,6 @@ class RunHistory:
     cut_off: list[float] = field(default_factory=list)
     stop_reason: str = ""
     lost: list[str] = field(default_factory=list)
-    slow: dict[str, float] = field(default_factory=dict)
     lowering: dict[str, int] = field(default_factory=dict)
     learned_from: dict[str, dict[str, int]] = field(default_factory=dict)
     yardstick: list[tuple[float, float]] = field(default_factory=list)
@@ -168,7 +165,6 @@ class RunHistory:
         self.stop_reason = network.get("stop_reason", self.stop_reason)
         self.lowering = network.get("lowering", self.lowering)
         self.lost.extend(network.get("lost", ()))
-        self.slow.update(network.get("slow", {}))
         self.learned_from.update(network.get("learned_from", {}))
         for phase, seconds in network.get("phases", {}).items():
             self.phases[phase] = self.phases.get(phase, 0.0) + seconds

@@ -61,7 +61,7 @@ def test_a_build_that_crashes_or_takes_too_long_fails_alone():
             time.sleep(600)
         return BuildResult("file", (), None, 0.1)
 
-    builder = LocalBuilder(timeout=20, n_parallel=3)
+    builder = LocalBuilder(timeout=10, n_parallel=3)
     task = matmul_task()
     builder.set_task(task, {})
     builder.build_func = build
@@ -71,7 +71,7 @@ def test_a_build_that_crashes_or_takes_too_long_fails_alone():
     assert crashed.error_no == MeasureErrorNo.COMPILE_HOST
     assert "the worker process died" in crashed.costs[0]
     assert hung.error_no == MeasureErrorNo.BUILD_TIMEOUT
-    assert "longer than 20 s" in hung.costs[0]
+    assert "longer than 10 s" in hung.costs[0]
 
 
 def test_the_timeout_follows_from_the_builds_seen_of_the_task():

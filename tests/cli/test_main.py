@@ -1,8 +1,6 @@
 """The command line with AutoTVM."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 import tvm
@@ -32,32 +30,28 @@ def two_rounds(monkeypatch):
     time_two_rounds(monkeypatch)
 
 
-def run(*arguments, **options):
-    command = [sys.executable, "-m", "autotvm_opevo", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=600, **options)
-
-
-def test_an_operator_is_tuned_and_the_same_command_resumes(tmp_path, capsys):
+def test_an_operator_is_tuned_and_the_same_command_resumes(tmp_path, capfd, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     log = tmp_path / "conv.json"
-    done = run("tune", *CONV, "--trials", 4, "--log", log, "--seed", 0, *TIMEOUT, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "4 trials, 4 of them now" in done.stdout
-    assert "outputs match" in done.stdout
-    assert "Cannot find" not in done.stderr  # AutoTVM's warning that a record was not applied
-    for now in (4, 0):
-        assert main(["tune", *CONV, "--trials", "8", "--log", str(log), "--seed", "0", *map(str, TIMEOUT)]) == 0
-        assert f"8 trials, {now} of them now" in capsys.readouterr().out
+    for trials, now in [(4, 4), (8, 4), (8, 0)]:
+        assert main(["tune", *CONV, "--trials", str(trials), "--log", str(log), "--seed", "0", *map(str, TIMEOUT)]) == 0
+        printed, errors = capfd.readouterr()
+        assert f"{trials} trials, {now} of them now" in printed
+        assert "outputs match" in printed
+        assert "Cannot find" not in errors  # AutoTVM's warning that a record was not applied
     assert len(log.read_text().splitlines()) == 8
     assert len(open_logs([log])[0].runs.starts) == 2  # the third had nothing to do
     assert sorted(path.name for path in tmp_path.iterdir()) == ["conv.best.json", "conv.json", "conv.json.journal"]
 
 
-def test_without_a_target_it_is_this_machines(tmp_path, capsys):
+def test_without_a_target_it_is_this_machines(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("TVM_NUM_THREADS", "3")
     options = ["--network", "mlp", "--trials", "1", "--seed", "0", *map(str, TIMEOUT)]
     assert main(["tune", *options, "--log", str(tmp_path / "log.json")]) == 0
     (said,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("no --target given")]
-    target = said.removeprefix("no --target given, this machine's is ")
+    target, _, threads = said.removeprefix("no --target given, this machine's is ").partition(", with TVM_NUM_THREADS=")
     assert target == local_target()
+    assert threads == "3"
     (record,) = (tmp_path / "log.json").read_text().splitlines()
     assert json.loads(record)["input"][0] == str(tvm.target.Target(target))
 

@@ -15,7 +15,7 @@ from autotvm_opevo.meta_schedule import open_database
 pytestmark = pytest.mark.timeout(900)
 
 
-@pytest.mark.parametrize("room", [0, 100])  # for no record, and for a part of one
+@pytest.mark.parametrize("room", [pytest.param(0, marks=pytest.mark.soak), 100])  # for no record, and for a part of one
 def test_a_disk_that_fills_up_ends_the_run_instead_of_losing_its_trials(tmp_path, room):
     """TVM does not say when it could not write a record."""
     script = (

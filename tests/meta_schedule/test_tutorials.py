@@ -10,10 +10,10 @@ from tvm.s_tir.meta_schedule.testing.local_rpc import LocalRPC
 pytestmark = pytest.mark.timeout(1800)
 
 
-def test_tune_your_model_prints_what_its_page_says_and_leaves_a_library(tmp_path):
-    done = run("tune_your_model.py", "--trials", 5, "--out", tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert outline(done.stdout.splitlines()) == outline(recorded_output("tune_your_model.py"))
+def test_tune_your_model_prints_what_its_page_says_and_leaves_a_library(tmp_path, monkeypatch, capsys):
+    time_two_rounds(monkeypatch)
+    run_here(monkeypatch, "tune_your_model.py", "--trials", 5, "--out", tmp_path)
+    assert outline(capsys.readouterr().out.splitlines()) == outline(recorded_output("tune_your_model.py"))
     assert (tmp_path / "model.so").read_bytes().startswith(b"\x7fELF")
 
 

@@ -139,19 +139,9 @@ def test_what_was_learned_from_other_tasks_is_said(tmp_path):
 @text_only
 def test_devices_that_left_are_named(tmp_path):
     for _ in range(2):
-        Journal(tmp_path / "log.json.journal").write_devices(lost=["10.0.0.7:9090", "<b>:9091"])
+        Journal(tmp_path / "log.json.journal").write_lost_devices(["10.0.0.7:9090", "<b>:9091"])
     text = report_text(tmp_path, *(autotvm_line(trial) for trial in range(20)))
     assert "2 devices left while tuning: 10.0.0.7:9090, &lt;b&gt;:9091" in text
-    assert "longer than the fastest" not in text
-
-
-@text_only
-def test_devices_slower_than_the_fastest_are_named(tmp_path):
-    for ratio in (1.3, 1.5):
-        Journal(tmp_path / "log.json.journal").write_devices(slow={"<b>:9091": ratio})
-    text = report_text(tmp_path, *(autotvm_line(trial) for trial in range(20)))
-    assert "longer than the fastest of their key, but whose results are compared with its: &lt;b&gt;:9091 (1.5 times)" in text
-    assert "left while tuning" not in text
 
 
 def test_a_task_without_successful_trials(tmp_path):

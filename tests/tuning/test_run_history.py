@@ -5,19 +5,18 @@ from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.run_history import RunHistory
 
 
-def test_the_yardstick_and_the_phases_of_all_runs_lost_and_slow_devices_and_the_lowering_are_read_back(tmp_path):
+def test_the_yardstick_and_the_phases_of_all_runs_lost_devices_and_the_lowering_are_read_back(tmp_path):
     journal, history = Journal(tmp_path / "journal"), RunHistory()
     for latency in (0.001, 0.002):
         journal.write(yardstick=latency)
         journal.write_end({"running": 1.5, "building": 2.0, "searching": 0.0})
-    journal.write_devices(["10.0.0.7:9090"], {"10.0.0.8:9090": 1.5})
+    journal.write_lost_devices(["10.0.0.7:9090"])
     journal.write_lowering({"nhwc": 5, "packed": 8, "winograd": 2, "fast_math": 1})
     for entry in read(journal.path):
         history.add(entry)
     assert [latency for _, latency in history.yardstick] == [0.001, 0.002]
     assert (history.phases, history.timed) == ({"running": 3.0, "building": 4.0}, 2)
     assert history.lost == ["10.0.0.7:9090"]
-    assert history.slow == {"10.0.0.8:9090": 1.5}
     assert history.lowering == {"nhwc": 5, "packed": 8, "winograd": 2, "fast_math": 1}
 
 
