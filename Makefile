@@ -22,11 +22,11 @@ JOBS := 4
 # In the order of `conftest.py`, or files with few tests, which may be slow, would come last.
 PARALLEL := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup setup-tvm tune tune-network tune-relax test docs lint soak release-check bench bench-sensitivity bench-hardware bench-overhead bench-network bench-alexnet bench-time bench-transfer figures clean
+.PHONY: help setup setup-tvm environments tune tune-network tune-relax test docs lint soak release-check bench bench-sensitivity bench-hardware bench-overhead bench-network bench-alexnet bench-time bench-transfer figures clean
 .NOTPARALLEL:
 
 help:
-	@echo "make tune               tune a matrix multiplication on this CPU with OpEvo and XGBoost (AutoTVM; 3 minutes)"
+	@echo "make tune               tune a matrix multiplication on this CPU with OpEvo and XGBoost (AutoTVM; 5 minutes)"
 	@echo "make tune-network       tune AlexNet on this CPU with OpEvo and XGBoost, for a minute each (AutoTVM; under 4 minutes)"
 	@echo "make tune-relax         tune AlexNet on this CPU (MetaSchedule; 1 to 2 minutes)"
 	@echo "make test               run all tests, type checks and linters (11 minutes; JOBS=1: one process)"
@@ -66,7 +66,11 @@ tune-network: setup
 tune-relax: setup-tvm
 	@$(TVM_RUN) tutorials/tune_alexnet_relax.py $(ARGS)
 
-test: setup setup-tvm lint
+# Both environments at once: one downloads while the other unpacks.
+environments:
+	@$(MAKE) --no-print-directory setup-tvm & other=$$!; $(MAKE) --no-print-directory setup; status=$$?; wait $$other && exit $$status
+
+test: environments lint
 	@$(RUN) -m pytest -q $(PARALLEL) $(ARGS)
 	@$(TVM_RUN) -m pytest -q $(PARALLEL) tests/meta_schedule autotvm_opevo/meta_schedule $(ARGS)
 
@@ -82,7 +86,7 @@ $(DOCS_ENV)/made: setup.cfg
 lint: setup
 	@$(RUN) -m ruff check . && $(RUN) -m ruff format --check . && $(RUN) -m mypy
 
-soak: setup setup-tvm
+soak: environments
 	@$(RUN) -m pytest -q $(PARALLEL) -m "soak or properties" --hypothesis-profile=soak --timeout=3600 $(ARGS)
 	@$(TVM_RUN) -m pytest -q $(PARALLEL) -m "soak or properties" --hypothesis-profile=soak --timeout=3600 tests/meta_schedule autotvm_opevo/meta_schedule $(ARGS)
 

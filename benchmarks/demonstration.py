@@ -12,13 +12,14 @@ import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import tvm
 
 from benchmarks import markdown, publish
-from benchmarks.tune_matmul import BASELINE, EQUAL_TRIALS, OURS, build, load, make_task, time_interleaved
+from benchmarks.tune_matmul import BASELINE, EQUAL, EQUAL_TRIALS, OURS, build, load, make_task, time_in_turn
 
 # Of the best that is known, and of what was measured while tuning, a good configuration reaches so much when it is rebuilt.
 GOOD = 0.9
@@ -51,7 +52,7 @@ def rebuilt(out: Path, runs: list[dict[str, Any]]) -> list[dict[str, float]]:
     task = make_task(tvm.target.Target(runs[0]["target"]))
     records = [load(out / str(run["seed"]), run["trials"][BASELINE]) for run in runs]
     functions = [build(task, one) for of_run in records for one in of_run.values()]
-    gflops = iter(time_interleaved(task, functions, tvm.device(task.target.kind.name, 0)))
+    gflops = iter(time_in_turn(task, functions, tvm.device(task.target.kind.name, 0)))
     return [dict(zip(of_run, gflops)) for of_run in records]
 
 
@@ -69,15 +70,25 @@ def table(runs: list[dict[str, Any]], rebuilt: list[dict[str, float]]) -> str:
     head = ["seed", *(f"{name}: {what}" if what == "s" else what for name in (BASELINE, EQUAL_TRIALS, OURS) for what in COLUMNS)]
     head += ["ratio, as many trials", "ratio, as long", "of the best known"]
     count = len(runs)
-    ahead = {name: sum(now[name] > now[BASELINE] for now in rebuilt) for name in (OURS, EQUAL_TRIALS)}
+    ahead = {name: counts(now[name] / now[BASELINE] for now in rebuilt) for name in (OURS, EQUAL_TRIALS)}
     good = {name: sum(now[name] >= GOOD * known for now in rebuilt) for name in (OURS, EQUAL_TRIALS, BASELINE)}
     kept = sum(now[OURS] >= GOOD * run["best"][OURS] for run, now in zip(runs, rebuilt))
     note = f"""\
-The best that is known has {known:.1f} GFLOPS. Rebuilt, and timed in turn with all others, {OURS}'s configuration is faster
-in {ahead[OURS]} of {count} runs after as long, and in {ahead[EQUAL_TRIALS]} after as many trials. It reaches {GOOD:.0%} of the
-best that is known in {good[OURS]} and {good[EQUAL_TRIALS]} runs, {BASELINE}'s in {good[BASELINE]}. It has {GOOD:.0%} of what it
-had while tuning in {kept}."""
+The best that is known has {known:.1f} GFLOPS. Rebuilt, and timed in turn with all others, {OURS}'s configuration is faster than
+{BASELINE}'s in {ahead[OURS]} of {count} runs after as long; after as many trials in {ahead[EQUAL_TRIALS]}. It reaches {GOOD:.0%}
+of the best that is known in {good[OURS]} runs, after as many trials in {good[EQUAL_TRIALS]}, {BASELINE}'s in {good[BASELINE]}. It
+has {GOOD:.0%} of what it had while tuning in {kept}."""
     return f"{note}\n\n{markdown.table(head, rows)}"
+
+
+def counts(ratios: Iterable[float]) -> str:
+    """How many are above 1, and how many equal, as far as noise lets tell.
+
+    >>> counts([1.1, 1.01, 0.9])
+    '1, as fast within 2% in 1, and slower in 1'
+    """
+    signs = [(ratio > EQUAL) - (ratio < 1 / EQUAL) for ratio in ratios]
+    return f"{signs.count(1)}, as fast within {EQUAL - 1:.0%} in {signs.count(0)}, and slower in {signs.count(-1)}"
 
 
 if __name__ == "__main__":

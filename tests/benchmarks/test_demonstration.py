@@ -21,12 +21,14 @@ def test_runs_are_counted():
     assert "known has 100.0 GFLOPS" in printed
     assert "| 1 | 20 | 8 | 100.0 | 85.0 | 4 | 8 | 100.0 | 80.0 | 20 | 40 | 100.0 | 80.0 | 0.94 | 0.94 | 0.80 |" in printed
     printed = printed.replace("\n", " ")
-    assert "faster in 2 of 3 runs after as long, and in 1 after as many trials" in printed
-    assert "in 2 and 1 runs, XGBTuner's in 1. It has 90% of what it had while tuning in 2." in printed
+    assert "faster than XGBTuner's in 2, as fast within 2% in 0, and slower in 1 of 3 runs after as long" in printed
+    assert "after as many trials in 1, as fast within 2% in 0, and slower in 2." in printed
+    assert "known in 2 runs, after as many trials in 1, XGBTuner's in 1. It has 90% of what it had while tuning in 2." in printed
 
 
 def test_runs_that_are_there_are_not_repeated_and_their_configurations_are_timed(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(tune_matmul, "SHAPE", (32, 32, 32))
+    monkeypatch.setattr(tune_matmul, "ROUNDS", 2)
     for seed in range(2):
         tune_matmul.main(["--trials", "2", "--seed", str(seed), "--out", str(tmp_path / str(seed))])
     capsys.readouterr()

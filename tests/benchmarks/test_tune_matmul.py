@@ -12,6 +12,7 @@ from benchmarks import tune_matmul
 
 def test_it_compares_the_tuners_and_writes_logs_plot_and_figures(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(tune_matmul, "SHAPE", (32, 32, 32))
+    monkeypatch.setattr(tune_matmul, "ROUNDS", 2)
     tune_matmul.main(["--trials", "2", "--out", str(tmp_path)])
     trials = {name: len((tmp_path / f"{name.lower()}.json").read_text().splitlines()) for name in ("OpEvoTuner", "XGBTuner")}
     assert trials["XGBTuner"] == 2 <= trials["OpEvoTuner"]
