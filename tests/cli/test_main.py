@@ -30,8 +30,7 @@ def two_rounds(monkeypatch):
     time_two_rounds(monkeypatch)
 
 
-def test_an_operator_is_tuned_and_the_same_command_resumes(tmp_path, capfd, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_an_operator_is_tuned_and_the_same_command_resumes(tmp_path, capfd):
     log = tmp_path / "conv.json"
     for trials, now in [(4, 4), (8, 4), (8, 0)]:
         assert main(["tune", *CONV, "--trials", str(trials), "--log", str(log), "--seed", "0", *map(str, TIMEOUT)]) == 0
@@ -109,7 +108,6 @@ def test_tunes_a_model_file(tmp_path, capsys):
     ],
 )
 def test_errors_are_one_line_before_anything_is_measured(tmp_path, arguments, status, message, capfd, monkeypatch):
-    monkeypatch.chdir(tmp_path)
     code, errors = errors_of(["tune", *arguments, "--log", "log.json"], capfd)
     assert code == status
     assert message in errors

@@ -1,5 +1,6 @@
 """Comparisons of networks: as if they had been timed, and timed for a moment only."""
 
+import sys
 from math import inf
 
 from autotvm_opevo.tuning import comparison as module
@@ -16,9 +17,12 @@ def compared(before, after, rounds=6, error=0.0, noise=0.001):
 
 
 def time_two_rounds(monkeypatch):
-    """Two rounds for everything, whatever they tell and however long they take."""
+    """Two rounds for everything, and a single profile, whatever they tell and however long they take."""
 
     def short(rounds, alternatives, end, max_rounds=0):
         return time_in_rounds(rounds, alternatives, inf, max_rounds=2)
 
     monkeypatch.setattr(module, "time_in_rounds", short)
+    if profile := sys.modules.get("autotvm_opevo.autotvm.network_profile"):
+        monkeypatch.setattr(profile, "_ROUNDS", 1)
+        monkeypatch.setattr(profile, "_REPEATS", 1)
