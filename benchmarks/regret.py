@@ -16,7 +16,7 @@ import tvm
 from autotvm_opevo.autotvm import LocalRunner, tune_network, workloads
 from autotvm_opevo.autotvm.log import parse, workload_key
 from autotvm_opevo.autotvm.measure_option import default_measure_option
-from autotvm_opevo.tuning.journal import read
+from autotvm_opevo.tuning.journal import Journal
 
 
 class Runner(LocalRunner):
@@ -65,10 +65,9 @@ def regrets(name, target, options):
     option["runner"] = runner
     tune_network(mod, params, target, log, trials=options.trials, measure_option=option, seed=options.seed, evaluate=False)
     confirmed = {}
-    for entry in read(Path(f"{log}.journal")):
-        if entry.confirmed:
-            measured, _ = parse(entry.confirmed["record"])
-            confirmed[workload_key(measured.target, measured.task)] = measured.config.index
+    for one in Journal(f"{log}.journal").history.confirmed.values():
+        measured, _ = parse(one.record)
+        confirmed[workload_key(measured.target, measured.task)] = measured.config.index
     found = []
     for key, timed in runner.truth.items():
         if len(timed) < 2:

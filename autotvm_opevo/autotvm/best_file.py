@@ -14,13 +14,12 @@ from typing import Any
 from tvm.autotvm.record import encode
 
 from autotvm_opevo._utils.atomic_files import write_whole
-from autotvm_opevo.autotvm.earlier_runs import bandwidth_before, left_out_before
 from autotvm_opevo.autotvm.extraction import Extraction
 from autotvm_opevo.autotvm.layouts import candidates, choose
 from autotvm_opevo.autotvm.log import Record, parse, seconds, workload_key
 from autotvm_opevo.autotvm.task_state import TaskState
 from autotvm_opevo.tuning.drift import Drift, without_drift
-from autotvm_opevo.tuning.journal import Journal
+from autotvm_opevo.tuning.journal import BestWritten, Journal
 from autotvm_opevo.tuning.naming import task_key
 from autotvm_opevo.tuning.task_scheduler import Operator
 
@@ -65,13 +64,13 @@ class BestFile:
         limits: Mapping[str, float],
     ) -> None:
         self.path, self._states, self._network, self._journal = path, states, network, journal
-        keys, left_out = [state.key for state in states], left_out_before(journal.path)
+        keys, left_out = [state.key for state in states], journal.history.left_out
         self._others = best_of_others(
             records, confirmed, [state.task.workload for state in states], drift, path, left_out, limits
         )
         self._left_out = left_out.difference(keys)
         self._chosen: dict[int, Record] = {}  # by task, if all operators are tuned
-        self.bandwidth = bandwidth_before(journal.path, keys)
+        self.bandwidth = next((known for key in keys if (known := journal.history.bandwidths.get(key))), 0.0)
         self.aligned = 0
         self.kept_untuned: list[Operator] = []
         self._is_of_another_log = not records and path.exists()
@@ -97,7 +96,7 @@ class BestFile:
                 self._is_of_another_log = False
             write_whole(self.path, ((encode(*pair) + "\n").encode() for pair in best))
             keys = [*self._left_out, *(self._states[i].key for i in left_out if i not in together)]
-            self._journal.write_chosen(self.aligned, len(self.kept_untuned), keys)
+            self._journal.write(BestWritten(aligned=self.aligned, kept_untuned=len(self.kept_untuned), left_out=keys))
 
     def keep_untuned(self, operators: Iterable[int]) -> bool:
         """Write the untuned configurations of operators, by position, instead of their best; returns whether these differ."""

@@ -17,7 +17,6 @@ from tvm.autotvm.task import Task
 
 from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo._utils.validation import as_integer, as_seconds
-from autotvm_opevo.autotvm.earlier_runs import drift_before
 from autotvm_opevo.autotvm.evaluation import evaluate_network
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
@@ -30,8 +29,10 @@ from autotvm_opevo.autotvm.task_state import TaskState
 from autotvm_opevo.autotvm.tophub import without_tophub
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
 from autotvm_opevo.autotvm.tuner_factory import TunerFactory, can_learn, may_refuse_knobs, takes_seed
+from autotvm_opevo.autotvm.yardstick import yardstick_name
 from autotvm_opevo.tuning.confirmation import end_of_trials
-from autotvm_opevo.tuning.journal import Journal
+from autotvm_opevo.tuning.drift import Drift
+from autotvm_opevo.tuning.journal import Journal, YardstickTimed
 from autotvm_opevo.tuning.naming import describe_tuner
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler
@@ -150,7 +151,9 @@ def tune_network(
 
     with Log(log_file) as log:
         journal = Journal(Path(f"{log.path}.journal"), overwrite=not log.records)
-        drift = drift_before(journal, target)
+        kernel = yardstick_name(target)
+        timed = journal.history.yardsticks.get(kernel, [])
+        drift = Drift(timed, lambda latency: journal.write(YardstickTimed(kernel=kernel, latency=latency)))
         network = run_compiler(partial(extract, mod, target))
         if transfer and can_learn(tuner):
             known.add(_of_others(log.records, network.tasks), str(log.path))

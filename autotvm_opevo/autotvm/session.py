@@ -20,9 +20,8 @@ from tvm.autotvm.measure.measure import Runner
 
 from autotvm_opevo.autotvm.best_file import BestFile
 from autotvm_opevo.autotvm.confirmation import confirm
-from autotvm_opevo.autotvm.earlier_runs import confirmed_before, limits_before
 from autotvm_opevo.autotvm.extraction import Extraction
-from autotvm_opevo.autotvm.log import Log, Record, failure, workload_key
+from autotvm_opevo.autotvm.log import Log, Record, failure, parse, workload_key
 from autotvm_opevo.autotvm.measurer import Measurer
 from autotvm_opevo.autotvm.roofline import work
 from autotvm_opevo.autotvm.rpc import DevicePoolError
@@ -31,7 +30,7 @@ from autotvm_opevo.autotvm.targets import cannot_run
 from autotvm_opevo.autotvm.task_state import Proposal, TaskState
 from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE
 from autotvm_opevo.tuning.drift import Drift
-from autotvm_opevo.tuning.journal import Journal
+from autotvm_opevo.tuning.journal import BestConfirmed, DevicesLeft, Journal, KnobsMapped, RunHistory, TrialEnded
 from autotvm_opevo.tuning.logs import best_file
 from autotvm_opevo.tuning.progress import ProgressDisplay
 from autotvm_opevo.tuning.result import EXHAUSTED, TuningResult
@@ -73,9 +72,9 @@ class NetworkSession(Session):
         self._round_left = self._current = 0  # trials of this round that are not submitted, and its task
         self._batches: dict[int, _Batch] = {}  # by the measurer's number
         self._drift = drift
-        records, confirmed = _by_task(log.records), confirmed_before(journal.path)
+        records, confirmed = _by_task(log.records), _confirmed(journal.history)
         loaded, size = 0, round_size(len(log.records), trials, len(states), batch)
-        limits = limits_before(journal.path)
+        limits = journal.history.limits
         for state in states:
             state.progress.limit = limits.get(state.key, 0.0)
             key = workload_key(state.task.target, state.task)
@@ -103,7 +102,7 @@ class NetworkSession(Session):
     def run(self, measurer: Measurer, task_scheduler: TaskScheduler, deadline: float) -> None:
         """Spend the budget in rounds of trials for one task, and confirm the best; what runs next is built meanwhile."""
         seconds_left = deadline - time.monotonic() if deadline < inf else None
-        self._journal.write_knobs({state.key: state.space.knobs for state in self._states})
+        self._journal.write(KnobsMapped.of({state.key: state.space.knobs for state in self._states}))
         self.begin_measuring()
         try:
             with ProgressDisplay(self._budget, self.trials, seconds_left) as self.display:
@@ -124,7 +123,7 @@ class NetworkSession(Session):
                 self.end({}, "building and running")
             if measurer.pool and measurer.pool.lost:
                 with suppress(OSError):  # a full disk must not hide the error
-                    self._journal.write_lost_devices(measurer.pool.lost)
+                    self._journal.write(DevicesLeft(addresses=measurer.pool.lost))
 
     def _measure(self, measurer: Measurer, task_scheduler: TaskScheduler, deadline: float) -> None:
         while True:
@@ -200,8 +199,15 @@ class NetworkSession(Session):
             for one in confirm(measurer, [state.task for state in states], CONFIRMATION_SHARE * (time.monotonic() - self._start)):
                 state = states[one.task]
                 state.confirm(one.record, state.without_drift(one.record))
-                winner = record.encode(*one.record)
-                self._journal.write_confirmed(state.key, winner, one.latencies, state.latency, one.ties)
+                self._journal.write(
+                    BestConfirmed(
+                        task=state.key,
+                        record=record.encode(*one.record),
+                        latencies=one.latencies,
+                        latency=state.latency,
+                        ties=one.ties,
+                    )
+                )
         except (DevicePoolError, ForkServerError, OSError) as error:
             logger.warning("the best trials were not timed again: %s", error)
 
@@ -226,7 +232,17 @@ class NetworkSession(Session):
         _, result = trial
         if result.error_no != MeasureErrorNo.NO_ERROR:
             kind, message = failure(result)
-            self._journal.write(task=state.key, failure=kind, message=message)
+            self._journal.write(TrialEnded(task=state.key, failure=kind, message=message))
+
+
+def _confirmed(history: RunHistory) -> dict[tuple[str, Any], tuple[Record, float]]:
+    """The records that were confirmed last, and their latencies in seconds, without drift, by target and workload."""
+    found = {}
+    for one in history.confirmed.values():
+        with suppress(ValueError):
+            if pair := parse(one.record):
+                found[workload_key(pair[0].target, pair[0].task)] = pair, one.latency
+    return found
 
 
 def _by_task(records: Iterable[Record]) -> dict[tuple[str, Any], list[Record]]:

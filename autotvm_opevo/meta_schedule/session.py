@@ -34,7 +34,7 @@ from autotvm_opevo.meta_schedule.task_scheduler import CallbackScheduler
 from autotvm_opevo.meta_schedule.task_state import TaskState
 from autotvm_opevo.meta_schedule.tvm_logging import without_nameless_handlers
 from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE
-from autotvm_opevo.tuning.journal import JOURNAL, Journal
+from autotvm_opevo.tuning.journal import JOURNAL, BestConfirmed, Journal, NetworkLowered, TrialEnded
 from autotvm_opevo.tuning.logs import BEST_DATABASE, RECORD_FILE
 from autotvm_opevo.tuning.progress import ProgressDisplay
 from autotvm_opevo.tuning.result import EXHAUSTED, TuningResult
@@ -95,7 +95,7 @@ class NetworkSession(Session):
         """Tell the journal in which layouts, and with which functions, operators are tuned."""
         if self.left > 0:
             with suppress(Exception):  # a report can do without
-                self._journal.write_lowering(count_changes(lowered))
+                self._journal.write(NetworkLowered(**count_changes(lowered)))
 
     def measure_machine(self, runner: Any) -> None:
         """Find out how fast the tasks can be at most."""
@@ -205,7 +205,10 @@ class NetworkSession(Session):
                     self._best[task] = one.record
                     self._known |= {latencies(record.run_secs) for record in records[one.task]}
                     self._states[task].confirmed(seconds(one.record.run_secs))
-                    self._journal.write_confirmed(self._states[task].key, "", one.latencies, self._states[task].latency, one.ties)
+                    state = self._states[task]
+                    self._journal.write(
+                        BestConfirmed(task=state.key, record="", latencies=one.latencies, latency=state.latency, ties=one.ties)
+                    )
         except Exception as error:
             if guard.interrupted:
                 raise
@@ -280,6 +283,6 @@ class NetworkSession(Session):
             return
         for latency, (kind, message) in results:
             self._states[task].add(latency, kind, message)
-            self._journal.write(task=self._states[task].key, failure=kind, message=message)
+            self._journal.write(TrialEnded(task=self._states[task].key, failure=kind, message=message))
         self._states[task].end_round()
         self.show(task)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from autotvm_opevo.reporting.style import SERIES
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.reporting.verdict import verdict
 from autotvm_opevo.tuning.drift import NOTABLE, Drift
+from autotvm_opevo.tuning.journal import NetworkLowered
 from autotvm_opevo.tuning.logs import BEST_FILE
 
 
@@ -70,7 +71,7 @@ def _summary(index: int, log: TuningLog, network: Network) -> Iterator[str]:
         yield f"tuned by {', then '.join(log.runs.tuners)}"
     if learning := describe_learning(log):
         yield learning
-    if lowering := _lowering(log.runs.lowering):
+    if log.runs.lowering and (lowering := _describe_lowering(log.runs.lowering)):
         yield lowering
     failed = sum(sum(task.failures.values()) for task in log.tasks.values())
     if failed:
@@ -80,13 +81,12 @@ def _summary(index: int, log: TuningLog, network: Network) -> Iterator[str]:
         yield f"latency of the network {milliseconds(before)} ms before tuning, {milliseconds(after)} ms after"
 
 
-def _lowering(counts: Mapping[str, int]) -> str:
+def _describe_lowering(one: NetworkLowered) -> str:
     """What was changed before a network was tuned; empty if nothing."""
-    nhwc, packed, winograd, fast_math = (counts.get(name, 0) for name in ("nhwc", "packed", "winograd", "fast_math"))
-    parts = [f"{pluralize(nhwc, 'convolution')} in NHWC"] * bool(nhwc)
-    parts += [f"constant weights of {pluralize(packed, 'operator')} packed as the schedules read them"] * bool(packed)
-    parts += [pluralize(winograd, "Winograd convolution")] * bool(winograd)
-    parts += [f"exp, tanh or erf as polynomials in {pluralize(fast_math, 'operator')}"] * bool(fast_math)
+    parts = [f"{pluralize(one.nhwc, 'convolution')} in NHWC"] * bool(one.nhwc)
+    parts += [f"constant weights of {pluralize(one.packed, 'operator')} packed as the schedules read them"] * bool(one.packed)
+    parts += [pluralize(one.winograd, "Winograd convolution")] * bool(one.winograd)
+    parts += [f"exp, tanh or erf as polynomials in {pluralize(one.fast_math, 'operator')}"] * bool(one.fast_math)
     return ", ".join(parts)
 
 

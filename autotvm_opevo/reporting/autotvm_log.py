@@ -12,7 +12,6 @@ from autotvm_opevo.reporting.formatting import printable
 from autotvm_opevo.reporting.trials import Trial
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.reporting.values import Value
-from autotvm_opevo.tuning.journal import as_timestamp
 from autotvm_opevo.tuning.naming import task_key, task_name
 
 # No trial costs more seconds; a damaged log may say so.
@@ -44,6 +43,12 @@ def read(lines: Iterable[bytes], log: TuningLog) -> None:
     log.read(lines, _parse_trial)
 
 
+def _timestamp(value: Any) -> float:
+    """Unix timestamp in seconds; NaN if out of range."""
+    seconds = float(value)
+    return seconds if 0 <= seconds < 1e10 else math.nan
+
+
 def _parse_trial(record: dict[str, Any]) -> Trial:
     target, template, arguments, *_ = record["input"]
     costs, error_no, all_cost, timestamp = record["result"]
@@ -59,7 +64,7 @@ def _parse_trial(record: dict[str, Any]) -> Trial:
         latency,
         failure,
         printable(target),
-        as_timestamp(timestamp),
+        _timestamp(timestamp),
         knobs,
         cost=float(min(max(0, all_cost), _MAX_COST)) if is_number(all_cost) else 0.0,
     )

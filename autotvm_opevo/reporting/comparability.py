@@ -55,7 +55,8 @@ def compare(log: TuningLog, other: TuningLog) -> Comparability:
     if len(ratios) >= _MIN_SHARED:
         return _of_ratios(ratios, f"{pluralize(len(ratios), 'configuration')} that both have")
     mine, theirs = log.runs, other.runs
-    if mine.yardstick_kernel == theirs.yardstick_kernel and min(len(mine.yardstick), len(theirs.yardstick)) >= _MIN_SHARED:
+    is_same_kernel = list(mine.yardsticks)[-1:] == list(theirs.yardsticks)[-1:]
+    if is_same_kernel and min(len(mine.yardstick), len(theirs.yardstick)) >= _MIN_SHARED:
         median = float(np.median([latency for _, latency in theirs.yardstick]))
         return _of_ratios([latency / median for _, latency in mine.yardstick], "a kernel that was timed for both again and again")
     return Comparability(math.nan, math.nan, math.nan, f"{pluralize(len(ratios), 'configuration')} that both have")

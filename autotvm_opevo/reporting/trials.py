@@ -17,8 +17,7 @@ from autotvm_opevo.reporting.formatting import printable
 from autotvm_opevo.reporting.settings import Settings
 from autotvm_opevo.reporting.timing import Array
 from autotvm_opevo.reporting.values import Knob, Value
-from autotvm_opevo.tuning.journal import JournalEntry
-from autotvm_opevo.tuning.run_history import Confirmation
+from autotvm_opevo.tuning.journal import Confirmation, TrialEnded
 
 # The kind of MetaSchedule's failures, which only a journal knows.
 UNKNOWN_FAILURE = "failed"
@@ -132,20 +131,20 @@ class Task:
             self._top = nsmallest(_TOP, [*self._top, (trial.latency, len(self._latencies), trial.knobs)], key=lambda x: x[:2])
 
     def merge_journal(
-        self, entries: Sequence[JournalEntry], confirmation: Confirmation | None, cut_off: Sequence[float] = ()
+        self, events: Sequence[TrialEnded], confirmation: Confirmation | None, cut_off: Sequence[float] = ()
     ) -> None:
         """Add error messages and the confirmation from a journal and, if it covers all trials, what the log lacks: timestamps and
-        failures. A run that is `cut_off` may have had no time to write its last entries."""
+        failures. A run that is `cut_off` may have had no time to write its last events."""
         lacks_times = not np.isfinite(self.times).all()
-        entries = _completed(entries, len(self), cut_off) if lacks_times else entries
-        if lacks_times and len(entries) == len(self):
-            self._times = array("d", (entry.time for entry in entries))
-            kinds = (entry.failure or UNKNOWN_FAILURE * (latency == math.inf) for entry, latency in zip(entries, self._latencies))
+        events = _completed(events, len(self), cut_off) if lacks_times else events
+        if lacks_times and len(events) == len(self):
+            self._times = array("d", (event.time for event in events))
+            kinds = (event.failure or UNKNOWN_FAILURE * (latency == math.inf) for event, latency in zip(events, self._latencies))
             self.failures = Counter(printable(kind) for kind in kinds if kind)
             self.cost, self.failure_costs = 0.0, {}
-        for entry in entries:
-            if entry.message:
-                self.messages.setdefault(printable(entry.failure), Counter())[printable(entry.message)] += 1
+        for event in events:
+            if event.message:
+                self.messages.setdefault(printable(event.failure), Counter())[printable(event.message)] += 1
         if confirmation and not (self.latencies[self.times > confirmation.time] < np.median(confirmation.latencies)).any():
             self.confirmation = confirmation
 
@@ -209,11 +208,12 @@ class Task:
         return list(self._top)
 
 
-def _completed(entries: Sequence[JournalEntry], trials: int, cut_off: Sequence[float]) -> Sequence[JournalEntry]:
-    """The entries of as many trials, if those that lack are the last of a run that was cut off: at the time of the one before."""
-    missing = trials - len(entries)
-    if missing <= 0 or not entries or not cut_off:
-        return entries
-    before = bisect([entry.time for entry in entries], cut_off[-1])
-    unknown = JournalEntry(time=entries[max(0, before - 1)].time)
-    return [*entries[:before], *[unknown] * missing, *entries[before:]]
+def _completed(events: Sequence[TrialEnded], trials: int, cut_off: Sequence[float]) -> Sequence[TrialEnded]:
+    """The events of as many trials, if those that lack are the last of a run that was cut off: at the time of the one before."""
+    missing = trials - len(events)
+    if missing <= 0 or not events or not cut_off:
+        return events
+    before = bisect([event.time for event in events], cut_off[-1])
+    last = events[max(0, before - 1)]
+    unknown = TrialEnded(task=last.task, time=last.time)
+    return [*events[:before], *[unknown] * missing, *events[before:]]

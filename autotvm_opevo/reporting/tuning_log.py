@@ -13,9 +13,8 @@ from autotvm_opevo._utils import jsonl
 from autotvm_opevo.reporting.formatting import printable
 from autotvm_opevo.reporting.timing import Array, time_spent
 from autotvm_opevo.reporting.trials import Task, Trial
-from autotvm_opevo.tuning.journal import JournalEntry
+from autotvm_opevo.tuning.journal import Event, RunHistory, TrialEnded
 from autotvm_opevo.tuning.logs import is_best
-from autotvm_opevo.tuning.run_history import RunHistory
 
 
 class TuningLog:
@@ -70,14 +69,14 @@ class TuningLog:
         self.tasks[trial.task].add(trial, self._size)
         self._size += 1
 
-    def merge_journal(self, entries: Iterable[JournalEntry]) -> None:
+    def merge_journal(self, events: Iterable[Event]) -> None:
         """Add what a journal knows of the trials, and compute the time spent on them. Call once, after all trials are added."""
-        by_task: dict[str, list[JournalEntry]] = {}
-        for entry in entries:
-            self.runs.add(entry)
-            if entry.confirmed is None:
-                by_task.setdefault(entry.task, []).append(entry)
-        runs = self.runs
+        events, runs = list(events), self.runs
+        runs.replay(events)
+        by_task: dict[str, list[TrialEnded]] = {}
+        for event in events:
+            if isinstance(event, TrialEnded):
+                by_task.setdefault(event.task, []).append(event)
         runs.tuners, runs.command = list(map(printable, runs.tuners)), printable(runs.command)
         runs.phases = {printable(phase): seconds for phase, seconds in runs.phases.items()}
         targets = Counter(task.journal_key for task in self.tasks.values())  # a key may leave out the target

@@ -1,87 +1,193 @@
-"""The journal of a tuning run: what its log has no fields for, such as error messages, timestamps and the network's latency.
+"""The journal of a log: events of tuning runs that AutoTVM's log and MetaSchedule's database have no room for.
 
 AutoTVM's log has no error messages; MetaSchedule's database has no timestamps either. `tune_network` writes them to a journal
-beside the log, one JSON object per line. Reports read it, and later runs with the same log: which trials were confirmed, and how
-fast the machine was. The journal is optional: a log without one, or with a damaged one, remains valid. Needs no TVM.
+beside the log, one event per line. Reports read it, and later runs with the same log: which trials were confirmed, and how fast
+the machine was. The journal is optional: a log without one, or with a damaged one, remains valid. Needs no TVM.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
+from math import inf, isfinite, nan
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Annotated, Any, NamedTuple, Union
+
+import msgspec
 
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo.topology import InducedSubgraph, Topology
 from autotvm_opevo.topology.serialization import as_json
 from autotvm_opevo.topology.subgraph import unrestricted
-from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.confidence import Estimate
-from autotvm_opevo.tuning.roofline import Roofline
+from autotvm_opevo.tuning.rounds import Rounds
 
 # The file name in a MetaSchedule work directory; the journal of AutoTVM's LOG is LOG.journal.
 JOURNAL = "journal"
 
-# Of larger subgraphs, the journal has the whole graph instead of all vertices, or nothing if that is infinite.
+# Of larger subgraphs, the journal has the whole graph.
 _MAX_VERTICES = 200
 
 # Origin of what other tasks teach while they are tuned, in the same run.
 THIS_RUN = "this run"
 
+Positive = Annotated[float, msgspec.Meta(gt=0, le=1e300)]
+NotNegative = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
+ByTask = dict[str, NotNegative]
+
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class JournalEntry:
-    """One line of a journal.
+class Event(msgspec.Struct, kw_only=True, omit_defaults=True, tag=True):
+    """One line of a journal. Tasks are named by their keys.
 
     Attributes
     ----------
-    task : str
-        The log's key for the task; empty for an entry about the network.
     time : float
-        Unix timestamp in seconds.
-    failure, message : str
-        The kind of failure and the error message; empty for a successful trial.
-    confirmed : dict
-        When the task's best trials have been timed again: ``"record"``, the line of AutoTVM's log with the winner and its
-        confirmed time (empty with MetaSchedule), ``"latencies"``, all of its times in seconds,
-        ``"latency"``, their median without drift, and ``"ties"``, the number of others that may be as fast. None for a trial.
-    yardstick : float
-        Latency in seconds of a kernel that stays the same, by which the machine's drift is known; 0 for all other entries. Its
-        `task` names the kernel.
-    network : dict
-        When a run starts: ``"operators"``, pairs of how often the network runs an operator and the tasks that implement it,
-        ``"tuner"``, ``"command"``, ``"budget"``, the number of trials, ``"flop"`` and ``"names"``, the operations and the name of
-        each task; with AutoTVM ``"knobs"``, the topology of each of a task's knobs as JSON; and with MetaSchedule ``"lowering"``,
-        as in `RunHistory`. Once the machine is measured: ``"limits"``, the seconds that each task takes at least,
-        ``"memory_bound"``, those that the memory limits, ``"sizes"``, the bytes of each task's tensors, ``"flops"``, operations
-        per second, and the bytes per second of large and of small arrays, ``"memory_bandwidth"`` and ``"bandwidth"``, in
-        ``"threads"`` threads. When trials
-        begin: ``"ready"``. When the run ends: ``"phases"``, the seconds of each phase; ``"stop_reason"``; ``"learned_from"``, by
-        task, how many others it learned from in the end, by their origin; and ``"lost"``, the addresses of devices that left.
-        When the networks were compared: the latencies in seconds ``"before"`` and ``"after"`` tuning, and ``"speedup"``, their
-        ratio with its interval. When the best are written: ``"aligned"`` and ``"kept_untuned"``, as in `TuningResult`, and
-        ``"left_out"``, the tasks that have records, but none in the file. None for a trial.
+        Unix timestamp in seconds; set when it is written.
     """
 
-    task: str = ""
-    time: float = 0.0
+    time: Annotated[float, msgspec.Meta(ge=0, lt=1e10)] = 0.0
+
+
+class RunStarted(Event):
+    """A run has trials to make, up to `budget`, those of earlier runs included. `operators` are pairs of how often the network
+    runs an operator and the tasks that implement it; `flop` and `names` are the tasks' operations, and their names in tables."""
+
+    operators: list[tuple[Annotated[int, msgspec.Meta(ge=1)], list[str]]]
+    tuner: str
+    command: str = ""
+    budget: int = 0
+    flop: ByTask = msgspec.field(default_factory=dict)
+    names: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class KnobsMapped(Event):
+    """The topology of each knob by task, as JSON: a log has only the values that were tried, and a tile's inner parts."""
+
+    knobs: dict[str, dict[str, list[Any]]]
+
+    @classmethod
+    def of(cls, knobs: Mapping[str, Mapping[str, Topology]]) -> KnobsMapped:
+        """Of larger subgraphs, the whole graph instead of all vertices, or nothing if that is infinite."""
+        return cls({task: {name: as_json(one) for name, one in _drawable(by_name)} for task, by_name in knobs.items()})
+
+
+class NetworkLowered(Event):
+    """Numbers of convolutions that were converted to NHWC, of operators whose schedules pack their weights, of convolutions by
+    Winograd's algorithm, and of operators with vectorizable functions."""
+
+    nhwc: int = 0
+    packed: int = 0
+    winograd: int = 0
+    fast_math: int = 0
+
+
+class MachineMeasured(Event):
+    """The seconds that each task takes at least, for which of them the memory is the reason, the bytes of their tensors; and
+    operations per second, bytes per second of large and of small arrays, and the threads of TVM's kernels."""
+
+    limits: ByTask
+    memory_bound: list[str] = msgspec.field(default_factory=list)
+    sizes: ByTask = msgspec.field(default_factory=dict)
+    flops: NotNegative = 0.0
+    memory_bandwidth: NotNegative = 0.0
+    bandwidth: NotNegative = 0.0
+    threads: int = 0
+
+
+class MeasuringBegan(Event):
+    """Worker processes have started, and the first trial follows."""
+
+
+class TrialEnded(Event):
+    """A trial has failed or, with MetaSchedule, ended in any way: the kind of failure, and the error message."""
+
+    task: str
     failure: str = ""
     message: str = ""
-    confirmed: Mapping[str, Any] | None = None
-    yardstick: float = 0.0
-    network: Mapping[str, Any] | None = None
+
+
+class YardstickTimed(Event):
+    """Seconds of a kernel that stays the same, by which the machine's drift is known."""
+
+    kernel: str
+    latency: Positive
+
+
+class BestConfirmed(Event):
+    """A task's best trials have been timed again: the winner as a line of AutoTVM's log (empty with MetaSchedule), its latencies
+    in seconds, their median without drift, and how many others may be as fast."""
+
+    task: str
+    record: str
+    latencies: Annotated[list[Positive], msgspec.Meta(min_length=1)]
+    latency: Positive
+    ties: int = 0
+
+
+class DevicesLeft(Event):
+    """Addresses of devices that left during a run."""
+
+    addresses: list[str]
+
+
+class RunEnded(Event):
+    """Seconds of each phase of a run; why it ended, as in `TuningResult`; and how many others each task learned from, by their
+    origin."""
+
+    phases: dict[str, NotNegative]
+    stop_reason: str = ""
+    learned_from: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
+
+
+class BestWritten(Event):
+    """For how many tasks and operators the file of the best does not have the fastest, as in `TuningResult`, and the tasks that
+    it has no record of, though they have some."""
+
+    aligned: int = 0
+    kept_untuned: int = 0
+    left_out: list[str] = msgspec.field(default_factory=list)
+
+
+class NetworkCompared(Event):
+    """Seconds of the network before and after tuning, and how many times as fast it is, with its interval if there is one."""
+
+    before: Positive
+    after: Positive
+    speedup: list[Positive] = msgspec.field(default_factory=list)
+
+    @classmethod
+    def of(cls, rounds: Rounds) -> NetworkCompared:
+        """As timed in rounds with the untuned network."""
+        speedup = rounds.speedup(1, 0)
+        known = all(map(isfinite, speedup))  # a single round has no interval
+        return cls(rounds.latency(0).value, rounds.latency(1).value, list(speedup) if known else [])
+
+
+_EVENTS = Union[
+    RunStarted,
+    KnobsMapped,
+    NetworkLowered,
+    MachineMeasured,
+    MeasuringBegan,
+    TrialEnded,
+    YardstickTimed,
+    BestConfirmed,
+    DevicesLeft,
+    RunEnded,
+    BestWritten,
+    NetworkCompared,
+]
 
 
 class Journal:
-    """Appends entries to a journal. If it cannot be written, a warning is logged once and tuning continues.
+    """Appends events to a journal. If it cannot be written, a warning is logged once and tuning continues.
 
     Parameters
     ----------
@@ -89,203 +195,245 @@ class Journal:
     overwrite : bool
         Delete an existing journal: it describes an earlier log of the same name.
 
+    Attributes
+    ----------
+    path : Path
+    history : RunHistory
+        The runs before this one.
+
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "log.json.journal"
-    ...     Journal(path).write(task="dense", failure="run timeout", message="longer than 20 s")
-    ...     [(entry.task, entry.failure) for entry in read(path)]
+    ...     Journal(path).write(TrialEnded(task="dense", failure="run timeout", message="longer than 20 s"))
+    ...     [(event.task, event.failure) for event in read(path)]
     [('dense', 'run timeout')]
     """
 
     def __init__(self, path: str | PathLike[str], overwrite: bool = False) -> None:
         self.path = Path(path)
         self._warned = False
-        if overwrite:
-            with suppress(OSError):
+        with suppress(OSError):
+            if overwrite:
                 self.path.unlink(missing_ok=True)
+        self.history = RunHistory()
+        with suppress(OSError):
+            self.history.replay(read(self.path))
 
-    def write(self, **fields: Any) -> None:
-        """Append a `JournalEntry` with the given fields and the current time."""
-        entry = {name: value for name, value in asdict(JournalEntry(time=time.time(), **fields)).items() if value}
+    def write(self, event: Event) -> None:
+        """Append an event with the current time."""
         try:
-            jsonl.append(self.path, entry)
+            stamped = msgspec.structs.replace(event, time=time.time())
+            jsonl.append(self.path, msgspec.to_builtins(stamped, enc_hook=lambda scalar: scalar.item()))  # numpy's
         except OSError as error:
             if not self._warned:
                 logger.warning("cannot write %s: a report and a later run will miss what it has: %s", self.path, error.strerror)
             self._warned = True
 
-    def write_start(
-        self,
-        operators: Sequence[tuple[int, Sequence[str]]],
-        tuner: str,
-        command: str = "",
-        budget: int = 0,
-        flop: Mapping[str, float] | None = None,
-        names: Mapping[str, str] | None = None,
-    ) -> None:
-        """Record the start of a run; see `JournalEntry`."""
-        known = {"flop": dict(flop or {}), "names": dict(names or {})}
-        self.write(network={"operators": operators, "tuner": tuner, "command": command, "budget": budget, **known})
 
-    def write_limits(
-        self,
-        limits: Mapping[str, float],
-        memory_bound: Sequence[str] = (),
-        sizes: Mapping[str, float] | None = None,
-        roofline: Roofline | None = None,
-    ) -> None:
-        """Record the seconds that each task takes at least on this machine, for which of them the memory is the reason, the bytes
-        of their tensors, and what the machine can do."""
-        known = roofline or Roofline()
-        machine = {
-            "flops": known.flops if known.flops < math.inf else 0.0,
-            "memory_bandwidth": known.memory_bandwidth,
-            "threads": known.threads,
-        }
-        tasks = {"limits": dict(limits), "memory_bound": list(memory_bound), "sizes": dict(sizes or {})}
-        self.write(network={**tasks, **machine, "bandwidth": known.bandwidth})
+def read(path: Path) -> Iterator[Event]:
+    """Iterate over the valid events of a journal, skipping all other lines; empty if there is no journal.
 
-    def write_confirmed(self, task: str, record: str, latencies: Sequence[float], latency: float, ties: int = 0) -> None:
-        """Record which trial was confirmed as a task's best, as a line of AutoTVM's log, and its latencies in seconds.
-
-        `latency` is their median, without the machine's drift; `ties`, how many others may be as fast.
-        """
-        self.write(task=task, confirmed={"record": record, "latencies": list(latencies), "latency": latency, "ties": ties})
-
-    def write_knobs(self, knobs: Mapping[str, Mapping[str, Topology]]) -> None:
-        """Record the topology of each knob by task: the log has only the values that were tried, and a tile's inner parts."""
-        self.write(network={"knobs": {task: _drawable(one) for task, one in knobs.items()}})
-
-    def write_chosen(self, aligned: int, kept_untuned: int, left_out: Sequence[str] = ()) -> None:
-        """Record for how many tasks and operators the file of the best does not have the fastest; see `TuningResult`.
-
-        `left_out` are the tasks that it has no record of, though they have some.
-        """
-        self.write(network={"aligned": aligned, "kept_untuned": kept_untuned, "left_out": list(left_out)})
-
-    def write_end(self, phases: Mapping[str, float], stop_reason: str = "") -> None:
-        """Record the seconds of each phase of a run, when it ends, and why it did."""
-        self.write(network={"phases": dict(phases), "stop_reason": stop_reason})
-
-    def write_learned_from(self, origins: Mapping[str, Mapping[str, int]]) -> None:
-        """Record, for each task, how many others it learned from in the end, by their origin."""
-        learned = {task: dict(counts) for task, counts in origins.items() if counts}
-        if learned:
-            self.write(network={"learned_from": learned})
-
-    def write_lowering(self, counts: Mapping[str, int]) -> None:
-        """Record the number of operators that are tuned in other layouts, and with other functions, than they had."""
-        self.write(network={"lowering": dict(counts)})
-
-    def write_lost_devices(self, addresses: Sequence[str]) -> None:
-        """Record the addresses of devices that left during a run."""
-        self.write(network={"lost": list(addresses)})
-
-    def write_comparison(self, comparison: Comparison) -> None:
-        """Record the network's latency before and after tuning, if it was timed."""
-        if rounds := comparison.rounds if comparison.rounds.latencies else None:
-            speedup = [bound for bound in rounds.speedup(1, 0) if math.isfinite(bound)]  # a single round has no interval
-            self.write(network={"before": rounds.latency(0).value, "after": rounds.latency(1).value, "speedup": speedup})
-
-
-def read(path: Path) -> Iterator[JournalEntry]:
-    """Iterate over the valid entries of a journal, skipping all other lines; empty if there is no journal."""
+    Lines of version 0.1.0, which have no type, are skipped with a warning.
+    """
     if not path.is_file():
         return
+    warned = False
     with open(path, "rb") as file:
         for _, value in jsonl.read(file):
-            with suppress(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
-                yield _parse(value)
+            if not warned and isinstance(value, dict) and "time" in value and "type" not in value:
+                logger.warning("%s has lines of an earlier version, which are not read", path)
+                warned = True
+            with suppress(msgspec.ValidationError, RecursionError):
+                yield msgspec.convert(value, _EVENTS)
 
 
-def _parse(fields: dict[str, Any]) -> JournalEntry:
-    """Validate and convert an entry's fields; unknown ones are dropped."""
-    network, confirmed = fields.get("network"), fields.get("confirmed")
-    return JournalEntry(
-        time=as_timestamp(fields["time"]),
-        confirmed=None if confirmed is None else _parse_confirmed(confirmed),
-        yardstick=_positive(fields["yardstick"]) if "yardstick" in fields else 0.0,
-        network=None if network is None else _parse_network(network),
-        **{name: str(fields.get(name, "")) for name in ("task", "failure", "message")},
-    )
+class Confirmation(NamedTuple):
+    """When a task's best trial was timed again, as a Unix timestamp in seconds, its latencies in seconds, and how many others
+    may be as fast; and the `latency` without drift, and the record, of `BestConfirmed`."""
+
+    time: float
+    latencies: list[float]
+    ties: int = 0
+    latency: float = nan
+    record: str = ""
+
+    @property
+    def spread(self) -> float:
+        """Median relative distance of the latencies from their median.
+
+        >>> Confirmation(0.0, [1.0, 1.5, 2.0]).spread.__round__(3)
+        0.333
+        """
+        latency = median(self.latencies)
+        return median(abs(one / latency - 1) for one in self.latencies)
 
 
-def _parse_confirmed(fields: dict[str, Any]) -> dict[str, Any]:
-    latencies = [_positive(seconds) for seconds in fields["latencies"]]
-    if not latencies:
-        raise ValueError("a confirmation has at least one latency")
-    ties = int(fields.get("ties", 0))
-    return {"record": str(fields["record"]), "latencies": latencies, "latency": _positive(fields["latency"]), "ties": ties}
+@dataclass
+class RunHistory:
+    """The runs that wrote a log one after the other, replayed from its journal.
 
-
-def _parse_network(fields: dict[str, Any]) -> dict[str, Any]:
-    network: dict[str, Any] = {}
-    if "operators" in fields:
-        network["operators"] = [(int(count), [str(task) for task in tasks]) for count, tasks in fields["operators"]]
-        if any(count < 1 for count, _ in network["operators"]):
-            raise ValueError("a network runs every operator at least once")
-    if "tuner" in fields and "operators" in fields:
-        network["tuner"] = str(fields["tuner"])
-        network["command"] = str(fields.get("command", ""))
-        network["budget"] = int(fields.get("budget", 0))
-        network["names"] = {str(task): str(name) for task, name in fields.get("names", {}).items()}
-    for name in ("flop", "limits", "sizes"):
-        if name in fields:
-            network[name] = {str(task): _positive(value) for task, value in fields[name].items() if value}
-    if fields.get("ready"):
-        network["ready"] = True
-    if "knobs" in fields:
-        network["knobs"] = {str(task): {str(name): list(one) for name, one in by.items()} for task, by in fields["knobs"].items()}
-    if "memory_bound" in fields:
-        network["memory_bound"] = [str(task) for task in fields["memory_bound"]]
-    for name in ("flops", "memory_bandwidth", "bandwidth"):
-        if fields.get(name):
-            network[name] = _positive(fields[name])
-    if fields.get("threads"):
-        network["threads"] = int(fields["threads"])
-    if "phases" in fields:
-        network["phases"] = {str(phase): _positive(seconds) for phase, seconds in fields["phases"].items() if seconds}
-    if "stop_reason" in fields:
-        network["stop_reason"] = str(fields["stop_reason"])
-    network.update({name: int(fields[name]) for name in ("aligned", "kept_untuned") if name in fields})
-    if lowering := fields.get("lowering", fields.get("layouts")):  # its name in earlier versions
-        network["lowering"] = {name: int(lowering.get(name, 0)) for name in ("nhwc", "packed", "winograd", "fast_math")}
-    if "learned_from" in fields:
-        network["learned_from"] = {
-            str(task): {str(origin): int(count) for origin, count in counts.items()}
-            for task, counts in fields["learned_from"].items()
-        }
-    for name in ("lost", "left_out"):
-        if name in fields:
-            network[name] = [str(one) for one in fields[name]]
-    if "before" in fields:
-        network.update({name: _positive(fields[name]) for name in ("before", "after")})
-        if len(speedup := fields.get("speedup", ())) == 3:
-            network["speedup"] = Estimate(*map(_positive, speedup))
-    return network
-
-
-def _drawable(knobs: Mapping[str, Topology]) -> dict[str, list[Any]]:
-    small = {name: one if one.size <= _MAX_VERTICES else unrestricted(one) for name, one in knobs.items()}
-    return {
-        name: as_json(one) for name, one in small.items() if one.size <= _MAX_VERTICES or not isinstance(one, InducedSubgraph)
-    }
-
-
-def _positive(value: Any) -> float:
-    seconds = float(value)
-    if not 0 < seconds < math.inf:
-        raise ValueError("a duration is positive and finite")
-    return seconds
-
-
-def as_timestamp(value: Any) -> float:
-    """Convert to a Unix timestamp in seconds; NaN if out of range.
-
-    >>> as_timestamp(1795260407.5), as_timestamp(float("-inf")), as_timestamp(1e18)
-    (1795260407.5, nan, nan)
+    Attributes
+    ----------
+    starts : list of float
+        Unix timestamps of their starts.
+    ready : list of float
+        Unix timestamps at which they began to measure tasks, as far as known.
+    tuners : list of str
+        Their tuners; consecutive runs of the same tuner are listed once.
+    operators : dict of tuple of str to int
+        How often the networks run each operator, by the tasks that implement it.
+    networks : list of dict
+        The operators of each network that was tuned, the last one's last.
+    latency : tuple of float, optional
+        Latency of the last run's network in seconds, before and after tuning.
+    speedup : Estimate, optional
+        How many times as fast it is after tuning; None if unknown.
+    phases : dict of str to float
+        Seconds of each phase, in all runs that ended; empty if unknown.
+    timed : int
+        Number of runs that wrote their phases: what is killed does not.
+    cut_off : list of float
+        Unix timestamps of the starts that follow runs that did not; infinity if the last one has not, which may still run.
+    stop_reason : str
+        Why the last run ended, as in `TuningResult`; empty if unknown.
+    lost : list of str
+        Addresses of devices that left during a run.
+    lowering : NetworkLowered, optional
+        Of the last run's network.
+    learned_from : dict of str to dict
+        By task: how many others it learned from, by their origin, as far as known.
+    yardsticks : dict of str to list of (float, float)
+        By kernel, the last one's last: Unix timestamps, and its latencies in seconds.
+    command : str
+        What started the last run; empty if unknown.
+    budget : int
+        Its number of trials, those of earlier runs included; 0 if unknown.
+    names : dict of str to str
+        By task: its name in tables, as far as known.
+    knobs : dict of str to dict
+        By task: the topology of each knob as JSON, as far as known.
+    flop, limits : dict of str to float
+        By task: operations, and the seconds that the machine needs for them at least, as far as known.
+    memory_bound : set of str
+        Tasks whose limit is that of the memory, not of the operations.
+    sizes : dict of str to float
+        By task: the bytes of its tensors, as far as known.
+    flops, memory_bandwidth : float
+        Operations per second that the machine can do, and bytes per second that its memory can; 0 if unknown.
+    bandwidths : dict of str to float
+        By task: bytes per second of small arrays when its limit was measured.
+    threads : int
+        In which TVM ran kernels on this machine's CPU; 0 if unknown.
+    confirmed : dict of str to Confirmation
+        By task: when its best trial was timed again last.
+    aligned, kept_untuned : int
+        For how many tasks and operators the file of the best has not the fastest; see `TuningResult`.
+    left_out : set of str
+        Tasks that this file has no record of, though they have some.
     """
-    seconds = float(value)
-    return seconds if 0 <= seconds < 1e10 else math.nan
+
+    starts: list[float] = field(default_factory=list)
+    ready: list[float] = field(default_factory=list)
+    tuners: list[str] = field(default_factory=list)
+    operators: dict[tuple[str, ...], int] = field(default_factory=dict)
+    networks: list[dict[tuple[str, ...], int]] = field(default_factory=list)
+    latency: tuple[float, float] | None = None
+    speedup: Estimate | None = None
+    phases: dict[str, float] = field(default_factory=dict)
+    timed: int = 0
+    cut_off: list[float] = field(default_factory=list)
+    stop_reason: str = ""
+    lost: list[str] = field(default_factory=list)
+    lowering: NetworkLowered | None = None
+    learned_from: dict[str, dict[str, int]] = field(default_factory=dict)
+    yardsticks: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    command: str = ""
+    budget: int = 0
+    knobs: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
+    flop: dict[str, float] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    limits: dict[str, float] = field(default_factory=dict)
+    memory_bound: set[str] = field(default_factory=set)
+    sizes: dict[str, float] = field(default_factory=dict)
+    flops: float = 0.0
+    memory_bandwidth: float = 0.0
+    bandwidths: dict[str, float] = field(default_factory=dict)
+    threads: int = 0
+    confirmed: dict[str, Confirmation] = field(default_factory=dict)
+    aligned: int = 0
+    kept_untuned: int = 0
+    left_out: set[str] = field(default_factory=set)
+
+    @property
+    def yardstick(self) -> list[tuple[float, float]]:
+        """Of the kernel that was timed last: another one's latency says nothing about it."""
+        return list(self.yardsticks.values())[-1] if self.yardsticks else []
+
+    def replay(self, events: Iterable[Event]) -> None:
+        """Update the history from events; those about trials change nothing."""
+        for event in events:
+            self._add(event)
+
+    def _add(self, event: Event) -> None:
+        if isinstance(event, RunStarted):
+            self._start(event)
+        elif isinstance(event, KnobsMapped):
+            self.knobs.update(event.knobs)
+        elif isinstance(event, NetworkLowered):
+            self.lowering = event
+        elif isinstance(event, MachineMeasured):
+            limits = _known(event.limits)
+            self.limits.update(limits)
+            self.sizes.update(_known(event.sizes))
+            self.bandwidths.update(dict.fromkeys(limits, event.bandwidth))
+            self.memory_bound = (self.memory_bound - limits.keys()) | {*event.memory_bound}
+            self.flops, self.memory_bandwidth, self.threads = event.flops, event.memory_bandwidth, event.threads
+        elif isinstance(event, MeasuringBegan):
+            self.ready.append(event.time)
+        elif isinstance(event, YardstickTimed):
+            self.yardsticks[event.kernel] = known = self.yardsticks.pop(event.kernel, [])  # to be the last one
+            known.append((event.time, event.latency))
+        elif isinstance(event, BestConfirmed):
+            self.confirmed[event.task] = Confirmation(event.time, event.latencies, event.ties, event.latency, event.record)
+        elif isinstance(event, DevicesLeft):
+            self.lost.extend(event.addresses)
+        elif isinstance(event, RunEnded):
+            self.timed += 1
+            self.cut_off = [moment for moment in self.cut_off if moment < inf]
+            self.stop_reason = event.stop_reason
+            self.learned_from.update(event.learned_from)
+            for phase, seconds in _known(event.phases).items():
+                self.phases[phase] = self.phases.get(phase, 0.0) + seconds
+        elif isinstance(event, BestWritten):
+            self.aligned, self.kept_untuned, self.left_out = event.aligned, event.kept_untuned, {*event.left_out}
+        elif isinstance(event, NetworkCompared):
+            self.latency = event.before, event.after
+            self.speedup = Estimate(*event.speedup) if len(event.speedup) == 3 else None
+
+    def _start(self, event: RunStarted) -> None:
+        operators = {tuple(tasks): count for count, tasks in event.operators}
+        self.operators.update(operators)
+        self.starts.append(event.time)
+        self.cut_off = [*(event.time if moment == inf else moment for moment in self.cut_off), inf]
+        self.command, self.budget, self.stop_reason = event.command, event.budget, ""
+        if self.tuners[-1:] != [event.tuner]:
+            self.tuners.append(event.tuner)
+        if self.networks[-1:] != [operators]:  # the latency so far is another network's
+            self.latency = self.speedup = None
+            self.aligned = self.kept_untuned = 0
+        self.networks = [*(network for network in self.networks if network != operators), operators]
+        self.flop.update(_known(event.flop))
+        self.names.update(event.names)
+
+
+def _drawable(knobs: Mapping[str, Topology]) -> Iterator[tuple[str, Topology]]:
+    for name, topology in knobs.items():
+        one = topology if topology.size <= _MAX_VERTICES else unrestricted(topology)
+        if one.size <= _MAX_VERTICES or not isinstance(one, InducedSubgraph):
+            yield name, one
+
+
+def _known(values: Mapping[str, float]) -> dict[str, float]:
+    return {name: value for name, value in values.items() if value}

@@ -16,7 +16,14 @@ from autotvm_opevo._utils.command_line import command_line
 from autotvm_opevo._utils.cpu_cores import warn_of_idle_cores
 from autotvm_opevo._utils.text import last_line, pluralize
 from autotvm_opevo.tuning.comparison import Comparison
-from autotvm_opevo.tuning.journal import Journal
+from autotvm_opevo.tuning.journal import (
+    Journal,
+    MachineMeasured,
+    MeasuringBegan,
+    NetworkCompared,
+    RunEnded,
+    RunStarted,
+)
 from autotvm_opevo.tuning.progress import ProgressDisplay, Row
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.roofline import Roofline, Work
@@ -123,7 +130,9 @@ class Session:
             operators = [(one.count, [self._tasks[i].key for i in one.tasks]) for one in self._operators]
             flop = {task.key: task.progress.flop for task in self._tasks}
             names = {task.key: task.name for task in self._tasks}
-            self._journal.write_start(operators, tuner, command_line(), self._budget, flop, names)
+            self._journal.write(
+                RunStarted(operators=operators, tuner=tuner, command=command_line(), budget=self._budget, flop=flop, names=names)
+            )
 
     def measure_limits(
         self, measure: Callable[[], Roofline], work: Callable[[int], Work], cannot_run: Callable[[], ValueError]
@@ -147,7 +156,7 @@ class Session:
     def begin_measuring(self) -> None:
         """What precedes the first trial is done; tell the journal."""
         self.phases["starting"] = time.monotonic() - self._start
-        self._journal.write(network={"ready": True})
+        self._journal.write(MeasuringBegan())
 
     def by_share(self) -> list[int]:
         """The tasks' positions, the largest share of the network's latency first."""
@@ -162,7 +171,17 @@ class Session:
             task.progress.limit = limits[task.key] = roofline.latency(flop, sizes[task.key])
             if 0 < task.progress.limit == roofline.latency(0.0, sizes[task.key]):
                 memory_bound.append(task.key)
-        self._journal.write_limits(limits, memory_bound, sizes, roofline)
+        self._journal.write(
+            MachineMeasured(
+                limits=limits,
+                memory_bound=memory_bound,
+                sizes=sizes,
+                flops=roofline.flops if roofline.flops < inf else 0.0,
+                memory_bandwidth=roofline.memory_bandwidth,
+                bandwidth=roofline.bandwidth,
+                threads=roofline.threads,
+            )
+        )
 
     def show(self, current: int, end_of_round: bool = True) -> None:
         """Display progress after a batch of task `current`."""
@@ -185,8 +204,8 @@ class Session:
             self.stop_reason = _stop_reason(error)
         self.phases.update(phases)
         self.phases[rest] = max(0.0, self._end - self._start - sum(self.phases.values()))
-        self._journal.write_end(self.phases, self.stop_reason)
-        self._journal.write_learned_from(self.learned_from())
+        learned_from = {task: dict(counts) for task, counts in self.learned_from().items() if counts}
+        self._journal.write(RunEnded(phases=self.phases, stop_reason=self.stop_reason, learned_from=learned_from))
 
     def learned_from(self) -> Mapping[str, Mapping[str, int]]:
         """By the journal's key of a task: how many other tasks it learned from, by their origin."""
@@ -196,7 +215,8 @@ class Session:
         """Compare the network before and after. An error here must not cost the user the result of hours of tuning."""
         try:
             self._comparison = compare()
-            self._journal.write_comparison(self._comparison)
+            if (rounds := self._comparison.rounds).latencies:
+                self._journal.write(NetworkCompared.of(rounds))
         except Exception as error:
             self._comparison_error = f"{type(error).__name__}: {last_line(str(error))}"
 

@@ -20,8 +20,7 @@ from autotvm_opevo import tune_network
 from autotvm_opevo.autotvm import layouts
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.layouts import Candidate, Connection, candidates, choose
-from autotvm_opevo.tuning.journal import Journal, read
-from autotvm_opevo.tuning.roofline import Roofline
+from autotvm_opevo.tuning.journal import Journal, MachineMeasured
 
 
 def conv2d(x, channels, name, **attributes):
@@ -228,11 +227,11 @@ class TestBestFile:
         first, second, third = self.blocks(separate)
         assert first[1] != second[0] or second[1] != third[0]
 
-        journal, slow = Journal(f"{log}.journal"), Roofline(bandwidths=((1.0, 1e6),))
-        journal.write_limits({"a task on another device": 1.0}, roofline=slow)
+        journal, slow = Journal(f"{log}.journal"), 1e6
+        journal.write(MachineMeasured({"a task on another device": 1.0}, bandwidth=slow))
         assert self.tune(log, 300).aligned == 0
-        (start,) = {tuple(entry.network["flop"]) for entry in read(journal.path) if entry.network and "flop" in entry.network}
-        journal.write_limits(dict.fromkeys(start, 1e-6), roofline=slow)
+        start = Journal(journal.path).history.flop
+        journal.write(MachineMeasured(dict.fromkeys(start, 1e-6), bandwidth=slow))
         together = self.tune(log, 300)
         first, second, third = self.blocks(together)
         assert first[1] == second[0]

@@ -25,7 +25,6 @@ from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.atomic_files import LogInUse
 from autotvm_opevo.autotvm import best_file, finalists, network, session, workloads
 from autotvm_opevo.autotvm.baselines import GBFSTuner
-from autotvm_opevo.autotvm.earlier_runs import drift_before
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.session import _by_task
@@ -34,7 +33,7 @@ from autotvm_opevo.autotvm.yardstick import yardstick_name
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.tuning import confirmation
 from autotvm_opevo.tuning.drift import Drift
-from autotvm_opevo.tuning.journal import Journal, read
+from autotvm_opevo.tuning.journal import BestConfirmed, Journal, MachineMeasured, RunEnded, YardstickTimed, read
 
 ALEXNET_TARGET = tvm.target.Target("llvm -mcpu=core-avx2" if "avx2" in Path("/proc/cpuinfo").read_text() else "llvm")
 
@@ -75,9 +74,8 @@ def configurations(log):
 def test_a_call_without_trials_knows_how_much_the_machine_drifted(tmp_path):
     tune(tmp_path / "log.json", 6)
     journal = Journal(tmp_path / "log.json.journal")
-    drift = drift_before(journal, TARGET)
     for latency in (1.0,) * 40 + (2.0,) * 40:
-        drift.add(latency)
+        journal.write(YardstickTimed(yardstick_name(TARGET), latency))
     assert tune(tmp_path / "log.json", 6).drift == pytest.approx(2.0, rel=0.2)
 
 
@@ -92,11 +90,13 @@ def test_limits_of_an_earlier_call_bound_the_correction_for_drift(tmp_path):
         [*(min(times) - i for i in (3, 2, 1)), *(max(times) + i for i in (1, 2, 3))],
     )
     for moment in quiet + busy:
-        jsonl.append(journal.path, {"task": yardstick_name(TARGET), "time": moment, "yardstick": 1.0 if moment in quiet else 2.0})
+        latency = 1.0 if moment in quiet else 2.0
+        timed = {"type": "YardstickTimed", "kernel": yardstick_name(TARGET), "latency": latency, "time": moment}
+        jsonl.append(journal.path, timed)
     assert tune(log, 6).latency == pytest.approx(first.latency / 2)
-    (names,) = (entry.network["names"] for entry in read(journal.path) if entry.network and "names" in entry.network)
+    names = Journal(journal.path).history.names
     latencies = {row.name: row.latency for row in first.rows}
-    journal.write_limits({key: 0.9 * latencies[name] for key, name in names.items() if latencies[name] < np.inf})
+    journal.write(MachineMeasured({key: 0.9 * latencies[name] for key, name in names.items() if latencies[name] < np.inf}))
     assert tune(log, 6).latency == pytest.approx(0.9 * first.latency)
     assert [row.limit for row in tune(log, 8).rows] == [0.0] * len(first.rows)  # these trials may run on another device
 
@@ -266,8 +266,7 @@ class TestTransfer:
     def test_the_journal_says_where_knowledge_came_from(self, tmp_path):
         tune(tmp_path / "other.json", mod=two_layers(width=96))
         tune(tmp_path / "log.json", trials=40, history=[tmp_path / "other.json"])
-        entries = read(tmp_path / "log.json.journal")
-        (learned,) = (entry.network["learned_from"] for entry in entries if "learned_from" in (entry.network or {}))
+        (learned,) = (event.learned_from for event in read(tmp_path / "log.json.journal") if isinstance(event, RunEnded))
         assert set().union(*learned.values()) == {str(tmp_path / "other.json"), "common layers"}  # each template has one task
         assert all(sum(counts.values()) <= 8 for counts in learned.values())
 
@@ -290,8 +289,7 @@ class TestTransfer:
         assert "learning from" not in capsys.readouterr().err
         tune(tmp_path / "log.json", trials=60)
         assert " of 2 tasks\n" in capsys.readouterr().err.partition("learning from ")[2]  # the convolution is this network's, too
-        entries = [entry.network for entry in read(tmp_path / "log.json.journal") if entry.network]
-        learned = [network["learned_from"] for network in entries if "learned_from" in network]
+        learned = [event.learned_from for event in read(tmp_path / "log.json.journal") if isinstance(event, RunEnded)]
         assert [str(tmp_path / "log.json") in set().union(*one.values()) for one in learned] == [False, True]
 
     def test_a_tuner_that_cannot_learn_is_not_said_to(self, tmp_path, capsys):
@@ -488,14 +486,14 @@ class TestConfirmation:
         monkeypatch.setattr(Drift, "factor", lambda self, moment: 1.0)
         log = tmp_path / "log.json"
         result = tune(log, 24, measure_option=for_real())
-        entries = [entry for entry in read(Path(f"{log}.journal")) if entry.confirmed]
-        confirmed = {entry.confirmed["record"] for entry in entries}
+        events = [event for event in read(Path(f"{log}.journal")) if isinstance(event, BestConfirmed)]
+        confirmed = {event.record for event in events}
         assert confirmed
         best = set(result.best_file.read_text().splitlines())
         assert len(best - confirmed) == len(best) - len(confirmed)
-        for entry in entries:
-            fields = json.loads(entry.confirmed["record"])
-            assert fields["result"][0] == [pytest.approx(np.median(entry.confirmed["latencies"]))]
+        for event in events:
+            fields = json.loads(event.record)
+            assert fields["result"][0] == [pytest.approx(np.median(event.latencies))]
         again = tune(log, 24, measure_option=for_real())
         assert confirmed <= {*again.best_file.read_text().splitlines()}
         assert again.latency == pytest.approx(result.latency)
@@ -504,7 +502,7 @@ class TestConfirmation:
     def test_without_time_or_with_a_single_trial_per_task_nothing_is_timed_again(self, tmp_path, monkeypatch):
         monkeypatch.setattr(session, "CONFIRMATION_SHARE", 0)
         tune(tmp_path / "log.json", 8, measure_option=for_real())
-        assert not [entry for entry in read(tmp_path / "log.json.journal") if entry.confirmed]
+        assert not Journal(tmp_path / "log.json.journal").history.confirmed
 
     def test_an_earlier_best_is_replaced_only_by_a_faster_trial(self, tmp_path, monkeypatch):
         """It is not there to be timed again, and must not lose against what is."""
@@ -519,17 +517,22 @@ class TestConfirmation:
         again = tune(log, 16, measure_option=for_real())
         assert again.measured == 10
         assert again.latency < 1e-11 < first.latency
-        assert not [entry for entry in read(Path(f"{log}.journal")) if entry.confirmed]
+        assert not Journal(f"{log}.journal").history.confirmed
 
     def test_a_journal_with_nonsense_is_ignored(self, tmp_path):
         log = tmp_path / "log.json"
         before = tune(log, 8).latency
         with open(f"{log}.journal", "a") as journal:
             for record in ("{", "{}", "[]", "null", "# comment"):
-                journal.write(
-                    json.dumps({"time": 1.0, "task": "t", "confirmed": {"record": record, "latencies": [], "latency": 1e-9}})
-                    + "\n"
-                )
+                event = {
+                    "type": "BestConfirmed",
+                    "time": 1.0,
+                    "task": "t",
+                    "record": record,
+                    "latencies": [1e-9],
+                    "latency": 1e-9,
+                }
+                journal.write(json.dumps(event) + "\n")
         assert tune(log, 8).latency == before
 
 

@@ -14,7 +14,7 @@ from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.network import Network
 from autotvm_opevo.reporting.values import Value
 from autotvm_opevo.topology import InducedSubgraph, Tiling
-from autotvm_opevo.tuning.journal import Journal
+from autotvm_opevo.tuning.journal import Journal, KnobsMapped
 
 
 def first_line():
@@ -44,7 +44,9 @@ def known(request, log):
     """The log, and its knobs from the journal, without the template, or from the template."""
     if request.param == "journal":
         replace_template(log)
-        Journal(f"{log}.journal").write_knobs({only_task(log).example.key: KnobSpace(matmul_task().config_space).space.knobs})
+        Journal(f"{log}.journal").write(
+            KnobsMapped.of({only_task(log).example.key: KnobSpace(matmul_task().config_space).space.knobs})
+        )
     return log
 
 
@@ -123,7 +125,7 @@ def test_of_tiles_with_tails_that_a_log_has_in_full_the_inner_parts_are_the_vert
     log.write_text("\n".join(lines))
     found = only_task(log)
     assert found.example.key == task
-    Journal(f"{log}.journal").write_knobs({task: {"tile_x": tiles}})
+    Journal(f"{log}.journal").write(KnobsMapped.of({task: {"tile_x": tiles}}))
     found = only_task(log)
     knob, topology = KnobSpaces(found).complete_knob("tile_x", found.knobs["tile_x"])
     assert list(topology) == [(8,), (4,), (10,)]

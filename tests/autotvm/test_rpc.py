@@ -6,7 +6,6 @@ import signal
 import threading
 import time
 import weakref
-from pathlib import Path
 
 import pytest
 from compared_networks import time_two_rounds
@@ -27,7 +26,7 @@ from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.network_profile import find_slower
 from autotvm_opevo.autotvm.rpc import DevicePoolError
 from autotvm_opevo.tuning import confirmation
-from autotvm_opevo.tuning.journal import read
+from autotvm_opevo.tuning.journal import Journal
 
 SHAPES = [(1, 16, 8, 8), (16, 16, 3, 3)]
 MOD, PARAMS = workloads.operator("nn.conv2d", SHAPES, attributes={"padding": (1, 1), "channels": 16, "kernel_size": (3, 3)})
@@ -96,7 +95,7 @@ class TestDevicePool:
             before, after = sessions(tmp_path)
         assert report.trials == len(records(log)) == 16
         assert [result.error_no for _, result in records(log)] == [0] * 16
-        lost = [device for entry in read(Path(f"{log}.journal")) for device in (entry.network or {}).get("lost", ())]
+        lost = Journal(f"{log}.journal").history.lost
         assert before >= 3
         assert after > before
         if harm == signal.SIGKILL:
@@ -232,10 +231,9 @@ class TestLoader:
 class TestConfirmation:
     def test_the_best_trials_are_timed_again_on_the_devices(self, confirmed):
         log, result = confirmed
-        entries = [entry for entry in read(Path(f"{log}.journal")) if entry.confirmed]
-        assert len(entries) == 1
-        assert set(result.best_file.read_text().splitlines()) >= {entries[0].confirmed["record"]}
-        assert len(entries[0].confirmed["latencies"]) >= 3
+        (one,) = Journal(f"{log}.journal").history.confirmed.values()
+        assert set(result.best_file.read_text().splitlines()) >= {one.record}
+        assert len(one.latencies) >= 3
         assert len(records(log)) == 6  # trials only
 
 

@@ -26,7 +26,7 @@ from autotvm_opevo.meta_schedule import (
 from autotvm_opevo.meta_schedule.best_database import write_best
 from autotvm_opevo.meta_schedule.confirmation import confirm
 from autotvm_opevo.meta_schedule.database import commit
-from autotvm_opevo.tuning.journal import read
+from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.logs import BEST_DATABASE
 from benchmarks.workloads import cpu
 
@@ -158,11 +158,11 @@ def test_a_network_s_best_are_confirmed_for_real_and_applied(folder, monkeypatch
     result = tune(folder, 10)
     assert result.best_file == folder / BEST_DATABASE
     assert result.comparison.outputs_match
-    (entry,) = [entry for entry in read(folder / "journal") if entry.confirmed]
+    (one,) = Journal(folder / "journal").history.confirmed.values()
     (best,) = open_database(folder / BEST_DATABASE).get_all_tuning_records()
     latency = float(best.run_secs[0])
-    assert latency == result.latency == pytest.approx(np.median(entry.confirmed["latencies"]))
-    assert entry.confirmed["latency"] == pytest.approx(latency)
+    assert latency == result.latency == pytest.approx(np.median(one.latencies))
+    assert one.latency == pytest.approx(latency)
     assert len(open_database(folder)) == 10  # trials only
     before = (folder / BEST_DATABASE / "database_tuning_record.json").read_bytes()
     assert tune(folder, 10, evaluate=False).latency == result.latency
@@ -276,5 +276,5 @@ def test_the_best_of_tvm_s_own_search_with_packed_weights_are_confirmed(tmp_path
     monkeypatch.setattr(confirmation, "MAX_RATIO", 1e6)  # a busy machine may leave a task only one finalist
     options = {"strategy": "evolutionary", "cost_model": "random", "builder": builder(), "runner": runner()}
     result = tune_network(*workloads.mlp(), cpu(), tmp_path, 16, evaluate=False, seed=0, **options)
-    assert any(entry.confirmed for entry in read(tmp_path / "journal"))
+    assert Journal(tmp_path / "journal").history.confirmed
     assert result.best_file == tmp_path / BEST_DATABASE

@@ -12,7 +12,7 @@ from autotvm_opevo.meta_schedule import OpEvoStrategy, history, open_database, t
 from autotvm_opevo.meta_schedule.database import fitness, seconds
 from autotvm_opevo.meta_schedule.history import describe_history, read_history
 from autotvm_opevo.meta_schedule.space import DecisionSpace
-from autotvm_opevo.tuning.journal import JOURNAL, read
+from autotvm_opevo.tuning.journal import JOURNAL, RunEnded, read
 from autotvm_opevo.tuning.logs import RECORD_FILE, WORKLOAD_FILE
 from benchmarks.workloads import cpu
 
@@ -143,13 +143,17 @@ def test_without_transfer_there_is_no_history(yesterday):
         OpEvoStrategy(transfer=False, history=yesterday)
 
 
+def learned_from(folder):
+    """Of each run in a work directory that learned from something."""
+    ended = (event for event in read(folder / JOURNAL) if isinstance(event, RunEnded))
+    return [event.learned_from for event in ended if event.learned_from]
+
+
 def test_a_network_says_what_it_learns_from(yesterday, tmp_path, capsys):
     options = {"evaluate": False, "seed": 0}
     tune_network(*workloads.mlp(), cpu(), tmp_path / "mlp", 4, history=[yesterday, tmp_path / "mlp"], **options)
     assert "learning from 12 records of 1 task\n" in capsys.readouterr().err
-    (learned,) = (
-        entry.network["learned_from"] for entry in read(tmp_path / "mlp" / JOURNAL) if "learned_from" in (entry.network or {})
-    )
+    (learned,) = learned_from(tmp_path / "mlp")
     assert {str(yesterday), "this run"} < set().union(*learned.values())
     with pytest.raises(ValueError, match="transfer and history are for the default strategy"):
         tune_network(*workloads.mlp(), cpu(), tmp_path / "mlp", 4, history=yesterday, strategy="evolutionary", **options)
@@ -164,7 +168,7 @@ def test_networks_in_one_work_directory_learn_from_each_other_and_not_from_thems
     shutil.copytree(folder, copy)
     for trials, strategy in [(2, None), (4, OpEvoStrategy(seed=0, history=[folder, copy]))]:
         tune_network(*workloads.mlp(), cpu(), folder, trials, strategy=strategy, evaluate=False, seed=0)
-    first, second = (e.network["learned_from"] for e in read(folder / JOURNAL) if "learned_from" in (e.network or {}))
+    first, second = learned_from(folder)
     assert {counts.get(str(folder)) for counts in first.values()} == {1}
     assert {(counts.get(str(copy)), counts.get(str(folder))) for counts in second.values()} <= {(1, None), (None, None)}
 
@@ -175,7 +179,7 @@ def test_records_of_the_same_network_for_another_target_are_learned_from(tmp_pat
     tune_network(*product, cpu(), first, 4, evaluate=False, seed=0)
     write_for_another_target(first, second)
     assert tune_network(*product, cpu(), second, 4, evaluate=False, seed=0).measured == 4
-    (learned,) = (e.network["learned_from"] for e in read(second / JOURNAL) if "learned_from" in (e.network or {}))
+    (learned,) = learned_from(second)
     assert [counts[str(second)] for counts in learned.values()] == [1]
 
 

@@ -145,7 +145,8 @@ def test_the_journal_has_what_the_database_lacks(tuned):
     assert recording.runs.latency[0] == pytest.approx(result.comparison.rounds.latency(0).value)
     names = [name for (name,) in recording.runs.operators]
     assert sorted(names) == sorted(task.journal_key for task in recording.tasks.values())
-    assert recording.runs.lowering == {"nhwc": 0, "packed": 3, "winograd": 0, "fast_math": 1}
+    lowering = recording.runs.lowering
+    assert (lowering.nhwc, lowering.packed, lowering.winograd, lowering.fast_math) == (0, 3, 0, 1)
     assert recording.runs.phases.keys() == {"starting", "searching", "building", "running", "confirming"}
     assert sum(result.phases.values()) == pytest.approx(result.seconds, abs=0.1)
 

@@ -4,7 +4,7 @@ import pytest
 from synthetic_logs import HOSTILE, autotvm_line, autotvm_log, meta_schedule_folder
 
 from autotvm_opevo import report
-from autotvm_opevo.tuning.journal import Journal
+from autotvm_opevo.tuning.journal import Journal, NetworkCompared, RunStarted, TrialEnded
 from autotvm_opevo.tuning.naming import task_key
 
 
@@ -15,8 +15,9 @@ def page(tmp_path_factory):
     first, second = autotvm_log(folder / "opevo.json"), autotvm_log(folder / "xgb.json", latency=0.02)
     dense, conv2d = (task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d"))
     journal = Journal(f"{first}.journal")
-    journal.write(task=dense, failure="runtime device", message=f"no {HOSTILE}")
-    journal.write(network={"operators": [(3, [dense]), (1, [conv2d])], "before": 0.5, "after": 0.25})
+    journal.write(TrialEnded(dense, failure="runtime device", message=f"no {HOSTILE}"))
+    journal.write(RunStarted([(3, [dense]), (1, [conv2d])], "OpEvoTuner"))
+    journal.write(NetworkCompared(0.5, 0.25))
     with open(second, "a") as file:
         file.write(autotvm_line(99, HOSTILE, latency=1e-6) + '\n{"torn')
     return report(first, second, meta_schedule_folder(folder / "folder"), out=folder / "report.html", title=f"Night {HOSTILE}")

@@ -15,7 +15,7 @@ from autotvm_opevo.cli import compare as compare_parser
 from autotvm_opevo.reporting.commands import WORKLOAD, compare_command
 from autotvm_opevo.reporting.comparability import compare
 from autotvm_opevo.reporting.logs import open_logs
-from autotvm_opevo.tuning.journal import JOURNAL, Journal
+from autotvm_opevo.tuning.journal import JOURNAL, Journal, RunStarted, TrialEnded, YardstickTimed
 
 
 def write(path, latencies):
@@ -73,7 +73,7 @@ def test_without_common_configurations_the_journals_yardstick_tells(tmp_path):
     for name, latency in (("a.json", 1e-3), ("b.json", 1.5e-3)):
         journal = Journal(tmp_path / f"{name}.journal")
         for _ in range(8):
-            journal.write(task="llvm, 2 threads", yardstick=latency)
+            journal.write(TrialEnded("llvm, 2 threads", yardstick=latency))
     first, second = logs(tmp_path, [1e-3], [1e-3])
     found = compare(second, first)
     assert found.ratio == pytest.approx(1.5)
@@ -85,7 +85,7 @@ def test_another_kernel_tells_nothing(tmp_path):
     for name in ("a.json", "b.json"):
         journal = Journal(tmp_path / f"{name}.journal")
         for _ in range(8):
-            journal.write(task=name, yardstick=1e-3)
+            journal.write(YardstickTimed(name, 1e-3))
     assert math.isnan(compare(*logs(tmp_path, [1e-3], [1e-3])).ratio)
 
 
@@ -94,7 +94,7 @@ def test_the_command_that_decides_has_what_was_tuned(tmp_path):
     paths = f"{tmp_path}/a.json {tmp_path}/b.json"
     assert compare_command(both) == f"{program()} compare {paths} --network NAME"
     command = "autotvm-opevo tune --operator nn.dense --tensor 8x16 --tensor 4x16 --target 'llvm -mcpu=core-avx2' --log b.json"
-    Journal(tmp_path / "b.json.journal").write_start([], "OpEvo", command)
+    Journal(tmp_path / "b.json.journal").write(RunStarted([], "OpEvo", command))
     tuned = "--operator nn.dense --tensor 8x16 --tensor 4x16 --target 'llvm -mcpu=core-avx2'"
     assert compare_command(open_logs([log.path for log in both])) == f"autotvm-opevo compare {paths} {tuned}"
 
@@ -103,7 +103,7 @@ def test_the_command_that_decides_is_one_of_the_command_line(tmp_path):
     """Every option that says what was tuned is an option of ``compare``, too."""
     both = logs(tmp_path, [1e-3], [1e-3])
     options = [word for name in WORKLOAD for word in (name, "8x16" if name == "--tensor" else "1")]
-    Journal(tmp_path / "a.json.journal").write_start([], "OpEvo", shlex.join(["tune", *options, "--log", "a.json"]))
+    Journal(tmp_path / "a.json.journal").write(RunStarted([], "OpEvo", shlex.join(["tune", *options, "--log", "a.json"])))
     commands = argparse.ArgumentParser().add_subparsers()
     compare_parser.add(commands)
     known = commands.choices["compare"]._option_string_actions
@@ -114,7 +114,9 @@ def test_the_command_that_decides_is_one_of_the_command_line(tmp_path):
 def test_the_command_that_decides_names_the_best_records_where_there_are_any(tmp_path):
     both = logs(tmp_path, [1e-3], [1e-3])
     (tmp_path / "b.best.json").write_text("")
-    Journal(tmp_path / "b.json.journal").write_start([], "OpEvo", "autotvm-opevo tune --network=mlp --rpc-key=pi --log=b.json")
+    Journal(tmp_path / "b.json.journal").write(
+        RunStarted([], "OpEvo", "autotvm-opevo tune --network=mlp --rpc-key=pi --log=b.json")
+    )
     paths = f"{tmp_path}/a.json {tmp_path}/b.best.json"
     expected = f"autotvm-opevo compare {paths} --network mlp --rpc-key pi"
     assert compare_command(open_logs([log.path for log in both])) == expected
@@ -122,7 +124,7 @@ def test_the_command_that_decides_names_the_best_records_where_there_are_any(tmp
 
 def test_the_command_that_decides_names_the_devices_of_work_directories_too(tmp_path):
     both = [meta_schedule_folder(tmp_path / name) for name in "ab"]
-    Journal(tmp_path / "a" / JOURNAL).write_start([], "OpEvo", "autotvm-opevo tune --network mlp --rpc-key pi --log a")
+    Journal(tmp_path / "a" / JOURNAL).write(RunStarted([], "OpEvo", "autotvm-opevo tune --network mlp --rpc-key pi --log a"))
     assert compare_command(open_logs(both)) == f"autotvm-opevo compare {tmp_path}/a {tmp_path}/b --network mlp --rpc-key pi"
 
 
@@ -135,7 +137,7 @@ def test_logs_of_different_networks_have_no_command_that_decides(tmp_path):
 
 def test_the_command_that_decides_begins_as_the_one_that_tuned(tmp_path):
     both = logs(tmp_path, [1e-3], [1e-3])
-    Journal(tmp_path / "a.json.journal").write_start([], "OpEvo", "python -m autotvm_opevo tune --network mlp --log a.json")
+    Journal(tmp_path / "a.json.journal").write(RunStarted([], "OpEvo", "python -m autotvm_opevo tune --network mlp --log a.json"))
     command = compare_command(open_logs([log.path for log in both]))
     assert command == f"python -m autotvm_opevo compare {tmp_path}/a.json {tmp_path}/b.json --network mlp"
 

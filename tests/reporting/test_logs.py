@@ -4,7 +4,7 @@ import pytest
 from synthetic_logs import autotvm_line, autotvm_log, meta_schedule_folder
 
 from autotvm_opevo.reporting.logs import fingerprint, input_files, open_logs
-from autotvm_opevo.tuning.journal import Journal
+from autotvm_opevo.tuning.journal import Journal, TrialEnded
 
 
 def _write(path, text):
@@ -44,7 +44,7 @@ def test_a_log_without_a_trial_is_an_error_unless_allowed(tmp_path):
 
 def test_a_folder_stands_for_the_autotvm_logs_in_it(tmp_path):
     logs = [autotvm_log(tmp_path / f"{name}.json") for name in ("b", "a")]
-    Journal(f"{logs[0]}.journal").write(task="dense")
+    Journal(f"{logs[0]}.journal").write(TrialEnded("dense"))
     autotvm_log(tmp_path / "a.best.json", trials=1)
     _write(tmp_path / "results.json", "[1, 2]")
     _write(tmp_path / "begun.json", "")
@@ -76,7 +76,7 @@ def test_the_fingerprint_changes_when_a_log_or_journal_grows(tmp_path):
     for trials in (4, 8):
         autotvm_log(path, trials)
         fingerprints.append(fingerprint([path]))
-    Journal(f"{path}.journal").write(task="dense")
+    Journal(f"{path}.journal").write(TrialEnded("dense"))
     fingerprints.append(fingerprint([path]))
     assert len(set(fingerprints)) == 4
 

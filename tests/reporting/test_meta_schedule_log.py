@@ -5,7 +5,7 @@ import pytest
 from synthetic_logs import meta_schedule_folder, meta_schedule_line
 
 from autotvm_opevo.reporting.logs import open_logs
-from autotvm_opevo.tuning.journal import Journal
+from autotvm_opevo.tuning.journal import Journal, RunEnded, RunStarted, TrialEnded
 
 
 def test_a_database_is_read_with_sketches_and_options(tmp_path):
@@ -48,7 +48,7 @@ def test_schedules_with_differently_packed_weights_are_trials_of_one_task(tmp_pa
     before, *rest = records.read_text().splitlines()
     assert "[64, 64]" in before
     records.write_text("\n".join([before.replace("[64, 64]", "[8, 64, 8]"), *rest]))
-    Journal(folder / "journal").write_start([(1, ["1234"])], "OpEvo", names={"1234": "matmul 8x64 64x64"})
+    Journal(folder / "journal").write(RunStarted([(1, ["1234"])], "OpEvo", names={"1234": "matmul 8x64 64x64"}))
     (task,) = open_logs([folder])[0].tasks.values()
     assert (task.name, len(task)) == ("matmul 8x64 64x64", 8)
 
@@ -63,15 +63,15 @@ def test_what_a_killed_run_had_no_time_to_tell_is_no_reason_to_lose_all_times(tm
         monkeypatch.setattr("time.time", lambda: moment)
         write(*arguments, **fields)
 
-    at(1000.0, journal.write_start, [(1, [key])], "OpEvo")
+    at(1000.0, journal.write, RunStarted([(1, [key])], "OpEvo"))
     for moment in (1010.0, 1011.0, 1012.0):
-        at(moment, journal.write, task=key)
+        at(moment, journal.write, TrialEnded(task=key))
     if ended:
-        at(1013.0, journal.write_end, {"running": 3.0})
-    at(2000.0, journal.write_start, [(1, [key])], "OpEvo")
+        at(1013.0, journal.write, RunEnded({"running": 3.0}))
+    at(2000.0, journal.write, RunStarted([(1, [key])], "OpEvo"))
     for moment, failure in ((2010.0, "run timeout"), (2011.0, ""), (2012.0, "")):
-        at(moment, journal.write, task=key, failure=failure)
-    at(2013.0, journal.write_end, {"running": 3.0})
+        at(moment, journal.write, TrialEnded(task=key, failure=failure))
+    at(2013.0, journal.write, RunEnded({"running": 3.0}))
     (log,) = open_logs([folder])
     (task,) = log.tasks.values()
     if ended:

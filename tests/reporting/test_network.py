@@ -6,7 +6,7 @@ from synthetic_logs import autotvm_line
 
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.network import Network
-from autotvm_opevo.tuning.journal import Journal
+from autotvm_opevo.tuning.journal import Journal, RunStarted
 from autotvm_opevo.tuning.naming import task_key
 
 
@@ -16,7 +16,7 @@ def test_the_total_is_the_sum_of_the_operators_best_so_far(tmp_path):
     lines = [autotvm_line(i, template, latency=ms * 1e-3) for i, (template, ms) in enumerate(trials)]
     (tmp_path / "log.json").write_text("\n".join(lines))
     keys = [task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "dense_pack", "conv2d")]
-    Journal(tmp_path / "log.json.journal").write_start([(2, keys[:2]), (1, keys[2:])], "OpEvoTuner")
+    Journal(tmp_path / "log.json.journal").write(RunStarted([(2, keys[:2]), (1, keys[2:])], "OpEvoTuner"))
     network = Network(open_logs([tmp_path / "log.json"]))
     assert list(network.best_so_far(0) * 1e3) == pytest.approx([np.inf, 21, 11, 11, 10])
     assert network.seconds_in(0) == pytest.approx(0.01)

@@ -9,7 +9,15 @@ from report_text import page_text, report_text
 from synthetic_logs import autotvm_line, autotvm_log, meta_schedule_folder
 
 from autotvm_opevo import report
-from autotvm_opevo.tuning.journal import Journal
+from autotvm_opevo.tuning.journal import (
+    DevicesLeft,
+    Journal,
+    NetworkCompared,
+    NetworkLowered,
+    RunEnded,
+    RunStarted,
+    YardstickTimed,
+)
 from autotvm_opevo.tuning.naming import task_key
 
 # Drawing the charts takes most of the time.
@@ -78,7 +86,7 @@ def test_pauses_are_not_counted_as_tuning_time(tmp_path):
 def test_time_starts_with_the_run_if_the_journal_has_its_start(tmp_path, monkeypatch):
     for start in (1.795e9 - 60, 1.795e9 + 500):
         monkeypatch.setattr("time.time", lambda start=start: start)
-        Journal(tmp_path / "log.json.journal").write_start([(1, ["dense"])], "OpEvoTuner surrogate='gp', seed 0")
+        Journal(tmp_path / "log.json.journal").write(RunStarted([(1, ["dense"])], "OpEvoTuner surrogate='gp', seed 0"))
     text = report_text(tmp_path, *(autotvm_line(trial) for trial in (0, 20, 510)))
     assert "3 trials of 1 task in 90 s, the first at" in text
     assert "tuned by OpEvoTuner surrogate=&#39;gp&#39;, seed 0" in text
@@ -90,8 +98,8 @@ def test_a_journal_tells_where_the_time_went_and_how_the_machine_s_speed_changed
     journal = Journal(tmp_path / "log.json.journal")
     for i, latency in enumerate([1e-3] * 6 + [2e-3] * 6):
         monkeypatch.setattr("time.time", lambda now=1.795e9 + 5 * i: now)
-        journal.write(yardstick=latency)
-    journal.write_end({"building": 60.0, "running": 30.0, "starting": 10.0})
+        journal.write(YardstickTimed("kernel", latency))
+    journal.write(RunEnded({"building": 60.0, "running": 30.0, "starting": 10.0}))
     text = report_text(tmp_path, *(autotvm_line(trial) for trial in range(20)))
     assert "building 60 s, running 30 s, starting 10 s" in text
     assert "the machine was up to 2.00 times slower at times" in text
@@ -112,7 +120,7 @@ def test_a_journal_tells_where_the_time_went_and_how_the_machine_s_speed_changed
     ],
 )
 def test_what_was_changed_before_the_network_was_tuned_is_named(tmp_path, counts, expected):
-    Journal(tmp_path / "log.json.journal").write_lowering(counts)
+    Journal(tmp_path / "log.json.journal").write(NetworkLowered(**counts))
     assert expected in report_text(tmp_path, *(autotvm_line(trial) for trial in range(20)))
 
 
@@ -123,14 +131,14 @@ def test_what_was_learned_from_other_tasks_is_said(tmp_path):
     key = task_key("llvm", "dense", [["TENSOR", [1, 64], "float32"]])
     journal = Journal(tmp_path / "log.json.journal")
     assert "learned from" not in report_text(tmp_path, *lines)
-    journal.write_learned_from({key: {"a&b.json": 2, "this run": 1}, "another task": {"c.json": 1}})
+    journal.write(RunEnded({}, learned_from={key: {"a&b.json": 2, "this run": 1}, "another task": {"c.json": 1}}))
     learned = "1 of 1 task learned from others: a&amp;b.json (1 task), this run (1 task)"
     share = "with what was known before, the best of the first 8 trials has 50% of the final speed (median)"
     assert f"{learned}; {share}" in report_text(tmp_path, *lines)
     text = report_text(tmp_path, *lines[:8])
     assert learned in text
     assert "of the final speed" not in text
-    journal.write_learned_from({key: {"this run": 1}})  # which knew nothing at first
+    journal.write(RunEnded({}, learned_from={key: {"this run": 1}}))  # which knew nothing at first
     text = report_text(tmp_path, *lines)
     assert "learned from others: this run (1 task)" in text
     assert "of the final speed" not in text
@@ -139,7 +147,7 @@ def test_what_was_learned_from_other_tasks_is_said(tmp_path):
 @text_only
 def test_devices_that_left_are_named(tmp_path):
     for _ in range(2):
-        Journal(tmp_path / "log.json.journal").write_lost_devices(["10.0.0.7:9090", "<b>:9091"])
+        Journal(tmp_path / "log.json.journal").write(DevicesLeft(["10.0.0.7:9090", "<b>:9091"]))
     text = report_text(tmp_path, *(autotvm_line(trial) for trial in range(20)))
     assert "2 devices left while tuning: 10.0.0.7:9090, &lt;b&gt;:9091" in text
 
@@ -168,7 +176,9 @@ def test_a_file_of_best_trials_is_recognized(tmp_path):
 @text_only
 def test_implementations_of_the_same_operator_link_to_each_other(tmp_path):
     names = [task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense_nopack", "dense_pack")]
-    Journal(tmp_path / "log.json.journal").write(network={"operators": [(2, names)], "before": 0.5, "after": 0.25})
+    journal = Journal(tmp_path / "log.json.journal")
+    journal.write(RunStarted([(2, names)], "OpEvoTuner"))
+    journal.write(NetworkCompared(0.5, 0.25))
     text = report_text(tmp_path, autotvm_line(1, "dense_nopack", latency=4e-3), autotvm_line(0, "dense_pack", latency=1e-3))
     assert "dense_pack 1x64 2 100%" in text
     assert "dense_nopack 1x64 2 4.000 1 1 0% 100% slower implementation" in text
@@ -179,7 +189,7 @@ def test_implementations_of_the_same_operator_link_to_each_other(tmp_path):
 @text_only
 def test_an_implementation_without_successful_trials_is_not_called_slower(tmp_path):
     names = [task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense_pack", "dense_nopack")]
-    Journal(tmp_path / "log.json.journal").write_start([(1, names)], "OpEvoTuner")
+    Journal(tmp_path / "log.json.journal").write(RunStarted([(1, names)], "OpEvoTuner"))
     text = report_text(tmp_path, autotvm_line(0, "dense_pack", error_no=4), autotvm_line(1, "dense_nopack"))
     assert "dense_pack 1x64 , without a successful trial" in text
     assert "slower implementation" not in text
@@ -210,7 +220,7 @@ def test_a_task_with_different_counts_in_two_journals_is_shown_once(tmp_path):
     dense = task_key("llvm", "dense", [["TENSOR", [1, 64], "float32"]])
     for name, count in (("a", 2), ("b", 4)):
         autotvm_log(tmp_path / f"{name}.json", trials=4)
-        Journal(tmp_path / f"{name}.json.journal").write_start([(count, [dense])], "OpEvoTuner")
+        Journal(tmp_path / f"{name}.json.journal").write(RunStarted([(count, [dense])], "OpEvoTuner"))
     text = report(tmp_path / "a.json", tmp_path / "b.json", out=tmp_path / "report.html").read_text()
     assert text.count('id="task-1"') == text.count('id="task-2"') == 1
     assert "not all journals have the number of runs in the network" in text  # of the other task
@@ -222,7 +232,7 @@ def test_each_log_uses_the_counts_of_its_own_journal(tmp_path):
     dense, conv2d = (task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d"))
     for name, count in (("a", 1), ("b", 3)):
         autotvm_log(tmp_path / f"{name}.json", trials=4)
-        Journal(tmp_path / f"{name}.json.journal").write_start([(count, [dense]), (1, [conv2d])], "OpEvoTuner")
+        Journal(tmp_path / f"{name}.json.journal").write(RunStarted([(count, [dense]), (1, [conv2d])], "OpEvoTuner"))
     text = page_text(report(tmp_path / "a.json", tmp_path / "b.json", out=tmp_path / "report.html"))
     assert "How good? 16.000 ms" in text
     assert "How good? 32.000 ms" in text
@@ -241,7 +251,7 @@ def test_implementations_from_different_journals_are_merged(tmp_path, logs):
             *([autotvm_line(1, "dense_pack", latency=1e-3)] * (pack in implementations)),
         ]
         (tmp_path / f"{name}.json").write_text("\n".join(lines))
-        Journal(tmp_path / f"{name}.json.journal").write_start([(2, implementations)], "OpEvoTuner")
+        Journal(tmp_path / f"{name}.json.journal").write(RunStarted([(2, implementations)], "OpEvoTuner"))
     text = page_text(report(*(tmp_path / f"{name}.json" for name in logs), out=tmp_path / "report.html"))
     assert "2 b.json 4.000 1 1 0%" in text  # slower than the other, in this log only
     assert text.count("slower implementation") == 1
@@ -265,14 +275,14 @@ def test_a_journal_has_a_start_for_each_run(tmp_path):
     """The second run has another tuner, the third another network."""
     log, dense = tmp_path / "log.json", [(1, [task_key("llvm", "dense", [["TENSOR", [1, 64], "float32"]])])]
     journal = Journal(f"{log}.journal")
-    journal.write_start(dense, "XGBTuner")
-    journal.write_comparison(compared(0.4, 0.2, noise=0))
-    journal.write_start(dense, "OpEvoTuner")
+    journal.write(RunStarted(dense, "XGBTuner"))
+    journal.write(NetworkCompared.of(compared(0.4, 0.2, noise=0).rounds))
+    journal.write(RunStarted(dense, "OpEvoTuner"))
     text = report_text(tmp_path, autotvm_line(0))
     assert "tuned by XGBTuner, then OpEvoTuner" in text
     assert "latency of the network 400.000 ms before tuning" in text
     assert "pause" not in text
-    journal.write_start([(1, ["another"])], "OpEvoTuner")
+    journal.write(RunStarted([(1, ["another"])], "OpEvoTuner"))
     text = report_text(tmp_path, autotvm_line(0))
     assert "tuned by XGBTuner, then OpEvoTuner;" not in text
     assert "latency of the network" not in text
@@ -295,7 +305,7 @@ def test_the_current_folder_is_labelled_with_its_name(tmp_path, monkeypatch):
 @text_only
 def test_a_record_file_uses_the_journal_of_its_folder(tmp_path):
     folder = meta_schedule_folder(tmp_path / "alexnet")
-    Journal(folder / "journal").write_start([(3, ["1234"])], "OpEvo")
+    Journal(folder / "journal").write(RunStarted([(3, ["1234"])], "OpEvo"))
     assert "tuned by OpEvo" in page_text(report(folder / "database_tuning_record.json", out=tmp_path / "report.html"))
 
 
@@ -315,7 +325,7 @@ def test_the_total_of_a_log_is_of_its_own_operators(tmp_path):
 def test_operators_without_trials_are_counted_as_unsolved(tmp_path):
     """The journal has four operators: one has a successful trial, one a failure, and two have no trials."""
     names = [task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d", "pool", "softmax")]
-    Journal(tmp_path / "log.json.journal").write_start([(1, [name]) for name in names], "OpEvoTuner")
+    Journal(tmp_path / "log.json.journal").write(RunStarted([(1, [name]) for name in names], "OpEvoTuner"))
     text = report_text(tmp_path, autotvm_line(0), autotvm_line(1, "conv2d", error_no=4))
     assert "3 operators have no successful trial yet: totals and shares leave them out" in text
     assert "How good? 8.000 ms for the operators with a successful trial;" in text

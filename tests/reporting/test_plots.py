@@ -5,7 +5,7 @@ from synthetic_logs import autotvm_log
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.network import Network
 from autotvm_opevo.reporting.plots import overview_plots
-from autotvm_opevo.tuning.journal import Journal
+from autotvm_opevo.tuning.journal import Journal, RunStarted
 from autotvm_opevo.tuning.naming import task_key
 
 
@@ -20,7 +20,7 @@ def test_bars_are_first_and_best_trial_or_the_best_of_each_log(tmp_path):
     log, other = autotvm_log(tmp_path / "log.json", trials=4), autotvm_log(tmp_path / "other.json", trials=4, latency=0.02)
     dense, conv2d = (task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d"))
     for path in (log, other):
-        Journal(f"{path}.journal").write_start([(2, [dense]), (1, [conv2d])], "OpEvoTuner")
+        Journal(f"{path}.journal").write(RunStarted([(2, [dense]), (1, [conv2d])], "OpEvoTuner"))
     for paths, expected in (
         ([log], {"first trial": [128, 64], "best trial": [16, 8]}),
         ([log, other], {"log.json": [16, 8], "other.json": [40, 20]}),

@@ -7,9 +7,8 @@ from compared_networks import compared
 from synthetic_logs import autotvm_line, autotvm_log, meta_schedule_folder, meta_schedule_line
 
 from autotvm_opevo.reporting.logs import open_logs
-from autotvm_opevo.tuning.journal import Journal
+from autotvm_opevo.tuning.journal import BestConfirmed, Journal, NetworkCompared, RunHistory, RunStarted, TrialEnded
 from autotvm_opevo.tuning.naming import task_key
-from autotvm_opevo.tuning.run_history import RunHistory
 
 
 @pytest.mark.parametrize(
@@ -82,7 +81,7 @@ def test_error_messages_come_from_the_journal(tmp_path):
     journal = Journal(f"{path}.journal")
     name = task_key("llvm", "dense", [["TENSOR", [1, 64], "float32"]])
     for message in ("no device", "too many threads", "too many threads"):
-        journal.write(task=name, failure="runtime device", message=message)
+        journal.write(TrialEnded(name, failure="runtime device", message=message))
     dense, conv2d = open_logs([path])[0].tasks.values()
     assert dense.messages["runtime device"].most_common(1) == [("too many threads", 2)]
     assert conv2d.messages == {}
@@ -92,9 +91,9 @@ def test_runs_come_from_the_journal(tmp_path):
     """One entry when a run starts, and another when it ends."""
     path = autotvm_log(tmp_path / "log.json")
     journal = Journal(f"{path}.journal")
-    journal.write_start([(2, ["dense"])], "OpEvoTuner")
+    journal.write(RunStarted([(2, ["dense"])], "OpEvoTuner"))
     assert open_logs([path])[0].runs.operators == {("dense",): 2}
-    journal.write_comparison(compared(0.2, 0.1, noise=0))
+    journal.write(NetworkCompared.of(compared(0.2, 0.1, noise=0).rounds))
     runs = open_logs([path])[0].runs
     assert (runs.operators, runs.tuners) == ({("dense",): 2}, ["OpEvoTuner"])
     assert runs.latency == pytest.approx((0.2, 0.1))
@@ -104,8 +103,8 @@ def test_runs_come_from_the_journal(tmp_path):
 def test_a_new_network_discards_the_latency_of_the_last_one(tmp_path):
     path = autotvm_log(tmp_path / "log.json")
     journal = Journal(f"{path}.journal")
-    journal.write_comparison(compared(0.2, 0.1, noise=0))
-    journal.write_start([(1, ["conv2d"])], "OpEvoTuner")
+    journal.write(NetworkCompared.of(compared(0.2, 0.1, noise=0).rounds))
+    journal.write(RunStarted([(1, ["conv2d"])], "OpEvoTuner"))
     (log,) = open_logs([path])
     assert (log.runs.operators, log.runs.latency, log.runs.speedup) == ({("conv2d",): 1}, None, None)
 
@@ -114,11 +113,11 @@ def test_timestamps_and_failures_come_from_a_journal_of_all_trials(tmp_path):
     folder = meta_schedule_folder(tmp_path / "folder")
     journal = Journal(folder / "journal")
     for trial in range(8):
-        journal.write(task="1234", failure="run timeout" if trial == 5 else "", message="killed" if trial == 5 else "")
+        journal.write(TrialEnded("1234", failure="run timeout" if trial == 5 else "", message="killed" if trial == 5 else ""))
     (task,) = open_logs([folder])[0].tasks.values()
     assert len(task.elapsed) == 8
     assert dict(task.failures) == {"run timeout": 1}
-    journal.write(task="1234")  # the database has no record of this candidate
+    journal.write(TrialEnded("1234"))  # the database has no record of this candidate
     (task,) = open_logs([folder])[0].tasks.values()
     assert len(task.elapsed) == 0
     assert dict(task.failures) == {"failed": 1}
@@ -131,10 +130,10 @@ def test_timestamps_and_failures_come_from_a_journal_of_all_trials(tmp_path):
         "[",
         "3",
         "null",
-        '{"time": 1, "network": {"operators": [[Infinity, []]]}}',
-        '{"time": "soon"}',
-        '{"time": 1, "network": {"before": 1}}',
-        '{"time": 1, "network": {"operators": [[0, ["dense"]]]}}',
+        '{"time": 1, "type": "RunStarted", "operators": [[Infinity, []]], "tuner": ""}',
+        '{"time": "soon", "type": "MeasuringBegan"}',
+        '{"time": 1, "type": "NetworkCompared", "before": 1}',
+        '{"time": 1, "type": "RunStarted", "operators": [[0, ["dense"]]], "tuner": ""}',
     ],
 )
 def test_invalid_journal_lines_are_skipped(tmp_path, line):
@@ -149,7 +148,7 @@ def test_a_confirmation_that_may_be_another_target_s_is_none(tmp_path):
     """The journal of a MetaSchedule work directory knows workloads, not targets."""
     folder = meta_schedule_folder(tmp_path / "log")
     records = folder / "database_tuning_record.json"
-    Journal(folder / "journal").write_confirmed("1234", "", [2e-3], 2e-3)
+    Journal(folder / "journal").write(BestConfirmed("1234", "", [2e-3], 2e-3))
     (log,) = open_logs([folder])
     assert [task.latency for task in log.tasks.values()] == [2e-3]
     records.write_text(records.read_text() + meta_schedule_line((64, 1), 0, 5e-4).replace("llvm", "cuda") + "\n")

@@ -13,9 +13,16 @@ from autotvm_opevo.reporting import convergence, summarize
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.network import Network
 from autotvm_opevo.reporting.verdict import verdict
-from autotvm_opevo.tuning.journal import Journal
+from autotvm_opevo.tuning.journal import (
+    BestConfirmed,
+    BestWritten,
+    Journal,
+    MachineMeasured,
+    NetworkCompared,
+    RunEnded,
+    RunStarted,
+)
 from autotvm_opevo.tuning.naming import task_key
-from autotvm_opevo.tuning.roofline import Roofline
 
 DENSE, CONV2D = (task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d"))
 
@@ -48,7 +55,7 @@ def test_a_run_that_stands_still_has_converged_and_nothing_is_next(tmp_path):
 def test_a_run_that_still_gains_has_not_converged_and_the_next_command_doubles_its_trials(tmp_path):
     log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
     command = "autotvm-opevo tune --network alexnet --trials 32 --log log.json"
-    Journal(f"{log}.journal").write_start([(1, [DENSE])], "OpEvo", command, 32)
+    Journal(f"{log}.journal").write(RunStarted([(1, [DENSE])], "OpEvo", command, 32))
     found = answers(log)
     assert found["Converged?"].text.startswith("Probably not: the last quarter of the trials brought 33%.")
     assert found["What next?"].command == f"autotvm-opevo tune --network alexnet --log {log} --trials 64"
@@ -66,7 +73,7 @@ def test_trials_of_another_network_in_the_log_do_not_count_for_the_next_command(
     log = write(write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)]), [1e-3] * 100, "conv2d")
     command = "autotvm-opevo tune --network mlp --trials 32 --log log.json"
     for task in (CONV2D, DENSE, DENSE):
-        Journal(f"{log}.journal").write_start([(1, [task])], "OpEvo", command, 32)
+        Journal(f"{log}.journal").write(RunStarted([(1, [task])], "OpEvo", command, 32))
     assert answers(log)["What next?"].command.endswith("--trials 64")
     assert "this log has 2 networks or targets: totals and shares are of all of them together" in page_text(
         report(log, out=tmp_path / "report.html")
@@ -98,7 +105,7 @@ def test_an_operator_without_a_successful_trial_comes_first(tmp_path):
 def test_an_operator_that_always_times_out_gets_more_time(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 40), [None] * 4, "conv2d", error_no=7)
     command = "autotvm-opevo tune --network=alexnet --trials 44 --timeout 90s --log log.json"
-    Journal(f"{log}.journal").write_start([(1, [DENSE]), (1, [CONV2D])], "OpEvo", command, 44)
+    Journal(f"{log}.journal").write(RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", command, 44))
     found = answers(log)["What next?"]
     assert found.text == "Trials of conv2d 1x64 failed, most often with run timeout. More time for each:"
     assert found.command == f"autotvm-opevo tune --network alexnet --log {log} --trials 88 --timeout 180"
@@ -107,8 +114,8 @@ def test_an_operator_that_always_times_out_gets_more_time(tmp_path):
 def test_operators_at_the_limit_of_the_memory_are_told_from_those_of_the_operations(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [4e-3] * 20, "conv2d")
     journal = Journal(f"{log}.journal")
-    journal.write_start([(1, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 1e6, CONV2D: 8e6})
-    journal.write_limits({DENSE: 0.95e-3, CONV2D: 4e-3}, [DENSE])
+    journal.write(RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 1e6, CONV2D: 8e6}))
+    journal.write(MachineMeasured({DENSE: 0.95e-3, CONV2D: 4e-3}, [DENSE]))
     assert "; 2 of 2 operators reach 90% of the limit (1 of them memory-bound): more trials" in answers(log)["How good?"].text
     page = page_text(report(log, out=tmp_path / "report.html"))
     assert "95% (memory)" in page
@@ -127,9 +134,9 @@ def test_operators_at_the_limit_of_the_memory_are_told_from_those_of_the_operati
 def test_a_run_that_still_gains_goes_on_unless_every_operator_is_near_its_limit(tmp_path, limit, confirmed, next_step):
     log = write(tmp_path / "log.json", np.linspace(2e-3, 1e-3, 32).tolist())
     journal = Journal(f"{log}.journal")
-    journal.write_limits({DENSE: limit})
+    journal.write(MachineMeasured({DENSE: limit}))
     if confirmed:
-        journal.write_confirmed(DENSE, autotvm_line(31, latency=1e-3), confirmed, confirmed[0])
+        journal.write(BestConfirmed(DENSE, autotvm_line(31, latency=1e-3), confirmed, confirmed[0]))
     assert answers(log)["Converged?"].text.startswith("Probably not")
     assert answers(log)["What next?"].text.startswith(next_step)
 
@@ -137,9 +144,9 @@ def test_a_run_that_still_gains_goes_on_unless_every_operator_is_near_its_limit(
 def test_how_good_it_is_rests_on_confirmed_timings_where_they_are_longer(tmp_path):
     log = write(tmp_path / "log.json", [1e-3] * 20)
     journal = Journal(f"{log}.journal")
-    journal.write_limits({DENSE: 0.8e-3})
+    journal.write(MachineMeasured({DENSE: 0.8e-3}))
     assert answers(log)["How good?"].text.startswith("1.000 ms, 80% of what this machine's limits allow")
-    journal.write_confirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3], 1.6e-3)
+    journal.write(BestConfirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3], 1.6e-3))
     text = answers(log)["How good?"].text
     assert text == "1.600 ms, 50% of what this machine's limits allow; most is left in dense 1x64, at 50% of its limit."
 
@@ -147,10 +154,10 @@ def test_how_good_it_is_rests_on_confirmed_timings_where_they_are_longer(tmp_pat
 def test_the_page_shows_the_figures_of_the_verdict(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [0.5e-3] * 20, "conv2d")
     journal = Journal(f"{log}.journal")
-    journal.write_start([(1, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 2e6, CONV2D: 1e6})
-    roofline = Roofline(flops=2e11, bandwidths=((1e6, 1e11), (1e8, 3e10)))
-    journal.write_limits({DENSE: 0.8e-3, CONV2D: 0.5e-3}, [DENSE], {DENSE: 4e6, CONV2D: 1e6}, roofline)
-    journal.write_confirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3], 1.6e-3)
+    journal.write(RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 2e6, CONV2D: 1e6}))
+    limits, sizes = {DENSE: 0.8e-3, CONV2D: 0.5e-3}, {DENSE: 4e6, CONV2D: 1e6}
+    journal.write(MachineMeasured(limits, [DENSE], sizes, flops=2e11, memory_bandwidth=3e10))
+    journal.write(BestConfirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3], 1.6e-3))
     text = answers(log)["How good?"].text
     assert text.startswith("2.100 ms, 1 GFLOPS, 62% of what this machine's limits allow (200 GFLOPS, 30 GB/s): dense 50%, conv2d")
     page = page_text(report(log, out=tmp_path / "report.html"))
@@ -160,9 +167,9 @@ def test_the_page_shows_the_figures_of_the_verdict(tmp_path):
 def test_the_journal_s_limits_say_how_good_it_is_and_where_most_is_left(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [4e-3] * 20, "conv2d")
     journal = Journal(f"{log}.journal")
-    journal.write_start([(2, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 1e6, CONV2D: 8e6})
+    journal.write(RunStarted([(2, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 1e6, CONV2D: 8e6}))
     assert "6.000 ms, 2 GFLOPS; how fast this device can be is unknown" in answers(log)["How good?"].text
-    journal.write_limits({DENSE: 0.95e-3, CONV2D: 1e-3})
+    journal.write(MachineMeasured({DENSE: 0.95e-3, CONV2D: 1e-3}))
     text = answers(log)["How good?"].text
     assert text.startswith(
         "6.000 ms, 2 GFLOPS, 48% of what this machine's limits allow: conv2d 25%, dense 95%; 1 of 2 operators reaches 90% of the"
@@ -173,9 +180,9 @@ def test_the_journal_s_limits_say_how_good_it_is_and_where_most_is_left(tmp_path
 def test_limits_that_an_operator_exceeds_by_far_are_not_believed(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [4e-3] * 20, "conv2d")
     journal = Journal(f"{log}.journal")
-    journal.write_limits({DENSE: 1.2e-3, CONV2D: 2e-3})
+    journal.write(MachineMeasured({DENSE: 1.2e-3, CONV2D: 2e-3}))
     assert answers(log)["How good?"].text.startswith("5.000 ms, 60% of what this machine's limits allow: conv2d 50%, dense 100%;")
-    journal.write_limits({DENSE: 2.6e-3, CONV2D: 2e-3})
+    journal.write(MachineMeasured({DENSE: 2.6e-3, CONV2D: 2e-3}))
     found = answers(log)["How good?"]
     assert found.text == "5.000 ms; the machine's limits were measured while it was slower than when it ran dense 1x64."
     assert not found.known
@@ -184,24 +191,28 @@ def test_limits_that_an_operator_exceeds_by_far_are_not_believed(tmp_path):
 def test_operators_that_only_move_data_have_no_limit_and_hide_that_of_the_others_only_if_they_take_long(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [2e-5] * 20, "conv2d")
     journal = Journal(f"{log}.journal")
-    journal.write_start([(1, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 1e6}, names={DENSE: "dense", CONV2D: "transpose"})
-    journal.write_limits({DENSE: 0.5e-3})
+    journal.write(
+        RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 1e6}, names={DENSE: "dense", CONV2D: "transpose"})
+    )
+    journal.write(MachineMeasured({DENSE: 0.5e-3}))
     assert "1 GFLOPS, 51% of what this machine's limits allow; most is left in dense, at 50%" in answers(log)["How good?"].text
-    journal.write_start([(1, [DENSE]), (9, [CONV2D])], "OpEvo", flop={DENSE: 1e6}, names={DENSE: "dense", CONV2D: "transpose"})
+    journal.write(
+        RunStarted([(1, [DENSE]), (9, [CONV2D])], "OpEvo", flop={DENSE: 1e6}, names={DENSE: "dense", CONV2D: "transpose"})
+    )
     assert "is unknown" in answers(log)["How good?"].text
 
 
 def test_at_the_machine_s_limit_tuning_has_converged_whatever_recorded_runs_gained(tmp_path):
     log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
     journal = Journal(f"{log}.journal")
-    journal.write_start([(1, [DENSE])], "OpEvo")
-    journal.write_limits({DENSE: 1 / 34})
+    journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
+    journal.write(MachineMeasured({DENSE: 1 / 34}))
     assert answers(log)["Converged?"].text.endswith(
         "As many trials again would bring what the machine's limits leave, 6.2%, if they go as other runs did."
     )
-    journal.write_limits({DENSE: 1 / 38})
+    journal.write(MachineMeasured({DENSE: 1 / 38}))
     assert answers(log)["Converged?"].text.endswith("; the machine's limits leave 19%.")
-    journal.write_limits({DENSE: 1 / 32})
+    journal.write(MachineMeasured({DENSE: 1 / 32}))
     assert answers(log)["Converged?"].text == "Yes: the machine's limits leave 0.0%."
     assert answers(log)["What next?"].text.startswith("Nothing")
 
@@ -209,32 +220,32 @@ def test_at_the_machine_s_limit_tuning_has_converged_whatever_recorded_runs_gain
 def test_a_network_that_became_slower_as_a_whole_is_not_to_be_used(tmp_path):
     log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
     journal = Journal(f"{log}.journal")
-    journal.write_start([(1, [DENSE])], "OpEvo")
-    journal.write_comparison(compared(0.010, 0.0105))
+    journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
+    journal.write(NetworkCompared.of(compared(0.010, 0.0105).rounds))
     assert answers(log)["What next?"].text.startswith("Use the untuned network")
 
 
 def test_a_converged_run_that_made_the_network_no_faster_does_not_advise_its_result(tmp_path):
     log = write(tmp_path / "log.json", [2e-3] * 10 + [1e-3] * 100)
     journal = Journal(f"{log}.journal")
-    journal.write_start([(1, [DENSE])], "OpEvo")
+    journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
     for after, expected in ((0.0101, "Nothing: the network as a whole was no faster"), (0.005, "Nothing: use the result")):
-        journal.write(network={"before": 0.01, "after": after})
+        journal.write(NetworkCompared(0.01, after))
         assert answers(log)["What next?"].text.startswith(expected)
 
 
 def test_it_says_of_how_much_the_file_of_the_best_has_not_the_fastest(tmp_path):
     log = write(tmp_path / "log.json", [1.0e-3])
     assert "file of the best" not in answers(log)["How sure?"].text
-    Journal(f"{log}.journal").write_chosen(aligned=2, kept_untuned=1)
+    Journal(f"{log}.journal").write(BestWritten(aligned=2, kept_untuned=1))
     text = answers(log)["How sure?"].text
     assert "The file of the best has 2 tasks with another record than the fastest" in text
     assert "and 1 operator left untuned" in text
     journal = Journal(f"{log}.journal")
-    journal.write_start([(1, [DENSE])], "OpEvo")  # another network's
+    journal.write(RunStarted([(1, [DENSE])], "OpEvo"))  # another network's
     assert "file of the best" not in answers(log)["How sure?"].text
-    journal.write_chosen(aligned=0, kept_untuned=1)
-    journal.write_chosen(aligned=0, kept_untuned=0)  # by a later run
+    journal.write(BestWritten(aligned=0, kept_untuned=1))
+    journal.write(BestWritten(aligned=0, kept_untuned=0))  # by a later run
     assert "file of the best" not in answers(log)["How sure?"].text
 
 
@@ -242,7 +253,7 @@ def test_confirmed_tasks_say_how_sure_it_is_until_a_later_trial_is_faster(tmp_pa
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [3e-3] * 20, "conv2d")
     assert answers(log)["How sure?"].text.startswith("Every best rests on one trial")
     monkeypatch.setattr("time.time", lambda: 1.795e9 + 30)
-    Journal(f"{log}.journal").write_confirmed(DENSE, "", [1.0e-3, 1.02e-3, 0.98e-3], 1.0e-3, ties=2)
+    Journal(f"{log}.journal").write(BestConfirmed(DENSE, "", [1.0e-3, 1.02e-3, 0.98e-3], 1.0e-3, ties=2))
     text = answers(log)["How sure?"].text
     assert text.startswith("The best of 1 of 2 operators, 25% of the latency, was timed again in turn; timings of the same")
     assert "differ by 2.0%; another configuration may be as fast for dense 1x64; the others rest on one trial each." in text
@@ -258,7 +269,7 @@ def test_where_the_time_went_names_phases_failures_and_what_is_out_of_proportion
             file.write(autotvm_line(trial, latency=1e-3) + "\n")
         for trial in range(20, 60):
             file.write(autotvm_line(trial, "conv2d", latency=1e-4, error_no=6 if trial % 2 else 0) + "\n")
-    Journal(f"{log}.journal").write_end({"building": 40.0, "running": 20.0})
+    Journal(f"{log}.journal").write(RunEnded({"building": 40.0, "running": 20.0}))
     text = answers(log)["Where did the time go?"].text
     assert text.startswith("building 40 s, running 20 s; 33% of the trials failed, 20 of them with build timeout")
     assert text.endswith("conv2d 1x64 took 68% of the time for 9% of the latency.")
@@ -304,8 +315,8 @@ def test_runs_that_were_killed_do_not_count_as_timed(tmp_path, monkeypatch):
     journal = Journal(f"{log}.journal")
     for start in (1.795e9 - 10, 1.795e9 + 9.5, 1.795e9 + 19.5):
         monkeypatch.setattr("time.time", lambda start=start: start)
-        journal.write_start([(1, [DENSE])], "OpEvo")
-    journal.write_end({"building": 14.0, "running": 6.0})
+        journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
+    journal.write(RunEnded({"building": 14.0, "running": 6.0}))
     text = answers(log)["Where did the time go?"].text
     assert text.startswith(
         "48 s in all; in 1 of 3 runs, as the others did not tell, such as killed ones: building 14 s, running 6.0 s"
@@ -316,12 +327,12 @@ def test_what_was_not_timed_again_is_blamed_on_a_short_run_if_the_run_would_have
     log = write(tmp_path / "log.json", [1e-3] * 40)
     assert "tune_network times the best again" in answers(log)["How sure?"].text
     journal = Journal(f"{log}.journal")
-    journal.write_start([(1, [DENSE])], "OpEvo")
+    journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
     assert "tune_network times the best again at the end of a run" in answers(log)["How sure?"].text
-    journal.write_end({"running": 1.0}, "trials")
+    journal.write(RunEnded({"running": 1.0}, "trials"))
     assert "the run was too short" in answers(log)["How sure?"].text
-    journal.write_start([(1, [DENSE])], "OpEvo")
-    journal.write_end({"running": 1.0}, "interrupted")
+    journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
+    journal.write(RunEnded({"running": 1.0}, "interrupted"))
     assert "the run ended too soon" in answers(log)["How sure?"].text
 
 
@@ -347,21 +358,21 @@ def test_a_run_that_learned_from_other_tasks_may_gain_less(tmp_path):
     """The runs that the expectation is of knew nothing of others."""
     log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
     assert "it may be less" not in answers(log)["Converged?"].text
-    Journal(f"{log}.journal").write_learned_from({DENSE: {"common layers": 3}})
+    Journal(f"{log}.journal").write(RunEnded({}, learned_from={DENSE: {"common layers": 3}}))
     assert answers(log)["Converged?"].text.endswith("knew nothing of other tasks; this one did, so it may be less.")
 
 
 def test_an_interrupted_run_is_continued_by_the_same_command(tmp_path):
     log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
     command = f"autotvm-opevo tune --network alexnet --log {log} --trials 1000"
-    Journal(f"{log}.journal").write_start([(1, [DENSE])], "OpEvo", command, 1000)
+    Journal(f"{log}.journal").write(RunStarted([(1, [DENSE])], "OpEvo", command, 1000))
     assert answers(log)["What next?"].command == command
 
 
 def test_operators_without_a_trial_need_trials(tmp_path):
     log = write(tmp_path / "log.json", [1e-3] * 4)
     command = f"autotvm-opevo tune --network alexnet --log {log} --trials 1000"
-    Journal(f"{log}.journal").write_start([(1, [DENSE]), (1, [CONV2D])], "OpEvo", command, 1000)
+    Journal(f"{log}.journal").write(RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", command, 1000))
     found = answers(log)["What next?"]
     assert (found.text, found.command) == ("1 operator has no trial yet. More trials:", command)
 
@@ -369,34 +380,34 @@ def test_operators_without_a_trial_need_trials(tmp_path):
 def test_operators_of_an_earlier_network_that_have_no_trial_do_not_matter(tmp_path):
     log = write(tmp_path / "log.json", [1e-3] * 100)
     for task in (CONV2D, DENSE):
-        Journal(f"{log}.journal").write_start([(1, [task])], "OpEvo")
+        Journal(f"{log}.journal").write(RunStarted([(1, [task])], "OpEvo"))
     assert answers(log)["Converged?"].text.startswith("Probably: ")
 
 
 def test_where_every_task_has_ended_there_is_nothing_next(tmp_path):
     log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(20)])
     journal = Journal(f"{log}.journal")
-    journal.write_start([(1, [DENSE])], "OpEvo", f"autotvm-opevo tune --network alexnet --log {log}", 1000)
-    journal.write_end({"running": 1.0}, "exhausted")
+    journal.write(RunStarted([(1, [DENSE])], "OpEvo", f"autotvm-opevo tune --network alexnet --log {log}", 1000))
+    journal.write(RunEnded({"running": 1.0}, "exhausted"))
     found = answers(log)
     assert found["Converged?"].text == "Yes: every task ended: its search space is exhausted, or it stopped early."
     assert found["What next?"].text.startswith("Nothing: use the result. Every task ended")
-    journal.write_start([(1, [DENSE])], "OpEvo", f"autotvm-opevo tune --network alexnet --log {log}", 1000)
+    journal.write(RunStarted([(1, [DENSE])], "OpEvo", f"autotvm-opevo tune --network alexnet --log {log}", 1000))
     assert not answers(log)["Converged?"].text.startswith("Yes")
 
 
 def test_where_every_task_has_ended_an_untuned_network_that_is_faster_is_still_to_be_used(tmp_path):
     log = write(tmp_path / "log.json", [1e-3] * 20)
     journal = Journal(f"{log}.journal")
-    journal.write_start([(1, [DENSE])], "OpEvo")
-    journal.write_end({"running": 1.0}, "exhausted")
-    journal.write_comparison(compared(1e-3, 2e-3))
+    journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
+    journal.write(RunEnded({"running": 1.0}, "exhausted"))
+    journal.write(NetworkCompared.of(compared(1e-3, 2e-3).rounds))
     assert answers(log)["What next?"].text.startswith("Use the untuned network")
 
 
 def test_a_run_s_own_log_may_be_named_like_the_best_of_another(tmp_path):
     log = write(tmp_path / "log.best.json", [1e-3] * 20)
-    Journal(f"{log}.journal").write_start([(1, [DENSE])], "OpEvo")
+    Journal(f"{log}.journal").write(RunStarted([(1, [DENSE])], "OpEvo"))
     assert answers(log)
 
 
@@ -404,7 +415,7 @@ def test_a_command_with_other_relative_paths_is_suggested_for_the_folder_where_i
     log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
     for model, expected in (("net.onnx", "log.json"), ("/models/net.onnx", str(log))):
         command = f"autotvm-opevo tune --model {model} --trials 32 --log log.json"
-        Journal(f"{log}.journal").write_start([(1, [DENSE])], "OpEvo", command, 32)
+        Journal(f"{log}.journal").write(RunStarted([(1, [DENSE])], "OpEvo", command, 32))
         assert answers(log)["What next?"].command == f"autotvm-opevo tune --model {model} --log {expected} --trials 64"
 
 
@@ -425,7 +436,7 @@ def test_without_its_start_the_time_begins_with_the_first_result(tmp_path):
     assert "19 s since the first result" in summarize(first)
     assert "its time begins with the first result" not in summarize(first)
     assert "its time begins with the first result" in summarize(first, second)
-    Journal(f"{first}.journal").write_start([(1, [DENSE])], "OpEvo")
+    Journal(f"{first}.journal").write(RunStarted([(1, [DENSE])], "OpEvo"))
     assert "since the first result" not in summarize(first)
     one = summarize(write(tmp_path / "one.json", [1e-3]))
     assert " 0.0 s" not in one
@@ -434,15 +445,15 @@ def test_without_its_start_the_time_begins_with_the_first_result(tmp_path):
 @pytest.mark.parametrize("command", ["autotvm-opevo tune --log 'log.json", "autotvm-opevo tune --log log.json --timeout soon"])
 def test_a_damaged_command_is_no_error(tmp_path, command):
     log = write(write(tmp_path / "log.json", [1e-3] * 40), [None] * 4, "conv2d", error_no=7)
-    Journal(f"{log}.journal").write_start([(1, [DENSE]), (1, [CONV2D])], "OpEvo", command, 44)
+    Journal(f"{log}.journal").write(RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", command, 44))
     assert "conv2d 1x64" in answers(log)["What next?"].text
 
 
 def test_text_that_cannot_be_shown_is_replaced(tmp_path):
     log = write(tmp_path / "log.json", [1e-3] * 40)
     journal = Journal(f"{log}.journal")
-    journal.write_start([(1, [DENSE])], "Op\x1b[31mEvo", "autotvm-opevo tune --model a\udcff.onnx --log log.json", 40)
-    journal.write_end({"run\x1bning": 1.0})
+    journal.write(RunStarted([(1, [DENSE])], "Op\x1b[31mEvo", "autotvm-opevo tune --model a\udcff.onnx --log log.json", 40))
+    journal.write(RunEnded({"run\x1bning": 1.0}))
     text = summarize(log)
     assert "\x1b" not in text
     assert text.encode()

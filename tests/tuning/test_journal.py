@@ -1,16 +1,31 @@
-"""Journals survive torn lines and full disks."""
+"""Journals survive torn lines and full disks, and say what earlier runs did."""
 
 import json
+import math
 
+import numpy as np
 import pytest
 
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph
 from autotvm_opevo.topology.serialization import from_json
-from autotvm_opevo.tuning.journal import Journal, read
+from autotvm_opevo.tuning.journal import (
+    BestConfirmed,
+    DevicesLeft,
+    Journal,
+    KnobsMapped,
+    MachineMeasured,
+    MeasuringBegan,
+    NetworkLowered,
+    RunEnded,
+    RunStarted,
+    TrialEnded,
+    YardstickTimed,
+    read,
+)
 
 
 def test_overwriting_deletes_an_earlier_journal(tmp_path):
-    Journal(tmp_path / "journal").write(task="dense")
+    Journal(tmp_path / "journal").write(TrialEnded("dense"))
     Journal(tmp_path / "journal")
     assert (tmp_path / "journal").exists()
     Journal(tmp_path / "journal", overwrite=True)
@@ -20,42 +35,111 @@ def test_overwriting_deletes_an_earlier_journal(tmp_path):
 def test_a_torn_line_does_not_corrupt_the_next_one(tmp_path):
     path = tmp_path / "journal"
     path.write_text('{"task": "den')
-    Journal(path).write(task="conv2d")
-    assert [entry.task for entry in read(path)] == ["conv2d"]
+    Journal(path).write(TrialEnded("conv2d"))
+    assert [event.task for event in read(path)] == ["conv2d"]
 
 
 def test_a_write_error_is_logged_once(tmp_path, caplog):
     journal = Journal(tmp_path / "no folder" / "journal")
     for _ in range(3):
-        journal.write(task="dense")
+        journal.write(TrialEnded("dense"))
     assert caplog.text.count("cannot write") == 1
 
 
 @pytest.mark.parametrize(
-    "entry",
-    [{"yardstick": -1}, {"yardstick": "x"}, {"network": {"phases": {"running": "?"}}}, {"network": {"limits": {"a": -1}}}]
-    + [{"confirmed": {"record": "", "latency": 1.0, "latencies": latencies}} for latencies in ([], [0], [float("nan")], ["x"])]
-    + [{"network": {"knobs": knobs}} for knobs in (["a"], {"a": ["b"]}, {"a": {"b": 3}})]
-    + [{"network": {"learned_from": learned}} for learned in (["a"], {"a": ["b"]}, {"a": {"b": "many"}})],
+    "event",
+    [{"type": "YardstickTimed", "kernel": "k", "latency": latency} for latency in (-1, 0, "x", math.inf, math.nan)]
+    + [
+        {"type": "BestConfirmed", "task": "t", "record": "", "latency": 1.0, "latencies": one}
+        for one in ([], [0], [math.nan], ["x"])
+    ]
+    + [{"type": "MachineMeasured", "limits": {"a": -1}}, {"type": "RunEnded", "phases": {"running": "?"}}]
+    + [{"type": "KnobsMapped", "knobs": knobs} for knobs in (["a"], {"a": ["b"]}, {"a": {"b": 3}})]
+    + [{"type": "RunEnded", "phases": {}, "learned_from": learned} for learned in (["a"], {"a": ["b"]}, {"a": {"b": "many"}})]
+    + [{"type": "RunStarted", "operators": [[0, ["dense"]]], "tuner": "OpEvo"}, {"type": "Nonsense"}, {"type": 3}],
 )
-def test_nonsense_is_skipped(tmp_path, entry):
-    (tmp_path / "journal").write_text(json.dumps({"time": 1.0, **entry}) + "\n")
+def test_nonsense_is_skipped(tmp_path, event):
+    (tmp_path / "journal").write_text(json.dumps({"time": 1.0, **event}) + "\n")
     assert not list(read(tmp_path / "journal"))
+
+
+@pytest.mark.parametrize("moment", [-1.0, 1e18, math.nan, math.inf, "now"])
+def test_an_event_of_no_possible_time_is_skipped(tmp_path, moment):
+    (tmp_path / "journal").write_text(json.dumps({"type": "MeasuringBegan", "time": moment}) + "\n")
+    assert not list(read(tmp_path / "journal"))
+
+
+def test_numpys_numbers_are_written(tmp_path):
+    Journal(tmp_path / "journal").write(RunEnded({"running": np.float64(1.5)}, learned_from={"dense": {"a.json": np.int64(2)}}))
+    (event,) = read(tmp_path / "journal")
+    assert (event.phases, event.learned_from) == ({"running": 1.5}, {"dense": {"a.json": 2}})
+
+
+def test_lines_of_an_earlier_version_are_skipped_with_a_warning(tmp_path, caplog):
+    (tmp_path / "journal").write_text('{"time": 1.0, "task": "dense", "failure": "run timeout"}\n' * 2)
+    Journal(tmp_path / "journal").write(TrialEnded("dense"))
+    assert [event.failure for event in read(tmp_path / "journal")] == [""]
+    assert caplog.text.count("of an earlier version, which are not read") == 2  # once each time it is read
 
 
 def test_knobs_are_read_as_they_were_written(tmp_path):
     knobs = {"tile": Factorization(12, 2), "unroll": Discrete([0, 16]), "vectorize": Categorical(["true", "false"])}
-    Journal(tmp_path / "journal").write_knobs({"dense": knobs})
-    (entry,) = read(tmp_path / "journal")
-    assert repr({name: from_json(*knob) for name, knob in entry.network["knobs"]["dense"].items()}) == repr(knobs)
+    Journal(tmp_path / "journal").write(KnobsMapped.of({"dense": knobs}))
+    (event,) = read(tmp_path / "journal")
+    assert repr({name: from_json(*knob) for name, knob in event.knobs["dense"].items()}) == repr(knobs)
 
 
 def test_of_a_large_part_of_a_graph_the_whole_graph_is_written(tmp_path):
     whole = Factorization(2**20, 3)
     small, large = ([tile for tile in whole if tile[2] <= limit] for limit in (2, 2**18))
     knobs = {"small": InducedSubgraph(whole, small), "large": InducedSubgraph(whole, large)}
-    Journal(tmp_path / "journal").write_knobs({"dense": knobs})
-    (entry,) = read(tmp_path / "journal")
-    found = entry.network["knobs"]["dense"]
+    Journal(tmp_path / "journal").write(KnobsMapped.of({"dense": knobs}))
+    (event,) = read(tmp_path / "journal")
+    found = event.knobs["dense"]
     assert list(from_json(*found["small"])) == small
     assert repr(from_json(*found["large"])) == repr(whole)
+
+
+def test_the_yardstick_and_the_phases_of_all_runs_lost_devices_and_the_lowering_are_read_back(tmp_path):
+    journal = Journal(tmp_path / "journal")
+    for latency in (0.001, 0.002):
+        journal.write(YardstickTimed("kernel", latency))
+        journal.write(RunEnded({"running": 1.5, "building": 2.0, "searching": 0.0}))
+    journal.write(DevicesLeft(["10.0.0.7:9090"]))
+    journal.write(NetworkLowered(nhwc=5, packed=8, winograd=2, fast_math=1))
+    history = Journal(journal.path).history
+    assert [latency for _, latency in history.yardstick] == [0.001, 0.002]
+    assert (history.phases, history.timed) == ({"running": 3.0, "building": 4.0}, 2)
+    assert history.lost == ["10.0.0.7:9090"]
+    lowering = history.lowering
+    assert (lowering.nhwc, lowering.packed, lowering.winograd, lowering.fast_math) == (5, 8, 2, 1)
+
+
+def test_what_a_run_was_asked_for_and_its_limits_are_read_back(tmp_path):
+    journal = Journal(tmp_path / "journal")
+    journal.write(
+        RunStarted([(2, ["dense"])], "OpEvo", "autotvm-opevo tune", 100, {"dense": 2e6, "pool": 0.0}, {"dense": "dense 1x8"})
+    )
+    journal.write(MachineMeasured({"dense": 1e-3}, ["dense"], {"dense": 4e6}, flops=2e11, memory_bandwidth=3e10))
+    journal.write(MeasuringBegan())
+    journal.write(BestConfirmed("dense", "{}", [1.1e-3, 1.2e-3], 1.15e-3, ties=1))
+    history = Journal(journal.path).history
+    assert (history.command, history.budget) == ("autotvm-opevo tune", 100)
+    assert history.names == {"dense": "dense 1x8"}
+    assert (history.flop, history.limits) == ({"dense": 2e6}, {"dense": 1e-3})
+    assert (history.memory_bound, history.sizes) == ({"dense"}, {"dense": 4e6})
+    assert (history.flops, history.memory_bandwidth) == (2e11, 3e10)
+    assert len(history.ready) == 1
+    journal.write(MachineMeasured({"dense": 1e-3}))
+    history = Journal(journal.path).history
+    assert history.memory_bound == set()
+    assert history.confirmed["dense"].latencies == [1.1e-3, 1.2e-3]
+    assert history.confirmed["dense"].ties == 1
+
+
+def test_what_tasks_learned_from_is_that_of_the_last_run_of_each(tmp_path):
+    journal = Journal(tmp_path / "journal")
+    journal.write(RunEnded({}, learned_from={"dense": {"a.json": 1}, "conv2d": {"a.json": 2}}))
+    journal.write(RunEnded({}, learned_from={"dense": {"b.json": 1}}))
+    history = Journal(journal.path).history
+    assert history.learned_from == {"dense": {"b.json": 1}, "conv2d": {"a.json": 2}}

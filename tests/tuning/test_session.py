@@ -40,7 +40,7 @@ def session(tmp_path, screen):
 
 
 def journal(tmp_path):
-    return [json.loads(line)["network"] for line in (tmp_path / "journal").read_text().splitlines()]
+    return [json.loads(line) for line in (tmp_path / "journal").read_text().splitlines()]
 
 
 def test_it_announces_the_budget_and_journals_the_network(session, tmp_path, screen):
@@ -69,16 +69,16 @@ def test_the_result_counts_the_trials_of_this_call(session):
 def test_the_comparison_with_the_untuned_network_is_journaled(session, tmp_path):
     session.evaluate(lambda: compared(0.2, 0.1, noise=0))
     (entry,) = journal(tmp_path)
-    assert entry == {"before": pytest.approx(0.2), "after": pytest.approx(0.1), "speedup": pytest.approx([2, 2, 2])}
+    assert (entry["before"], entry["after"]) == (pytest.approx(0.2), pytest.approx(0.1))
+    assert entry["speedup"] == pytest.approx([2, 2, 2])
     assert "2.00 times as fast as untuned (2.00 to 2.00)\noutputs match" in str(session.result())
 
 
 def test_a_network_that_was_timed_once_has_no_interval(session, tmp_path):
     session.evaluate(lambda: compared(0.2, 0.1, rounds=1))
-    assert len(journal(tmp_path)[0]["speedup"]) < 3
     assert "as fast as untuned (unknown)\noutputs match" in str(session.result())
-    (entry,) = read(tmp_path / "journal")
-    assert "speedup" not in entry.network
+    (event,) = read(tmp_path / "journal")
+    assert event.speedup == []
 
 
 def test_networks_with_different_outputs_are_not_timed(session, tmp_path):
@@ -97,7 +97,8 @@ def test_the_phases_add_up_to_the_duration_and_the_rest_is_building(session, tmp
     phases = {"searching": 2.0, "running": 30.0, "building": 68.0}
     assert session.result().phases == phases
     assert session.result().seconds == 100
-    assert journal(tmp_path) == [{"phases": phases, "stop_reason": "trials"}]
+    (event,) = read(tmp_path / "journal")
+    assert (event.phases, event.stop_reason) == (phases, "trials")
     assert "\ntime: building 68 s, running 30 s, searching 2 s\n" in str(session.result())
 
 
