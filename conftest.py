@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 _AUTOTVM = [
-    *("autotvm_opevo/autotvm", "autotvm_opevo/cli/tvmc.py", "autotvm_opevo/tvmc.py"),
+    *("autotvm_opevo/autotvm", "autotvm_opevo/tvmc.py"),
     *("tests/autotvm", "tests/benchmarks", "tests/cli/test_main.py", "benchmarks"),
 ]
 _META_SCHEDULE = ["autotvm_opevo/meta_schedule", "tests/meta_schedule"]

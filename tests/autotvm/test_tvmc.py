@@ -10,7 +10,7 @@ from onnx_files import save_onnx
 from tvm import autotvm
 from tvm.driver.tvmc import autotuner
 
-from autotvm_opevo.cli.tvmc import main
+from autotvm_opevo.tvmc import main
 
 
 @pytest.fixture(autouse=True)
@@ -108,7 +108,7 @@ class TestArguments:
         (tmp_path / "tvm.py").write_text("__version__ = '0.27.0'")
         script = (
             f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-            "from autotvm_opevo.cli.tvmc import main; sys.exit(main(['tune', '--help']))"
+            "from autotvm_opevo.tvmc import main; sys.exit(main(['tune', '--help']))"
         )
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
         assert done.returncode == 1
