@@ -15,7 +15,7 @@ from autotvm_opevo.cli import compare as compare_parser
 from autotvm_opevo.reporting.commands import WORKLOAD, compare_command
 from autotvm_opevo.reporting.comparability import compare
 from autotvm_opevo.reporting.logs import open_logs
-from autotvm_opevo.tuning.journal import JOURNAL, Journal, RunStarted, TrialEnded, YardstickTimed
+from autotvm_opevo.tuning.journal import JOURNAL, Journal, RunStarted, YardstickTimed
 
 
 def write(path, latencies):
@@ -73,7 +73,7 @@ def test_without_common_configurations_the_journals_yardstick_tells(tmp_path):
     for name, latency in (("a.json", 1e-3), ("b.json", 1.5e-3)):
         journal = Journal(tmp_path / f"{name}.journal")
         for _ in range(8):
-            journal.write(TrialEnded("llvm, 2 threads", yardstick=latency))
+            journal.write(YardstickTimed("llvm, 2 threads", latency))
     first, second = logs(tmp_path, [1e-3], [1e-3])
     found = compare(second, first)
     assert found.ratio == pytest.approx(1.5)
