@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+# Several tests run at once: of their TVM threads, most would wait for a core. Before TVM is imported.
+os.environ.setdefault("TVM_NUM_THREADS", "1")
+
 _AUTOTVM = [
     *("autotvm_opevo/autotvm", "autotvm_opevo/tvmc.py"),
     *("tests/autotvm", "tests/benchmarks", "tests/cli/test_main.py", "benchmarks"),
