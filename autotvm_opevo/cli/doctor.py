@@ -73,7 +73,7 @@ def examine() -> list[Finding]:
     >>> [finding.name for finding in examine()][:3]
     ['autotvm_opevo', 'Python', 'libraries']
     """
-    libraries = ("numpy", "scipy", "threadpoolctl", "tqdm")
+    libraries = ("msgspec", "numpy", "scipy", "threadpoolctl", "tqdm")
     adapters = list(_adapters())
     autotvm = adapters[0].ok is True
     return [
