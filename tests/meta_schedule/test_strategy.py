@@ -149,7 +149,9 @@ class TestRejections:
         assert sum(map(len, batches)) >= 40
         assert sum(tries) == sum(map(len, batches))
         assert len(tries) < 64 * sum(tries) + 500
-        assert np.mean(tries[-30:]) > 0.2  # it has learned what the verifier accepts
+        # It has learned what the verifier accepts, of random ones of C1 none of 64. Children that are proposed as they are made
+        # are accepted less often: on C1 a fifth of them, from 0.1 to 0.3 of thirty with six seeds.
+        assert np.mean(tries[-100:]) > (0.2 if surrogate else 0.1)
 
     def test_rejected_candidates_are_no_trials(self):
         batches = proposals(task("C1", "cuda", OpEvoStrategy(seed=0)), 99, trials=20)

