@@ -17,8 +17,8 @@ DOCS_ENV := .venv/docs
 DOCS := docs/_build/html
 RELEASE_ENV := .venv/release
 
-# Tests mostly wait for compilers and runners, so that two cores are enough for four processes.
-JOBS := 4
+# Of each TVM's tests. They mostly wait for compilers and runners, so that two cores are enough for six processes.
+JOBS := 3
 # In the order of `conftest.py`, or files with few tests, which may be slow, would come last.
 PARALLEL := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
@@ -70,9 +70,14 @@ tune-relax: setup-tvm
 environments:
 	@$(MAKE) --no-print-directory setup-tvm & other=$$!; $(MAKE) --no-print-directory setup; status=$$?; wait $$other && exit $$status
 
+# Both TVMs at once, since each leaves cores idle while it waits; MetaSchedule's output comes last.
 test: environments lint
-	@$(RUN) -m pytest -q $(PARALLEL) $(ARGS)
-	@$(TVM_RUN) -m pytest -q $(PARALLEL) tests/meta_schedule autotvm_opevo/meta_schedule $(ARGS)
+	@output=$(TVM_ENV)/tests.txt; \
+	$(TVM_RUN) -m pytest -q $(PARALLEL) tests/meta_schedule autotvm_opevo/meta_schedule $(ARGS) >$$output 2>&1 & other=$$!; \
+	trap "kill $$other 2>/dev/null" INT TERM; \
+	$(RUN) -m pytest -q $(PARALLEL) $(ARGS); status=$$?; \
+	wait $$other || status=$$?; \
+	cat $$output; exit $$status
 
 docs: $(DOCS_ENV)/made
 	@$(DOCS_ENV)/bin/sphinx-build -q -W --keep-going -b html docs $(DOCS) $(ARGS)

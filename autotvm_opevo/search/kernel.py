@@ -5,7 +5,8 @@ Notation
 x                    encoded configuration: the coordinates of all knobs, side by side
 d_i(x_i, x'_i)       distance between two values of knob i on its graph, in steps
 a_i                  inverse lengthscale of knob i, per step; q_i = exp(-a_i) is the correlation per step
-k(x, x')             the kernel, exp(-sum_i a_i d_i(x_i, x'_i))
+s_j(x)               log-sum j, see below; b_j is its inverse lengthscale
+k(x, x')             the kernel, exp(-sum_i a_i d_i(x_i, x'_i) - sum_j b_j |s_j(x) - s_j(x')|)
 
 A q-random walk reaches distance d with probability at most q^d (OpEvo, Gao et al., AAAI 2021, Section 4.3): the farther one
 configuration is from another, the less its result says about the other's. By analogy, the kernel is the exponential ARD kernel
@@ -22,6 +23,11 @@ Between permutations it is half the number of positions that differ; in a split 
 is one step, it counts two; in an induced subgraph it is the distance in the whole graph. exp(-L1 distance) is positive definite
 where coordinates are distinct, and so is k.
 
+What a tiled kernel needs and how fast it runs goes by products over its loops: the threads of a block are the same part of every
+tile multiplied, and so is what is kept in registers. So factorizations with the same number of parts, three or more, also count
+together: log-sum s_j is half the sum over them of log2 of part j, in steps like theirs. Without them the kernel has to learn each
+product from sums of separate lengths.
+
 With results of other tasks, the task is one more knob: a star, whose centre is the task that is tuned, with an edge to each of
 the others. So q of an edge is the correlation with one of them: near 1 it carries over whole, near 0 it is ignored. It is the
 task covariance of a multi-task Gaussian process, in which two other tasks are correlated through the centre only, by q_s q_t.
@@ -29,8 +35,9 @@ task covariance of a multi-task Gaussian process, in which two other tasks are c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -46,8 +53,17 @@ Coordinates = Callable[[Any], Any]
 
 # Encodings are cached for topologies with at most this many vertices; at most this many neighbours of a vertex are examined.
 _MAX_CACHED, _MAX_NEIGHBOURS = 1000, 1000
+# Factorizations of at least so many parts have log-sums: those of two, outer and inner loops, need none.
+_MIN_PARTS = 3
 # Coordinates of a category that the tuned task does not have, and of none.
 _OTHER_CATEGORY, _NO_CATEGORY = -1, -2
+
+
+class Row(NamedTuple):
+    """What the kernel knows of a knob's value: its coordinates in steps, and log2 of the parts of a factorization."""
+
+    coordinates: Array
+    log_parts: Array
 
 
 class GraphKernel:
@@ -63,7 +79,7 @@ class GraphKernel:
     Attributes
     ----------
     size : int
-        Number of inverse lengthscales: one for each knob of `space`, and one for each other task.
+        Number of inverse lengthscales: one for each knob of `space`, each log-sum, and each other task.
     """
 
     def __init__(self, space: Space, others: Sequence[Space] = ()) -> None:
@@ -73,29 +89,37 @@ class GraphKernel:
             KnobCoordinates(topology, [other.knobs.get(name) for other in others]) for name, topology in space.knobs.items()
         ]
         self._names = list(space.knobs)
-        self.size = len(self._knobs) + len(others)
-        self._cache: list[dict[int, Array]] = [{} for _ in self._knobs]
-        widths = [*(knob.width for knob in self._knobs), *(1 for _ in others)]
+        self._groups = _groups([knob.parts for knob in self._knobs])
+        sums = sum(self._knobs[group[0]].parts for group in self._groups)
+        self.size = len(self._knobs) + sums + len(others)
+        self._cache: list[dict[int, Row]] = [{} for _ in self._knobs]
+        widths = [*(knob.width for knob in self._knobs), *(1 for _ in range(sums + len(others)))]
         self._knob_of = np.repeat(np.arange(self.size), widths)  # by column
-        categorical = [*(knob.categorical for knob in self._knobs), *(False for _ in others)]
+        categorical = [*(knob.categorical for knob in self._knobs), *(False for _ in range(sums + len(others)))]
         self._is_categorical = np.repeat(np.array(categorical, dtype=bool), widths)
 
     def encode(self, configurations: Iterable[Sequence[int]]) -> Array:
         """Coordinates in steps, shape (n, columns), of configurations given by their vertex numbers."""
         rows = list(configurations)
-        columns = [np.array([self._encode_vertex(i, row[i]) for row in rows]) for i in range(len(self._knobs))]
-        columns.append(np.zeros((len(rows), len(self._others))))
-        return np.concatenate(columns, axis=1) if rows else np.empty((0, len(self._knob_of)))
+        knobs = range(len(self._knobs))
+        return self._join(len(rows), [[self._encode_vertex(i, row[i]) for row in rows] for i in knobs])
 
     def encode_other(self, task: int, configurations: Iterable[Configuration]) -> Array:
         """Coordinates in steps, shape (n, columns), of another task's configurations."""
-        rows = [
-            np.concatenate([knob.encode_other(task, configuration.get(name)) for name, knob in zip(self._names, self._knobs)])
-            for configuration in configurations
-        ]
-        edges = np.zeros((len(rows), len(self._others)))
-        edges[:, task] = 1
-        return np.concatenate([np.array(rows), edges], axis=1) if rows else np.empty((0, len(self._knob_of)))
+        rows = list(configurations)
+        knobs = [[knob.row_of_other(task, row.get(name)) for row in rows] for name, knob in zip(self._names, self._knobs)]
+        encoded = self._join(len(rows), knobs)
+        encoded[:, len(self._knob_of) - len(self._others) + task] = 1
+        return encoded
+
+    def _join(self, n: int, knobs: Sequence[Sequence[Row]]) -> Array:
+        """Coordinates of all knobs, log-sums, and no edge to another task, side by side."""
+        if n == 0:
+            return np.empty((0, len(self._knob_of)))
+        coordinates = [np.array([row.coordinates for row in rows]) for rows in knobs]
+        sums = [np.array([row.log_parts for i in group for row in knobs[i]]) for group in self._groups]
+        sums = [logs.reshape(len(group), n, -1).sum(axis=0) / 2 for group, logs in zip(self._groups, sums)]
+        return np.concatenate([*coordinates, *sums, np.zeros((n, len(self._others)))], axis=1)
 
     def nearest(self, task: int, configuration: Configuration) -> list[int]:
         """Vertex numbers of the tuned task's configuration that is nearest to another task's."""
@@ -122,11 +146,11 @@ class GraphKernel:
         """Hyperparameters for targets `y`, shape (n,), searched from `start`; see `fit_hyperparameters`."""
         return fit_hyperparameters(self.pairwise_distances(train_x), y, start)
 
-    def _encode_vertex(self, i: int, vertex: int) -> Array:
+    def _encode_vertex(self, i: int, vertex: int) -> Row:
         row = self._cache[i].get(vertex)
         if row is None:
             topology = self._topologies[i]
-            row = self._knobs[i].encode(topology[vertex])
+            row = self._knobs[i].row(topology[vertex])
             if topology.size <= _MAX_CACHED:
                 self._cache[i][vertex] = row
         return row
@@ -150,6 +174,8 @@ class KnobCoordinates:
     ----------
     width : int
         Number of coordinates.
+    parts : int
+        Of a factorization, 0 for other knobs.
     categorical : bool
         Whether different coordinates are one step apart.
     """
@@ -161,29 +187,36 @@ class KnobCoordinates:
         peers = [other for other, comparable in zip(others, self._comparable) if other is not None and comparable]
         self._coordinates = _coordinates(topology, peers)
         self.width = len(self.encode(topology[0]))
-        self.categorical = isinstance(whole_graph(topology), Categorical)
+        graph = whole_graph(topology)
+        self.categorical = isinstance(graph, Categorical)
+        self.parts, product = (graph.parts, graph.product) if isinstance(graph, Factorization) else (0, 1)
         self._spread: tuple[list[int], Array] | None = None  # some vertices and their coordinates
         self._absent = np.full(self.width, _NO_CATEGORY)
         if not self.categorical and not all(self._comparable):
             self._absent = np.mean([self.encode(topology[vertex]) for vertex in _spread(topology)], axis=0)
+        self._absent_parts = np.full(self.parts, math.log2(product) / max(self.parts, 1))
 
     def encode(self, value: Any) -> Array:
         """Coordinates of a value of the task that is tuned, shape (width,)."""
         return np.asarray(self._coordinates(value), dtype=float)
 
-    def encode_other(self, task: int, value: Any) -> Array:
-        """Coordinates of a value of another task, shape (width,)."""
+    def row(self, value: Any) -> Row:
+        """Coordinates and parts of a value of the task that is tuned."""
+        return Row(self.encode(value), np.log2(np.array(value, dtype=float)) if self.parts else self._absent_parts)
+
+    def row_of_other(self, task: int, value: Any) -> Row:
+        """Coordinates and parts of a value of another task."""
         if not self._comparable[task]:
-            return self._absent
+            return Row(self._absent, self._absent_parts)
         if self._stretch[task] != 1:
             value = value[0] * self._stretch[task], *value[1:]
-        return self.encode(value)
+        return self.row(value)
 
     def nearest(self, task: int, value: Any) -> int:
         """Vertex number of the value that is nearest to another task's; in a large graph, nearer than its neighbours."""
         if self._comparable[task] and value in self._topology:
             return self._topology.index(value)
-        point = self.encode_other(task, value)
+        point = self.row_of_other(task, value).coordinates
         if self._spread is None:
             vertices = _spread(self._topology)
             self._spread = vertices, np.array([self.encode(self._topology[vertex]) for vertex in vertices])
@@ -201,6 +234,12 @@ class KnobCoordinates:
         while distance(step := min(self._topology.neighbours(value)[:_MAX_NEIGHBOURS], key=distance)) < distance(value):
             value = step
         return self._topology.index(value)
+
+
+def _groups(parts: Sequence[int]) -> list[list[int]]:
+    """Factorizations that have log-sums: at least two with the same number of parts, given that of each knob."""
+    groups = [[i for i, mine in enumerate(parts) if mine == number] for number in sorted(set(parts)) if number >= _MIN_PARTS]
+    return [group for group in groups if len(group) > 1]
 
 
 def _spread(topology: Topology) -> list[int]:

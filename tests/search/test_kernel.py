@@ -113,19 +113,85 @@ def test_the_kernel_works_on_graphs_too_large_to_enumerate():
     assert kernel.pairwise_distances(x)[1, 0, 1] == sum(a != b for a, b in zip(first, second)) / 2
 
 
+class TestLogSums:
+    TILES = {"x": Factorization(16, 3), "unroll": Discrete([0, 16]), "y": Factorization(24, 3)}
+
+    def sums(self, kernel, x):
+        """The columns of log-sums, behind those of the knobs."""
+        return x[:, -3 - len(kernel._others) : x.shape[1] - len(kernel._others)]
+
+    def test_they_are_half_the_sums_of_the_logarithms_of_the_same_parts(self):
+        space = Space(self.TILES)
+        kernel = GraphKernel(space)
+        configurations = [{"x": (2, 4, 2), "unroll": 16, "y": (1, 3, 8)}, {"x": (16, 1, 1), "unroll": 0, "y": (24, 1, 1)}]
+        x = kernel.encode([space.vertices(space.index(configuration)) for configuration in configurations])
+        assert self.sums(kernel, x) == pytest.approx(np.log2([[2, 12, 16], [384, 1, 1]]) / 2)
+        assert kernel.size == 3 + 3
+
+    def test_configurations_with_the_same_products_are_near_each_other_where_only_products_matter(self):
+        """They have the correlation that the knobs themselves leave, here all of it."""
+        space = Space(self.TILES)
+        kernel = GraphKernel(space)
+        configurations = [
+            {"x": x, "unroll": 0, "y": y}
+            for x, y in [((4, 2, 2), (1, 3, 8)), ((2, 2, 4), (2, 3, 4)), ((1, 2, 8), (1, 3, 8)), ((4, 2, 2), (2, 3, 4))]
+        ]
+        x = kernel.encode([space.vertices(space.index(configuration)) for configuration in configurations])
+        gram = kernel.gram(x, x, np.array([0, 0, 0, 0.2, 0.3, 0.4]))
+        assert gram[0, 1] == pytest.approx(1)
+        assert gram[0, 2] == pytest.approx(np.exp(-0.2 * 2 / 2 - 0.4 * 2 / 2))
+        assert gram[0, 3] == pytest.approx(np.exp(-0.2 / 2 - 0.4 / 2))
+
+    @pytest.mark.parametrize(
+        "knobs",
+        [
+            {"x": Factorization(16, 2), "y": Factorization(16, 2)},
+            {"x": Factorization(16, 3), "y": Factorization(16, 4)},
+            {"x": Factorization(16, 3), "y": Permutation(3)},
+        ],
+        ids=["two parts", "other parts", "an order"],
+    )
+    def test_only_factorizations_with_the_same_three_or_more_parts_have_them(self, knobs):
+        assert GraphKernel(Space(knobs)).size == 2
+
+    def test_another_task_has_them_of_its_own_tiles_with_the_outermost_part_to_make_up_for_the_extent(self):
+        own, other = Space(self.TILES), {"x": (8, 4, 2), "y": (1, 3, 8)}  # of 64 and 24
+        kernel = GraphKernel(own, [Space({"x": Factorization(64, 3), "y": Factorization(24, 3)})])
+        assert self.sums(kernel, kernel.encode_other(0, [other])) == pytest.approx(np.log2([[2, 12, 16]]) / 2)
+
+    def test_a_tile_that_another_task_lacks_counts_as_all_parts_alike(self):
+        kernel = GraphKernel(Space(self.TILES), [Space({"x": Factorization(16, 3)})])
+        sums = self.sums(kernel, kernel.encode_other(0, [{"x": (2, 4, 2)}]))
+        assert sums == pytest.approx((np.log2([[2, 4, 2]]) + np.log2(24) / 3) / 2)
+
+    @pytest.mark.properties
+    @given(st.lists(st.floats(0, 3), min_size=6, max_size=6), st.data())
+    def test_the_kernel_is_positive_semidefinite(self, inverse_lengthscales, data):
+        space = Space(self.TILES)
+        numbers = data.draw(st.lists(st.integers(0, space.size - 1), min_size=2, max_size=40, unique=True))
+        kernel = GraphKernel(space)
+        x = kernel.encode(map(space.vertices, numbers))
+        gram = kernel.gram(x, x, np.array(inverse_lengthscales))
+        assert np.linalg.eigvalsh(gram).min() > -1e-9
+        steps = kernel.pairwise_distances(x)
+        assert gram == pytest.approx(np.exp(-np.tensordot(inverse_lengthscales, steps, 1)))
+
+
 class TestOtherTasks:
     def encoded(self, knob, other, values):
         """Coordinates of the values of a knob of another task, beside those of the knob's own."""
         coordinates = KnobCoordinates(knob, [other])
         return [coordinates.encode(value).tolist() for value in knob], [
-            coordinates.encode_other(0, value).tolist() for value in values
+            coordinates.row_of_other(0, value).coordinates.tolist() for value in values
         ]
 
     def test_tiles_of_other_extents_are_compared_by_the_logarithms_of_their_parts(self):
         coordinates = KnobCoordinates(Factorization(64, 2), [Factorization(96, 2)])
         own = coordinates.encode((8, 8))
-        assert coordinates.encode_other(0, (12, 8)) == pytest.approx(own)  # the outermost part makes up for the extent
-        assert abs(own - coordinates.encode_other(0, (8, 12))).sum() == pytest.approx(np.log2(1.5))
+        assert coordinates.row_of_other(0, (12, 8)).coordinates == pytest.approx(
+            own
+        )  # the outermost part makes up for the extent
+        assert abs(own - coordinates.row_of_other(0, (8, 12)).coordinates).sum() == pytest.approx(np.log2(1.5))
         assert abs(own - coordinates.encode((16, 4))).sum() == pytest.approx(1)  # a step of the graph
 
     def test_knobs_with_the_same_values_have_the_distances_of_the_graph(self):
@@ -192,5 +258,6 @@ class TestOtherTasks:
         knob = KnobCoordinates(own, [Factorization(2**10, 5)])
         value = (4, 4, 4, 4, 4)
         found = own[knob.nearest(0, value)]
-        distance = abs(knob.encode(found) - knob.encode_other(0, value)).sum()
-        assert all(abs(knob.encode(step) - knob.encode_other(0, value)).sum() >= distance for step in own.neighbours(found))
+        point = knob.row_of_other(0, value).coordinates
+        distance = abs(knob.encode(found) - point).sum()
+        assert all(abs(knob.encode(step) - point).sum() >= distance for step in own.neighbours(found))
