@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,3 +16,31 @@ def no_interrupts_in_children() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def interrupts_in_tvm(defer: bool = False) -> Iterator[None]:
+    """Raise `KeyboardInterrupt` at the end, whatever TVM made of it.
+
+    From Python that C++ code calls, TVM makes another error of it; from a callback within a callback it crashes, unless it is
+    deferred to the end. Does nothing outside the main thread, or where another handler for SIGINT is installed.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    interrupted = False
+
+    def handle(number: int, frame: object) -> None:
+        nonlocal interrupted
+        interrupted = True
+        if not defer:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if interrupted:
+            raise KeyboardInterrupt

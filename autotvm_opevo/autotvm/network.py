@@ -24,7 +24,7 @@ from autotvm_opevo.autotvm.history import read_history
 from autotvm_opevo.autotvm.log import Log, Record, workload_key
 from autotvm_opevo.autotvm.measure_option import check_device, default_measure_option
 from autotvm_opevo.autotvm.measurer import Measurer
-from autotvm_opevo.autotvm.session import NetworkSession
+from autotvm_opevo.autotvm.run import NetworkRun
 from autotvm_opevo.autotvm.task_state import TaskState
 from autotvm_opevo.autotvm.tophub import without_tophub
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
@@ -162,8 +162,7 @@ def tune_network(
             TaskState(task, tuner, None if seed is None else int(s), early_stopping, drift, known, transfer)
             for task, s in zip(network.tasks, seeds[1:])
         ]
-        rng = np.random.default_rng(seeds[0])
-        session = NetworkSession(states, network, log, journal, trials, measurer.batch, rng, start, drift)
+        run = NetworkRun(states, network, log, journal, trials, measurer.batch, start, drift)
         try:
             learning: dict[str, Any] = {} if transfer else {"transfer": False}
             if known:
@@ -171,27 +170,28 @@ def tune_network(
             if may_refuse_knobs(tuner):
                 for state in states:
                     state.create_tuner()  # raises now, and not once the other tasks are tuned
-            session.announce(describe_tuner(tuner, seed if takes_seed(tuner) else None, **learning), "log")
+            run.announce(describe_tuner(tuner, seed if takes_seed(tuner) else None, **learning), "log")
             if known:
-                session.display.write(f"learning from {learning['history']}")
-            if session.left > 0:
+                run.display.write(f"learning from {learning['history']}")
+            if run.left > 0:
                 with measurer:
-                    session.measure_machine(option["runner"], target)
-                    session.run(measurer, task_scheduler, end_of_trials(start, time_limit))
-            session.best.write()
-            if evaluate and session.succeeded:
-                session.evaluate(
-                    lambda: evaluate_network(mod, target, network, session.best.path, option["runner"], session.best.keep_untuned)
+                    run.measure_machine(option["runner"], target)
+                    rng = np.random.default_rng(seeds[0])
+                    run.run(measurer, task_scheduler, rng, end_of_trials(start, time_limit), measurer.batch)
+            run.best.write()
+            if evaluate and run.succeeded:
+                run.evaluate(
+                    lambda: evaluate_network(mod, target, network, run.best.path, option["runner"], run.best.keep_untuned)
                 )
         except BaseException as error:
             with suppress(OSError):  # a full disk must not hide the error
-                session.best.write()
-            session.abort(error)
+                run.best.write()
+            run.abort(error)
             raise
         finally:
             for state in states:
                 state.close()
-        return session.result()
+        return run.result()
 
 
 def _of_others(records: Iterable[Record], tasks: Iterable[Task]) -> Iterator[Record]:

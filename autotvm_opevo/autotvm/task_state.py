@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from math import inf
 from typing import NamedTuple
@@ -31,7 +31,7 @@ _MAX_STALE_BATCHES = 100
 class Proposal(NamedTuple):
     """Configurations to measure: what the tuner was asked for and is not known, after the untuned one if that is not known."""
 
-    configs: list[ConfigEntity]
+    candidates: list[ConfigEntity]
     asked: list[ConfigEntity]
     start: list[ConfigEntity]
 
@@ -166,12 +166,14 @@ class TaskState:
         """How many sources the tuner learns from, by their origin."""
         return count_origins(self._tuner.sources) if isinstance(self._tuner, SearchTuner) else {}
 
-    def propose(self, size: int) -> Proposal | None:
+    def propose(self, size: int, others: Sequence[TaskState] = ()) -> Proposal | None:
         """Ask the tuner for up to `size` configurations to measure.
 
         The first one of all is the configuration that the compiler uses without tuning, so that a short run cannot make a network
-        slower. None if the task is exhausted, and then ``progress.active`` is False.
+        slower. None if the task is exhausted, and then ``progress.active`` is False. The tuner may learn from other tasks.
         """
+        if others:
+            self.learn_from(others)
         start = self._start()
         for _ in range(_MAX_STALE_BATCHES + len(self._known)):
             # Ask first: with one result, OpEvo would generate children of that configuration instead of its first generation.

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from concurrent.futures import Future
 from typing import Any
 
+from tvm.ir import IRModule
 from tvm.ir.utils import derived_object
 from tvm.s_tir.meta_schedule.builder import BuilderInput, BuilderResult, PyBuilder
 from tvm.s_tir.meta_schedule.utils import cpu_count
+from tvm.target import Target
 
 from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE, build_artifact
 from autotvm_opevo.tuning.workers import ForkServerError, WorkerPool
 
-# TVM's compiler does not free all memory; after so many builds, workers are replaced.
+# TVM's compiler does not free all memory; after so many builds, a worker is replaced.
 _MAX_BUILDS = 1000
 
 
@@ -37,8 +38,9 @@ class LocalBuilder(PyBuilder):
 
     Attributes
     ----------
-    seconds : float
-        Spent on all builds so far.
+    max_workers : int
+        As given, or the number of cores.
+    workers : WorkerPool
 
     Raises
     ------
@@ -55,45 +57,40 @@ class LocalBuilder(PyBuilder):
 
     def __init__(self, max_workers: int | None = None, timeout_sec: float = 30.0, *, link: bool = False) -> None:
         super().__init__()
-        max_workers = cpu_count(logical=True) if max_workers is None else as_integer("max_workers", max_workers)
+        self.max_workers: int = cpu_count(logical=True) if max_workers is None else as_integer("max_workers", max_workers)
         self.timeout_sec, self.link = as_seconds("timeout_sec", timeout_sec), link
-        self._workers = WorkerPool(WORKER_MODULE, max_workers)
-        self._builds, self.seconds = 0, 0.0
+        self.workers = WorkerPool(WORKER_MODULE, self.max_workers, _MAX_BUILDS)
         self._folder: tempfile.TemporaryDirectory[str] | None = None  # of what is built
 
     def build(self, build_inputs: list[BuilderInput]) -> list[BuilderResult]:
         """Build schedules; returns results in the same order."""
-        self._builds += len(build_inputs)
-        if self._builds > _MAX_BUILDS:
-            self._workers.close()  # not what they have built, which may still be run
-            self._builds = len(build_inputs)
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="autotvm_opevo_")
-        start = time.monotonic()
         try:
-            return [self._result(future) for future in [self._start(one, self._folder.name) for one in build_inputs]]
+            return [self.result(future)[0] for future in [self.start(one.mod, one.target) for one in build_inputs]]
         except BaseException:
             self.close()
             raise
-        finally:
-            self.seconds += time.monotonic() - start
 
-    def close(self) -> None:
-        """End all workers and delete what they have built; the next build starts new ones."""
-        self._workers.close()
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
+    def start(self, mod: IRModule, target: Target) -> Future[Any]:
+        """Start to build a schedule; `result` waits for it."""
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="autotvm_opevo_")
+        return self.workers.submit(build_artifact, mod, target, self.link, self._folder.name, timeout=self.timeout_sec)
 
-    def _start(self, one: BuilderInput, folder: str) -> Future[Any]:
-        return self._workers.submit(build_artifact, one.mod, one.target, self.link, folder, timeout=self.timeout_sec)
-
-    def _result(self, future: Future[Any]) -> BuilderResult:
+    def result(self, future: Future[Any]) -> tuple[BuilderResult, float]:
+        """Wait for what was built, or for an error; with the seconds of the processor that it took."""
         try:
-            return BuilderResult(future.result(), None)
+            artifact, seconds = future.result()
         except TimeoutError:
-            return BuilderResult(None, f"LocalBuilder: Timeout, killed after {self.timeout_sec:g} seconds")
+            return BuilderResult(None, f"LocalBuilder: Timeout, killed after {self.timeout_sec:g} seconds"), self.timeout_sec
         except ForkServerError:
             raise
         except Exception as error:
-            return BuilderResult(None, f"LocalBuilder: An exception occurred\n{error}")
+            return BuilderResult(None, f"LocalBuilder: An exception occurred\n{error}"), 0.0
+        return BuilderResult(artifact, None), seconds
+
+    def close(self) -> None:
+        """End all workers and delete what they have built; the next build starts new ones."""
+        self.workers.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None

@@ -63,6 +63,13 @@ def records_of(database: Database, mod: IRModule, target: Target) -> list[Tuning
     return sorted(records, key=lambda record: seconds(record.run_secs))
 
 
+def records_of_others(database: Database, mods: Iterable[IRModule], target: Target) -> list[TuningRecord]:
+    """Records of all workloads but these, and of other targets."""
+    own = {database.commit_workload(mod) for mod in mods if database.has_workload(mod)}
+    records = database.get_all_tuning_records()
+    return [one for one in records if one.workload not in own or not structural_equal(one.target, target)]
+
+
 def best_of(database: Database, mod: IRModule, target: Target) -> TuningRecord | None:
     """The best record of a workload on a target; None without a successful one."""
     return next((record for record in records_of(database, mod, target) if seconds(record.run_secs) < math.inf), None)

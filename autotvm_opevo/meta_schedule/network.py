@@ -3,38 +3,43 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
+from tvm.s_tir.meta_schedule.utils import cpu_count, fork_seed
 
 from autotvm_opevo._utils.atomic_files import Lock, check_writable
 from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.meta_schedule.builder import LocalBuilder
-from autotvm_opevo.meta_schedule.database import LOCK, load_database, repair
+from autotvm_opevo.meta_schedule.database import LOCK, load_database, records_of, records_of_others, repair
 from autotvm_opevo.meta_schedule.evaluation import evaluate_network
 from autotvm_opevo.meta_schedule.history import describe_history, sources_of, without_copies
-from autotvm_opevo.meta_schedule.interrupts import SigintGuard
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.lowering import check_shapes, lower_as_imported, lower_for_tuning
+from autotvm_opevo.meta_schedule.measurer import Measurer
+from autotvm_opevo.meta_schedule.run import NetworkRun
 from autotvm_opevo.meta_schedule.runner import LocalRunner, has_device, is_local
-from autotvm_opevo.meta_schedule.session import NetworkSession
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import as_target, check_local
-from autotvm_opevo.meta_schedule.tvm_logging import quiet_logging
+from autotvm_opevo.meta_schedule.task_state import OpEvoTask, StrategyTask, TaskState
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
 from autotvm_opevo.tuning.confirmation import end_of_trials
 from autotvm_opevo.tuning.logs import BEST_DATABASE
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler
 from autotvm_opevo.tuning.workers import ForkServer
+
+# Maximum number of trials in a round of a strategy of TVM's, as in TVM; it may propose fewer.
+_MAX_ROUND = 64
 
 
 def tune_network(
@@ -61,7 +66,7 @@ def tune_network(
     weights packed, for each schedule as its tiles read them; exp, tanh and erf in float32 as polynomials that can be vectorized.
     Inputs and outputs stay as they are, but for rounding. `compile_network` makes use of the result.
 
-    However this function ends, the same call resumes with the trials that are left: all finished batches are in the database and,
+    However this function ends, the same call resumes with the trials that are left: all finished trials are in the database and,
     with `OpEvoStrategy`, no candidate is measured twice. At the end the best candidates are timed again, as far as 3% of the time
     allows; the database ``best`` in the work directory has the best of each task.
 
@@ -87,8 +92,7 @@ def tune_network(
     cost_model : optional
         By default none, but for ``strategy="evolutionary"``, TVM's own, which needs one, ``"xgb"``.
     time_limit : float, optional
-        Seconds for all trials and for timing the best of them again; the running batch may exceed it by
-        some seconds. Needs an `OpEvoStrategy`.
+        Seconds for all trials and for timing the best of them again; the running batch may exceed it by some seconds.
     seed : int, optional
         Of everything random, less than 2**31 - 1.
     transfer : bool
@@ -149,10 +153,6 @@ def tune_network(
         others = [path for path in history if not _is_own(path, folder)]
         strategy = OpEvoStrategy(transfer=transfer, history=others, seed=seed)
     time_limit = None if time_limit is None else as_seconds("time_limit", time_limit)
-    if time_limit is not None and not isinstance(strategy, OpEvoStrategy):
-        raise ValueError(
-            f"time_limit needs an OpEvoStrategy, which ends in time; {strategy!r} given, for which trials are the limit"
-        )
     evolutionary = isinstance(ms.SearchStrategy.create(strategy) if isinstance(strategy, str) else strategy, EvolutionarySearch)
     if cost_model is None:
         cost_model = "xgb" if evolutionary else "none"
@@ -175,42 +175,40 @@ def tune_network(
         repair(folder)
         import_tensor_intrinsics()
         lowered = run_compiler(lambda: lower_for_tuning(mod, params, target))
-        tasks = ms.relax_integration.extract_tasks(lowered, target)
-        if not tasks:
+        extracted = ms.relax_integration.extract_tasks(lowered, target)
+        if not extracted:
             raise ValueError("mod must have an operator that can be tuned; it has none")
         database = load_database(folder)
-        session = NetworkSession(tasks, target, database, folder, trials, start)
-        if isinstance(strategy, OpEvoStrategy) and session.left > 0:
-            strategy = _with_others_of(folder, strategy, session)
+        mods = [task.dispatched[0] for task in extracted]
+        known = sum(len(records_of(database, mod, target)) for mod in mods)
+        if isinstance(strategy, OpEvoStrategy) and known < trials:
+            strategy = _with_others_of(folder, strategy, records_of_others(database, mods, target))
+        states = _task_states(extracted, target, database, strategy, cost_model, trials, seed)
+        run = NetworkRun(states, target, database, folder, trials, start)
         description = strategy if isinstance(strategy, str) else getattr(strategy, "description", type(strategy).__name__)
-        session.announce(description, "database")
-        if isinstance(strategy, OpEvoStrategy) and session.left > 0 and (history or strategy.history):
-            session.display.write(f"learning from {describe_history(strategy.history)}")
-        session.record_lowering(lowered)
-        guard, deadline = SigintGuard(), end_of_trials(start, time_limit)
+        run.announce(description, "database")
+        if isinstance(strategy, OpEvoStrategy) and run.left > 0 and (history or strategy.history):
+            run.display.write(f"learning from {describe_history(strategy.history)}")
+        run.record_lowering(lowered)
         try:
-            if session.left > 0:
-                try:
-                    session.measure_machine(runner)
-                    with quiet_logging():
-                        session.run(strategy, builder, runner, task_scheduler, cost_model, seed, deadline, guard)
-                    session.confirm(builder, runner, guard)
-                finally:
-                    session.end_measuring()
+            if run.left > 0:
+                batch = strategy.batch_size if isinstance(strategy, OpEvoStrategy) else _MAX_ROUND
+                with Measurer(builder, runner, target, batch) as measurer:
+                    run.measure_machine(runner)
+                    rng = np.random.default_rng(seed)
+                    run.run(measurer, task_scheduler, rng, end_of_trials(start, time_limit), batch)
                 if isinstance(strategy, OpEvoStrategy):
-                    session.name_unused(source.origin for source in strategy.history if not _is_own(source.origin, folder))
-            best = session.write_best()
-            if evaluate and session.succeeded and has_device(runner):
+                    run.name_unused(source.origin for source in strategy.history if not _is_own(source.origin, folder))
+            best = run.write_best()
+            if evaluate and run.succeeded and has_device(runner):
                 as_imported = partial(run_compiler, lambda: lower_as_imported(mod, params, target))
-                session.evaluate(lambda: evaluate_network(as_imported(), lowered, target, best, runner))
+                run.evaluate(lambda: evaluate_network(as_imported(), lowered, target, best, runner))
         except BaseException as error:
-            if guard.interrupted and not isinstance(error, KeyboardInterrupt):
-                error = KeyboardInterrupt()  # TVM turned it into a RuntimeError
             with suppress(Exception):  # a full disk must not hide the error
-                session.write_best()
-            session.abort(error)
-            raise error
-        return session.result()
+                run.write_best()
+            run.abort(error)
+            raise
+        return run.result()
     finally:
         for one in ours:
             one.close()
@@ -222,10 +220,26 @@ def _is_own(path: str | PathLike[str], folder: Path) -> bool:
     return Path(path).resolve() in (folder.resolve(), (folder / BEST_DATABASE).resolve())
 
 
-def _with_others_of(folder: Path, strategy: Any, session: NetworkSession) -> Any:
+def _with_others_of(folder: Path, strategy: OpEvoStrategy, records: Sequence[Any]) -> Any:
     """The strategy, which learns from other networks in a run's work directory as well."""
     if not strategy.can_transfer:
         return strategy
     history = [source for source in strategy.history if not _is_own(source.origin, folder)]
-    others = sources_of(session.records_of_others(), str(folder))
+    others = sources_of(records, str(folder))
     return strategy.with_history([*history, *without_copies(others, history)])
+
+
+def _task_states(
+    tasks: Sequence[Any], target: tvm.target.Target, database: Any, strategy: Any, cost_model: Any, trials: int, seed: int | None
+) -> list[TaskState]:
+    """The state of each extracted task, with a search of its own."""
+    seeds = fork_seed(None if seed is None else seed + 1, n=len(tasks))
+    if isinstance(strategy, OpEvoStrategy):
+        return [OpEvoTask(task, target, database, strategy, rand_state) for task, rand_state in zip(tasks, seeds)]
+    if isinstance(cost_model, str):
+        cost_model = ms.CostModel.create(cost_model, num_tuning_cores=cpu_count(logical=False), tree_method="auto")
+    per_round = max(1, min(_MAX_ROUND, trials // len(tasks)))
+    return [
+        StrategyTask(task, target, database, strategy, rand_state, cost_model, trials, per_round)
+        for task, rand_state in zip(tasks, seeds)
+    ]

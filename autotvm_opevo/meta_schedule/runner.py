@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import socket
-import time
+from collections.abc import Iterable
 from typing import Any
 
 import tvm
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
+from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, PyRunner, RPCConfig, RPCRunner, RunnerInput
 from tvm.s_tir.meta_schedule.runner.local_runner import LocalRunnerFuture
 
@@ -41,11 +42,6 @@ class LocalRunner(PyRunner):
         MetaSchedule's: how often, and for how long, one candidate is run. By default three times, for 10 ms each, on a CPU;
         other devices take longer to reach full speed, and get TVM's default.
 
-    Attributes
-    ----------
-    seconds : float
-        Spent on all runs so far.
-
     Raises
     ------
     ForkServerError
@@ -63,16 +59,14 @@ class LocalRunner(PyRunner):
         super().__init__()
         self.timeout_sec = as_seconds("timeout_sec", timeout_sec)
         self.evaluator_config = evaluator_config
-        self.seconds = 0.0
         self._worker = Worker(WORKER_MODULE)
 
     def run(self, runner_inputs: list[RunnerInput]) -> list[LocalRunnerFuture]:
         """Run candidates one after the other; returns results in the same order."""
-        start = time.monotonic()
-        try:
-            return [LocalRunnerFuture(*self._run(one)) for one in runner_inputs]
-        finally:
-            self.seconds += time.monotonic() - start
+        return [
+            LocalRunnerFuture(*self.run_alone(str(one.artifact_path), str(one.device_type), one.args_info))
+            for one in runner_inputs
+        ]
 
     def roofline(self, target: tvm.target.Target) -> Roofline:
         """What this machine's CPU can do at most, as measured now; for other targets that is unknown.
@@ -91,19 +85,22 @@ class LocalRunner(PyRunner):
         """End the worker, which gives back the device and the memory; the next run starts another."""
         self._worker.kill()
 
-    def _run(self, one: RunnerInput) -> tuple[list[float] | None, str | None]:
-        """Latencies in seconds, and an error message."""
-        tensors = [tensor.as_json() for tensor in one.args_info]
-        config = self.evaluator_config or (_CPU_EFFORT if one.device_type == "cpu" else EvaluatorConfig())
-        arguments = str(one.artifact_path), str(one.device_type), tensors, config
+    def interrupt(self) -> None:
+        """End what runs, from any thread; it fails."""
+        self._worker.interrupt()
+
+    def run_alone(self, artifact: str, device_type: str, args_info: Iterable[ArgInfo]) -> tuple[list[float] | None, str | None]:
+        """Run what was built for a candidate; returns its latencies in seconds, and an error message."""
+        tensors = [tensor.as_json() for tensor in args_info]
+        config = self.evaluator_config or (_CPU_EFFORT if device_type == "cpu" else EvaluatorConfig())
         try:
-            return self._worker.call(run_artifact, *arguments, timeout=self.timeout_sec), None
+            return self._worker.call(run_artifact, artifact, device_type, tensors, config, timeout=self.timeout_sec), None
         except TimeoutError:
             return None, f"LocalRunner: Timeout, killed after {self.timeout_sec:g} seconds"
         except ForkServerError:
             raise
         except Exception as error:
-            if one.device_type != "cpu":
+            if device_type != "cpu":
                 self._worker.kill()  # after some errors, a GPU's context fails whatever runs next
             return None, f"LocalRunner: An exception occurred\n{error}"
 

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-import sys
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from math import inf
 from os import PathLike
 from typing import Any
 from weakref import ref
@@ -38,20 +34,6 @@ from autotvm_opevo.search.space import Space
 from autotvm_opevo.tuning.naming import describe
 
 logger = logging.getLogger("tvm.s_tir.meta_schedule.opevo")
-
-
-@dataclass
-class Budget:
-    """Trials that are left, the largest batch, and when the last trials may be proposed, by ``time.monotonic()``."""
-
-    trials: int = sys.maxsize
-    deadline: float = inf
-    batch: int = sys.maxsize
-
-    @property
-    def left(self) -> int:
-        """Number of trials that may be proposed now."""
-        return min(self.trials, self.batch) if time.monotonic() < self.deadline else 0
 
 
 @derived_object
@@ -87,6 +69,8 @@ class OpEvoStrategy(PySearchStrategy):
 
     Attributes
     ----------
+    batch_size : int
+        As given.
     learned_from : dict of str to dict
         By name of a task: how many sources it learns from, by their origin. Shared by all clones.
     history : list of Source
@@ -123,7 +107,7 @@ class OpEvoStrategy(PySearchStrategy):
             "mutation_rate": mutation_rate,
             "surrogate": surrogate,
         }
-        self._batch_size, self._seed, self._transfer = as_integer("batch_size", batch_size), seed, transfer
+        self.batch_size, self._seed, self._transfer = as_integer("batch_size", batch_size), seed, transfer
         OpEvo(Space({}), seed=seed, **self._options)  # raises on invalid options before any tuning
         self._task_search: TaskSearch | None = None
         # Shared by all clones. Weak: TVM calls no `post_tuning` after an error.
@@ -133,7 +117,8 @@ class OpEvoStrategy(PySearchStrategy):
         if paths and self._searches is None:
             raise ValueError('history needs transfer=True and surrogate="gp": without them, nothing is learned from it')
         self.history = read_history(paths)
-        self._budget = Budget()
+        self._left = self._per_round = 0  # trials, of the task and of a batch
+        self._batch: list[MeasureCandidate] = []  # is being measured
 
     @property
     def description(self) -> str:
@@ -142,7 +127,7 @@ class OpEvoStrategy(PySearchStrategy):
         >>> OpEvoStrategy(seed=0).description, OpEvoStrategy(surrogate=None).description
         ('OpEvo, seed 0', 'OpEvo surrogate=None')
         """
-        given = {**self._options, "transfer": self._transfer, "batch_size": self._batch_size}
+        given = {**self._options, "transfer": self._transfer, "batch_size": self.batch_size}
         defaults = inspect.signature(OpEvoStrategy).parameters
         options = {name: value for name, value in given.items() if value != defaults[name].default}
         if self.history:
@@ -171,28 +156,34 @@ class OpEvoStrategy(PySearchStrategy):
         cost_model: object = None,
     ) -> None:
         """Called by TVM before a task's first trial."""
-        decisions = DecisionSpace(self._mod, design_spaces, self._postprocs)
-        search = OpEvo(decisions.space, seed=self._seed_of_task(), **self._options)
-        self._task_search = TaskSearch(self._name, decisions, search, max_trials, min(self._batch_size, num_trials_per_iter))
+        records = [] if database is None else records_of(database, self._mod, self._target)
+        search = self.search(self._name, self._mod, design_spaces, self._postprocs, self._rand_state)
+        search.load(records)
+        self._task_search = search
+        self._left, self._per_round = max_trials - len(records), min(self.batch_size, num_trials_per_iter)
         if self._searches is not None:
-            self._searches.append(ref(self._task_search))
-        if database is not None:
-            self._task_search.load(records_of(database, self._mod, self._target))
+            self._searches.append(ref(search))
 
-    def _seed_of_task(self) -> int:
-        """The seed of the task's search, unlike that of other tasks, or all would draw the same random numbers."""
-        if self._seed is None:
-            return self._rand_state
-        return int(np.random.SeedSequence([self._seed, crc32(self._name.encode())]).generate_state(1)[0])
+    def search(self, name: str, mod: IRModule, sketches: list[Schedule], postprocs: list[Any], rand_state: int) -> TaskSearch:
+        """The search of a task, with this strategy's options; its seed is unlike those of others, or all would draw the same."""
+        decisions = DecisionSpace(mod, sketches, postprocs)
+        seed = rand_state
+        if self._seed is not None:
+            seed = int(np.random.SeedSequence([self._seed, crc32(name.encode())]).generate_state(1)[0])
+        return TaskSearch(name, decisions, OpEvo(decisions.space, seed=seed, **self._options))
 
     def generate_measure_candidates(self) -> list[MeasureCandidate] | None:
-        """The next batch; None when the budget or the task's trials are spent, or its space is exhausted."""
-        assert self._task_search is not None, "pre_tuning comes first"
+        """The next batch; None when the task's trials are spent, or its space is exhausted."""
+        search = self._task_search
+        assert search is not None, "pre_tuning comes first"
         if self._searches is not None:
-            self.learned_from[self._name] = count_origins(self._task_search.learn_from(self._sources()))
-        batch = self._task_search.next_batch(self._budget.left)
-        self._budget.trials -= len(batch)
-        return batch or None
+            self.learned_from[self._name] = count_origins(search.learn_from(self._sources()))
+        size = min(self._per_round, self._left)
+        self._batch = search.propose(size) if size > 0 else []
+        if size > 0 and not self._batch:
+            warn_of_exhaustion(self._name, search, self._left)
+        self._left -= len(self._batch)
+        return self._batch or None
 
     def _sources(self) -> Iterator[Source]:
         """Results of other tasks: of this run, of the history, and of the package."""
@@ -205,7 +196,7 @@ class OpEvoStrategy(PySearchStrategy):
     def notify_runner_results(self, measure_candidates: list[MeasureCandidate], results: list[RunnerResult]) -> None:
         """Take the results of the batch."""
         assert self._task_search is not None, "pre_tuning comes first"
-        self._task_search.tell([fitness(result.run_secs) for result in results])
+        self._task_search.tell(self._batch, [fitness(result.run_secs) for result in results])
         errors = Counter(last_line(result.error_msg) for result in results if result.error_msg)
         if errors.total() == len(results):
             logger.warning("%s: all %d candidates failed, mostly: %s", self._name, len(results), errors.most_common(1)[0][0])
@@ -216,16 +207,8 @@ class OpEvoStrategy(PySearchStrategy):
 
     def clone(self) -> Any:
         """The same strategy, for another task."""
-        strategy = OpEvoStrategy(batch_size=self._batch_size, seed=self._seed, transfer=self._transfer, **self._options)
-        strategy._budget, strategy._searches, strategy.history = self._budget, self._searches, self.history
-        strategy.learned_from = self.learned_from
-        return strategy
-
-    def with_budget(self, budget: Budget) -> Any:
-        """The same strategy, which together with all its clones proposes what a budget allows: TVM may ask for more."""
-        strategy = self.clone()
-        strategy._budget = budget
-        strategy._searches, strategy.learned_from = None if self._searches is None else [], {}
+        strategy = OpEvoStrategy(batch_size=self.batch_size, seed=self._seed, transfer=self._transfer, **self._options)
+        strategy._searches, strategy.history, strategy.learned_from = self._searches, self.history, self.learned_from
         return strategy
 
     def with_history(self, history: list[Source]) -> Any:
@@ -233,3 +216,9 @@ class OpEvoStrategy(PySearchStrategy):
         strategy = self.clone()
         strategy.history = history
         return strategy
+
+
+def warn_of_exhaustion(name: str, search: TaskSearch, left: int) -> None:
+    """Say that a task proposes nothing any more: small spaces end, others should have some candidates."""
+    level = logging.INFO if search.succeeded else logging.WARNING
+    logger.log(level, "%s: no more candidates, %d trials are left", name, left)

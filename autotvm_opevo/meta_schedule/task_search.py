@@ -34,22 +34,17 @@ class TaskSearch:
         The task's, for log messages.
     decisions : DecisionSpace
     search : OpEvo
-    trials : int
-        Number of candidates to measure, those loaded from a database included.
-    batch_size : int
-
     Attributes
     ----------
     source : Source
         The results so far, by role.
     """
 
-    def __init__(self, name: str, decisions: DecisionSpace, search: OpEvo, trials: int, batch_size: int) -> None:
+    def __init__(self, name: str, decisions: DecisionSpace, search: OpEvo) -> None:
         self._name, self._decisions, self._search = name, decisions, search
-        self._left, self._batch_size = trials, batch_size
         self._fitness: dict[int, float] = {}  # by a candidate's index in the space; 0 for a rejected one
         self.source = decisions.by_role(self._fitness)._replace(origin=THIS_RUN)
-        self._pending: list[int] = []  # the batch that is being measured
+        self._pending: dict[int, MeasureCandidate] = {}  # by index, what is being measured, oldest first
         self._seeded = False
 
     def learn_from(self, others: Iterable[Source]) -> list[Source]:
@@ -66,7 +61,6 @@ class TaskSearch:
         """Load records of this task, the best first."""
         skipped = 0
         for record in reversed(records):  # of a candidate that was measured twice, the best counts
-            self._left -= 1
             try:
                 configuration = self._decisions.configuration(record.trace)
             except ValueError:
@@ -77,10 +71,9 @@ class TaskSearch:
             counts = len(records) - skipped, skipped
             logger.info("%s: loaded %d records from the database, skipped %d of other sketches or spaces", self._name, *counts)
 
-    def next_batch(self, limit: int) -> list[MeasureCandidate]:
-        """Propose at most `limit` new candidates that pass all postprocessors; none when the search is finished."""
+    def propose(self, size: int) -> list[MeasureCandidate]:
+        """Up to `size` new candidates that pass all postprocessors; none when the search is finished."""
         batch: list[MeasureCandidate] = []
-        size = min(self._batch_size, self._left, limit)
         misses = 0
         while len(batch) < size and misses < (_MAX_MISSES if batch else _MAX_MISSES_EMPTY):
             if misses >= _MAX_MISSES and not self._seeded and not self._search.best:
@@ -91,17 +84,19 @@ class TaskSearch:
                 break
             for configuration in asked:
                 misses = 0 if self._try_add(configuration, batch) else misses + 1
-        if size > 0 and not batch:
-            level = logging.INFO if any(self._fitness.values()) else logging.WARNING  # small spaces end, others should have some
-            logger.log(level, "%s: no more candidates, %d trials are left", self._name, self._left)
-        self._left -= len(batch)
         return batch
 
-    def tell(self, fitnesses: Sequence[float]) -> None:
-        """Take the results of the last batch, in its order."""
-        for index, result in zip(self._pending, fitnesses, strict=True):
+    def tell(self, candidates: Sequence[MeasureCandidate], fitnesses: Sequence[float]) -> None:
+        """Take results of candidates that were proposed, in any order."""
+        for candidate, result in zip(candidates, fitnesses, strict=True):
+            index = next(index for index, pending in self._pending.items() if pending is candidate)
+            del self._pending[index]
             self._record(index, result)
-        self._pending = []
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether any trial has."""
+        return any(self._fitness.values())
 
     def _try_add(self, configuration: Configuration, batch: list[MeasureCandidate]) -> bool:
         """Add a configuration's candidate to the batch; return False if it has none, or none that is new."""
@@ -123,7 +118,7 @@ class TaskSearch:
         if index != self._index(configuration):
             self._search.discard([configuration])
             self._search.expect([self._decisions.space[index]])
-        self._pending.append(index)
+        self._pending[index] = candidate
         batch.append(candidate)
         return True
 
@@ -135,7 +130,7 @@ class TaskSearch:
         self._seeded = True
         for configurations in self._decisions.seed_configurations():
             if len(batch) < size and any(self._try_add(configuration, batch) for configuration in configurations):
-                self._search.tell([self._decisions.space[self._pending[-1]]], [1.0])
+                self._search.tell([self._decisions.space[list(self._pending)[-1]]], [1.0])
 
     def _record(self, index: int, result: float) -> None:
         self._fitness[index] = result

@@ -1,64 +1,112 @@
-"""One task of a network: its trials, its best latency, its failures and its time."""
+"""One task of a network: its search, its trials, its best latency, its failures and its time."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.analysis import estimate_tir_flops
+from tvm.s_tir.meta_schedule.database import Database
+from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
+from tvm.target import Target
 
+from autotvm_opevo._utils.interrupts import interrupts_in_tvm
+from autotvm_opevo.meta_schedule.database import records_of, seconds
+from autotvm_opevo.meta_schedule.measurer import Trial
 from autotvm_opevo.meta_schedule.naming import kind_of, task_name
+from autotvm_opevo.meta_schedule.prior import prior
+from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy, warn_of_exhaustion
+from autotvm_opevo.search.source import Source, count_origins
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
 
 
-class TaskState:
-    """What the database and this call know of a task.
+class Proposal(NamedTuple):
+    """Candidates to measure."""
+
+    candidates: list[MeasureCandidate]
+
+
+class TaskState(ABC):
+    """What the database and this call know of a task; a subclass has its search.
 
     Parameters
     ----------
     task : ExtractedTask
+    target : tvm.target.Target
+    database : Database
+        With its records of earlier calls.
 
     Attributes
     ----------
+    task
+        As given.
+    mod : tvm.IRModule
+        Its workload.
     name, key : str
         In tables; the structural hash, in the journal.
+    learned_from : dict of str to int
+        How many other tasks it learned from, by their origin.
     """
 
-    def __init__(self, task: Any) -> None:
-        self.mod = task.dispatched[0]
+    def __init__(self, task: Any, target: Target, database: Database) -> None:
+        self.task, self.mod, self._target, self._database = task, task.dispatched[0], target, database
         self.name, self.key = task_name(task), str(ms.database.Workload(self.mod).as_json()[0])
         self.progress = TaskProgress(flop=float(estimate_tir_flops(self.mod)), kind=kind_of(task))
         self.latency = inf
         self.failures: Counter[str] = Counter()
+        self.learned_from: Mapping[str, int] = {}
         self._errors: Counter[str] = Counter()
-        self._before, self._seconds = 0, 0.0  # trials of earlier calls, and the seconds of all others
+        records = self.records
+        for record in records:
+            latency = seconds(record.run_secs)
+            self._count(latency, "failed" if latency == inf else "", "")
+        self._before, self._seconds = len(records), 0.0  # trials of earlier calls, and the seconds of all others
+        if records:
+            self.end_round()
+
+    @property
+    def records(self) -> list[Any]:
+        """In the database, the fastest first."""
+        return records_of(self._database, self.mod, self._target)
 
     @property
     def dominant_error(self) -> str:
         """The most common error while all trials fail; empty otherwise."""
         return self._errors.most_common(1)[0][0] if self._errors and self.latency == inf else ""
 
-    def add(self, latency: float, kind: str, message: str) -> None:
-        """Count a trial."""
-        self.progress.trials += 1
-        self.latency = min(self.latency, latency)
-        if kind:
-            self.failures[kind] += 1
-            self._errors[message or kind] += 1
+    @property
+    def can_propose(self) -> bool:
+        """Whether it can propose now."""
+        return True
 
-    def resume(self, latencies: Iterable[float]) -> None:
-        """Count the trials of earlier calls."""
-        for latency in latencies:
-            self.add(latency, "failed" if latency == inf else "", "")
-        self._before = self.progress.trials
-        if self._before:
-            self.end_round()
+    def propose(self, size: int, others: Sequence[TaskState]) -> Proposal | None:
+        """Up to `size` candidates; None, and inactive, if the search is finished."""
+        candidates = self._propose(size, others)
+        if not candidates:
+            self.progress.active = False
+            return None
+        self.progress.pending += len(candidates)
+        return Proposal(candidates)
+
+    def add(self, trial: Trial) -> None:
+        """Count a trial of a proposal."""
+        self.progress.pending -= 1
+        self._count(trial.latency, trial.failure, trial.message)
+        now = self.progress.trials - self._before
+        self._seconds += trial.seconds
+        self.progress.seconds = self._seconds * self.progress.trials / now  # earlier calls took as long for each trial
+
+    @abstractmethod
+    def finish(self, proposal: Proposal) -> None:
+        """All trials of a proposal are there."""
 
     def end_round(self) -> None:
-        """After each batch."""
+        """Record the best latency for the `TaskScheduler`."""
         self.progress.latencies.append(self.latency)
 
     def confirmed(self, latency: float) -> None:
@@ -66,8 +114,140 @@ class TaskState:
         self.latency = latency
         self.progress.latencies[-1:] = [latency]
 
-    def took(self, seconds: float) -> None:
-        """Count the seconds of the last batch; earlier calls took as long for each trial."""
-        now = self.progress.trials - self._before
-        self._seconds += seconds
-        self.progress.seconds = self._seconds * self.progress.trials / now if now else 0.0
+    @abstractmethod
+    def _propose(self, size: int, others: Sequence[Any]) -> list[MeasureCandidate]:
+        """Up to `size` candidates; none if the search is finished."""
+
+    def _count(self, latency: float, failure: str, message: str) -> None:
+        self.progress.trials += 1
+        self.latency = min(self.latency, latency)
+        if failure:
+            self.failures[failure] += 1
+            self._errors[message or failure] += 1
+
+    def _context(self, strategy: Any, rand_state: int) -> ms.TuneContext:
+        """TVM's, with a strategy of its own."""
+        return ms.TuneContext(
+            self.mod,
+            target=self._target,
+            space_generator="post-order-apply",
+            search_strategy=strategy,
+            task_name=self.task.task_name,
+            rand_state=rand_state,
+        ).clone()
+
+
+class OpEvoTask(TaskState):
+    """A task of which OpEvo gets each result as it comes, and proposes while others are measured.
+
+    Parameters
+    ----------
+    task, target, database
+        See `TaskState`.
+    strategy : OpEvoStrategy
+        Its options and its history.
+    rand_state : int
+    """
+
+    def __init__(self, task: Any, target: Target, database: Database, strategy: OpEvoStrategy, rand_state: int) -> None:
+        super().__init__(task, target, database)
+        self._strategy, self._rand_state = strategy, rand_state
+
+    @cached_property
+    def search(self) -> Any:
+        """Made on first use: a small budget may never get to this task."""
+        context = self._context(None, self._rand_state)
+        sketches, postprocs = context.generate_design_space(), list(context.space_generator.postprocs)
+        search = self._strategy.search(str(self.task.task_name), self.mod, sketches, postprocs, self._rand_state)
+        search.load(self.records)
+        return search
+
+    def add(self, trial: Trial) -> None:
+        """See `TaskState`."""
+        super().add(trial)
+        self.search.tell([trial.candidate], [1.0 / trial.latency])
+
+    def finish(self, proposal: Proposal) -> None:
+        """See `TaskState`; it has them already."""
+
+    def _propose(self, size: int, others: Sequence[OpEvoTask]) -> list[MeasureCandidate]:
+        if self._strategy.can_transfer:
+            self.learned_from = count_origins(self.search.learn_from(self._sources(others)))
+        candidates: list[MeasureCandidate] = self.search.propose(size)
+        if not candidates:
+            warn_of_exhaustion(self.name, self.search, size)
+        return candidates
+
+    def _sources(self, others: Sequence[OpEvoTask]) -> Iterable[Source]:
+        """Results of other tasks: of this network, of the history, and of the package."""
+        for other in others:
+            if other is not self and other.latency < inf:
+                yield other.search.source
+        yield from self._strategy.history
+        yield from prior(self._target)
+
+
+class StrategyTask(TaskState):
+    """A task whose search is one of TVM's strategies, or a user's: it needs all results of a batch before the next.
+
+    Parameters
+    ----------
+    task, target, database
+        See `TaskState`.
+    strategy : SearchStrategy
+    rand_state : int
+    cost_model : CostModel or None
+        Shared by all tasks.
+    trials, per_round : int
+        Number of trials at most, and in a batch.
+    """
+
+    def __init__(
+        self,
+        task: Any,
+        target: Target,
+        database: Database,
+        strategy: Any,
+        rand_state: int,
+        cost_model: Any,
+        trials: int,
+        per_round: int,
+    ) -> None:
+        super().__init__(task, target, database)
+        self._strategy, self._rand_state, self._cost_model = strategy, rand_state, cost_model
+        self._trials, self._per_round = trials, per_round
+        self._told: list[Trial] = []  # of the batch
+
+    @cached_property
+    def _tvm(self) -> ms.TuneContext:
+        context = self._context(self._strategy, self._rand_state)
+        context.pre_tuning(self._trials, self._per_round, database=self._database, cost_model=self._cost_model)
+        return context
+
+    @property
+    def can_propose(self) -> bool:
+        """See `TaskState`."""
+        return self.progress.pending == 0
+
+    def add(self, trial: Trial) -> None:
+        """See `TaskState`."""
+        super().add(trial)
+        self._told.append(trial)
+
+    def finish(self, proposal: Proposal) -> None:
+        """Tell the strategy, and its cost model."""
+        by_candidate = {id(trial.candidate): trial for trial in self._told}
+        trials = [by_candidate[id(candidate)] for candidate in proposal.candidates]
+        self._told = []
+        with interrupts_in_tvm(defer=True):
+            self._tvm.notify_runner_results(proposal.candidates, [trial.result for trial in trials])
+            built = [trial for trial in trials if not trial.failure.startswith("build")]
+            if self._cost_model is not None and built:
+                self._cost_model.update(self._tvm, [one.candidate for one in built], [one.result for one in built])
+
+    def _propose(self, size: int, others: Sequence[Any]) -> list[MeasureCandidate]:
+        with interrupts_in_tvm(defer=True):
+            while (candidates := self._tvm.generate_measure_candidates()) is not None:
+                if len(candidates):  # an empty batch is not the last one
+                    return list(candidates)
+        return []

@@ -33,15 +33,20 @@ def build_schedule(mod: tvm.IRModule, target: tvm.target.Target) -> Any:
     return tvm.tirx.build(RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(mod), target=target)
 
 
-def build_artifact(mod: tvm.IRModule, target: tvm.target.Target, link: bool, folder: str) -> str:
-    """Build the module of a schedule and write it to a file in a new folder of `folder`: a shared library, or object files."""
+def build_artifact(mod: tvm.IRModule, target: tvm.target.Target, link: bool, folder: str) -> tuple[str, float]:
+    """Build the module of a schedule and write it to a file in a new folder of `folder`: a shared library, or object files.
+
+    Returns its name, and the seconds of the processor: a build may be paused, or share its core.
+    """
     tempfile.tempdir = folder  # of what TVM writes in between, too, which a killed worker leaves behind
+    before = os.times()
     library = build_schedule(mod, target)
-    if not link:
-        return str(default_export(library))
-    file = os.path.join(tempfile.mkdtemp(), "schedule.so")
-    library.export_library(file)
-    return file
+    if link:
+        file = os.path.join(tempfile.mkdtemp(), "schedule.so")
+        library.export_library(file)
+    else:
+        file = str(default_export(library))
+    return file, sum(os.times()[:4]) - sum(before[:4])  # with what it has started, such as a linker
 
 
 def run_artifact(artifact: str, device_type: str, tensors: Sequence[TensorInfo], config: EvaluatorConfig) -> list[float]:

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from math import inf
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any, ClassVar
@@ -105,6 +106,7 @@ class Worker:
         self._interrupted = False
         self._paused_at: float | None = None
         self._paused_seconds = 0.0  # in earlier pauses
+        self.calls = 0  # since it was started
 
     def call(self, function: Callable[..., Any], *arguments: Any, timeout: float) -> Any:
         """Call a function in the worker.
@@ -123,6 +125,7 @@ class Worker:
         try:
             if self._connection is None:
                 self._start()
+            self.calls += 1
             failed, value = self._exchange((function, arguments), timeout)
         except BaseException:
             self.kill()  # what it still does must not answer the next call
@@ -176,7 +179,7 @@ class Worker:
         return connection.poll()
 
     def _start(self) -> None:
-        self._interrupted = False
+        self._interrupted, self.calls = False, 0
         try:
             self._connection = connection = ForkServer.start(self._module).fork()
             end = time.monotonic() + FORK_TIMEOUT
@@ -225,10 +228,10 @@ def call_once(module: str, function: Callable[..., Any], *arguments: Any) -> Any
 
 
 class WorkerPool:
-    """Up to `size` workers, which call functions at the same time."""
+    """Up to `size` workers, which call functions at the same time; one is replaced after `max_calls` of them."""
 
-    def __init__(self, module: str, size: int) -> None:
-        self._module, self._size = module, size
+    def __init__(self, module: str, size: int, max_calls: float = inf) -> None:
+        self._module, self._size, self._max_calls = module, size, max_calls
         self._threads: ThreadPoolExecutor | None = None
         self._idle: SimpleQueue[Worker] = SimpleQueue()
         self._workers: list[Worker] = []
@@ -284,4 +287,6 @@ class WorkerPool:
         try:
             return worker.call(function, *arguments, timeout=timeout)
         finally:
+            if worker.calls >= self._max_calls:
+                worker.kill()
             self._idle.put(worker)

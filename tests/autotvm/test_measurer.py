@@ -33,7 +33,7 @@ class TestMeasurer:
         task, option = dense_task(), for_real(autotvm)
         with Measurer(option) as measurer:
             assert measurer(task, [task.config_space.get(0)])[0][1].error_no == 0
-            server, tracker = measurer._measure.attach_objects
+            server, tracker = measurer._measure_batch.attach_objects
             server.terminate()
             tracker.terminate()
             with monkeypatch.context() as patch:  # there is no server to wait for, however slow the machine

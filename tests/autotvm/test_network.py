@@ -23,11 +23,11 @@ from tvm.contrib import graph_executor
 from autotvm_opevo import OpEvoTuner, tune_network
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.atomic_files import LogInUse
-from autotvm_opevo.autotvm import best_file, finalists, network, session, workloads
+from autotvm_opevo.autotvm import best_file, finalists, network, run, workloads
 from autotvm_opevo.autotvm.baselines import GBFSTuner
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
-from autotvm_opevo.autotvm.session import _by_task
+from autotvm_opevo.autotvm.run import _by_task
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.autotvm.yardstick import yardstick_name
 from autotvm_opevo.reporting.logs import open_logs
@@ -479,7 +479,7 @@ class TestConfirmation:
         monkeypatch.setattr(best_file, "choose", lambda *arguments: {})
 
     def test_the_best_trials_are_timed_again_and_the_winner_is_the_best_also_after_resuming(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(session, "CONFIRMATION_SHARE", 10.0)
+        monkeypatch.setattr(run, "CONFIRMATION_SHARE", 10.0)
         monkeypatch.setattr(finalists, "MAX_RATIO", 1e6)  # on a busy machine, one trial may be far ahead
         monkeypatch.setattr(confirmation, "_MAX_ROUNDS", confirmation.MIN_ROUNDS)  # each round starts a process
         # The yardstick's timings after a trial, which the journal has, change what is known of the drift then.
@@ -500,13 +500,13 @@ class TestConfirmation:
         assert len(configurations(log)) == 24  # the log has trials only
 
     def test_without_time_or_with_a_single_trial_per_task_nothing_is_timed_again(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(session, "CONFIRMATION_SHARE", 0)
+        monkeypatch.setattr(run, "CONFIRMATION_SHARE", 0)
         tune(tmp_path / "log.json", 8, measure_option=for_real())
         assert not Journal(tmp_path / "log.json.journal").history.confirmed
 
     def test_an_earlier_best_is_replaced_only_by_a_faster_trial(self, tmp_path, monkeypatch):
         """It is not there to be timed again, and must not lose against what is."""
-        monkeypatch.setattr(session, "CONFIRMATION_SHARE", 1.0)
+        monkeypatch.setattr(run, "CONFIRMATION_SHARE", 1.0)
         log = tmp_path / "log.json"
         first = tune(log, 6, measure_option=for_real())
         lines = [json.loads(line) for line in log.read_text().splitlines()]
@@ -672,7 +672,7 @@ class TestKilling:
         def interrupted(*_):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(session, "confirm", interrupted)
+        monkeypatch.setattr(run, "confirm", interrupted)
         with pytest.raises(KeyboardInterrupt):
             tune(tmp_path / "log.json", 12, measure_option=for_real())
         assert len(configurations(tmp_path / "log.json")) == 12

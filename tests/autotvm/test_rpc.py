@@ -21,7 +21,7 @@ from tvm.rpc import client
 import autotvm_opevo.autotvm
 from autotvm_opevo import report as write_page
 from autotvm_opevo import tune_network
-from autotvm_opevo.autotvm import evaluation, finalists, rpc, session, workloads
+from autotvm_opevo.autotvm import evaluation, finalists, rpc, run, workloads
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.network_profile import find_slower
 from autotvm_opevo.autotvm.rpc import DevicePoolError
@@ -70,7 +70,7 @@ def confirmed(board, tmp_path_factory):
     """The log and the result of a run whose best trials are timed again."""
     log = tmp_path_factory.mktemp("confirmed") / "log.json"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session, "CONFIRMATION_SHARE", 10.0)
+        patch.setattr(run, "CONFIRMATION_SHARE", 10.0)
         patch.setattr(confirmation, "_MAX_ROUNDS", confirmation.MIN_ROUNDS)  # each round starts a process
         patch.setattr(finalists, "MAX_RATIO", 1e6)
         option = measure_option(board, n_parallel=1, package=autotvm_opevo.autotvm, min_repeat_ms=20)

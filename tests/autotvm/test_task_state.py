@@ -31,14 +31,14 @@ class TestTransfer:
     def test_a_task_learns_from_those_that_have_a_result(self):
         states = [self.state(16), self.state(32, 5), self.state(64)]
         states[0].learn_from(states)
-        assert states[0].propose(8).configs[-1]["order"].perm == matmul_task(32).config_space.get(0)["order"].perm
+        assert states[0].propose(8).candidates[-1]["order"].perm == matmul_task(32).config_space.get(0)["order"].perm
 
     def test_a_history_counts_from_the_start(self):
         task = matmul_task(32)
         history = History([(measured(task, task.config_space.get(i)), result(1.0 + i)) for i in range(9)])
         state = self.state(16, history=history)
         state.learn_from([state])
-        assert state.propose(8).configs[-1]["order"].perm == task.config_space.get(0)["order"].perm
+        assert state.propose(8).candidates[-1]["order"].perm == task.config_space.get(0)["order"].perm
 
     @pytest.mark.parametrize("tuner", [NoSETuner, autotvm.tuner.RandomTuner])
     def test_other_tuners_learn_nothing(self, tuner):
@@ -77,7 +77,7 @@ class TestLoad:
 
 
 def learn(state, proposal):
-    for config in proposal.configs:
+    for config in proposal.candidates:
         state.add((measured(TASK, config), result(1.0)))
     state.finish(proposal)
 
@@ -160,7 +160,7 @@ class TestTuner:
 
         state, configs = TaskState(TASK, Broken, seed=None), []
         while (proposal := state.propose(4)) is not None:
-            configs += proposal.configs
+            configs += proposal.candidates
             learn(state, proposal)
         assert not state.progress.active
         assert len(configs) == 2  # the untuned configuration, and that of the tuner
@@ -173,7 +173,7 @@ class TestTuner:
         batches = [state.propose(4) for _ in range(3)]
         assert state.can_propose
         assert (state.progress.pending, state.progress.begun) == (12, 16)
-        assert len({config.index for batch in batches for config in batch.configs}) == 12
+        assert len({config.index for batch in batches for config in batch.candidates}) == 12
         learn(state, batches[1])
         assert (state.progress.trials, state.progress.pending) == (8, 8)
 

@@ -133,9 +133,9 @@ def test_builds_that_hang_or_die_cost_no_other(monkeypatch):
 
 
 def test_workers_stay_between_batches_and_are_replaced_at_last(monkeypatch):
-    builder = LocalBuilder(max_workers=1, timeout_sec=240)
-    monkeypatch.setattr(module, "build_artifact", lambda *_: str(os.getpid()))
     monkeypatch.setattr(module, "_MAX_BUILDS", 4)
+    builder = LocalBuilder(max_workers=1, timeout_sec=240)
+    monkeypatch.setattr(module, "build_artifact", lambda *_: (str(os.getpid()), 0.0))
     pids = [builder.build(matmul_inputs(2))[0].artifact_path for _ in range(4)]
     assert pids[0] == pids[1] != pids[2] == pids[3]
     builder.close()

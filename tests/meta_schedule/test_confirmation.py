@@ -18,14 +18,16 @@ from autotvm_opevo.meta_schedule import (
     as_target,
     best_database,
     confirmation,
+    measurer,
     open_database,
-    session,
+    run,
     tune_network,
     workloads,
 )
 from autotvm_opevo.meta_schedule.best_database import write_best
 from autotvm_opevo.meta_schedule.confirmation import confirm
 from autotvm_opevo.meta_schedule.database import commit
+from autotvm_opevo.meta_schedule.measurer import Measurer
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.logs import BEST_DATABASE
 from benchmarks.workloads import cpu
@@ -96,8 +98,12 @@ class Builder:
         return found
 
 
+def confirmed(tasks, builder, runner, seconds):
+    return list(confirm(tasks, Measurer(builder, runner, cpu(), 8), seconds))
+
+
 def test_the_winner_is_the_fastest_with_its_confirmed_time_and_builds_are_removed(records, tmp_path):
-    (one,) = confirm([records], Builder(tmp_path / "built"), Runner([3.0, 1.0, 2.0, 4.0, 5.0]), 60)
+    (one,) = confirmed([records], Builder(tmp_path / "built"), Runner([3.0, 1.0, 2.0, 4.0, 5.0]), 60)
     assert (one.task, one.latencies) == (0, [1.0] * 3)
     assert str(one.record.trace) == str(records[1].trace)
     assert [float(latency) for latency in one.record.run_secs] == [1.0]
@@ -111,28 +117,32 @@ def test_each_round_on_a_cpu_has_memory_of_its_own(records, tmp_path, monkeypatc
         def close(self):
             closed.append(len(self.ran))
 
-    monkeypatch.setattr(confirmation, "LocalRunner", Local)
-    assert len(list(confirm([records], Builder(tmp_path), Local([3.0, 1.0, 2.0, 4.0, 5.0]), 60))) == 1
+        def run_alone(self, artifact, device_type, args_info):
+            (future,) = self.run([SimpleNamespace(artifact_path=artifact)])
+            return future.result().run_secs, None
+
+    monkeypatch.setattr(measurer, "LocalRunner", Local)
+    assert len(confirmed([records], Builder(tmp_path), Local([3.0, 1.0, 2.0, 4.0, 5.0]), 60)) == 1
     assert closed == [0, 5, 10]
 
 
 def test_what_fails_now_does_not_win(records, tmp_path):
-    (one,) = confirm([records], Builder(tmp_path, failing=[0]), Runner([None, None, 2.0, 4.0, 5.0]), 60)
+    (one,) = confirmed([records], Builder(tmp_path, failing=[0]), Runner([None, None, 2.0, 4.0, 5.0]), 60)
     assert str(one.record.trace) == str(records[2].trace)
-    assert not list(confirm([records], Builder(tmp_path / "all"), Runner([None] * 5), 60))
+    assert not confirmed([records], Builder(tmp_path / "all"), Runner([None] * 5), 60)
 
 
 def test_tasks_without_a_choice_are_not_built(records, tmp_path):
     building = Builder(tmp_path)
-    assert not list(confirm([[], records[:1]], building, Runner([]), 60))
+    assert not confirmed([[], records[:1]], building, Runner([]), 60)
     assert building.built == 0
 
 
 def test_when_time_is_short_the_first_tasks_are_confirmed(records, tmp_path, monkeypatch):
-    assert not list(confirm([records], Builder(tmp_path / "none"), Runner([1.0] * 5), 1.0))
+    assert not confirmed([records], Builder(tmp_path / "none"), Runner([1.0] * 5), 1.0)
     monkeypatch.setattr(confirmation, "_FIRST_TASK", 0.1)
     building = Builder(tmp_path / "some")
-    assert [one.task for one in confirm([records[:2]] * 3, building, Runner([1.0, 2.0], pause=2.0), 18.0)] == [0]
+    assert [one.task for one in confirmed([records[:2]] * 3, building, Runner([1.0, 2.0], pause=2.0), 18.0)] == [0]
     assert building.built == 1  # six runs took 12 of 18 seconds
 
 
@@ -153,7 +163,7 @@ def test_the_best_of_an_earlier_call_stay_where_new_ones_cannot_be_written(recor
 
 
 def test_a_network_s_best_are_confirmed_for_real_and_applied(folder, monkeypatch):
-    monkeypatch.setattr(session, "CONFIRMATION_SHARE", 100.0)
+    monkeypatch.setattr(run, "CONFIRMATION_SHARE", 100.0)
     monkeypatch.setattr(confirmation, "MAX_RATIO", 1e6)  # of ten candidates, one may be far ahead
     result = tune(folder, 10)
     assert result.best_file == folder / BEST_DATABASE
@@ -246,10 +256,10 @@ def test_ctrl_c_during_the_confirmation_ends_the_call(folder, tmp_path, monkeypa
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(60)
 
-    def interrupted(tasks, builder, runner, seconds):
-        return confirm(tasks, Builder(tmp_path / "built"), Interrupting([]), 60)
+    def interrupted(tasks, measurer, seconds):
+        return confirm(tasks, Measurer(Builder(tmp_path / "built"), Interrupting([]), cpu(), 8), 60)
 
-    monkeypatch.setattr(session, "confirm", interrupted)
+    monkeypatch.setattr(run, "confirm", interrupted)
     monkeypatch.setattr(confirmation, "MAX_RATIO", 1e6)
     with pytest.raises(KeyboardInterrupt):
         tune(folder, 9, evaluate=False)
@@ -258,12 +268,12 @@ def test_ctrl_c_during_the_confirmation_ends_the_call(folder, tmp_path, monkeypa
 
 
 def test_an_error_costs_no_result(folder, monkeypatch, caplog):
-    monkeypatch.setattr(session, "CONFIRMATION_SHARE", 10.0)
+    monkeypatch.setattr(run, "CONFIRMATION_SHARE", 10.0)
 
     def broken(*_):
         raise AttributeError("no device answers")  # such as of a user's own builder
 
-    monkeypatch.setattr(session, "confirm", broken)
+    monkeypatch.setattr(run, "confirm", broken)
     assert tune(folder, 9, evaluate=False).trials == 9
     assert "the best candidates were not timed again: no device answers" in caplog.text
     assert len(open_database(folder / BEST_DATABASE)) == 1
@@ -272,7 +282,7 @@ def test_an_error_costs_no_result(folder, monkeypatch, caplog):
 @pytest.mark.soak
 def test_the_best_of_tvm_s_own_search_with_packed_weights_are_confirmed(tmp_path, monkeypatch):
     """Their traces transform layouts, which TVM cannot write as JSON from Python."""
-    monkeypatch.setattr(session, "CONFIRMATION_SHARE", 100.0)
+    monkeypatch.setattr(run, "CONFIRMATION_SHARE", 100.0)
     monkeypatch.setattr(confirmation, "MAX_RATIO", 1e6)  # a busy machine may leave a task only one finalist
     options = {"strategy": "evolutionary", "cost_model": "random", "builder": builder(), "runner": runner()}
     result = tune_network(*workloads.mlp(), cpu(), tmp_path, 16, evaluate=False, seed=0, **options)

@@ -22,13 +22,13 @@ def test_a_disk_that_fills_up_ends_the_run_instead_of_losing_its_trials(tmp_path
         "import resource, sys\n"
         "from pathlib import Path\n"
         "from quick_network_tuning import tune_operator\n"
-        "from autotvm_opevo.meta_schedule.session import NetworkSession\n"
-        "add = NetworkSession._add\n"
+        "from autotvm_opevo.meta_schedule.run import NetworkRun\n"
+        "store = NetworkRun._store\n"
         "def full(*arguments):\n"
-        "    add(*arguments)\n"
+        "    store(*arguments)\n"
         "    size = (Path(sys.argv[1]) / 'database_tuning_record.json').stat().st_size\n"
         "    resource.setrlimit(resource.RLIMIT_FSIZE, (size + int(sys.argv[2]), resource.RLIM_INFINITY))\n"
-        "NetworkSession._add = full\n"
+        "NetworkRun._store = full\n"
         "tune_operator(Path(sys.argv[1]), 64)\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path), str(room)]
@@ -37,7 +37,7 @@ def test_a_disk_that_fills_up_ends_the_run_instead_of_losing_its_trials(tmp_path
     assert done.returncode == 1
     assert f"\nOSError: {tmp_path} does not have the last trials: make room on its disk" in done.stderr
     result = tune_operator(tmp_path, 40)
-    assert 8 <= result.trials - result.measured < 32
+    assert 1 <= result.trials - result.measured < 32
 
 
 def test_after_a_kill_in_the_first_round_no_measurement_is_lost(tmp_path):

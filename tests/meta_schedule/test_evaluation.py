@@ -48,7 +48,7 @@ class TestLibrariesAreUnloaded:
         x = te.placeholder((64,), name="x")
         function = te.create_prim_func([x, te.compute((64,), lambda i: x[i] + 1.0, name="y")])
         mod = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
-        artifact = build_artifact(mod, TARGET, True, str(tmp_path))
+        artifact, _ = build_artifact(mod, TARGET, True, str(tmp_path))
         tensors = [("TENSOR", "float32", shape) for shape in [(64,), (64,)]]
         assert min(run_artifact(artifact, "cpu", tensors, EvaluatorConfig(1, 1, 1, False))) > 0
         gc.collect()

@@ -151,7 +151,7 @@ def learned_from(folder):
 
 def test_a_network_says_what_it_learns_from(yesterday, tmp_path, capsys):
     options = {"evaluate": False, "seed": 0}
-    tune_network(*workloads.mlp(), cpu(), tmp_path / "mlp", 4, history=[yesterday, tmp_path / "mlp"], **options)
+    tune_network(*workloads.mlp(), cpu(), tmp_path / "mlp", 16, history=[yesterday, tmp_path / "mlp"], **options)
     assert "learning from 12 records of 1 task\n" in capsys.readouterr().err
     (learned,) = learned_from(tmp_path / "mlp")
     assert {str(yesterday), "this run"} < set().union(*learned.values())

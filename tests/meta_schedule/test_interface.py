@@ -5,20 +5,15 @@ import inspect
 import pytest
 from tvm.s_tir import Schedule
 from tvm.s_tir.meta_schedule.builder import PyBuilder
-from tvm.s_tir.meta_schedule.measure_callback import PyMeasureCallback
 from tvm.s_tir.meta_schedule.runner import PyRunner
 from tvm.s_tir.meta_schedule.search_strategy import PySearchStrategy
-from tvm.s_tir.meta_schedule.task_scheduler import PyTaskScheduler
 
 from autotvm_opevo.meta_schedule import LocalBuilder, LocalRunner, OpEvoStrategy
-from autotvm_opevo.meta_schedule.callbacks import ProgressCallback
-from autotvm_opevo.meta_schedule.task_scheduler import CallbackScheduler
 
 IMPLEMENTED = [
     (PySearchStrategy, OpEvoStrategy),
     (PyBuilder, LocalBuilder),
     (PyRunner, LocalRunner),
-    (PyMeasureCallback, ProgressCallback),
 ]
 
 
@@ -32,14 +27,6 @@ def test_every_method_that_tvm_calls_is_implemented_with_its_parameters(interfac
     for name in interface._tvm_metadata["methods"]:
         assert name in ours
         assert parameters(ours[name]) == parameters(getattr(interface, name)), name
-
-
-def test_tvm_calls_the_task_scheduler_s_methods():
-    ours = vars(CallbackScheduler._cls)
-    called = [name for name in PyTaskScheduler._tvm_metadata["methods"] if name in ours]
-    assert "next_task_id" in called
-    for name in called:
-        assert parameters(ours[name]) == parameters(getattr(PyTaskScheduler, name)), name
 
 
 def test_no_kind_of_sampling_is_unknown():

@@ -410,9 +410,9 @@ def test_a_candidate_is_pending_under_the_name_of_its_trace(asked, monkeypatch):
     answers = [[{"x": value} for value in asked], []]
     monkeypatch.setattr(search, "ask", lambda n: answers.pop(0) if answers else [])
     search.expect(answers[0])  # as `ask` does
-    task = TaskSearch("alias", decisions, search, 8, len(asked))
-    assert len(task.next_batch(8)) == 1
+    task = TaskSearch("alias", decisions, search)
+    (candidate,) = task.propose(len(asked))
     assert list(search._pending) == [5]
-    task.tell([1.0])
+    task.tell([candidate], [1.0])
     assert search.best == ({"x": 5}, 1.0)
     assert not search._pending

@@ -36,7 +36,7 @@ def test_code_for_this_machines_target_runs():
 
 def test_a_target_beyond_the_processor_is_refused_before_anything_is_measured(monkeypatch, tmp_path):
     pretend(monkeypatch, tmp_path, "epyc_zen4_avx512_hidden")
-    with pytest.raises(ValueError, match=r"it lacks avx512bw, .*; llvm -mcpu=core-avx2 works"):
+    with pytest.raises(ValueError, match=r"it lacks avx512bw, .*; llvm -mcpu=[\w-]+ works"):
         check_local(as_target("llvm -mcpu=skylake-avx512"))
     with pytest.raises(ValueError, match=r"it lacks avx512f;"):
         check_local(as_target("llvm -mcpu=core-avx2 -mattr=+avx512f"))

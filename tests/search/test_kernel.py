@@ -113,15 +113,16 @@ def test_the_kernel_works_on_graphs_too_large_to_enumerate():
     assert kernel.pairwise_distances(x)[1, 0, 1] == sum(a != b for a, b in zip(first, second)) / 2
 
 
-class TestLogSums:
-    TILES = {"x": Factorization(16, 3), "unroll": Discrete([0, 16]), "y": Factorization(24, 3)}
+TILES = {"x": Factorization(16, 3), "unroll": Discrete([0, 16]), "y": Factorization(24, 3)}
 
+
+class TestLogSums:
     def sums(self, kernel, x):
         """The columns of log-sums, behind those of the knobs."""
         return x[:, -3 - len(kernel._others) : x.shape[1] - len(kernel._others)]
 
     def test_they_are_half_the_sums_of_the_logarithms_of_the_same_parts(self):
-        space = Space(self.TILES)
+        space = Space(TILES)
         kernel = GraphKernel(space)
         configurations = [{"x": (2, 4, 2), "unroll": 16, "y": (1, 3, 8)}, {"x": (16, 1, 1), "unroll": 0, "y": (24, 1, 1)}]
         x = kernel.encode([space.vertices(space.index(configuration)) for configuration in configurations])
@@ -130,7 +131,7 @@ class TestLogSums:
 
     def test_configurations_with_the_same_products_are_near_each_other_where_only_products_matter(self):
         """They have the correlation that the knobs themselves leave, here all of it."""
-        space = Space(self.TILES)
+        space = Space(TILES)
         kernel = GraphKernel(space)
         configurations = [
             {"x": x, "unroll": 0, "y": y}
@@ -155,19 +156,19 @@ class TestLogSums:
         assert GraphKernel(Space(knobs)).size == 2
 
     def test_another_task_has_them_of_its_own_tiles_with_the_outermost_part_to_make_up_for_the_extent(self):
-        own, other = Space(self.TILES), {"x": (8, 4, 2), "y": (1, 3, 8)}  # of 64 and 24
+        own, other = Space(TILES), {"x": (8, 4, 2), "y": (1, 3, 8)}  # of 64 and 24
         kernel = GraphKernel(own, [Space({"x": Factorization(64, 3), "y": Factorization(24, 3)})])
         assert self.sums(kernel, kernel.encode_other(0, [other])) == pytest.approx(np.log2([[2, 12, 16]]) / 2)
 
     def test_a_tile_that_another_task_lacks_counts_as_all_parts_alike(self):
-        kernel = GraphKernel(Space(self.TILES), [Space({"x": Factorization(16, 3)})])
+        kernel = GraphKernel(Space(TILES), [Space({"x": Factorization(16, 3)})])
         sums = self.sums(kernel, kernel.encode_other(0, [{"x": (2, 4, 2)}]))
         assert sums == pytest.approx((np.log2([[2, 4, 2]]) + np.log2(24) / 3) / 2)
 
     @pytest.mark.properties
     @given(st.lists(st.floats(0, 3), min_size=6, max_size=6), st.data())
     def test_the_kernel_is_positive_semidefinite(self, inverse_lengthscales, data):
-        space = Space(self.TILES)
+        space = Space(TILES)
         numbers = data.draw(st.lists(st.integers(0, space.size - 1), min_size=2, max_size=40, unique=True))
         kernel = GraphKernel(space)
         x = kernel.encode(map(space.vertices, numbers))

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.roofline import Roofline
-from autotvm_opevo.tuning.session import Session
+from autotvm_opevo.tuning.run import TuningRun
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
 
 
@@ -14,12 +14,20 @@ def test_what_caches_hold_is_read_faster():
     assert [roofline.latency(0, size) for size in (999, 1e3, 1e5, 1e6, 2e6)] == [0, 1e-6, 1e-4, 1.0, 2.0]
 
 
+class Run(TuningRun):
+    def _store(self, task, trial):
+        raise NotImplementedError
+
+    def _confirm(self, measurer):
+        raise NotImplementedError
+
+
 def test_tasks_whose_operations_do_not_limit_them_are_memory_bound(tmp_path):
     work = {"compute": (2e9, 1e6), "memory": (1e6, 2e9), "none": (0.0, 0.0)}
     tasks = [SimpleNamespace(key=key, progress=TaskProgress(limit=math.nan)) for key in work]
-    session = Session(tasks, [], 8, tmp_path / "log", Journal(tmp_path / "journal"), 0.0)
+    run = Run(tasks, [], 8, tmp_path / "log", Journal(tmp_path / "journal"), 0.0)
     roofline = Roofline(flops=1e9, bandwidths=((1.0, 1e9),))
-    session.set_limits(roofline, lambda i: work[tasks[i].key])
+    run.set_limits(roofline, lambda i: work[tasks[i].key])
     assert [task.progress.limit for task in tasks] == [2.0, 2.0, 0.0]
     known = Journal(tmp_path / "journal").history
     assert known.limits == {"compute": 2.0, "memory": 2.0}

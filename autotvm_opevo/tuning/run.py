@@ -1,16 +1,23 @@
-"""One call of ``tune_network``, whichever TVM measures: budget, progress, journal and result. Imports no TVM."""
+"""One call of ``tune_network``, the same for both TVMs: choose a task, propose, measure, store, until trials, time or spaces end.
+
+Imports no TVM: tasks, measurer and where trials are stored are the adapter's.
+"""
 
 from __future__ import annotations
 
 import logging
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 from autotvm_opevo._utils.command_line import command_line
 from autotvm_opevo._utils.cpu_cores import warn_of_idle_cores
@@ -24,16 +31,38 @@ from autotvm_opevo.tuning.journal import (
     RunEnded,
     RunStarted,
 )
+from autotvm_opevo.tuning.measurer import Measurer
 from autotvm_opevo.tuning.progress import ProgressDisplay, Row
-from autotvm_opevo.tuning.result import TuningResult
+from autotvm_opevo.tuning.result import EXHAUSTED, TuningResult
 from autotvm_opevo.tuning.roofline import Roofline, Work
-from autotvm_opevo.tuning.task_scheduler import Operator, TaskProgress, network_latency, shares
+from autotvm_opevo.tuning.task_scheduler import (
+    Operator,
+    TaskProgress,
+    TaskScheduler,
+    choose,
+    most_trials,
+    network_latency,
+    round_size,
+    shares,
+)
 
 logger = logging.getLogger(__name__)
 
 
-class TaskStatus(Protocol):
+class Proposal(Protocol):
+    """What a task proposes to measure."""
+
+    @property
+    def candidates(self) -> Sequence[Any]:
+        """Of the adapter's TVM."""
+
+
+class TaskState(Protocol):
     """One task's state, which its adapter keeps up to date."""
+
+    @property
+    def task(self) -> Any:
+        """Of the adapter's TVM."""
 
     @property
     def name(self) -> str:
@@ -59,13 +88,46 @@ class TaskStatus(Protocol):
     def dominant_error(self) -> str:
         """The most common error while all trials fail; empty otherwise."""
 
+    @property
+    def can_propose(self) -> bool:
+        """Whether it can propose now, or needs the results of what is being measured first."""
 
-class Session:
+    @property
+    def learned_from(self) -> Mapping[str, int]:
+        """How many other tasks it learned from, by their origin."""
+
+    def propose(self, size: int, others: Sequence[Any]) -> Any:
+        """A `Proposal` of up to `size` candidates, which count as pending; None, and inactive, if the task is exhausted.
+
+        `others` are the states of all tasks, from which it may learn.
+        """
+
+    def add(self, trial: Any) -> None:
+        """Count a trial of a proposal."""
+
+    def finish(self, proposal: Any) -> None:
+        """All trials of a proposal are there."""
+
+    def end_round(self) -> None:
+        """Record the best latency for the `TaskScheduler`."""
+
+
+@dataclass
+class _Batch:
+    """A proposal of a task, by position, that is being measured, and how many of its trials are not finished."""
+
+    task: int
+    proposal: Any
+    left: int
+    ends_round: bool
+
+
+class TuningRun(ABC):
     """Tasks that share a budget of trials.
 
     Parameters
     ----------
-    tasks : sequence of TaskStatus
+    tasks : sequence of TaskState
         With the trials of earlier calls, as far as the log has them.
     operators : sequence of Operator
     budget : int
@@ -79,7 +141,7 @@ class Session:
     Attributes
     ----------
     stop_reason : str
-        As in `TuningResult`; an adapter sets it, unless an exception ends the call.
+        As in `TuningResult`.
     display : ProgressDisplay
     phases : defaultdict of str to float
         Seconds spent on each phase of the call, as far as known.
@@ -87,7 +149,7 @@ class Session:
 
     def __init__(
         self,
-        tasks: Sequence[TaskStatus],
+        tasks: Sequence[Any],
         operators: Sequence[Operator],
         budget: int,
         log_file: Path,
@@ -102,6 +164,8 @@ class Session:
         self._comparison: Comparison | None = None
         self._comparison_error = ""
         self._threads = 0
+        self._round_left = self._current = 0  # trials of this round that are not submitted, and its task
+        self._batches: dict[int, _Batch] = {}  # by the measurer's number
         self.stop_reason = "trials"
         self.phases: defaultdict[str, float] = defaultdict(float)
         self.display = ProgressDisplay(budget, self._resumed)
@@ -153,10 +217,99 @@ class Session:
         warn_of_idle_cores(roofline.threads)
         return roofline
 
-    def begin_measuring(self) -> None:
-        """What precedes the first trial is done; tell the journal."""
+    def run(
+        self, measurer: Measurer, task_scheduler: TaskScheduler, rng: np.random.Generator, deadline: float, batch: int
+    ) -> None:
+        """Spend the budget in rounds of at least `batch` trials for one task, until a deadline, and confirm the best."""
+        seconds_left = deadline - time.monotonic() if deadline < inf else None
         self.phases["starting"] = time.monotonic() - self._start
         self._journal.write(MeasuringBegan())
+        try:
+            with ProgressDisplay(self._budget, self.trials, seconds_left) as self.display:
+                self._measure(measurer, task_scheduler, rng, deadline, batch)
+            with self.phase("confirming"):
+                self._confirm(measurer)
+        except BaseException:
+            with suppress(Exception):  # the first error counts
+                for number, trial in measurer.finished():
+                    self._store(self._tasks[self._batches[number].task], trial)
+            raise
+        finally:
+            self._end_measuring(measurer)
+
+    def _measure(
+        self, measurer: Measurer, task_scheduler: TaskScheduler, rng: np.random.Generator, deadline: float, batch: int
+    ) -> None:
+        while True:
+            with measurer.quiet(), self.phase("searching"):
+                while measurer.hungry and time.monotonic() < deadline and self._submit(measurer, task_scheduler, rng, batch):
+                    pass
+            if time.monotonic() >= deadline:
+                measurer.cancel()
+                if self.left > 0 and self.stop_reason == "trials":
+                    self.stop_reason = "time limit"
+            if not measurer.busy:
+                return
+            left = deadline - time.monotonic()
+            for number, trial in measurer.wait(left if left > 0 else inf):
+                self._receive(number, trial, measurer)
+
+    def _submit(self, measurer: Measurer, task_scheduler: TaskScheduler, rng: np.random.Generator, batch: int) -> bool:
+        """Submit a batch of the round's task; False if there is nothing to submit for now."""
+        progress = [task.progress for task in self._tasks]
+        begun = sum(task.begun for task in progress)
+        left = self._budget - begun
+        if left <= 0:
+            return False
+        if not any(task.active for task in progress):
+            self.stop_reason = EXHAUSTED
+            return False
+        if self._round_left == 0:
+            self._current = choose(task_scheduler, progress, self._operators, left, rng)
+            most = min(most_trials(task_scheduler, progress, self._current, left), left)
+            self._round_left = self._round(self._current, min(round_size(begun, self._budget, len(progress), batch), most))
+        task = self._tasks[self._current]
+        if not task.can_propose:
+            return False
+        proposal = task.propose(min(measurer.batch, self._round_left, left), self._tasks)
+        if proposal is None:
+            self._round_left = 0
+            if task.progress.pending == 0:
+                task.end_round()
+            return self._submit(measurer, task_scheduler, rng, batch)
+        self._round_left = max(0, self._round_left - len(proposal.candidates))
+        number = measurer.submit(task.task, proposal.candidates)
+        self._batches[number] = _Batch(self._current, proposal, len(proposal.candidates), self._round_left == 0)
+        return True
+
+    def _receive(self, number: int, trial: Any, measurer: Measurer) -> None:
+        """Keep a trial; its task gets to know when all of a proposal are there."""
+        batch = self._batches[number]
+        task = self._tasks[batch.task]
+        self._store(task, trial)
+        task.add(trial)
+        batch.left -= 1
+        if batch.left > 0:
+            return
+        del self._batches[number]
+        with measurer.quiet(), self.phase("searching"):
+            task.finish(batch.proposal)
+        ends_round = batch.ends_round or not task.progress.active
+        if ends_round:
+            task.end_round()
+        self.show(batch.task, ends_round)
+
+    def _round(self, task: int, size: int) -> int:
+        """Number of trials of a task's next round, if it would have `size`."""
+        return size
+
+    @abstractmethod
+    def _store(self, task: Any, trial: Any) -> None:
+        """Write a trial to the log, and to the journal what the log lacks; once this returns, it is not lost."""
+
+    @abstractmethod
+    def _confirm(self, measurer: Any) -> None:
+        """Time the best trials of each task again. An error here must not cost the user the result of hours of tuning."""
 
     def by_share(self) -> list[int]:
         """The tasks' positions, the largest share of the network's latency first."""
@@ -197,19 +350,17 @@ class Session:
         finally:
             self.phases[name] += time.monotonic() - begin
 
-    def end(self, phases: Mapping[str, float], rest: str) -> None:
-        """End the measurements, given the seconds of further phases, and what happens in the rest of the time."""
+    def _end_measuring(self, measurer: Measurer) -> None:
+        """End the measurements; tell the journal why, and where the time went."""
         self._end = time.monotonic()
         if (error := sys.exc_info()[1]) and error is not self._handled:
             self.stop_reason = _stop_reason(error)
-        self.phases.update(phases)
+        rest = "building and running"  # unknown which, with a builder or runner that is not this package's
+        if measurer.seconds_running:
+            self.phases["running"], rest = measurer.seconds_running, "building"
         self.phases[rest] = max(0.0, self._end - self._start - sum(self.phases.values()))
-        learned_from = {task: dict(counts) for task, counts in self.learned_from().items() if counts}
+        learned_from = {task.key: dict(task.learned_from) for task in self._tasks if task.learned_from}
         self._journal.write(RunEnded(phases=self.phases, stop_reason=self.stop_reason, learned_from=learned_from))
-
-    def learned_from(self) -> Mapping[str, Mapping[str, int]]:
-        """By the journal's key of a task: how many other tasks it learned from, by their origin."""
-        return {}
 
     def evaluate(self, compare: Callable[[], Comparison]) -> None:
         """Compare the network before and after. An error here must not cost the user the result of hours of tuning."""

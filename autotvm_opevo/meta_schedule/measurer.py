@@ -1,0 +1,167 @@
+"""MetaSchedule's builders and runners, for the tasks of a network."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import tvm
+from tvm.s_tir.meta_schedule.builder import BuilderInput, BuilderResult
+from tvm.s_tir.meta_schedule.runner import RPCRunner, RunnerInput, RunnerResult
+from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
+
+from autotvm_opevo._utils.interrupts import interrupts_in_tvm
+from autotvm_opevo._utils.text import last_line
+from autotvm_opevo.meta_schedule.builder import LocalBuilder
+from autotvm_opevo.meta_schedule.database import seconds
+from autotvm_opevo.meta_schedule.runner import LocalRunner
+from autotvm_opevo.meta_schedule.targets import device_type
+from autotvm_opevo.tuning import measurer
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A candidate that was measured.
+
+    Attributes
+    ----------
+    candidate : MeasureCandidate
+    result : RunnerResult
+        Its latencies, or an error.
+    failure : str
+        Kind of the error; empty for a success.
+    seconds : float
+        That it took to build and to run it.
+    """
+
+    candidate: MeasureCandidate
+    result: RunnerResult
+    failure: str
+    seconds: float
+
+    @property
+    def latency(self) -> float:
+        """In seconds; infinite after a failure."""
+        return seconds(self.result.run_secs)
+
+    @property
+    def message(self) -> str:
+        """The last line of the error; empty for a success."""
+        return last_line(str(self.result.error_msg))[:300] if self.failure else ""
+
+
+@dataclass(frozen=True)
+class _Build:
+    candidate: MeasureCandidate
+    future: Future[Any]
+
+
+class Measurer(measurer.Measurer):
+    """See `tuning.measurer.Measurer`; candidates are MetaSchedule's, and trials are `Trial`.
+
+    Parameters
+    ----------
+    builder, runner
+        MetaSchedule's. With this package's builder, and its runner or an ``RPCRunner``, what runs next is built meanwhile.
+    target : tvm.target.Target
+    batch : int
+        Number of candidates that are proposed at a time, at most.
+    """
+
+    def __init__(self, builder: Any, runner: Any, target: tvm.target.Target, batch: int) -> None:
+        self.builder, self.runner, self._target = builder, runner, target
+        self._ahead = isinstance(builder, LocalBuilder) and isinstance(runner, (LocalRunner, RPCRunner))
+        builds = builder.max_workers if self._ahead else batch
+        devices = runner.rpc_config.count_num_servers(allow_missing=True) if self._ahead and isinstance(runner, RPCRunner) else 1
+        super().__init__(min(batch, max(builds, devices)), builds, max(1, devices))
+
+    def __enter__(self) -> Measurer:
+        if self._ahead:
+            self.pipeline = measurer.Pipeline(self._run, self._devices, self.builder.workers)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+        self.close_pipeline(self.runner.interrupt if isinstance(self.runner, LocalRunner) else lambda: None)
+
+    def build(self, candidates: Sequence[MeasureCandidate]) -> list[BuilderResult]:
+        """Build candidates, all of them."""
+        if isinstance(self.builder, LocalBuilder):
+            builds = [self.builder.start(one.sch.mod, self._target) for one in candidates]
+            return [self.builder.result(build)[0] for build in builds]
+        with interrupts_in_tvm():
+            return list(self.builder.build([BuilderInput(one.sch.mod, self._target) for one in candidates]))
+
+    def time_again(self, candidate: MeasureCandidate, built: BuilderResult) -> float:
+        """Seconds of one run of what was built for a candidate; infinite if it fails now."""
+        return seconds(self._run_on_device(candidate, built).run_secs) if built.artifact_path else inf
+
+    def restart(self) -> None:
+        """Time what follows in a new process, as every trial on a remote device is."""
+        if isinstance(self.runner, LocalRunner) and self._is_cpu:
+            self.runner.close()
+
+    @property
+    def _is_cpu(self) -> bool:
+        return bool(device_type(self._target) == "cpu")
+
+    def _start(self, task: Any, candidates: Sequence[MeasureCandidate]) -> Iterator[tuple[_Build, bool]]:
+        on_this_cpu = isinstance(self.runner, LocalRunner) and self._is_cpu
+        for candidate in candidates:
+            yield _Build(candidate, self.builder.start(candidate.sch.mod, self._target)), on_this_cpu
+
+    def _run(self, build: _Build, on_device: AbstractContextManager[None]) -> Trial:
+        built, spent = self.builder.result(build.future)
+        if built.error_msg:
+            return _trial(build.candidate, built, None, spent)
+        with on_device:
+            start = time.monotonic()
+            result = self._run_on_device(build.candidate, built)
+            spent += time.monotonic() - start
+        remove(built)
+        return _trial(build.candidate, built, result, spent)
+
+    def _run_on_device(self, candidate: MeasureCandidate, built: BuilderResult) -> RunnerResult:
+        artifact, kind = str(built.artifact_path), device_type(self._target)
+        if isinstance(self.runner, LocalRunner):  # not by TVM, which would make other errors of its own
+            return RunnerResult(*self.runner.run_alone(artifact, kind, candidate.args_info))
+        with interrupts_in_tvm():
+            (future,) = self.runner.run([RunnerInput(artifact, kind, candidate.args_info)])
+            return future.result()
+
+    def _measure(self, task: Any, candidates: Sequence[MeasureCandidate]) -> list[Trial]:
+        start, kind = time.monotonic(), device_type(self._target)
+        built = self.build(candidates)
+        runnable = [(one, candidate) for one, candidate in zip(built, candidates) if not one.error_msg]
+        inputs = [RunnerInput(str(one.artifact_path), kind, candidate.args_info) for one, candidate in runnable]
+        with interrupts_in_tvm():
+            ran = iter([future.result() for future in self.runner.run(inputs)] if inputs else [])
+        results = [None if one.error_msg else next(ran) for one in built]
+        each = (time.monotonic() - start) / len(candidates)
+        for one in built:
+            remove(one)
+        return [_trial(*one, each) for one in zip(candidates, built, results)]
+
+    def _end_builds(self) -> None:
+        self.builder.workers.close()
+
+
+def remove(built: BuilderResult) -> None:
+    """Delete what was built, which has a folder of its own."""
+    if built.artifact_path:
+        shutil.rmtree(Path(str(built.artifact_path)).parent, ignore_errors=True)
+
+
+def _trial(candidate: MeasureCandidate, built: BuilderResult, ran: RunnerResult | None, spent: float) -> Trial:
+    result = RunnerResult(None, built.error_msg) if ran is None else ran
+    if seconds(result.run_secs) < inf:
+        return Trial(candidate, result, "", spent)
+    kind = "build" if ran is None else "run"
+    return Trial(candidate, result, f"{kind} timeout" if "Timeout, killed" in str(result.error_msg) else kind, spent)

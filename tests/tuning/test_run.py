@@ -1,0 +1,269 @@
+"""A run: what it measures, announces, journals and returns, whatever TVM measures."""
+
+import io
+import json
+import math
+import time
+from collections import Counter
+from contextlib import suppress
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from compared_networks import compared
+
+from autotvm_opevo.tuning.journal import Journal, read
+from autotvm_opevo.tuning.measurer import Measurer
+from autotvm_opevo.tuning.progress import ProgressDisplay
+from autotvm_opevo.tuning.run import TuningRun
+from autotvm_opevo.tuning.task_scheduler import Operator, TaskProgress, equal
+
+
+class Task:
+    """Proposes numbers, whose latencies are 1 / number."""
+
+    can_propose = True
+
+    def __init__(self, name, trials, latency, failures=(), size=1000):
+        self.task = self.name = name
+        self.key = name[0]
+        self.progress = TaskProgress(flop=1e6, trials=trials)
+        self.latency, self.failures, self.learned_from = latency, Counter(failures), {}
+        self.dominant_error = "boom" if latency == math.inf and failures else ""
+        self.left, self.finished = range(trials + 1, size + 1), []
+
+    def propose(self, size, others):
+        proposed, self.left = self.left[:size], self.left[size:]
+        self.progress.active = bool(proposed)
+        self.progress.pending += len(proposed)
+        return SimpleNamespace(candidates=[(self.name, number) for number in proposed]) if proposed else None
+
+    def add(self, trial):
+        self.progress.pending -= 1
+        self.progress.trials += 1
+        self.latency = min(self.latency, trial)
+
+    def finish(self, proposal):
+        self.finished.append(len(proposal.candidates))
+
+    def end_round(self):
+        self.progress.latencies.append(self.latency)
+
+
+class Run(TuningRun):
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.stored, self.confirmed = [], 0
+
+    def _store(self, task, trial):
+        self.stored.append((task.name, trial))
+
+    def _confirm(self, measurer):
+        self.confirmed += 1
+
+
+class Inverter(Measurer):
+    """The one measurer of these tests, without a process: a candidate's latency is the inverse of its number."""
+
+    def __init__(self, fails_at=math.inf):
+        super().__init__(batch=2, builds=1, devices=1)
+        self.candidates, self._fails_at, self._ready = [], fails_at, []
+
+    def __exit__(self, *_):
+        self.close_pipeline(lambda: None)
+
+    def _measure(self, task, candidates):
+        assert [name for name, _ in candidates] == [task] * len(candidates)
+        for _, number in candidates:
+            if len(self.candidates) >= self._fails_at:
+                raise KeyboardInterrupt
+            self.candidates.append((task, number))
+            yield 1 / number
+
+    def _start(self, task, candidates):
+        raise AssertionError("there is no pipeline")
+
+    def _end_builds(self):
+        raise AssertionError("there is no pipeline")
+
+
+def measure(run, measurer=None, seconds=math.inf, batch=2):
+    with measurer or Inverter() as measurer:
+        run.run(measurer, equal, np.random.default_rng(0), time.monotonic() + seconds, batch)
+    return measurer
+
+
+@pytest.fixture
+def screen():
+    return io.StringIO()
+
+
+@pytest.fixture
+def run(tmp_path, screen):
+    """Two tasks with two of eight trials."""
+    tasks = [Task("conv2d", 2, 0.001), Task("dense", 0, math.inf)]
+    operators = [Operator(3, (0,)), Operator(1, (1,))]
+    journal = Journal(tmp_path / "journal")
+    run = Run(tasks, operators, 8, tmp_path / "log", journal, 0.0)
+    run.display = ProgressDisplay(8, file=screen)
+    return run
+
+
+def journal(tmp_path):
+    return [json.loads(line) for line in (tmp_path / "journal").read_text().splitlines()]
+
+
+def test_it_announces_the_budget_and_journals_the_network(run, tmp_path, screen):
+    run.announce("OpEvo, seed 0", "log")
+    assert "2 tasks, 8 trials, 2 of them in the log; starting to measure" in screen.getvalue()
+    (start,) = journal(tmp_path)
+    assert start["operators"] == [[3, ["c"]], [1, ["d"]]]
+    assert (start["tuner"], start["budget"], start["flop"].keys()) == ("OpEvo, seed 0", 8, {"c", "d"})
+
+
+def test_nothing_is_journaled_without_trials_left(run, tmp_path):
+    run._tasks[1].progress.trials = 6
+    run.announce("OpEvo", "log")
+    assert not (tmp_path / "journal").exists()
+
+
+def test_the_result_counts_the_trials_of_this_call(run):
+    run._tasks[1].progress.trials = 4
+    run._tasks[1].failures["run timeout"] = 4
+    result = run.result()
+    assert (result.trials, result.measured, run.left) == (6, 4, 2)
+    assert result.latency == pytest.approx(0.003)
+    assert [(row.name, row.share, row.failures) for row in result.rows] == [("conv2d", 1.0, ""), ("dense", 0.0, "run timeout 4")]
+
+
+def test_the_comparison_with_the_untuned_network_is_journaled(run, tmp_path):
+    run.evaluate(lambda: compared(0.2, 0.1, noise=0))
+    (entry,) = journal(tmp_path)
+    assert (entry["before"], entry["after"]) == (pytest.approx(0.2), pytest.approx(0.1))
+    assert entry["speedup"] == pytest.approx([2, 2, 2])
+    assert "2.00 times as fast as untuned (2.00 to 2.00)\noutputs match" in str(run.result())
+
+
+def test_a_network_that_was_timed_once_has_no_interval(run, tmp_path):
+    run.evaluate(lambda: compared(0.2, 0.1, rounds=1))
+    assert "as fast as untuned (unknown)\noutputs match" in str(run.result())
+    (event,) = read(tmp_path / "journal")
+    assert event.speedup == []
+
+
+def test_networks_with_different_outputs_are_not_timed(run, tmp_path):
+    comparison = compared(0.2, 0.1, rounds=0, error=0.5)
+    comparison.outputs_match = False
+    run.evaluate(lambda: comparison)
+    assert not [*read(tmp_path / "journal")]
+    assert "outputs DIFFER, relative error 5.0e-01" in str(run.result())
+
+
+def test_the_phases_add_up_to_the_duration_and_the_rest_is_building(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("time.monotonic", iter([10.0, 12.0, 100.0]).__next__)
+    with run.phase("searching"):
+        pass
+    run._end_measuring(SimpleNamespace(seconds_running=30.0))
+    phases = {"searching": 2.0, "running": 30.0, "building": 68.0}
+    assert run.result().phases == phases
+    assert run.result().seconds == 100
+    (event,) = read(tmp_path / "journal")
+    assert (event.phases, event.stop_reason) == (phases, "trials")
+    assert "\ntime: building 68 s, running 30 s, searching 2 s\n" in str(run.result())
+
+
+def test_the_network_s_limit_is_that_of_its_fastest_implementations(run):
+    assert run.result().limit == 0  # unknown
+    run._tasks[0].progress.limit = 0.0008  # three times of 1 ms
+    result = run.result()
+    assert result.limit == pytest.approx(0.0024)
+    assert "at this machine's limit they would take 2.400 ms, 80% of that" in str(result)
+    run._tasks[0].progress.limit = 0.0012  # it is measured, too
+    assert run.result().limit == pytest.approx(0.003)
+
+
+def test_an_error_of_the_evaluation_is_part_of_the_result(run):
+    run.evaluate(lambda: 1 / 0)
+    assert run.result().comparison is None
+    assert run.result().comparison_error == "ZeroDivisionError: division by zero"
+
+
+@pytest.mark.parametrize(("error", "reason"), [(KeyboardInterrupt(), "interrupted"), (OSError("full"), "OSError")])
+def test_an_exception_prints_the_result(run, screen, error, reason):
+    run.abort(error)
+    assert f"ended by: {reason}" in screen.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("after", "noise", "said"), [(0.0103, 0.001, True), (0.0103, 0.1, False), (0.01005, 0.0, False), (0.008, 0.001, False)]
+)
+def test_a_network_that_became_slower_beyond_noise_is_not_recommended(run, after, noise, said):
+    run.evaluate(lambda: compared(0.010, after, noise=noise))
+    assert ("use the untuned network" in str(run.result())) == said
+
+
+def test_an_exception_that_the_caller_handles_is_not_what_ended_the_call(tmp_path):
+    try:
+        raise OSError("an earlier attempt")
+    except OSError:
+        run = Run([Task("conv2d", 8, 0.001)], [Operator(1, (0,))], 8, tmp_path / "log", Journal(tmp_path / "journal"), 0.0)
+        run._end_measuring(SimpleNamespace(seconds_running=0.0))
+    assert run.stop_reason == "trials"
+
+
+def test_an_exception_that_ends_the_call_is_told(run):
+    with suppress(OSError):
+        try:
+            raise OSError("the disk is full")
+        finally:
+            run._end_measuring(SimpleNamespace(seconds_running=0.0))
+    assert run.stop_reason == "OSError"
+
+
+class TestLoop:
+    def test_the_budget_is_spent_on_all_tasks_and_every_trial_is_stored_once(self, run):
+        measurer = measure(run)
+        assert (run.trials, run.left, run.stop_reason) == (8, 0, "trials")
+        assert sorted(measurer.candidates) == [
+            ("conv2d", 3),
+            ("conv2d", 4),
+            ("dense", 1),
+            ("dense", 2),
+            ("dense", 3),
+            ("dense", 4),
+        ]
+        assert run.stored == [(name, 1 / number) for name, number in measurer.candidates]
+        assert run.confirmed == 1
+        assert run.result().latency == pytest.approx(3 * 0.001 + 1 / 4)
+
+    def test_a_task_knows_when_its_proposal_is_measured(self, run):
+        measure(run)
+        assert [sum(task.finished) for task in run._tasks] == [2, 4]
+        assert all(task.progress.pending == 0 for task in run._tasks)
+
+    def test_it_ends_when_all_tasks_are_exhausted(self, run):
+        for task in run._tasks:
+            task.left = task.left[:1]
+        measure(run)
+        assert (run.trials, run.stop_reason) == (4, "exhausted")
+
+    def test_nothing_is_begun_after_the_deadline(self, run):
+        measurer = measure(run, seconds=0)
+        assert (measurer.candidates, run.stop_reason) == ([], "time limit")
+        assert run.confirmed == 1
+
+    def test_after_ctrl_c_what_was_measured_is_stored_and_the_journal_says_why(self, run, tmp_path):
+        with pytest.raises(KeyboardInterrupt):
+            measure(run, Inverter(fails_at=3))
+        assert len(run.stored) == 3
+        assert run.confirmed == 0
+        assert [*read(tmp_path / "journal")][-1].stop_reason == "interrupted"
+
+    def test_a_full_disk_ends_the_run_and_no_trial_counts_that_was_not_stored(self, run, monkeypatch):
+        def full(task, trial):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(run, "_store", full)
+        with pytest.raises(OSError, match="No space left"):
+            measure(run)
+        assert (run.trials, run.stop_reason) == (2, "OSError")
