@@ -22,7 +22,7 @@ JOBS := 3
 # In the order of `conftest.py`, or files with few tests, which may be slow, would come last.
 PARALLEL := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup setup-tvm environments tune tune-network tune-relax test docs lint soak release-check bench bench-sensitivity bench-hardware bench-overhead bench-network bench-alexnet bench-time bench-transfer figures clean
+.PHONY: help setup setup-tvm environments tune tune-network tune-relax test docs lint soak release-check bench bench-sensitivity bench-hardware bench-overhead bench-network bench-alexnet bench-transfer figures clean
 .NOTPARALLEL:
 
 help:
@@ -40,7 +40,7 @@ help:
 	@echo "make bench-overhead     measure the tuners' own time (7 minutes)"
 	@echo "make bench-network      compare tuners and task schedulers on whole networks (over an hour)"
 	@echo "make bench-alexnet      compare the latency of AlexNet over the time of tuning with that of XGBTuner (an hour)"
-	@echo "make bench-time         show where the time of tuning a network goes (5 minutes)"
+	@echo "make         show where the time of tuning a network goes (5 minutes)"
 	@echo "make bench-transfer     compare OpEvo with and without results of other shapes (3 minutes; ARGS=FOLDER of landscapes of devices)"
 	@echo "make figures            draw the paper's Figures 1 and 2"
 	@echo "make setup              make the environment with AutoTVM only, $(ENV)"
@@ -124,9 +124,6 @@ bench-alexnet: setup
 
 bench-transfer: setup
 	@$(RUN) -m benchmarks.transfer $(ARGS)
-
-bench-time: setup
-	@$(RUN) -m benchmarks.time_breakdown $(ARGS)
 
 figures: setup
 	@$(RUN) tutorials/draw_topologies.py $(ARGS)

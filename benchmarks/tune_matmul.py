@@ -96,7 +96,14 @@ def tune(tuner, log, trials, least_seconds=0.0):
     ends = []
     own_seconds = clock(tuner, "has_next", "next_batch", "update")
     has_next = tuner.has_next
-    tuner.has_next = lambda: has_next() and (len(ends) < trials or time.perf_counter() < start + least_seconds)
+
+    def has_time():
+        if len(ends) < trials or time.perf_counter() < start + least_seconds:
+            return has_next()
+        tuner.ttl = 0  # no trials are left, or it would warn that the space is exhausted
+        return False
+
+    tuner.has_next = has_time
     name = type(tuner).__name__
     with tqdm(total=None if least_seconds else trials, desc=f"{name:>10}", unit=" trials", miniters=1) as bar:
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from benchmarks import meta_schedule, meta_schedule_history, meta_schedule_overhead, relax_network, relax_time_to_quality
+from benchmarks import meta_schedule, meta_schedule_overhead, relax_network, relax_time_to_quality
 from benchmarks.workloads import CPU, matmul
 
 
@@ -41,14 +41,6 @@ def test_the_parts_of_the_overhead_are_within_the_whole(target):
     time_spent, tried = meta_schedule_overhead.run("MM1", target, None, 8)
     assert 0 < time_spent["apply"] < time_spent["candidate"] < time_spent["in all"]
     assert tried >= 8
-
-
-def test_a_small_history_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(meta_schedule_history, "SHAPES", meta_schedule_history.SHAPES[:1])
-    monkeypatch.setattr(meta_schedule_history, "CANDIDATES", 2)
-    meta_schedule_history.write_database(tmp_path, 6)
-    (source,) = meta_schedule_history.read_history([tmp_path])
-    assert len(source.results) == 2
 
 
 @pytest.mark.soak
