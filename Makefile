@@ -19,6 +19,8 @@ RELEASE_ENV := .venv/release
 
 # Of each TVM's tests. They mostly wait for compilers and runners, so that two cores are enough for six processes.
 JOBS := 3
+# Those of MetaSchedule; the others need no TVM, or run with AutoTVM.
+TVM_TESTS := tests/lowering tests/meta_schedule autotvm_opevo/lowering autotvm_opevo/meta_schedule autotvm_opevo/networks/relax.py
 # In the order of `conftest.py`, or files with few tests, which may be slow, would come last.
 PARALLEL := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
@@ -73,7 +75,7 @@ environments:
 # Both TVMs at once, since each leaves cores idle while it waits; MetaSchedule's output comes last.
 test: environments lint
 	@output=$(TVM_ENV)/tests.txt; \
-	$(TVM_RUN) -m pytest -q $(PARALLEL) tests/meta_schedule autotvm_opevo/meta_schedule $(ARGS) >$$output 2>&1 & other=$$!; \
+	$(TVM_RUN) -m pytest -q $(PARALLEL) $(TVM_TESTS) $(ARGS) >$$output 2>&1 & other=$$!; \
 	trap "kill $$other 2>/dev/null" INT TERM; \
 	$(RUN) -m pytest -q $(PARALLEL) $(ARGS); status=$$?; \
 	wait $$other || status=$$?; \
@@ -93,7 +95,7 @@ lint: setup
 
 soak: environments
 	@$(RUN) -m pytest -q $(PARALLEL) -m "soak or properties" --hypothesis-profile=soak --timeout=3600 $(ARGS)
-	@$(TVM_RUN) -m pytest -q $(PARALLEL) -m "soak or properties" --hypothesis-profile=soak --timeout=3600 tests/meta_schedule autotvm_opevo/meta_schedule $(ARGS)
+	@$(TVM_RUN) -m pytest -q $(PARALLEL) -m "soak or properties" --hypothesis-profile=soak --timeout=3600 $(TVM_TESTS) $(ARGS)
 
 release-check: $(RELEASE_ENV)/made
 	@$(RELEASE_ENV)/bin/python tools/check_release.py

@@ -10,10 +10,13 @@ import pytest
 os.environ.setdefault("TVM_NUM_THREADS", "1")
 
 _AUTOTVM = [
-    *("autotvm_opevo/autotvm", "autotvm_opevo/tvmc.py"),
+    *("autotvm_opevo/autotvm", "autotvm_opevo/networks/relay.py", "autotvm_opevo/tvmc.py"),
     *("tests/autotvm", "tests/benchmarks", "tests/cli/test_main.py", "benchmarks"),
 ]
-_META_SCHEDULE = ["autotvm_opevo/meta_schedule", "tests/meta_schedule"]
+_META_SCHEDULE = [
+    *("autotvm_opevo/lowering", "autotvm_opevo/meta_schedule", "autotvm_opevo/networks/relax.py"),
+    *("tests/lowering", "tests/meta_schedule"),
+]
 # Tests that need no TVM run once, with AutoTVM's.
 _NO_TVM = ["tests/baselines", "tests/tutorials", "tests/tools", "tests/reporting"]
 

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from tvm.s_tir import meta_schedule as ms
 
+from autotvm_opevo.lowering.network import lower_as_imported
 from autotvm_opevo.meta_schedule import (
     Comparison,
     LocalBuilder,
@@ -26,11 +27,10 @@ from autotvm_opevo.meta_schedule import (
     lower_for_tuning,
     open_database,
     tune_network,
-    workloads,
 )
 from autotvm_opevo.meta_schedule.evaluation import network_loader, random_inputs
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
-from autotvm_opevo.meta_schedule.lowering import lower_as_imported
+from autotvm_opevo.networks import relax as workloads
 from benchmarks import markdown, publish
 from benchmarks.environment import environment
 from benchmarks.resume import run_missing

@@ -20,9 +20,9 @@ import tvm
 from tvm import relax
 from tvm.s_tir.meta_schedule.relax_integration import extract_tasks
 
+from autotvm_opevo.lowering.fast_math import FAST_MATH
 from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, local_target, lower_for_tuning, tune_network
 from autotvm_opevo.meta_schedule import strategy as strategy_module
-from autotvm_opevo.meta_schedule.fast_math import FAST_MATH
 from autotvm_opevo.meta_schedule.history import read_history
 from autotvm_opevo.meta_schedule.prior import prior_file
 from autotvm_opevo.tuning.prior import read_prior, write_prior

@@ -20,9 +20,10 @@ import numpy as np
 import tvm
 from tvm.autotvm import record
 
-from autotvm_opevo.autotvm import tune_network, workloads
+from autotvm_opevo.autotvm import tune_network
 from autotvm_opevo.autotvm.log import seconds as latency_of
 from autotvm_opevo.autotvm.log import workload_key
+from autotvm_opevo.networks import relay as workloads
 from benchmarks.latency_over_time import END, plot, table
 from benchmarks.network import METHODS, digest, time_all
 

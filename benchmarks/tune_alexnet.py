@@ -24,11 +24,12 @@ import tvm
 from tvm import autotvm
 
 from autotvm_opevo import OpEvoTuner, use_all_cores
-from autotvm_opevo.autotvm import LocalRunner, compare_logs, local_target, tune_network, workloads
+from autotvm_opevo.autotvm import LocalRunner, compare_logs, local_target, tune_network
 from autotvm_opevo.autotvm.evaluation import Instance, build, open_device, random_inputs
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.roofline import work
+from autotvm_opevo.networks import relay as workloads
 from autotvm_opevo.tuning.comparison import Comparison
 
 TUNERS: dict[str, Callable[..., Any]] = {

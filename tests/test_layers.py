@@ -17,7 +17,7 @@ LAYERS = [
     ["__init__"],
     ["reporting"],
     ["autotvm", "meta_schedule"],
-    ["baselines", "tuning"],
+    ["baselines", "lowering", "networks", "tuning"],
     ["search"],
     ["topology"],
     ["_utils", "_version"],

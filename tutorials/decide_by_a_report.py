@@ -17,7 +17,7 @@ os.environ.setdefault("TOPHUB_LOCATION", "NONE")  # or TVM downloads pre-tuned s
 
 from autotvm_opevo import tune_network
 from autotvm_opevo.autotvm import compare_logs, local_target
-from autotvm_opevo.autotvm.workloads import operator
+from autotvm_opevo.networks.relay import operator
 from autotvm_opevo.reporting import summarize
 
 # %%

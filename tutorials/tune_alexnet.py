@@ -27,7 +27,7 @@ from tvm.contrib import graph_executor
 
 from autotvm_opevo import OpEvoTuner, tune_network, use_all_cores
 from autotvm_opevo.autotvm import LocalBuilder, LocalRunner, local_target
-from autotvm_opevo.autotvm.workloads import alexnet
+from autotvm_opevo.networks.relay import alexnet
 
 # %%
 # The network

@@ -33,7 +33,7 @@ from autotvm_opevo.meta_schedule import (
     lower_for_tuning,
     tune_network,
 )
-from autotvm_opevo.meta_schedule.workloads import alexnet
+from autotvm_opevo.networks.relax import alexnet
 
 parser = argparse.ArgumentParser(description="Tune AlexNet with OpEvo and today's TVM.")
 parser.add_argument("--target", help="TVM target (default: this machine's)")

@@ -38,7 +38,7 @@ import tvm
 from tvm import relax, rpc
 
 from autotvm_opevo.meta_schedule import as_target, compile_network, make_runner, tune_network
-from autotvm_opevo.meta_schedule.workloads import mlp
+from autotvm_opevo.networks.relax import mlp
 
 parser = argparse.ArgumentParser(description="Tune a network for an ARM board.")
 parser.add_argument("--target", help="TVM target of the board (default: a 64-bit ARM CPU with 4 cores)")

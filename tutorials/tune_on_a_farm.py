@@ -30,7 +30,7 @@ from tvm.rpc.tracker import Tracker
 
 from autotvm_opevo import tune_network
 from autotvm_opevo.autotvm import LocalBuilder, local_target
-from autotvm_opevo.autotvm.workloads import operator
+from autotvm_opevo.networks.relay import operator
 
 # %%
 # Tuning on the devices

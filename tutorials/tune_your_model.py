@@ -27,7 +27,7 @@ from tvm import relax
 
 from autotvm_opevo import use_all_cores
 from autotvm_opevo.meta_schedule import as_target, compile_network, local_target, tune_network
-from autotvm_opevo.meta_schedule.workloads import model_file
+from autotvm_opevo.networks.relax import model_file
 
 parser = argparse.ArgumentParser(description="Tune an ONNX model, export it as a library, and run that.")
 parser.add_argument("--model", type=Path, help="ONNX file (default: a small one, made here)")

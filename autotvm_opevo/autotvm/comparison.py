@@ -90,7 +90,8 @@ def compare_logs(
     Examples
     --------
     >>> import tempfile
-    >>> from autotvm_opevo.autotvm import compare_logs, tune_network, workloads
+    >>> from autotvm_opevo.autotvm import compare_logs, tune_network
+    >>> from autotvm_opevo.networks import relay as workloads
     >>> mod, params = workloads.operator("nn.dense", [(8, 64), (32, 64)])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     log = f"{folder}/dense.json"

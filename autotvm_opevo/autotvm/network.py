@@ -118,7 +118,8 @@ def tune_network(
     Examples
     --------
     >>> import tempfile
-    >>> from autotvm_opevo.autotvm import tune_network, workloads
+    >>> from autotvm_opevo.autotvm import tune_network
+    >>> from autotvm_opevo.networks import relay as workloads
     >>> mod, params = workloads.operator("nn.dense", [(8, 64), (32, 64)])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     tune_network(mod, params, "llvm", f"{folder}/dense.json", trials=4, evaluate=False).trials

@@ -61,7 +61,8 @@ def _compare_autotvm(options: argparse.Namespace) -> Comparison:
     require_autotvm()
     from tvm import autotvm
 
-    from autotvm_opevo.autotvm import compare_logs, workloads
+    from autotvm_opevo.autotvm import compare_logs
+    from autotvm_opevo.networks import relay as workloads
 
     target = None if options.target is None else workload.autotvm_target(options.target)
     runner = autotvm.RPCRunner(options.rpc_key, *options.rpc_tracker) if options.rpc_tracker else None
@@ -70,7 +71,8 @@ def _compare_autotvm(options: argparse.Namespace) -> Comparison:
 
 
 def _compare_meta_schedule(options: argparse.Namespace) -> Comparison:
-    from autotvm_opevo.meta_schedule import compare_logs, make_runner, workloads
+    from autotvm_opevo.meta_schedule import compare_logs, make_runner
+    from autotvm_opevo.networks import relax as workloads
 
     runner = make_runner(TIMEOUT, options.rpc_key, *options.rpc_tracker) if options.rpc_tracker else None
     mod, params = workload.load(options, workloads)

@@ -111,8 +111,8 @@ def _tune_meta_schedule(options: argparse.Namespace) -> Any:
         local_target,
         make_runner,
         tune_network,
-        workloads,
     )
+    from autotvm_opevo.networks import relax as workloads
 
     if options.early_stopping:
         raise ValueError("--early-stopping requires AutoTVM, this TVM has MetaSchedule")
@@ -155,8 +155,9 @@ def _tune_autotvm(options: argparse.Namespace) -> Any:
     ForkServer.start("autotvm_opevo.autotvm")  # it imports TVM while this process does
     from tvm import autotvm
 
-    from autotvm_opevo.autotvm import OpEvoTuner, local_target, tune_network, workloads
+    from autotvm_opevo.autotvm import OpEvoTuner, local_target, tune_network
     from autotvm_opevo.autotvm.measure_option import default_measure_option
+    from autotvm_opevo.networks import relay as workloads
 
     tuners: dict[str, Any] = {
         "opevo": OpEvoTuner,

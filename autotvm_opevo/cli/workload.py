@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from autotvm_opevo.cli.argument_types import address, attribute, named_shape, positive, shape
-from autotvm_opevo.tuning.networks import AUTOTVM, META_SCHEDULE, check_network
+from autotvm_opevo.networks.names import AUTOTVM, META_SCHEDULE, check_network
 
 
 def add_workload(parser: argparse.ArgumentParser) -> None:

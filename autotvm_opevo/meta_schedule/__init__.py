@@ -7,7 +7,7 @@ require_meta_schedule()
 from autotvm_opevo.meta_schedule.builder import LocalBuilder
 from autotvm_opevo.meta_schedule.comparison import compare_logs
 from autotvm_opevo.meta_schedule.database import open_database
-from autotvm_opevo.meta_schedule.lowering import compile_network, lower_for_tuning
+from autotvm_opevo.meta_schedule.compilation import compile_network, lower_for_tuning
 from autotvm_opevo.meta_schedule.network import tune_network
 from autotvm_opevo.meta_schedule.runner import LocalRunner, make_runner
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy

@@ -18,12 +18,13 @@ from tvm.s_tir.meta_schedule.database import Database, MemoryDatabase, TuningRec
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo._utils.validation import as_seconds
+from autotvm_opevo.lowering.network import check_shapes, lower, lower_as_imported
+from autotvm_opevo.meta_schedule.compilation import warn_of_untuned
 from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, seconds
 from autotvm_opevo.meta_schedule.device import open_device
 from autotvm_opevo.meta_schedule.evaluation import load_on, random_inputs
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.kernels import KernelInstance, build_kernel
-from autotvm_opevo.meta_schedule.lowering import check_shapes, lower_as_imported, lower_for_tuning, warn_of_untuned
 from autotvm_opevo.meta_schedule.naming import task_name
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.tuning.comparison import NETWORKS_SHARE, Comparison, OperatorComparison, shown_when_aborted
@@ -81,7 +82,8 @@ def compare_logs(
     Examples
     --------
     >>> import tempfile
-    >>> from autotvm_opevo.meta_schedule import compare_logs, tune_network, workloads
+    >>> from autotvm_opevo.meta_schedule import compare_logs, tune_network
+    >>> from autotvm_opevo.networks import relax as workloads
     >>> mod, params = workloads.operator("matmul", [(8, 64), (64, 32)])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     log = f"{folder}/matmul"
@@ -96,7 +98,7 @@ def compare_logs(
     check_shapes(mod)
     target = _common_target(databases) if target is None else as_target(target)
     import_tensor_intrinsics()
-    lowered = [run_compiler(partial(_Lowered, way, mod, params, target)) for way in (lower_for_tuning, lower_as_imported)]
+    lowered = [run_compiler(partial(_Lowered, way, mod, params, target)) for way in (lower, lower_as_imported)]
     tuned = [_tuned(name, database, lowered, target) for name, database in zip(names, databases)]
     comparison = Comparison(names, _operators(tuned))
     untuned = lowered[-1].mod

@@ -10,8 +10,8 @@ import tvm
 from tvm import relax
 
 from autotvm_opevo._utils.timeouts import run_compiler
+from autotvm_opevo.lowering.network import build
 from autotvm_opevo.meta_schedule.device import Put, open_device
-from autotvm_opevo.meta_schedule.lowering import build
 from autotvm_opevo.tuning.comparison import Comparison, compare_with_untuned
 from autotvm_opevo.tuning.programs import MIN_REPEAT_MS, Array, random_arrays
 

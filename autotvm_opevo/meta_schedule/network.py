@@ -19,12 +19,12 @@ from tvm.s_tir.meta_schedule.utils import cpu_count, fork_seed
 from autotvm_opevo._utils.atomic_files import Lock, check_writable
 from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo._utils.validation import as_integer, as_seconds
+from autotvm_opevo.lowering.network import check_shapes, lower, lower_as_imported
 from autotvm_opevo.meta_schedule.builder import LocalBuilder
 from autotvm_opevo.meta_schedule.database import LOCK, load_database, records_of, records_of_others, repair
 from autotvm_opevo.meta_schedule.evaluation import evaluate_network
 from autotvm_opevo.meta_schedule.history import describe_history, sources_of, without_copies
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
-from autotvm_opevo.meta_schedule.lowering import check_shapes, lower_as_imported, lower_for_tuning
 from autotvm_opevo.meta_schedule.measurer import Measurer
 from autotvm_opevo.meta_schedule.run import NetworkRun
 from autotvm_opevo.meta_schedule.runner import LocalRunner, has_device, is_local
@@ -127,7 +127,8 @@ def tune_network(
     Examples
     --------
     >>> import tempfile
-    >>> from autotvm_opevo.meta_schedule import tune_network, workloads
+    >>> from autotvm_opevo.meta_schedule import tune_network
+    >>> from autotvm_opevo.networks import relax as workloads
     >>> mod, params = workloads.operator("matmul", [(8, 64), (64, 32)])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     tune_network(mod, params, "llvm", folder, trials=4, evaluate=False).trials
@@ -174,7 +175,7 @@ def tune_network(
             ForkServer.start(WORKER_MODULE)  # imports TVM while this process extracts tasks
         repair(folder)
         import_tensor_intrinsics()
-        lowered = run_compiler(lambda: lower_for_tuning(mod, params, target))
+        lowered = run_compiler(lambda: lower(mod, params, target))
         extracted = ms.relax_integration.extract_tasks(lowered, target)
         if not extracted:
             raise ValueError("mod must have an operator that can be tuned; it has none")

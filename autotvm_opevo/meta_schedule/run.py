@@ -17,6 +17,7 @@ import tvm
 from tvm.s_tir.meta_schedule.database import TuningRecord
 
 from autotvm_opevo._utils.text import last_line
+from autotvm_opevo.lowering.network import count_changes
 from autotvm_opevo.meta_schedule.best_database import count_records, latencies_before, restore_best, write_best
 from autotvm_opevo.meta_schedule.confirmation import confirm
 from autotvm_opevo.meta_schedule.database import (
@@ -28,7 +29,6 @@ from autotvm_opevo.meta_schedule.database import (
     repair,
     seconds,
 )
-from autotvm_opevo.meta_schedule.lowering import count_changes
 from autotvm_opevo.meta_schedule.measurer import Measurer, Trial
 from autotvm_opevo.meta_schedule.roofline import work
 from autotvm_opevo.meta_schedule.runner import LocalRunner

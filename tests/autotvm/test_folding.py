@@ -7,10 +7,10 @@ from small_networks import TARGET
 from tvm import relay
 from tvm.contrib import graph_executor
 
-from autotvm_opevo.autotvm import workloads
 from autotvm_opevo.autotvm.evaluation import build, random_inputs
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
+from autotvm_opevo.networks import relay as workloads
 
 
 def conv2d(x, channels, name):

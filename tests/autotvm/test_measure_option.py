@@ -5,8 +5,8 @@ import tvm
 from tvm import autotvm
 
 from autotvm_opevo import tune_network
-from autotvm_opevo.autotvm import workloads
 from autotvm_opevo.autotvm.measure_option import check_device
+from autotvm_opevo.networks import relay as workloads
 
 
 class TestDevice:

@@ -23,13 +23,14 @@ from tvm.contrib import graph_executor
 from autotvm_opevo import OpEvoTuner, tune_network
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.atomic_files import LogInUse
-from autotvm_opevo.autotvm import best_file, finalists, network, run, workloads
+from autotvm_opevo.autotvm import best_file, finalists, network, run
 from autotvm_opevo.autotvm.baselines import GBFSTuner
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.run import _by_task
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.autotvm.yardstick import yardstick_name
+from autotvm_opevo.networks import relay as workloads
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.tuning import confirmation
 from autotvm_opevo.tuning.drift import Drift

@@ -21,10 +21,11 @@ from tvm.rpc import client
 import autotvm_opevo.autotvm
 from autotvm_opevo import report as write_page
 from autotvm_opevo import tune_network
-from autotvm_opevo.autotvm import evaluation, finalists, rpc, run, workloads
+from autotvm_opevo.autotvm import evaluation, finalists, rpc, run
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.network_profile import find_slower
 from autotvm_opevo.autotvm.rpc import DevicePoolError
+from autotvm_opevo.networks import relay as workloads
 from autotvm_opevo.tuning import confirmation
 from autotvm_opevo.tuning.journal import Journal
 

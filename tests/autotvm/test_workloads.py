@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from onnx_files import save_onnx
 
-from autotvm_opevo.autotvm import workloads
+from autotvm_opevo.networks import relay as workloads
 
 
 def test_alexnet_has_the_papers_shapes():

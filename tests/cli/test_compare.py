@@ -11,8 +11,9 @@ from compared_networks import time_two_rounds
 from instant_measuring import instant
 
 from autotvm_opevo import tune_network
-from autotvm_opevo.autotvm import comparison, workloads
+from autotvm_opevo.autotvm import comparison
 from autotvm_opevo.cli.main import main
+from autotvm_opevo.networks import relay as workloads
 from autotvm_opevo.tuning import comparison as timing
 
 DENSE = ["--operator", "nn.dense", "--tensor", "4x256", "--tensor", "96x256"]

@@ -2,7 +2,8 @@
 
 from quick_tuning import builder, runner
 
-from autotvm_opevo.meta_schedule import tune_network, workloads
+from autotvm_opevo.meta_schedule import tune_network
+from autotvm_opevo.networks import relax as workloads
 from benchmarks.workloads import cpu
 
 

@@ -8,9 +8,10 @@ from compared_networks import time_two_rounds
 from quick_tuning import builder, runner
 from tvm.s_tir import meta_schedule as ms
 
-from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, compare_logs, evaluation, tune_network, workloads
+from autotvm_opevo.lowering.network import lower_as_imported
+from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, compare_logs, evaluation, tune_network
 from autotvm_opevo.meta_schedule.best_database import write_best
-from autotvm_opevo.meta_schedule.lowering import lower_as_imported
+from autotvm_opevo.networks import relax as workloads
 from benchmarks.workloads import cpu
 
 # A busy machine takes several times as long.

@@ -22,12 +22,12 @@ from autotvm_opevo.meta_schedule import (
     open_database,
     run,
     tune_network,
-    workloads,
 )
 from autotvm_opevo.meta_schedule.best_database import write_best
 from autotvm_opevo.meta_schedule.confirmation import confirm
 from autotvm_opevo.meta_schedule.database import commit
 from autotvm_opevo.meta_schedule.measurer import Measurer
+from autotvm_opevo.networks import relax as workloads
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.logs import BEST_DATABASE
 from benchmarks.workloads import cpu

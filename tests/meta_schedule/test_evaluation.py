@@ -10,11 +10,11 @@ import tvm
 from tvm import relax, te
 from tvm.s_tir.meta_schedule.runner.config import EvaluatorConfig
 
-from autotvm_opevo.meta_schedule import workloads
+from autotvm_opevo.lowering.network import lower_as_imported
 from autotvm_opevo.meta_schedule.evaluation import network_loader, random_inputs
-from autotvm_opevo.meta_schedule.lowering import lower_as_imported
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.meta_schedule.worker import build_artifact, run_artifact
+from autotvm_opevo.networks import relax as workloads
 from autotvm_opevo.tuning.programs import compare_outputs
 
 TARGET = as_target("llvm")

@@ -8,10 +8,11 @@ from quick_tuning import SMALL, tune
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
-from autotvm_opevo.meta_schedule import OpEvoStrategy, history, open_database, tune_network, workloads
+from autotvm_opevo.meta_schedule import OpEvoStrategy, history, open_database, tune_network
 from autotvm_opevo.meta_schedule.database import fitness, seconds
 from autotvm_opevo.meta_schedule.history import describe_history, read_history
 from autotvm_opevo.meta_schedule.space import DecisionSpace
+from autotvm_opevo.networks import relax as workloads
 from autotvm_opevo.tuning.journal import JOURNAL, RunEnded, read
 from autotvm_opevo.tuning.logs import RECORD_FILE, WORKLOAD_FILE
 from benchmarks.workloads import cpu

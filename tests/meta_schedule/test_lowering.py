@@ -7,11 +7,13 @@ from quick_tuning import builder, outputs, runner
 from tvm import relax
 from tvm.s_tir.meta_schedule.database import TuningRecord
 
-from autotvm_opevo.meta_schedule import as_target, compile_network, open_database, tune_network, workloads
+from autotvm_opevo.lowering.layouts import pack_weights
+from autotvm_opevo.lowering.network import build, count_changes, lower, lower_as_imported
+from autotvm_opevo.meta_schedule import as_target, compile_network, open_database, tune_network
+from autotvm_opevo.meta_schedule.compilation import _best_records
 from autotvm_opevo.meta_schedule.database import database_with
 from autotvm_opevo.meta_schedule.evaluation import random_inputs
-from autotvm_opevo.meta_schedule.layouts import pack_weights
-from autotvm_opevo.meta_schedule.lowering import _best_records, build, count_changes, lower_as_imported, lower_for_tuning
+from autotvm_opevo.networks import relax as workloads
 from benchmarks.workloads import cpu
 
 SIZE = 64
@@ -59,21 +61,21 @@ def calls(mod):
 
 def test_schedules_choose_the_layout_of_bound_weights_only():
     mod, weights = network()
-    assert free_buffers(lower_for_tuning(mod, weights, cpu())) == [[1]]
-    assert free_buffers(lower_for_tuning(mod, None, cpu())) in ([], [[]])
-    assert free_buffers(lower_for_tuning(mod, {"w1": weights["w1"]}, cpu())) in ([[1]], [[1], []], [[], [1]])
-    assert free_buffers(lower_for_tuning(mod, weights, as_target("nvidia/geforce-rtx-3090"))) == []
+    assert free_buffers(lower(mod, weights, cpu())) == [[1]]
+    assert free_buffers(lower(mod, None, cpu())) in ([], [[]])
+    assert free_buffers(lower(mod, {"w1": weights["w1"]}, cpu())) in ([[1]], [[1], []], [[], [1]])
+    assert free_buffers(lower(mod, weights, as_target("nvidia/geforce-rtx-3090"))) == []
 
 
 def test_schedules_do_not_choose_the_layout_of_weights_that_another_function_takes():
     mod, weights = network()
     other = tvm.IRModule({"other": network()[0]["main"].with_attr("global_symbol", "other"), "main": mod["main"]})
-    operators = lower_for_tuning(other, weights, cpu())
+    operators = lower(other, weights, cpu())
     assert sorted(free_buffers(operators)) in ([[1]], [[], [1]])
 
 
 def test_weights_are_packed_once_and_not_in_each_run(tuned):
-    lowered = lower_for_tuning(*network(), cpu())
+    lowered = lower(*network(), cpu())
     with cpu(), open_database(tuned):
         applied = relax.transform.MetaScheduleApplyDatabase()(lowered)
     assert calls(applied) == [[(SIZE, SIZE)]] * 2
@@ -107,7 +109,7 @@ def test_a_record_for_the_target_is_preferred_to_a_faster_one_for_another(tuned,
     (record,) = open_database(tuned).get_all_tuning_records()
     foreign = TuningRecord(record.trace, record.workload, [1e-9], other, record.args_info)
     both = database_with([record, foreign])
-    lowered = lower_for_tuning(*network(), cpu())
+    lowered = lower(*network(), cpu())
     assert [float(one.run_secs[0]) for one in _best_records(both, lowered, cpu()).get_all_tuning_records()] != [1e-9]
     assert not caplog.records
     compile_network(*network(), cpu(), database_with([foreign]))
@@ -125,4 +127,4 @@ def test_a_database_that_is_not_there_is_refused_and_not_created(tmp_path, name)
 def test_a_network_that_is_legalized_keeps_its_operators():
     mod, weights = workloads.network("resnet-18")
     mod = relax.transform.LegalizeOps()(mod)
-    assert count_changes(lower_for_tuning(mod, weights, cpu())) == {"nhwc": 0, "packed": 16, "winograd": 0, "fast_math": 0}
+    assert count_changes(lower(mod, weights, cpu())) == {"nhwc": 0, "packed": 16, "winograd": 0, "fast_math": 0}

@@ -18,9 +18,10 @@ from tvm.s_tir.meta_schedule.builder import BuilderResult, PyBuilder
 from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
 
 from autotvm_opevo._utils.atomic_files import LogInUse
-from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, open_database, tune_network, workloads
+from autotvm_opevo.lowering.network import build, lower, lower_as_imported
+from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, open_database, tune_network
 from autotvm_opevo.meta_schedule.evaluation import evaluate_network, random_inputs
-from autotvm_opevo.meta_schedule.lowering import build, lower_as_imported, lower_for_tuning
+from autotvm_opevo.networks import relax as workloads
 from autotvm_opevo.reporting.logs import open_logs
 from benchmarks.workloads import cpu
 
@@ -153,7 +154,7 @@ def test_another_network_in_the_same_folder_extends_the_journal(tmp_path):
 def test_the_evaluation_preserves_the_cpu_affinity(tuned):
     """TVM binds the process to one core, which later builders and runners would inherit."""
     folder, _ = tuned
-    mod = lower_for_tuning(*workloads.mlp(), cpu())
+    mod = lower(*workloads.mlp(), cpu())
     before = os.sched_getaffinity(0)
     evaluate_network(lower_as_imported(*workloads.mlp(), cpu()), mod, cpu(), open_database(folder))
     assert os.sched_getaffinity(0) == before
@@ -173,7 +174,7 @@ def test_the_same_call_measures_nothing_and_a_larger_one_resumes(tuned):
 
 def test_the_database_can_be_applied_with_metaschedule(tuned):
     folder, _ = tuned
-    mod = lower_for_tuning(*workloads.mlp(), cpu())
+    mod = lower(*workloads.mlp(), cpu())
     with cpu(), open_database(folder):
         applied = relax.transform.MetaScheduleApplyDatabase(enable_warning=True)(mod)
     assert sum(bool(function.attrs.get("tirx.is_scheduled")) for _, function in applied.functions.items()) == 4
@@ -185,7 +186,7 @@ def test_tvms_own_strategy_can_be_used(tmp_path):
 
 @pytest.mark.parametrize("task_scheduler", ["gradient", pytest.param("round-robin", marks=pytest.mark.soak)])
 def test_tune_relax_takes_the_strategy(tmp_path, task_scheduler):
-    mod = lower_for_tuning(*workloads.mlp(), cpu())
+    mod = lower(*workloads.mlp(), cpu())
     database = ms.relax_integration.tune_relax(
         mod,
         {},
@@ -316,7 +317,7 @@ class TestWorkloads:
             ValueError, match=r"input 'x' of .* has a dynamic shape, which must be given: .* --shape x=1x8 on the command line"
         ):
             workloads.model_file(path)
-        mod = lower_for_tuning(*workloads.model_file(path, {"x": (3, 8)}), cpu())
+        mod = lower(*workloads.model_file(path, {"x": (3, 8)}), cpu())
         inputs = random_inputs(mod)
         ((output,),) = outputs([build(mod, cpu())], inputs)
         np.testing.assert_allclose(output, inputs[0] @ weight, rtol=1e-4, atol=1e-4)

@@ -6,9 +6,10 @@ import pytest
 import tvm
 from tvm import relax, te, topi
 
-from autotvm_opevo.meta_schedule import as_target, workloads
-from autotvm_opevo.meta_schedule.lowering import lower_as_imported
+from autotvm_opevo.lowering.network import lower_as_imported
+from autotvm_opevo.meta_schedule import as_target
 from autotvm_opevo.meta_schedule.roofline import measure_roofline, work
+from autotvm_opevo.networks import relax as workloads
 
 CPU = as_target("llvm")
 

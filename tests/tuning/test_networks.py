@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from autotvm_opevo.tuning.networks import AUTOTVM, META_SCHEDULE, check_network
+from autotvm_opevo.networks.names import AUTOTVM, META_SCHEDULE, check_network
 
 
 def test_they_are_those_of_the_installed_tvm():

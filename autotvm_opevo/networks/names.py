@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-# Those of `autotvm_opevo.autotvm.workloads` and of `autotvm_opevo.meta_schedule.workloads`.
+# Those of `autotvm_opevo.networks.relay` and of `autotvm_opevo.networks.relax`.
 AUTOTVM = ("alexnet", "mlp", "mobilenet", "resnet-18", "resnet-50", "squeezenet", "vgg-16")
 META_SCHEDULE = ("alexnet", "bert-small", "mlp", "resnet-18")
 

@@ -13,8 +13,8 @@ from tvm.relay import testing
 
 from autotvm_opevo._utils.imports import ONNX
 from autotvm_opevo._utils.text import last_line
-from autotvm_opevo.tuning import alexnet as layers
-from autotvm_opevo.tuning.networks import check_network
+from autotvm_opevo.networks import alexnet as layers
+from autotvm_opevo.networks.names import check_network
 
 Model = tuple[tvm.IRModule, dict[str, tvm.nd.NDArray]]
 

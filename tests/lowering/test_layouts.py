@@ -6,9 +6,9 @@ import tvm
 from quick_tuning import outputs
 from tvm import relax
 
+from autotvm_opevo.lowering.network import build, count_changes, lower, lower_as_imported
 from autotvm_opevo.meta_schedule import as_target, layouts
 from autotvm_opevo.meta_schedule.evaluation import random_inputs
-from autotvm_opevo.meta_schedule.lowering import build, count_changes, lower_as_imported, lower_for_tuning
 
 CPU = as_target("llvm -mcpu=core-avx2 -num-cores=2")
 
@@ -45,15 +45,15 @@ def kernel_layouts(mod):
 
 def outputs_of(mod, weights):
     """As imported, and as lowered for tuning."""
-    lowered = [lower(mod, weights, CPU) for lower in (lower_as_imported, lower_for_tuning)]
+    lowered = [way(mod, weights, CPU) for way in (lower_as_imported, lower)]
     return [arrays[0] for arrays in outputs([build(one, CPU) for one in lowered], random_inputs(lowered[0]))]
 
 
 def test_operators_in_other_layouts_are_counted():
     """Two convolutions and a dense layer, all with constant weights; without these, nothing is converted."""
     mod, weights = network()
-    assert count_changes(lower_for_tuning(mod, weights, CPU)) == {"nhwc": 2, "packed": 3, "winograd": 0, "fast_math": 0}
-    assert count_changes(lower_for_tuning(mod, {}, CPU)) == {"nhwc": 0, "packed": 0, "winograd": 0, "fast_math": 0}
+    assert count_changes(lower(mod, weights, CPU)) == {"nhwc": 2, "packed": 3, "winograd": 0, "fast_math": 0}
+    assert count_changes(lower(mod, {}, CPU)) == {"nhwc": 0, "packed": 0, "winograd": 0, "fast_math": 0}
     assert count_changes(lower_as_imported(mod, weights, CPU)) == {"nhwc": 0, "packed": 0, "winograd": 0, "fast_math": 0}
 
 
@@ -78,7 +78,7 @@ def test_weights_that_are_known_in_a_run_only_are_not_converted_in_each(derive):
 
 def test_weights_that_follow_from_constants_are_converted():
     mod, weights = network(derive=relax.op.abs)
-    assert count_changes(lower_for_tuning(mod, weights, CPU))["nhwc"] == 2
+    assert count_changes(lower(mod, weights, CPU))["nhwc"] == 2
     imported, converted = outputs_of(mod, weights)
     np.testing.assert_allclose(converted, imported, rtol=1e-4, atol=1e-4)
 
@@ -86,7 +86,7 @@ def test_weights_that_follow_from_constants_are_converted():
 def test_other_targets_keep_the_layouts():
     mod, weights = network()
     target = tvm.target.Target("nvidia/geforce-rtx-3090")
-    lowered = [lower(mod, weights, target) for lower in (lower_as_imported, lower_for_tuning)]
+    lowered = [way(mod, weights, target) for way in (lower_as_imported, lower)]
     tvm.ir.assert_structural_equal(*lowered)
 
 
@@ -97,7 +97,7 @@ def test_a_network_that_relax_cannot_convert_is_tuned_as_it_is(monkeypatch, capl
     monkeypatch.setattr(relax.transform, "ConvertLayout", broken)
     mod, weights = network()
     imported = layouts.with_packable_weights(lower_as_imported(mod, weights, CPU))
-    tvm.ir.assert_structural_equal(lower_for_tuning(mod, weights, CPU), imported)
+    tvm.ir.assert_structural_equal(lower(mod, weights, CPU), imported)
     assert "convolutions stay in their layout, since Relax cannot convert the network: no layout" in caplog.text
 
 
@@ -110,5 +110,5 @@ def test_an_operator_of_a_single_block_is_lowered():
         with builder.dataflow():
             y = builder.emit_output(builder.emit(relax.op.scatter_elements(x, indices, updates)))
         builder.emit_func_output(y)
-    lowered = lower_for_tuning(builder.finalize(), {}, CPU)
+    lowered = lower(builder.finalize(), {}, CPU)
     assert "scatter_elements" in lowered.script()

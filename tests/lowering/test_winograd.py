@@ -9,10 +9,10 @@ from quick_tuning import builder, outputs, runner
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
+from autotvm_opevo.lowering.network import build, count_changes, lower, lower_as_imported
+from autotvm_opevo.lowering.winograd import _Convolution, choose_tiling, transform_matrices
 from autotvm_opevo.meta_schedule import open_database, tune_network
 from autotvm_opevo.meta_schedule.database import commit, seconds
-from autotvm_opevo.meta_schedule.lowering import build, count_changes, lower_as_imported, lower_for_tuning
-from autotvm_opevo.meta_schedule.winograd import _Convolution, choose_tiling, transform_matrices
 from benchmarks.workloads import cpu
 
 
@@ -56,7 +56,7 @@ def test_the_transforms_correlate_exactly(alpha, r, seed):
 )
 def test_outputs_agree_with_the_direct_convolution(image, kernel, padding):
     mod, weights = network(image, kernel, padding)
-    lowered = lower_for_tuning(mod, weights, cpu())
+    lowered = lower(mod, weights, cpu())
     assert count_changes(lowered)["winograd"] == 1
     x = np.random.default_rng(1).standard_normal(image).astype("float32")
     direct, winograd = (
@@ -66,14 +66,14 @@ def test_outputs_agree_with_the_direct_convolution(image, kernel, padding):
 
 
 def test_what_follows_is_fused_into_the_last_of_three_operators():
-    lowered = lower_for_tuning(*network((1, 64, 28, 28), (64, 64, 3, 3)), cpu())
+    lowered = lower(*network((1, 64, 28, 28), (64, 64, 3, 3)), cpu())
     names = {variable.name_hint.rstrip("0123456789") for variable in lowered.functions} - {"main", "transpose"}
     assert names == {"winograd_input", "winograd_product", "fused_winograd_output_add_relu"}
 
 
 def test_only_the_weights_are_packed():
     """TVM would pack the matrices of the transforms wrongly."""
-    lowered = lower_for_tuning(*network((1, 64, 28, 28), (64, 64, 3, 3)), cpu())
+    lowered = lower(*network((1, 64, 28, 28), (64, 64, 3, 3)), cpu())
     operators = {variable.name_hint: function for variable, function in lowered.functions.items()}
     packed = {name.rstrip("0123456789") for name, one in operators.items() if one.attrs and "layout_free_buffers" in one.attrs}
     assert "winograd_product" in packed
@@ -91,7 +91,7 @@ def test_every_schedule_computes_the_same(tmp_path, strategy, trials):
     options = {"strategy": "evolutionary", "cost_model": "random"} if strategy == "evolutionary" else {}
     options |= {"builder": builder(), "runner": runner(), "seed": 0, "evaluate": False}
     tune_network(mod, weights, cpu(), tmp_path, trials, **options)
-    database, lowered = open_database(tmp_path), lower_for_tuning(mod, weights, cpu())
+    database, lowered = open_database(tmp_path), lower(mod, weights, cpu())
     x = np.random.default_rng(1).standard_normal((1, 32, 13, 13)).astype("float32")
     ways = [ms.database.MemoryDatabase()]
     for record in database.get_all_tuning_records():
@@ -123,7 +123,7 @@ def test_other_convolutions_stay_direct(options):
     image, size = options.get("image", (1, 64, 28, 28)), options.get("kernel", (3, 3))
     kernel = (64, image[1] // options.get("groups", 1), *size)
     mod, weights = network(image, kernel, **{name: value for name, value in options.items() if name not in ("image", "kernel")})
-    assert count_changes(lower_for_tuning(mod, weights, cpu()))["winograd"] == 0
+    assert count_changes(lower(mod, weights, cpu()))["winograd"] == 0
 
 
 def channels_last(n, bound):
@@ -143,7 +143,7 @@ def channels_last(n, bound):
 )
 def test_models_in_nhwc_need_known_weights_and_extents(n, bound, count):
     mod, weights = channels_last(n, bound)
-    assert count_changes(lower_for_tuning(mod, weights, cpu()))["winograd"] == count
+    assert count_changes(lower(mod, weights, cpu()))["winograd"] == count
 
 
 @pytest.mark.parametrize(

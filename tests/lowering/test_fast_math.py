@@ -7,9 +7,10 @@ import tvm
 from quick_tuning import outputs
 from tvm import relax
 
-from autotvm_opevo.meta_schedule import as_target, workloads
-from autotvm_opevo.meta_schedule.fast_math import FAST_MATH
-from autotvm_opevo.meta_schedule.lowering import build, count_changes, lower_as_imported, lower_for_tuning
+from autotvm_opevo.lowering.fast_math import FAST_MATH
+from autotvm_opevo.lowering.network import build, count_changes, lower, lower_as_imported
+from autotvm_opevo.meta_schedule import as_target
+from autotvm_opevo.networks import relax as workloads
 from benchmarks.workloads import cpu
 
 EXACT = {
@@ -28,7 +29,7 @@ def run(name, x, target=None):
     """An operator of Relax on this machine, as it is tuned."""
     target = target or cpu()
     mod, _ = workloads.operator(name, [x.shape], str(x.dtype))
-    return outputs([build(lower_for_tuning(mod, {}, target), target)], [x])[0][0]
+    return outputs([build(lower(mod, {}, target), target)], [x])[0][0]
 
 
 def grid():
@@ -71,11 +72,11 @@ def test_nan_stays_and_the_limits_are_right(name, expected):
 def test_no_function_is_left_that_would_be_a_call(name):
     mod, _ = workloads.operator(name, [(4, 8)])
     imported, lowered = (
-        any(f"T.{function}(" in lower(mod, {}, cpu()).script() for function in ("exp", "tanh", "erf", "sigmoid"))
-        for lower in (lower_as_imported, lower_for_tuning)
+        any(f"T.{function}(" in way(mod, {}, cpu()).script() for function in ("exp", "tanh", "erf", "sigmoid"))
+        for way in (lower_as_imported, lower)
     )
     assert (imported, lowered) == (True, False)
-    assert count_changes(lower_for_tuning(mod, {}, cpu()))["fast_math"] == 1
+    assert count_changes(lower(mod, {}, cpu()))["fast_math"] == 1
     assert count_changes(lower_as_imported(mod, {}, cpu()))["fast_math"] == 0
 
 

@@ -1,0 +1,1 @@
+"""Well-known networks, single operators and model files, in Relay (`relay`) and in Relax (`relax`)."""
