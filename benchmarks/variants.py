@@ -6,7 +6,7 @@ of them as AutoTVM tuners, by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from tvm.autotvm.tuner import Tuner
 from autotvm_opevo import OpEvo, Space, random_walk
 from autotvm_opevo.autotvm.search_tuner import SearchTuner
 from autotvm_opevo.search.acquisition import Acquisition, Criterion, log_ei
-from autotvm_opevo.search.hyperparameters import (
+from autotvm_opevo.search.gp import (
     Hyperparameters,
     fit_hyperparameters,
     log_bounds,
@@ -206,24 +206,21 @@ class AlsoNeighbours(OpEvo):
 class CornersFirst(OpEvo):
     """The first two configurations have all knobs at their first values, and all at their last."""
 
-    def _generate(self) -> None:
-        if not self._known:
-            for number in dict.fromkeys((0, self.space.size - 1)):
-                if self._is_proposable(number):
-                    self._enqueue(number)
-        super()._generate()
+    def _propose(self, n: int) -> Iterator[int | None]:
+        corners = [] if self._known else [*filter(self._is_proposable, dict.fromkeys((0, self.space.size - 1)))]
+        yield from corners or super()._propose(n)
 
 
 class MaximinInit(OpEvo):
     """Configurations drawn before the first success maximise the minimal kernel distance to those before."""
 
-    def _enqueue(self, number: int | None) -> bool:
-        if number is None and self._known and not self._ranking:
+    def _draw(self) -> int | None:
+        if self._known and not self._ranking:
             drawn = dict.fromkeys(self.space.index(self.space.sample(self._rng)) for _ in range(200))
             candidates = [candidate for candidate in drawn if self._is_proposable(candidate)]
             if candidates:
-                number = candidates[int(np.argmin(self._max_correlation(candidates)))]
-        return super()._enqueue(number)
+                return candidates[int(np.argmin(self._max_correlation(candidates)))]
+        return super()._draw()
 
     def _max_correlation(self, candidates: list[int]) -> Array:
         kernel = GraphKernel(self.space)
@@ -234,11 +231,11 @@ class MaximinInit(OpEvo):
 class SixteenInitial(OpEvo):
     """16 random configurations first instead of 8."""
 
-    def _generate(self) -> None:
-        while len(self._known) < 16 and self._enqueue(None):
-            pass
-        if not self._queue:
-            super()._generate()
+    def _propose(self, n: int) -> Iterator[int | None]:
+        if len(self._known) < 16:
+            yield from [None] * (16 - len(self._known))
+        else:
+            yield from super()._propose(n)
 
 
 SEARCHES = (OnlyChildren, RandomCandidates, AlsoRandomCandidates, AlsoNeighbours, CornersFirst, MaximinInit, SixteenInitial)

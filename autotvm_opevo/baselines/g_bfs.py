@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.baselines.factorizations import require_factorizations, untiled
 from autotvm_opevo.search.base import Search
@@ -47,17 +49,16 @@ class GBFS(Search):
         self.sample_size = as_integer("sample_size", sample_size)
         self._expanded: set[int] = set()
 
-    def _generate(self) -> None:
+    def _propose(self, n: int) -> Iterator[int | None]:
         if not self._known:
-            self._enqueue(self._proposable(untiled(self.space)))
+            yield self._proposable(untiled(self.space))
             return
         for _, number in self._ranking:  # the priority queue, best first
             if number not in self._expanded:
                 self._expanded.add(number)
                 neighbours = [self._proposable(neighbour) for neighbour in self.space.neighbours(self.space[number])]
                 new = [neighbour for neighbour in neighbours if neighbour is not None]
-                for i in self._rng.permutation(len(new))[: self.sample_size]:
-                    self._enqueue(new[i])
+                yield from [new[i] for i in self._rng.permutation(len(new))[: self.sample_size]]
                 if new:
                     return
-        self._enqueue(None)
+        yield None

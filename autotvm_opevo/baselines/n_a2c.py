@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Any
@@ -138,20 +138,20 @@ class NA2C(Search):
             for _ in range(_UPDATES):
                 self._update_policy()
 
-    def _generate(self) -> None:
+    def _propose(self, n: int) -> Iterator[int | None]:
         if not self._known:
-            self._enqueue(self._proposable(untiled(self.space)))
+            yield self._proposable(untiled(self.space))
             return
         start = self.space[self._ranking[0][1]] if self._ranking else untiled(self.space)
         for _ in range(_MAX_EPISODES):
-            self._run_episode(start)
+            yield from self._run_episode(start)
             if len(self._queue) >= self.round_size:
                 return
         if not self._queue:
-            self._enqueue(None)
+            yield None
 
-    def _run_episode(self, configuration: Configuration) -> None:
-        """Take up to T steps, and enqueue the new configurations on the way."""
+    def _run_episode(self, configuration: Configuration) -> Iterator[int]:
+        """Take up to T steps; yields the new configurations on the way."""
         state = self.space.index(configuration)
         for _ in range(self.steps):
             features, mask = self._encode([state])
@@ -162,7 +162,7 @@ class NA2C(Search):
             number = self._proposable(configuration)
             next_state = self.space.index(configuration)
             if number is not None:
-                self._enqueue(number)
+                yield number
                 self._unrewarded.append(Transition(state, action, next_state))
             state = next_state
 

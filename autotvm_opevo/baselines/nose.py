@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,15 +79,13 @@ class NoSE(Search):
         self.neighbours = as_integer("neighbours", neighbours)
         self._encoded: dict[int, list[float]] = {}
 
-    def _generate(self) -> None:
+    def _propose(self, n: int) -> Iterator[int | None]:
         missing = self.population_size - len(self._fitness)
         if missing > 0 or not self._ranking:
             candidates, count = [], max(missing, self.elite_size) if self._fitness else self.population_size
         else:
             candidates, count = self._elite(), self.elite_size
-        for number in [*candidates, *[None] * (count - len(candidates))]:
-            if not self._enqueue(number):
-                break
+        yield from [*candidates, *[None] * (count - len(candidates))]
 
     def _elite(self) -> list[int]:
         """The offspring with the highest predicted fitness, best first."""

@@ -46,6 +46,7 @@ class TaskSearch:
         self.source = decisions.by_role(self._fitness)._replace(origin=THIS_RUN)
         self._pending: dict[int, MeasureCandidate] = {}  # by index, what is being measured, oldest first
         self._seeded = False
+        self._translated: dict[int, tuple[Source, Source | None]] = {}  # of other tasks, by the identity of their results
 
     def learn_from(self, others: Iterable[Source]) -> list[Source]:
         """Let the search learn from other tasks; those of another structure say nothing. Returns the sources that are used.
@@ -55,7 +56,14 @@ class TaskSearch:
         others : iterable of Source
             Their results by role, see `DecisionSpace.by_role`.
         """
-        return self._search.learn_from([source for other in others if (source := self._decisions.translate(other))])
+        return self._search.learn_from([source for other in others if (source := self._translate(other))])
+
+    def _translate(self, other: Source) -> Source | None:
+        """See `DecisionSpace.translate`; remembered, since it is asked before every batch."""
+        key = id(other.results)
+        if key not in self._translated:
+            self._translated[key] = other, self._decisions.translate(other)  # with the source, which keeps its id
+        return self._translated[key][1]
 
     def load(self, records: Sequence[Any]) -> None:
         """Load records of this task, the best first."""

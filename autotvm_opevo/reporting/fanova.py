@@ -27,7 +27,7 @@ from scipy.linalg import inv
 from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
-from autotvm_opevo.search.hyperparameters import JITTER, fit_hyperparameters, prior_median
+from autotvm_opevo.search.gp import JITTER, fit_hyperparameters, prior_median
 from autotvm_opevo.search.kernel import KnobCoordinates
 from autotvm_opevo.topology import Topology
 

@@ -6,7 +6,7 @@ import sys
 from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ _MAX_ENUMERATED = 10**6
 class Search(ABC):
     """Find the configuration with the highest fitness in few evaluations.
 
-    No configuration is proposed twice, nor one whose result was told. A subclass decides what comes next (`_generate`).
+    No configuration is proposed twice, nor one whose result was told. A subclass decides what comes next, by `_propose`.
 
     Parameters
     ----------
@@ -59,9 +59,9 @@ class Search(ABC):
         self._fitness: dict[int, float] = {}  # of all results
         self._ranking: list[tuple[float, int]] = []  # (-fitness, number), best first, without failures
         self._known: set[int] = set()  # queued, proposed or told: never proposed again
-        self._queue: deque[int] = deque()  # generated, not yet proposed
+        self._queue: deque[int] = deque()  # to be proposed next
         self._pending: dict[int, None] = {}  # queued or proposed, not yet told, oldest first
-        self._batch_size = 1  # number of proposals that `_generate` should aim for
+        self._last_n = 1  # as `ask` was asked last
         self._remaining: list[int] | None = None  # once enumerated: a superset of what may be proposed, in random order
 
     @property
@@ -86,20 +86,28 @@ class Search(ABC):
         """
         n = as_integer("n", n, at_least=0)
         batch: list[Configuration] = []
-        while len(batch) < n and not (self.generational and batch and not self._queue):
-            self._batch_size = n - len(batch)
-            if not self.has_next():
-                break
+        while len(batch) < n and not (self.generational and batch and not self._queue) and self._fill_queue(n - len(batch)):
             batch.append(self.space[self._queue.popleft()])
-        self._batch_size = max(n, 1)
+        self._last_n = max(n, 1)
         return batch
 
     def has_next(self) -> bool:
-        """Whether `ask` would propose anything; generates the next proposals if none are queued."""
+        """Whether `ask` would propose anything."""
+        return self._fill_queue(self._last_n)
+
+    def _fill_queue(self, n: int) -> bool:
+        """Queue what comes next, if nothing is queued; returns whether there is anything."""
         while self._queue and self._queue[0] not in self._pending:  # told or discarded while queued
             self._queue.popleft()
         if not self._queue:
-            self._generate()
+            for number in self._propose(n):
+                if number is None:
+                    number = self._draw()
+                if number is None:
+                    break
+                self._known.add(number)
+                self._pending[number] = None
+                self._queue.append(number)
         return bool(self._queue)
 
     def tell(self, configurations: Sequence[Mapping[str, Any]], fitnesses: Sequence[float]) -> None:
@@ -178,19 +186,12 @@ class Search(ABC):
                 self._pending[number] = None
 
     @abstractmethod
-    def _generate(self) -> None:
-        """Queue the next proposals with `_enqueue`; none when nothing is left."""
+    def _propose(self, n: int) -> Iterator[int | None]:
+        """Yield what comes next, by number, at least one if anything is left: configurations that may be proposed, or None for a
+        random one.
 
-    def _enqueue(self, number: int | None) -> bool:
-        """Queue a configuration that was not seen before, a random one for None; False when there are no more."""
-        if number is None:
-            number = self._draw()
-        if number is None:
-            return False
-        self._known.add(number)
-        self._pending[number] = None
-        self._queue.append(number)
-        return True
+        Each is known before the next is asked for. `n` are wanted; the rest of more is proposed later.
+        """
 
     def _proposable(self, configuration: Configuration) -> int | None:
         """The number of a configuration that may be proposed; None for any other."""

@@ -42,7 +42,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from autotvm_opevo.search.hyperparameters import Hyperparameters, fit_hyperparameters
+from autotvm_opevo.search.gp import Hyperparameters, fit_hyperparameters
 from autotvm_opevo.search.space import Configuration, Space
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, Tiling, Topology
 from autotvm_opevo.topology.base import Graph

@@ -14,8 +14,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
-from autotvm_opevo.search.gp import GaussianProcess, Posterior
-from autotvm_opevo.search.hyperparameters import prior_median
+from autotvm_opevo.search.gp import GaussianProcess, Posterior, prior_median
 from autotvm_opevo.search.kernel import GraphKernel
 from autotvm_opevo.search.space import Space
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -117,7 +117,7 @@ class OpEvo(Search):
         self.parents_size = as_integer("parents_size", parents_size)
         self.offspring_size = as_integer("offspring_size", offspring_size)
         self.mutation_rate = random_walk.check_rate("mutation_rate", mutation_rate)
-        self._batch_size = self.offspring_size  # until `ask` says otherwise
+        self._last_n = self.offspring_size  # until `ask` says otherwise
         if history:
             self.learn_from([_source(entry) for entry in history])
 
@@ -175,13 +175,12 @@ class OpEvo(Search):
     def _best_fitness(self) -> float:
         return -self._ranking[0][0] if self._ranking else 0.0
 
-    def _generate(self) -> None:
-        """Queue children of the parents, or random configurations while there are no parents; fewer where no more are found."""
+    def _propose(self, n: int) -> Iterator[int | None]:
+        """Children of the parents, or random configurations while there are no parents; fewer where no more are found."""
         portfolio = self._transfer_model.portfolio() if self._transfer_model else []
-        for number in [number for number, _ in portfolio if self._is_proposable(number)]:
-            if len(self._known) < self.parents_size:
-                self._enqueue(number)
-        if self._queue:
+        start = [number for number, _ in portfolio if self._is_proposable(number)][: max(0, self.parents_size - len(self._known))]
+        if start:
+            yield from start
             return
         parents = [(self.space.vertices(number), -fitness) for fitness, number in self._ranking[: self.parents_size]]
         if len(parents) < self.parents_size:
@@ -191,16 +190,14 @@ class OpEvo(Search):
             parents += [(self.space.vertices(number), best * relative) for number, relative in others]
         if self._acquisition is None or not (parents or self._transfer_model):
             for _ in range(self.offspring_size if parents else self.parents_size):
-                if not self._enqueue(self._child(parents)):
-                    break
+                yield self._child(parents)
             return
         pools = [self._candidates(parents, [number for number, _ in portfolio])]
-        if parents and self._since_best >= max(_PATIENCE, 2 * self._batch_size):
+        if parents and self._since_best >= max(_PATIENCE, 2 * n):
             pools += [self._neighbours(parents[0][0]), self._random(_CANDIDATES)]
-        for number in self._acquisition.select(pools, self._fitness, list(self._pending), self._batch_size):
-            self._enqueue(number)
-        if not self._queue:  # no candidate may be proposed: try single children, then a random configuration
-            self._enqueue(self._child(parents))
+        selected = self._acquisition.select(pools, self._fitness, list(self._pending), n)
+        # If no candidate may be proposed, try single children, then a random configuration.
+        yield from selected or [self._child(parents)]
 
     def _candidates(self, parents: Parents, portfolio: Sequence[int] = ()) -> list[int]:
         """Distinct children that may be proposed, and a portfolio; all that is left, once it is enumerated and few."""

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from gaussian_process import SPACE, sample
 
-from autotvm_opevo.search.gp import GaussianProcess
-from autotvm_opevo.search.hyperparameters import Hyperparameters
+from autotvm_opevo.search.gp import GaussianProcess, Hyperparameters
 
 
 def test_the_posterior_is_that_of_a_dense_solution():
