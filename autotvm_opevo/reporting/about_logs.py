@@ -11,7 +11,6 @@ from typing import Any
 from autotvm_opevo._utils.text import milliseconds, pluralize
 from autotvm_opevo.reporting.comparability import compare
 from autotvm_opevo.reporting.formatting import format_duration, printable
-from autotvm_opevo.reporting.learned import describe_learning
 from autotvm_opevo.reporting.network import Network
 from autotvm_opevo.reporting.style import SERIES
 from autotvm_opevo.reporting.tuning_log import TuningLog
@@ -69,8 +68,6 @@ def _summary(index: int, log: TuningLog, network: Network) -> Iterator[str]:
     yield trials
     if log.runs.tuners:
         yield f"tuned by {', then '.join(log.runs.tuners)}"
-    if learning := describe_learning(log):
-        yield learning
     if log.runs.lowering and (lowering := _describe_lowering(log.runs.lowering)):
         yield lowering
     failed = sum(sum(task.failures.values()) for task in log.tasks.values())

@@ -61,15 +61,6 @@ class Limits:
         """The share of its limit that an operator reaches; above 1 if the limit, which is measured, was too high."""
         return self.limit(operator) / self.seconds(operator)
 
-    def reached_by_kind(self) -> dict[str, float]:
-        """The share of its limit that each kind of operator reaches, if known, the kinds that take longest first."""
-        kinds = {
-            kind: (sum(map(self.limit, operators)), sum(map(self.seconds, operators)))
-            for kind, operators in self._network.solved_by_kind(self._index).items()
-            if all(operator in self.measured for operator in operators)
-        }
-        return {kind: limit / seconds for kind, (limit, seconds) in sorted(kinds.items(), key=lambda item: -item[1][1])}
-
     @property
     def left(self) -> float:
         """The relative speedup up to the limits; infinite if they are unknown."""

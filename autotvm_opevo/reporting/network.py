@@ -160,14 +160,6 @@ class Network:
         """The operators that a log has trials of."""
         return [operator for operator in self.operators if operator.tasks_in(index)]
 
-    def solved_by_kind(self, index: int) -> dict[str, list[Operator]]:
-        """The operators with a successful trial in a log, by the kind of the fastest implementation there."""
-        by_kind: dict[str, list[Operator]] = {}
-        for operator in self.operators_in(index):
-            if operator.seconds_in(index) < math.inf:
-                by_kind.setdefault(operator.fastest_in(index).kind, []).append(operator)
-        return by_kind
-
     def count_unsolved(self, index: int) -> int:
         """Number of operators without a successful trial in a log, including those that only its journal mentions."""
         return self._untried[index] + sum(operator.seconds_in(index) == math.inf for operator in self.operators_in(index))

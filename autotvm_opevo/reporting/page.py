@@ -15,9 +15,6 @@ from markupsafe import Markup
 from autotvm_opevo._utils.text import milliseconds, pluralize
 from autotvm_opevo._version import __version__
 from autotvm_opevo.reporting.about_logs import about_log, compare_with_first
-from autotvm_opevo.reporting.best_in_common import best_in_common
-from autotvm_opevo.reporting.commands import compare_command
-from autotvm_opevo.reporting.convergence import gain_of_last
 from autotvm_opevo.reporting.fanova import Importance
 from autotvm_opevo.reporting.formatting import format_duration, format_schedule, format_setting
 from autotvm_opevo.reporting.importance import importance
@@ -29,8 +26,9 @@ from autotvm_opevo.reporting.svg import svg
 from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Task
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.reporting.values import Value
+from autotvm_opevo.reporting.verdict import gain_of_last
 
-# The last quarter of fewer trials says little.
+# The last half of fewer trials says little.
 _MIN_TRIALS_FOR_GAIN = 16
 # Latencies up to this multiple of the best are near it.
 _NEAR_BEST = 1.05
@@ -41,7 +39,7 @@ _COMPARISON = {
     "trials": "trials",
     f"within {_NEAR_BEST - 1:.0%} of the best of all logs at trial": "near_trial",
     "time until then": "near_time",
-    "speedup in the last quarter of trials": "gain",
+    "speedup in the last half of trials": "gain",
     "failed": "failed",
     "repeated configurations": "repeated",
     "time spent on this task": "time",
@@ -73,7 +71,6 @@ def render(logs: Sequence[TuningLog], title: str = "", poll_ms: int = 0, fingerp
         fitness=list(zip(FITNESS, FITNESS_ON_DARK)),
         logs=[about_log(index, log, network) for index, log in enumerate(logs)],
         comparisons=list(compare_with_first(logs)),
-        compare_command=compare_command(logs) if len(logs) > 1 else "",
         plots=[_embed(plot) for plot in overview_plots(network, logs, slowdown)],
         has_counts=network.has_counts,
         show_counts=any(operator.count_in(index) > 1 for operator in network.operators for index in range(len(logs))),
@@ -175,7 +172,6 @@ def _task(task: TaskInLogs, slowdown: Mapping[int, float]) -> dict[str, Any]:
         "knobs": [_embed(plot, task.name) for plot in knobs],
         "constant": constant,
         "importance_unknown": _importance_unknown(found),
-        "common": _common(task),
     }
 
 
@@ -188,16 +184,6 @@ def _importance_unknown(found: Importance | None) -> str:
         f"Which knobs mattered cannot be told from these trials: a model of them predicts {predicted} the variance of trials "
         "that it does not know."
     )
-
-
-def _common(task: TaskInLogs) -> str:
-    """What the best trials have in common, if there are enough of them."""
-    found = best_in_common(task)
-    if found is None:
-        return ""
-    best = f"The best {found.best} of {found.trials:,} trials"
-    settings = "; ".join(f"{text} ({_percent(best)} of them, {_percent(of_all)} of all)" for text, best, of_all in found.settings)
-    return f"{best} have in common: {settings}." if settings else f"{best} have no value in common that is rare among all."
 
 
 def _embed(plot: Plot, task: str = "") -> dict[str, Any]:
@@ -246,13 +232,13 @@ def _near_best(task: Task, best_of_all: float) -> dict[str, Any]:
 
 
 def _gain(task: Task) -> dict[str, str]:
-    """The speedup in the last quarter of the trials."""
+    """The speedup in the last half of the trials."""
     if len(task) < _MIN_TRIALS_FOR_GAIN:
         return {"gain": "-", "gain_caption": "too few trials to tell whether tuning has converged"}
-    gain = gain_of_last(task.best_so_far, 0.25)
+    gain = gain_of_last(task.best_so_far, 0.5)
     if not math.isfinite(gain):  # NaN if all failed
-        return {"gain": "-", "gain_caption": "no successful trial before the last quarter"}
-    return {"gain": f"{gain:.1%}", "gain_caption": "speedup in the last quarter of trials"}
+        return {"gain": "-", "gain_caption": "no successful trial before the last half"}
+    return {"gain": f"{gain:.1%}", "gain_caption": "speedup in the last half of trials"}
 
 
 def _cost(task: Task, kind: str) -> str:

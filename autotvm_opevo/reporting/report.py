@@ -63,7 +63,7 @@ def report(
     ...     _ = log.write_text(json.dumps(line))
     ...     page = report(log, out=Path(folder) / "report.html").read_text()
     ...     print(summarize(log).splitlines()[1])
-    Converged? Too early to tell.
+    Converged? Too early to tell: fewer than 64 trials for an operator.
     >>> "dense 1x8" in page
     True
     """

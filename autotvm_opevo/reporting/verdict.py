@@ -1,4 +1,4 @@
-"""The verdict on a log, in words: has tuning converged, how good and how sure is the result, where did the time go, what next."""
+"""The verdict on a log: has tuning converged, how good and how sure is the result, where did the time go, what next."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from autotvm_opevo._utils.text import milliseconds, pluralize
-from autotvm_opevo.reporting.commands import continue_command, longer_timeout
-from autotvm_opevo.reporting.convergence import Expectation, expected_gain, gain_of_last
+from autotvm_opevo.reporting.formatting import format_duration
 from autotvm_opevo.reporting.limits import AT_LIMIT, Limits
 from autotvm_opevo.reporting.network import Network
-from autotvm_opevo.reporting.time_remarks import time_remarks
 from autotvm_opevo.reporting.timing import Array
 from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Task
 from autotvm_opevo.reporting.tuning_log import TuningLog
-from autotvm_opevo.tuning.result import COMPLETE, EXHAUSTED, describe_chosen
+from autotvm_opevo.tuning.result import EXHAUSTED, describe_chosen
 from autotvm_opevo.tuning.rounds import is_slower
 
-# As many trials again are expected to bring less: tuning has converged.
-CONVERGED = 0.01
-_EXHAUSTED = "Every task ended: its search space is exhausted, or it stopped early"
-# Number of operators, and of kinds, that are named.
-_MAX_NAMES, _MAX_KINDS = 2, 3
+# Tuning has converged if the last half of the trials brought less, with at least so many trials for each operator; before that,
+# curves of recorded runs often fell again.
+CONVERGED, MIN_TRIALS = 0.01, 64
+_EXHAUSTED = "every task ended: its search space is exhausted, or it stopped early"
+# Failures that are a larger part of the trials deserve a remark.
+_MANY_FAILURES = 0.25
+# Number of operators that are named.
+_MAX_NAMES = 2
 # Parts of the page.
 _OVERVIEW, _TASKS = "#overview", "#tasks"
 
@@ -42,7 +43,7 @@ class Answer:
     known : bool
         False if the log and its journal do not have the answer; `text` says how to get it.
     command : str
-        What to type; empty without.
+        The command that tuned, if it is to be given again; empty without.
     """
 
     question: str
@@ -64,41 +65,44 @@ def verdict(index: int, log: TuningLog, network: Network) -> list[Answer]:
     """
     if not len(log) or log.has_best_only:
         return []
-    best, limits = network.best_so_far(index), Limits(index, log, network)
-    expected = expected_gain(best, _trials_per_operator(index, network))
+    limits = Limits(index, log, network)
+    converged = _converged(index, log, network, limits.left)
     return [
-        _converged(index, log, network, best, expected, limits.left),
+        converged,
         _how_good(index, log, network, limits),
         _how_sure(index, log, network),
-        _time(index, log, network),
-        _next(index, log, network, expected, limits),
+        _time(log),
+        _next(index, log, network, limits, converged.known and not converged.text.startswith("No")),
     ]
 
 
-def _converged(index: int, log: TuningLog, network: Network, best: Array, expected: Expectation | None, left: float) -> Answer:
-    question = "Converged?"
+def gain_of_last(best: Array, part: float) -> float:
+    """Relative speedup in the last part of the trials; infinite if there was no result before it, NaN if there is none.
+
+    >>> gain_of_last(np.array([3.0, 2.0, 1.5, 1.0]), 0.5)
+    1.0
+    """
+    before = best[max(0, round((1 - part) * len(best)) - 1)]
+    return float(before) / float(best[-1]) - 1
+
+
+def _converged(index: int, log: TuningLog, network: Network, left: float) -> Answer:
+    question, best = "Converged?", network.best_so_far(index)
     if unsolved := network.count_unsolved(index):
         return Answer(question, f"No: {pluralize(unsolved, 'operator')} without a successful trial.", _TASKS)
     if log.runs.stop_reason == EXHAUSTED:
-        return Answer(question, f"Yes: {_EXHAUSTED[0].lower()}{_EXHAUSTED[1:]}.", _TASKS)
+        return Answer(question, f"Yes: {_EXHAUSTED}.", _TASKS)
     if left < CONVERGED:
         return Answer(question, f"Yes: the machine's limits leave {max(0.0, left):.1%}.", _TASKS)
-    if expected is None:
-        late = len(best) > 1 and not np.isfinite(best[len(best) // 2])
-        text = "Unknown: some operators had their first result late." if late else "Too early to tell."
-        return Answer(question, text, _OVERVIEW, known=False)
-    answer = "Probably" if expected.typical < CONVERGED else "Probably not"
-    text = f"{answer}: the last quarter of the trials brought {_percent(gain_of_last(best, 0.25))}. "
-    text += "As many trials again would bring "
-    if left <= expected.typical:
-        text += f"what the machine's limits leave, {_percent(left)}, if they go as other runs did."
-    elif left <= expected.high:
-        text += f"about {_percent(expected.typical)}; the machine's limits leave {_percent(left)}."
-    else:
-        text += f"about {_percent(expected.typical)}, and in one of ten runs more than {expected.high:.0%}."
-    if log.runs.learned_from:
-        text += " The runs that say so knew nothing of other tasks; this one did, so it may be less."
-    return Answer(question, text, _OVERVIEW)
+    gain = gain_of_last(best, 0.5)
+    if not math.isfinite(gain):
+        return Answer(question, "Unknown: some operators had their first result late.", _OVERVIEW, known=False)
+    brought = f"the last half of the trials brought {_percent(gain)}"
+    if gain >= CONVERGED:
+        return Answer(question, f"No: {brought}.", _OVERVIEW)
+    if _trials_per_operator(index, network) < MIN_TRIALS:
+        return Answer(question, f"Too early to tell: fewer than {MIN_TRIALS} trials for an operator.", _OVERVIEW, known=False)
+    return Answer(question, f"Probably: {brought}.", _OVERVIEW)
 
 
 def _percent(gain: float) -> str:
@@ -109,8 +113,6 @@ def _trials_per_operator(index: int, network: Network) -> float:
     """Mean number of trials of an operator, weighted by latency if that is less: trials of others say little."""
     solved = [one for one in network.operators_in(index) if one.seconds_in(index) < math.inf]
     trials = [sum(map(len, one.tasks_in(index))) for one in solved]
-    if not solved:
-        return 0.0
     return float(min(np.mean(trials), np.average(trials, weights=[one.seconds_in(index) for one in solved])))
 
 
@@ -128,18 +130,7 @@ def _how_good(index: int, log: TuningLog, network: Network, limits: Limits) -> A
             why = f"the machine's limits were measured while it was slower than when it ran {limits.exceeded[0].name}"
         return Answer(question, f"{text}; {why}.", _TASKS, known=False)
     text += f", {1 / (1 + limits.left):.0%} of what this machine's limits allow"
-    if log.runs.flops and log.runs.memory_bandwidth:
-        threads = f", {pluralize(log.runs.threads, 'thread')}" if log.runs.threads else ""
-        text += f" ({log.runs.flops / 1e9:.0f} GFLOPS, {log.runs.memory_bandwidth / 1e9:.0f} GB/s{threads})"
-    if len(kinds := limits.reached_by_kind()) > 1:
-        text += f": {', '.join(f'{kind} {min(1.0, reached):.0%}' for kind, reached in [*kinds.items()][:_MAX_KINDS])}"
-    done = [one for one in limits.measured if limits.reached(one) > AT_LIMIT]
-    if done:
-        memory_bound = sum(one.fastest_in(index).journal_key in log.runs.memory_bound for one in done)
-        which = f" ({memory_bound} of them memory-bound)" if memory_bound else ""
-        text += f"; {len(done)} of {pluralize(len(operators), 'operator')} {'reaches' if len(done) == 1 else 'reach'} "
-        text += f"{AT_LIMIT:.0%} of the limit{which}: more trials of those are hardly worth it"
-    if others := [one for one in limits.measured if one not in done]:
+    if others := [one for one in limits.measured if limits.reached(one) <= AT_LIMIT]:
         most = max(others, key=lambda one: limits.seconds(one) - limits.limit(one))
         text += f"; most is left in {most.name}, at {limits.reached(most):.0%} of its limit"
     return Answer(question, f"{text}.", _TASKS)
@@ -157,22 +148,14 @@ def _how_sure(index: int, log: TuningLog, network: Network) -> Answer:
     chosen = describe_chosen(log.runs.aligned, log.runs.kept_untuned)
     of_network = f" The file of the best has {' and '.join(chosen)}." if chosen else ""
     if not confirmed:
-        text = "Every best rests on one trial, maybe a lucky one: "
-        if log.runs.timed and log.runs.timed == len(log.runs.starts):
-            text += f"the run {'was too short' if log.runs.stop_reason in COMPLETE else 'ended too soon'} to time it again."
-        else:
-            text += "tune_network times the best again at the end of a run."
+        text = "Every best rests on one trial, maybe a lucky one: tune_network times the best again if a run is long enough."
         return Answer(question, text + of_network, known=False)
     share = math.fsum(one.seconds_in(index) for one, _ in confirmed) / network.seconds_in(index)
     noise = np.median([found.spread for _, found in confirmed])
-    text = (
-        f"The best of {len(confirmed)} of {pluralize(len(solved), 'operator')}, {share:.0%} of the latency, was timed again in "
-        f"turn; timings of the same configuration differ by {noise:.1%}"
-    )
+    operators = f"{len(confirmed)} of {pluralize(len(solved), 'operator')}, {share:.0%} of the latency"
+    text = f"{operators}, confirmed in turn within {noise:.1%}"
     if tied := [one.name for one, found in confirmed if found.ties]:
         text += f"; another configuration may be as fast for {_some(tied)}"
-    if len(confirmed) < len(solved):
-        text += "; the others rest on one trial each"
     return Answer(question, f"{text}.{of_network}", _TASKS)
 
 
@@ -186,41 +169,40 @@ def _some(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:_MAX_NAMES]), *([pluralize(others, "other")] if others > 0 else [])])
 
 
-def _time(index: int, log: TuningLog, network: Network) -> Answer:
+def _time(log: TuningLog) -> Answer:
     question = "Where did the time go?"
-    remarks = list(time_remarks(index, log, network))
-    if not remarks:
+    phases = sorted(log.runs.phases.items(), key=lambda item: -item[1])
+    parts = [f"{phase} {format_duration(seconds)}" for phase, seconds in phases if seconds >= 0.5]
+    if len(log.runs.starts) > log.runs.timed or not parts:  # killed runs did not tell
+        since = "in all" if log.runs.starts else "since the first result"
+        parts += [f"{format_duration(float(log.elapsed[-1]))} {since}"] if len(log.elapsed) and log.elapsed[-1] > 0 else []
+    failures: Counter[str] = Counter()
+    for task in log.tasks.values():
+        failures.update(task.failures)
+    if (count := sum(failures.values())) > _MANY_FAILURES * len(log):
+        kind, most = failures.most_common(1)[0]
+        of_kind = f", {most} with {kind}" if kind != UNKNOWN_FAILURE else ""
+        parts.append(f"{count / len(log):.0%} of the trials failed{of_kind}")
+    if not parts:
         return Answer(question, "Unknown: the journal that tune_network writes has it.", known=False)
-    return Answer(question, f"{'; '.join(remarks)}.", _OVERVIEW if log.runs.phases else _TASKS)
+    return Answer(question, f"{', '.join(parts)}.", _OVERVIEW if log.runs.phases else _TASKS)
 
 
-def _next(index: int, log: TuningLog, network: Network, expected: Expectation | None, limits: Limits) -> Answer:
+def _next(index: int, log: TuningLog, network: Network, limits: Limits, converged: bool) -> Answer:
     question = "What next?"
     made = _trials_of_last_network(log)
     trials = log.runs.budget if made < log.runs.budget else 2 * made
+    more = Answer(question, f"More trials: tune again into this log, {trials} in all.", command=log.runs.command)
     if network.count_unsolved(index):
-        return _next_for_unsolved(question, index, log, network, trials)
+        return _next_for_unsolved(index, network, more)
     if log.runs.speedup and is_slower(log.runs.speedup):
-        return Answer(
-            question,
-            "Use the untuned network, which is faster as a whole: trials time each operator alone, in memory of its own.",
-        )
-    if log.runs.stop_reason == EXHAUSTED:
-        return Answer(question, f"Nothing: use the result. {_EXHAUSTED}.", _TASKS)
-    if limits.left < CONVERGED or limits.are_reached or (expected and expected.typical < CONVERGED):
-        if log.runs.latency and log.runs.latency[1] >= log.runs.latency[0]:
-            return Answer(question, "Nothing: the network as a whole was no faster than untuned, so more trials may not help it.")
-        if limits.are_reached:
-            return Answer(question, f"Nothing: use the result. Every operator reaches {AT_LIMIT:.0%} of its limit.", _TASKS)
-        return Answer(question, "Nothing: use the result. Another seed, or a larger search space, may find more.")
-    return _more(question, log, trials)
-
-
-def _more(question: str, log: TuningLog, trials: int, why: str = "") -> Answer:
-    """The command that continues, or how to do so in Python."""
-    if command := continue_command(log.runs.command, trials, log.path):
-        return Answer(question, f"{why}{'More trials' if '--trials' in command else 'As much time again'}:", command=command)
-    return Answer(question, f"{why}More trials: tune again into this log, with trials={trials}.")
+        text = "Use the untuned network, which is faster as a whole: trials time each operator alone, in memory of its own."
+        return Answer(question, text)
+    if not (converged or limits.are_reached):
+        return more
+    if log.runs.latency and log.runs.latency[1] >= log.runs.latency[0]:
+        return Answer(question, "Nothing: the network as a whole was no faster than untuned, so more trials may not help it.")
+    return Answer(question, "Nothing: use the result. Another seed, or a larger search space, may find more.")
 
 
 def _trials_of_last_network(log: TuningLog) -> int:
@@ -229,22 +211,15 @@ def _trials_of_last_network(log: TuningLog) -> int:
     return sum(len(task) for task in log.tasks.values() if not own or task.journal_key in own)
 
 
-def _next_for_unsolved(question: str, index: int, log: TuningLog, network: Network, trials: int) -> Answer:
+def _next_for_unsolved(index: int, network: Network, more: Answer) -> Answer:
     """More trials for what has none, more time for what always timed out; what else failed has to be looked at."""
     unsolved = [one for one in network.operators_in(index) if one.seconds_in(index) == math.inf]
     if not unsolved:
-        untried = network.count_unsolved(index)
-        return _more(
-            question, log, trials, f"{pluralize(untried, 'operator')} {'has' if untried == 1 else 'have'} no trial yet. "
-        )
+        return more
     failures: Counter[str] = Counter()
     for task in (task for one in unsolved for task in one.tasks_in(index)):
         failures.update(task.failures)
-    names = _some([one.name for one in unsolved])
-    if not failures:
-        return Answer(question, f"See why all trials of {names} failed.", _TASKS)
-    kind = failures.most_common(1)[0][0]
-    if "timeout" in kind and (command := longer_timeout(log.runs.command, trials, log.path)):
-        return Answer(question, f"Trials of {names} failed, most often with {kind}. More time for each:", _TASKS, command=command)
+    kind = failures.most_common(1)[0][0] if failures else UNKNOWN_FAILURE
     most = "" if kind == UNKNOWN_FAILURE else f", most often with {kind}"
-    return Answer(question, f"See why all trials of {names} failed{most}.", _TASKS)
+    what = "give each trial more time" if "timeout" in kind else "see why"
+    return Answer(more.question, f"All trials of {_some([one.name for one in unsolved])} failed{most}: {what}.", _TASKS)

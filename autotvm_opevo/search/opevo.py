@@ -196,8 +196,9 @@ class OpEvo(Search):
         if parents and self._since_best >= max(_PATIENCE, 2 * n):
             pools += [self._neighbours(parents[0][0]), self._random(_CANDIDATES)]
         selected = self._acquisition.select(pools, self._fitness, list(self._pending), n)
-        # If no candidate may be proposed, try single children, then a random configuration.
-        yield from selected or [self._child(parents)]
+        yield from selected
+        if not selected:  # no candidate may be proposed: try single children, then a random configuration
+            yield self._child(parents)
 
     def _candidates(self, parents: Parents, portfolio: Sequence[int] = ()) -> list[int]:
         """Distinct children that may be proposed, and a portfolio; all that is left, once it is enumerated and few."""

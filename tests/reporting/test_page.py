@@ -125,26 +125,6 @@ def test_what_was_changed_before_the_network_was_tuned_is_named(tmp_path, counts
 
 
 @text_only
-def test_what_was_learned_from_other_tasks_is_said(tmp_path):
-    """The first eight trials have tiles of 8; twice as fast are the others."""
-    lines = [autotvm_line(trial, tile=8 if trial < 8 else 16) for trial in range(20)]
-    key = task_key("llvm", "dense", [["TENSOR", [1, 64], "float32"]])
-    journal = Journal(tmp_path / "log.json.journal")
-    assert "learned from" not in report_text(tmp_path, *lines)
-    journal.write(RunEnded({}, learned_from={key: {"a&b.json": 2, "this run": 1}, "another task": {"c.json": 1}}))
-    learned = "1 of 1 task learned from others: a&amp;b.json (1 task), this run (1 task)"
-    share = "with what was known before, the best of the first 8 trials has 50% of the final speed (median)"
-    assert f"{learned}; {share}" in report_text(tmp_path, *lines)
-    text = report_text(tmp_path, *lines[:8])
-    assert learned in text
-    assert "of the final speed" not in text
-    journal.write(RunEnded({}, learned_from={key: {"this run": 1}}))  # which knew nothing at first
-    text = report_text(tmp_path, *lines)
-    assert "learned from others: this run (1 task)" in text
-    assert "of the final speed" not in text
-
-
-@text_only
 def test_devices_that_left_are_named(tmp_path):
     for _ in range(2):
         Journal(tmp_path / "log.json.journal").write(DevicesLeft(["10.0.0.7:9090", "<b>:9091"]))
@@ -159,10 +139,10 @@ def test_a_task_without_successful_trials(tmp_path):
 
 
 @text_only
-def test_the_gain_of_the_last_quarter_needs_enough_trials(tmp_path):
+def test_the_gain_of_the_last_half_needs_enough_trials(tmp_path):
     assert "too few trials to tell" in report_text(tmp_path, *(autotvm_line(trial) for trial in range(15)))
     latencies = [4e-3] * 12 + [2e-3] * 4
-    assert "100.0% speedup in the last quarter" in report_text(
+    assert "100.0% speedup in the last half" in report_text(
         tmp_path, *(autotvm_line(trial, latency=latency) for trial, latency in enumerate(latencies))
     )
 
@@ -352,11 +332,11 @@ def test_values_that_always_failed_are_not_among_the_best(tmp_path):
 
 
 @text_only
-def test_the_last_quarter_is_the_same_everywhere(tmp_path):
+def test_the_last_half_is_the_same_everywhere(tmp_path):
     """Of 22 trials, the seventeenth halves the latency."""
     text = report_text(tmp_path, *(autotvm_line(trial, latency=2e-3 if trial < 16 else 1e-3) for trial in range(22)))
-    assert "the last quarter of the trials brought 100%" in text
-    assert "100.0% speedup in the last quarter of trials" in text
+    assert "the last half of the trials brought 100%" in text
+    assert "100.0% speedup in the last half of trials" in text
 
 
 def test_characters_that_a_page_cannot_have_are_replaced_in_values_too(tmp_path):

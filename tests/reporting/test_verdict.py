@@ -9,10 +9,10 @@ from report_text import page_text
 from synthetic_logs import autotvm_line, autotvm_log, meta_schedule_folder, meta_schedule_line
 
 from autotvm_opevo import report
-from autotvm_opevo.reporting import convergence, summarize
+from autotvm_opevo.reporting import summarize
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.network import Network
-from autotvm_opevo.reporting.verdict import verdict
+from autotvm_opevo.reporting.verdict import MIN_TRIALS, gain_of_last, verdict
 from autotvm_opevo.tuning.journal import (
     BestConfirmed,
     BestWritten,
@@ -48,85 +48,23 @@ def test_an_empty_log_has_no_verdict(tmp_path):
 
 def test_a_run_that_stands_still_has_converged_and_nothing_is_next(tmp_path):
     found = answers(write(tmp_path / "log.json", [2e-3] * 10 + [1e-3] * 100))
-    assert found["Converged?"].text.startswith("Probably: the last quarter of the trials brought 0.0%.")
+    assert found["Converged?"].text == "Probably: the last half of the trials brought 0.0%."
     assert found["What next?"].text.startswith("Nothing")
-
-
-def test_a_run_that_still_gains_has_not_converged_and_the_next_command_doubles_its_trials(tmp_path):
-    log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
-    command = "autotvm-opevo tune --network alexnet --trials 32 --log log.json"
-    Journal(f"{log}.journal").write(RunStarted([(1, [DENSE])], "OpEvo", command, 32))
-    found = answers(log)
-    assert found["Converged?"].text.startswith("Probably not: the last quarter of the trials brought 33%.")
-    assert found["What next?"].command == f"autotvm-opevo tune --network alexnet --log {log} --trials 64"
-
-
-def test_trials_of_an_operator_that_hardly_matters_do_not_make_a_run_converged(tmp_path):
-    """The other has had 20 trials, in which recorded runs gained 3%."""
-    log = write(write(tmp_path / "log.json", [1e-2] * 20), [1e-5] * 300, "conv2d")
-    assert answers(log)["Converged?"].text.startswith("Probably not: the last quarter of the trials brought 0.0%.")
-    even = write(write(tmp_path / "even.json", [1e-2] * 160), [1e-5] * 160, "conv2d")
-    assert answers(even)["Converged?"].text.startswith("Probably: ")
-
-
-def test_trials_of_another_network_in_the_log_do_not_count_for_the_next_command(tmp_path):
-    log = write(write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)]), [1e-3] * 100, "conv2d")
-    command = "autotvm-opevo tune --network mlp --trials 32 --log log.json"
-    for task in (CONV2D, DENSE, DENSE):
-        Journal(f"{log}.journal").write(RunStarted([(1, [task])], "OpEvo", command, 32))
-    assert answers(log)["What next?"].command.endswith("--trials 64")
-    assert "this log has 2 networks or targets: totals and shares are of all of them together" in page_text(
-        report(log, out=tmp_path / "report.html")
-    )
-
-
-def test_without_a_journal_the_next_step_is_said_in_words(tmp_path):
-    found = answers(write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)]))
-    assert (found["What next?"].text, found["What next?"].command) == (
-        "More trials: tune again into this log, with trials=64.",
-        "",
-    )
-
-
-def test_a_few_trials_are_too_early_to_tell(tmp_path):
-    found = answers(write(tmp_path / "log.json", [1e-3] * (convergence.MIN_TRIALS - 1)))
-    assert found["Converged?"].text == "Too early to tell."
-    assert not found["Converged?"].known
 
 
 def test_an_operator_without_a_successful_trial_comes_first(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 40), [None] * 4, "conv2d", error_no=4)
     found = answers(log)
     assert found["Converged?"].text == "No: 1 operator without a successful trial."
-    assert found["What next?"].text == "See why all trials of conv2d 1x64 failed, most often with runtime device."
+    assert found["What next?"].text == "All trials of conv2d 1x64 failed, most often with runtime device: see why."
     assert answers(write(tmp_path / "failed.json", [None] * 20, error_no=4))["How good?"].text == "Unknown: no trial succeeded."
-
-
-def test_an_operator_that_always_times_out_gets_more_time(tmp_path):
-    log = write(write(tmp_path / "log.json", [1e-3] * 40), [None] * 4, "conv2d", error_no=7)
-    command = "autotvm-opevo tune --network=alexnet --trials 44 --timeout 90s --log log.json"
-    Journal(f"{log}.journal").write(RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", command, 44))
-    found = answers(log)["What next?"]
-    assert found.text == "Trials of conv2d 1x64 failed, most often with run timeout. More time for each:"
-    assert found.command == f"autotvm-opevo tune --network alexnet --log {log} --trials 88 --timeout 180"
-
-
-def test_operators_at_the_limit_of_the_memory_are_told_from_those_of_the_operations(tmp_path):
-    log = write(write(tmp_path / "log.json", [1e-3] * 20), [4e-3] * 20, "conv2d")
-    journal = Journal(f"{log}.journal")
-    journal.write(RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 1e6, CONV2D: 8e6}))
-    journal.write(MachineMeasured({DENSE: 0.95e-3, CONV2D: 4e-3}, [DENSE]))
-    assert "; 2 of 2 operators reach 90% of the limit (1 of them memory-bound): more trials" in answers(log)["How good?"].text
-    page = page_text(report(log, out=tmp_path / "report.html"))
-    assert "95% (memory)" in page
-    assert "100% (memory)" not in page
 
 
 @pytest.mark.parametrize(
     ("limit", "confirmed", "next_step"),
     [
-        (0.95e-3, [], "Nothing: use the result. Every operator reaches 90% of its limit."),
-        (0.95e-3, [1.02e-3], "Nothing: use the result. Every operator reaches 90% of its limit."),
+        (0.95e-3, [], "Nothing: use the result."),
+        (0.95e-3, [1.02e-3], "Nothing: use the result."),
         (0.95e-3, [1.6e-3], "More trials:"),  # the best was a lucky trial
         (0.5e-3, [], "More trials:"),
     ],
@@ -137,7 +75,7 @@ def test_a_run_that_still_gains_goes_on_unless_every_operator_is_near_its_limit(
     journal.write(MachineMeasured({DENSE: limit}))
     if confirmed:
         journal.write(BestConfirmed(DENSE, autotvm_line(31, latency=1e-3), confirmed, confirmed[0]))
-    assert answers(log)["Converged?"].text.startswith("Probably not")
+    assert answers(log)["Converged?"].text.startswith("No: the last half of the trials brought ")
     assert answers(log)["What next?"].text.startswith(next_step)
 
 
@@ -159,7 +97,7 @@ def test_the_page_shows_the_figures_of_the_verdict(tmp_path):
     journal.write(MachineMeasured(limits, [DENSE], sizes, flops=2e11, memory_bandwidth=3e10))
     journal.write(BestConfirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3], 1.6e-3))
     text = answers(log)["How good?"].text
-    assert text.startswith("2.100 ms, 1 GFLOPS, 62% of what this machine's limits allow (200 GFLOPS, 30 GB/s): dense 50%, conv2d")
+    assert text.startswith("2.100 ms, 1 GFLOPS, 62% of what this machine's limits allow; most is left in dense")
     page = page_text(report(log, out=tmp_path / "report.html"))
     assert "dense 1x64 76% 1.600 1.2 2.5 50% (memory) 1" in page  # of latency, ms, GFLOPS, GB/s, of limit, at trial
 
@@ -171,17 +109,15 @@ def test_the_journal_s_limits_say_how_good_it_is_and_where_most_is_left(tmp_path
     assert "6.000 ms, 2 GFLOPS; how fast this device can be is unknown" in answers(log)["How good?"].text
     journal.write(MachineMeasured({DENSE: 0.95e-3, CONV2D: 1e-3}))
     text = answers(log)["How good?"].text
-    assert text.startswith(
-        "6.000 ms, 2 GFLOPS, 48% of what this machine's limits allow: conv2d 25%, dense 95%; 1 of 2 operators reaches 90% of the"
-    )
-    assert text.endswith("most is left in conv2d 1x64, at 25% of its limit.")
+    most = "most is left in conv2d 1x64, at 25% of its limit"
+    assert text == f"6.000 ms, 2 GFLOPS, 48% of what this machine's limits allow; {most}."
 
 
 def test_limits_that_an_operator_exceeds_by_far_are_not_believed(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [4e-3] * 20, "conv2d")
     journal = Journal(f"{log}.journal")
     journal.write(MachineMeasured({DENSE: 1.2e-3, CONV2D: 2e-3}))
-    assert answers(log)["How good?"].text.startswith("5.000 ms, 60% of what this machine's limits allow: conv2d 50%, dense 100%;")
+    assert answers(log)["How good?"].text.startswith("5.000 ms, 60% of what this machine's limits allow; most is left in conv2d")
     journal.write(MachineMeasured({DENSE: 2.6e-3, CONV2D: 2e-3}))
     found = answers(log)["How good?"]
     assert found.text == "5.000 ms; the machine's limits were measured while it was slower than when it ran dense 1x64."
@@ -200,21 +136,6 @@ def test_operators_that_only_move_data_have_no_limit_and_hide_that_of_the_others
         RunStarted([(1, [DENSE]), (9, [CONV2D])], "OpEvo", flop={DENSE: 1e6}, names={DENSE: "dense", CONV2D: "transpose"})
     )
     assert "is unknown" in answers(log)["How good?"].text
-
-
-def test_at_the_machine_s_limit_tuning_has_converged_whatever_recorded_runs_gained(tmp_path):
-    log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
-    journal = Journal(f"{log}.journal")
-    journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
-    journal.write(MachineMeasured({DENSE: 1 / 34}))
-    assert answers(log)["Converged?"].text.endswith(
-        "As many trials again would bring what the machine's limits leave, 6.2%, if they go as other runs did."
-    )
-    journal.write(MachineMeasured({DENSE: 1 / 38}))
-    assert answers(log)["Converged?"].text.endswith("; the machine's limits leave 19%.")
-    journal.write(MachineMeasured({DENSE: 1 / 32}))
-    assert answers(log)["Converged?"].text == "Yes: the machine's limits leave 0.0%."
-    assert answers(log)["What next?"].text.startswith("Nothing")
 
 
 def test_a_network_that_became_slower_as_a_whole_is_not_to_be_used(tmp_path):
@@ -255,59 +176,11 @@ def test_confirmed_tasks_say_how_sure_it_is_until_a_later_trial_is_faster(tmp_pa
     monkeypatch.setattr("time.time", lambda: 1.795e9 + 30)
     Journal(f"{log}.journal").write(BestConfirmed(DENSE, "", [1.0e-3, 1.02e-3, 0.98e-3], 1.0e-3, ties=2))
     text = answers(log)["How sure?"].text
-    assert text.startswith("The best of 1 of 2 operators, 25% of the latency, was timed again in turn; timings of the same")
-    assert "differ by 2.0%; another configuration may be as fast for dense 1x64; the others rest on one trial each." in text
+    tied = "another configuration may be as fast for dense 1x64"
+    assert text == f"1 of 2 operators, 25% of the latency, confirmed in turn within 2.0%; {tied}."
     with open(log, "a") as file:
         file.write(autotvm_line(40, latency=0.9e-3) + "\n")
     assert answers(log)["How sure?"].text.startswith("Every best rests on one trial")
-
-
-def test_where_the_time_went_names_phases_failures_and_what_is_out_of_proportion(tmp_path):
-    log = tmp_path / "log.json"
-    with open(log, "w") as file:
-        for trial in range(20):
-            file.write(autotvm_line(trial, latency=1e-3) + "\n")
-        for trial in range(20, 60):
-            file.write(autotvm_line(trial, "conv2d", latency=1e-4, error_no=6 if trial % 2 else 0) + "\n")
-    Journal(f"{log}.journal").write(RunEnded({"building": 40.0, "running": 20.0}))
-    text = answers(log)["Where did the time go?"].text
-    assert text.startswith("building 40 s, running 20 s; 33% of the trials failed, 20 of them with build timeout")
-    assert text.endswith("conv2d 1x64 took 68% of the time for 9% of the latency.")
-
-
-def test_operators_of_a_kind_that_together_took_too_long_are_named_by_it(tmp_path):
-    log = tmp_path / "log.json"
-    lines = [autotvm_line(trial, "conv2d.x86", latency=1e-2) for trial in range(20)]
-    lines += [autotvm_line(trial, "dense.x86", size=32 * (1 + trial % 3), latency=1e-4) for trial in range(20, 50)]
-    log.write_text("\n".join(lines))
-    assert answers(log)["Where did the time go?"].text.endswith("dense, 3 operators, took 61% of the time for 3% of the latency.")
-
-
-def test_where_the_time_went_names_the_task_that_lost_most_by_timeouts(tmp_path):
-    log = tmp_path / "log.json"
-    lines = [autotvm_line(trial, latency=1e-3) for trial in range(50)]
-    lines += [autotvm_line(trial, error_no=6, cost=3.0) for trial in range(50, 52)]
-    lines += [autotvm_line(trial, "conv2d", error_no=6 if trial % 2 else 0, cost=10.0) for trial in range(52, 60)]
-    log.write_text("\n".join(lines))
-    expected = "6 trials timed out, after 46 s of building and running in all, 40 s of it on conv2d 1x64"
-    assert expected in answers(log)["Where did the time go?"].text
-    page = page_text(report(log, out=tmp_path / "report.html"))
-    assert "build timeout 2 6.0 s" in page
-    assert "build timeout 4 40 s" in page
-
-
-def test_timeouts_of_one_task_are_all_on_it(tmp_path):
-    log = tmp_path / "log.json"
-    log.write_text("\n".join(autotvm_line(trial, error_no=7 if trial > 50 else 0, cost=3.0) for trial in range(60)))
-    expected = "9 trials timed out, after 27 s of building and running in all, all of it on dense 1x64"
-    assert expected in answers(log)["Where did the time go?"].text
-
-
-@pytest.mark.parametrize("cost", [3.0, "long", None, -1, 10**400], ids=["3", "long", "None", "-1", "huge"])
-def test_timeouts_that_cost_little_or_an_unknown_time_are_not_mentioned(tmp_path, cost):
-    log = tmp_path / "log.json"
-    log.write_text("\n".join(autotvm_line(trial, error_no=6 if trial == 7 else 0, cost=cost) for trial in range(60)))
-    assert "timed out" not in answers(log)["Where did the time go?"].text
 
 
 def test_runs_that_were_killed_do_not_count_as_timed(tmp_path, monkeypatch):
@@ -318,27 +191,12 @@ def test_runs_that_were_killed_do_not_count_as_timed(tmp_path, monkeypatch):
         journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
     journal.write(RunEnded({"building": 14.0, "running": 6.0}))
     text = answers(log)["Where did the time go?"].text
-    assert text.startswith(
-        "48 s in all; in 1 of 3 runs, as the others did not tell, such as killed ones: building 14 s, running 6.0 s"
-    )
-
-
-def test_what_was_not_timed_again_is_blamed_on_a_short_run_if_the_run_would_have(tmp_path):
-    log = write(tmp_path / "log.json", [1e-3] * 40)
-    assert "tune_network times the best again" in answers(log)["How sure?"].text
-    journal = Journal(f"{log}.journal")
-    journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
-    assert "tune_network times the best again at the end of a run" in answers(log)["How sure?"].text
-    journal.write(RunEnded({"running": 1.0}, "trials"))
-    assert "the run was too short" in answers(log)["How sure?"].text
-    journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
-    journal.write(RunEnded({"running": 1.0}, "interrupted"))
-    assert "the run ended too soon" in answers(log)["How sure?"].text
+    assert text == "building 14 s, running 6.0 s, 48 s in all."
 
 
 def test_a_database_without_a_journal_is_judged_by_the_order_of_its_records(tmp_path):
     found = answers(meta_schedule_folder(tmp_path / "database"))
-    assert found["Converged?"].text == "Too early to tell."
+    assert not found["Converged?"].text.startswith(("Yes", "Probably"))
     assert not found["Where did the time go?"].known
 
 
@@ -346,35 +204,6 @@ def test_every_question_is_answered_for_two_tasks(tmp_path):
     found = answers(autotvm_log(tmp_path / "log.json"))
     assert list(found) == ["Converged?", "How good?", "How sure?", "Where did the time go?", "What next?"]
     assert all(answer.text for answer in found.values())
-
-
-@pytest.mark.parametrize("part", [0.25, 0.5])
-def test_the_gain_is_infinite_if_there_was_no_result_before(part):
-    assert convergence.gain_of_last(np.array([math.inf] * 7 + [1.0]), part) == math.inf
-    assert convergence.expected_gain(np.array([math.inf] * 39 + [1.0]), 40) is None
-
-
-def test_a_run_that_learned_from_other_tasks_may_gain_less(tmp_path):
-    """The runs that the expectation is of knew nothing of others."""
-    log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
-    assert "it may be less" not in answers(log)["Converged?"].text
-    Journal(f"{log}.journal").write(RunEnded({}, learned_from={DENSE: {"common layers": 3}}))
-    assert answers(log)["Converged?"].text.endswith("knew nothing of other tasks; this one did, so it may be less.")
-
-
-def test_an_interrupted_run_is_continued_by_the_same_command(tmp_path):
-    log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
-    command = f"autotvm-opevo tune --network alexnet --log {log} --trials 1000"
-    Journal(f"{log}.journal").write(RunStarted([(1, [DENSE])], "OpEvo", command, 1000))
-    assert answers(log)["What next?"].command == command
-
-
-def test_operators_without_a_trial_need_trials(tmp_path):
-    log = write(tmp_path / "log.json", [1e-3] * 4)
-    command = f"autotvm-opevo tune --network alexnet --log {log} --trials 1000"
-    Journal(f"{log}.journal").write(RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", command, 1000))
-    found = answers(log)["What next?"]
-    assert (found.text, found.command) == ("1 operator has no trial yet. More trials:", command)
 
 
 def test_operators_of_an_earlier_network_that_have_no_trial_do_not_matter(tmp_path):
@@ -391,7 +220,7 @@ def test_where_every_task_has_ended_there_is_nothing_next(tmp_path):
     journal.write(RunEnded({"running": 1.0}, "exhausted"))
     found = answers(log)
     assert found["Converged?"].text == "Yes: every task ended: its search space is exhausted, or it stopped early."
-    assert found["What next?"].text.startswith("Nothing: use the result. Every task ended")
+    assert found["What next?"].text.startswith("Nothing: use the result")
     journal.write(RunStarted([(1, [DENSE])], "OpEvo", f"autotvm-opevo tune --network alexnet --log {log}", 1000))
     assert not answers(log)["Converged?"].text.startswith("Yes")
 
@@ -409,14 +238,6 @@ def test_a_run_s_own_log_may_be_named_like_the_best_of_another(tmp_path):
     log = write(tmp_path / "log.best.json", [1e-3] * 20)
     Journal(f"{log}.journal").write(RunStarted([(1, [DENSE])], "OpEvo"))
     assert answers(log)
-
-
-def test_a_command_with_other_relative_paths_is_suggested_for_the_folder_where_it_was_given(tmp_path):
-    log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
-    for model, expected in (("net.onnx", "log.json"), ("/models/net.onnx", str(log))):
-        command = f"autotvm-opevo tune --model {model} --trials 32 --log log.json"
-        Journal(f"{log}.journal").write(RunStarted([(1, [DENSE])], "OpEvo", command, 32))
-        assert answers(log)["What next?"].command == f"autotvm-opevo tune --model {model} --log {expected} --trials 64"
 
 
 def test_the_best_of_another_log_have_no_verdict(tmp_path):
@@ -466,3 +287,78 @@ def test_failures_of_an_unknown_kind_have_no_kind(tmp_path):
     records.write_text("\n".join(meta_schedule_line((64, 1), 0, 1e10 if i else 1e-3) for i in range(8)) + "\n")
     assert "88% of the trials failed" in summarize(folder)
     assert "failed, 7 of them with failed" not in summarize(folder)
+
+
+def test_a_run_that_still_gains_has_not_converged_and_gets_twice_the_trials(tmp_path):
+    log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
+    found = answers(log)
+    assert found["Converged?"].text == "No: the last half of the trials brought 100%."
+    assert (found["What next?"].text, found["What next?"].command) == ("More trials: tune again into this log, 64 in all.", "")
+    command = "autotvm-opevo tune --network alexnet --trials 32 --log log.json"
+    Journal(f"{log}.journal").write(RunStarted([(1, [DENSE])], "OpEvo", command, 32))
+    assert answers(log)["What next?"].command == command
+
+
+@pytest.mark.parametrize(("trials", "says"), [(MIN_TRIALS - 1, "Too early to tell"), (MIN_TRIALS, "Probably")])
+def test_a_run_that_stands_still_after_few_trials_may_go_on(tmp_path, trials, says):
+    found = answers(write(tmp_path / "log.json", [1e-3] * trials))
+    assert found["Converged?"].text.startswith(says)
+    assert found["What next?"].text.startswith("Nothing" if says == "Probably" else "More trials")
+
+
+def test_trials_of_an_operator_that_hardly_matters_do_not_make_a_run_converged(tmp_path):
+    log = write(write(tmp_path / "log.json", [1e-2] * 20), [1e-5] * 300, "conv2d")
+    assert answers(log)["Converged?"].text.startswith("Too early to tell")
+    even = write(write(tmp_path / "even.json", [1e-2] * 160), [1e-5] * 160, "conv2d")
+    assert answers(even)["Converged?"].text.startswith("Probably: ")
+
+
+def test_an_operator_that_always_times_out_needs_more_time(tmp_path):
+    log = write(write(tmp_path / "log.json", [1e-3] * 40), [None] * 4, "conv2d", error_no=7)
+    text = "All trials of conv2d 1x64 failed, most often with run timeout: give each trial more time."
+    assert answers(log)["What next?"].text == text
+
+
+def test_a_run_that_was_interrupted_is_to_make_the_trials_that_are_left(tmp_path):
+    log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
+    Journal(f"{log}.journal").write(RunStarted([(1, [DENSE])], "OpEvo", "a command", 1000))
+    assert answers(log)["What next?"].text == "More trials: tune again into this log, 1000 in all."
+
+
+def test_operators_without_a_trial_need_trials(tmp_path):
+    log = write(tmp_path / "log.json", [1e-3] * 4)
+    Journal(f"{log}.journal").write(RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", "a command", 1000))
+    found = answers(log)
+    assert found["Converged?"].text == "No: 1 operator without a successful trial."
+    assert found["What next?"].text == "More trials: tune again into this log, 1000 in all."
+
+
+def test_trials_of_another_network_in_the_log_do_not_count_for_what_is_next(tmp_path):
+    log = write(write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)]), [1e-3] * 100, "conv2d")
+    for task in (CONV2D, DENSE, DENSE):
+        Journal(f"{log}.journal").write(RunStarted([(1, [task])], "OpEvo", "a command", 32))
+    assert "64 in all" in answers(log)["What next?"].text
+    assert "this log has 2 networks or targets: totals and shares are of all of them together" in page_text(
+        report(log, out=tmp_path / "report.html")
+    )
+
+
+def test_at_the_machine_s_limit_tuning_has_converged(tmp_path):
+    log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
+    journal = Journal(f"{log}.journal")
+    journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
+    journal.write(MachineMeasured({DENSE: 1 / 32}))
+    assert answers(log)["Converged?"].text == "Yes: the machine's limits leave 0.0%."
+    assert answers(log)["What next?"].text.startswith("Nothing")
+
+
+def test_where_the_time_went_has_the_phases_and_failures_if_they_are_many(tmp_path):
+    log = write(write(tmp_path / "log.json", [1e-3] * 40), [None] * 20, "conv2d", error_no=6)
+    Journal(f"{log}.journal").write(RunEnded({"building": 40.0, "running": 20.0}))
+    expected = "building 40 s, running 20 s, 33% of the trials failed, 20 with build timeout."
+    assert answers(log)["Where did the time go?"].text == expected
+
+
+@pytest.mark.parametrize("part", [0.25, 0.5])
+def test_the_gain_is_infinite_if_there_was_no_result_before(part):
+    assert gain_of_last(np.array([math.inf] * 7 + [1.0]), part) == math.inf
