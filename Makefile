@@ -17,8 +17,8 @@ DOCS_ENV := .venv/docs
 DOCS := docs/_build/html
 RELEASE_ENV := .venv/release
 
-# Of each TVM's tests. They mostly wait for compilers and runners, so that two cores are enough for six processes.
-JOBS := 3
+# Tests mostly wait for compilers and runners, so that two cores are enough for four processes.
+JOBS := 4
 # Those of MetaSchedule; the others need no TVM, or run with AutoTVM.
 TVM_TESTS := tests/lowering tests/meta_schedule autotvm_opevo/lowering autotvm_opevo/meta_schedule autotvm_opevo/networks/relax.py
 # In the order of `conftest.py`, or files with few tests, which may be slow, would come last.
@@ -72,14 +72,9 @@ tune-relax: setup-tvm
 environments:
 	@$(MAKE) --no-print-directory setup-tvm & other=$$!; $(MAKE) --no-print-directory setup; status=$$?; wait $$other && exit $$status
 
-# Both TVMs at once, since each leaves cores idle while it waits; MetaSchedule's output comes last.
 test: environments lint
-	@output=$(TVM_ENV)/tests.txt; \
-	$(TVM_RUN) -m pytest -q $(PARALLEL) $(TVM_TESTS) $(ARGS) >$$output 2>&1 & other=$$!; \
-	trap "kill $$other 2>/dev/null" INT TERM; \
-	$(RUN) -m pytest -q $(PARALLEL) $(ARGS); status=$$?; \
-	wait $$other || status=$$?; \
-	cat $$output; exit $$status
+	@$(RUN) -m pytest -q $(PARALLEL) $(ARGS)
+	@$(TVM_RUN) -m pytest -q $(PARALLEL) $(TVM_TESTS) $(ARGS)
 
 docs: $(DOCS_ENV)/made
 	@$(DOCS_ENV)/bin/sphinx-build -q -W --keep-going -b html docs $(DOCS) $(ARGS)

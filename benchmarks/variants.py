@@ -66,6 +66,14 @@ class CategoricalKernel(GraphKernel):
         return np.exp(-np.tensordot(inverse_lengthscales, x1.T[:, :, None] != x2.T[:, None, :], 1))
 
 
+class WithoutLogSums(GraphKernel):
+    """Knobs alone: no products of parts of several tiles."""
+
+    @staticmethod
+    def groups(parts: Sequence[int]) -> list[list[int]]:
+        return []
+
+
 class RegularizedLaplacianKernel(CategoricalKernel):
     """The walk's stopping distribution made symmetric (Smola and Kondor 2003).
 
@@ -153,7 +161,7 @@ def _acquisition(
 ACQUISITIONS: dict[str, Callable[[Space, np.random.Generator], Acquisition]] = {
     **{
         kernel.__name__: partial(_acquisition, kernel=kernel)
-        for kernel in (RegularizedLaplacianKernel, CategoricalKernel, IsotropicKernel, FixedHyperparameters)
+        for kernel in (WithoutLogSums, RegularizedLaplacianKernel, CategoricalKernel, IsotropicKernel, FixedHyperparameters)
     },
     "LogTarget": partial(_acquisition, targets=(log_fitness,)),
     "RankTarget": partial(_acquisition, targets=(normal_scores,)),

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 class Parser(argparse.ArgumentParser):
     """A parser whose help keeps the line breaks of its texts, and whose errors do not bury the message under all options.
 
-    Options have to be written out: reports read them in the command that a journal has.
+    Options have to be written out: a new option must not change what an old command means.
     """
 
     def __init__(self, **options: Any) -> None:

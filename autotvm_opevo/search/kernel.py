@@ -89,7 +89,7 @@ class GraphKernel:
             KnobCoordinates(topology, [other.knobs.get(name) for other in others]) for name, topology in space.knobs.items()
         ]
         self._names = list(space.knobs)
-        self._groups = _groups([knob.parts for knob in self._knobs])
+        self._groups = self.groups([knob.parts for knob in self._knobs])
         sums = sum(self._knobs[group[0]].parts for group in self._groups)
         self.size = len(self._knobs) + sums + len(others)
         self._cache: list[dict[int, Row]] = [{} for _ in self._knobs]
@@ -97,6 +97,16 @@ class GraphKernel:
         self._knob_of = np.repeat(np.arange(self.size), widths)  # by column
         categorical = [*(knob.categorical for knob in self._knobs), *(False for _ in range(sums + len(others)))]
         self._is_categorical = np.repeat(np.array(categorical, dtype=bool), widths)
+
+    @staticmethod
+    def groups(parts: Sequence[int]) -> list[list[int]]:
+        """Factorizations that have log-sums: at least two with the same number of parts, given that of each knob.
+
+        >>> GraphKernel.groups([3, 2, 4, 3, 2])
+        [[0, 3]]
+        """
+        groups = [[i for i, mine in enumerate(parts) if mine == number] for number in sorted(set(parts)) if number >= _MIN_PARTS]
+        return [group for group in groups if len(group) > 1]
 
     def encode(self, configurations: Iterable[Sequence[int]]) -> Array:
         """Coordinates in steps, shape (n, columns), of configurations given by their vertex numbers."""
@@ -234,12 +244,6 @@ class KnobCoordinates:
         while distance(step := min(self._topology.neighbours(value)[:_MAX_NEIGHBOURS], key=distance)) < distance(value):
             value = step
         return self._topology.index(value)
-
-
-def _groups(parts: Sequence[int]) -> list[list[int]]:
-    """Factorizations that have log-sums: at least two with the same number of parts, given that of each knob."""
-    groups = [[i for i, mine in enumerate(parts) if mine == number] for number in sorted(set(parts)) if number >= _MIN_PARTS]
-    return [group for group in groups if len(group) > 1]
 
 
 def _spread(topology: Topology) -> list[int]:

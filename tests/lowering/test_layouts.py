@@ -6,8 +6,9 @@ import tvm
 from quick_tuning import outputs
 from tvm import relax
 
+from autotvm_opevo.lowering import layouts
 from autotvm_opevo.lowering.network import build, count_changes, lower, lower_as_imported
-from autotvm_opevo.meta_schedule import as_target, layouts
+from autotvm_opevo.meta_schedule import as_target
 from autotvm_opevo.meta_schedule.evaluation import random_inputs
 
 CPU = as_target("llvm -mcpu=core-avx2 -num-cores=2")

@@ -9,8 +9,8 @@ from autotvm_opevo.networks.names import AUTOTVM, META_SCHEDULE, check_network
 
 
 def test_they_are_those_of_the_installed_tvm():
-    adapter, names = ("autotvm", AUTOTVM) if find_spec("tvm.autotvm") else ("meta_schedule", META_SCHEDULE)
-    assert tuple(import_module(f"autotvm_opevo.{adapter}.workloads").NETWORKS) == names
+    language, names = ("relay", AUTOTVM) if find_spec("tvm.autotvm") else ("relax", META_SCHEDULE)
+    assert tuple(import_module(f"autotvm_opevo.networks.{language}").NETWORKS) == names
 
 
 @pytest.mark.parametrize(
