@@ -11,7 +11,7 @@ os.environ.setdefault("TVM_NUM_THREADS", "1")
 
 _AUTOTVM = [
     *("autotvm_opevo/autotvm", "autotvm_opevo/networks/relay.py", "autotvm_opevo/tvmc.py"),
-    *("tests/autotvm", "tests/benchmarks", "tests/cli/test_main.py", "benchmarks"),
+    *("tests/autotvm", "tests/benchmarks", "tests/networks/test_relay.py", "tests/cli/test_main.py", "benchmarks"),
 ]
 _META_SCHEDULE = [
     *("autotvm_opevo/lowering", "autotvm_opevo/meta_schedule", "autotvm_opevo/networks/relax.py"),
