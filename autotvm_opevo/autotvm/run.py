@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -13,11 +13,11 @@ from typing import Any
 
 import tvm
 from tvm.autotvm import record
-from tvm.autotvm.measure import MeasureErrorNo
+from tvm.autotvm.measure import MeasureErrorNo, MeasureResult
 from tvm.autotvm.measure.measure import Runner
+from tvm.autotvm.task import Task
 
 from autotvm_opevo.autotvm.best_file import BestFile
-from autotvm_opevo.autotvm.confirmation import confirm
 from autotvm_opevo.autotvm.extraction import Extraction
 from autotvm_opevo.autotvm.log import Log, Record, failure, parse, workload_key
 from autotvm_opevo.autotvm.measurer import Measurer
@@ -26,7 +26,7 @@ from autotvm_opevo.autotvm.rpc import DevicePoolError
 from autotvm_opevo.autotvm.runner import LocalRunner
 from autotvm_opevo.autotvm.targets import cannot_run
 from autotvm_opevo.autotvm.task_state import TaskState
-from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE
+from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE, Confirmed, race
 from autotvm_opevo.tuning.drift import Drift
 from autotvm_opevo.tuning.journal import BestConfirmed, DevicesLeft, Journal, KnobsMapped, RunHistory, TrialEnded
 from autotvm_opevo.tuning.logs import best_file
@@ -132,6 +132,21 @@ class NetworkRun(TuningRun):
             aligned=self.best.aligned,
             kept_untuned=len(self.best.kept_untuned),
         )
+
+
+def confirm(measurer: Measurer, tasks: Sequence[Task], seconds: float) -> Iterator[Confirmed]:
+    """Race the finalists of each task, as far as the time allows. A measurer that keeps none confirms none."""
+    end = time.monotonic() + seconds
+    finalists = [measurer.finalists.of(task) for task in tasks]
+
+    def time_again(task: int, finalist: int) -> float:
+        return measurer.time_again(finalists[task][finalist])
+
+    for i, finished in race([len(found) for found in finalists], time_again, measurer.restart, end):
+        assert finished.winner is not None
+        winner = finalists[i][finished.winner]
+        result = MeasureResult((finished.latency,), 0, winner.result.all_cost, time.time())
+        yield Confirmed(i, (winner.measured, result), finished.latencies(finished.winner), finished.ties)
 
 
 def _confirmed(history: RunHistory) -> dict[tuple[str, Any], tuple[Record, float]]:

@@ -7,8 +7,8 @@ import pytest
 from instant_measuring import measured, result
 from small_templates import matmul_task
 
-from autotvm_opevo.autotvm.confirmation import confirm
 from autotvm_opevo.autotvm.finalists import Finalist
+from autotvm_opevo.autotvm.run import confirm
 
 TASKS = [matmul_task(extent) for extent in (16, 32, 64)]
 
