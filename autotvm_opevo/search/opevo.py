@@ -112,7 +112,8 @@ class OpEvo(Search):
         self._acquisition = None if make is None else make(space, self._rng)
         self._since_best = 0  # results since a better one
         self._transfer_model: TransferModel | None = None
-        self._sources: list[Source] = []
+        self._usable: list[Source] = []  # what `learn_from` was given last
+        self._sources: list[Source] = []  # and what it learns from
         self._graphs = [IndexedGraph(topology) for topology in space.knobs.values()]
         self.parents_size = as_integer("parents_size", parents_size)
         self.offspring_size = as_integer("offspring_size", offspring_size)
@@ -146,8 +147,11 @@ class OpEvo(Search):
         """
         if sources and not self.can_transfer:
             raise ValueError(f'history needs surrogate="gp", {self.surrogate!r} given')
-        used = nearest_sources(self.space, sources)
-        if [id(source.results) for source in used] == [id(source.results) for source in self._sources]:
+        usable = [source for source in sources if any(source.results.values())]
+        if _are_same(usable, self._usable):
+            return list(self._sources)
+        self._usable, used = usable, nearest_sources(self.space, usable)
+        if _are_same(used, self._sources):
             return used  # what was learned of them is kept
         self._sources = used
         if used:
@@ -249,6 +253,11 @@ class OpEvo(Search):
         draws = self._rng.random(len(self.space.knobs)) * cumulative[-1]
         selected = np.searchsorted(cumulative, draws, side="right").clip(max=len(parents) - 1)
         return [parents[j][0][i] for i, j in enumerate(selected)]
+
+
+def _are_same(sources: Sequence[Source], others: Sequence[Source]) -> bool:
+    """Whether two lists have the same tasks, in the same order."""
+    return len(sources) == len(others) and all(one.results is other.results for one, other in zip(sources, others))
 
 
 def _source(entry: tuple[Space, Sequence[Configuration], Sequence[float]]) -> Source:
