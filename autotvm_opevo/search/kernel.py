@@ -25,8 +25,8 @@ where coordinates are distinct, and so is k.
 
 What a tiled kernel needs and how fast it runs goes by products over its loops: the threads of a block are the same part of every
 tile multiplied, and so is what is kept in registers. So factorizations with the same number of parts, three or more, also count
-together: log-sum s_j is half the sum over them of log2 of part j, in steps like theirs. Without them the kernel has to learn each
-product from sums of separate lengths.
+together: log-sum s_j is half the sum over them of log2 of part j, in steps like theirs. Distances on single
+knobs cannot tell that two tilings have the same products.
 
 With results of other tasks, the task is one more knob: a star, whose centre is the task that is tuned, with an edge to each of
 the others. So q of an edge is the correlation with one of them: near 1 it carries over whole, near 0 it is ignored. It is the
@@ -59,7 +59,7 @@ _MIN_PARTS = 3
 _OTHER_CATEGORY, _NO_CATEGORY = -1, -2
 
 
-class Row(NamedTuple):
+class EncodedValue(NamedTuple):
     """What the kernel knows of a knob's value: its coordinates in steps, and log2 of the parts of a factorization."""
 
     coordinates: Array
@@ -92,7 +92,7 @@ class GraphKernel:
         self._groups = self.groups([knob.parts for knob in self._knobs])
         sums = sum(self._knobs[group[0]].parts for group in self._groups)
         self.size = len(self._knobs) + sums + len(others)
-        self._cache: list[dict[int, Row]] = [{} for _ in self._knobs]
+        self._cache: list[dict[int, EncodedValue]] = [{} for _ in self._knobs]
         widths = [*(knob.width for knob in self._knobs), *(1 for _ in range(sums + len(others)))]
         self._knob_of = np.repeat(np.arange(self.size), widths)  # by column
         categorical = [*(knob.categorical for knob in self._knobs), *(False for _ in range(sums + len(others)))]
@@ -117,12 +117,12 @@ class GraphKernel:
     def encode_other(self, task: int, configurations: Iterable[Configuration]) -> Array:
         """Coordinates in steps, shape (n, columns), of another task's configurations."""
         rows = list(configurations)
-        knobs = [[knob.row_of_other(task, row.get(name)) for row in rows] for name, knob in zip(self._names, self._knobs)]
+        knobs = [[knob.encode_other_value(task, row.get(name)) for row in rows] for name, knob in zip(self._names, self._knobs)]
         encoded = self._join(len(rows), knobs)
         encoded[:, len(self._knob_of) - len(self._others) + task] = 1
         return encoded
 
-    def _join(self, n: int, knobs: Sequence[Sequence[Row]]) -> Array:
+    def _join(self, n: int, knobs: Sequence[Sequence[EncodedValue]]) -> Array:
         """Coordinates of all knobs, log-sums, and no edge to another task, side by side."""
         if n == 0:
             return np.empty((0, len(self._knob_of)))
@@ -156,11 +156,11 @@ class GraphKernel:
         """Hyperparameters for targets `y`, shape (n,), searched from `start`; see `fit_hyperparameters`."""
         return fit_hyperparameters(self.pairwise_distances(train_x), y, start)
 
-    def _encode_vertex(self, i: int, vertex: int) -> Row:
+    def _encode_vertex(self, i: int, vertex: int) -> EncodedValue:
         row = self._cache[i].get(vertex)
         if row is None:
             topology = self._topologies[i]
-            row = self._knobs[i].row(topology[vertex])
+            row = self._knobs[i].encode_value(topology[vertex])
             if topology.size <= _MAX_CACHED:
                 self._cache[i][vertex] = row
         return row
@@ -210,23 +210,23 @@ class KnobCoordinates:
         """Coordinates of a value of the task that is tuned, shape (width,)."""
         return np.asarray(self._coordinates(value), dtype=float)
 
-    def row(self, value: Any) -> Row:
+    def encode_value(self, value: Any) -> EncodedValue:
         """Coordinates and parts of a value of the task that is tuned."""
-        return Row(self.encode(value), np.log2(np.array(value, dtype=float)) if self.parts else self._absent_parts)
+        return EncodedValue(self.encode(value), np.log2(np.array(value, dtype=float)) if self.parts else self._absent_parts)
 
-    def row_of_other(self, task: int, value: Any) -> Row:
+    def encode_other_value(self, task: int, value: Any) -> EncodedValue:
         """Coordinates and parts of a value of another task."""
         if not self._comparable[task]:
-            return Row(self._absent, self._absent_parts)
+            return EncodedValue(self._absent, self._absent_parts)
         if self._stretch[task] != 1:
             value = value[0] * self._stretch[task], *value[1:]
-        return self.row(value)
+        return self.encode_value(value)
 
     def nearest(self, task: int, value: Any) -> int:
         """Vertex number of the value that is nearest to another task's; in a large graph, nearer than its neighbours."""
         if self._comparable[task] and value in self._topology:
             return self._topology.index(value)
-        point = self.row_of_other(task, value).coordinates
+        point = self.encode_other_value(task, value).coordinates
         if self._spread is None:
             vertices = _spread(self._topology)
             self._spread = vertices, np.array([self.encode(self._topology[vertex]) for vertex in vertices])

@@ -183,16 +183,16 @@ class TestOtherTasks:
         """Coordinates of the values of a knob of another task, beside those of the knob's own."""
         coordinates = KnobCoordinates(knob, [other])
         return [coordinates.encode(value).tolist() for value in knob], [
-            coordinates.row_of_other(0, value).coordinates.tolist() for value in values
+            coordinates.encode_other_value(0, value).coordinates.tolist() for value in values
         ]
 
     def test_tiles_of_other_extents_are_compared_by_the_logarithms_of_their_parts(self):
         coordinates = KnobCoordinates(Factorization(64, 2), [Factorization(96, 2)])
         own = coordinates.encode((8, 8))
-        assert coordinates.row_of_other(0, (12, 8)).coordinates == pytest.approx(
+        assert coordinates.encode_other_value(0, (12, 8)).coordinates == pytest.approx(
             own
         )  # the outermost part makes up for the extent
-        assert abs(own - coordinates.row_of_other(0, (8, 12)).coordinates).sum() == pytest.approx(np.log2(1.5))
+        assert abs(own - coordinates.encode_other_value(0, (8, 12)).coordinates).sum() == pytest.approx(np.log2(1.5))
         assert abs(own - coordinates.encode((16, 4))).sum() == pytest.approx(1)  # a step of the graph
 
     def test_knobs_with_the_same_values_have_the_distances_of_the_graph(self):
@@ -259,6 +259,6 @@ class TestOtherTasks:
         knob = KnobCoordinates(own, [Factorization(2**10, 5)])
         value = (4, 4, 4, 4, 4)
         found = own[knob.nearest(0, value)]
-        point = knob.row_of_other(0, value).coordinates
+        point = knob.encode_other_value(0, value).coordinates
         distance = abs(knob.encode(found) - point).sum()
         assert all(abs(knob.encode(step) - point).sum() >= distance for step in own.neighbours(found))
