@@ -21,7 +21,7 @@ from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.lowering.network import check_shapes, lower, lower_as_imported
 from autotvm_opevo.meta_schedule.builder import LocalBuilder
-from autotvm_opevo.meta_schedule.database import LOCK, load_database, records_of, records_of_others, repair
+from autotvm_opevo.meta_schedule.database import LOCK, load_database, records_of_others, repair
 from autotvm_opevo.meta_schedule.evaluation import evaluate_network
 from autotvm_opevo.meta_schedule.history import describe_history, sources_of, without_copies
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
@@ -181,9 +181,9 @@ def tune_network(
             raise ValueError("mod must have an operator that can be tuned; it has none")
         database = load_database(folder)
         mods = [task.dispatched[0] for task in extracted]
-        known = sum(len(records_of(database, mod, target)) for mod in mods)
-        if isinstance(strategy, OpEvoStrategy) and known < trials:
-            strategy = _with_others_of(folder, strategy, records_of_others(database, mods, target))
+        of_others = records_of_others(database, mods, target)
+        if isinstance(strategy, OpEvoStrategy) and len(database) - len(of_others) < trials:
+            strategy = _with_others_of(folder, strategy, of_others)
         states = _task_states(extracted, target, database, strategy, cost_model, trials, seed)
         run = NetworkRun(states, target, database, folder, trials, start)
         description = strategy if isinstance(strategy, str) else getattr(strategy, "description", type(strategy).__name__)
