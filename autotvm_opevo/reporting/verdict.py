@@ -193,6 +193,8 @@ def _next(index: int, log: TuningLog, network: Network, limits: Limits, converge
     made = _trials_of_last_network(log)
     trials = log.runs.budget if made < log.runs.budget else 2 * made
     more = Answer(question, f"More trials: tune again into this log, {trials} in all.", command=log.runs.command)
+    if log.runs.stop_reason == "time limit":
+        more = Answer(question, "More time: tune again into this log, for as long.", command=log.runs.command)
     if network.count_unsolved(index):
         return _next_for_unsolved(index, network, more)
     if log.runs.speedup and is_slower(log.runs.speedup):

@@ -362,3 +362,13 @@ def test_where_the_time_went_has_the_phases_and_failures_if_they_are_many(tmp_pa
 @pytest.mark.parametrize("part", [0.25, 0.5])
 def test_the_gain_is_infinite_if_there_was_no_result_before(part):
     assert gain_of_last(np.array([math.inf] * 7 + [1.0]), part) == math.inf
+
+
+def test_a_run_that_ended_by_its_time_limit_is_to_have_more_time(tmp_path):
+    """However many trials it was allowed."""
+    log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
+    journal = Journal(f"{log}.journal")
+    journal.write(RunStarted([(1, [DENSE])], "OpEvo", "a command", 100_000))
+    journal.write(RunEnded({"running": 1.0}, "time limit"))
+    found = answers(log)["What next?"]
+    assert (found.text, found.command) == ("More time: tune again into this log, for as long.", "a command")
