@@ -42,7 +42,6 @@ help:
 	@echo "make bench-overhead     measure the tuners' own time (7 minutes)"
 	@echo "make bench-network      compare tuners and task schedulers on whole networks (over an hour)"
 	@echo "make bench-alexnet      compare the latency of AlexNet over the time of tuning with that of XGBTuner (an hour)"
-	@echo "make         show where the time of tuning a network goes (5 minutes)"
 	@echo "make bench-transfer     compare OpEvo with and without results of other shapes (3 minutes; ARGS=FOLDER of landscapes of devices)"
 	@echo "make figures            draw the paper's Figures 1 and 2"
 	@echo "make setup              make the environment with AutoTVM only, $(ENV)"
