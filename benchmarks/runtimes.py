@@ -1,0 +1,182 @@
+"""Networks tuned by `tune_network` beside what people would pick instead: ONNX Runtime and OpenVINO, which need no tuning.
+
+    .venv/tvm/bin/pip install onnxruntime openvino
+    .venv/tvm/bin/python -m benchmarks.runtimes                              # six networks: a night
+    .venv/tvm/bin/python -m benchmarks.runtimes --networks alexnet mobilenet --repeats 2 --time-limit 60
+
+All run the same ONNX file, batch 1, float32, in as many threads. A network is tuned several times with the command line's
+defaults; then each of these and each runtime, in turns, runs in processes of its own, since where its memory lies makes a process
+faster or slower. A process's latency is the median of its runs; a row has the median of the processes and their range. Tuning is
+not repeated when a benchmark was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import markdown, onnx_networks, publish
+from benchmarks.environment import processor
+
+RIVALS = "ONNX Runtime", "OpenVINO"
+PACKAGES = {"TVM": "apache-tvm", "ONNX Runtime": "onnxruntime", "OpenVINO": "openvino"}
+# Seconds before a process times its runs, and of these; at least so many runs.
+_WARM_UP, _SECONDS, _MIN_RUNS = 1.0, 2.0, 10
+COLUMNS = "network", "trials", "tuning, s", "its operators", "tune_network", *RIVALS, "times as fast as the better"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Compare tuned networks with other runtimes.")
+    parser.add_argument("--networks", nargs="+", choices=[*onnx_networks.NETWORKS], default=[*onnx_networks.NETWORKS])
+    parser.add_argument("--repeats", type=int, default=5, help="how often each is tuned, with seeds from 0 on (default: 5)")
+    parser.add_argument("--processes", type=int, default=7, help="of each runtime, and of each tuned network (default: 7)")
+    parser.add_argument("--time-limit", type=float, default=300.0, help="of tuning, in seconds (default: 300)")
+    parser.add_argument("--trials", type=int, default=0, help="of tuning, besides the time limit (default: no limit)")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="(default: all cores)")
+    parser.add_argument("--out", type=Path, default=Path("tuned/runtimes"))
+    parser.add_argument("--publish", type=publish.section, metavar="SECTION", help="write the table to docs/results")
+    parser.add_argument("--time", nargs=2, metavar=("RUNTIME", "FILE"), help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.time:
+        print(json.dumps(time_runs(RUNTIMES[options.time[0]](options.time[1], options.threads))))
+        return
+    rows = []
+    for network in options.networks:
+        rows.append(compare(network, options))
+        print(markdown.table(COLUMNS, [rows[-1]]).splitlines()[-1], flush=True)
+    versions = ", ".join(f"{name} {version(package)}" for name, package in PACKAGES.items())
+    machine = f"Milliseconds, in {options.threads} threads of {processor()}; {versions}."
+    text = f"{markdown.table(COLUMNS, rows)}\n\n{machine}"
+    if options.publish:
+        publish.publish(options.publish, text, "runtimes", arguments)
+    print(text)
+
+
+def compare(network: str, options: argparse.Namespace) -> list[Any]:
+    """A row of the table."""
+    folder = options.out / network
+    folder.mkdir(parents=True, exist_ok=True)
+    model = folder / f"{network}.onnx"
+    if not model.exists():
+        onnx_networks.save(network, model)
+    tuned = [tune(model, folder / str(seed), seed, options) for seed in range(options.repeats)]
+    alternatives = [("tune_network", folder / str(seed) / "network.so") for seed in range(options.repeats)]
+    timed: dict[str, list[float]] = {"tune_network": [], **{rival: [] for rival in RIVALS}}
+    turns = [alternatives[i : i + 1] + [(rival, model) for rival in RIVALS] for i in range(options.repeats)]
+    rounds = ceil(options.processes / options.repeats)
+    for turn in turns * rounds:
+        for runtime, file in turn:
+            command = [sys.executable, "-m", "benchmarks.runtimes", "--threads", str(options.threads), "--time", runtime]
+            ran = subprocess.run([*command, str(file)], check=True, stdout=subprocess.PIPE, text=True, env=_environment(options))
+            timed[runtime].append(json.loads(ran.stdout.splitlines()[-1]))
+    (folder / "timed.json").write_text(json.dumps(timed))
+    medians = {runtime: statistics.median(latencies) for runtime, latencies in timed.items()}
+    ratio = min(medians[rival] for rival in RIVALS) / medians["tune_network"]
+    operators = statistics.median(one["operators"] for one in tuned)
+    trials, seconds = (statistics.median(one[key] for one in tuned) for key in ("trials", "seconds"))
+    cells = [f"{1e3 * medians[name]:.1f} ({1e3 * min(timed[name]):.1f} to {1e3 * max(timed[name]):.1f})" for name in timed]
+    return [network, f"{trials:.0f}", f"{seconds:.0f}", f"{1e3 * operators:.1f}", *cells, f"{ratio:.2f}"]
+
+
+def tune(model: Path, folder: Path, seed: int, options: argparse.Namespace) -> dict[str, float]:
+    """Tune a network in a process of its own, and export it; returns trials, seconds, and the sum of its operators."""
+    found = folder / "tuned.json"
+    if not found.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        code = (
+            "import sys; from benchmarks.runtimes import tune_and_export; "
+            f"tune_and_export({str(model)!r}, {str(folder)!r}, {seed}, {options.time_limit}, {options.trials})"
+        )
+        subprocess.run([sys.executable, "-c", code], check=True, env=_environment(options))
+    return dict(json.loads(found.read_text()))
+
+
+def tune_and_export(model: str, folder: str, seed: int, time_limit: float, trials: int) -> None:
+    """In a new process: it tunes as the command line does."""
+    from autotvm_opevo.meta_schedule import compile_network, local_target, tune_network
+    from autotvm_opevo.networks import relax
+
+    mod, params = relax.model_file(model)
+    target, work_dir = local_target(), Path(folder) / "log"
+    result = tune_network(mod, params, target, work_dir, trials or 100_000, time_limit=time_limit, seed=seed, evaluate=False)
+    compile_network(mod, params, target, result.best_file).export_library(str(Path(folder) / "network.so"))
+    said = {"trials": result.trials, "seconds": result.seconds, "operators": result.latency}
+    (Path(folder) / "tuned.json").write_text(json.dumps(said))
+
+
+def _environment(options: argparse.Namespace) -> dict[str, str]:
+    return {**os.environ, "TVM_NUM_THREADS": str(options.threads)}
+
+
+def time_runs(run: Callable[[], Any]) -> float:
+    """Median seconds of a run, warm."""
+    end = time.monotonic() + _WARM_UP
+    while time.monotonic() < end:
+        run()
+    latencies: list[float] = []
+    end = time.monotonic() + _SECONDS
+    while len(latencies) < _MIN_RUNS or time.monotonic() < end:
+        start = time.perf_counter()
+        run()
+        latencies.append(time.perf_counter() - start)
+    return statistics.median(latencies)
+
+
+def _inputs(shape: Any) -> Any:
+    return np.random.default_rng(0).standard_normal([int(extent) for extent in shape]).astype("float32")
+
+
+def _tvm(file: str, threads: int) -> Callable[[], Any]:
+    import onnx
+    import tvm
+    from tvm import relax
+
+    (data,) = onnx.load(str(next(Path(file).parents[1].glob("*.onnx")))).graph.input
+    shape = [one.dim_value for one in data.type.tensor_type.shape.dim]
+    machine = relax.VirtualMachine(tvm.runtime.load_module(file), tvm.cpu())
+    data = tvm.runtime.tensor(_inputs(shape))
+    return lambda: machine["main"](data)
+
+
+def _onnx_runtime(file: str, threads: int) -> Callable[[], Any]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    (data,) = session.get_inputs()
+    values = {data.name: _inputs(data.shape)}
+    return lambda: session.run(None, values)
+
+
+def _openvino(file: str, threads: int) -> Callable[[], Any]:
+    import openvino
+
+    # Float32, as the others have; by default it may compute in bfloat16 where the CPU can.
+    options = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
+    compiled = openvino.compile_model(file, "CPU", options)
+    request, values = compiled.create_infer_request(), _inputs(compiled.input(0).shape)
+    return lambda: request.infer([values], share_inputs=True)
+
+
+# Each loads a file and returns what runs it once.
+RUNTIMES: dict[str, Callable[[str, int], Callable[[], Any]]] = {
+    "tune_network": _tvm,
+    "ONNX Runtime": _onnx_runtime,
+    "OpenVINO": _openvino,
+}
+
+if __name__ == "__main__":
+    main()
