@@ -4,7 +4,7 @@
     python -m benchmarks.compare --tuners OpEvo GA --seeds 30
     python -m benchmarks.compare --landscapes FOLDER ... --mode hidden
 
-The tuners are this package's and AutoTVM's, unmodified, at their defaults; all run through ``tuner.tune`` in batches of 8
+The tuners are this package's and AutoTVM's, unmodified, at their defaults; all run through ``tuner.tune``, in batches of 8
 (Droplet: 16, its default). A stopped comparison resumes. The folder ``--out`` gets ``runs.csv``, ``tables.md`` and ``pictures/``.
 """
 
@@ -54,6 +54,7 @@ def main(
     parser.add_argument("--tuners", nargs="+", choices=tuners, default=tuners)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--trials", type=int, default=512)
+    parser.add_argument("--batch", type=int, default=8, help="configurations that are measured at once (default: 8)")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, default=Path("tuned") / name.replace(" ", "-"))
     parser.add_argument(
@@ -64,7 +65,7 @@ def main(
         files = find_landscapes(options.landscapes)
     except FileNotFoundError as error:
         parser.error(str(error))
-    made = jobs(files, options.tuners, options.mode, options.seeds, options.trials)
+    made = jobs(files, options.tuners, options.mode, options.seeds, options.trials, options.batch)
     results = run_all(made, options.out / "runs.jsonl", options.workers)
     write_csv(results, options.out / "runs.csv")
     text = tables(results, methods)

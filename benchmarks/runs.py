@@ -36,6 +36,7 @@ class Job:
     tuner: str
     seed: int
     trials: int
+    batch: int = 8
 
     @property
     def landscape(self) -> str:
@@ -46,7 +47,8 @@ class Job:
     def key(self) -> dict[str, Any]:
         """What identifies a result; the digest tells apart landscapes recorded again."""
         digest = hashlib.sha256(Path(self.path).read_bytes()).hexdigest()[:12]
-        return {"landscape": self.landscape, "digest": digest, "tuner": self.tuner, "seed": self.seed, "trials": self.trials}
+        key = {"landscape": self.landscape, "digest": digest, "tuner": self.tuner, "seed": self.seed, "trials": self.trials}
+        return key if self.batch == 8 else {**key, "batch": self.batch}
 
 
 def find_landscapes(paths: Iterable[Path]) -> list[Path]:
@@ -66,7 +68,7 @@ def find_landscapes(paths: Iterable[Path]) -> list[Path]:
     return files
 
 
-def jobs(files: Iterable[Path], names: Iterable[str], mode: str, seeds: int, trials: int) -> list[Job]:
+def jobs(files: Iterable[Path], names: Iterable[str], mode: str, seeds: int, trials: int, batch: int = 8) -> list[Job]:
     """Every tuner on every landscape it supports, with every seed; XGBTuner, the slowest, comes last."""
     made = []
     for file in files:
@@ -78,7 +80,7 @@ def jobs(files: Iterable[Path], names: Iterable[str], mode: str, seeds: int, tri
                     continue
                 if name == "XGB" and not replay.has_template(landscape):
                     name = KNOBS  # there are no loops to extract features from
-                made += [Job(str(file), hidden, name, seed, trials) for seed in range(seeds)]
+                made += [Job(str(file), hidden, name, seed, trials, batch) for seed in range(seeds)]
     return sorted(made, key=lambda job: job.tuner.startswith("XGB"))
 
 
@@ -118,7 +120,7 @@ def run(job: Job) -> dict[str, Any]:
     with tuners.quiet(), tuners.in_process_features():
         tuner = tuners.make(job.tuner, task, job.seed)
         own = tuners.Stopwatch(tuner, process_time)
-        tuner.tune(job.trials, replay.measure_option(landscape, tuners.batch_size(job.tuner)), callbacks=[note])
+        tuner.tune(job.trials, replay.measure_option(landscape, max(job.batch, tuners.batch_size(job.tuner))), callbacks=[note])
     return {**job.key, "measured": measured, "seconds": own.seconds, "steps": steps}
 
 
@@ -151,7 +153,7 @@ def run_all(jobs: list[Job], file: Path, workers: int) -> list[dict[str, Any]]:
 
 
 def _key(result: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(result.get(name) for name in ("landscape", "digest", "tuner", "seed", "trials"))
+    return tuple(result.get(name) for name in ("landscape", "digest", "tuner", "seed", "trials", "batch"))
 
 
 @contextmanager

@@ -31,6 +31,10 @@ _XGB_ONLY = frozenset(
     ["plan_size", "feature_type", "loss_type", "num_threads", "optimizer", "diversity_filter_ratio", "log_interval"]
 )
 
+# Configurations in a first batch: as many as builders have cores would all be random. The others have half as many as there are
+# results.
+_FIRST_BATCH = 8
+
 _warned: set[str] = set()
 
 
@@ -165,12 +169,17 @@ class SearchTuner(Tuner):
         return bool(self._ahead) or self._search.has_next()
 
     def next_batch(self, batch_size: int) -> list[ConfigEntity]:
-        """Propose up to `batch_size` new configurations; empty only when the space is exhausted."""
+        """Propose up to `batch_size` new configurations; empty only when the space is exhausted.
+
+        With a surrogate, the first batch has at most 8, and each of the others half as many as there are results.
+        """
         ahead, self._ahead = self._ahead[:batch_size], self._ahead[batch_size:]
         return ahead or self._ask(batch_size)
 
     def _ask(self, batch_size: int) -> list[ConfigEntity]:
         self._learn_prior()
+        if isinstance(self._search, OpEvo) and self._search.surrogate is not None:
+            batch_size = min(batch_size, max(_FIRST_BATCH, len(self.as_source().results) // 2))
         return [self._knobs.config_entity(configuration) for configuration in self._search.ask(batch_size)]
 
     def _learn_prior(self) -> None:
