@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
+
+from tqdm import tqdm
 
 T = TypeVar("T")
 
 # Seconds to compile a network, and that this has to end after Ctrl-C; a second one ends the process at once.
 _COMPILE_TIMEOUT, _COMPILE_GRACE = 3600.0, 60.0
+# Seconds after which a compilation says what it is, and how often it says so again.
+_SILENT, _AGAIN = 4.0, 60.0
 
 
 def run_with_timeout(seconds: float, function: Callable[[], T], what: str, grace: float = 0.0) -> T:
@@ -45,6 +52,28 @@ def run_with_timeout(seconds: float, function: Callable[[], T], what: str, grace
     return outcome[0]
 
 
-def run_compiler(compile: Callable[[], T]) -> T:
-    """Call TVM's compiler in a thread, since Ctrl-C in one of its Python functions would crash the process."""
-    return run_with_timeout(_COMPILE_TIMEOUT, compile, "TVM to compile", _COMPILE_GRACE)
+def run_compiler(compile: Callable[[], T], what: str) -> T:
+    """Call TVM's compiler in a thread, since Ctrl-C in one of its Python functions would crash the process.
+
+    What takes more than some seconds says on standard error what it is, such as "building the network".
+    """
+    with say_if_long(what):
+        return run_with_timeout(_COMPILE_TIMEOUT, compile, f"TVM, which is {what}", _COMPILE_GRACE)
+
+
+@contextmanager
+def say_if_long(what: str) -> Iterator[None]:
+    """Say on standard error what the block does if it takes more than some seconds, and every minute how long it has taken."""
+    ended, start = threading.Event(), time.monotonic()
+
+    def say() -> None:
+        wait = _SILENT
+        while not ended.wait(wait):
+            tqdm.write(f"{what}: {time.monotonic() - start:.0f} s so far", file=sys.stderr)
+            wait = _AGAIN
+
+    threading.Thread(target=say, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()

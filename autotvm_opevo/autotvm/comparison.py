@@ -109,14 +109,14 @@ def compare_logs(
     if is_remote(runner):
         complete(runner)
         require_devices(runner.key, runner.host, runner.port)
-    mod = run_compiler(partial(fold, mod, params))
-    tasks, operators, *_ = run_compiler(partial(extract, mod, target))
+    mod = run_compiler(partial(fold, mod, params), "folding constants")
+    tasks, operators, *_ = run_compiler(partial(extract, mod, target), "extracting tasks")
     best = [_of_network(name, records, tasks, target) for name, records in zip(names, found)]
     comparison = Comparison(names, [_compare(operator, tasks, best) for operator in operators])
     with shown_when_aborted(comparison):
         print(f"building {pluralize(1 + len(names), 'network')} for {target}", file=sys.stderr)
         chosen = [[], *([*records.values()] for records in best)]
-        libraries = [run_compiler(partial(build, mod, target, records)) for records in chosen]
+        libraries = [run_compiler(partial(build, mod, target, records), "building a network") for records in chosen]
         with open_device(target, runner, time_limit) as (device, load):
             print(f"timing them in turn, for at most {time_limit:g} seconds", file=sys.stderr)
             inputs = random_inputs(mod)

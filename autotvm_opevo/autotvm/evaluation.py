@@ -60,12 +60,13 @@ def evaluate_network(
     keep_untuned : callable
         Takes the operators, by position, that are slower within the network than untuned; returns whether `best_file` changed.
     """
-    libraries = [run_compiler(partial(build, mod, target, best)) for best in (None, best_file)]
+    untuned_library = run_compiler(partial(build, mod, target), "building the untuned network")
+    library = run_compiler(partial(build, mod, target, best_file), "building the tuned network")
     inputs = random_inputs(mod)
     with open_device(target, runner, _REBUILD_SECONDS) as (device, load):
-        untuned, tuned = map(load, libraries)
+        untuned, tuned = load(untuned_library), load(library)
         if keep_untuned(_slower_operators(untuned, tuned, network, device, inputs)):
-            tuned = load(run_compiler(partial(build, mod, target, best_file)))
+            tuned = load(run_compiler(partial(build, mod, target, best_file), "building the tuned network again"))
         return compare_with_untuned(*(partial(Instance, library, device, inputs) for library in (untuned, tuned)))
 
 

@@ -88,7 +88,8 @@ def tune_network(
         Of tuners that take one, and of the task scheduler.
     evaluate : bool
         Build the network untuned and tuned, compare their outputs, and time both. Operators that are slower within the network
-        than untuned are left so; without the evaluation, that is not known.
+        than untuned are left so, and all of them if the network is slower, or its outputs differ; without the evaluation, that is
+        not known.
     transfer : bool
         Whether tasks of the same template learn from each other, from the history and, on a CPU, from what this package knows of
         common layers. Only `OpEvoTuner` can.
@@ -148,14 +149,14 @@ def tune_network(
     measurer = Measurer(option)
     check_device(target, option["runner"])
 
-    mod = run_compiler(partial(fold, mod, params))
+    mod = run_compiler(partial(fold, mod, params), "folding constants")
 
     with Log(log_file) as log:
         journal = Journal(Path(f"{log.path}.journal"), overwrite=not log.records)
         kernel = yardstick_name(target)
         timed = journal.history.yardsticks.get(kernel, [])
         drift = Drift(timed, lambda latency: journal.write(YardstickTimed(kernel=kernel, latency=latency)))
-        network = run_compiler(partial(extract, mod, target))
+        network = run_compiler(partial(extract, mod, target), "extracting tasks")
         if transfer and can_learn(tuner):
             known.add(_of_others(log.records, network.tasks), str(log.path))
         seeds = np.random.SeedSequence(seed).generate_state(len(network.tasks) + 1)

@@ -121,6 +121,11 @@ class NetworkRun(TuningRun):
         except (DevicePoolError, ForkServerError, OSError) as error:
             logger.warning("the best trials were not timed again: %s", error)
 
+    def _use_untuned(self, is_better: bool) -> None:
+        """See `TuningRun`."""
+        if is_better:
+            self.best.keep_untuned(range(len(self._operators)))
+
     def result(self) -> TuningResult:
         """The result so far."""
         return replace(

@@ -19,8 +19,9 @@ from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo._utils.validation import as_seconds
 from autotvm_opevo.lowering.network import check_shapes, lower, lower_as_imported
+from autotvm_opevo.meta_schedule.best_database import network_key, untuned_networks
 from autotvm_opevo.meta_schedule.compilation import warn_of_untuned
-from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, seconds
+from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, seconds, workload_key
 from autotvm_opevo.meta_schedule.device import open_device
 from autotvm_opevo.meta_schedule.evaluation import load_on, random_inputs
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
@@ -98,8 +99,10 @@ def compare_logs(
     check_shapes(mod)
     target = _common_target(databases) if target is None else as_target(target)
     import_tensor_intrinsics()
-    lowered = [run_compiler(partial(_Lowered, way, mod, params, target)) for way in (lower, lower_as_imported)]
-    tuned = [_tuned(name, database, lowered, target) for name, database in zip(names, databases)]
+    lowered = [
+        run_compiler(partial(_Lowered, way, mod, params, target), "lowering the network") for way in (lower, lower_as_imported)
+    ]
+    tuned = [_tuned(name, Path(log), database, lowered, target) for name, log, database in zip(names, logs, databases)]
     comparison = Comparison(names, _operators(tuned))
     untuned = lowered[-1].mod
     with shown_when_aborted(comparison), open_device(target, runner, time_limit) as (device, put):
@@ -144,9 +147,11 @@ def _common_target(databases: Sequence[Database]) -> tvm.target.Target:
     return targets[0][common_target(targets)]
 
 
-def _tuned(name: str, database: Database, lowered: Sequence[_Lowered], target: tvm.target.Target) -> _Tuned:
-    """The best records of a database, of the network lowered in the way for which there are more."""
+def _tuned(name: str, log: Path, database: Database, lowered: Sequence[_Lowered], target: tvm.target.Target) -> _Tuned:
+    """The best records of a database, of the network lowered in the way for which there are more; none if untuned is better."""
     best = [one.best(database) for one in lowered]
+    if network_key(target, (workload_key(task.dispatched[0]) for task in lowered[0].tasks)) in untuned_networks(log):
+        return _Tuned(lowered[1], [None] * len(lowered[1].tasks), MemoryDatabase())
     i = max(range(len(lowered)), key=lambda i: sum(record is not None for record in best[i]))
     if not any(best[i]):
         others = sorted({str(record.target) for record in database.get_all_tuning_records()})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from tvm_ffi import structural_equal
 
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import run_compiler
-from autotvm_opevo.lowering.network import build, lower
-from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, seconds
+from autotvm_opevo.lowering.network import build, lower, lower_as_imported
+from autotvm_opevo.meta_schedule.best_database import network_key, untuned_networks
+from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, seconds, workload_key
 from autotvm_opevo.meta_schedule.targets import as_target
 
 logger = logging.getLogger(__name__)
@@ -37,7 +39,8 @@ def compile_network(
     target : str, dict or tvm.target.Target
     database : str, path or Database, optional
         ``result.best_file``, or any database, of which each operator gets the fastest record for this target, or else for another
-        one, with a warning. Operators without any stay untuned, with a warning, too.
+        one, with a warning. Operators without any stay untuned, with a warning, too. If `tune_network` found that the network is
+        faster untuned, its best file says so, and the network is compiled as imported.
 
     Returns
     -------
@@ -63,18 +66,24 @@ def compile_network(
     'VMExecutable'
     """
     target = as_target(target)
-    found = open_existing(Path(database)) if isinstance(database, (str, PathLike)) else database
+    found, untuned = database, []
+    if isinstance(database, (str, PathLike)):
+        found, untuned = open_existing(Path(database)), untuned_networks(Path(database))
 
     def compiled() -> Any:
         lowered = lower(mod, params, target)
-        return build(lowered, target, None if found is None else _best_records(found, lowered, target))
+        mods = [task.dispatched[0] for task in ms.relax_integration.extract_tasks(lowered, target)]
+        if untuned and network_key(target, map(workload_key, mods)) in untuned:
+            return build(lower_as_imported(mod, params, target), target)
+        return build(lowered, target, None if found is None else _best_records(found, mods, target))
 
-    return run_compiler(compiled)
+    return run_compiler(compiled, "compiling the network")
 
 
-def _best_records(database: ms.database.Database, lowered: tvm.IRModule, target: tvm.target.Target) -> ms.database.Database:
+def _best_records(
+    database: ms.database.Database, mods: Sequence[tvm.IRModule], target: tvm.target.Target
+) -> ms.database.Database:
     """The best record for each operator of a lowered network, with warnings about those that have none for the target."""
-    mods = [task.dispatched[0] for task in ms.relax_integration.extract_tasks(lowered, target)]
     best = [best_of(database, mod, target) for mod in mods]
     others = {str(record.target): record.target for record in database.get_all_tuning_records()}.values()
     for i, mod in enumerate(mods):

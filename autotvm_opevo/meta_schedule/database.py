@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from tvm.ir import IRModule
-from tvm.s_tir.meta_schedule.database import Database, JSONDatabase, MemoryDatabase, TuningRecord
+from tvm.s_tir.meta_schedule.database import Database, JSONDatabase, MemoryDatabase, TuningRecord, Workload
 from tvm.target import Target
 from tvm_ffi import structural_equal
 
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.atomic_files import Lock, LogInUse, set_aside
 from autotvm_opevo._utils.text import last_line
-from autotvm_opevo.tuning.logs import RECORD_FILE, WORKLOAD_FILE
+from autotvm_opevo.tuning.logs import RECORD_FILE, UNMEASURED, WORKLOAD_FILE
 
 # Lock file of a work directory.
 LOCK = "lock"
@@ -26,14 +26,18 @@ _FAILED = 1e9
 
 
 def seconds(run_secs: Iterable[Any] | None) -> float:
-    """Mean latency of a trial; infinite for a failure.
+    """Mean latency of a trial; infinite for a failure, and for what was not measured.
 
     >>> seconds([0.5, 1.5]), seconds(None), seconds([1e10])
     (1.0, inf, inf)
     """
+    mean = _mean(run_secs)
+    return mean if 0 < mean < UNMEASURED else math.inf
+
+
+def _mean(run_secs: Iterable[Any] | None) -> float:
     times = latencies(run_secs)
-    mean = sum(times) / len(times) if times else math.inf
-    return mean if 0 < mean < _FAILED else math.inf
+    return sum(times) / len(times) if times else math.inf
 
 
 def latencies(run_secs: Iterable[Any] | None) -> tuple[float, ...]:
@@ -50,6 +54,11 @@ def fitness(run_secs: Iterable[Any] | None) -> float:
     return 1.0 / seconds(run_secs)
 
 
+def workload_key(mod: IRModule) -> str:
+    """The structural hash of a workload, as MetaSchedule's files have it."""
+    return str(Workload(mod).as_json()[0])
+
+
 def records_of(database: Database, mod: IRModule, target: Target) -> list[TuningRecord]:
     """Records of a workload on a target, and on no other, the best first."""
     if not database.has_workload(mod):
@@ -60,7 +69,7 @@ def records_of(database: Database, mod: IRModule, target: Target) -> list[Tuning
         for record in database.get_all_tuning_records()
         if record.workload.same_as(workload) and structural_equal(record.target, target)
     ]
-    return sorted(records, key=lambda record: seconds(record.run_secs))
+    return sorted(records, key=lambda record: _mean(record.run_secs))
 
 
 def records_of_others(database: Database, mods: Iterable[IRModule], target: Target) -> list[TuningRecord]:
@@ -71,8 +80,8 @@ def records_of_others(database: Database, mods: Iterable[IRModule], target: Targ
 
 
 def best_of(database: Database, mod: IRModule, target: Target) -> TuningRecord | None:
-    """The best record of a workload on a target; None without a successful one."""
-    return next((record for record in records_of(database, mod, target) if seconds(record.run_secs) < math.inf), None)
+    """The best record of a workload on a target; None without a successful one, or one that was chosen without a trial."""
+    return next((record for record in records_of(database, mod, target) if 0 < _mean(record.run_secs) < _FAILED), None)
 
 
 def database_with(records: Iterable[TuningRecord | None]) -> MemoryDatabase:

@@ -38,7 +38,8 @@ def load_on(target: tvm.target.Target, inputs: Sequence[Array], device: tvm.runt
     """The same on a device that is open."""
 
     def load(mod: tvm.IRModule, database: Any = None) -> Callable[[], Instance]:
-        load_library = run_compiler(lambda: put(build(mod, target, database)))
+        what = "building the untuned network" if database is None else "building the tuned network"
+        load_library = run_compiler(lambda: put(build(mod, target, database)), what)
         return lambda: Instance(load_library(), device, inputs)
 
     return load

@@ -17,7 +17,7 @@ from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
 from tvm.s_tir.meta_schedule.utils import cpu_count, fork_seed
 
 from autotvm_opevo._utils.atomic_files import Lock, check_writable
-from autotvm_opevo._utils.timeouts import run_compiler
+from autotvm_opevo._utils.timeouts import run_compiler, say_if_long
 from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.lowering.network import check_shapes, lower, lower_as_imported
 from autotvm_opevo.meta_schedule.builder import LocalBuilder
@@ -64,7 +64,8 @@ def tune_network(
 
     For a CPU, the network is lowered for speed first: convolutions in NHWC, and by Winograd's algorithm where that pays; constant
     weights packed, for each schedule as its tiles read them; exp, tanh and erf in float32 as polynomials that can be vectorized.
-    Inputs and outputs stay as they are, but for rounding. `compile_network` makes use of the result.
+    Inputs and outputs stay as they are, but for rounding. `compile_network` makes use of the result. On a CPU an operator without
+    a trial, since there are more operators than trials, gets the schedule that would have been measured first.
 
     However this function ends, the same call resumes with the trials that are left: all finished trials are in the database and,
     with `OpEvoStrategy`, no candidate is measured twice. At the end the best candidates are timed again, as far as 3% of the time
@@ -103,7 +104,8 @@ def tune_network(
         and targets; nothing is written to them.
     evaluate : bool
         Build the network as imported and tuned, compare their outputs, and time both, on this machine or a device of the
-        ``RPCRunner``; with other runners it is not.
+        ``RPCRunner``; with other runners it is not. If the network as imported is faster, or the outputs differ, ``best`` says
+        so, and `compile_network` compiles it as imported.
 
     Returns
     -------
@@ -175,8 +177,9 @@ def tune_network(
             ForkServer.start(WORKER_MODULE)  # imports TVM while this process extracts tasks
         repair(folder)
         import_tensor_intrinsics()
-        lowered = run_compiler(lambda: lower(mod, params, target))
-        extracted = ms.relax_integration.extract_tasks(lowered, target)
+        lowered = run_compiler(lambda: lower(mod, params, target), "lowering the network")
+        with say_if_long("extracting tasks"):
+            extracted = ms.relax_integration.extract_tasks(lowered, target)
         if not extracted:
             raise ValueError("mod must have an operator that can be tuned; it has none")
         database = load_database(folder)
@@ -200,9 +203,10 @@ def tune_network(
                     run.run(measurer, task_scheduler, rng, end_of_trials(start, time_limit), batch)
                 if isinstance(strategy, OpEvoStrategy):
                     run.name_unused(source.origin for source in strategy.history if not _is_own(source.origin, folder))
+            run.choose_unmeasured()
             best = run.write_best()
             if evaluate and run.succeeded and has_device(runner):
-                as_imported = partial(run_compiler, lambda: lower_as_imported(mod, params, target))
+                as_imported = partial(run_compiler, lambda: lower_as_imported(mod, params, target), "lowering the network")
                 run.evaluate(lambda: evaluate_network(as_imported(), lowered, target, best, runner))
         except BaseException as error:
             with suppress(Exception):  # a full disk must not hide the error

@@ -16,9 +16,17 @@ from typing import Any
 import tvm
 from tvm.s_tir.meta_schedule.database import TuningRecord
 
-from autotvm_opevo._utils.text import last_line
+from autotvm_opevo._utils.text import last_line, pluralize
+from autotvm_opevo._utils.timeouts import say_if_long
 from autotvm_opevo.lowering.network import count_changes
-from autotvm_opevo.meta_schedule.best_database import count_records, latencies_before, restore_best, write_best
+from autotvm_opevo.meta_schedule.best_database import (
+    count_records,
+    latencies_before,
+    network_key,
+    restore_best,
+    untuned_networks,
+    write_best,
+)
 from autotvm_opevo.meta_schedule.confirmation import confirm
 from autotvm_opevo.meta_schedule.database import (
     database_with,
@@ -58,6 +66,8 @@ class NetworkRun(TuningRun):
         self._states, self._database, self._folder, self._target = states, database, folder, target
         self._best: dict[int, Any] = {}  # by task: confirmed in this call, or the best of an earlier one
         self._best_before: list[Any] = []  # of an earlier call, for any network
+        self._is_untuned = False  # whether the network is better so, as far as known
+        self._others_untuned: list[list[str]] = []  # the networks that are, as earlier calls found
         self._known: set[tuple[float, ...]] = set()  # latencies of the trials of earlier calls, which tell them apart
         self._size = _size(folder)  # of the database's file in bytes
         self._load_best(folder / BEST_DATABASE)
@@ -73,9 +83,14 @@ class NetworkRun(TuningRun):
         repair(folder)
         earlier, self._known = load_database(folder), latencies_before(self._folder)
         self._best_before = list(earlier.get_all_tuning_records())
+        self._others_untuned = untuned_networks(folder)
+        if self._network in self._others_untuned:
+            self._others_untuned.remove(self._network)
+            self._is_untuned = True
         for i, state in enumerate(self._states):
-            self._best.update((i, record) for record in records_of(earlier, state.mod, self._target)[:1])
-            if i in self._best:
+            best = next(iter(records_of(earlier, state.mod, self._target)), None)
+            if best is not None and seconds(best.run_secs) < inf:
+                self._best[i] = best
                 state.confirmed(seconds(self._best_of(i).run_secs))
 
     def record_lowering(self, lowered: tvm.IRModule) -> None:
@@ -107,6 +122,7 @@ class NetworkRun(TuningRun):
         if self._size == before or not _ends_with_newline(self._folder):
             raise OSError(f"{self._folder} does not have the last trials: make room on its disk; the same call then resumes")
         self._journal.write(TrialEnded(task=task.key, failure=trial.failure, message=trial.message))
+        self._is_untuned = False
 
     def _round(self, task: int, size: int) -> int:
         """See `TuningRun`."""
@@ -134,6 +150,18 @@ class NetworkRun(TuningRun):
         except Exception as error:
             logger.warning("the best candidates were not timed again: %s", last_line(str(error)))
 
+    def choose_unmeasured(self) -> None:
+        """Choose a schedule for each operator without a trial, since on a CPU it would be a loop nest of scalars without any."""
+        missing = [i for i, state in enumerate(self._states) if not state.progress.trials]
+        if not missing or not self.succeeded or self._target.kind.name != "llvm":
+            return
+        with self.phase("searching"), say_if_long("choosing schedules without a trial"):
+            chosen = {i: record for i in missing if (record := self._states[i].choose_unmeasured(self._states)) is not None}
+        self._best.update(chosen)
+        if chosen:
+            operators = pluralize(len(chosen), "operator")
+            self.display.write(f"{operators} without a trial: the schedule is what would have been measured first")
+
     def name_unused(self, origins: Iterable[str]) -> None:
         """Say from which histories no task learned, once some have been tuned."""
         used = set().union(*(state.learned_from for state in self._states))
@@ -147,8 +175,20 @@ class NetworkRun(TuningRun):
         """Write the best record of each task to a database of its own, where those of other networks are kept; returns a database
         with this network's."""
         own = [record for i in range(len(self._states)) if (record := self._best_of(i)) is not None]
-        write_best(self._folder, [*own, *self._best_of_others()], count_records(self._folder))
+        untuned = [*self._others_untuned, *([self._network] if self._is_untuned else [])]
+        write_best(self._folder, [*own, *self._best_of_others()], count_records(self._folder), untuned)
         return database_with(own)
+
+    @property
+    def _network(self) -> list[str]:
+        """See `untuned_networks`."""
+        return network_key(self._target, [state.key for state in self._states])
+
+    def _use_untuned(self, is_better: bool) -> None:
+        """See `TuningRun`."""
+        if is_better != self._is_untuned:
+            self._is_untuned = is_better
+            self.write_best()
 
     def _best_of(self, task: int) -> Any:
         """The best record of a task; None without one."""
@@ -165,7 +205,9 @@ class NetworkRun(TuningRun):
         others = defaultdict(list)
         for record in records_of_others(database, [state.mod for state in self._states], self._target):
             others[record.workload, str(record.target)].append(record)
-        found = (self._better(before.get(key), records) for key, records in others.items())
+        own = {(database.commit_workload(state.mod), str(self._target)) for state in self._states}
+        keys = dict.fromkeys([*others, *(key for key in before if key not in own)])  # some without a trial
+        found = (self._better(before.get(key), others[key]) for key in keys)
         return [record for record in found if record is not None]
 
     def _better(self, before: Any, records: Sequence[Any]) -> Any:

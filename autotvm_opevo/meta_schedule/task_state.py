@@ -11,17 +11,18 @@ from typing import Any, NamedTuple
 
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.analysis import estimate_tir_flops
-from tvm.s_tir.meta_schedule.database import Database
+from tvm.s_tir.meta_schedule.database import Database, TuningRecord
 from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
 from tvm.target import Target
 
 from autotvm_opevo._utils.interrupts import interrupts_in_tvm
-from autotvm_opevo.meta_schedule.database import records_of, seconds
+from autotvm_opevo.meta_schedule.database import records_of, seconds, workload_key
 from autotvm_opevo.meta_schedule.measurer import Trial
 from autotvm_opevo.meta_schedule.naming import kind_of, task_name
 from autotvm_opevo.meta_schedule.prior import prior
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy, warn_of_exhaustion
 from autotvm_opevo.search.source import Source, count_origins
+from autotvm_opevo.tuning.logs import UNMEASURED
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
 
 
@@ -55,7 +56,7 @@ class TaskState(ABC):
 
     def __init__(self, task: Any, target: Target, database: Database) -> None:
         self.task, self.mod, self._target, self._database = task, task.dispatched[0], target, database
-        self.name, self.key = task_name(task), str(ms.database.Workload(self.mod).as_json()[0])
+        self.name, self.key = task_name(task), workload_key(self.mod)
         self.progress = TaskProgress(flop=float(estimate_tir_flops(self.mod)), kind=kind_of(task))
         self.latency = inf
         self.failures: Counter[str] = Counter()
@@ -113,6 +114,10 @@ class TaskState(ABC):
         """Take what the best trial took when it was timed again."""
         self.latency = latency
         self.progress.latencies[-1:] = [latency]
+
+    def choose_unmeasured(self, others: Sequence[Any]) -> TuningRecord | None:
+        """A record of what would be measured first, as far as that is known without a trial; no measured one is slower."""
+        return None
 
     @abstractmethod
     def _propose(self, size: int, others: Sequence[Any]) -> list[MeasureCandidate]:
@@ -177,6 +182,13 @@ class OpEvoTask(TaskState):
         if not candidates:
             warn_of_exhaustion(self.name, self.search, size)
         return candidates
+
+    def choose_unmeasured(self, others: Sequence[OpEvoTask]) -> TuningRecord | None:
+        """See `TaskState`."""
+        for candidate in self._propose(1, others):
+            workload = self._database.commit_workload(self.mod)
+            return TuningRecord(candidate.sch.trace, workload, [UNMEASURED], self._target, candidate.args_info)
+        return None
 
     def _sources(self, others: Sequence[OpEvoTask]) -> Iterable[Source]:
         """Results of other tasks: of this network, of the history, and of the package."""

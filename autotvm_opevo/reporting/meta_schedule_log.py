@@ -13,9 +13,7 @@ from autotvm_opevo.reporting.formatting import printable
 from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Trial
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.reporting.values import Value
-
-# MetaSchedule records failures with a latency of 1e10 seconds.
-_FAILED = 1e9
+from autotvm_opevo.tuning.logs import UNMEASURED
 
 # For each task, the number of each of its sketches, from 0.
 SketchNumbers = dict[str, dict[str, int]]
@@ -66,7 +64,7 @@ def _parse_trial(record: Any, sketches: SketchNumbers, workloads: Sequence[str])
     workload, ((instructions, decisions), run_secs, target, arguments) = record
     seconds = [float(time) for time in run_secs or ()]
     latency = sum(seconds) / len(seconds) if seconds else math.inf
-    succeeded = 0 < latency < _FAILED
+    succeeded = 0 < latency < UNMEASURED  # a failure has 1e10
     trace = _Trace(instructions, dict(map(tuple, decisions)))
     shapes = ["x".join(map(str, argument[2])) for argument in arguments]
     workload_hash = workloads[workload] if 0 <= workload < len(workloads) else ""
@@ -76,7 +74,8 @@ def _parse_trial(record: Any, sketches: SketchNumbers, workloads: Sequence[str])
     sketch = numbers.setdefault(trace.sketch, len(numbers))
     knobs = {"sketch": Value("choice", str(sketch + 1)), **trace.knobs}
     name = printable(" ".join([trace.block, *shapes]))
-    failure, latency = ("", latency) if succeeded else (UNKNOWN_FAILURE, math.inf)
+    failure = "" if succeeded else "not measured" if latency == UNMEASURED else UNKNOWN_FAILURE
+    latency = latency if succeeded else math.inf
     return Trial(task, name, latency, failure, printable(_format_target(target)), math.nan, knobs, workload_hash)
 
 

@@ -16,7 +16,7 @@ from autotvm_opevo._utils.text import last_line, milliseconds, pluralize
 from autotvm_opevo._utils.timeouts import run_compiler, run_with_timeout
 from autotvm_opevo.tuning.confidence import Estimate
 from autotvm_opevo.tuning.programs import Instance, Timed, compare_outputs
-from autotvm_opevo.tuning.rounds import GRACE, Rounds, difference, is_told_apart, time_in_rounds
+from autotvm_opevo.tuning.rounds import GRACE, Rounds, difference, is_slower, is_told_apart, time_in_rounds
 
 logger = logging.getLogger(__name__)
 
@@ -108,6 +108,11 @@ class Comparison:
         return self._names[fastest] if all(is_told_apart(self.rounds.speedup(fastest, i)) for i in others) else None
 
     @property
+    def untuned_is_better(self) -> bool:
+        """Of one log: whether its network is slower than the untuned one, or computes something else."""
+        return not self.outputs_match or (bool(self.rounds.latencies) and is_slower(self.rounds.speedup(1, 0)))
+
+    @property
     def differing(self) -> list[OperatorComparison]:
         """The operators that differ most, as measured while tuning."""
         return [operator for operator in self.operators if operator.spread > 0][:_SHOWN_OPERATORS]
@@ -138,7 +143,7 @@ class Comparison:
         timed = [operator for operator in self.operators if 0 < operator.spread < inf][:_SHOWN_OPERATORS]
         for operator in timed:
             try:
-                alternatives = [run_compiler(partial(load, record)) for record in operator.best]
+                alternatives = [run_compiler(partial(load, record), f"building {operator.name}") for record in operator.best]
                 time_in_rounds(operator.rounds, alternatives, time.monotonic() + seconds / len(timed), _OPERATOR_ROUNDS)
             except TimeoutError:
                 raise  # what hangs may still use the device

@@ -13,6 +13,9 @@ BEST_DATABASE = "best"
 # The files of a MetaSchedule database, as TVM names them.
 WORKLOAD_FILE = "database_workload.json"
 RECORD_FILE = "database_tuning_record.json"
+# Seconds, in a database, of a schedule that was chosen without a trial: TVM takes it only where there is no other. Those of a
+# failed trial are more, and TVM never takes it.
+UNMEASURED = 1e8
 
 
 def best_file(log: Path) -> Path:

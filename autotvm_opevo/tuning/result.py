@@ -9,7 +9,6 @@ from autotvm_opevo._utils.text import milliseconds, pluralize
 from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.drift import NOTABLE
 from autotvm_opevo.tuning.progress import Row, table
-from autotvm_opevo.tuning.rounds import is_slower
 
 
 def describe_chosen(aligned: int, kept_untuned: int) -> list[str]:
@@ -134,10 +133,10 @@ class TuningResult:
         if not self.comparison:
             return []
         lines, (error,) = self.comparison.table(), self.comparison.relative_errors
-        if lines and is_slower(self.comparison.rounds.speedup(1, 0)):
-            lines[-1] += ": use the untuned network"
-        match = "match" if self.comparison.outputs_match else "DIFFER"
-        return [*lines, f"outputs {match}, relative error {error:.1e}"]
+        lines.append(f"outputs {'match' if self.comparison.outputs_match else 'DIFFER'}, relative error {error:.1e}")
+        if self.comparison.untuned_is_better:
+            lines[-1] += ": the best file has the untuned network"
+        return lines
 
     def _files(self) -> list[str]:
         files = [f"log: {self.log_file}"] + ([f"best: {self.best_file}"] if self._works and self.best_file else [])

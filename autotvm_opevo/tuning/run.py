@@ -22,6 +22,7 @@ import numpy as np
 from autotvm_opevo._utils.command_line import command_line
 from autotvm_opevo._utils.cpu_cores import warn_of_idle_cores
 from autotvm_opevo._utils.text import last_line, pluralize
+from autotvm_opevo._utils.timeouts import say_if_long
 from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.journal import (
     Journal,
@@ -206,7 +207,8 @@ class TuningRun(ABC):
         `cannot_run` makes the error that is raised if the worker process dies of a first kernel.
         """
         try:
-            roofline = measure()
+            with say_if_long("measuring how fast this machine is"):
+                roofline = measure()
         except ChildProcessError as error:  # of an instruction that the CPU does not have, for one
             raise cannot_run() from error
         except (OSError, RuntimeError, ValueError) as error:
@@ -227,7 +229,7 @@ class TuningRun(ABC):
         try:
             with ProgressDisplay(self._budget, self.trials, seconds_left) as self.display:
                 self._measure(measurer, task_scheduler, rng, deadline, batch)
-            with self.phase("confirming"):
+            with self.phase("confirming"), say_if_long("timing the best again"):
                 self._confirm(measurer)
         except BaseException:
             with suppress(Exception):  # the first error counts
@@ -365,11 +367,17 @@ class TuningRun(ABC):
     def evaluate(self, compare: Callable[[], Comparison]) -> None:
         """Compare the network before and after. An error here must not cost the user the result of hours of tuning."""
         try:
+            self.display.write("building the network untuned and tuned, and timing both")
             self._comparison = compare()
             if (rounds := self._comparison.rounds).latencies:
                 self._journal.write(NetworkCompared.of(rounds))
+            self._use_untuned(self._comparison.untuned_is_better)
         except Exception as error:
             self._comparison_error = f"{type(error).__name__}: {last_line(str(error))}"
+
+    @abstractmethod
+    def _use_untuned(self, is_better: bool) -> None:
+        """Let the best file have the network untuned if it is faster, or the only one that is right; else the tuned one."""
 
     def abort(self, error: BaseException) -> None:
         """Print the result so far, when an exception ends the call."""

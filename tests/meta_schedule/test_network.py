@@ -1,6 +1,7 @@
 """tune_network: one budget for all tasks, one work directory, and a tuned network with the same outputs."""
 
 import logging
+import math
 import os
 import re
 import shutil
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
+from compared_networks import compared
 from quick_network_tuning import tune, tune_operator
 from quick_tuning import builder, outputs, runner
 from tvm import relax
@@ -19,7 +21,8 @@ from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
 
 from autotvm_opevo._utils.atomic_files import LogInUse
 from autotvm_opevo.lowering.network import build, lower, lower_as_imported
-from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, open_database, tune_network
+from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, compilation, compile_network, open_database, tune_network
+from autotvm_opevo.meta_schedule.database import seconds
 from autotvm_opevo.meta_schedule.evaluation import evaluate_network, random_inputs
 from autotvm_opevo.networks import relax as workloads
 from autotvm_opevo.reporting.logs import open_logs
@@ -68,6 +71,71 @@ def test_where_all_trials_fail_nothing_is_called_the_best(tmp_path):
     assert result.comparison is None
     assert not result.comparison_error
     assert len(open_database(tmp_path / "best")) == 0
+
+
+class TestFewerTrialsThanTasks:
+    """An MLP of four tasks."""
+
+    def latencies(self, folder):
+        records = open_database(folder / "best").get_all_tuning_records()
+        return sorted(seconds(record.run_secs) < math.inf for record in records)
+
+    def test_each_task_gets_a_schedule(self, tmp_path, caplog, capsys):
+        result = tune(tmp_path, 1, strategy=OpEvoStrategy(seed=0))
+        assert [row.trials for row in result.rows].count(0) == 3
+        assert "3 operators without a trial" in capsys.readouterr().err
+        assert self.latencies(tmp_path) == [False, False, False, True]
+        assert result.comparison.outputs_match
+        mod = lower(*workloads.mlp(), cpu())
+        with cpu(), open_database(tmp_path / "best"):
+            applied = relax.transform.MetaScheduleApplyDatabase()(mod)
+        assert sum(bool(function.attrs.get("tirx.is_scheduled")) for _, function in applied.functions.items()) == 4
+        compile_network(*workloads.mlp(), cpu(), tmp_path / "best")
+        assert "no record" not in caplog.text
+
+    def test_it_counts_as_no_trial_when_resumed(self, tmp_path):
+        tune(tmp_path, 1, strategy=OpEvoStrategy(seed=0), evaluate=False)
+        again = tune(tmp_path, 1, strategy=OpEvoStrategy(seed=0), evaluate=False)
+        assert (again.trials, again.measured) == (1, 0)
+        assert self.latencies(tmp_path) == [False, False, False, True]
+        more = tune(tmp_path, 8, strategy=OpEvoStrategy(seed=0), evaluate=False)
+        assert (more.trials, more.measured) == (8, 7)
+        assert self.latencies(tmp_path) == [True] * 4
+
+    def test_it_stays_when_another_network_is_tuned_into_the_folder(self, tmp_path):
+        tune(tmp_path, 1, strategy=OpEvoStrategy(seed=0), evaluate=False)
+        tune_operator(tmp_path, 2)
+        assert self.latencies(tmp_path) == [False, False, False, True, True]
+
+
+class TestNetworkThatIsFasterUntuned:
+    @pytest.fixture
+    def folder(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("autotvm_opevo.meta_schedule.network.evaluate_network", lambda *_: compared(0.010, 0.012))
+        result = tune(tmp_path, 4, strategy=OpEvoStrategy(seed=0))
+        assert "the best file has the untuned network" in str(result)
+        return tmp_path
+
+    def schedules(self, folder, monkeypatch):
+        """Number of records with which `compile_network` builds."""
+        found = []
+        build = compilation.build
+        monkeypatch.setattr(compilation, "build", lambda *given: found.append(given[2:]) or build(*given))
+        compile_network(*workloads.mlp(), cpu(), folder)
+        return len(found[0][0]) if found[0] else 0
+
+    def test_is_compiled_as_imported(self, folder, monkeypatch):
+        assert self.schedules(folder / "best", monkeypatch) == 0
+
+    def test_stays_so_until_more_is_measured(self, folder, monkeypatch):
+        tune(folder, 4, strategy=OpEvoStrategy(seed=0), evaluate=False)
+        assert self.schedules(folder / "best", monkeypatch) == 0
+        tune(folder, 5, strategy=OpEvoStrategy(seed=0), evaluate=False)
+        assert self.schedules(folder / "best", monkeypatch) == 4
+
+    def test_stays_so_when_another_network_is_tuned_into_its_folder(self, folder, monkeypatch):
+        tune_operator(folder, 2)
+        assert self.schedules(folder / "best", monkeypatch) == 0
 
 
 def test_a_torn_database_of_the_best_is_no_error(tuned, tmp_path):

@@ -53,13 +53,16 @@ class Task:
 class Run(TuningRun):
     def __init__(self, *arguments):
         super().__init__(*arguments)
-        self.stored, self.confirmed = [], 0
+        self.stored, self.confirmed, self.untuned = [], 0, False
 
     def _store(self, task, trial):
         self.stored.append((task.name, trial))
 
     def _confirm(self, measurer):
         self.confirmed += 1
+
+    def _use_untuned(self, is_better):
+        self.untuned = is_better
 
 
 class Inverter(Measurer):
@@ -197,9 +200,17 @@ def test_an_exception_prints_the_result(run, screen, error, reason):
 @pytest.mark.parametrize(
     ("after", "noise", "said"), [(0.0103, 0.001, True), (0.0103, 0.1, False), (0.01005, 0.0, False), (0.008, 0.001, False)]
 )
-def test_a_network_that_became_slower_beyond_noise_is_not_recommended(run, after, noise, said):
+def test_a_network_that_became_slower_beyond_noise_stays_untuned(run, after, noise, said):
     run.evaluate(lambda: compared(0.010, after, noise=noise))
-    assert ("use the untuned network" in str(run.result())) == said
+    assert ("the best file has the untuned network" in str(run.result())) == run.untuned == said
+
+
+def test_a_network_whose_outputs_differ_stays_untuned(run):
+    comparison = compared(0.010, 0.008, error=0.5)
+    comparison.outputs_match = False
+    run.evaluate(lambda: comparison)
+    assert run.untuned
+    assert "outputs DIFFER, relative error 5.0e-01: the best file has the untuned network" in str(run.result())
 
 
 def test_an_exception_that_the_caller_handles_is_not_what_ended_the_call(tmp_path):
