@@ -17,6 +17,7 @@ from tvm.autotvm.task import Task
 from tvm.autotvm.tuner import Tuner
 
 from autotvm_opevo import OpEvo, Space, random_walk
+from autotvm_opevo.autotvm import OpEvoTuner
 from autotvm_opevo.autotvm.search_tuner import SearchTuner
 from autotvm_opevo.search.acquisition import Acquisition, Criterion, log_ei
 from autotvm_opevo.search.gp import (
@@ -251,6 +252,13 @@ SEARCHES = (OnlyChildren, RandomCandidates, AlsoRandomCandidates, AlsoNeighbours
 # --------------------------------------------------------------------------------------------------------------------------------
 
 
+class WholeBatches(OpEvoTuner):
+    """Batches are as large as asked for from the first one on."""
+
+    def batch_size(self, most: int) -> int:
+        return most
+
+
 def _tuner(search: type[OpEvo], surrogate: Any, task: Task, seed: int, **options: Any) -> Tuner:
     return SearchTuner(task, lambda space: search(space, seed=seed, surrogate=surrogate, **options))
 
@@ -258,4 +266,5 @@ def _tuner(search: type[OpEvo], surrogate: Any, task: Task, seed: int, **options
 TUNERS: dict[str, Callable[..., Tuner]] = {
     **{name: partial(_tuner, OpEvo, acquisition) for name, acquisition in ACQUISITIONS.items()},
     **{search.__name__: partial(_tuner, search, "gp") for search in SEARCHES},
+    "WholeBatches": WholeBatches,
 }

@@ -178,9 +178,14 @@ class SearchTuner(Tuner):
 
     def _ask(self, batch_size: int) -> list[ConfigEntity]:
         self._learn_prior()
-        if isinstance(self._search, OpEvo) and self._search.surrogate is not None:
-            batch_size = min(batch_size, max(_FIRST_BATCH, len(self.as_source().results) // 2))
-        return [self._knobs.config_entity(configuration) for configuration in self._search.ask(batch_size)]
+        asked = self._search.ask(self.batch_size(batch_size))
+        return [self._knobs.config_entity(configuration) for configuration in asked]
+
+    def batch_size(self, most: int) -> int:
+        """How many configurations to propose at once, of those that could be measured at once."""
+        if not isinstance(self._search, OpEvo) or self._search.surrogate is None:
+            return most
+        return min(most, max(_FIRST_BATCH, len(self.as_source().results) // 2))
 
     def _learn_prior(self) -> None:
         """Learn from what this package knows of common layers, if nothing has been learned yet."""

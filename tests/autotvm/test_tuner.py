@@ -135,12 +135,27 @@ class TestForReal:
             tracker.terminate()
 
 
+def test_large_batches_grow_with_what_is_known():
+    task = wide_task()
+    tuner, sizes = OpEvoTuner(task, seed=0), []
+    while sum(sizes) < 100:
+        configs = tuner.next_batch(64)
+        sizes.append(len(configs))
+        tuner.update([measured(task, config) for config in configs], [result(1e-3)] * len(configs))
+    assert sizes == [8, 8, 8, 12, 18, 27, 40]
+    assert len(OpEvoTuner(task, seed=0).next_batch(4)) == 4
+
+
+def test_large_batches_of_the_published_algorithm_are_whole():
+    assert len(OpEvoTuner(wide_task(), seed=0, surrogate=None).next_batch(64)) == 64
+
+
 @with_and_without_surrogate
 class TestLoop:
     def test_batch_sizes_may_vary(self, opevo):
         task = small_task()
-        indices = drive(opevo(task, seed=0), task, [1, 5, 2, 64, 3, 7, 8])
-        assert len(indices) == len(set(indices)) == 90
+        indices = drive(opevo(task, seed=0), task, [1, 5, 2, 8, 3, 7, 8])
+        assert len(indices) == len(set(indices)) == 34
 
     def test_has_next_has_no_side_effects(self, opevo):
         task = small_task()
@@ -275,7 +290,7 @@ class TestSearch:
 
 class TestHistory:
     def records(self, task, count=12, tuner=None, seconds=lambda config: 1e-3 * (1 + config.index % 7)):
-        configs = (tuner or OpEvoTuner(task, seed=9)).next_batch(count)
+        configs = (tuner or OpEvoTuner(task, seed=9, surrogate=None)).next_batch(count)
         return [(measured(task, config), result(seconds(config))) for config in configs]
 
     def test_the_best_become_parents_at_once(self):
