@@ -28,7 +28,6 @@ from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
 from autotvm_opevo.search.gp import JITTER, fit_hyperparameters, prior_median
-from autotvm_opevo.search.kernel import KnobCoordinates
 from autotvm_opevo.topology import Topology
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -124,10 +123,9 @@ def _values(column: Sequence[Hashable]) -> tuple[list[Hashable], list[int]]:
 
 def _distances(topology: Topology, values: Sequence[Hashable]) -> Array:
     """Steps between all pairs of values, as the search counts them."""
-    knob = KnobCoordinates(topology)
-    coordinates = np.array([knob.encode(value) for value in values])
+    coordinates = np.array(list(map(topology.encoder(), values)))
     distances: Array = cdist(coordinates, coordinates, "cityblock")
-    return np.sign(distances) if knob.categorical else distances
+    return np.sign(distances) if topology.is_categorical else distances
 
 
 def _shares(alpha: Array, correlations: Sequence[Array]) -> tuple[list[float], dict[tuple[int, int], float]]:

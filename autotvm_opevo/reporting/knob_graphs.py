@@ -137,9 +137,7 @@ def positions(topology: Topology) -> Array:
     array of shape (vertices, 2)
         x and y of each vertex, by index, within -1 to 1.
     """
-    graph: object = topology
-    while isinstance(graph, InducedSubgraph):
-        graph = graph.graph
+    graph = topology.whole
     if isinstance(graph, (Factorization, Tiling)):
         inner = np.array([[math.log(part) for part in value] for value in topology])  # Python integers: they may exceed 64 bits
         if isinstance(graph, Tiling):  # the outermost part is the loop's extent divided by the inner ones

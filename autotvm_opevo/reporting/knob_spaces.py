@@ -12,9 +12,8 @@ from typing import Any
 from autotvm_opevo.reporting.formatting import printable
 from autotvm_opevo.reporting.network import TaskInLogs
 from autotvm_opevo.reporting.values import Knob, Value
-from autotvm_opevo.topology import Categorical, Factorization, Tiling, Topology
+from autotvm_opevo.topology import Topology
 from autotvm_opevo.topology.serialization import from_json
-from autotvm_opevo.topology.subgraph import whole_graph
 
 logger = logging.getLogger(__name__)
 
@@ -63,16 +62,21 @@ class KnobSpaces:
 
 
 def _vertex(topology: Topology, value: Value) -> Hashable:
-    """The vertex that a value of a log is; raises `ValueError` if there is none."""
-    graph, vertex = whole_graph(topology), value.value
-    if value.kind == "inner tile" and isinstance(graph, Factorization) and isinstance(vertex, tuple):
-        outermost, rest = divmod(graph.product, math.prod(vertex))
-        vertex = (outermost, *vertex) if rest == 0 else vertex
-    elif value.kind == "tile" and isinstance(graph, Tiling) and isinstance(vertex, tuple):
-        vertex = vertex[1:]  # with tails, the outermost part follows from the loop
-    elif isinstance(graph, Categorical) and not isinstance(vertex, str):  # whose values are JSON
-        vertex = json.dumps(vertex)
-    return topology[topology.index(vertex)]  # type: ignore[no-any-return]
+    """The vertex that a value of a log is; raises `ValueError` if there is none.
+
+    Logs can lack the outermost part of a tile; with tails, it follows from the loop, and the vertices lack it. AutoTVM's
+    categories are JSON.
+    """
+    vertex: Any = value.value
+    forms = [vertex]
+    if value.kind == "inner tile":
+        forms.append((topology.extent // math.prod(vertex), *vertex))
+    elif value.kind == "tile":
+        forms.append(vertex[1:])
+    if not isinstance(vertex, str):
+        forms.append(json.dumps(vertex))
+    form = next((form for form in forms if form in topology), vertex)
+    return topology[topology.index(form)]  # type: ignore[no-any-return]
 
 
 def _from_journal(knobs: Mapping[str, Sequence[Any]]) -> Mapping[str, Topology]:

@@ -36,7 +36,7 @@ task covariance of a multi-task Gaussian process, in which two other tasks are c
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,19 +44,16 @@ from scipy.spatial.distance import cdist
 
 from autotvm_opevo.search.gp import Hyperparameters, fit_hyperparameters
 from autotvm_opevo.search.space import Configuration, Space
-from autotvm_opevo.topology import Categorical, Discrete, Factorization, Tiling, Topology
-from autotvm_opevo.topology.base import Graph
-from autotvm_opevo.topology.subgraph import whole_graph
+from autotvm_opevo.topology import Topology
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
-Coordinates = Callable[[Any], Any]
 
 # Encodings are cached for topologies with at most this many vertices; at most this many neighbours of a vertex are examined.
 _MAX_CACHED, _MAX_NEIGHBOURS = 1000, 1000
 # Factorizations of at least so many parts have log-sums: those of two, outer and inner loops, need none.
 _MIN_PARTS = 3
-# Coordinates of a category that the tuned task does not have, and of none.
-_OTHER_CATEGORY, _NO_CATEGORY = -1, -2
+# The coordinate of no category, unlike that of any.
+_NO_CATEGORY = -2
 
 
 class EncodedValue(NamedTuple):
@@ -95,7 +92,7 @@ class GraphKernel:
         self._cache: list[dict[int, EncodedValue]] = [{} for _ in self._knobs]
         widths = [*(knob.width for knob in self._knobs), *(1 for _ in range(sums + len(others)))]
         self._knob_of = np.repeat(np.arange(self.size), widths)  # by column
-        categorical = [*(knob.categorical for knob in self._knobs), *(False for _ in range(sums + len(others)))]
+        categorical = [*(topology.is_categorical for topology in self._topologies), *(False for _ in range(sums + len(others)))]
         self._is_categorical = np.repeat(np.array(categorical, dtype=bool), widths)
 
     @staticmethod
@@ -169,9 +166,8 @@ class GraphKernel:
 class KnobCoordinates:
     """Coordinates, in steps, of a knob's values, and of the values that it has in other tasks.
 
-    Tiles of different extents are compared by the logarithms of their parts, as if the first one, the outermost loop, made up for
-    the difference; numbers by value; categories and orders by what they are. Values of a task whose knob is of another kind, or
-    that has none, are as far from all others as their average. A topology of your own is compared by its ``repr``.
+    The topology says which of those are comparable, and how: see its `is_comparable` and `encoder`. Values of a task whose knob
+    is not, or that has none, are as far from all others as their average.
 
     Parameters
     ----------
@@ -185,41 +181,33 @@ class KnobCoordinates:
     width : int
         Number of coordinates.
     parts : int
-        Of a factorization, 0 for other knobs.
-    categorical : bool
-        Whether different coordinates are one step apart.
+        Number of parts that a loop is tiled into, 0 for other knobs.
     """
 
     def __init__(self, topology: Topology, others: Sequence[Topology | None] = ()) -> None:
         self._topology = topology
-        self._stretch = [_extent_ratio(topology, other) for other in others]
-        self._comparable = [other is not None and comparable(topology, other) for other in others]
+        self._comparable = [other is not None and topology.is_comparable(other) for other in others]
         peers = [other for other, comparable in zip(others, self._comparable) if other is not None and comparable]
-        self._coordinates = _coordinates(topology, peers)
-        self.width = len(self.encode(topology[0]))
-        graph = whole_graph(topology)
-        self.categorical = isinstance(graph, Categorical)
-        self.parts, product = (graph.parts, graph.product) if isinstance(graph, Factorization) else (0, 1)
+        self._encoder = topology.encoder(peers)
+        self.width, self.parts = len(self.encode(topology[0])), len(topology.log_parts(topology[0]))
         self._spread: tuple[list[int], Array] | None = None  # some vertices and their coordinates
         self._absent = np.full(self.width, _NO_CATEGORY)
-        if not self.categorical and not all(self._comparable):
+        if not topology.is_categorical and not all(self._comparable):
             self._absent = np.mean([self.encode(topology[vertex]) for vertex in _spread(topology)], axis=0)
-        self._absent_parts = np.full(self.parts, math.log2(product) / max(self.parts, 1))
+        self._absent_parts = np.full(self.parts, math.log2(topology.extent) / max(self.parts, 1))
 
     def encode(self, value: Any) -> Array:
         """Coordinates of a value of the task that is tuned, shape (width,)."""
-        return np.asarray(self._coordinates(value), dtype=float)
+        return np.asarray(self._encoder(value), dtype=float)
 
     def encode_value(self, value: Any) -> EncodedValue:
-        """Coordinates and parts of a value of the task that is tuned."""
-        return EncodedValue(self.encode(value), np.log2(np.array(value, dtype=float)) if self.parts else self._absent_parts)
+        """Coordinates and parts of a value of the task that is tuned, or of a comparable one."""
+        return EncodedValue(self.encode(value), np.asarray(self._topology.log_parts(value), dtype=float))
 
     def encode_other_value(self, task: int, value: Any) -> EncodedValue:
         """Coordinates and parts of a value of another task."""
         if not self._comparable[task]:
             return EncodedValue(self._absent, self._absent_parts)
-        if self._stretch[task] != 1:
-            value = value[0] * self._stretch[task], *value[1:]
         return self.encode_value(value)
 
     def nearest(self, task: int, value: Any) -> int:
@@ -250,49 +238,3 @@ def _spread(topology: Topology) -> list[int]:
     """All vertices, or a thousand of them."""
     count = min(topology.size, _MAX_CACHED)
     return [i * topology.size // count for i in range(count)]
-
-
-def _extent_ratio(topology: Topology, other: Topology | None) -> float:
-    """Extent of the loop that is tiled, relative to another task's; 1 for other knobs."""
-    graph, peer = whole_graph(topology), None if other is None else whole_graph(other)
-    return graph.product / peer.product if isinstance(graph, Factorization) and isinstance(peer, Factorization) else 1.0
-
-
-def comparable(topology: Topology, other: Topology) -> bool:
-    """Whether values of two tasks' knobs mean the same."""
-    graph, peer = whole_graph(topology), whole_graph(other)
-    if type(graph) is not type(peer):
-        return False
-    if isinstance(graph, Tiling):
-        return len(topology[0]) == len(other[0])
-    if isinstance(graph, Factorization) and isinstance(peer, Factorization):
-        return graph.parts == peer.parts
-    return type(graph) in (Discrete, Categorical) or graph is peer or repr(graph) == repr(peer)
-
-
-def _coordinates(topology: Topology, peers: Sequence[Topology]) -> Coordinates:
-    """Coordinates in steps, of the values of a topology and of those that are comparable."""
-    graph = whole_graph(topology)
-    if peers and type(graph) is Discrete:  # a subclass may have coordinates of its own
-        values = np.array(list(graph), dtype=float)
-        return lambda value: [np.interp(float(value), values, np.arange(len(values)))]
-    if isinstance(graph, Categorical):
-        return lambda value: [graph.index(value) if value in graph else _OTHER_CATEGORY]
-    if isinstance(graph, (Factorization, Tiling)) and any(repr(whole_graph(peer)) != repr(graph) for peer in peers):
-        step = 2 if isinstance(graph, Factorization) else 1  # parts that change by a factor of two
-        return lambda value: np.log2(np.array(value, dtype=float)) / step
-    scale = 1 / _step_length(graph, topology[0])
-    return lambda value: np.multiply(graph.coordinates(value), scale)
-
-
-def _step_length(graph: Graph, start: Any) -> float:
-    """L1 distance between the coordinates of a vertex and its nearest neighbour, on most graphs the same for every edge."""
-    origin = np.array(graph.coordinates(start))
-    neighbours = list(graph.neighbours(start)[:_MAX_NEIGHBOURS])
-    lengths = [float(abs(origin - graph.coordinates(value)).sum()) for value in neighbours]
-    if 0.0 in lengths:
-        raise ValueError(
-            f"coordinates must differ between neighbours, and no value may be its own neighbour: {graph!r} has the same for "
-            f"{start!r} and {neighbours[lengths.index(0.0)]!r}; see topology.check_topology"
-        )
-    return min(lengths, default=1.0)

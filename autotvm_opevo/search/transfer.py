@@ -15,12 +15,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from autotvm_opevo.search.kernel import GraphKernel, comparable
+from autotvm_opevo.search.kernel import GraphKernel
 from autotvm_opevo.search.model import Model, log_fitness
 from autotvm_opevo.search.source import Source, thin_out
 from autotvm_opevo.search.space import Space
-from autotvm_opevo.topology import Factorization, Topology
-from autotvm_opevo.topology.subgraph import whole_graph
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -126,15 +124,12 @@ def _dissimilarity(space: Space, other: Space) -> float:
     dissimilarity = float(len(other.knobs.keys() - space.knobs.keys()))
     for name, topology in space.knobs.items():
         peer = other.knobs.get(name)
-        has_counterpart = peer is not None and comparable(topology, peer)
-        dissimilarity += abs(np.log2(_extent(topology) / _extent(peer))) if peer is not None and has_counterpart else 1
+        if peer is not None and topology.is_comparable(peer):
+            dissimilarity += abs(np.log2(topology.extent / peer.extent))
+        else:
+            dissimilarity += 1
     return dissimilarity
 
 
 def _has_common_knob(space: Space, other: Space) -> bool:
-    return any(name in other.knobs and comparable(topology, other.knobs[name]) for name, topology in space.knobs.items())
-
-
-def _extent(topology: Topology) -> int:
-    graph = whole_graph(topology)
-    return graph.product if isinstance(graph, Factorization) else 1
+    return any(name in other.knobs and topology.is_comparable(other.knobs[name]) for name, topology in space.knobs.items())

@@ -1,30 +1,94 @@
-"""`Topology`, the base class of all knobs, and helpers for its subclasses."""
+"""`Topology`, the base class of all knobs, `Graph`, which may be infinite, and helpers for their subclasses."""
 
 from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+# From a value to its coordinates in steps, a sequence of numbers.
+Encoder = Callable[[Any], Any]
 
-class Graph(Protocol):
-    """What `InducedSubgraph` needs of a graph, which may be infinite."""
+# At most this many neighbours of the first vertex tell how long a step is; of larger graphs, JSON has no list of vertices.
+_MAX_NEIGHBOURS, _MAX_LISTED = 1000, 200
 
+
+class Graph(ABC):
+    """An undirected graph that may be infinite, and what the rest of the package asks a graph.
+
+    `InducedSubgraph` makes a knob of it. A subclass implements `neighbours` and `coordinates`; everything else has a default.
+
+    Attributes
+    ----------
+    is_categorical : bool
+        Whether all values are one step from each other: coordinates then differ or not, however much. False by default.
+    extent : int
+        Of the loop that the values tile; 1, the default, for other knobs. Tasks are the more similar, the nearer theirs are.
+    """
+
+    is_categorical: bool = False
+    extent: int = 1
+
+    @abstractmethod
     def neighbours(self, value: Any) -> Sequence[Any]:
         """Return the values adjacent to `value`, without repetition and without `value` itself."""
 
+    @abstractmethod
     def coordinates(self, value: Any) -> tuple[int, ...]:
         """Return integer coordinates of `value` whose L1 distance approximates the distance on the graph."""
 
+    @property
+    def whole(self) -> Graph:
+        """The graph that this is, or that it is a subgraph of."""
+        return self
 
-class Topology(ABC):
+    def is_comparable(self, other: Graph) -> bool:
+        """Return whether values of `other`, the same knob of another task, mean the same as here.
+
+        By default, if the whole graphs have the same type and ``repr``.
+        """
+        return type(self) is type(other.whole) and repr(self) == repr(other.whole)
+
+    def encoder(self, peers: Sequence[Graph] = ()) -> Encoder:
+        """Return a function from a value, of this graph or of comparable ones, `peers`, to its coordinates in steps.
+
+        The kernel of the Gaussian process takes the L1 distance of these coordinates for the number of steps. By default they are
+        `coordinates`.
+        """
+        return self.coordinates
+
+    def log_parts(self, value: Any) -> Sequence[float]:
+        """Return log2 of the parts that a loop is tiled into, of which the kernel has sums; by default none, for other knobs."""
+        return ()
+
+    def to_json(self) -> list[Any]:
+        """Return a list that JSON can represent, from which `serialization.from_json` makes the graph: a kind, and its arguments.
+
+        Of an infinite graph, a subgraph adds its values to the arguments.
+
+        Raises
+        ------
+        TypeError
+            If there is no such list, as by default for infinite graphs.
+        """
+        raise TypeError(f"{self!r} cannot be written as JSON: its class has no `to_json`")
+
+
+class Topology(Graph):
     """The values of a knob as the vertices of an undirected graph, ``G = (V, E)`` of Section 3.
 
     A subclass sets `size`, the number of vertices, and implements `__getitem__`, `index` and `neighbours`. ``len`` returns
-    `size` too, but Python limits it to 2**63 - 1.
+    `size` too, but Python limits it to 2**63 - 1. With these it has the Gaussian process, transfer between equal topologies, and
+    JSON; `coordinates`, `is_comparable` with `encoder`, and `to_json` make them better.
+
+    Attributes
+    ----------
+    size : int
+    is_categorical, extent
+        See `Graph`.
     """
 
     size: int
@@ -51,6 +115,42 @@ class Topology(ABC):
         number of steps. Defaults to the vertex's index.
         """
         return (self.index(value),)
+
+    def encoder(self, peers: Sequence[Graph] = ()) -> Encoder:
+        """See `Graph.encoder`; by default, `coordinates` divided by the length of the shortest edge at the first vertex.
+
+        Raises
+        ------
+        ValueError
+            If that is 0.
+        """
+        scale = 1 / self._step_length()
+        return lambda value: np.multiply(self.coordinates(value), scale)
+
+    def _step_length(self) -> float:
+        """L1 distance between the first vertex and its nearest neighbour, on most graphs that of every edge."""
+        start = self[0]
+        origin = np.array(self.coordinates(start))
+        neighbours = list(self.neighbours(start)[:_MAX_NEIGHBOURS])
+        lengths = [float(abs(origin - self.coordinates(value)).sum()) for value in neighbours]
+        if 0.0 in lengths:
+            raise ValueError(
+                f"coordinates must differ between neighbours, and no value may be its own neighbour: {self!r} has the same for "
+                f"{start!r} and {neighbours[lengths.index(0.0)]!r}; see topology.check_topology"
+            )
+        return min(lengths, default=1.0)
+
+    def to_json(self) -> list[Any]:
+        """See `Graph.to_json`; by default, all vertices and edges.
+
+        Raises
+        ------
+        TypeError
+            If there are more than 200 vertices.
+        """
+        if self.size > _MAX_LISTED:
+            raise TypeError(f"{self!r} cannot be written as JSON: its class needs a `to_json`, beyond {_MAX_LISTED} vertices")
+        return ["graph", list(self), [[self.index(neighbour) for neighbour in self.neighbours(value)] for value in self]]
 
     def sample(self, rng: np.random.Generator) -> Any:
         """Draw a vertex uniformly at random."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from autotvm_opevo._utils.validation import is_number
-from autotvm_opevo.topology.base import LazySequence, Topology, nonempty_list
+from autotvm_opevo.topology.base import Encoder, Graph, LazySequence, Topology, nonempty_list
+
+# The coordinate of all values that a categorical knob does not have.
+_OTHER = -1
 
 
 class Discrete(Topology):
@@ -55,6 +59,26 @@ class Discrete(Topology):
         i = self.index(value)
         return self._values[max(i - 1, 0) : i] + self._values[i + 1 : i + 2]
 
+    def is_comparable(self, other: Graph) -> bool:
+        """Return whether `other` has numbers, too."""
+        return isinstance(other.whole, Discrete)
+
+    def encoder(self, peers: Sequence[Graph] = ()) -> Encoder:
+        """See `Graph.encoder`; other numbers are between the next smaller and the next larger one."""
+        own = super().encoder()
+
+        def encode(value: Any) -> Any:
+            if value in self:
+                return own(value)
+            i = bisect_left(self._values, value)
+            ends = self._values[max(i - 1, 0)], self._values[min(i, self.size - 1)]
+            return [np.interp(float(value), ends, between) for between in zip(*map(own, ends))]
+
+        return encode
+
+    def to_json(self) -> list[Any]:
+        return ["number", self._values]
+
     def __repr__(self) -> str:
         return f"Discrete({_abbreviate(self._values)})"
 
@@ -81,6 +105,8 @@ class Categorical(Topology):
     [False, 'auto']
     """
 
+    is_categorical = True
+
     def __init__(self, values: Iterable[Any]) -> None:
         self._values = nonempty_list(values)
         self.size = len(self._values)
@@ -101,6 +127,17 @@ class Categorical(Topology):
     def neighbours(self, value: Any) -> Sequence[Any]:
         i = self.index(value)
         return LazySequence(self.size - 1, lambda k: self._values[k + (k >= i)])
+
+    def is_comparable(self, other: Graph) -> bool:
+        """Return whether `other` is categorical, too: values are compared by what they are."""
+        return isinstance(other.whole, Categorical)
+
+    def encoder(self, peers: Sequence[Graph] = ()) -> Encoder:
+        """See `Graph.encoder`; all values of other tasks that this one does not have share a coordinate."""
+        return lambda value: [self.index(value) if value in self else _OTHER]
+
+    def to_json(self) -> list[Any]:
+        return ["choice", self._values]
 
     def __repr__(self) -> str:
         return f"Categorical({_abbreviate(self._values)})"

@@ -7,8 +7,10 @@ from itertools import permutations
 from math import comb, prod
 from typing import Any
 
+import numpy as np
+
 from autotvm_opevo._utils.validation import as_integer
-from autotvm_opevo.topology.base import LazySequence, Topology, int_tuple
+from autotvm_opevo.topology.base import Encoder, Graph, LazySequence, Topology, int_tuple
 
 # Trial division up to this limit takes about 50 ms at worst, and fully factors every number below its square.
 _MAX_DIVISOR = 10**6
@@ -41,7 +43,7 @@ class Factorization(Topology):
     """
 
     def __init__(self, product: int, parts: int) -> None:
-        self.product = as_integer("product", product)
+        self.product = self.extent = as_integer("product", product)
         self.parts = as_integer("parts", parts)
         self._exponents = prime_factors(self.product)
         self.size = prod(_num_compositions(e, self.parts) for e in self._exponents.values())
@@ -81,6 +83,24 @@ class Factorization(Topology):
         vertex = self._validate(value)
         return tuple(_exponent(p, a) for p in self._exponents for a in vertex)
 
+    def is_comparable(self, other: Graph) -> bool:
+        """Return whether `other` has as many parts, of whatever product."""
+        whole = other.whole
+        return isinstance(whole, Factorization) and whole.parts == self.parts
+
+    def encoder(self, peers: Sequence[Graph] = ()) -> Encoder:
+        """See `Graph.encoder`; with other products, logarithms of the parts, in steps that move a factor of two."""
+        if any(peer.extent != self.extent for peer in peers):
+            return lambda value: self.log_parts(value) / 2
+        return super().encoder()
+
+    def log_parts(self, value: Any) -> Any:
+        """Return log2 of each part, as if the first one, the outermost loop, made up for another product."""
+        return np.log2(np.array([value[0] * (self.product / prod(value)), *value[1:]], dtype=float))
+
+    def to_json(self) -> list[Any]:
+        return ["tile", self.product, self.parts]
+
     def _validate(self, value: Any) -> tuple[int, ...]:
         vertex = int_tuple(value)
         if len(vertex) != self.parts or prod(vertex) != self.product or min(vertex) < 1:
@@ -91,7 +111,7 @@ class Factorization(Topology):
         return f"Factorization({self.product}, parts={self.parts})"
 
 
-class Tiling:
+class Tiling(Graph):
     """The infinite graph of tile sizes that need not divide the loop, such as TVM's splits with tails: 60 as [-1, 16, 4].
 
     A vertex is a tuple of positive integers. An edge multiplies or divides one part by a prime, or moves a prime factor from
@@ -133,6 +153,20 @@ class Tiling:
         """Return the exponent of every prime in every part; a step changes one or two of them by one."""
         vertex = self._validate(value)
         return tuple(_exponent(p, a) for p in self._primes for a in vertex)
+
+    def is_comparable(self, other: Graph) -> bool:
+        """Return whether `other` has as many parts, of whatever primes."""
+        whole = other.whole
+        return isinstance(whole, Tiling) and whole._parts == self._parts
+
+    def encoder(self, peers: Sequence[Graph] = ()) -> Encoder:
+        """See `Graph.encoder`; with other primes, logarithms of the parts, in steps that double one."""
+        if any(repr(peer.whole) != repr(self) for peer in peers):
+            return lambda value: np.log2(np.array(value, dtype=float))
+        return super().encoder()
+
+    def to_json(self) -> list[Any]:
+        return ["tile with tail"]
 
     def _validate(self, value: Any) -> tuple[int, ...]:
         vertex = int_tuple(value)

@@ -1,4 +1,4 @@
-"""Topologies as JSON, for files that outlive the process."""
+"""Topologies from JSON: what `Topology.to_json` has written to files that outlive the process."""
 
 from __future__ import annotations
 
@@ -7,40 +7,14 @@ from typing import Any
 
 from autotvm_opevo.topology.base import Topology
 from autotvm_opevo.topology.discrete import Categorical, Discrete
+from autotvm_opevo.topology.explicit import ExplicitGraph
 from autotvm_opevo.topology.factorization import Factorization, Tiling
 from autotvm_opevo.topology.permutation import Permutation
 from autotvm_opevo.topology.subgraph import InducedSubgraph
 
 
-def as_json(topology: Topology) -> list[Any]:
-    """A topology of this package as a list that JSON can represent: its kind, and the arguments that make it.
-
-    Raises
-    ------
-    TypeError
-        For a topology of another kind.
-
-    Examples
-    --------
-    >>> as_json(Factorization(512, parts=4)), as_json(InducedSubgraph(Permutation(3), [(0, 1, 2), (0, 2, 1)]))
-    (['tile', 512, 4], ['subgraph', [(0, 1, 2), (0, 2, 1)], 'order', 3])
-    """
-    if isinstance(topology, Factorization):
-        return ["tile", topology.product, topology.parts]
-    if isinstance(topology, Permutation):
-        return ["order", topology.n]
-    if isinstance(topology, (Categorical, Discrete)):
-        return ["choice" if isinstance(topology, Categorical) else "number", list(topology)]
-    if isinstance(topology, InducedSubgraph):
-        if isinstance(topology.graph, Tiling):  # which is infinite
-            return ["tile with tail", list(topology)]
-        if isinstance(topology.graph, Topology):
-            return ["subgraph", list(topology), *as_json(topology.graph)]
-    raise TypeError(f"topology must be one of this package, or a subgraph of one, {topology!r} given")
-
-
 def from_json(kind: str, *arguments: Any) -> Topology:
-    """The topology that `as_json` has written, given the elements of its list.
+    """The topology whose `to_json` has returned a list, given its elements.
 
     Raises
     ------
@@ -49,10 +23,10 @@ def from_json(kind: str, *arguments: Any) -> Topology:
 
     Examples
     --------
-    >>> from_json("tile", 512, 4)
+    >>> from_json(*Factorization(512, parts=4).to_json())
     Factorization(512, parts=4)
     """
-    return _KINDS[kind](*arguments)
+    return KINDS[kind](*arguments)
 
 
 def _tiling(values: Sequence[Sequence[int]]) -> Topology:
@@ -64,11 +38,13 @@ def _subgraph(values: Sequence[Any], kind: str, *arguments: Any) -> Topology:
     return InducedSubgraph(from_json(kind, *arguments), values)
 
 
-_KINDS: dict[str, Callable[..., Topology]] = {
+# What makes a topology, by its kind. Add the kind of a topology of your own, if it has a `to_json` of its own.
+KINDS: dict[str, Callable[..., Topology]] = {
     "tile": Factorization,
     "tile with tail": _tiling,
     "order": Permutation,
     "choice": Categorical,
     "number": Discrete,
+    "graph": ExplicitGraph,
     "subgraph": _subgraph,
 }

@@ -10,17 +10,18 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 
-from autotvm_opevo.topology.base import Graph, Topology, nonempty_list
+from autotvm_opevo.topology.base import Encoder, Graph, Topology, nonempty_list
+from autotvm_opevo.topology.explicit import ExplicitGraph, hashable
 
 _CHUNK_SIZE = 1 << 22  # number of distances in memory at a time: 32 MiB
 
 
-class InducedSubgraph(Topology):
+class InducedSubgraph(ExplicitGraph):
     """The subgraph induced by some vertices of a graph, with bridges that make it connected.
 
     A filter can disconnect a graph, and no walk would leave the component it starts in. So every connected component is
     bridged to the nearest other one, until the graph is connected: edges are added between all pairs of vertices, one in the
-    component and one outside, whose `coordinates` are closest in L1 distance.
+    component and one outside, whose `coordinates` are closest in L1 distance. Values mean what they mean in the whole graph.
 
     Construction visits the neighbours of every value once. Bridging takes time quadratic in the number of values: about a
     second for a few thousand.
@@ -28,7 +29,7 @@ class InducedSubgraph(Topology):
     Parameters
     ----------
     graph : Graph
-        A topology, or any object with `neighbours` and `coordinates`.
+        A topology, or a graph that may be infinite.
     values : iterable
         The vertices to keep: at least one; distinct and hashable. They are indexed in the order given.
 
@@ -40,7 +41,7 @@ class InducedSubgraph(Topology):
     Raises
     ------
     ValueError
-        If `values` is empty, has duplicates, or holds a value that is not a vertex of `graph`.
+        If `graph` is no graph, or `values` is empty, has duplicates, or holds a value that is not a vertex of `graph`.
 
     Examples
     --------
@@ -51,30 +52,35 @@ class InducedSubgraph(Topology):
     """
 
     def __init__(self, graph: Graph, values: Iterable[Any]) -> None:
-        self._values = [_hashable(value) for value in nonempty_list(values)]
-        self._index = {value: i for i, value in enumerate(self._values)}
-        self.size = len(self._values)
-        if len(self._index) < self.size:
-            raise ValueError(f"values must be distinct, {self.size - len(self._index)} of {self.size} are duplicates")
+        if not isinstance(graph, Graph):
+            raise ValueError(f"graph must be a Topology or another Graph, {graph!r} given")
+        kept = [hashable(value) for value in nonempty_list(values)]
+        position = {value: i for i, value in enumerate(kept)}
+        super().__init__(kept, [[position[v] for v in graph.neighbours(u) if v in position] for u in kept])
         self.graph = graph
-        self._adjacency = [[self._index[v] for v in graph.neighbours(u) if v in self._index] for u in self._values]
+        self.is_categorical, self.extent = graph.is_categorical, graph.extent
         self._add_bridges()
-
-    def __getitem__(self, index: int) -> Any:
-        return self._values[self._check_index(index)]
-
-    def index(self, value: Any) -> int:
-        try:
-            return self._index[_hashable(value)]
-        except (KeyError, TypeError):
-            raise self._invalid_value(value) from None
-
-    def neighbours(self, value: Any) -> Sequence[Any]:
-        return [self._values[j] for j in self._adjacency[self.index(value)]]
 
     def coordinates(self, value: Any) -> tuple[int, ...]:
         """Return the coordinates of `value` in the whole graph."""
         return self.graph.coordinates(value)
+
+    @property
+    def whole(self) -> Graph:
+        return self.graph.whole
+
+    def is_comparable(self, other: Graph) -> bool:
+        return self.graph.is_comparable(other)
+
+    def encoder(self, peers: Sequence[Graph] = ()) -> Encoder:
+        return self.graph.encoder(peers)
+
+    def log_parts(self, value: Any) -> Sequence[float]:
+        return self.graph.log_parts(value)
+
+    def to_json(self) -> list[Any]:
+        whole = self.graph.to_json()
+        return ["subgraph", list(self), *whole] if isinstance(self.graph, Topology) else [*whole, list(self)]
 
     def _add_bridges(self) -> None:
         """Bridge components until the graph is connected; each round at least halves their number."""
@@ -102,11 +108,6 @@ class InducedSubgraph(Topology):
         return f"InducedSubgraph({self.graph!r}, {self.size} values)"
 
 
-def _hashable(value: Any) -> Any:
-    """Convert a list to a tuple: JSON turns tuples into lists."""
-    return tuple(value) if isinstance(value, list) else value
-
-
 def _closest_pairs(points: np.ndarray[Any, Any], inside: np.ndarray[Any, Any]) -> list[tuple[int, int]]:
     """All pairs of a vertex inside and a vertex outside at the minimum L1 distance."""
     (ours,), (others,) = np.nonzero(inside), np.nonzero(~inside)
@@ -122,14 +123,3 @@ def _closest_pairs(points: np.ndarray[Any, Any], inside: np.ndarray[Any, Any]) -
             i, j = np.nonzero(distances == shortest)
             pairs += zip(ours[start + i].tolist(), others[j].tolist())
     return pairs
-
-
-def whole_graph(topology: Topology) -> Graph:
-    """The graph that a topology is, or is a part of."""
-    return topology.graph if isinstance(topology, InducedSubgraph) else topology
-
-
-def unrestricted(topology: Topology) -> Topology:
-    """The whole graph, if it is a topology: a `Tiling`, which is infinite, is none."""
-    graph = whole_graph(topology)
-    return graph if isinstance(graph, Topology) else topology

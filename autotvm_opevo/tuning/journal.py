@@ -21,9 +21,7 @@ from typing import Annotated, Any, NamedTuple, Union
 import msgspec
 
 from autotvm_opevo._utils import jsonl
-from autotvm_opevo.topology import InducedSubgraph, Topology
-from autotvm_opevo.topology.serialization import as_json
-from autotvm_opevo.topology.subgraph import unrestricted
+from autotvm_opevo.topology import Topology
 from autotvm_opevo.tuning.confidence import Estimate
 from autotvm_opevo.tuning.rounds import Rounds
 
@@ -74,8 +72,8 @@ class KnobsMapped(Event):
 
     @classmethod
     def of(cls, knobs: Mapping[str, Mapping[str, Topology]]) -> KnobsMapped:
-        """Of larger subgraphs, the whole graph instead of all vertices, or nothing if that is infinite."""
-        return cls({task: {name: as_json(one) for name, one in _drawable(by_name)} for task, by_name in knobs.items()})
+        """Of larger subgraphs, the whole graph instead of all vertices; without what cannot be written."""
+        return cls({task: _as_json(by_name) for task, by_name in knobs.items()})
 
 
 class NetworkLowered(Event):
@@ -225,7 +223,7 @@ class Journal:
         """Append an event with the current time."""
         try:
             stamped = msgspec.structs.replace(event, time=time.time())
-            jsonl.append(self.path, msgspec.to_builtins(stamped, enc_hook=lambda scalar: scalar.item()))  # numpy's
+            jsonl.append(self.path, msgspec.to_builtins(stamped, enc_hook=_builtin))
         except OSError as error:
             if not self._warned:
                 logger.warning("cannot write %s: a report and a later run will miss what it has: %s", self.path, error.strerror)
@@ -428,11 +426,19 @@ class RunHistory:
         self.names.update(event.names)
 
 
-def _drawable(knobs: Mapping[str, Topology]) -> Iterator[tuple[str, Topology]]:
+def _builtin(value: Any) -> Any:
+    """A scalar of numpy as Python's; any other object, a vertex of a user's own topology, as text."""
+    return value.item() if hasattr(value, "item") else repr(value)
+
+
+def _as_json(knobs: Mapping[str, Topology]) -> dict[str, list[Any]]:
+    written = {}
     for name, topology in knobs.items():
-        one = topology if topology.size <= _MAX_VERTICES else unrestricted(topology)
-        if one.size <= _MAX_VERTICES or not isinstance(one, InducedSubgraph):
-            yield name, one
+        one = topology if topology.size <= _MAX_VERTICES else topology.whole
+        if isinstance(one, Topology):  # not infinite
+            with suppress(TypeError):  # a large one of a user's own
+                written[name] = one.to_json()
+    return written
 
 
 def _known(values: Mapping[str, float]) -> dict[str, float]:

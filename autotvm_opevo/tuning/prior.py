@@ -14,8 +14,8 @@ from typing import Any
 
 from autotvm_opevo.search.source import Source, thin_out
 from autotvm_opevo.search.space import Space
-from autotvm_opevo.topology.serialization import as_json, from_json
-from autotvm_opevo.topology.subgraph import unrestricted
+from autotvm_opevo.topology import Topology
+from autotvm_opevo.topology.serialization import from_json
 
 # Their origin, for reports.
 COMMON_LAYERS = "common layers"
@@ -47,10 +47,14 @@ def _source_as_json(source: Source) -> dict[str, Any]:
     best = ranked[0][1]
     kept = thin_out(ranked, _RESULTS)
     return {
-        # What the results were limited to does not matter to another task.
-        "knobs": {name: as_json(unrestricted(topology)) for name, topology in source.space.knobs.items()},
+        "knobs": {name: _unrestricted(topology).to_json() for name, topology in source.space.knobs.items()},
         "results": [[*source.space[index].values(), float(f"{result / best:.3g}")] for index, result in kept],
     }
+
+
+def _unrestricted(topology: Topology) -> Topology:
+    """The whole graph, if it is finite: what results were limited to does not matter to another task."""
+    return topology.whole if isinstance(topology.whole, Topology) else topology
 
 
 def _source_from_json(entry: Any) -> Source:

@@ -5,7 +5,10 @@ import math
 
 import numpy as np
 import pytest
+from own_topologies import Ring
 
+from autotvm_opevo.reporting.knob_graphs import knob_graph
+from autotvm_opevo.reporting.values import Knob, ValueStats
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph
 from autotvm_opevo.topology.serialization import from_json
 from autotvm_opevo.tuning.journal import (
@@ -98,6 +101,32 @@ def test_of_a_large_part_of_a_graph_the_whole_graph_is_written(tmp_path):
     found = event.knobs["dense"]
     assert list(from_json(*found["small"])) == small
     assert repr(from_json(*found["large"])) == repr(whole)
+
+
+def test_a_topology_of_ones_own_is_written_if_it_is_small(tmp_path):
+    class Things(Ring):
+        """Values that JSON does not have."""
+
+        things = (object, frozenset("a"), complex(1))
+
+        def __getitem__(self, index):
+            return self.things[self._check_index(index)]
+
+        def index(self, value):
+            return self.things.index(value)
+
+        def neighbours(self, value):
+            return [one for one in self.things if one is not value]
+
+    knobs = {"ring": Ring(5), "large": Ring(10**12), "part": InducedSubgraph(Ring(10**12), [1, 2]), "things": Things(3)}
+    Journal(tmp_path / "journal").write(KnobsMapped.of({"dense": knobs}))
+    (event,) = read(tmp_path / "journal")
+    found = {name: from_json(*knob) for name, knob in event.knobs["dense"].items()}
+    assert found.keys() == {"ring", "things"}
+    assert list(found["ring"].neighbours(0)) == [1, 4]
+    graph = knob_graph("ring", Knob("number", stats={0: ValueStats(1, 0.5)}), found["ring"])
+    assert sorted(graph.edges) == [(0, 1), (0, 4), (1, 2), (2, 3), (3, 4)]
+    assert np.isfinite(graph.positions).all()
 
 
 def test_the_yardstick_and_the_phases_of_all_runs_lost_devices_and_the_lowering_are_read_back(tmp_path):

@@ -1,0 +1,61 @@
+"""Graphs whose vertices and edges are listed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from autotvm_opevo.topology.base import Topology, nonempty_list
+
+
+class ExplicitGraph(Topology):
+    """Any graph that is small enough to list it.
+
+    Parameters
+    ----------
+    values : iterable
+        The vertices: at least one; distinct and hashable, or lists of such, which become tuples.
+    adjacency : sequence of sequence of int
+        The indices of the neighbours of each vertex.
+
+    Raises
+    ------
+    ValueError
+        If `values` is empty or has duplicates, or `adjacency` does not fit it.
+
+    Examples
+    --------
+    >>> ring = ExplicitGraph("abcd", [[1, 3], [0, 2], [1, 3], [2, 0]])
+    >>> ring.neighbours("a")
+    ['b', 'd']
+    """
+
+    def __init__(self, values: Iterable[Any], adjacency: Sequence[Sequence[int]]) -> None:
+        self._values = [hashable(value) for value in nonempty_list(values)]
+        self._index = {value: i for i, value in enumerate(self._values)}
+        self.size = len(self._values)
+        if len(self._index) < self.size:
+            raise ValueError(f"values must be distinct, {self.size - len(self._index)} of {self.size} are duplicates")
+        if len(adjacency) != self.size or not all(j in range(self.size) for adjacent in adjacency for j in adjacent):
+            raise ValueError(f"adjacency must have the indices of the neighbours of {self.size} vertices, {adjacency!r} given")
+        self._adjacency = [list(adjacent) for adjacent in adjacency]
+
+    def __getitem__(self, index: int) -> Any:
+        return self._values[self._check_index(index)]
+
+    def index(self, value: Any) -> int:
+        try:
+            return self._index[hashable(value)]
+        except (KeyError, TypeError):
+            raise self._invalid_value(value) from None
+
+    def neighbours(self, value: Any) -> Sequence[Any]:
+        return [self._values[j] for j in self._adjacency[self.index(value)]]
+
+    def __repr__(self) -> str:
+        return f"ExplicitGraph({self._values!r}, {self._adjacency!r})"
+
+
+def hashable(value: Any) -> Any:
+    """Convert a list to a tuple: JSON turns tuples into lists."""
+    return tuple(value) if isinstance(value, list) else value
