@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from autotvm_opevo._utils.validation import as_integer, is_number
+from autotvm_opevo.search.feasible import FeasibleWalks, likely_draws
 from autotvm_opevo.search.source import Source
 from autotvm_opevo.search.space import Configuration, Space
 
-# Random draws before a space of at most _MAX_ENUMERATED points is enumerated, and before a larger one is given up.
+logger = logging.getLogger(__name__)
+
+# Random draws before a space of at most _MAX_ENUMERATED points is enumerated, and before walks take their place in a larger one.
 _DRAWS, _MAX_DRAWS = 100, 10_000
 _MAX_ENUMERATED = 10**6
 
@@ -63,6 +68,10 @@ class Search(ABC):
         self._pending: dict[int, None] = {}  # queued or proposed, not yet told, oldest first
         self._last_n = 1  # as `ask` was asked last
         self._remaining: list[int] | None = None  # once enumerated: a superset of what may be proposed, in random order
+        self._walks: FeasibleWalks | None = None  # once random draws have found nothing feasible
+        self._likely_draws: Iterator[Configuration] = iter(())
+        self._starts_in_vain = -1  # number of starts from which these found nothing
+        self._warned = False
 
     @property
     def best(self) -> tuple[Configuration, float] | None:
@@ -75,9 +84,9 @@ class Search(ABC):
     def ask(self, n: int = 1) -> list[Configuration]:
         """Propose up to `n` configurations, none of them proposed or told before.
 
-        The list is shorter when the space is nearly exhausted, when a constraint on a space too large to enumerate leaves no
-        feasible configuration within a bounded number of draws, and at the end of a generation whose results the search needs. It
-        is empty when nothing is left.
+        The list is shorter when the space is nearly exhausted, and at the end of a generation whose results the search needs. It
+        is empty when nothing is left. Where a constraint leaves so little of a space too large to enumerate that random draws
+        find nothing feasible, what comes next is near what is known to be. If nothing is found, a warning names the constraint.
 
         Raises
         ------
@@ -195,8 +204,10 @@ class Search(ABC):
 
     def _proposable(self, configuration: Configuration) -> int | None:
         """The number of a configuration that may be proposed; None for any other."""
+        if not self.space.is_feasible(configuration):
+            return None
         number = self.space.index(configuration)
-        return number if self._is_proposable(number) else None
+        return None if number in self._known else number
 
     def _is_proposable(self, number: int) -> bool:
         """Whether the configuration is feasible and was not seen before."""
@@ -205,20 +216,56 @@ class Search(ABC):
     def _draw(self) -> int | None:
         """A random configuration that may be proposed; None when there is none, or none is found."""
         enumerable = self.space.size <= _MAX_ENUMERATED
+        if self._walks is not None:
+            return self._draw_near()
         if self._remaining is None:
             for _ in range(_DRAWS if enumerable else _MAX_DRAWS):
                 number = self._proposable(self.space.sample(self._rng))
                 if number is not None:
                     return number
             if not enumerable:
-                return None
+                return self._draw_near() if self.space.constraint else None
             remaining = [i for i, c in enumerate(self.space) if i not in self._known and self.space.is_feasible(c)]
+            if not remaining and not any(self.space.is_feasible(self.space[number]) for number in self._known):
+                self._warn_of_constraint("none")
             self._remaining = [remaining[i] for i in self._rng.permutation(len(remaining))]
         while self._remaining:
             number = self._remaining.pop()
             if number not in self._known:
                 return number
         return None
+
+    def _draw_near(self) -> int | None:
+        """A configuration that may be proposed near one that is known, or else a likely one; None if none is found."""
+        if self._walks is None:
+            self._walks, self._likely_draws = FeasibleWalks(self.space, self._rng), likely_draws(self.space, self._rng)
+        starts = self._starts()
+        if len(starts) == self._starts_in_vain:
+            return None
+        likely = (number for one in self._likely_draws if (number := self._proposable(one)) is not None)
+        number = next(chain(self._walks.walk(starts, self._proposable), likely), None)
+        if number is None:
+            self._starts_in_vain = len(starts)
+            self._warn_of_constraint("few or none")
+        return number
+
+    def _starts(self) -> list[int]:
+        """Where walks to feasible configurations begin."""
+        return [*self._fitness, *self._pending]
+
+    def _warn_of_constraint(self, share: str) -> None:
+        """Say, once, that the search ends for the constraint's sake."""
+        if not self._warned:
+            logger.warning(
+                "%s finds no %sfeasible configuration: the constraint %s leaves %s of %s. Check it, declare sizes whose product "
+                "is given as one Factorization, or fold it into a topology, such as an InducedSubgraph of what it allows.",
+                type(self).__name__,
+                "other " if self._known else "",
+                getattr(self.space.constraint, "__qualname__", None) or repr(self.space.constraint),
+                share,
+                f"{self.space.size:,}",
+            )
+        self._warned = True
 
 
 def check_fitness(fitness: Any) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,8 @@ Surrogate = Callable[[Space, np.random.Generator], Acquisition]
 SURROGATES: dict[str, Surrogate] = {"gp": lambda space, rng: Acquisition([Model(space, rng)])}
 # Children made for the acquisition to select from; with results of other tasks, also random configurations.
 _CANDIDATES, _RANDOM_CANDIDATES = 200, 100
+# Where random draws find nothing feasible, also where so many walks from the parents end.
+_WALKS = 50
 # After this many results without a better one, and at least two batches, neighbours of the best and random configurations are
 # candidates in pools of their own.
 _PATIENCE = 16
@@ -213,6 +215,7 @@ class OpEvo(Search):
             candidates = [self.space.number(self._mutate(self._crossover(parents))) for _ in range(children)]
             if self._transfer_model:  # the portfolio's basin can be another than the optimum's
                 candidates += [*portfolio, *self._random(_RANDOM_CANDIDATES)]
+            candidates += islice(self._walked(parents), _WALKS)
         return [number for number in dict.fromkeys(candidates) if self._is_proposable(number)]
 
     def _neighbours(self, vertices: Vertices) -> list[int]:
@@ -240,7 +243,17 @@ class OpEvo(Search):
                 number = self.space.number(child)
                 if self._is_proposable(number):
                     return number
-        return None
+        return next(self._walked(parents), None)
+
+    def _walked(self, parents: Parents) -> Iterator[int]:
+        """Configurations that may be proposed near the parents, where random draws find nothing feasible."""
+        if self._walks is not None:
+            yield from self._walks.walk([self.space.number(vertices) for vertices, _ in parents], self._proposable)
+
+    def _starts(self) -> list[int]:
+        """See `Search`; also what was best for other tasks."""
+        portfolio = self._transfer_model.portfolio() if self._transfer_model else []
+        return [*super()._starts(), *(number for number, _ in portfolio)]
 
     def _mutate(self, child: Vertices) -> Vertices:
         """Every knob takes a q-random walk on its graph (Equation 3)."""

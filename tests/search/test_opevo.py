@@ -284,7 +284,7 @@ class TestExhaustion:
 
         search = OpEvo(Space({"x": Permutation(12)}, constraint=never), seed=0)
         assert search.ask(8) == []
-        assert asked["times"] <= 10_000
+        assert asked["times"] <= 210_000
 
     def test_a_rare_feasible_configuration_leads_to_its_neighbours(self):
         """120 of 479,001,600: random draws find none, children of one that was told do."""
