@@ -1,46 +1,18 @@
-"""Layouts for which MetaSchedule finds faster schedules: of convolutions, and of the weights of all operators."""
+"""Layouts of constant weights for which MetaSchedule finds faster schedules."""
 
 from __future__ import annotations
 
-import logging
 from contextlib import suppress
 
 import tvm
 from tvm import relax
 from tvm.s_tir import Schedule, ScheduleError
 
-from autotvm_opevo._utils.text import last_line
-
-logger = logging.getLogger(__name__)
-
-# Of the image and of the weights. The innermost loop is over output channels, in which results and weights are contiguous.
-_CONV2D, _CHANNELS_LAST = "relax.nn.conv2d", ["NHWC", "HWIO"]
 # Blocks that read a constant in an order for which TVM 0.27 packs it wrongly (docs/upstream/tvm-0.27-rewrite-layout.py): the
 # matrices of Winograd's algorithm, whose row depends on the remainders of a row and a column of the image.
 _NOT_PACKED = "winograd_input", "winograd_output"
-
-
-def with_channels_last(mod: tvm.IRModule) -> tvm.IRModule:
-    """Convert two-dimensional convolutions to NHWC, and what lies between them where Relax can.
-
-    Only constant weights are converted: others would be in each run. If Relax cannot convert the network, it is returned as
-    it is, with a warning.
-
-    Parameters
-    ----------
-    mod : tvm.IRModule
-        A Relax network with bound weights.
-    """
-
-    def desired(call: relax.Call) -> dict[str, list[str]]:
-        convertible = getattr(call.op, "name", "") == _CONV2D and isinstance(call.args[1], tvm.ir.Constant)
-        return {_CONV2D: _CHANNELS_LAST} if convertible else {}
-
-    try:
-        return relax.transform.ConvertLayout({}, desired)(mod)
-    except Exception as error:
-        logger.warning("convolutions stay in their layout, since Relax cannot convert the network: %s", last_line(str(error)))
-        return mod
+# Annotation of a block that packs a weight.
+_PACKS = "meta_schedule.layout_rewrite_preproc"
 
 
 def with_packable_weights(mod: tvm.IRModule) -> tvm.IRModule:
@@ -71,4 +43,14 @@ def block_names(operator: tvm.tirx.PrimFunc) -> str:
 
 def pack_weights(mod: tvm.IRModule) -> tvm.IRModule:
     """Bring constant weights into the layouts of the schedules that were applied; they would do it themselves, in each run."""
-    return relax.transform.FoldConstant()(relax.transform.SplitLayoutRewritePreproc()(mod))
+    # TVM's pass refuses a module with functions of another form than schedules have, such as that of scatter_elements.
+    others = {
+        variable: function
+        for variable, function in mod.functions.items()
+        if isinstance(function, tvm.tirx.PrimFunc) and _PACKS not in function.script()
+    }
+    rest = {variable: function for variable, function in mod.functions.items() if variable not in others}
+    packed = relax.transform.SplitLayoutRewritePreproc()(tvm.IRModule(rest, attrs=mod.attrs, global_infos=mod.global_infos))
+    for variable, function in others.items():
+        packed[variable] = function
+    return relax.transform.FoldConstant()(packed)

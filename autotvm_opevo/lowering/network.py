@@ -8,8 +8,9 @@ import tvm
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
+from autotvm_opevo.lowering.channels_last import with_channels_last
 from autotvm_opevo.lowering.fast_math import FAST_MATH
-from autotvm_opevo.lowering.layouts import block_names, pack_weights, with_channels_last, with_packable_weights
+from autotvm_opevo.lowering.layouts import block_names, pack_weights, with_packable_weights
 from autotvm_opevo.lowering.winograd import legalize_conv2d
 
 
@@ -43,8 +44,8 @@ def lower(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, targe
     if target.kind.name != "llvm":
         return _fuse(mod, target)
     folded = relax.transform.FoldConstant()(mod)  # or weights that are computed from constants would not be found
-    folded = relax.transform.FoldConstant()(with_channels_last(folded))
-    legalized = relax.transform.LegalizeOps({"relax.nn.conv2d": legalize_conv2d, **FAST_MATH})(folded)
+    converted = with_channels_last(folded)
+    legalized = relax.transform.LegalizeOps({"relax.nn.conv2d": legalize_conv2d, **FAST_MATH})(converted)
     return with_packable_weights(_fuse(legalized, target))
 
 

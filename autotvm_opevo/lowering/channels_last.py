@@ -1,0 +1,274 @@
+"""Convolutions in NHWC, and what lies between them: the innermost loop is over channels, in which values are contiguous.
+
+TVM's own pass, ``ConvertLayout``, has a rule for each of many operators. In TVM 0.27 some are wrong, so that another axis is
+stacked or normalized, without an error, and some leave operators that cannot be compiled, such as transposed convolutions. Here
+are rules for the operators that networks have between convolutions, each of them tested; at all others images are transposed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import tvm
+from tvm import relax
+from tvm.relax import op
+
+from autotvm_opevo._utils.text import last_line
+
+logger = logging.getLogger(__name__)
+
+# The axes of one layout, in the order of the other. The latter is also where each axis of NCHW is in NHWC.
+_TO_NHWC, _TO_NCHW = [0, 2, 3, 1], [0, 3, 1, 2]
+_OIHW_TO_HWIO = [2, 3, 1, 0]
+
+# Operators that compute each element from those at the same place, after broadcasting.
+_ELEMENTWISE = {
+    *("abs", "astype", "ceil", "clip", "erf", "exp", "floor", "log", "negative", "round", "rsqrt", "sigmoid", "sign", "sqrt"),
+    *("square", "tanh", "nn.gelu", "nn.gelu_tanh", "nn.leakyrelu", "nn.relu", "nn.selu", "nn.silu", "nn.softplus"),
+    *("add", "divide", "maximum", "minimum", "multiply", "power", "subtract"),
+}
+
+
+def with_channels_last(mod: tvm.IRModule) -> tvm.IRModule:
+    """Convert two-dimensional convolutions with constant weights to NHWC, and what lies between them, and fold constants.
+
+    Inputs and outputs stay as they are. So do convolutions with other weights, which would be transposed in each run, and what is
+    not in a dataflow block or has extents that are not known; and the whole network, with a warning, if something unforeseen
+    happens.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+        A Relax network with bound weights.
+    """
+
+    def convert(block: Any, mod: tvm.IRModule, context: Any) -> Any:
+        return _Conversion().convert(block)
+
+    try:
+        converted = relax.transform.dataflowblock_pass(convert, opt_level=0)(mod)
+        return relax.transform.FoldConstant()(converted)  # weights, and transposes that nothing reads
+    except Exception as error:
+        logger.warning("convolutions stay in their layout, since the network cannot be converted: %s", last_line(str(error)))
+        return mod
+
+
+class _Conversion:
+    """Of a dataflow block. Each variable keeps its value, for other operators: of an image in NHWC it is a transpose."""
+
+    def __init__(self) -> None:
+        self._builder = relax.BlockBuilder()
+        self._bindings: list[Any] = []
+        self._nhwc: dict[Any, Any] = {}  # by variable: an image, or a tuple of them, that was computed in NHWC
+        self._transposed: dict[Any, Any] = {}  # by tensor: one that was not, in NHWC
+
+    def convert(self, block: Any) -> Any:
+        """The block, with the same variables."""
+        for binding in block.bindings:
+            value = self._convert(binding.var, binding.value) if isinstance(binding, relax.VarBinding) else None
+            self._bindings.append(binding if value is None else relax.VarBinding(binding.var, self._builder.normalize(value)))
+        return relax.DataflowBlock(self._bindings)
+
+    def _convert(self, var: Any, value: Any) -> Any:
+        """The value of a variable, computed in NHWC; None if it stays as it is."""
+        name = getattr(value.op, "name", "").removeprefix("relax.") if isinstance(value, relax.Call) else ""
+        if name == "permute_dims":
+            return self._permute_dims(var, value)
+        converted = self._in_nhwc(name, value)
+        if converted is None:
+            return None
+        converted = self._builder.normalize(converted)
+        if not isinstance(converted.ty, relax.TupleType) and converted.ty.ndim != 4:
+            return converted
+        self._nhwc[var] = self._emit(converted)
+        return self._in_nchw(self._nhwc[var])
+
+    def _in_nhwc(self, name: str, value: Any) -> Any:
+        """A value with all images in NHWC; None if it stays as it is."""
+        if isinstance(value, relax.TupleGetItem) and value.tuple_value in self._nhwc:
+            return relax.TupleGetItem(self._nhwc[value.tuple_value], value.index)
+        if name == "nn.conv2d":
+            return self._conv2d(value)
+        if name == "concat":
+            return self._concat(value)
+        if name in _ELEMENTWISE:
+            return self._elementwise(value)
+        if name in _RULES and value.args[0] in self._nhwc:
+            return _RULES[name](self._nhwc[value.args[0]], value)
+        return None
+
+    def _conv2d(self, call: Any) -> Any:
+        (data, weight), attrs = call.args, call.attrs
+        layouts = attrs.data_layout, attrs.kernel_layout, attrs.out_layout
+        if layouts != ("NCHW", "OIHW", "NCHW") or not isinstance(weight, tvm.ir.Constant) or not _is_static(data):
+            return None
+        kernel = self._emit(op.permute_dims(weight, _OIHW_TO_HWIO))
+        return op.nn.conv2d(
+            *(self._image(data), kernel, attrs.strides, attrs.padding, attrs.dilation, attrs.groups),
+            data_layout="NHWC",
+            kernel_layout="HWIO",
+            out_dtype=attrs.out_dtype,
+        )
+
+    def _concat(self, call: Any) -> Any:
+        if not isinstance(call.args[0], relax.Tuple) or call.attrs.axis is None:
+            return None
+        images = list(call.args[0].fields)
+        if not self._is_region(images) or any(image.ty.ndim != 4 for image in images):
+            return None
+        return op.concat([self._image(image) for image in images], _axis(call.attrs.axis))
+
+    def _elementwise(self, call: Any) -> Any:
+        tensors = [arg for arg in call.args if isinstance(arg.ty, relax.TensorType)]
+        if not self._is_region(tensors):
+            return None
+        args = [self._image(arg) if isinstance(arg.ty, relax.TensorType) else arg for arg in call.args]
+        return relax.Call(call.op, args, call.attrs)
+
+    def _permute_dims(self, var: Any, call: Any) -> Any:
+        """Merge a transpose with that of its image."""
+        (data,), axes = call.args, call.attrs.axes
+        if data in self._nhwc:
+            return op.permute_dims(self._nhwc[data], [_axis(axis) for axis in (axes if axes is not None else (3, 2, 1, 0))])
+        if _is_static(data) and axes is not None and [int(axis) % 4 for axis in axes] == _TO_NCHW:
+            self._transposed[var] = data
+        return None
+
+    def _is_region(self, tensors: list[Any]) -> bool:
+        """Whether tensors, of which one or more are in NHWC, can be combined in NHWC."""
+        return any(tensor in self._nhwc for tensor in tensors) and all(_is_static(tensor, 4) for tensor in tensors)
+
+    def _image(self, tensor: Any) -> Any:
+        """A tensor in NHWC. One with fewer axes gets those by which it would be broadcast; a scalar needs none."""
+        ndim = tensor.ty.ndim
+        if ndim == 0:
+            return tensor
+        if tensor in self._nhwc:
+            return self._nhwc[tensor]
+        if tensor not in self._transposed:
+            image = tensor if ndim == 4 else self._emit(op.expand_dims(tensor, list(range(4 - ndim))))
+            self._transposed[tensor] = self._emit(op.permute_dims(image, _TO_NHWC))
+        return self._transposed[tensor]
+
+    def _in_nchw(self, value: Any) -> Any:
+        """The images of a value that is in NHWC, transposed."""
+        if isinstance(value.ty, relax.TupleType):
+            fields = (self._emit(relax.TupleGetItem(value, i)) for i in range(len(value.ty.fields)))
+            return relax.Tuple([self._emit(self._in_nchw(field)) if field.ty.ndim == 4 else field for field in fields])
+        return op.permute_dims(value, _TO_NCHW)
+
+    def _emit(self, value: Any) -> Any:
+        value = self._builder.normalize(value)
+        var = relax.DataflowVar("nhwc", value.ty)
+        self._bindings.append(relax.VarBinding(var, value))
+        return var
+
+
+def _is_static(tensor: Any, most: int | None = None) -> bool:
+    """Whether a tensor has known extents, four of them, or at most so many."""
+    shape = tensor.ty.shape if isinstance(tensor.ty, relax.TensorType) else None
+    if not isinstance(shape, relax.ShapeExpr) or not all(isinstance(extent, tvm.tirx.IntImm) for extent in shape):
+        return False
+    return len(shape) == 4 if most is None else len(shape) <= most
+
+
+def _axis(axis: Any) -> int:
+    """Where an axis of NCHW, which may be negative, is in NHWC."""
+    return _TO_NCHW[int(axis) % 4]
+
+
+def _pool(function: Callable[..., Any], *names: str) -> Callable[[Any, Any], Any]:
+    def rule(x: Any, call: Any) -> Any:
+        attrs = call.attrs
+        if (attrs.layout, attrs.out_layout) != ("NCHW", "NCHW"):
+            return None
+        return function(x, *(getattr(attrs, name) for name in names), layout="NHWC")
+
+    return rule
+
+
+def _reduce(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    def rule(x: Any, call: Any) -> Any:
+        attrs = call.attrs
+        axes = [_axis(axis) for axis in (attrs.axis if attrs.axis is not None else range(4))]
+        left = [axis for axis in _TO_NCHW if axis not in axes]
+        # Without the axes, what is left must be in the same order.
+        return function(x, axes, attrs.keepdims) if attrs.keepdims or left == sorted(left) else None
+
+    return rule
+
+
+def _pad(x: Any, call: Any) -> Any:
+    width = call.attrs.pad_width
+    return op.nn.pad(x, [width[2 * axis + i] for axis in _TO_NHWC for i in (0, 1)], call.attrs.pad_mode, call.attrs.pad_value)
+
+
+def _resize2d(x: Any, call: Any) -> Any:
+    attrs = call.attrs
+    if attrs.layout != "NCHW":
+        return None
+    return op.image.resize2d(
+        x,
+        call.args[1],
+        roi=tuple(float(value) for value in attrs.roi),
+        layout="NHWC",
+        method=attrs.method,
+        coordinate_transformation_mode=attrs.coordinate_transformation_mode,
+        rounding_method=attrs.rounding_method,
+        cubic_alpha=attrs.cubic_alpha,
+        cubic_exclude=attrs.cubic_exclude,
+        extrapolation_value=attrs.extrapolation_value,
+        out_dtype=attrs.out_dtype,
+    )
+
+
+def _batch_norm(x: Any, call: Any) -> Any:
+    attrs = call.attrs
+    options = attrs.epsilon, attrs.center, attrs.scale, attrs.momentum, attrs.training
+    return op.nn.batch_norm(x, *call.args[1:], _axis(attrs.axis), *options)
+
+
+def _instance_norm(x: Any, call: Any) -> Any:
+    attrs = call.attrs
+    axes = [_axis(axis) for axis in attrs.axes]
+    return op.nn.instance_norm(x, *call.args[1:], _axis(attrs.channel_axis), axes, attrs.epsilon, attrs.center, attrs.scale)
+
+
+def _group_norm(x: Any, call: Any) -> Any:
+    attrs = call.attrs
+    axes = _axis(attrs.channel_axis), [_axis(axis) for axis in attrs.axes]
+    return op.nn.group_norm(x, *call.args[1:], attrs.num_groups, *axes, attrs.epsilon, attrs.center, attrs.scale)
+
+
+def _strided_slice(x: Any, call: Any) -> Any:
+    axes, *limits = call.args[1:]
+    if not isinstance(axes, relax.Tuple):
+        return None
+    return op.strided_slice(x, [_axis(axis) for axis in axes], *limits, assume_inbound=call.attrs.assume_inbound)
+
+
+_WINDOW = "pool_size", "strides", "padding", "dilation", "ceil_mode", "count_include_pad"
+
+# Operators on one image, which is given in NHWC, with the call in NCHW. Images of the result are in NHWC, other tensors the same.
+_RULES: dict[str, Callable[[Any, Any], Any]] = {
+    "nn.max_pool2d": _pool(op.nn.max_pool2d, *_WINDOW),
+    "nn.avg_pool2d": _pool(op.nn.avg_pool2d, *_WINDOW),
+    "nn.adaptive_avg_pool2d": _pool(op.nn.adaptive_avg_pool2d, "output_size"),
+    "max": _reduce(op.max),
+    "mean": _reduce(op.mean),
+    "min": _reduce(op.min),
+    "sum": _reduce(op.sum),
+    "nn.batch_norm": _batch_norm,
+    "nn.group_norm": _group_norm,
+    "nn.instance_norm": _instance_norm,
+    "nn.pad": _pad,
+    "nn.prelu": lambda x, call: op.nn.prelu(x, call.args[1], _axis(call.attrs.axis)),
+    "nn.softmax": lambda x, call: op.nn.softmax(x, _axis(call.attrs.axis)),
+    "image.resize2d": _resize2d,
+    "split": lambda x, call: op.split(x, call.attrs.indices_or_sections, _axis(call.attrs.axis)),
+    "strided_slice": _strided_slice,
+    "quantize": lambda x, call: op.quantize(x, *call.args[1:], _axis(call.attrs.axis), call.attrs.out_dtype),
+    "dequantize": lambda x, call: op.dequantize(x, *call.args[1:], _axis(call.attrs.axis), call.attrs.out_dtype),
+}
