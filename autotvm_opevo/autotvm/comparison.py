@@ -20,7 +20,7 @@ from tvm.autotvm.task import Task
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo._utils.validation import as_seconds
-from autotvm_opevo.autotvm.evaluation import Instance, build, open_device, random_inputs
+from autotvm_opevo.autotvm.evaluation import Instance, build, computed_dtypes, open_device, random_inputs
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.kernels import KernelInstance, build_kernel
@@ -112,7 +112,8 @@ def compare_logs(
     mod = run_compiler(partial(fold, mod, params), "folding constants")
     tasks, operators, *_ = run_compiler(partial(extract, mod, target), "extracting tasks")
     best = [_of_network(name, records, tasks, target) for name, records in zip(names, found)]
-    comparison = Comparison(names, [_compare(operator, tasks, best) for operator in operators])
+    compared = [_compare(operator, tasks, best) for operator in operators]
+    comparison = Comparison(names, compared, dtypes=computed_dtypes(mod))
     with shown_when_aborted(comparison):
         print(f"building {pluralize(1 + len(names), 'network')} for {target}", file=sys.stderr)
         chosen = [[], *([*records.values()] for records in best)]

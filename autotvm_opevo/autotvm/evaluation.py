@@ -67,7 +67,8 @@ def evaluate_network(
         untuned, tuned = load(untuned_library), load(library)
         if keep_untuned(_slower_operators(untuned, tuned, network, device, inputs)):
             tuned = load(run_compiler(partial(build, mod, target, best_file), "building the tuned network again"))
-        return compare_with_untuned(*(partial(Instance, library, device, inputs) for library in (untuned, tuned)))
+        before, after = (partial(Instance, library, device, inputs) for library in (untuned, tuned))
+        return compare_with_untuned(before, after, computed_dtypes(mod))
 
 
 def _slower_operators(
@@ -107,6 +108,19 @@ class Instance:
     def seconds(self) -> float:
         """The latency of one run, timed for a moment."""
         return float(self._evaluate().mean)
+
+
+def computed_dtypes(mod: tvm.IRModule) -> set[str]:
+    """Of the tensors that the operators of a network compute."""
+    found: set[str] = set()
+
+    def visit(node: Any) -> None:
+        if isinstance(node, relay.Call):
+            fields = getattr(node.checked_type, "fields", [node.checked_type])
+            found.update(field.dtype for field in fields if isinstance(field, relay.TensorType))
+
+    relay.analysis.post_order_visit(relay.transform.InferType()(mod)["main"], visit)
+    return found
 
 
 def random_inputs(mod: tvm.IRModule) -> dict[str, Array]:

@@ -23,7 +23,7 @@ from autotvm_opevo.meta_schedule.best_database import network_key, untuned_netwo
 from autotvm_opevo.meta_schedule.compilation import warn_of_untuned
 from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, seconds, workload_key
 from autotvm_opevo.meta_schedule.device import open_device
-from autotvm_opevo.meta_schedule.evaluation import load_on, random_inputs
+from autotvm_opevo.meta_schedule.evaluation import computed_dtypes, load_on, random_inputs
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.kernels import KernelInstance, build_kernel
 from autotvm_opevo.meta_schedule.naming import task_name
@@ -103,7 +103,7 @@ def compare_logs(
         run_compiler(partial(_Lowered, way, mod, params, target), "lowering the network") for way in (lower, lower_as_imported)
     ]
     tuned = [_tuned(name, Path(log), database, lowered, target) for name, log, database in zip(names, logs, databases)]
-    comparison = Comparison(names, _operators(tuned))
+    comparison = Comparison(names, _operators(tuned), dtypes=computed_dtypes(mod))
     untuned = lowered[-1].mod
     with shown_when_aborted(comparison), open_device(target, runner, time_limit) as (device, put):
         load = load_on(target, random_inputs(untuned), device, put)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,11 +20,19 @@ Load = Callable[..., Callable[[], "Instance"]]
 
 
 def evaluate_network(
-    as_imported: tvm.IRModule, lowered: tvm.IRModule, target: tvm.target.Target, database: Any, runner: Any = None
+    as_imported: tvm.IRModule,
+    lowered: tvm.IRModule,
+    target: tvm.target.Target,
+    database: Any,
+    runner: Any = None,
+    dtypes: Iterable[str] = (),
 ) -> Comparison:
-    """Compare a network as imported and with the best schedules of a database, where `runner` runs the trials."""
+    """Compare a network as imported and with the best schedules of a database, where `runner` runs the trials.
+
+    `dtypes` are of what it computes.
+    """
     with network_loader(target, random_inputs(lowered), runner) as load:
-        return compare_with_untuned(load(as_imported), load(lowered, database))
+        return compare_with_untuned(load(as_imported), load(lowered, database), set(dtypes))
 
 
 @contextmanager
@@ -71,6 +79,26 @@ def _flatten(outputs: Any) -> Iterator[Array]:
     else:
         for output in outputs:
             yield from _flatten(output)
+
+
+def computed_dtypes(mod: tvm.IRModule) -> set[str]:
+    """Of the tensors that the operators of a network compute, before it is lowered.
+
+    >>> from autotvm_opevo.networks.relax import mlp
+    >>> computed_dtypes(mlp()[0])
+    {'float32'}
+    """
+    found: set[str] = set()
+
+    def visit(node: Any) -> None:
+        if isinstance(node, relax.Call):
+            fields = node.ty.fields if isinstance(node.ty, relax.TupleType) else [node.ty]
+            found.update(str(field.dtype) for field in fields if isinstance(field, relax.TensorType))
+
+    for function in mod.functions.values():
+        if isinstance(function, relax.Function):
+            relax.analysis.post_order_visit(function, visit)
+    return found
 
 
 def random_inputs(mod: tvm.IRModule) -> list[Array]:

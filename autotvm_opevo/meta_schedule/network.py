@@ -22,7 +22,7 @@ from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.lowering.network import check_shapes, lower, lower_as_imported
 from autotvm_opevo.meta_schedule.builder import LocalBuilder
 from autotvm_opevo.meta_schedule.database import LOCK, load_database, records_of_others, repair
-from autotvm_opevo.meta_schedule.evaluation import evaluate_network
+from autotvm_opevo.meta_schedule.evaluation import computed_dtypes, evaluate_network
 from autotvm_opevo.meta_schedule.history import describe_history, sources_of, without_copies
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.measurer import Measurer
@@ -207,7 +207,7 @@ def tune_network(
             best = run.write_best()
             if evaluate and run.succeeded and has_device(runner):
                 as_imported = partial(run_compiler, lambda: lower_as_imported(mod, params, target), "lowering the network")
-                run.evaluate(lambda: evaluate_network(as_imported(), lowered, target, best, runner))
+                run.evaluate(lambda: evaluate_network(as_imported(), lowered, target, best, runner, computed_dtypes(mod)))
         except BaseException as error:
             with suppress(Exception):  # a full disk must not hide the error
                 run.write_best()

@@ -173,8 +173,9 @@ class NetworkRun(TuningRun):
 
     def write_best(self) -> Any:
         """Write the best record of each task to a database of its own, where those of other networks are kept; returns a database
-        with this network's."""
-        own = [record for i in range(len(self._states)) if (record := self._best_of(i)) is not None]
+        with this network's. Of a network that computes something else there are none, so that nobody deploys them."""
+        is_wrong = self._comparison is not None and not self._comparison.outputs_match
+        own = [one for i in range(len(self._states)) if not is_wrong and (one := self._best_of(i)) is not None]
         untuned = [*self._others_untuned, *([self._network] if self._is_untuned else [])]
         write_best(self._folder, [*own, *self._best_of_others()], count_records(self._folder), untuned)
         return database_with(own)

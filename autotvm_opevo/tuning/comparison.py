@@ -15,7 +15,7 @@ from typing import Any
 from autotvm_opevo._utils.text import last_line, milliseconds, pluralize
 from autotvm_opevo._utils.timeouts import run_compiler, run_with_timeout
 from autotvm_opevo.tuning.confidence import Estimate
-from autotvm_opevo.tuning.programs import Instance, Timed, compare_outputs
+from autotvm_opevo.tuning.programs import Instance, Timed, compare_outputs, is_quantized
 from autotvm_opevo.tuning.rounds import GRACE, Rounds, difference, is_slower, is_told_apart, time_in_rounds
 
 logger = logging.getLogger(__name__)
@@ -82,6 +82,8 @@ class Comparison:
         Largest difference of each log's outputs from the untuned network's, relative to their largest absolute value.
     outputs_match : bool
         Whether rounding explains these differences.
+    dtypes : set of str
+        Of what the network computes: values of eight bits or fewer are rounded to others, whole steps apart.
     stop_reason : str
         ``"decided"``, ``"time limit"``, ``"rounds"``, ``"different outputs"``, ``"interrupted"`` or the name of an exception.
     """
@@ -91,6 +93,7 @@ class Comparison:
     relative_errors: list[float] = field(default_factory=list)
     outputs_match: bool = True
     stop_reason: str = ""
+    dtypes: set[str] = field(default_factory=set)
     rounds: Rounds = field(init=False)
 
     def __post_init__(self) -> None:
@@ -122,7 +125,7 @@ class Comparison:
 
         def run_once() -> list[tuple[float, bool]]:
             expected, *actual = [network().outputs() for network in networks]
-            return [compare_outputs(expected, outputs) for outputs in actual]
+            return [compare_outputs(expected, outputs, self.dtypes) for outputs in actual]
 
         compared = run_with_timeout(_FIRST_RUN_TIMEOUT, run_once, "the device to run the networks", GRACE)
         self.relative_errors = [error for error, _ in compared]
@@ -169,14 +172,19 @@ class Comparison:
             rows.append([name, milliseconds(latency.value), _interval(latency, milliseconds), faster])
         return _table(rows, "<><<")
 
+    def describe_outputs(self) -> str:
+        """Whether outputs match, and in which sense."""
+        if not self.outputs_match:
+            return "outputs DIFFER"
+        return "outputs match as quantized values do" if is_quantized(self.dtypes) else "outputs match"
+
     def _network(self) -> list[str]:
         """Latencies, how they were timed, and whether the outputs match."""
         lines = self.table()
         lines.append(f"{pluralize(len(self.rounds.latencies), 'round')}, timed in turn; ended by: {self.stop_reason}")
         if self.relative_errors:
-            match = "match" if self.outputs_match else "DIFFER"
             errors = ", ".join(f"{error:.1e} ({log})" for log, error in zip(self.logs, self.relative_errors))
-            lines.append(f"outputs {match}, relative error {errors}")
+            lines.append(f"{self.describe_outputs()}, relative error {errors}")
         return lines
 
     def _verdict(self) -> list[str]:
@@ -240,9 +248,9 @@ def _interval(estimate: Estimate, text: Callable[[float], str]) -> str:
     return "(unknown)" if estimate.high == inf else f"({text(estimate.low)} to {text(estimate.high)})"
 
 
-def compare_with_untuned(untuned: Callable[[], Instance], tuned: Callable[[], Instance]) -> Comparison:
-    """Compare a network before and after tuning, in some seconds."""
-    comparison = Comparison(["tuned"])
+def compare_with_untuned(untuned: Callable[[], Instance], tuned: Callable[[], Instance], dtypes: set[str]) -> Comparison:
+    """Compare a network before and after tuning, in some seconds; `dtypes` are of what it computes."""
+    comparison = Comparison(["tuned"], dtypes=dtypes)
     comparison.time_networks([untuned, tuned], _EVALUATION_SECONDS)
     return comparison
 

@@ -133,7 +133,7 @@ class TuningResult:
         if not self.comparison:
             return []
         lines, (error,) = self.comparison.table(), self.comparison.relative_errors
-        lines.append(f"outputs {'match' if self.comparison.outputs_match else 'DIFFER'}, relative error {error:.1e}")
+        lines.append(f"{self.comparison.describe_outputs()}, relative error {error:.1e}")
         if self.comparison.untuned_is_better:
             lines[-1] += ": the best file has the untuned network"
         return lines

@@ -147,6 +147,16 @@ def test_a_network_with_other_outputs_is_not_timed(logs, monkeypatch):
 
 
 @pytest.mark.usefixtures("nothing_built")
+def test_what_a_network_computes_has_dtypes_of_its_own():
+    """Other than those of its inputs and outputs; parts of tuples count."""
+    x = relay.var("x", shape=(4, 4), dtype="uint8")
+    quantized = relay.qnn.op.quantize(relay.cast(x, "float32"), relay.const(0.5), relay.const(0), out_dtype="int8")
+    part = relay.split(quantized, 2)[1]
+    y = relay.qnn.op.dequantize(part, relay.const(0.5), relay.const(0))
+    mod = tvm.IRModule.from_expr(relay.Function([x], relay.Tuple([y, relay.cast(x, "float16")])))
+    assert evaluation.computed_dtypes(mod) == {"float16", "float32", "int8"}
+
+
 class TestRefusals:
     def test_a_log_of_another_network_says_what_it_has(self, logs, tmp_path):
         other = tune(tmp_path / "other.json", mod=one_layer())

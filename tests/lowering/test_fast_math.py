@@ -68,6 +68,31 @@ def test_nan_stays_and_the_limits_are_right(name, expected):
     np.testing.assert_array_equal(run(name, x), [expected])
 
 
+@pytest.mark.parametrize("shape", [(), (5,), (2, 1, 3), (2, 3, 4, 5), (1, 2, 3, 2, 3)], ids=str)
+def test_tensors_may_have_any_number_of_axes(shape):
+    x = np.random.default_rng(0).normal(size=shape).astype("float32")
+    names = [name for name in EXACT if name != "nn.softmax" or shape]
+    builder = relax.BlockBuilder()
+    variable = relax.Var("x", relax.TensorType(shape, "float32"))
+    with builder.function("main", [variable]):
+        with builder.dataflow():
+            parts = [name.split(".")[-1] for name in names]
+            functions = [getattr(relax.op, part, None) or getattr(relax.op.nn, part) for part in parts]
+            y = builder.emit_output(relax.Tuple([builder.emit(function(variable)) for function in functions]))
+        builder.emit_func_output(y)
+    (found,) = outputs([build(lower(builder.finalize(), {}, cpu()), cpu())], [x])
+    for name, y in zip(names, found):
+        np.testing.assert_allclose(y, EXACT[name](x.astype("float64")), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("axis", range(-4, 4))
+def test_a_softmax_may_be_over_any_axis(axis):
+    x = np.random.default_rng(0).normal(size=(2, 3, 4, 5)).astype("float32")
+    mod, _ = workloads.operator("nn.softmax", [x.shape], attributes={"axis": axis})
+    ((found,),) = outputs([build(lower(mod, {}, cpu()), cpu())], [x])
+    np.testing.assert_allclose(found, scipy.special.softmax(x, axis=axis), rtol=1e-5)
+
+
 @pytest.mark.parametrize("name", EXACT)
 def test_no_function_is_left_that_would_be_a_call(name):
     mod, _ = workloads.operator(name, [(4, 8)])

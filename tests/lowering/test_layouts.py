@@ -1,21 +1,30 @@
 """Weights in the layouts of schedules; `tests/meta_schedule/test_lowering.py` has more, with tuned ones."""
 
+import numpy as np
+from quick_tuning import outputs
 from tvm import relax
 
-from autotvm_opevo.lowering.network import lower
+from autotvm_opevo.lowering.network import build, lower
 from autotvm_opevo.meta_schedule import as_target
 
 CPU = as_target("llvm -mcpu=core-avx2 -num-cores=2")
 
 
-def test_an_operator_of_a_single_block_is_lowered():
-    """TVM scatters by a function that has no root around it."""
+def test_an_operator_of_a_single_block_is_compiled():
+    """TVM scatters by a function that has no block around it, which its pass that packs weights refuses."""
+    rng = np.random.default_rng(0)
+    weight, data = (rng.standard_normal((4, 4)).astype("float32") for _ in range(2))
+    indices, updates = rng.integers(0, 4, (2, 4)), np.ones((2, 4), "float32")
+    x = relax.Var("x", relax.TensorType((4, 4), "float32"))
     builder = relax.BlockBuilder()
-    x, updates = (relax.Var(name, relax.TensorType((4, 4), "float32")) for name in ("x", "updates"))
-    indices = relax.Var("indices", relax.TensorType((4, 4), "int64"))
-    with builder.function("main", [x, indices, updates]):
+    with builder.function("main", [x]):
         with builder.dataflow():
-            y = builder.emit_output(builder.emit(relax.op.scatter_elements(x, indices, updates)))
+            y = builder.emit(relax.op.matmul(x, relax.const(weight)))
+            y = builder.emit_output(relax.op.scatter_elements(y, relax.const(indices), relax.const(updates), reduction="add"))
         builder.emit_func_output(y)
     lowered = lower(builder.finalize(), {}, CPU)
     assert "scatter_elements" in lowered.script()
+    ((found,),) = outputs([build(lowered, CPU)], [data])
+    expected = data @ weight
+    np.add.at(expected, (indices, np.arange(4)), updates)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)

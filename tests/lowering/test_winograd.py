@@ -9,6 +9,7 @@ from quick_tuning import builder, outputs, runner
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
+from autotvm_opevo.lowering import winograd
 from autotvm_opevo.lowering.network import build, count_changes, lower, lower_as_imported
 from autotvm_opevo.lowering.winograd import _Convolution, choose_tiling, transform_matrices
 from autotvm_opevo.meta_schedule import open_database, tune_network
@@ -59,10 +60,27 @@ def test_outputs_agree_with_the_direct_convolution(image, kernel, padding):
     lowered = lower(mod, weights, cpu())
     assert count_changes(lowered)["winograd"] == 1
     x = np.random.default_rng(1).standard_normal(image).astype("float32")
-    direct, winograd = (
+    direct, found = (
         result[0] for result in outputs([build(one, cpu()) for one in (lower_as_imported(mod, weights, cpu()), lowered)], [x])
     )
-    assert np.abs(winograd - direct).max() < 1e-5 * np.abs(direct).max()
+    assert np.abs(found - direct).max() < 1e-5 * np.abs(direct).max()
+
+
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 20))])
+def test_outputs_agree_whatever_the_extents(seed, monkeypatch):
+    """Also where it would not pay: of images smaller than a tile, and with more padding on one side than on the other."""
+    monkeypatch.setattr(winograd, "_MIN_SPEEDUP", 0.0)
+    rng = np.random.default_rng(seed)
+    kernel = int(rng.choice([3, 5]))
+    image = (int(rng.integers(1, 4)), int(rng.integers(1, 6)), *(int(n) for n in rng.integers(kernel, 16, 2)))
+    padding = tuple(int(n) for n in rng.integers(0, kernel, 4))
+    mod, weights = network(image, (int(rng.integers(1, 6)), image[1], kernel, kernel), padding)
+    lowered = lower(mod, weights, cpu())
+    assert count_changes(lowered)["winograd"] == 1
+    x = rng.standard_normal(image).astype("float32")
+    executables = [build(one, cpu()) for one in (lower_as_imported(mod, weights, cpu()), lowered)]
+    direct, found = (result[0] for result in outputs(executables, [x]))
+    assert np.abs(found - direct).max() < 1e-5 * np.abs(direct).max()
 
 
 def test_what_follows_is_fused_into_the_last_of_three_operators():

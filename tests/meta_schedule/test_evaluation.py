@@ -11,7 +11,7 @@ from tvm import relax, te
 from tvm.s_tir.meta_schedule.runner.config import EvaluatorConfig
 
 from autotvm_opevo.lowering.network import lower_as_imported
-from autotvm_opevo.meta_schedule.evaluation import network_loader, random_inputs
+from autotvm_opevo.meta_schedule.evaluation import computed_dtypes, network_loader, random_inputs
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.meta_schedule.worker import build_artifact, run_artifact
 from autotvm_opevo.networks import relax as workloads
@@ -64,6 +64,25 @@ def test_outputs_may_be_tuples_of_tuples():
     lowered = lower_as_imported(blocks.finalize(), None, TARGET)
     with network_loader(TARGET, random_inputs(lowered)) as load:
         assert [output.shape for output in load(lowered)().outputs()] == [(8, 16)] * 3
+
+
+@pytest.mark.parametrize("legalize", [False, True])
+def test_what_a_network_computes_has_dtypes_of_its_own(legalize):
+    """Other than those of its inputs and outputs; parts of tuples and other functions count."""
+    blocks = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((4, 4), "uint8"))
+    scale, zero = relax.const(0.5, "float32"), relax.const(0, "int8")
+    with blocks.function("part", [x], private=True):
+        part = blocks.emit_func_output(blocks.emit(relax.op.astype(x, "float16")))
+    y = relax.Var("y", relax.TensorType((4, 4), "uint8"))
+    with blocks.function("main", [y]):
+        with blocks.dataflow():
+            z = blocks.emit(relax.op.quantize(relax.op.astype(y, "float32"), scale, zero))
+            z = blocks.emit(relax.TupleGetItem(blocks.emit(relax.op.split(z, 2)), 1))
+            z = blocks.emit_output(relax.op.dequantize(z, scale, zero))
+        blocks.emit_func_output(relax.Tuple([z, blocks.emit(relax.Call(part, [y]))]))
+    mod = blocks.finalize()
+    assert computed_dtypes(relax.transform.LegalizeOps()(mod) if legalize else mod) == {"float16", "float32", "int8"}
 
 
 def test_bfloat16_outputs_have_a_larger_tolerance():

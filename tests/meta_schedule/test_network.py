@@ -22,10 +22,12 @@ from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
 from autotvm_opevo._utils.atomic_files import LogInUse
 from autotvm_opevo.lowering.network import build, lower, lower_as_imported
 from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, compilation, compile_network, open_database, tune_network
+from autotvm_opevo.meta_schedule.best_database import untuned_networks
 from autotvm_opevo.meta_schedule.database import seconds
 from autotvm_opevo.meta_schedule.evaluation import evaluate_network, random_inputs
 from autotvm_opevo.networks import relax as workloads
 from autotvm_opevo.reporting.logs import open_logs
+from autotvm_opevo.tuning.comparison import Comparison
 from benchmarks.workloads import cpu
 
 
@@ -217,6 +219,19 @@ def test_another_network_in_the_same_folder_extends_the_journal(tmp_path):
     assert len(recording) == 4
     assert all(len(task.elapsed) for task in recording.tasks.values())
     assert len(recording.runs.operators) == 2
+
+
+def test_what_computes_something_else_is_not_among_the_best(tmp_path, monkeypatch):
+    """Its trials are kept, as are the best of other networks."""
+    tune_operator(tmp_path, 2)
+    wrong = Comparison(["tuned"], relative_errors=[0.5], outputs_match=False, stop_reason="different outputs")
+    monkeypatch.setattr("autotvm_opevo.meta_schedule.network.evaluate_network", lambda *_: wrong)
+    result = tune(tmp_path, 8)
+    assert "outputs DIFFER, relative error 5.0e-01: the best file has the untuned network" in str(result)
+    assert len(untuned_networks(result.best_file)) == 1
+    (record,) = open_database(tmp_path / "best").get_all_tuning_records()
+    assert [[*map(int, tensor.shape)] for tensor in record.args_info] == [[32, 32]] * 3
+    assert len(open_database(tmp_path)) == 10
 
 
 def test_the_evaluation_preserves_the_cpu_affinity(tuned):

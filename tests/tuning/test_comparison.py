@@ -80,6 +80,12 @@ class TestNetworks:
         assert "outputs DIFFER, relative error 0.0e+00 (a.json), 1.0e+00 (b.json)" in str(comparison)
         comparison.time_operators(lambda record: pytest.fail("nor are operators"), MINUTE)
 
+    def test_quantized_networks_match_as_quantized_values_do(self):
+        comparison = Comparison(["a.json"], dtypes={"float32", "int8"})
+        comparison.time_networks([Network(0.030), Network(0.010, output=1.01)], MINUTE)
+        assert comparison.outputs_match
+        assert "outputs match as quantized values do, relative error 1.0e-02 (a.json)" in str(comparison)
+
 
 class TestOperators:
     def operators(self):
