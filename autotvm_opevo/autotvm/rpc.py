@@ -31,6 +31,9 @@ logger = logging.getLogger(__name__)
 # Seconds to wait for a tracker's answer, and for a device to come back once the last one has left or hangs.
 _TRACKER_TIMEOUT, _DEVICE_TIMEOUT = 30.0, 60.0
 
+# What follows the address of an RPC proxy.
+_PROXY = " (proxy)"
+
 # AutoTVM's loader, which in addition frees what TVM leaves if it gets a device that has just died and requests another: the error
 # is in a reference cycle with the frames that hold the second session, so that its device would be busy until the session times
 # out. The cycle is young, which makes the collection quick. A lambda is pickled with its code: workers import only TVM.
@@ -47,7 +50,7 @@ def is_remote(runner: Runner) -> bool:
 
 
 def devices(key: str, host: str, port: int) -> int:
-    """Number of devices that a tracker has for a key, busy ones included.
+    """Number of devices that a tracker has for a key, busy ones included; all that are behind one RPC proxy count as one.
 
     Raises
     ------
@@ -59,7 +62,7 @@ def devices(key: str, host: str, port: int) -> int:
 
 
 def addresses(key: str, host: str, port: int) -> list[str]:
-    """Where the devices of a key are, as far as a tracker knows; raises as `devices` does."""
+    """Where the devices of a key are, or their proxy, as far as a tracker knows; raises as `devices` does."""
 
     def servers() -> list[dict[str, Any]]:
         session = rpc.connect_tracker(host, port)
@@ -75,7 +78,19 @@ def addresses(key: str, host: str, port: int) -> list[str]:
         raise DevicePoolError(
             f"no tracker answers at {host}:{port} ({error}): start one with python -m tvm.exec.rpc_tracker --port {port}"
         ) from error
-    return [":".join(map(str, server["addr"])) for server in found if server["key"] == f"server:{key}"]
+    at = [(str(server["key"]), ":".join(map(str, server["addr"]))) for server in found]
+    proxies = [f"{address}{_PROXY}" for name, address in at if is_proxy_of(name, key)]
+    return [*(address for name, address in at if name == f"server:{key}"), *proxies]
+
+
+def is_proxy_of(server: str, key: str) -> bool:
+    """Whether a server is, by its name in a tracker, an RPC proxy for devices of a key, and maybe of others.
+
+    >>> is_proxy_of("server:proxy[board,phone]", "phone"), is_proxy_of("server:phone", "phone")
+    (True, False)
+    """
+    before, _, keys = server.partition("[")
+    return before == "server:proxy" and f",{key}," in f",{keys.removesuffix(']')},"
 
 
 def complete(runner: RPCRunner) -> None:
@@ -220,6 +235,8 @@ class DevicePool:
             if time.monotonic() > end or self._aborted:
                 raise DevicePoolError(f"the last device of key {self._runner.key!r} has left the tracker at {self._address}")
             time.sleep(1.0)
+        if all(device.endswith(_PROXY) for device in self._known):
+            self._check_device()  # a proxy stays when all devices behind it have left
 
 
 def _is_session_broken(result: MeasureResult) -> bool:

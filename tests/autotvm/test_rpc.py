@@ -11,7 +11,7 @@ import pytest
 from compared_networks import time_two_rounds
 from instant_measuring import TIMEOUT
 from report_text import page_text
-from rpc_farm import KEY, farm, free_port, sessions
+from rpc_farm import KEY, farm, free_port, kill, proxied_farm, sessions
 from small_templates import matmul_task
 from tvm import TVMError, autotvm
 from tvm.autotvm.measure import MeasureInput
@@ -21,7 +21,7 @@ from tvm.rpc import client
 import autotvm_opevo.autotvm
 from autotvm_opevo import report as write_page
 from autotvm_opevo import tune_network
-from autotvm_opevo.autotvm import evaluation, finalists, rpc, run
+from autotvm_opevo.autotvm import compare_logs, evaluation, finalists, rpc, run
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.network_profile import find_slower
 from autotvm_opevo.autotvm.rpc import DevicePoolError
@@ -138,6 +138,63 @@ class TestDevicePool:
         port = free_port()
         with pytest.raises(DevicePoolError, match=f"no tracker answers at 127.0.0.1:{port} .*rpc_tracker --port {port}"):
             tune(tmp_path / "log.json", measure_option(port))
+
+
+class TestProxy:
+    """Devices that cannot be reached by their address connect to a proxy, which registers them with the tracker."""
+
+    def test_devices_behind_a_proxy_are_used_also_if_it_has_others(self, tmp_path):
+        with proxied_farm(tmp_path, "board", KEY) as (port, *_):
+            assert [rpc.devices(key, "127.0.0.1", port) for key in (KEY, "board", "cp", "proxy")] == [1, 1, 0, 0]
+            result = tune(tmp_path / "log.json", measure_option(port, n_parallel=1, min_repeat_ms=20), trials=2)
+            runner = autotvm.RPCRunner(KEY, "127.0.0.1", port, timeout=TIMEOUT)
+            comparison = compare_logs(MOD, PARAMS, "llvm", [result.best_file], time_limit=2, runner=runner)
+        assert [result.error_no for _, result in records(tmp_path / "log.json")] == [0, 0]
+        assert comparison.outputs_match
+
+    @pytest.mark.soak
+    def test_a_device_that_leaves_its_proxy_and_comes_back_costs_no_trial(self, tmp_path):
+        log = tmp_path / "log.json"
+        with proxied_farm(tmp_path, KEY) as (port, behind, start_device):
+
+            def replace():
+                kill(behind[0])
+                time.sleep(2)
+                start_device()
+
+            watcher = when(log, 3, replace)
+            tune(log, measure_option(port, n_parallel=1), trials=8)
+            watcher.join()
+        assert [result.error_no for _, result in records(log)] == [0] * 8
+
+    @pytest.mark.soak
+    def test_the_loss_of_the_last_device_behind_a_proxy_ends_the_run_and_fails_no_configuration(self, tmp_path, monkeypatch):
+        """The tracker still has the proxy."""
+        monkeypatch.setattr(rpc, "_DEVICE_TIMEOUT", 8.0)
+        log = tmp_path / "log.json"
+        with proxied_farm(tmp_path, KEY) as (port, behind, _):
+            when(log, 3, lambda: kill(*behind))
+            with pytest.raises(DevicePoolError, match=f"no device of key '{KEY}' answers any more"):
+                tune(log, measure_option(port, n_parallel=1, timeout=20))
+        assert 3 <= len(records(log)) < 24
+        assert all(result.error_no == 0 for _, result in records(log))
+
+    @pytest.mark.parametrize(
+        ("server", "key", "found"),
+        [
+            ("server:proxy[phone]", "phone", True),
+            ("server:proxy[board,phone]", "board", True),
+            ("server:proxy[board,phone]", "phone", True),
+            ("server:proxy[phone2]", "phone", False),
+            ("server:proxy[my phone, blue]", "my phone, blue", True),
+            ("server:proxy", "phone", False),
+            ("server:phone", "phone", False),
+            ("client:proxy[phone]", "phone", False),
+            ("server:proxy[[a]]", "[a]", True),
+        ],
+    )
+    def test_a_proxy_is_known_by_the_keys_in_its_name(self, server, key, found):
+        assert rpc.is_proxy_of(server, key) is found
 
 
 class TestBrokenSession:

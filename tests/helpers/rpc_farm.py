@@ -1,4 +1,4 @@
-"""A tracker and its devices on this machine, which tests can kill."""
+"""A tracker and its devices on this machine, some behind a proxy, which tests can kill."""
 
 import os
 import signal
@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from autotvm_opevo.autotvm.rpc import DevicePoolError, devices
 
@@ -30,24 +30,71 @@ def start(log, *command):
 @contextmanager
 def farm(folder, count=2):
     """Run a tracker and its devices on loopback; yields the tracker's port and the servers. Their output goes to `folder`."""
-    port = free_port()
-    tracker = ["tvm.exec.rpc_tracker", "--host", "127.0.0.1", "--port", port, "--port-end", port + 1]
-    processes = [start(folder / "tracker.log", *tracker)]  # first: a server without a tracker retries only after 5 seconds
-    server = ["tvm.exec.rpc_server", "--host", "127.0.0.1", "--tracker", f"127.0.0.1:{port}", "--key", KEY]
-    try:
-        wait_for(lambda: answers(port), f"no answer from the tracker within {PATIENCE} s; see its output in {folder}")
+    with tracker(folder) as (port, processes):
+        server = ["tvm.exec.rpc_server", "--host", "127.0.0.1", "--tracker", f"127.0.0.1:{port}", "--key", KEY]
         for i in range(count):
             first = free_port()
             processes.append(start(folder / f"server{i}.log", *server, "--port", first, "--port-end", first + 10))
-        wait_for(
-            lambda: devices(KEY, "127.0.0.1", port) == count,
-            f"not all devices registered within {PATIENCE} s; see their output in {folder}",
-        )
+        wait_for_devices(folder, port, count)
         yield port, processes[1:]
+
+
+@contextmanager
+def proxied_farm(folder, *keys):
+    """Run a tracker, a proxy and a device of each key behind it on loopback.
+
+    Yields the tracker's port, the devices, and a function that starts another one.
+    """
+    behind = []
+    with tracker(folder) as (port, processes):
+        proxy = free_port()
+        processes.append(
+            start(
+                folder / "proxy.log",
+                *("tvm.exec.rpc_proxy", "--host", "127.0.0.1", "--port", proxy, "--port-end", proxy + 1),
+                *("--tracker", f"127.0.0.1:{port}", "--web-port", 0),
+            )
+        )
+
+        def start_device(key=KEY):
+            server = ["tvm.exec.rpc_server", "--host", "127.0.0.1", "--port", proxy, "--through-proxy", "--key", key]
+            processes.append(start(folder / f"server{len(processes) - 2}.log", *server))
+            behind.append(processes[-1])
+
+        wait_for(lambda: is_open(proxy), f"the proxy has not started within {PATIENCE} s; see its output in {folder}")
+        for key in keys:
+            start_device(key)
+        for key in keys:
+            wait_for_devices(folder, port, 1, key)
+        yield port, behind, start_device
+
+
+@contextmanager
+def tracker(folder):
+    """Run a tracker on loopback; yields its port, and a list of processes that are killed in the end, itself among them."""
+    port = free_port()
+    command = ["tvm.exec.rpc_tracker", "--host", "127.0.0.1", "--port", port, "--port-end", port + 1]
+    processes = [start(folder / "tracker.log", *command)]  # first: a server without a tracker retries only after 5 seconds
+    try:
+        wait_for(lambda: answers(port), f"no answer from the tracker within {PATIENCE} s; see its output in {folder}")
+        yield port, processes
     finally:
         for process in processes:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            kill(process)
+
+
+def kill(process):
+    """Kill a process and all that it has started."""
+    with suppress(ProcessLookupError):  # a test has killed it
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def wait_for_devices(folder, port, count, key=KEY):
+    wait_for(
+        lambda: devices(key, "127.0.0.1", port) == count,
+        f"not all devices registered within {PATIENCE} s; see their output in {folder}",
+    )
 
 
 def wait_for(condition, otherwise):
@@ -56,6 +103,11 @@ def wait_for(condition, otherwise):
         if time.monotonic() > end:
             raise TimeoutError(otherwise)
         time.sleep(0.2)
+
+
+def is_open(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def answers(port):
