@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from math import inf
 from os import PathLike
@@ -24,11 +23,12 @@ from autotvm_opevo.autotvm.evaluation import Instance, build, computed_dtypes, o
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.kernels import KernelInstance, build_kernel
-from autotvm_opevo.autotvm.log import Record, parse, parse_fields, seconds, workload_key
+from autotvm_opevo.autotvm.log import Record, UnknownOption, parse, read_fields, seconds, workload_key
 from autotvm_opevo.autotvm.measure_option import check_device
 from autotvm_opevo.autotvm.rpc import complete, is_remote, require_devices
 from autotvm_opevo.autotvm.tophub import without_tophub
 from autotvm_opevo.tuning.comparison import NETWORKS_SHARE, Comparison, OperatorComparison, shown_when_aborted
+from autotvm_opevo.tuning.file_formats import about
 from autotvm_opevo.tuning.logs import check_logs, common_target
 from autotvm_opevo.tuning.naming import task_name
 from autotvm_opevo.tuning.programs import random_arrays
@@ -137,15 +137,18 @@ def _best_records(log: Path) -> _Best:
     if log.is_dir():
         raise ValueError(f"{log} is a folder, not a log of AutoTVM: a MetaSchedule database needs a TVM with MetaSchedule")
     fastest: dict[str, tuple[float, Record]] = {}  # by the task's JSON, since parsing each record takes long
-    with open(log, encoding="utf-8", errors="replace") as file:
-        for line in map(str.rstrip, file):
-            with suppress(Exception):  # torn, or not a record
-                if fields := parse_fields(line):
-                    key, latency = json.dumps(fields.input), seconds(fields.result)
-                    if latency < fastest.get(key, (inf,))[0] and (record := parse(line)):
-                        fastest[key] = latency, record
+    why = ""
+    for line, fields in read_fields(log):
+        key, latency = json.dumps(fields.input), seconds(fields.result)
+        try:
+            if latency < fastest.get(key, (inf,))[0] and (record := parse(line)):
+                fastest[key] = latency, record
+        except UnknownOption as error:
+            why = f" that can be used, {error}"
+        except ValueError:  # not a record
+            continue
     if not fastest:
-        raise ValueError(f"{log} has no successful record of AutoTVM: check its name")
+        raise ValueError(f"{log} has no successful record of AutoTVM{why or about(log, 'check its name')}")
     best: _Best = {}
     for _, record in sorted(fastest.values(), key=lambda pair: pair[0]):  # a target can be written in several ways
         best.setdefault(workload_key(record[0].target, record[0].task), record)

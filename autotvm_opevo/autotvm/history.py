@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+from collections import Counter
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from os import PathLike
@@ -16,10 +18,13 @@ from tvm.autotvm.task.space import ConfigEntity
 from tvm.target import Target
 
 from autotvm_opevo._utils.text import pluralize
-from autotvm_opevo.autotvm.log import Record, fitness, parse, parse_fields, workload_key
+from autotvm_opevo.autotvm.log import Record, UnknownOption, fitness, parse, read_fields, workload_key
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.source import Source, thin_out
+from autotvm_opevo.tuning.file_formats import about
 from autotvm_opevo.tuning.logs import best_file
+
+logger = logging.getLogger(__name__)
 
 # Of one template, at most this many tasks are looked at, those with the most records, and of each at most this many records.
 _MAX_TASKS, _MAX_RECORDS = 32, 512
@@ -132,7 +137,7 @@ def read_history(files: Iterable[str | PathLike[str]], log: Path) -> History:
     Raises
     ------
     ValueError
-        If a file has no AutoTVM record, or is a folder.
+        If a file has no AutoTVM record that can be used, or is a folder.
     OSError
         If a file cannot be read.
     """
@@ -141,27 +146,32 @@ def read_history(files: Iterable[str | PathLike[str]], log: Path) -> History:
         if path in (log.resolve(), best_file(log).resolve()):
             continue
         if path.is_dir():
-            raise ValueError(f"history must be logs of AutoTVM, {path} is a folder: name the logs in it")
-        tasks = _read(path, str(given))
-        if not tasks:
-            raise ValueError(f"history must be logs of AutoTVM, {path} has no record: leave it out, or check its name")
-        for trials in tasks:
+            raise ValueError(f"history must be logs of AutoTVM, {path} is a folder{about(path, 'name the logs in it')}")
+        for trials in _read(path, str(given)):
             history._add(trials)
     return history
 
 
 def _read(path: Path, origin: str) -> list[_Trials]:
-    """The records of a log. It repeats the input of a task with each of them, which is parsed once."""
+    """The records of a log, at least one. It repeats the input of a task with each of them, which is parsed once."""
     tasks: dict[str, _Trials] = {}
-    with open(path, encoding="utf-8", errors="replace") as lines:
-        for line in map(str.rstrip, lines):
-            with suppress(Exception):  # torn, or not a record
-                fields = parse_fields(line)
-                if fields is None:
-                    continue
-                key = json.dumps(fields.input)
-                if key not in tasks and (record := parse(line)):
-                    tasks[key] = _Trials(record[0], [], [], [origin])
-                tasks[key].configs.append(json.dumps(fields.config))
-                tasks[key].fitnesses.append(fitness(fields.result))
+    left_out: Counter[str] = Counter()  # records that cannot be used, by the reason
+    for line, fields in read_fields(path):
+        key = json.dumps(fields.input)
+        try:
+            if key not in tasks and (record := parse(line)):
+                tasks[key] = _Trials(record[0], [], [], [origin])
+        except UnknownOption as error:
+            left_out[str(error)] += 1
+            continue
+        except ValueError:
+            continue
+        tasks[key].configs.append(json.dumps(fields.config))
+        tasks[key].fitnesses.append(fitness(fields.result))
+    if not tasks:
+        unusable = next((f" that can be used, {why}: leave it out" for why in left_out), "")
+        why = unusable or about(path, "leave it out, or check its name")
+        raise ValueError(f"history must be logs of AutoTVM, {path} has no record{why}")
+    for why, count in left_out.items():
+        logger.warning("%s of %s left out, %s", pluralize(count, "record"), origin, why)
     return list(tasks.values())

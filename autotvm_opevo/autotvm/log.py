@@ -6,27 +6,43 @@ records.
 
 from __future__ import annotations
 
+import json
+import logging
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
+import tvm
 from tvm.autotvm import record
 from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tvm.autotvm.task import Task
+from tvm.target import Target, TargetKind
 
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.atomic_files import Lock, check_writable, set_aside, sync
+from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.space import Configuration
+from autotvm_opevo.tuning.file_formats import about
+from autotvm_opevo.tuning.record_lines import UNUSED_OPTIONS, option_names, split_line, without_options
+
+logger = logging.getLogger(__name__)
 
 Record = tuple[MeasureInput, MeasureResult]
 
 # How every record that AutoTVM writes begins.
 _HEAD = b'{"input"'
+
+
+class UnknownOption(ValueError):
+    """A record's target has options that this TVM does not know, and that may change schedules."""
 
 
 def seconds(result: MeasureResult) -> float:
@@ -84,19 +100,50 @@ def configuration_of(measured: MeasureInput, task: Task, knobs: KnobSpace) -> Co
 def parse(line: str) -> Record | None:
     """Parse one line of a log; None for comments and for records of AutoTVM's log version 0.1, which TVM skips, too.
 
+    The record's target is as `known_target` has it.
+
     Raises
     ------
     ValueError
         If AutoTVM could not parse the line, or could not use the record.
+    UnknownOption
+        If that is since this TVM does not know an option of the target.
     """
     try:
-        if parse_fields(line) is None:
+        fields = parse_fields(line)
+        if fields is None:
             return None
+        target, unknown = known_target(fields.input[0])
+        if unknown:
+            names = ", ".join(f"-{name}" for name in unknown)
+            raise UnknownOption(f"since TVM {tvm.__version__} does not know {names} in their target")
+        if target != fields.input[0]:
+            line = json.dumps({**jsonl.load(line), "input": [target, *fields.input[1:]]})
         found: Record = record.decode(line)
         hash(found[0].task.workload)  # AutoTVM uses it as a dictionary key
+    except UnknownOption:
+        raise
     except Exception as error:  # whatever decode raises here, it would also raise in AutoTVM
         raise ValueError(f"not an AutoTVM record: {type(error).__name__}: {error}") from error
     return found
+
+
+@lru_cache(maxsize=1024)
+def known_target(text: str) -> tuple[str, list[str]]:
+    """A target without the options that this TVM has no longer and that change no schedule, and others that it does not know.
+
+    Examples
+    --------
+    >>> known_target("llvm -keys=cpu -link-params=0 -mcpu=core-avx2")
+    ('llvm -keys=cpu -mcpu=core-avx2', [])
+    """
+    target = without_options(text, ())
+    try:
+        Target(target)
+    except Exception:  # TVM raises errors of several types
+        unknown = option_names(target).difference(TargetKind.options_from_name(target.split()[0]))
+        return without_options(target, unknown & UNUSED_OPTIONS), sorted(unknown - UNUSED_OPTIONS)
+    return target, []
 
 
 class Fields(NamedTuple):
@@ -128,16 +175,41 @@ def parse_fields(line: str) -> Fields | None:
     costs, error_no, all_cost, timestamp = fields["result"]
     if not costs or not all(isinstance(number, (int, float)) for number in (*costs, all_cost, timestamp)):
         raise ValueError("the result is not numeric")
-    if MeasureErrorNo(error_no) == MeasureErrorNo.NO_ERROR and not all(0 < cost < math.inf for cost in costs):
+    if MeasureErrorNo(error_no) == MeasureErrorNo.NO_ERROR and not all(0 < float(cost) < math.inf for cost in costs):
         raise ValueError("impossible time, which AutoTVM would take for the best")
     return Fields(fields["input"], fields["config"], MeasureResult(tuple(costs), error_no, all_cost, timestamp))
+
+
+def read_fields(path: Path) -> Iterator[tuple[str, Fields]]:
+    """The records of a log that is only read, with their lines: those that share a line one by one, and what is repeated once.
+
+    Other lines are skipped.
+    """
+    seen: set[int] = set()
+    with open(path, encoding="utf-8", errors="replace") as lines:
+        for line in map(str.strip, lines):
+            if line.startswith("#"):
+                continue
+            fields = _fields(line)
+            for part in [line] if fields else split_line(line):
+                found = fields or _fields(part)
+                if found and hash(part) not in seen:
+                    seen.add(hash(part))
+                    yield part, found
+
+
+def _fields(line: str) -> Fields | None:
+    with suppress(Exception):  # torn, or not a record
+        return parse_fields(line)
+    return None
 
 
 class Log:
     """AutoTVM log with a single writer; a context manager.
 
-    Entering locks the log and moves lines that AutoTVM cannot parse to ``PATH.rejected``; all other lines are kept unchanged. The
-    lock file is ``PATH.lock``; the lock is released when the process ends, however it ends.
+    Entering locks the log and moves lines that AutoTVM cannot parse to ``PATH.rejected``. All other lines are kept unchanged,
+    those of records for targets that this TVM does not know too, but records that share a line, as in joined files, get one each.
+    The lock file is ``PATH.lock``; the lock is released when the process ends, however it ends.
 
     An existing file without a single record is refused and left untouched, so that a mistyped name costs nothing. Exceptions are
     files that a crash leaves behind: empty or blank ones, and logs whose every record is truncated.
@@ -145,7 +217,8 @@ class Log:
     Parameters
     ----------
     path : str or path
-        The file is created if it does not exist; its folder must exist.
+        The file is created if it does not exist, and removed if an error ends the context before it has a record; its folder must
+        exist.
 
     Attributes
     ----------
@@ -176,6 +249,8 @@ class Log:
         self.path = Path(os.path.realpath(path))  # replacing a symbolic link would leave its target unchanged
         self.records: list[Record] = []
         self.rejected = 0
+        self._left_out: Counter[str] = Counter()  # records that stay in the log and cannot be used, by the reason
+        self._is_new = False
         self._file: int | None = None
         self._lock = Lock(self.path.with_name(self.path.name + ".lock"))
 
@@ -183,10 +258,11 @@ class Log:
         if not self.path.parent.is_dir():
             raise FileNotFoundError(f"log_file must be in an existing folder, {self.path.parent} does not exist")
         if self.path.is_dir():
-            raise ValueError(f"log_file must be a file, {self.path} is a folder: name a file in it")
+            raise ValueError(f"log_file must be a file, {self.path} is a folder{about(self.path, 'name a file in it')}")
         check_writable(self.path.parent, self.path)
         try:
             self._lock.acquire(self.path)
+            self._is_new = not self.path.exists()
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
             sync(self.path.parent)
             self._read()
@@ -197,6 +273,8 @@ class Log:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
         if self._file is not None:
+            if kind is not None and self._is_new and os.fstat(self._file).st_size == 0:
+                self.path.unlink()
             os.close(self._file)
             self._file = None
         self._lock.release()
@@ -228,28 +306,46 @@ class Log:
             ) from error
 
     def _read(self) -> None:
-        """Fill `records`, and move malformed lines away."""
-        kept, malformed = [], []
-        is_log = False
+        """Fill `records`, and move malformed lines away; records that share a line get lines of their own."""
+        kept, malformed, was_joined = [], [], False
         with open(self.path, "rb") as file:
             for line in file:
-                try:
-                    found = parse(line.decode().rstrip("\n"))
-                except ValueError:
-                    malformed.append(line)
+                text = line.decode(errors="surrogateescape")
+                if self._load(text.rstrip("\n")):
+                    kept.append(line)
                     continue
-                kept.append(line)
-                if found is not None:
-                    self.records.append(found)
-                is_log = is_log or not line.startswith(b"#")
-        if not is_log and not _is_crash_remnant(kept, malformed):
+                parts = [(part.encode(errors="surrogateescape"), self._load(part)) for part in split_line(text)]
+                if any(is_good for _, is_good in parts):
+                    kept += [part for part, is_good in parts if is_good]
+                    malformed += [part for part, is_good in parts if not is_good]
+                    was_joined = True
+                else:
+                    malformed.append(line)
+        if not self.records and (self._left_out or not _is_crash_remnant(kept, malformed)):
+            unusable = next((f" that can be used, {why}: choose another name" for why in self._left_out), "")
+            why = unusable or about(self.path, "choose another name")
             raise ValueError(
-                f"log_file must be a new file or an AutoTVM log, and {self.path}, which was left untouched, has no record: "
-                "choose another name, or delete that file if you do not need it"
+                f"log_file must be a new file or an AutoTVM log, and {self.path}, which was left untouched, has no record{why}"
             )
+        for why, count in self._left_out.items():
+            logger.warning("%s of %s left out, %s", pluralize(count, "record"), self.path.name, why)
         self.rejected = len(malformed)
-        if malformed or not all(line.endswith(b"\n") for line in kept):
+        if malformed or was_joined or not all(line.endswith(b"\n") for line in kept):
             self._replace(kept, malformed)
+
+    def _load(self, line: str) -> bool:
+        """Add the record of a line, if it has one; returns whether the line belongs in the log."""
+        try:
+            line.encode()
+            found = parse(line)
+        except UnknownOption as error:
+            self._left_out[str(error)] += 1
+            return True
+        except ValueError:
+            return False
+        if found is not None:
+            self.records.append(found)
+        return True
 
     def _replace(self, kept: Sequence[bytes], malformed: Sequence[bytes]) -> None:
         assert self._file is not None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from autotvm_opevo._utils.validation import is_number
@@ -13,7 +14,11 @@ from autotvm_opevo.reporting.trials import Trial
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.reporting.values import Value
 from autotvm_opevo.tuning.naming import task_key, task_name
+from autotvm_opevo.tuning.record_lines import split_line, without_options
 
+# How a record begins, also with its target, and a line that is blank or looks like one JSON value.
+_TARGET = re.compile(rb'\{"input": \["([^"\\]*)"')
+_HEAD, _WHOLE = b'{"input"', re.compile(rb"\s*(\{.*\}\s*)?$", re.DOTALL)
 # No trial costs more seconds; a damaged log may say so.
 _MAX_COST = 1e9
 # In the order of AutoTVM's MeasureErrorNo.
@@ -30,8 +35,10 @@ _FAILURES = (
 )
 
 
-def read(lines: Iterable[bytes], log: TuningLog) -> None:
+def read(lines: Iterable[bytes], log: TuningLog, triples: Mapping[str, str] | None = None) -> None:
     """Add all trials to a log; count malformed and unrelated lines.
+
+    Targets without a triple get one as in `triples`, see `with_triples`.
 
     >>> log = TuningLog("log")
     >>> read([b'{"input": ["llvm", "dense", [["TENSOR", [1, 8], "float32"]], {}], "config": {"index": 3, "code_hash": null, '
@@ -40,7 +47,36 @@ def read(lines: Iterable[bytes], log: TuningLog) -> None:
     >>> len(log), log.malformed, [(task.name, task.best) for task in log.tasks.values()]
     (1, 1, [('dense 1x8', 0.002)])
     """
-    log.read(lines, _parse_trial)
+    log.read(_one_per_line(lines), lambda record: _parse_trial(record, triples or {}))
+
+
+def with_triples(lines: Iterable[bytes]) -> dict[str, str]:
+    """Targets of records without a triple, and the same with the only one that occurs. Early TVMs do not write their machine's.
+
+    >>> with_triples([b'{"input": ["llvm -keys=cpu -link-params=0", ', b'{"input": ["llvm -keys=cpu -mtriple=x86_64-linux", '])
+    {'llvm -keys=cpu': 'llvm -keys=cpu -mtriple=x86_64-linux'}
+    """
+    targets = {found[1].decode(errors="replace") for line in lines if (found := _TARGET.match(line))}
+    known: dict[str, set[str]] = {}
+    for target in map(without_options, targets):
+        known.setdefault(without_options(target, {"mtriple"}), set()).add(target)
+    return {target: max(same, key=len) for target, same in known.items() if len(same) == 2 and target in same}
+
+
+def _one_per_line(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines with a record each, as joined files may not have them; a record that is repeated there is one trial."""
+    seen: set[int] = set()
+    for line in lines:
+        if line.startswith(b"#") or (_WHOLE.match(line) and line.find(_HEAD, 1) < 0):
+            parts = [line]
+        else:
+            parts = [part.encode(errors="surrogateescape") for part in split_line(line.decode(errors="surrogateescape"))]
+        for part in parts:
+            if not part.startswith(_HEAD):
+                yield part
+            elif (number := hash(part.strip())) not in seen:
+                seen.add(number)
+                yield part
 
 
 def _timestamp(value: Any) -> float:
@@ -49,8 +85,10 @@ def _timestamp(value: Any) -> float:
     return seconds if 0 <= seconds < 1e10 else math.nan
 
 
-def _parse_trial(record: dict[str, Any]) -> Trial:
+def _parse_trial(record: dict[str, Any], triples: Mapping[str, str]) -> Trial:
     target, template, arguments, *_ = record["input"]
+    target = without_options(target)
+    target = triples.get(target, target)
     costs, error_no, all_cost, timestamp = record["result"]
     latency = sum(map(float, costs)) / len(costs) if error_no == 0 else math.inf
     failure = _FAILURES[error_no]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -14,10 +14,11 @@ from autotvm_opevo.reporting.formatting import printable
 from autotvm_opevo.reporting.trials import Task
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.tuning import journal
+from autotvm_opevo.tuning.file_formats import about, identify
 from autotvm_opevo.tuning.logs import BEST_FILE, RECORD_FILE, WORKLOAD_FILE, short_names
 
-# Which files of a folder may be AutoTVM's logs, how their records begin, and how many lines are looked at.
-_SUFFIXES, _AUTOTVM, _HEAD = (".json", ".log"), b'{"input"', 100
+# Which files of a folder may be AutoTVM's logs, what the records in their lines have, and how many lines are looked at.
+_SUFFIXES, _AUTOTVM, _HEAD = (".json", ".log"), (b'{"', b'"input"', b'"config"', b'"result"'), 100
 
 
 def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) -> list[TuningLog]:
@@ -46,7 +47,8 @@ def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) 
         raise ValueError(f"logs must be different files, one of {', '.join(map(str, files))} is given twice")
     sketches: meta_schedule_log.SketchNumbers = {}
     labels = short_names([file.resolve() if file.name in ("", "..") else file for file in files])
-    logs = [_open_log(file, label, must_exist, sketches) for file, label in zip(files, labels)]
+    triples = autotvm_log.with_triples(_lines(files))
+    logs = [_open_log(file, label, must_exist, sketches, triples) for file, label in zip(files, labels)]
     if empty := [str(file) for file, log in zip(files, logs) if must_exist and not len(log)]:
         raise ValueError(f"logs must have trials, there is none in {' and '.join(empty)} yet: --watch waits for the first")
     _make_names_unique(logs)
@@ -87,10 +89,20 @@ def _is_autotvm_log(path: Path) -> bool:
     if path.name.endswith(BEST_FILE) or not path.is_file():
         return False
     with open(path, "rb") as lines:
-        return any(line.startswith(_AUTOTVM) for line in islice(lines, _HEAD))
+        return any(all(part in line for part in _AUTOTVM) for line in islice(lines, _HEAD))
 
 
-def _open_log(path: Path, label: str, must_exist: bool, sketches: meta_schedule_log.SketchNumbers) -> TuningLog:
+def _lines(files: Iterable[Path]) -> Iterator[bytes]:
+    """The lines of files; of folders, and of those that are missing, none."""
+    for file in files:
+        if file.is_file():
+            with open(file, "rb") as lines:
+                yield from lines
+
+
+def _open_log(
+    path: Path, label: str, must_exist: bool, sketches: meta_schedule_log.SketchNumbers, triples: Mapping[str, str]
+) -> TuningLog:
     path = path.parent if path.name == RECORD_FILE else path
     log = TuningLog(printable(label), path)
     file = _records_file(path)
@@ -103,17 +115,22 @@ def _open_log(path: Path, label: str, must_exist: bool, sketches: meta_schedule_
                 f"{path} must be an AutoTVM log, the folder of a MetaSchedule database, or a folder of some; it contains no log "
                 f"NAME.json or NAME.log and no {RECORD_FILE}"
             )
+    is_database = file.name == RECORD_FILE
     with open(file, "rb") as lines:
-        if file.name == RECORD_FILE:
+        if is_database:
             workloads = file.with_name(WORKLOAD_FILE)
             hashes = meta_schedule_log.workload_hashes(workloads.read_bytes().splitlines()) if workloads.exists() else []
             meta_schedule_log.read(lines, log, hashes, sketches)
         else:
-            autotvm_log.read(lines, log)
+            autotvm_log.read(lines, log, triples)
     log.merge_journal(journal.read(_journal_file(path)))
     # A first line that is still being written is no reason to refuse the file.
-    if not log.tasks and log.unrelated + log.malformed > jsonl.is_torn(file):
-        raise ValueError(f"{path} must be an AutoTVM log or the folder of a MetaSchedule database, none of its lines is a trial")
+    others = log.unrelated + log.malformed
+    if not log.tasks and (others > jsonl.is_torn(file) or (others and not is_database and identify(file))):
+        what = "" if is_database else about(file, "check its name")
+        raise ValueError(
+            f"{path} must be an AutoTVM log or the folder of a MetaSchedule database, none of its lines is a trial{what}"
+        )
     return log
 
 

@@ -1,5 +1,6 @@
 """compare_logs: small networks, built and run for real, with logs of made-up latencies."""
 
+import gzip
 import json
 from math import inf
 
@@ -16,6 +17,7 @@ from autotvm_opevo import tune_network
 from autotvm_opevo.autotvm import compare_logs, evaluation, rpc
 from autotvm_opevo.autotvm import comparison as module
 from autotvm_opevo.autotvm.kernels import KernelInstance, build_kernel
+from autotvm_opevo.autotvm.log import seconds
 from autotvm_opevo.autotvm.rpc import DevicePoolError
 from autotvm_opevo.tuning.programs import random_arrays
 
@@ -175,10 +177,20 @@ class TestRefusals:
         with pytest.raises(ValueError, match=r"failed.json has no successful record"):
             compare_logs(two_layers(), {}, TARGET, [logs[0], failed])
 
+    def test_a_log_for_targets_that_this_tvm_does_not_know_says_why(self, logs, tmp_path):
+        (tmp_path / "log.json").write_text(logs[0].read_text().replace('"llvm', '"llvm -vector-length=512'))
+        with pytest.raises(ValueError, match=r"log.json has no successful record .* that can be used, since .* -vector-length"):
+            compare_logs(two_layers(), {}, TARGET, [tmp_path / "log.json"])
+
     def test_what_is_no_log(self, logs, tmp_path):
         (tmp_path / "notes.txt").write_text("of nobody's\nbusiness\n")
         with pytest.raises(ValueError, match=r"notes.txt has no successful record of AutoTVM"):
             compare_logs(two_layers(), {}, TARGET, [logs[0], tmp_path / "notes.txt"])
+        (tmp_path / "log.json.gz").write_bytes(gzip.compress(logs[0].read_bytes()))
+        with pytest.raises(
+            ValueError, match=r"log.json.gz has no successful record of AutoTVM, it is compressed with gzip: unpack"
+        ):
+            compare_logs(two_layers(), {}, TARGET, [tmp_path / "log.json.gz"])
         with pytest.raises(ValueError, match="is a folder, not a log of AutoTVM"):
             compare_logs(two_layers(), {}, TARGET, [logs[0], tmp_path])
 
@@ -191,6 +203,15 @@ class TestRefusals:
         monkeypatch.setattr(rpc, "_TRACKER_TIMEOUT", 2.0)
         with pytest.raises(DevicePoolError, match=r"no tracker answers at 127.0.0.1:1 "):
             compare_logs(two_layers(), {}, TARGET, logs, runner=autotvm.RPCRunner(KEY, "127.0.0.1", 1))
+
+
+def test_the_best_of_a_log_of_an_earlier_tvm_are_those_of_its_records(logs, tmp_path):
+    """Whose targets have options that this one has no longer, and whose lines were joined."""
+    old = logs[0].read_text().replace('"llvm', '"llvm -link-params=0 --runtime=c').replace("}\n{", "}{", 3)
+    (tmp_path / "old.json").write_text(old)
+    expected, found = map(module._best_records, (logs[0], tmp_path / "old.json"))
+    assert found.keys() == expected.keys()
+    assert [seconds(found[key][1]) for key in expected] == [seconds(expected[key][1]) for key in expected]
 
 
 def test_a_kernel_is_built_as_it_was_measured(logs):

@@ -119,6 +119,37 @@ class TestFiles:
         file.write_text("\n".join(lines))
         assert str(read_history([file], tmp_path / "own.json")) == "12 records of 2 tasks"
 
+    def test_joined_logs_are_read_record_by_record_and_what_is_repeated_once(self, tmp_path):
+        log, other = (write(tmp_path / name, records(matmul_task(n))) for name, n in (("a.json", 16), ("b.json", 32)))
+        parts = [log.read_text().rstrip("\n"), other.read_text().replace("\n", "\r\n"), log.read_text(), "Killed\n"]
+        (tmp_path / "joined.json").write_bytes("".join(parts).encode())
+        assert str(read_history([tmp_path / "joined.json"], tmp_path / "own.json")) == "12 records of 2 tasks"
+
+    def test_options_that_targets_have_no_longer_do_not_matter(self, tmp_path):
+        file = write(tmp_path / "log.json", records(matmul_task(16)))
+        file.write_text(file.read_text() + file.read_text().replace('"llvm', '"llvm -link-params=0 --runtime=c'))
+        assert str(read_history([file], tmp_path / "own.json")) == "12 records of 1 task"
+
+    def test_records_of_targets_that_this_tvm_does_not_know_are_left_out_by_name(self, tmp_path, caplog):
+        file = write(tmp_path / "log.json", records(matmul_task(16), 2))
+        unknown = file.read_text().replace('"llvm', '"llvm -vector-length=512')
+        file.write_text(file.read_text() + unknown)
+        assert str(read_history([file], tmp_path / "own.json")) == "2 records of 1 task"
+        assert "2 records of" in caplog.text
+        assert "does not know -vector-length in their target" in caplog.text
+        file.write_text(unknown)
+        with pytest.raises(ValueError, match=r"no record that can be used, since TVM .* -vector-length .*: leave it out"):
+            read_history([file], tmp_path / "own.json")
+
+    def test_a_file_of_another_format_is_refused_by_name(self, tmp_path):
+        (tmp_path / "ansor.json").write_text('{"i": [["[]", "llvm"], [[], []]], "r": [[0.1], 0, 1, 1], "v": "v0.6"}\n')
+        with pytest.raises(ValueError, match=r"ansor.json has no record, it is a log of Ansor .*: leave it out"):
+            read_history([tmp_path / "ansor.json"], tmp_path / "own.json")
+        (tmp_path / "work").mkdir()
+        (tmp_path / "work" / "database_tuning_record.json").touch()
+        with pytest.raises(ValueError, match=r"work is a folder, it is a MetaSchedule database"):
+            read_history([tmp_path / "work"], tmp_path / "own.json")
+
     def test_records_whose_configuration_cannot_be_read_are_left_out(self, tmp_path):
         file = write(tmp_path / "log.json", records(matmul_task()))
         lines = file.read_text().splitlines()

@@ -1,6 +1,7 @@
 """AutoTVM logs: parsing, malformed lines, files of other kinds, writing, and the lock."""
 
 import errno
+import gzip
 import json
 import os
 import pickle
@@ -54,15 +55,35 @@ MALFORMED = {
     "a time that is NaN": json.dumps({**json.loads(GOOD), "result": [[float("nan")], 0, 1.0, 2.0]}),
     "a time of zero": json.dumps({**json.loads(GOOD), "result": [[0.0], 0, 1.0, 2.0]}),
     "a negative time": json.dumps({**json.loads(GOOD), "result": [[1.0, -1.0], 0, 1.0, 2.0]}),
-    "two lines, the first a comment": "# a\r" + GOOD,
     "no costs": json.dumps({**json.loads(GOOD), "result": [[], 0, 1.0, 2.0]}),
     "an unknown error": json.dumps({**json.loads(GOOD), "result": [[1.0], 99, 1.0, 2.0]}),
     "unhashable arguments": json.dumps({**json.loads(GOOD), "input": ["llvm", "dense", [{"a": 1}], {}]}),
-    "two records on a line": GOOD + GOOD,
-    "two lines to text readers": GOOD + "\r" + GOOD,
     "pickled": "\t".join(["llvm", *[b64encode(pickle.dumps(Bomb())).decode()] * 3, "0.2", "0.17"]),
     "not UTF-8": b"\xff\xfe".decode(errors="surrogateescape"),
 }
+
+# Lines of files that other tools have joined or damaged, how many records of theirs are used, and what of them is malformed.
+JOINED = {
+    "two records": (GOOD + GOOD, 2, []),
+    "two records and a blank": (f"{GOOD} {GOOD}", 2, []),
+    "the line ends of old Macs": (f"{GOOD}\r{GOOD}", 2, []),
+    "a comment with the line end of an old Mac": (f"# a\r{GOOD}", 1, []),
+    "the mark that Windows puts before UTF-8": (f"\ufeff{GOOD}", 1, []),
+    "a truncated record and a whole one": (GOOD[:100] + GOOD, 1, [GOOD[:100]]),
+    "a comma": (f"{GOOD},", 1, [","]),
+    "a remark": (f"{GOOD} # the best", 1, []),
+    "zeros after a power cut": (f"{GOOD}\0\0\0", 1, ["\0\0\0"]),
+    "bytes that are no UTF-8": (GOOD + b"\xff".decode(errors="surrogateescape"), 1, [b"\xff".decode(errors="surrogateescape")]),
+}
+# What TVM 0.7 to 0.9 also wrote into targets.
+OLD_OPTIONS = [
+    "-link-params=0",
+    "-runtime=c",
+    "--system-lib",
+    "-system-lib=1",
+    "--executor=graph",
+    "-unpacked-api=1 -interface-api=c",
+]
 
 NOT_LOGS = {
     "text": "of nobody's\nbusiness",
@@ -108,6 +129,70 @@ class TestReading:
         assert len(list(autotvm.record.load_from_file(str(path)))) == 3
         assert autotvm.apply_history_best(str(path)).best_by_targetkey
         assert not Path("exploded").exists()
+
+    @pytest.mark.parametrize("kind", JOINED)
+    def test_records_that_share_a_line_get_lines_of_their_own(self, kind, tmp_path):
+        path, (line, count, malformed) = tmp_path / "log.json", JOINED[kind]
+        path.write_bytes(f"{GOOD}\n{line}\n".encode(errors="surrogateescape"))
+        with Log(path) as log:
+            assert len(log.records) == 1 + count
+            assert log.rejected == len(malformed)
+        assert path.read_text().count(GOOD) == 1 + count
+        assert len(list(autotvm.record.load_from_file(str(path)))) == 1 + count
+        rejected = Path(f"{path}.rejected")
+        assert (rejected.read_bytes().decode(errors="surrogateescape").splitlines() if malformed else []) == malformed
+        assert rejected.exists() == bool(malformed)
+
+    def test_a_commented_record_stays_one(self, tmp_path):
+        path = tmp_path / "log.json"
+        write(path, [GOOD, f"# {GOOD}", f"#{GOOD}{GOOD}"])
+        before = path.read_bytes()
+        with Log(path) as log:
+            assert len(log.records) == 1
+        assert path.read_bytes() == before
+
+    def test_logs_with_the_line_ends_of_windows_stay_as_they_are(self, tmp_path):
+        path = tmp_path / "log.json"
+        path.write_bytes(b"\r\n".join(row.encode() for row in ["# a", *lines([0, 1, 1])]) + b"\r\n")
+        before = path.read_bytes()
+        with Log(path) as log:
+            assert [pair[0].config.index for pair in log.records] == [0, 1, 1]
+        assert path.read_bytes() == before
+
+    @pytest.mark.parametrize("option", OLD_OPTIONS)
+    def test_options_that_targets_have_no_longer_do_not_matter_and_the_lines_stay(self, option, tmp_path):
+        path = tmp_path / "log.json"
+        old = [row.replace('"llvm', f'"llvm {option}', 1) for row in lines([0, 1, 2])]
+        write(path, [*old, GOOD])
+        before = path.read_bytes()
+        with Log(path) as log:
+            assert {str(pair[0].target) for pair in log.records} == {str(TASK.target)}
+            assert [pair[0].config.index for pair in log.records] == [0, 1, 2, 0]
+            log.append(log.records[:1])
+        assert path.read_bytes().startswith(before)
+        assert json.loads(path.read_text().splitlines()[-1])["input"][0] == str(TASK.target)
+        assert os.listdir(tmp_path) == ["log.json"]
+
+    def test_records_with_options_that_may_matter_are_left_out_by_name_and_stay(self, tmp_path, caplog):
+        path = tmp_path / "log.json"
+        write(path, [GOOD.replace('"llvm', '"llvm -link-params=0 -vector-length=512', 1), GOOD])
+        before = path.read_bytes()
+        with Log(path) as log:
+            assert len(log.records) == 1
+            assert log.rejected == 0
+        assert path.read_bytes() == before
+        assert "1 record of log.json left out, since TVM" in caplog.text
+        assert "does not know -vector-length in their target" in caplog.text
+
+    def test_a_log_of_such_records_only_is_refused_by_the_option_s_name(self, tmp_path):
+        path = tmp_path / "log.json"
+        write(path, [GOOD.replace('"llvm', '"llvm -vector-length=512', 1)])
+        before = path.read_bytes()
+        with pytest.raises(
+            ValueError, match=r"which was left untouched, has no record that can be used, since .* -vector-length"
+        ):
+            Log(path).__enter__()
+        assert path.read_bytes() == before
 
     def test_records_of_other_tasks_comments_and_duplicates_stay_in_place(self, tmp_path):
         path, other = tmp_path / "log.json", matmul_task(32)
@@ -164,8 +249,24 @@ class TestReading:
 
     def test_the_refusal_says_what_to_do(self, tmp_path):
         (tmp_path / "notes.md").write_text("# Notes\n")
-        with pytest.raises(ValueError, match="choose another name, or delete that file if you do not need it"):
+        with pytest.raises(ValueError, match=r"has no record: choose another name$"):
             Log(tmp_path / "notes.md").__enter__()
+
+    @pytest.mark.parametrize(
+        ("content", "what"),
+        [
+            (gzip.compress(GOOD.encode()), "compressed with gzip: unpack it with gunzip, or choose another name"),
+            (b'{"i": [["[]", "llvm"], [[], []]], "r": [[0.1], 0, 1, 1], "v": "v0.6"}\n', "a log of Ansor"),
+            (b'{"i": ["llvm"], "r": [[1.0], 0, 1.0, 2.0], "v": 0.1}\n', "a log in AutoTVM's format 0.1"),
+            (b'["1234", "YQ=="]\n', "a MetaSchedule database"),
+        ],
+    )
+    def test_a_file_of_another_format_is_refused_by_name(self, tmp_path, content, what):
+        (tmp_path / "log.json").write_bytes(content)
+        with pytest.raises(ValueError, match=rf"log\.json, which was left untouched, has no record, it is {what}"):
+            Log(tmp_path / "log.json").__enter__()
+        assert (tmp_path / "log.json").read_bytes() == content
+        assert os.listdir(tmp_path) == ["log.json"]
 
     @pytest.mark.parametrize("kind", CRASH_REMNANTS)
     def test_what_a_crash_leaves_of_a_log_is_accepted(self, kind, tmp_path):
@@ -178,13 +279,6 @@ class TestReading:
         assert path.read_text().splitlines()[:-1] == [line for line in text.splitlines() if line.startswith("#")]
         if malformed:
             assert Path(f"{path}.rejected").read_text().splitlines() == malformed
-
-    def test_a_log_of_version_0_1_is_kept(self, tmp_path):
-        path, text = tmp_path / "log.json", '{"i": ["llvm"], "r": [[1.0], 0, 1.0, 2.0], "v": 0.1}\n'
-        path.write_text(text)
-        with Log(path) as log:
-            assert (log.records, log.rejected) == ([], 0)
-        assert path.read_text() == text
 
     def test_mode_and_links_survive_a_repair(self, tmp_path):
         target, link = tmp_path / "real.json", tmp_path / "log.json"
@@ -229,6 +323,21 @@ class TestWriting:
         with Log(tmp_path / "log.json") as log:
             log.append([(measured(TASK, TASK.config_space.get(0)), result(1.0))])
             assert len(lines_of(log.path, 1)) == 1
+
+    def test_an_error_before_the_first_record_leaves_no_file(self, tmp_path):
+        with pytest.raises(ZeroDivisionError), Log(tmp_path / "log.json"):
+            raise ZeroDivisionError
+        assert os.listdir(tmp_path) == []
+        (tmp_path / "log.json").touch()
+        with pytest.raises(ZeroDivisionError), Log(tmp_path / "log.json"):
+            raise ZeroDivisionError
+        assert os.listdir(tmp_path) == ["log.json"]  # which was there before
+
+    def test_an_error_after_a_record_leaves_it(self, tmp_path):
+        log = Log(tmp_path / "log.json").__enter__()
+        log.append([(measured(TASK, TASK.config_space.get(0)), result(1.0))])
+        log.__exit__(ZeroDivisionError, ZeroDivisionError(), None)
+        assert len(lines_of(tmp_path / "log.json", 1)) == 1
 
     @pytest.mark.parametrize("keep", [0, 1, 2])
     def test_a_full_disk_leaves_complete_lines_and_the_error_says_what_to_do(self, tmp_path, keep):

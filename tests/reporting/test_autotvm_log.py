@@ -38,3 +38,40 @@ def test_unprintable_characters_are_replaced(tmp_path):
     path.write_text(autotvm_line(0, template="conv\x00\ud8002d"))
     (task,) = open_logs([path])[0].tasks.values()
     assert task.name == "conv\ufffd\ufffd2d 1x64"
+
+
+def test_joined_files_are_read_record_by_record_and_what_is_repeated_is_one_trial(tmp_path):
+    one, other, third = (autotvm_line(i) for i in range(3))
+    lines = [f"\ufeff{one}{other}", f"{other}\r", third[:50] + third, f"# {autotvm_line(3)}", f"{autotvm_line(4)} Killed"]
+    (tmp_path / "log.json").write_text("\n".join(lines))
+    (log,) = open_logs([tmp_path / "log.json"])
+    assert (len(log), log.malformed, log.unrelated) == (4, 2, 0)
+
+
+def test_options_that_targets_have_no_longer_make_no_other_task(tmp_path):
+    lines = [autotvm_line(0), autotvm_line(1).replace('"llvm"', '"llvm -link-params=0 --system-lib"')]
+    (tmp_path / "log.json").write_text("\n".join(lines))
+    (task,) = open_logs([tmp_path / "log.json"])[0].tasks.values()
+    assert (len(task), task.target) == (2, "llvm")
+
+
+@pytest.mark.parametrize(
+    ("targets", "expected"),
+    [
+        (["llvm -keys=cpu -link-params=0", "llvm -keys=cpu -mtriple=a"], ["llvm -keys=cpu -mtriple=a"]),
+        (
+            ["llvm -keys=cpu", "llvm -keys=cpu -mtriple=a -num-cores=2"],
+            ["llvm -keys=cpu", "llvm -keys=cpu -mtriple=a -num-cores=2"],
+        ),
+        (["llvm", "llvm -mtriple=a", "llvm -mtriple=b"], ["llvm", "llvm -mtriple=a", "llvm -mtriple=b"]),
+    ],
+)
+@pytest.mark.parametrize("files", ["one", "several"])
+def test_a_target_without_a_triple_is_that_with_the_only_one(tmp_path, targets, expected, files):
+    lines = [autotvm_line(i).replace('"llvm"', f'"{target}"') for i, target in enumerate(targets)]
+    names = ["log.json"] * len(lines) if files == "one" else [f"{i}.json" for i in range(len(lines))]
+    for name, line in zip(names, lines):
+        with open(tmp_path / name, "a") as file:
+            file.write(line + "\n")
+    logs = open_logs([tmp_path / name for name in dict.fromkeys(names)])
+    assert list(dict.fromkeys(task.target for log in logs for task in log.tasks.values())) == expected

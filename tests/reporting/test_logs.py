@@ -92,3 +92,20 @@ def test_tasks_with_equal_names_are_distinguished(tmp_path, old, new, names):
     path = tmp_path / "log.json"
     path.write_text("\n".join([autotvm_line(0), autotvm_line(0).replace(old, new)]))
     assert tuple(task.name for task in open_logs([path])[0].tasks.values()) == names
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        ('{"i": [["[]", "llvm"], [[], []]], "r": [[0.1], 0, 1, 1], "v": "v0.6"}', "a log of Ansor"),
+        ('{"i": ["llvm"], "r": [[0.1], 0, 1, 1], "v": 0.1}\n', "a log in AutoTVM's format 0.1"),
+        ('{"cells": [], "nbformat": 4}', "a Jupyter notebook"),
+        ("\x1f\x8b\x08\x00", "compressed with gzip: unpack it with gunzip"),
+    ],
+)
+@pytest.mark.parametrize("must_exist", [True, False])
+def test_a_file_of_another_format_is_refused_by_name(tmp_path, content, what, must_exist):
+    """Also if it is one line without an end, which a log may have."""
+    (tmp_path / "log.json").write_bytes(content.encode("latin-1"))
+    with pytest.raises(ValueError, match=f"none of its lines is a trial, it is {what}"):
+        open_logs([tmp_path / "log.json"], must_exist)

@@ -60,7 +60,7 @@ def test_time_is_attributed_to_the_task_that_was_measured(tmp_path):
     """Two batches of dense and, between them, one of conv2d whose trials ended at the same time."""
     path = tmp_path / "log.json"
     times = [("dense", 0), ("dense", 10), ("conv2d", 70), ("conv2d", 70), ("dense", 75)]
-    path.write_text("\n".join(autotvm_line(time, template) for template, time in times))
+    path.write_text("\n".join(autotvm_line(time, template, tile=i + 1) for i, (template, time) in enumerate(times)))
     (log,) = open_logs([path])
     dense, conv2d = log.tasks.values()
     assert list(dense.elapsed) == [0, 10, 15]

@@ -1,0 +1,115 @@
+"""What a file is that is given in the place of an AutoTVM log, and what can be done with it. Imports no TVM."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from autotvm_opevo._utils import jsonl
+from autotvm_opevo.tuning.logs import RECORD_FILE
+
+# How compressed files and archives begin, what they are called, and what unpacks them.
+_PACKED = {
+    b"\x1f\x8b": ("compressed with gzip", "gunzip"),
+    b"BZh": ("compressed with bzip2", "bunzip2"),
+    b"\xfd7zXZ\x00": ("compressed with xz", "unxz"),
+    b"\x28\xb5\x2f\xfd": ("compressed with zstd", "unzstd"),
+    b"PK\x03\x04": ("a zip archive", "unzip"),
+}
+_TAR, _UTF_16, _HTML = b"ustar", (b"\xff\xfe", b"\xfe\xff"), (b"<!doctype html", b"<html")
+# Target and task, in Base64, of a record that is pickled.
+_PICKLE = re.compile(rb"[^\t]+\tgA[\w+/=]+\t")
+# How much of a file is looked at: bytes, and lines with JSON; and the largest that is read as one JSON document, in bytes.
+_HEAD, _LINES, _MAX_DOCUMENT = 1 << 16, 20, 1 << 24
+
+
+class Format(NamedTuple):
+    """What a file is, and what to do with it, if there is anything."""
+
+    name: str
+    what_to_do: str = ""
+
+
+_DATABASE = Format("a MetaSchedule database, whose schedules AutoTVM cannot use", "give its folder to report")
+_ANSOR = Format("a log of Ansor (auto_scheduler), whose schedules AutoTVM cannot use")
+_OLD = Format("a log in AutoTVM's format 0.1, which no TVM since 0.7 reads")
+_PICKLED = Format("a log in AutoTVM's pickle format", "write its records as JSON with autotvm.record.encode")
+_JOURNAL = Format("the journal of a run", "name the log beside it, without .journal")
+_NOTEBOOK = Format("a Jupyter notebook")
+_DOCUMENT = Format("a JSON document over several lines", "write each record that it has on a line of its own")
+
+
+def about(path: Path, otherwise: str) -> str:
+    """What a file or folder without a record is, as far as that is known, and what to do: the end of a sentence.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "log.json"
+    ...     _ = file.write_bytes(bytes.fromhex("1f8b0800"))
+    ...     f"it has no record{about(file, 'check its name')}"
+    'it has no record, it is compressed with gzip: unpack it with gunzip, or check its name'
+    """
+    found = identify(path)
+    if found is None:
+        return f": {otherwise}"
+    return f", it is {found.name}: {f'{found.what_to_do}, or ' if found.what_to_do else ''}{otherwise}"
+
+
+def identify(path: Path) -> Format | None:
+    """The format of a file or folder that is no AutoTVM log; None if it is unknown."""
+    if path.is_dir():
+        return _DATABASE if (path / RECORD_FILE).exists() else None
+    with open(path, "rb") as file:
+        head = file.read(_HEAD)
+    if not head:
+        return Format("empty")
+    for magic, (name, tool) in _PACKED.items():
+        if head.startswith(magic):
+            return Format(name, f"unpack it with {tool}")
+    if head[257:].startswith(_TAR):
+        return Format("a tar archive", "unpack it with tar -xf")
+    if head.startswith(_UTF_16):
+        return Format("text in UTF-16", "convert it with iconv -f UTF-16 -t UTF-8")
+    if b"\0" in head.strip(b"\0"):
+        return Format("a binary file")
+    if head.lstrip().lower().startswith(_HTML):
+        return Format("an HTML page")
+    return next(filter(None, map(_of_value, _values(path))), None) or _of_text(head, path)
+
+
+def _values(path: Path) -> Iterator[Any]:
+    """The JSON values of a file's first lines that have one."""
+    with open(path, "rb") as lines:
+        values = (value for _, value in jsonl.read(lines) if value is not jsonl.MALFORMED)
+        yield from islice(values, _LINES)
+
+
+def _of_value(value: Any) -> Format | None:
+    """The format of a line or document, by its JSON."""
+    if isinstance(value, dict):
+        if {"cells", "nbformat"} <= value.keys():
+            return _NOTEBOOK
+        if {"i", "r", "v"} <= value.keys():
+            return _ANSOR if isinstance(value["v"], str) else _OLD
+        if {"type", "time"} <= value.keys():
+            return _JOURNAL
+    if isinstance(value, list) and len(value) == 2:
+        first, second = value
+        is_record = isinstance(first, int) and isinstance(second, list) and len(second) == 4
+        is_workload = isinstance(first, str) and first.isdecimal() and isinstance(second, str)
+        return _DATABASE if is_record or is_workload else None
+    return None
+
+
+def _of_text(head: bytes, path: Path) -> Format | None:
+    """The format of a text whose lines have no known JSON."""
+    first, *others = head.splitlines()
+    if _PICKLE.match(first):
+        return _PICKLED
+    if others and head.lstrip().startswith((b"{", b"[")) and path.stat().st_size <= _MAX_DOCUMENT:
+        value = jsonl.load(path.read_bytes())
+        return None if value is jsonl.MALFORMED else _of_value(value) or _DOCUMENT
+    return None

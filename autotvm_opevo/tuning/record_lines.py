@@ -1,0 +1,58 @@
+"""Lines of AutoTVM's logs as people keep them: written by another TVM, or joined. Imports no TVM."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+
+# Options of the whole compiler, which targets had in TVM 0.7 to 0.9. They change how a program is called, and no schedule.
+UNUSED_OPTIONS = frozenset(
+    {
+        *("constants-byte-alignment", "executor", "interface-api", "link-params", "runtime", "system-lib", "unpacked-api"),
+        "workspace-byte-alignment",
+    }
+)
+_OPTION = re.compile(r"\s+-+(?P<name>[A-Za-z_][\w.-]*)(?:=\S*|\s+[^-\s]\S*)?")
+# Where a record begins, and where anything does.
+_RECORD, _SOMETHING, _DECODER = re.compile(r'(?=\{"input")'), re.compile(r"\S"), json.JSONDecoder()
+
+
+def option_names(target: str) -> set[str]:
+    """The names of a target's options.
+
+    >>> sorted(option_names("llvm -keys=cpu -link-params=0 --system-lib -mattr=+avx,-sse"))
+    ['keys', 'link-params', 'mattr', 'system-lib']
+    """
+    return {match["name"] for match in _OPTION.finditer(target)}
+
+
+def without_options(target: str, names: Collection[str] = UNUSED_OPTIONS) -> str:
+    """A target without some options, and with that of the name that `target` had until TVM 0.6 under today's.
+
+    >>> without_options("llvm -keys=cpu -link-params=0 --system-lib -target=aarch64-linux-gnu")
+    'llvm -keys=cpu -mtriple=aarch64-linux-gnu'
+    """
+    text = _OPTION.sub(lambda match: "" if match["name"] in names else match[0], target)
+    return re.sub(r"(?<=\s)-+target=", "-mtriple=", text)
+
+
+def split_line(line: str) -> list[str]:
+    """The records of a line, where there should be one, and what else is there.
+
+    Files that are joined where the first has no line end have such lines, and those that a power cut has damaged.
+
+    >>> split_line('{"input": 1}{"input": 2}, {"input": ["ll{"input": 3} # best')
+    ['{"input": 1}', '{"input": 2}', ',', '{"input": ["ll', '{"input": 3}', '# best']
+    """
+    parts = []
+    for text in _RECORD.split(line.lstrip("\ufeff").rstrip()):
+        end = 0
+        while rest := _SOMETHING.search(text, end):
+            start = rest.start()
+            try:
+                _, end = _DECODER.raw_decode(text, start)
+            except (RecursionError, ValueError):
+                end = len(text)
+            parts.append(text[start:end].rstrip())
+    return parts
