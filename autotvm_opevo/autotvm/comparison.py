@@ -110,7 +110,10 @@ def compare_logs(
         complete(runner)
         require_devices(runner.key, runner.host, runner.port)
     mod = run_compiler(partial(fold, mod, params), "folding constants")
-    tasks, operators, *_ = run_compiler(partial(extract, mod, target), "extracting tasks")
+    network = run_compiler(partial(extract, mod, target), "extracting tasks")
+    if network.only_vm:
+        raise ValueError(f"networks that TVM's graph executor can run are compared, this one has {network.only_vm}")
+    tasks, operators = network.tasks, network.operators
     best = [_of_network(name, records, tasks, target) for name, records in zip(names, found)]
     compared = [_compare(operator, tasks, best) for operator in operators]
     comparison = Comparison(names, compared, dtypes=computed_dtypes(mod))

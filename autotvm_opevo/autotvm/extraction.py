@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from traceback import walk_tb
 from typing import NamedTuple
 
 import tvm
 from tvm import autotvm, relay, te
-from tvm.autotvm.task import Task
+from tvm.autotvm.task import Task, relay_integration
+from tvm.relay.ty import is_dynamic
 
+from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.autotvm.layouts import Connection, connected_parts, find_connections, has_blocks
+from autotvm_opevo.autotvm.left_out import describe_left_out
 from autotvm_opevo.autotvm.network_profile import Call, find_calls, find_tunable
 from autotvm_opevo.tuning.task_scheduler import Operator
+
+logger = logging.getLogger(__name__)
 
 
 class Extraction(NamedTuple):
@@ -28,12 +38,18 @@ class Extraction(NamedTuple):
         Operators between which the network transforms data if their layouts differ.
     calls : list of Call
         In the order in which the network runs them.
+    left_out : str
+        The convolutions, dense layers and the like without a template, in words, and what helps; empty if there are none.
+    only_vm : str
+        What the network has that only TVM's VM can run, in words; empty if the graph executor can run it.
     """
 
     tasks: list[Task]
     operators: list[Operator]
     connections: list[Connection]
     calls: list[Call]
+    left_out: str
+    only_vm: str
 
     @property
     def parts(self) -> list[int]:
@@ -48,7 +64,8 @@ def extract(mod: tvm.IRModule, target: tvm.target.Target) -> Extraction:
 
     AutoTVM's own extraction does not tell which tasks implement the same operator, nor how often it runs. So the network is fused
     as the compiler does, and AutoTVM's extraction is applied to each distinct fused function, which has at most one tunable
-    operator: the tasks it finds are alternative implementations of that operator.
+    operator: the tasks it finds are alternative implementations of that operator. Operators whose shape depends on data are left
+    alone; what a loop or a branch has counts once.
 
     Raises
     ------
@@ -59,45 +76,113 @@ def extract(mod: tvm.IRModule, target: tvm.target.Target) -> Extraction:
     tasks: dict[tuple[object, ...], Task] = {}
     counts: dict[tuple[tuple[object, ...], ...], int] = {}
     operator: dict[int, int] = {}  # its position, by structural hash of the fused function
-    with autotvm.apply_history_best([]):  # without a context, TVM would download pre-tuned configurations
+    others: list[tuple[relay.Call, int]] = []
+    # Without a context, TVM would download pre-tuned configurations.
+    with autotvm.apply_history_best([]), _failures() as failures:
         for function, count in _fused(network):
-            found = {task.workload: task for task in autotvm.task.extract_from_program(_as_module(function), {}, target)}
+            is_open = any(is_dynamic(one.checked_type) for one in [*function.params, function.body])
+            found = {} if is_open else {task.workload: task for task in _find_tasks(_as_module(function), target)}
             if found:
                 tasks.update((workload, task) for workload, task in found.items() if workload not in tasks)
                 workloads = _default_first(sorted(found, key=str), function, target)
                 counts[workloads] = counts.get(workloads, 0) + count
                 operator[tvm.ir.structural_hash(function)] = list(counts).index(workloads)
+            elif call := find_tunable(function):
+                others.append((call, count))
+        for message in dict.fromkeys(failures):
+            logger.warning("TVM cannot compile an operator of this network: %s", message)
+        left_out = describe_left_out(others, mod, lambda alone: bool(_find_tasks(alone, target)))
     if not tasks:
-        raise ValueError(f"nothing to tune: AutoTVM has no template for any operator of this network on {target}")
+        why = f": {left_out}" if left_out else ""
+        raise ValueError(f"nothing to tune: AutoTVM has no template for any operator of this network on {target}{why}")
     positions = {workload: i for i, workload in enumerate(tasks)}
     operators = [Operator(count, tuple(positions[workload] for workload in workloads)) for workloads, count in counts.items()]
 
     def position(function: relay.Function) -> int | None:
         return operator.get(tvm.ir.structural_hash(function))
 
-    return Extraction(list(tasks.values()), operators, find_connections(network, position), find_calls(network, position))
+    main = network["main"]
+    connections, calls = find_connections(main, position), find_calls(main, position)
+    return Extraction(list(tasks.values()), operators, connections, calls, left_out, _only_vm(network))
 
 
-def _optimize(mod: tvm.IRModule, target: tvm.target.Target) -> relay.Function:
+def _optimize(mod: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
     """The network, fused as the compiler does, before it chooses layouts, which depend on the tuning results."""
     with autotvm.apply_history_best([]), tvm.transform.PassContext(opt_level=3, disabled_pass={"AlterOpLayout"}):
         optimized, _ = relay.optimize(mod, target=target)
-    return optimized["main"]
+    return optimized
 
 
-def _fused(network: relay.Function) -> list[tuple[relay.Function, int]]:
+def _fused(network: tvm.IRModule) -> list[tuple[relay.Function, int]]:
     """Distinct fused functions of a network, each with its number of calls."""
     distinct: dict[int, relay.Function] = {}  # by structural hash
     counts: Counter[int] = Counter()
 
     def visit(expression: relay.Expr) -> None:
-        if isinstance(expression, relay.Call) and isinstance(expression.op, relay.Function):
+        if isinstance(expression, relay.Call) and _is_kernel(expression.op):
             key = tvm.ir.structural_hash(expression.op)
             distinct.setdefault(key, expression.op)
             counts[key] += 1
 
-    relay.analysis.post_order_visit(network, visit)
+    names = sorted(network.get_global_vars(), key=lambda one: (one.name_hint != "main", one.name_hint))
+    for function in map(network.__getitem__, names):  # besides `main` those that call themselves
+        if isinstance(function, relay.Function) and not _has(function, "Compiler"):
+            relay.analysis.post_order_visit(function, visit)
     return [(function, counts[key]) for key, function in distinct.items()]
+
+
+def _is_kernel(op: relay.Expr) -> bool:
+    """Whether what is called is a function that TVM compiles as a whole."""
+    return isinstance(op, relay.Function) and _has(op, "Primitive") and not _has(op, "Compiler")
+
+
+def _has(function: relay.Function, attribute: str) -> bool:
+    return function.attrs is not None and attribute in function.attrs
+
+
+def _find_tasks(mod: tvm.IRModule, target: tvm.target.Target) -> list[Task]:
+    tasks: list[Task] = autotvm.task.extract_from_program(mod, {}, target)
+    return tasks
+
+
+@contextmanager
+def _failures() -> Iterator[list[str]]:
+    """The messages of the errors in AutoTVM's extraction, which compiles in threads, instead of their tracebacks."""
+    messages: list[str] = []
+    before = threading.excepthook
+
+    def keep(failed: threading.ExceptHookArgs) -> None:
+        if relay_integration._lower.__code__ in [frame.f_code for frame, _ in walk_tb(failed.exc_traceback)]:
+            messages.append(last_line(str(failed.exc_value)) or failed.exc_type.__name__)
+        else:
+            before(failed)
+
+    threading.excepthook = keep
+    try:
+        yield messages
+    finally:
+        threading.excepthook = before
+
+
+def _only_vm(network: tvm.IRModule) -> str:
+    """What a network has that the graph executor cannot run, in words; empty if there is nothing."""
+    found: set[str] = set()
+
+    def visit(expression: relay.Expr) -> None:
+        op = expression.op if isinstance(expression, relay.Call) else None
+        if isinstance(expression, relay.If):
+            found.add("branches")
+        elif isinstance(expression, relay.Match) or isinstance(op, relay.Constructor):
+            found.add("algebraic data types")
+        elif isinstance(op, relay.Var) or (isinstance(op, relay.GlobalVar) and not _has(network[op], "Compiler")):
+            found.add("loops or recursion")
+        elif op is not None and is_dynamic(expression.checked_type):
+            found.add("shapes that depend on data")
+
+    relay.analysis.post_order_visit(network["main"], visit)
+    if any(isinstance(variable.checked_type, relay.TupleType) for variable in network["main"].params):
+        found.add("tuples as inputs")
+    return " and ".join(sorted(found))
 
 
 def _default_first(

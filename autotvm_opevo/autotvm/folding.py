@@ -12,6 +12,8 @@ import tvm
 from tvm import relay
 from tvm.relay.dataflow_pattern import DFPatternCallback, is_constant, is_op, rewrite
 
+from autotvm_opevo.autotvm.relay_module import as_module
+
 _UNARY: dict[str, Callable[..., Any]] = {
     "negative": np.negative,
     "sqrt": np.sqrt,
@@ -21,16 +23,14 @@ _BINARY: dict[str, Callable[..., Any]] = {"add": np.add, "subtract": np.subtract
 _RESHAPES = ("expand_dims", "squeeze")
 
 
-def fold(mod: tvm.IRModule | relay.Function, params: dict[str, tvm.nd.NDArray] | None) -> tvm.IRModule:
+def fold(mod: tvm.IRModule | relay.Function, params: dict[str, Any] | None) -> tvm.IRModule:
     """Bind a network's weights, and fold what is constant into them, such as batch normalizations, as its compilation would.
 
-    Each compilation would do it again, and TVM compiles each constant operation for it, some hundreds in a network.
+    Each compilation would do it again, and TVM compiles each constant operation for it, some hundreds in a network. Raises what
+    `as_module` does.
     """
-    folded = tvm.IRModule.from_expr(mod) if isinstance(mod, relay.Function) else mod.clone()
-    folded["main"] = relay.build_module.bind_params_by_name(folded["main"], params or {})
     fold_elementwise = relay.transform.function_pass(_fold_elementwise, opt_level=2)
     passes = [
-        relay.transform.InferType(),
         relay.transform.SimplifyInference(),
         fold_elementwise,
         relay.transform.FoldConstant(),
@@ -40,7 +40,7 @@ def fold(mod: tvm.IRModule | relay.Function, params: dict[str, tvm.nd.NDArray] |
         relay.transform.FoldConstant(),
     ]
     with tvm.transform.PassContext(opt_level=3):
-        return tvm.transform.Sequential(passes)(folded)
+        return tvm.transform.Sequential(passes)(as_module(mod, params))
 
 
 def _fold_elementwise(function: relay.Function, mod: tvm.IRModule, context: tvm.transform.PassContext) -> relay.Function:

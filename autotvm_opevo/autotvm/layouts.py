@@ -245,7 +245,8 @@ def _operator_name(expression: relay.Expr) -> str:
 
 
 def _size(expression: relay.Expr) -> int:
-    """Bytes of a tensor, or of the tensors of a tuple."""
+    """Bytes of a tensor, or of the tensors of a tuple, with an extent of 1 where it depends on data."""
     kind = expression.checked_type
     tensors = kind.fields if isinstance(kind, relay.TupleType) else [kind]
-    return sum(prod(map(int, one.shape)) * tvm.DataType(one.dtype).bits // 8 for one in tensors)
+    known = [[int(extent) for extent in one.shape if isinstance(extent, tvm.tir.IntImm)] for one in tensors]
+    return sum(prod(shape) * tvm.DataType(one.dtype).bits // 8 for shape, one in zip(known, tensors))

@@ -173,6 +173,8 @@ def tune_network(
                 for state in states:
                     state.create_tuner()  # raises now, and not once the other tasks are tuned
             run.announce(describe_tuner(tuner, seed if takes_seed(tuner) else None, **learning), "log")
+            if network.left_out:
+                run.display.write(f"left untuned, without a template for this target: {network.left_out}")
             if known:
                 run.display.write(f"learning from {learning['history']}")
             if run.left > 0:
@@ -181,7 +183,9 @@ def tune_network(
                     rng = np.random.default_rng(seeds[0])
                     run.run(measurer, task_scheduler, rng, end_of_trials(start, time_limit), measurer.batch)
             run.best.write()
-            if evaluate and run.succeeded:
+            if evaluate and run.succeeded and network.only_vm:
+                run.display.write(f"not compared with the untuned network: it has {network.only_vm}, which only TVM's VM can run")
+            elif evaluate and run.succeeded:
                 run.evaluate(
                     lambda: evaluate_network(mod, target, network, run.best.path, option["runner"], run.best.keep_untuned)
                 )

@@ -23,7 +23,7 @@ from tvm.contrib import graph_executor
 from autotvm_opevo import OpEvoTuner, tune_network
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.atomic_files import LogInUse
-from autotvm_opevo.autotvm import best_file, finalists, network, run
+from autotvm_opevo.autotvm import best_file, compare_logs, finalists, network, run
 from autotvm_opevo.autotvm.baselines import GBFSTuner
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
@@ -124,7 +124,27 @@ class TestExtraction:
         x = relay.var("x", shape=(8,))
         with pytest.raises(ValueError, match="nothing to tune"):
             tune(tmp_path / "log.json", mod=tvm.IRModule.from_expr(relay.Function([x], relay.nn.relu(x))))
-        assert os.listdir(tmp_path) == ["log.json"]
+        assert os.listdir(tmp_path) == []
+
+    def test_a_network_of_unknown_shape_is_rejected_before_anything_is_created(self, tmp_path, capfd):
+        tokens = relay.var("tokens", shape=(relay.Any(), 64))
+        body = relay.nn.dense(tokens, relay.const(np.ones((32, 64), "float32")))
+        with pytest.raises(ValueError, match=r"the shapes of all inputs must be known, that of 'tokens' \(\?, 64\)"):
+            tune(tmp_path / "log.json", mod=tvm.IRModule.from_expr(relay.Function([tokens], body)))
+        assert os.listdir(tmp_path) == []
+        assert "Traceback" not in capfd.readouterr().err
+
+    def test_what_has_no_template_is_said_before_anything_is_measured(self, tmp_path, capfd):
+        x = relay.var("x", shape=(1, 8, 8, 16))
+        weight = relay.const(np.ones((3, 3, 16, 8), "float32"))
+        y = relay.nn.conv2d(x, weight, channels=8, kernel_size=(3, 3), data_layout="NHWC", kernel_layout="HWIO")
+        body = relay.nn.dense(relay.nn.batch_flatten(y), relay.const(np.ones((10, 288), "float32")))
+        tune(tmp_path / "log.json", 4, mod=tvm.IRModule.from_expr(relay.Function([x], body)))
+        said = capfd.readouterr().err
+        assert "left untuned, without a template for this target: 1 nn.conv2d in NHWC" in said
+        assert "relay.transform.ConvertLayout({'nn.conv2d': ['NCHW', 'default']})" in said
+        tune(tmp_path / "other.json", 4, mod=one_layer())
+        assert "left untuned" not in capfd.readouterr().err
 
 
 class TestBudget:
@@ -358,6 +378,34 @@ class TestLogs:
         assert "20 records" in str(result)
         assert "1 malformed line of" in str(result)
 
+    def test_a_log_of_an_earlier_tvm_counts_and_its_lines_stay(self, tmp_path, capsys):
+        """Whose targets have options that this one has no longer."""
+        tune(tmp_path / "new.json", 12)
+        triple = f" -mtriple={TARGET.attrs['mtriple']}"  # which earlier ones do not write
+        log, old = tmp_path / "log.json", (tmp_path / "new.json").read_text().replace(triple, " -link-params=0")
+        assert old.count("-link-params=0") == 12
+        log.write_text(old)
+        result = tune(log, 16)
+        assert (result.trials, result.measured, result.unrelated, result.rejected) == (16, 4, 0, 0)
+        assert log.read_text().startswith(old)
+        assert "link-params" not in result.best_file.read_text()
+        assert len(list(autotvm.record.load_from_file(str(result.best_file)))) == 3
+        assert [len(found) for found in open_logs([log])] == [16]
+        assert len(open_logs([log])[0].tasks) == 3
+        capsys.readouterr()
+        tune(tmp_path / "other.json", 4, mod=two_layers(width=96), history=[log])
+        assert "learning from 16 records of 3 tasks" in capsys.readouterr().err
+
+    def test_joined_logs_are_resumed(self, tmp_path):
+        for name, seed in (("a", 0), ("b", 1)):
+            tune(tmp_path / f"{name}.json", 10, seed=seed)
+        log, texts = tmp_path / "log.json", [(tmp_path / f"{name}.json").read_text() for name in "ab"]
+        log.write_bytes((texts[0].rstrip("\n") + texts[1].replace("\n", "\r\n") + texts[0] + "Killed\n").encode())
+        distinct = len({*configurations(tmp_path / "a.json"), *configurations(tmp_path / "b.json")})
+        result = tune(log, 24)
+        assert (result.measured, result.rejected) == (24 - distinct, 1)
+        assert len(configurations(log)) == 30 + result.measured
+
     def test_the_best_file_can_be_applied(self, tmp_path):
         result = tune(tmp_path / "log.json", 40)
         assert result.best_file == tmp_path / "log.best.json"
@@ -554,6 +602,17 @@ class TestEvaluation:
         assert not autotvm.GLOBAL_SCOPE.in_tuning
         children = [process.info for process in psutil.process_iter(["ppid", "cmdline"])]
         assert not [c for c in children if c["ppid"] == os.getpid() and "popen_worker" in " ".join(c["cmdline"] or ())]
+
+    def test_a_network_that_only_the_vm_can_run_is_not_compared(self, tmp_path, capfd):
+        x, which = relay.var("x", shape=(4, 64)), relay.var("which", shape=(), dtype="bool")
+        weight = relay.const(np.ones((32, 64), "float32"))
+        body = relay.If(which, relay.nn.dense(x, weight), relay.nn.dense(relay.nn.relu(x), weight))
+        mod = tvm.IRModule.from_expr(relay.Function([x, which], body))
+        result = tune(tmp_path / "log.json", 4, mod=mod, evaluate=True)
+        assert (result.trials, result.comparison, result.comparison_error) == (4, None, "")
+        assert "not compared with the untuned network: it has branches, which only TVM's VM can run" in capfd.readouterr().err
+        with pytest.raises(ValueError, match="this one has branches"):
+            compare_logs(mod, {}, TARGET, [result.best_file])
 
     def test_a_failed_evaluation_keeps_the_result(self, tmp_path, monkeypatch):
         def broken(*arguments):
