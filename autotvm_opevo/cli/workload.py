@@ -44,6 +44,11 @@ def add_workload(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=1x3x224x224",
         help="shape of a model's input; repeatable",
     )
+    parser.add_argument(
+        "--layout",
+        metavar="NCHW",
+        help="layout to convert a model's convolutions to, such as NCHW for those of TensorFlow (AutoTVM)",
+    )
 
 
 def add_target(parser: argparse.ArgumentParser, default: str) -> None:
@@ -64,9 +69,11 @@ def check(options: argparse.Namespace) -> None:
     if (options.rpc_tracker is None) != (options.rpc_key is None):
         raise ValueError("--rpc-tracker and --rpc-key require each other, only one is given")
     of_operators = [(name, "operator") for name in ("tensor", "dtype", "attribute")]
-    for name, only in (("batch", "network"), *of_operators, ("shape", "model")):
+    for name, only in (("batch", "network"), *of_operators, ("shape", "model"), ("layout", "model")):
         if getattr(options, name) and not getattr(options, only):
             raise ValueError(f"--{name} requires --{only}")
+    if options.layout and has_meta_schedule(options):
+        raise ValueError("--layout requires AutoTVM, this TVM has MetaSchedule")
     if options.network:
         check_network(options.network, META_SCHEDULE if has_meta_schedule(options) else AUTOTVM)
 
@@ -99,4 +106,5 @@ def load(options: argparse.Namespace, workloads: Any) -> Any:
         return workloads.network(options.network, options.batch or 1)
     if options.operator:
         return workloads.operator(options.operator, options.tensor, options.dtype or "float32", dict(options.attribute))
-    return workloads.model_file(options.model, dict(options.shape))
+    layout = {"layout": options.layout} if options.layout else {}
+    return workloads.model_file(options.model, dict(options.shape), **layout)

@@ -124,7 +124,7 @@ def operator(
         ) from error
 
 
-def model_file(path: str | PathLike[str], shapes: Mapping[str, Sequence[int]] | None = None) -> Model:
+def model_file(path: str | PathLike[str], shapes: Mapping[str, Sequence[int]] | None = None, layout: str | None = None) -> Model:
     """Load a model of another framework with TVM's frontends: ONNX, or others that are installed.
 
     Parameters
@@ -133,31 +133,68 @@ def model_file(path: str | PathLike[str], shapes: Mapping[str, Sequence[int]] | 
         The file; its extension tells the format.
     shapes : dict, optional
         Shapes of inputs by name, where the model has dynamic dimensions.
+    layout : str, optional
+        The layout that two-dimensional convolutions are converted to, such as ``"NCHW"``.
 
     Raises
     ------
     ValueError
-        If the file cannot be read, or a dynamic shape is not given.
+        If the file cannot be read, a dynamic shape is not given, or its convolutions cannot have the layout.
     ImportError
         If the framework is not installed.
     """
     from tvm.driver import tvmc
 
+    known = {name: list(shape) for name, shape in (shapes or {}).items()}
+    for name, declared in _onnx_inputs(path).items():
+        _check_extents(path, name, known.get(name, declared))
     try:
-        model = tvmc.load(str(path), shape_dict={name: list(shape) for name, shape in (shapes or {}).items()} or None)
+        model = tvmc.load(str(path), shape_dict=known or None)
     except tvmc.TVMCImportError as error:
         raise ImportError(f"to read {path}, install {error}: for ONNX, pip install '{ONNX}'") from error
     except Exception as error:  # each frontend raises its own
         why = "unknown file extension; use one such as .onnx" if "infer the model format" in str(error) else str(error)
-        raise ValueError(f"cannot read {path} with TVM's frontends: {why}") from error
+        raise ValueError(f"cannot read {path} with TVM's frontends: {last_line(why)}") from error
     for variable in model.mod["main"].params:
-        extents = ["1" if isinstance(extent, tvm.tir.Any) else str(extent) for extent in variable.type_annotation.shape]
-        if any(isinstance(extent, tvm.tir.Any) for extent in variable.type_annotation.shape):
-            raise ValueError(
-                f"input {variable.name_hint!r} of {path} has a dynamic shape, which must be given: for example "
-                f"--shape {variable.name_hint}={'x'.join(extents)} on the command line"
-            )
-    return model.mod, model.params
+        if isinstance(variable.type_annotation, relay.TensorType):
+            extents = [int(one) if isinstance(one, tvm.tir.IntImm) else None for one in variable.type_annotation.shape]
+            _check_extents(path, variable.name_hint, extents)
+    return (_with_layout(model.mod, layout) if layout else model.mod), model.params
+
+
+def _onnx_inputs(path: str | PathLike[str]) -> dict[str, list[int | None]]:
+    """The extents of an ONNX model's inputs, None where they are dynamic: its frontend may fail on such. None of other files."""
+    if not str(path).endswith(".onnx"):
+        return {}
+    try:
+        import onnx
+
+        graph = onnx.load(str(path), load_external_data=False).graph
+    except Exception:  # not installed, or no model: TVM's frontend says so
+        return {}
+    weights = {one.name for one in graph.initializer}
+    inputs = [one for one in graph.input if one.name not in weights and one.type.tensor_type.HasField("shape")]
+    return {one.name: [extent.dim_value or None for extent in one.type.tensor_type.shape.dim] for one in inputs}
+
+
+def _check_extents(path: str | PathLike[str], name: str, extents: Sequence[int | None]) -> None:
+    if None in extents:
+        known = "x".join(str(extent or 1) for extent in extents)
+        raise ValueError(
+            f"input {name!r} of {path} has a dynamic shape, which must be given: for example "
+            f"--shape {name}={known} on the command line"
+        )
+
+
+def _with_layout(mod: tvm.IRModule, layout: str) -> tvm.IRModule:
+    from tvm.driver.tvmc.transform import convert_graph_layout
+
+    try:
+        with tvm.transform.PassContext(opt_level=3):
+            return convert_graph_layout(mod, layout)
+    except Exception as error:  # what it raises depends on the layout
+        why = last_line(str(error))
+        raise ValueError(f"layout must be one that TVM converts to, such as NCHW; {layout!r} given: {why}") from error
 
 
 def _random_weights(mod: tvm.IRModule, excluding: str) -> dict[str, tvm.nd.NDArray]:

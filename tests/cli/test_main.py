@@ -87,6 +87,7 @@ def test_tunes_a_model_file(tmp_path, capsys):
         (["--model", "m.onnx", "--target", "llvm", "--shape", "x"], 2, "argument --shape: must be an input's name and shape"),
         (["--network", "mlp", "--target", "llvm", "--tensor", "8x8"], 2, "--tensor requires --operator"),
         (["--network", "mlp", "--target", "llvm", "--dtype", "float16"], 2, "--dtype requires --operator"),
+        (["--network", "mlp", "--target", "llvm", "--layout", "NCHW"], 2, "--layout requires --model"),
         (["--network", "mlp", "--target", "llvm -mtriple=riscv64-linux-gnu"], 2, "cannot run code for riscv64"),
         (["--operator", "nn.relu", "--target", "llvm", "--batch", "2"], 2, "--batch requires --network"),
         (["--network", "mlp", "--target", "llvm", "--seed", "-1"], 2, "seed must be"),

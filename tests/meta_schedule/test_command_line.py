@@ -109,6 +109,7 @@ def test_a_model_file_is_tuned_and_compared_on_a_trackers_devices(tmp_path, caps
         ),
         (["--network", "mlp", "--history", "nowhere"], 2, "nowhere has no record: leave it out, or check its name"),
         (["--network", "mlp", "--early-stopping", "3"], 2, "--early-stopping requires AutoTVM, this TVM has MetaSchedule"),
+        (["--model", "m.onnx", "--layout", "NCHW"], 2, "--layout requires AutoTVM, this TVM has MetaSchedule"),
         (["--network", "mlp", "--rpc-tracker", "127.0.0.1:1", "--rpc-key", "x"], 1, "cannot reach the tracker at 127.0.0.1:1"),
         (["--network", "mlp", "--rpc-key", "cpu"], 2, "--rpc-tracker and --rpc-key require each other"),
         (["--network", "mlp", "--tvm", "autotvm"], 1, "which has no AutoTVM: it was removed in TVM 0.20"),

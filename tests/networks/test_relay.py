@@ -60,3 +60,18 @@ def test_dynamic_shapes_must_be_given(tmp_path):
     save_onnx(tmp_path / "model.onnx", ("N", 8, 8, 8))
     with pytest.raises(ValueError, match="--shape x=1x8x8x8"):
         workloads.model_file(tmp_path / "model.onnx")
+
+
+def test_a_dynamic_shape_is_named_where_tvm_s_frontend_fails_on_it(tmp_path):
+    save_onnx(tmp_path / "model.onnx", (1, 8, "height", "width"))
+    with pytest.raises(ValueError, match=r"input 'x' of .* has a dynamic shape, .*--shape x=1x8x1x1"):
+        workloads.model_file(tmp_path / "model.onnx", {"y": (1, 8)})
+
+
+def test_convolutions_are_converted_to_a_layout(tmp_path):
+    save_onnx(tmp_path / "model.onnx")
+    for layout in ("NHWC", "NCHW"):
+        mod, _ = workloads.model_file(tmp_path / "model.onnx", layout=layout)
+        assert f'data_layout="{layout}"' in str(mod) or layout == "NCHW"
+    with pytest.raises(ValueError, match="layout must be one that TVM converts to, such as NCHW; 'XYZ' given"):
+        workloads.model_file(tmp_path / "model.onnx", layout="XYZ")
