@@ -168,21 +168,29 @@ def _only_vm(network: tvm.IRModule) -> str:
     """What a network has that the graph executor cannot run, in words; empty if there is nothing."""
     found: set[str] = set()
 
+    def is_kernel(op: relay.Expr) -> bool:
+        """Whether what is called is an operator, or a function that is compiled as a whole, by TVM or another code generator."""
+        called = network[op] if isinstance(op, relay.GlobalVar) else op
+        is_function = isinstance(called, relay.Function) and (_has(called, "Primitive") or _has(called, "Compiler"))
+        return is_function or isinstance(called, tvm.ir.Op)
+
     def visit(expression: relay.Expr) -> None:
         op = expression.op if isinstance(expression, relay.Call) else None
         if isinstance(expression, relay.If):
             found.add("branches")
+        elif isinstance(expression, relay.RefCreate):
+            found.add("references")
         elif isinstance(expression, relay.Match) or isinstance(op, relay.Constructor):
             found.add("algebraic data types")
-        elif isinstance(op, relay.Var) or (isinstance(op, relay.GlobalVar) and not _has(network[op], "Compiler")):
-            found.add("loops or recursion")
+        elif op is not None and not is_kernel(op):
+            found.add("loops or closures")
         elif op is not None and is_dynamic(expression.checked_type):
             found.add("shapes that depend on data")
 
     relay.analysis.post_order_visit(network["main"], visit)
     if any(isinstance(variable.checked_type, relay.TupleType) for variable in network["main"].params):
         found.add("tuples as inputs")
-    return " and ".join(sorted(found))
+    return ", ".join(sorted(found))
 
 
 def _default_first(

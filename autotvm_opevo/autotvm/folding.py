@@ -45,7 +45,7 @@ def fold(mod: tvm.IRModule | relay.Function, params: dict[str, Any] | None) -> t
 
 def _fold_elementwise(function: relay.Function, mod: tvm.IRModule, context: tvm.transform.PassContext) -> relay.Function:
     """Compute elementwise operations on float32 constants with numpy; `FoldConstant` is for all others."""
-    return rewrite(_Elementwise(), function)
+    return rewrite(_Elementwise(), function, mod)
 
 
 class _Elementwise(DFPatternCallback):

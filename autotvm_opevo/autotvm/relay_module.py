@@ -94,23 +94,26 @@ def _inlined(module: tvm.IRModule) -> tvm.IRModule:
 
 
 def _leaves(module: tvm.IRModule) -> Iterator[relay.GlobalVar]:
-    """The functions, but ``main`` and those of external code generators, that call none of them and are only called."""
-    callees: dict[relay.GlobalVar, set[relay.GlobalVar]] = {}
-    values: set[relay.GlobalVar] = set()
-
+    """The functions that call none of the others and can be inlined: not ``main``, and of no other code generator."""
+    called: dict[relay.GlobalVar, set[relay.GlobalVar]] = {}
+    passed: set[relay.GlobalVar] = set()  # as values, to functions that call them
     for variable, function in module.functions.items():
-        if isinstance(function, relay.Function) and not (function.attrs and "Compiler" in function.attrs):
-            found = callees[variable] = set()
+        if (
+            isinstance(function, relay.Function)
+            and not function.type_params
+            and not (function.attrs and "Compiler" in function.attrs)
+        ):
+            found = called[variable] = set()
 
             def visit(expression: relay.Expr, found: set[relay.GlobalVar] = found) -> None:
                 if isinstance(expression, relay.Call):
-                    values.update(argument for argument in expression.args if isinstance(argument, relay.GlobalVar))
+                    passed.update(argument for argument in expression.args if isinstance(argument, relay.GlobalVar))
                 elif isinstance(expression, relay.GlobalVar):
                     found.add(expression)
 
             relay.analysis.post_order_visit(function, visit)
-    for variable, called in callees.items():
-        if variable.name_hint != "main" and variable not in values and not called & callees.keys():
+    for variable, others in called.items():
+        if variable.name_hint != "main" and variable not in passed and not others & called.keys():
             yield variable
 
 

@@ -5,6 +5,7 @@ import pytest
 import tvm
 from small_networks import TARGET
 from tvm import relay
+from tvm.relay.prelude import Prelude
 
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
@@ -162,7 +163,7 @@ class TestControlFlow:
         body = relay.TupleGetItem(loop(relay.const(0), x), 1)
         found = extracted(dense(body, 16), x)
         assert sorted(operator.count for operator in found.operators) == [1, 1]
-        assert found.only_vm == "branches and loops or recursion"
+        assert found.only_vm == "branches, loops or closures"
 
     def test_functions_that_call_themselves_are_tuned(self):
         again = relay.GlobalVar("again")
@@ -172,7 +173,33 @@ class TestControlFlow:
         main = relay.Function([x, n], dense(relay.Call(again, [x, n]), 16))
         found = extract(fold(tvm.IRModule({relay.GlobalVar("main"): main, again: recursive}), {}), TARGET)
         assert sorted(operator.count for operator in found.operators) == [1, 1]
-        assert "recursion" in found.only_vm
+        assert "loops" in found.only_vm
+
+    def test_closures_are_tuned(self):
+        x, y, layer = relay.var("x", shape=(8, 64)), relay.var("y", shape=(8, 64)), relay.var("layer")
+        function = relay.Function([y], dense(y, 64))
+        for body in (relay.Let(layer, function, relay.Call(layer, [relay.Call(layer, [x])])), relay.Call(function, [x])):
+            found = extracted(body, x)
+            assert names(found) == ["dense_nopack.x86", "dense_pack.x86"]
+            assert found.only_vm == "loops or closures"
+
+    def test_algebraic_data_types_are_no_obstacle(self):
+        mod = tvm.IRModule()
+        Prelude(mod)
+        _, cons, nil = mod.get_type("List")
+        x, y = relay.var("x", shape=(8, 64)), relay.var("y", shape=(8, 64))
+        first, mapped = mod.get_global_var("hd"), mod.get_global_var("map")
+        outputs = mapped(relay.Function([y], dense(y, 64)), cons(dense(x, 64), nil()))
+        mod["main"] = relay.Function([x], dense(first(outputs), 16))
+        found = extract(fold(mod, {}), TARGET)
+        assert len(found.operators) == 2
+        assert "algebraic data types" in found.only_vm
+
+    def test_references_are_no_obstacle(self):
+        x, state = relay.var("x", shape=(8, 64)), relay.var("state")
+        found = extracted(relay.Let(state, relay.RefCreate(dense(x)), relay.RefRead(state)), x)
+        assert names(found) == ["dense_nopack.x86", "dense_pack.x86"]
+        assert found.only_vm == "references"
 
     def test_functions_that_are_called_count_as_often_as_they_are(self):
         layer = relay.GlobalVar("layer")
