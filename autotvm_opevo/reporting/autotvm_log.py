@@ -86,8 +86,8 @@ def _timestamp(value: Any) -> float:
 
 
 def _parse_trial(record: dict[str, Any], triples: Mapping[str, str]) -> Trial:
-    target, template, arguments, *_ = record["input"]
-    target = without_options(target)
+    recorded, template, arguments, *_ = record["input"]
+    target = without_options(recorded)
     target = triples.get(target, target)
     costs, error_no, all_cost, timestamp = record["result"]
     latency = sum(map(float, costs)) / len(costs) if error_no == 0 else math.inf
@@ -104,6 +104,7 @@ def _parse_trial(record: dict[str, Any], triples: Mapping[str, str]) -> Trial:
         printable(target),
         _timestamp(timestamp),
         knobs,
+        journal_key=task_key(recorded, template, arguments),
         cost=float(min(max(0, all_cost), _MAX_COST)) if is_number(all_cost) else 0.0,
     )
 

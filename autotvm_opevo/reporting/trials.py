@@ -91,7 +91,7 @@ class Task:
 
     def __init__(self, first: Trial) -> None:
         self.key, self.name, self.target = first.task, first.name, first.target
-        self.journal_key = first.journal_key or first.task
+        self.journal_key = ""
         self.knobs: dict[str, Knob] = {}
         self.topologies: Mapping[str, list[Any]] = {}
         self.settings = Settings()
@@ -108,6 +108,7 @@ class Task:
 
     def add(self, trial: Trial, position: int = 0) -> None:
         """Add a trial, given its position among the log's."""
+        self.journal_key = trial.journal_key or trial.task  # of the last one, which the run with the journal may have added
         self.cost += trial.cost
         self._positions.append(position)
         self._latencies.append(trial.latency)

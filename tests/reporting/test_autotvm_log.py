@@ -4,6 +4,8 @@ import pytest
 from synthetic_logs import autotvm_line, autotvm_log
 
 from autotvm_opevo.reporting.logs import open_logs
+from autotvm_opevo.tuning.journal import Journal, RunStarted
+from autotvm_opevo.tuning.naming import task_key
 
 
 def test_trials_are_grouped_by_task(tmp_path):
@@ -75,3 +77,13 @@ def test_a_target_without_a_triple_is_that_with_the_only_one(tmp_path, targets, 
             file.write(line + "\n")
     logs = open_logs([tmp_path / name for name in dict.fromkeys(names)])
     assert list(dict.fromkeys(task.target for log in logs for task in log.tasks.values())) == expected
+
+
+def test_the_journal_has_a_task_under_the_target_that_its_run_wrote(tmp_path):
+    target = "c -keys=cpu -workspace-byte-alignment=8"  # which this TVM still has
+    lines = [autotvm_line(i).replace('"llvm"', f'"{text}"') for i, text in enumerate((f"{target} -link-params=0", target))]
+    (tmp_path / "log.json").write_text("\n".join(lines))
+    key = task_key(target, "dense", [["TENSOR", [1, 64], "float32"]])
+    Journal(tmp_path / "log.json.journal").write(RunStarted([(3, [key])], "OpEvoTuner", names={key: "the layer"}))
+    (task,) = open_logs([tmp_path / "log.json"])[0].tasks.values()
+    assert (len(task), task.name) == (2, "the layer")
