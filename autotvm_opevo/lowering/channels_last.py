@@ -1,23 +1,18 @@
 """Convolutions in NHWC, and what lies between them: the innermost loop is over channels, in which values are contiguous.
 
-TVM's own pass, ``ConvertLayout``, has a rule for each of many operators. In TVM 0.27 some are wrong, so that another axis is
-stacked or normalized, without an error, and some leave operators that cannot be compiled, such as transposed convolutions. Here
-are rules for the operators that networks have between convolutions, each of them tested; at all others images are transposed.
+TVM's own pass, ``ConvertLayout``, has a rule for each of many operators. In TVM 0.27 that of ``layer_norm`` changes what is
+computed, without an error, and some lead to what cannot be compiled, such as that of transposed convolutions. Here are rules for
+the operators that networks have between convolutions, each of them tested; at all others images are transposed.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
 import tvm
 from tvm import relax
 from tvm.relax import op
-
-from autotvm_opevo._utils.text import last_line
-
-logger = logging.getLogger(__name__)
 
 # The axes of one layout, in the order of the other. The latter is also where each axis of NCHW is in NHWC.
 _TO_NHWC, _TO_NCHW = [0, 2, 3, 1], [0, 3, 1, 2]
@@ -32,11 +27,11 @@ _ELEMENTWISE = {
 
 
 def with_channels_last(mod: tvm.IRModule) -> tvm.IRModule:
-    """Convert two-dimensional convolutions with constant weights to NHWC, and what lies between them, and fold constants.
+    """Convert two-dimensional convolutions with constant weights to NHWC, and what lies between them.
 
     Inputs and outputs stay as they are. So do convolutions with other weights, which would be transposed in each run, and what is
-    not in a dataflow block or has extents that are not known; and the whole network, with a warning, if something unforeseen
-    happens.
+    not in a dataflow block or has extents that are not known. Transposes of constants, and those that nothing reads, are left to
+    ``FoldConstant``.
 
     Parameters
     ----------
@@ -47,12 +42,7 @@ def with_channels_last(mod: tvm.IRModule) -> tvm.IRModule:
     def convert(block: Any, mod: tvm.IRModule, context: Any) -> Any:
         return _Conversion().convert(block)
 
-    try:
-        converted = relax.transform.dataflowblock_pass(convert, opt_level=0)(mod)
-        return relax.transform.FoldConstant()(converted)  # weights, and transposes that nothing reads
-    except Exception as error:
-        logger.warning("convolutions stay in their layout, since the network cannot be converted: %s", last_line(str(error)))
-        return mod
+    return relax.transform.dataflowblock_pass(convert, opt_level=0)(mod)
 
 
 class _Conversion:

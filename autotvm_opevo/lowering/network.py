@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import tvm
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
+from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.lowering.channels_last import with_channels_last
 from autotvm_opevo.lowering.fast_math import FAST_MATH
 from autotvm_opevo.lowering.layouts import block_names, pack_weights, with_packable_weights
 from autotvm_opevo.lowering.winograd import legalize_conv2d
+
+logger = logging.getLogger(__name__)
 
 
 def lower(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, target: tvm.target.Target) -> tvm.IRModule:
@@ -43,10 +47,15 @@ def lower(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, targe
     mod = _bind(mod, params)
     if target.kind.name != "llvm":
         return _fuse(mod, target)
-    folded = relax.transform.FoldConstant()(mod)  # or weights that are computed from constants would not be found
-    converted = with_channels_last(folded)
-    legalized = relax.transform.LegalizeOps({"relax.nn.conv2d": legalize_conv2d, **FAST_MATH})(converted)
-    return with_packable_weights(_fuse(legalized, target))
+    try:
+        # Constants are folded first, or weights that are computed from others would not be found.
+        converted = _fold(with_channels_last(_fold(mod)))
+        legalized = relax.transform.LegalizeOps({"relax.nn.conv2d": legalize_conv2d, **FAST_MATH})(converted)
+        fused = _fuse(legalized, target)
+    except Exception as error:  # of TVM's passes, or of ours
+        logger.warning("the network is tuned as TVM lowers it, since it cannot be lowered otherwise: %s", last_line(str(error)))
+        fused = _fuse(mod, target)
+    return with_packable_weights(fused)
 
 
 def check_shapes(mod: tvm.IRModule) -> None:
@@ -86,6 +95,21 @@ def lower_as_imported(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] |
 
 def _bind(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None) -> tvm.IRModule:
     return relax.transform.BindParams("main", params)(mod) if params else mod
+
+
+def _fold(mod: tvm.IRModule) -> tvm.IRModule:
+    """Fold constants, unless TVM's pass leaves calls of functions that do not exist, as of ``dynamic_strided_slice``."""
+    folded = relax.transform.FoldConstant()(mod)
+    missing = []
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tvm.ir.GlobalVar) and node not in folded.functions:
+            missing.append(node)
+
+    for function in folded.functions.values():
+        if isinstance(function, relax.Function):
+            relax.analysis.post_order_visit(function, visit)
+    return mod if missing else folded
 
 
 def _fuse(mod: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
