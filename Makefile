@@ -20,7 +20,7 @@ RELEASE_ENV := .venv/release
 # Tests mostly wait for compilers and runners, so that two cores are enough for four processes.
 JOBS := 4
 # Those of MetaSchedule; the others need no TVM, or run with AutoTVM.
-TVM_TESTS := tests/lowering tests/meta_schedule autotvm_opevo/lowering autotvm_opevo/meta_schedule autotvm_opevo/networks/relax.py
+TVM_TESTS := tests/lowering tests/meta_schedule tests/networks/test_relax.py autotvm_opevo/lowering autotvm_opevo/meta_schedule autotvm_opevo/networks/relax.py
 # In the order of `conftest.py`, or files with few tests, which may be slow, would come last.
 PARALLEL := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 

@@ -15,7 +15,7 @@ _AUTOTVM = [
 ]
 _META_SCHEDULE = [
     *("autotvm_opevo/lowering", "autotvm_opevo/meta_schedule", "autotvm_opevo/networks/relax.py"),
-    *("tests/lowering", "tests/meta_schedule"),
+    *("tests/lowering", "tests/meta_schedule", "tests/networks/test_relax.py"),
 ]
 # Tests that need no TVM run once, with AutoTVM's.
 _NO_TVM = ["tests/baselines", "tests/tutorials", "tests/tools", "tests/reporting"]

@@ -49,12 +49,17 @@ def named_shape(text: str) -> tuple[str, tuple[int, ...]]:
 
     >>> named_shape("data=1x3x224x224")
     ('data', (1, 3, 224, 224))
+
+    A scalar has no extents:
+
+    >>> named_shape("threshold=")
+    ('threshold', ())
     """
-    name, separator, extents = text.partition("=")
+    name, separator, extents = text.rpartition("=")  # a name may have one, too
     if not separator:
         raise ArgumentTypeError(f"must be an input's name and shape, such as data=1x3x224x224, {text!r} given")
     try:
-        return name, shape(extents)
+        return name, shape(extents) if extents else ()
     except ArgumentTypeError as error:
         raise ArgumentTypeError(f"{error} for {name}") from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any
@@ -10,10 +11,10 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from autotvm_opevo._utils.imports import ONNX
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.networks import alexnet as layers
 from autotvm_opevo.networks.names import check_network
+from autotvm_opevo.networks.onnx_inputs import inputs_of, load_onnx, static_shapes
 
 Model = tuple[tvm.IRModule, dict[str, tvm.runtime.Tensor]]
 Layer = Callable[[Any], Any]
@@ -249,33 +250,34 @@ def model_file(path: str | PathLike[str], shapes: Mapping[str, Sequence[int]] | 
     ----------
     path : str or path
     shapes : dict, optional
-        Shapes of inputs by name, where the model has dynamic dimensions.
+        Shapes of inputs, where the model has dynamic dimensions: by the names in the file, or by those that Relax gives inputs
+        whose names are no identifiers, such as ``input_1`` for ``input.1``.
 
     Raises
     ------
     ValueError
-        If the file cannot be read, or a dynamic shape is not given.
+        If the file cannot be read, it has no input of a name, or a dynamic shape is not given.
     ImportError
         If onnx is not installed.
     """
+    model = load_onnx(path)
+    from tvm.relax.frontend.onnx import from_onnx
+
+    static = static_shapes(path, model, shapes, lambda: _names_in_file(model))
     try:
-        import onnx
-        from tvm.relax.frontend.onnx import from_onnx
-    except ImportError as error:
-        raise ImportError(f"to read {path}, pip install '{ONNX}'") from error
-    try:
-        mod = from_onnx(onnx.load(str(path)), shape_dict={name: list(shape) for name, shape in (shapes or {}).items()} or None)
-    except Exception as error:  # onnx and TVM raise many kinds
+        return from_onnx(model, shape_dict=static), {}  # the module has the weights
+    except Exception as error:  # TVM raises many kinds
         raise ValueError(f"cannot read {path}: {error}") from error
-    for variable in mod["main"].params:
-        extents = [getattr(extent, "value", None) for extent in variable.ty.shape]
-        if None in extents:
-            given = "x".join(str(extent or 1) for extent in extents)
-            raise ValueError(
-                f"input {variable.name!r} of {path} has a dynamic shape, which must be given: for example "
-                f"--shape {variable.name}={given} on the command line"
-            )
-    mod, params = relax.frontend.detach_params(mod)
-    names = [variable.name for variable in mod["main"].params]
-    weights = params.get("main", [])
-    return mod, dict(zip(names[len(names) - len(weights) :], weights))
+
+
+def _names_in_file(model: Any) -> dict[str, str]:
+    """The inputs' names in an ONNX file by those that Relax gives them, which depend on all of them."""
+    from onnx import helper
+    from tvm.relax.frontend.onnx import from_onnx
+
+    inputs = inputs_of(model)
+    alone = helper.make_model(helper.make_graph([], "inputs", inputs, inputs), opset_imports=model.opset_import)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of new names, and of what is wrong with a graph without nodes
+        variables = from_onnx(alone)["main"].params
+    return {variable.name: one.name for variable, one in zip(variables, inputs)}

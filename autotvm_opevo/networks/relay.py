@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ import tvm
 from tvm import relay
 from tvm.relay import testing
 
-from autotvm_opevo._utils.imports import ONNX
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.networks import alexnet as layers
 from autotvm_opevo.networks.names import check_network
+from autotvm_opevo.networks.onnx_inputs import load_onnx, static_shapes
 
 Model = tuple[tvm.IRModule, dict[str, tvm.nd.NDArray]]
 
@@ -132,58 +133,44 @@ def model_file(path: str | PathLike[str], shapes: Mapping[str, Sequence[int]] | 
     path : str or path
         The file; its extension tells the format.
     shapes : dict, optional
-        Shapes of inputs by name, where the model has dynamic dimensions.
+        Shapes of inputs, by the names in the file, where the model has dynamic dimensions.
     layout : str, optional
         The layout that two-dimensional convolutions are converted to, such as ``"NCHW"``.
 
     Raises
     ------
     ValueError
-        If the file cannot be read, a dynamic shape is not given, or its convolutions cannot have the layout.
+        If the file cannot be read, an ONNX file has no input of a name, a dynamic shape is not given, or its convolutions cannot
+        have the layout.
     ImportError
         If the framework is not installed.
     """
+    if Path(path).suffix.lower() == ".onnx":
+        model = load_onnx(path)
+        static = static_shapes(path, model, shapes)
+        try:
+            mod, params = relay.frontend.from_onnx(model, shape=static)
+        except Exception as error:  # TVM raises many kinds
+            raise ValueError(f"cannot read {path}: {error}") from error
+        return (_with_layout(mod, layout) if layout else mod), params
     from tvm.driver import tvmc
 
-    known = {name: list(shape) for name, shape in (shapes or {}).items()}
-    for name, declared in _onnx_inputs(path).items():
-        _check_extents(path, name, known.get(name, declared))
     try:
-        model = tvmc.load(str(path), shape_dict=known or None)
+        loaded = tvmc.load(str(path), shape_dict={name: list(shape) for name, shape in (shapes or {}).items()} or None)
     except tvmc.TVMCImportError as error:
-        raise ImportError(f"to read {path}, install {error}: for ONNX, pip install '{ONNX}'") from error
+        raise ImportError(f"to read {path}, install {error}") from error
     except Exception as error:  # each frontend raises its own
         why = "unknown file extension; use one such as .onnx" if "infer the model format" in str(error) else str(error)
         raise ValueError(f"cannot read {path} with TVM's frontends: {last_line(why)}") from error
-    for variable in model.mod["main"].params:
-        if isinstance(variable.type_annotation, relay.TensorType):
-            extents = [int(one) if isinstance(one, tvm.tir.IntImm) else None for one in variable.type_annotation.shape]
-            _check_extents(path, variable.name_hint, extents)
-    return (_with_layout(model.mod, layout) if layout else model.mod), model.params
-
-
-def _onnx_inputs(path: str | PathLike[str]) -> dict[str, list[int | None]]:
-    """The extents of an ONNX model's inputs, None where they are dynamic: its frontend may fail on such. None of other files."""
-    if not str(path).endswith(".onnx"):
-        return {}
-    try:
-        import onnx
-
-        graph = onnx.load(str(path), load_external_data=False).graph
-    except Exception:  # not installed, or no model: TVM's frontend says so
-        return {}
-    weights = {one.name for one in graph.initializer}
-    inputs = [one for one in graph.input if one.name not in weights and one.type.tensor_type.HasField("shape")]
-    return {one.name: [extent.dim_value or None for extent in one.type.tensor_type.shape.dim] for one in inputs}
-
-
-def _check_extents(path: str | PathLike[str], name: str, extents: Sequence[int | None]) -> None:
-    if None in extents:
-        known = "x".join(str(extent or 1) for extent in extents)
-        raise ValueError(
-            f"input {name!r} of {path} has a dynamic shape, which must be given: for example "
-            f"--shape {name}={known} on the command line"
-        )
+    for variable in loaded.mod["main"].params:
+        kind = variable.type_annotation
+        extents = [int(one) if isinstance(one, tvm.tir.IntImm) else None for one in getattr(kind, "shape", ())]
+        if None in extents:
+            raise ValueError(
+                f"input {variable.name_hint!r} of {path} has a dynamic shape, which must be given: for example "
+                f"--shape {variable.name_hint}={'x'.join(str(extent or 1) for extent in extents)} on the command line"
+            )
+    return (_with_layout(loaded.mod, layout) if layout else loaded.mod), loaded.params
 
 
 def _with_layout(mod: tvm.IRModule, layout: str) -> tvm.IRModule:

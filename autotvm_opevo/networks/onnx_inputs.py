@@ -1,0 +1,106 @@
+"""ONNX files: their inputs by the names in the file, and the shapes that a user gives for them. Imports no TVM."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+from autotvm_opevo._utils.imports import ONNX
+from autotvm_opevo._utils.text import pluralize
+from autotvm_opevo._utils.validation import as_integer
+
+# Of an input whose rank is not known either: an image, for example.
+_EXAMPLE = (1, 3, 224, 224)
+
+
+def load_onnx(path: str | PathLike[str]) -> Any:
+    """Read an ONNX file.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be read.
+    ImportError
+        If onnx is not installed.
+    """
+    try:
+        import onnx
+    except ImportError as error:
+        raise ImportError(f"to read {path}, pip install '{ONNX}'") from error
+    try:
+        return onnx.load(str(path))
+    except Exception as error:  # onnx and protobuf raise many kinds
+        raise ValueError(f"cannot read {path}: {error}") from error
+
+
+def inputs_of(model: Any) -> list[Any]:
+    """A model's inputs; older files list the weights, too, which are left out."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    return [one for one in model.graph.input if one.name not in weights]
+
+
+def static_shapes(
+    path: str | PathLike[str],
+    model: Any,
+    shapes: Mapping[str, Sequence[int]] | None,
+    other_names: Callable[[], Mapping[str, str]] = dict,
+) -> dict[str, list[int]]:
+    """The shapes that are given, by the names in the file.
+
+    Parameters
+    ----------
+    path : str or path
+        For error messages.
+    model : ModelProto
+    shapes : dict, optional
+        By the names in the file, or by others.
+    other_names : callable
+        Returns what else inputs are called, each with the name in the file.
+
+    Raises
+    ------
+    ValueError
+        If there is no input of a name, a shape is none of its rank, or the file leaves a shape open that is not given.
+    """
+    known = {one.name: _extents(one) for one in inputs_of(model)}
+    found: dict[str, list[int]] = {}
+    for given, shape in (shapes or {}).items():
+        name = given if given in known else other_names().get(given)
+        if name is None:
+            there_are = f"its inputs are {', '.join(map(repr, known))}" if known else "it has no inputs"
+            raise ValueError(f"shapes must be of inputs of {path}, {given!r} given: {there_are}")
+        extents, rank = [as_integer(f"each extent of {given!r}", extent) for extent in shape], known[name]
+        if rank is not None and len(rank) != len(extents):
+            dimensions = pluralize(len(rank), "dimension")
+            raise ValueError(f"the shape of input {name!r} of {path} must have {dimensions}, {tuple(shape)} given")
+        if found.setdefault(name, extents) != extents:
+            raise ValueError(f"input {name!r} of {path} must have one shape, {tuple(found[name])} and {tuple(shape)} given")
+    _require({name: extents for name, extents in known.items() if name not in found}, path)
+    return found
+
+
+def _require(shapes: Mapping[str, Sequence[int | None] | None], path: str | PathLike[str]) -> None:
+    """Raise if a shape is not known, with an example of what to do for all of them."""
+    unknown = {name: extents for name, extents in shapes.items() if extents is None or None in extents}
+    if not unknown:
+        return
+    examples = {
+        name: tuple(extent or 1 for extent in extents) if extents is not None else _EXAMPLE for name, extents in unknown.items()
+    }
+    options = " ".join("--shape " + shlex.quote(f"{name}={'x'.join(map(str, shape))}") for name, shape in examples.items())
+    name, extents = next(iter(unknown.items()))
+    what = "a dynamic shape" if extents is not None else "a shape of unknown rank"
+    raise ValueError(
+        f"input {name!r} of {path} has {what}, which must be given: for example {options} on the command line, "
+        f"or shapes={examples} in Python"
+    )
+
+
+def _extents(value: Any) -> list[int | None] | None:
+    """The extents of an input, None for those that the file leaves open; None if not even their number is known."""
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape"):
+        return None
+    return [dimension.dim_value if dimension.dim_value > 0 else None for dimension in tensor.shape.dim]

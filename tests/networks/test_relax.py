@@ -1,0 +1,72 @@
+"""Model files in Relax: names of inputs."""
+
+import re
+
+import pytest
+from onnx_files import save_inputs, save_onnx
+
+from autotvm_opevo.cli.argument_types import named_shape
+from autotvm_opevo.networks import relax as workloads
+
+# Those that Relax renames, some of them to names that the file has, too.
+NAMES = ["data", "input.1", "0", "a.b", "a_b", "image:0", "2d", "_x", "a b", "naïve"]
+
+
+def shapes_of(mod):
+    return [tuple(map(int, variable.ty.shape)) for variable in mod["main"].params]
+
+
+@pytest.mark.filterwarnings("ignore:Renaming name:UserWarning", "ignore:Input .* has unknown:UserWarning")
+class TestNamesOfInputs:
+    def test_shapes_are_taken_by_the_files_names(self, tmp_path):
+        path = save_inputs(tmp_path / "model.onnx", dict.fromkeys(NAMES, ("n", 3)))
+        mod, _ = workloads.model_file(path, {name: (size, 3) for size, name in enumerate(NAMES, 1)})
+        assert shapes_of(mod) == [(size, 3) for size in range(1, 1 + len(NAMES))]
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_shapes_are_taken_by_the_names_that_relax_gives(self, tmp_path, name):
+        path = save_inputs(tmp_path / "model.onnx", {"first": (2,), "weight": (2,), name: ("n", 3)})
+        (_, variable) = workloads.model_file(path, {name: (1, 3)})[0]["main"].params
+        mod, _ = workloads.model_file(path, {variable.name: (5, 3)})
+        assert shapes_of(mod) == [(2,), (5, 3)]
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_what_the_error_suggests_is_accepted(self, tmp_path, name):
+        path = save_inputs(tmp_path / "model.onnx", {name: ("n", 3)})
+        with pytest.raises(ValueError, match=f"input '{name}' of .* has a dynamic shape") as error:
+            workloads.model_file(path)
+        (option,) = re.findall(r"--shape '?(.*?)'? on the command line", str(error.value))
+        assert shapes_of(workloads.model_file(path, dict([named_shape(option)]))[0]) == [(1, 3)]
+
+    def test_a_files_name_comes_before_one_that_relax_gives(self, tmp_path):
+        path = save_inputs(tmp_path / "model.onnx", {"a.b": ("n", 3), "a_b": ("n", 3)})
+        mod, _ = workloads.model_file(path, {"a.b": (1, 3), "a_b": (2, 3)})
+        assert shapes_of(mod) == [(1, 3), (2, 3)]
+        names = [variable.name for variable in mod["main"].params]
+        assert shapes_of(workloads.model_file(path, {"a.b": (4, 3), names[1]: (5, 3)})[0]) == [(4, 3), (5, 3)]
+
+    def test_scalars_and_unknown_ranks_are_accepted(self, tmp_path):
+        path = save_inputs(tmp_path / "model.onnx", {"scale.1": (), "1": None, "2": None})
+        mod, _ = workloads.model_file(path, {"1": (), "2": (2, 3), "scale_1": ()})
+        assert shapes_of(mod) == [(), (), (2, 3)]
+
+    def test_an_unknown_name_is_refused_with_the_files_names(self, tmp_path):
+        path = save_inputs(tmp_path / "model.onnx", {"input.1": ("n", 3), "weight": (2,)})
+        for name in ("input", "input_2", "weight"):
+            with pytest.raises(ValueError, match=rf"of inputs of .*model.onnx, '{name}' given: its inputs are 'input.1'$"):
+                workloads.model_file(path, {name: (1, 3)})
+
+
+def test_the_module_has_the_weights(tmp_path):
+    save_onnx(tmp_path / "model.onnx")
+    mod, params = workloads.model_file(tmp_path / "model.onnx")
+    assert not params
+    assert shapes_of(mod) == [(1, 8, 8, 8)]
+
+
+@pytest.mark.parametrize("content", [None, b"no model"])
+def test_other_files_are_refused(tmp_path, content):
+    if content:
+        (tmp_path / "model.onnx").write_bytes(content)
+    with pytest.raises(ValueError, match=r"cannot read .*model\.onnx"):
+        workloads.model_file(tmp_path / "model.onnx")
