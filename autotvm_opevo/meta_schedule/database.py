@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 import math
+import re
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import takewhile
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from tvm.ir import IRModule
-from tvm.s_tir.meta_schedule.database import Database, JSONDatabase, MemoryDatabase, TuningRecord, Workload
+from tvm.s_tir.meta_schedule.database import (
+    Database,
+    JSONDatabase,
+    MemoryDatabase,
+    OrderedUnionDatabase,
+    TuningRecord,
+    UnionDatabase,
+    Workload,
+)
 from tvm.target import Target
 from tvm_ffi import structural_equal
 
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.atomic_files import Lock, LogInUse, set_aside
 from autotvm_opevo._utils.text import last_line
+from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
+from autotvm_opevo.tuning.file_formats import describe_file, kind_of_file
 from autotvm_opevo.tuning.logs import RECORD_FILE, UNMEASURED, WORKLOAD_FILE
 
 # Lock file of a work directory.
 LOCK = "lock"
 # TVM's latency of a failed trial is larger.
 _FAILED = 1e9
+# The instruction of a trace that needs tensor intrinsics.
+_TENSORIZE = b'"Tensorize"'
 
 
 def seconds(run_secs: Iterable[Any] | None) -> float:
@@ -79,9 +94,27 @@ def records_of_others(database: Database, mods: Iterable[IRModule], target: Targ
     return [one for one in records if one.workload not in own or not structural_equal(one.target, target)]
 
 
+def records_in(database: Database) -> list[TuningRecord]:
+    """All records of a database, or of those in a union, which TVM does not tell."""
+    if isinstance(database, (UnionDatabase, OrderedUnionDatabase)):
+        return [record for one in database.databases for record in records_in(one)]
+    return list(database.get_all_tuning_records())
+
+
 def best_of(database: Database, mod: IRModule, target: Target) -> TuningRecord | None:
-    """The best record of a workload on a target; None without a successful one, or one that was chosen without a trial."""
-    return next((record for record in records_of(database, mod, target) if 0 < _mean(record.run_secs) < _FAILED), None)
+    """The best record of a workload on a target, in an ordered union the first database's.
+
+    One that was chosen without a trial is better than none; None without a successful one.
+    """
+    if isinstance(database, (UnionDatabase, OrderedUnionDatabase)):
+        found = [record for one in database.databases if (record := best_of(one, mod, target))]
+        return found[0] if found and isinstance(database, OrderedUnionDatabase) else _fastest(found)
+    return _fastest(records_of(database, mod, target))
+
+
+def _fastest(records: Iterable[TuningRecord]) -> TuningRecord | None:
+    usable = [record for record in records if 0 < _mean(record.run_secs) < _FAILED]
+    return min(usable, key=lambda record: _mean(record.run_secs), default=None)
 
 
 def database_with(records: Iterable[TuningRecord | None]) -> MemoryDatabase:
@@ -99,7 +132,7 @@ def commit(database: Database, record: TuningRecord) -> None:
     database.commit_tuning_record(TuningRecord(record.trace, workload, record.run_secs, record.target, record.args_info))
 
 
-def open_existing(work_dir: Path) -> JSONDatabase:
+def open_existing(work_dir: str | PathLike[str]) -> JSONDatabase:
     """Open the database of a work directory that must have one; see `open_database`.
 
     Raises
@@ -107,11 +140,17 @@ def open_existing(work_dir: Path) -> JSONDatabase:
     ValueError
         If there is none, or TVM cannot read it.
     """
-    if work_dir.is_file():
-        raise ValueError(f"{work_dir} is a file, not a database of MetaSchedule: a log of AutoTVM needs TVM 0.8 to 0.19")
-    if not (work_dir / RECORD_FILE).exists():
-        raise ValueError(f"{work_dir} has no database of MetaSchedule: check its name")
-    return open_database(work_dir)
+    folder = Path(work_dir)
+    if folder.is_file():
+        raise ValueError(describe_file(folder))
+    missing = [name for name in (RECORD_FILE, WORKLOAD_FILE) if not (folder / name).exists()]
+    if len(missing) == 1:
+        raise ValueError(f"{folder} has no {missing[0]}, the other file of its database of MetaSchedule: copy it there, too")
+    if missing:
+        likely = next((file for file in sorted(folder.glob("*.json")) if kind_of_file(file) == RECORD_FILE), None)
+        what_to_do = f"{likely.name} may be one, which must be called {RECORD_FILE}" if likely else "check its name"
+        raise ValueError(f"{folder} has no database of MetaSchedule: {what_to_do}")
+    return open_database(folder)
 
 
 def open_database(work_dir: str | PathLike[str]) -> JSONDatabase:
@@ -133,7 +172,8 @@ def open_database(work_dir: str | PathLike[str]) -> JSONDatabase:
     Raises
     ------
     ValueError
-        If there is a file of that name that is no database, or TVM cannot read well-formed lines.
+        If there is a file of that name that is no database, one of the two files of a database is missing, or TVM cannot read
+        well-formed lines.
 
     Examples
     --------
@@ -143,6 +183,8 @@ def open_database(work_dir: str | PathLike[str]) -> JSONDatabase:
     0
     """
     folder = Path(work_dir)
+    if folder.is_file():
+        raise ValueError(describe_file(folder))
     folder.mkdir(parents=True, exist_ok=True)
     lock = Lock(folder / LOCK)
     try:
@@ -162,10 +204,17 @@ def repair(folder: Path) -> None:
     Raises
     ------
     ValueError
-        If one of the files is no database; both are left untouched.
+        If one of the files is no database, the records' workloads are missing, or TVM cannot read them; both are left untouched.
     """
     workload_file, record_file = folder / WORKLOAD_FILE, folder / RECORD_FILE
     workloads, records = _read(workload_file, workload_hash), _read(record_file, workload_number)
+    if records and not workload_file.exists():
+        raise ValueError(
+            f"work_dir must have both files of a database, {folder} has no {WORKLOAD_FILE}, to which its records refer: "
+            "copy it there, too, or name another"
+        )
+    if workloads and workloads[0][1] is not None:
+        _check_version(folder, jsonl.load(workloads[0][0]))
     # Records refer to workloads by line number: those after a malformed line are lost.
     known = sum(1 for _ in takewhile(lambda pair: pair[1] is not None, workloads))
     _rewrite(workload_file, [(line, number < known) for number, (line, _) in enumerate(workloads)])
@@ -180,11 +229,29 @@ def load_database(folder: Path) -> JSONDatabase:
     ValueError
         If TVM cannot read it.
     """
+    records = folder / RECORD_FILE
+    if records.exists() and _TENSORIZE in records.read_bytes():
+        import_tensor_intrinsics()  # TVM applies each schedule, but imports them only to tune
     try:
         return JSONDatabase(work_dir=str(folder))
-    except (RuntimeError, ValueError) as error:
-        reason = last_line(str(error))
-        raise ValueError(f"work_dir must have a database that TVM {_version()} can read, {folder} has not: {reason}") from error
+    except Exception as error:  # TVM raises many kinds
+        raise _unreadable(folder, last_line(str(error))) from error
+
+
+def _check_version(folder: Path, workload: Any) -> None:
+    """Raise if TVM cannot read the first workload of a database, which another version wrote: it is not ours to repair."""
+    try:
+        Workload.from_json(workload)
+    except Exception as error:  # TVM raises many kinds
+        written_by = None
+        with suppress(ValueError):
+            written_by = re.search(r'"tvm_version": *"(.+?)"', b64decode(workload[1]).decode())
+        reason = f"it is of TVM {written_by[1]}, use it with that one" if written_by else last_line(str(error))
+        raise _unreadable(folder, reason) from error
+
+
+def _unreadable(folder: Path, reason: str) -> ValueError:
+    return ValueError(f"work_dir must have a database that TVM {_version()} can read, {folder} has not: {reason}")
 
 
 def _read(path: Path, parse: Callable[[Any], Any]) -> list[tuple[bytes, Any]]:

@@ -28,6 +28,7 @@ from autotvm_opevo.meta_schedule.database import (
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.search.source import Source, thin_out
+from autotvm_opevo.tuning.file_formats import describe_file
 from autotvm_opevo.tuning.logs import RECORD_FILE, WORKLOAD_FILE
 
 T = TypeVar("T")
@@ -61,6 +62,8 @@ def read_history(work_dirs: Iterable[str | PathLike[str]]) -> list[Source]:
         import_tensor_intrinsics()
     found: list[Source] = []
     for folder, given in folders.items():
+        if folder.is_file():
+            raise ValueError(f"history must be work directories of MetaSchedule: {describe_file(given)}")
         records = _records(folder)
         if not records:
             raise ValueError(

@@ -15,6 +15,8 @@ from tvm.s_tir.meta_schedule.runner.config import EvaluatorConfig
 from tvm.s_tir.meta_schedule.runner.utils import run_evaluator_common
 from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
 
+from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
+
 # What the workers need.
 WORKER_MODULE = "autotvm_opevo.meta_schedule"
 
@@ -28,6 +30,7 @@ _memory: dict[tuple[str, int, str], Any] = {}
 def build_schedule(mod: tvm.IRModule, target: tvm.target.Target) -> Any:
     """Build the module of a schedule, for a CPU without importing all tensor intrinsics: its body holds those that it uses."""
     if target.kind.name != "llvm":
+        import_tensor_intrinsics()  # which that does, too, in several times as long
         return default_build(mod, target, None)
     # TVM measures with weights that are packed already.
     return tvm.tirx.build(RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(mod), target=target)

@@ -14,7 +14,7 @@ from autotvm_opevo.reporting.formatting import printable
 from autotvm_opevo.reporting.trials import Task
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.tuning import journal
-from autotvm_opevo.tuning.file_formats import about, identify
+from autotvm_opevo.tuning.file_formats import about, identify, kind_of_file
 from autotvm_opevo.tuning.logs import BEST_FILE, RECORD_FILE, WORKLOAD_FILE, short_names
 
 # Which files of a folder may be AutoTVM's logs, what the records in their lines have, and how many lines are looked at.
@@ -103,7 +103,7 @@ def _lines(files: Iterable[Path]) -> Iterator[bytes]:
 def _open_log(
     path: Path, label: str, must_exist: bool, sketches: meta_schedule_log.SketchNumbers, triples: Mapping[str, str]
 ) -> TuningLog:
-    path = path.parent if path.name == RECORD_FILE else path
+    path = path.parent if path.name in (RECORD_FILE, WORKLOAD_FILE) else path
     log = TuningLog(printable(label), path)
     file = _records_file(path)
     if not file.exists():
@@ -121,6 +121,8 @@ def _open_log(
             workloads = file.with_name(WORKLOAD_FILE)
             hashes = meta_schedule_log.workload_hashes(workloads.read_bytes().splitlines()) if workloads.exists() else []
             meta_schedule_log.read(lines, log, hashes, sketches)
+        elif kind_of_file(file) == RECORD_FILE:  # under another name
+            meta_schedule_log.read(lines, log, [], sketches)
         else:
             autotvm_log.read(lines, log, triples)
     log.merge_journal(journal.read(_journal_file(path)))

@@ -66,7 +66,7 @@ def _parse_trial(record: Any, sketches: SketchNumbers, workloads: Sequence[str])
     latency = sum(seconds) / len(seconds) if seconds else math.inf
     succeeded = 0 < latency < UNMEASURED  # a failure has 1e10
     trace = _Trace(instructions, dict(map(tuple, decisions)))
-    shapes = ["x".join(map(str, argument[2])) for argument in arguments]
+    shapes = ["x".join(map(str, argument[2])) or "scalar" for argument in arguments]
     workload_hash = workloads[workload] if 0 <= workload < len(workloads) else ""
     # The shapes of packed weights are the schedule's, not the workload's.
     task = json.dumps([target, workload_hash or [trace.block, arguments]])

@@ -125,7 +125,9 @@ def _how_good(index: int, log: TuningLog, network: Network, limits: Limits) -> A
     partly = " for the operators with a successful trial" if network.count_unsolved(index) else ""
     text = f"{milliseconds(seconds)} ms{partly}" + (f", {flop / seconds / 1e9:.0f} GFLOPS" if flop > 0 else "")
     if not limits.known:
+        slowest = [one.name for one in sorted(operators, key=limits.seconds, reverse=True)]
         why = "how fast this device can be is unknown: tune_network measures it if it is this machine's CPU"
+        why += f". Most of it is {_some(slowest)}"
         if limits.exceeded:
             why = f"the machine's limits were measured while it was slower than when it ran {limits.exceeded[0].name}"
         return Answer(question, f"{text}; {why}.", _TASKS, known=False)

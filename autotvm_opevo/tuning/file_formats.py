@@ -1,4 +1,4 @@
-"""What a file is that is given in the place of an AutoTVM log, and what can be done with it. Imports no TVM."""
+"""What a file is that is given in the place of a log or a database, and what can be done with it. Imports no TVM."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from autotvm_opevo._utils import jsonl
-from autotvm_opevo.tuning.logs import RECORD_FILE
+from autotvm_opevo.tuning.logs import RECORD_FILE, WORKLOAD_FILE
 
 # How compressed files and archives begin, what they are called, and what unpacks them.
 _PACKED = {
@@ -80,6 +80,55 @@ def identify(path: Path) -> Format | None:
     return next(filter(None, map(_of_value, _values(path))), None) or _of_text(head, path)
 
 
+def kind_of_file(path: Path) -> str:
+    """`RECORD_FILE` or `WORKLOAD_FILE` for a file with lines like theirs, ``"AutoTVM"`` for a log of it; else empty.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = Path(file.name).write_text('["1234567", "eyJyb290"]')
+    ...     kind_of_file(Path(file.name))
+    'database_workload.json'
+    """
+    value = next(_values(path), None)
+    if isinstance(value, dict):
+        return "AutoTVM" if {"input", "result"} <= value.keys() or {"i", "r"} <= value.keys() else ""
+    return _file_of_database(value)
+
+
+def _file_of_database(value: Any) -> str:
+    """Which of the two files of a MetaSchedule database has lines like this value; empty for others."""
+    if not isinstance(value, list) or len(value) != 2:
+        return ""
+    first, second = value
+    if isinstance(first, int) and isinstance(second, list) and len(second) == 4:
+        return RECORD_FILE
+    return WORKLOAD_FILE if isinstance(first, str) and isinstance(second, str) else ""
+
+
+def describe_file(path: Path) -> str:
+    """What a file is that was given in the place of a database's folder, and what to do.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "log.json"
+    ...     _ = file.write_text('{"input": [], "config": {}, "result": []}')
+    ...     describe_file(file).replace(folder, "folder")
+    'folder/log.json is a log of AutoTVM, not a database of MetaSchedule: it needs TVM 0.8 to 0.19'
+    """
+    kind = kind_of_file(path)
+    if kind == "AutoTVM":
+        return f"{path} is a log of AutoTVM, not a database of MetaSchedule: it needs TVM 0.8 to 0.19"
+    if path.name in (RECORD_FILE, WORKLOAD_FILE):
+        return f"{path} is one of the two files of a database of MetaSchedule: name their folder, {path.parent}"
+    if kind:
+        other = RECORD_FILE if kind == WORKLOAD_FILE else WORKLOAD_FILE
+        return (
+            f"{path} is one of the two files of a database of MetaSchedule: call it {kind}, put it into a folder with the "
+            f"{other} that belongs to it, and name the folder"
+        )
+    return f"{path} is a file, not a database of MetaSchedule: name the folder of one"
+
+
 def _values(path: Path) -> Iterator[Any]:
     """The JSON values of a file's first lines that have one."""
     with open(path, "rb") as lines:
@@ -96,12 +145,7 @@ def _of_value(value: Any) -> Format | None:
             return _ANSOR if isinstance(value["v"], str) else _OLD
         if {"type", "time"} <= value.keys():
             return _JOURNAL
-    if isinstance(value, list) and len(value) == 2:
-        first, second = value
-        is_record = isinstance(first, int) and isinstance(second, list) and len(second) == 4
-        is_workload = isinstance(first, str) and first.isdecimal() and isinstance(second, str)
-        return _DATABASE if is_record or is_workload else None
-    return None
+    return _DATABASE if _file_of_database(value) else None
 
 
 def _of_text(head: bytes, path: Path) -> Format | None:

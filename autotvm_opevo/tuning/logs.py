@@ -1,4 +1,4 @@
-"""Where the best of a log is, and what logs must be to be compared. Imports no TVM."""
+"""Where the best of one is, and what logs must be to be compared. Imports no TVM."""
 
 from __future__ import annotations
 

@@ -1,14 +1,21 @@
 """open_database repairs a torn database, which TVM can then read, and loses nothing; other files it rejects."""
 
+import base64
 import json
 import shutil
 
 import pytest
+from quick_network_tuning import tune_operator
 from quick_tuning import traces, tune
-from tvm.s_tir.meta_schedule.database import JSONDatabase
+from synthetic_logs import autotvm_log
+from tvm.s_tir.meta_schedule.database import JSONDatabase, MemoryDatabase, OrderedUnionDatabase, TuningRecord, UnionDatabase
 
 from autotvm_opevo._utils.atomic_files import Lock
-from autotvm_opevo.meta_schedule import open_database
+from autotvm_opevo.meta_schedule import compile_network, open_database
+from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, records_in
+from autotvm_opevo.meta_schedule.history import read_history
+from autotvm_opevo.networks import relax as workloads
+from benchmarks.workloads import cpu
 
 RECORDS, WORKLOADS = "database_tuning_record.json", "database_workload.json"
 
@@ -157,3 +164,118 @@ def test_an_empty_database_is_opened(tmp_path):
         (tmp_path / name).touch()
     assert len(open_database(tmp_path)) == 0
     assert not list(tmp_path.glob("*.rejected"))
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def old_workload(version):
+    """A line of a workload file as TVM wrote it before 0.20."""
+    graph = {"root": 1, "nodes": [{"type_key": ""}, {"type_key": "IRModule"}], "attrs": {"tvm_version": version}}
+    return json.dumps(["12345678901234567890", base64.b64encode(json.dumps(graph).encode()).decode()])
+
+
+OPENING = {
+    "open_database": open_database,
+    "open_existing": open_existing,
+    "compile_network": lambda folder: compile_network(*workloads.operator("matmul", [(32, 32)] * 2), cpu(), folder),
+    "history": lambda folder: read_history([folder]),
+    "work_dir": lambda folder: tune_operator(folder, 2),
+}
+
+
+class TestDatabasesAsPeopleKeepThem:
+    """Each is refused with what it is and what to do, or used, and none is changed."""
+
+    @pytest.mark.parametrize("end", ["\n", "", "\n[0, [[[torn"])
+    @pytest.mark.parametrize("way", OPENING)
+    def test_of_another_version(self, folder, way, end):
+        (folder / WORKLOADS).write_text(old_workload("0.11.dev0") + end[:1])
+        (folder / RECORDS).write_text((folder / RECORDS).read_text().rstrip("\n") + end)
+        before = contents(folder)
+        with pytest.raises(ValueError, match=rf"TVM 0\.27.* can read, {folder} has not: it is of TVM 0\.11\.dev0, use it with"):
+            OPENING[way](folder)
+        assert contents(folder) == before
+
+    @pytest.mark.parametrize("way", ["open_existing", "compile_network", "history", "work_dir", "open_database"])
+    @pytest.mark.parametrize("name", [RECORDS, WORKLOADS])
+    def test_by_the_path_of_a_file(self, folder, way, name):
+        before = contents(folder)
+        with pytest.raises(ValueError, match=f"{folder / name} is one of the two files of .*: name their folder, {folder}$"):
+            OPENING[way](folder / name)
+        assert contents(folder) == before
+
+    @pytest.mark.parametrize("way", ["open_existing", "compile_network", "history", "work_dir", "open_database"])
+    def test_a_log_of_autotvm(self, tmp_path, way):
+        log = autotvm_log(tmp_path / "log.json")
+        before = contents(tmp_path)
+        with pytest.raises(ValueError, match=f"{log} is a log of AutoTVM, not a database of MetaSchedule"):
+            OPENING[way](log)
+        assert contents(tmp_path) == before
+
+    @pytest.mark.parametrize("way", OPENING)
+    def test_without_the_workloads(self, folder, way):
+        (folder / WORKLOADS).unlink()
+        before = contents(folder)
+        with pytest.raises(ValueError, match=f"{folder} has no {WORKLOADS}, .*: copy it there, too"):
+            OPENING[way](folder)
+        assert contents(folder) == before
+
+    @pytest.mark.parametrize("way", ["open_existing", "compile_network", "history"])
+    def test_without_the_records(self, folder, way):
+        (folder / RECORDS).unlink()
+        before = contents(folder)
+        with pytest.raises(ValueError, match=rf"{folder} has no {RECORDS}|{folder} has no record"):
+            OPENING[way](folder)
+        assert contents(folder) == before
+
+    def test_without_the_records_one_can_tune_and_open(self, folder):
+        (folder / RECORDS).unlink()
+        assert len(open_database(folder)) == 0
+        (folder / RECORDS).unlink()
+        assert len(tune(folder, 4)) == 4
+
+    def test_with_files_of_other_names(self, folder):
+        (folder / RECORDS).rename(folder / "resnet.json")
+        (folder / WORKLOADS).rename(folder / "resnet_workloads.json")
+        before = contents(folder)
+        with pytest.raises(
+            ValueError, match=f"{folder} has no database of MetaSchedule: resnet.json may be one, which must be .*{RECORDS}"
+        ):
+            open_existing(folder)
+        with pytest.raises(
+            ValueError, match=f"resnet.json is one of the two files .*: call it {RECORDS}, put it into a folder with"
+        ):
+            open_existing(folder / "resnet.json")
+        assert contents(folder) == before
+
+
+class TestUnions:
+    @pytest.fixture
+    def records(self, tuned):
+        """Of one workload, the fastest first."""
+        return sorted(open_database(tuned).get_all_tuning_records(), key=lambda record: float(record.run_secs[0]))
+
+    def test_a_union_has_the_fastest_record_and_an_ordered_one_the_first(self, records):
+        fast, slow = records[0], records[1]
+        assert float(fast.run_secs[0]) < float(slow.run_secs[0])
+        members = [MemoryDatabase(), database_with([slow]), database_with([fast])]
+        mod = fast.workload.mod
+
+        def trace(database):
+            return str(best_of(database, mod, fast.target).trace)
+
+        assert trace(UnionDatabase(*members)) == str(fast.trace)
+        assert trace(OrderedUnionDatabase(*members)) == str(slow.trace)
+        assert trace(UnionDatabase(members[0], OrderedUnionDatabase(*members))) == str(slow.trace)
+        assert best_of(UnionDatabase(), mod, fast.target) is None
+        assert len(records_in(UnionDatabase(UnionDatabase(*members), members[1]))) == 3
+
+    def test_failures_and_other_targets_do_not_count(self, records):
+        record = records[0]
+        failed = TuningRecord(record.trace, record.workload, [1e10], record.target, record.args_info)
+        foreign = TuningRecord(record.trace, record.workload, [1e-9], None, record.args_info)
+        members = [database_with([failed]), database_with([foreign]), database_with([record])]
+        for union in (UnionDatabase(*members), OrderedUnionDatabase(*members)):
+            assert best_of(union, record.workload.mod, record.target).run_secs == record.run_secs

@@ -7,9 +7,14 @@ import sys
 
 import pytest
 import sketches  # noqa: F401  imports the intrinsics by the shortcut
+import tvm
 import tvm_ffi
-from tvm.s_tir import TensorIntrin
+from tvm import te
+from tvm.s_tir import Schedule, TensorIntrin
+from tvm.s_tir.meta_schedule.arg_info import ArgInfo
+from tvm.s_tir.meta_schedule.database import TuningRecord
 
+from autotvm_opevo.meta_schedule import as_target, open_database
 from autotvm_opevo.meta_schedule.intrinsics import _stacks_without_source
 
 # Prints what is registered by an import of the intrinsics, in the text of TVMScript.
@@ -26,6 +31,21 @@ import tvm.s_tir.tensor_intrin
 for name in names:
     found = TensorIntrin.get(name)
     print(name, tvm_ffi.structural_hash(found.desc), tvm_ffi.structural_hash(found.impl))
+"""
+
+# Opens databases in a new process: one with TVM, and all with this package.
+OPEN = """
+import sys
+from tvm.s_tir.meta_schedule.database import JSONDatabase
+from autotvm_opevo.meta_schedule import open_database
+def intrinsics():
+    return "tvm.s_tir.tensor_intrin" in sys.modules
+try:
+    JSONDatabase(work_dir=sys.argv[1])
+except Exception as error:
+    print("is not registered" in str(error))
+for folder in reversed(sys.argv[1:]):
+    print(len(open_database(folder)), intrinsics())
 """
 
 
@@ -62,3 +82,29 @@ def test_all_intrinsics_are_those_of_a_plain_import():
     plain = registered("plain")
     assert len(plain) > 100
     assert registered("shortcut") == plain
+
+
+def with_record(folder, tensorized):
+    """A database with one record, of a dot product in VNNI's instruction or in loops."""
+    a, b = te.placeholder((4,), "uint8", "a"), te.placeholder((16, 4), "int8", "b")
+    k = te.reduce_axis((0, 4), "k")
+    c = te.compute((16,), lambda i: te.sum(a[k].astype("int32") * b[i, k].astype("int32"), axis=k), name="c")
+    mod = tvm.IRModule({"main": te.create_prim_func([a, b, c])})
+    schedule = Schedule(mod)
+    block = schedule.get_sblock("c")
+    i, _ = schedule.get_loops(block)
+    if tensorized:
+        schedule.decompose_reduction(block, i)
+        schedule.tensorize(i, "dot_16x4_vnni")
+    database = open_database(folder)
+    workload = database.commit_workload(mod)
+    arguments = ArgInfo.from_prim_func(mod["main"])
+    database.commit_tuning_record(TuningRecord(schedule.trace, workload, [1e-4], as_target("llvm"), arguments))
+
+
+def test_a_database_is_opened_in_a_new_process_which_imports_intrinsics_where_a_record_needs_them(tmp_path):
+    folders = [tmp_path / name for name in ("tensorized", "plain")]
+    for folder in folders:
+        with_record(folder, folder.name == "tensorized")
+    done = subprocess.run([sys.executable, "-c", OPEN, *folders], capture_output=True, text=True, timeout=600, check=True)
+    assert done.stdout.splitlines() == ["True", "1 False", "1 True"]

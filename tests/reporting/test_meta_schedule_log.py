@@ -81,3 +81,13 @@ def test_what_a_killed_run_had_no_time_to_tell_is_no_reason_to_lose_all_times(tm
         assert task.times.tolist() == [1010.0, 1011.0, 1012.0, 1012.0, 1012.0, 2010.0, 2011.0, 2012.0]
         assert task.failures == {"run timeout": 1}
         assert log.elapsed[-1] == 24.0
+
+
+@pytest.mark.parametrize("name", ["database_tuning_record.json", "database_workload.json", "resnet.json"])
+def test_a_database_is_found_by_a_file_of_it_also_of_another_name(tmp_path, name):
+    folder = meta_schedule_folder(tmp_path / "folder")
+    if name == "resnet.json":
+        (folder / "database_tuning_record.json").rename(folder / name)
+    (log,) = open_logs([folder / name])
+    (task,) = log.tasks.values()
+    assert (task.name, len(task)) == ("matmul 8x64 64x64", 8)
