@@ -11,14 +11,18 @@ from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.lowering.channels_last import with_channels_last
+from autotvm_opevo.lowering.entry import bind_params, entry_name
 from autotvm_opevo.lowering.fast_math import FAST_MATH
 from autotvm_opevo.lowering.layouts import block_names, pack_weights, with_packable_weights
 from autotvm_opevo.lowering.winograd import legalize_conv2d
 
 logger = logging.getLogger(__name__)
 
+# Operators that are legalized to several calls.
+_SEVERAL_CALLS = ("relax.dynamic_strided_slice",)
 
-def lower(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, target: tvm.target.Target) -> tvm.IRModule:
+
+def lower(mod: tvm.IRModule, params: Any, target: tvm.target.Target) -> tvm.IRModule:
     """Bind a network's weights and lower it to operators, fused as TVM fuses them, in forms that can be scheduled to be fast.
 
     For a CPU, convolutions are converted to NHWC, and to Winograd's algorithm where that pays; schedules may choose the
@@ -28,14 +32,14 @@ def lower(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, targe
     ----------
     mod : tvm.IRModule
         As imported by one of Relax's frontends.
-    params : dict, optional
-        Its weights, by name.
+    params : dict or list, optional
+        Its weights; see `bind_params`.
     target : tvm.target.Target
 
     Returns
     -------
     tvm.IRModule
-        Its function ``main`` calls the operators, which are its other functions.
+        Its function, such as ``main``, calls the operators, which are its other functions.
 
     Examples
     --------
@@ -44,7 +48,7 @@ def lower(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, targe
     >>> len(lowered.functions)
     2
     """
-    mod = _bind(mod, params)
+    mod = bind_params(mod, params)
     if target.kind.name != "llvm":
         return _fuse(mod, target)
     try:
@@ -60,13 +64,34 @@ def lower(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, targe
 
 def check_shapes(mod: tvm.IRModule) -> None:
     """Raise `ValueError` if an input of a network has a shape that is not known: TVM cannot tune for it."""
-    for variable in mod["main"].params:
-        shape = getattr(variable.ty, "shape", ())
-        if shape is None or any(not isinstance(extent, (int, tvm.tirx.IntImm)) for extent in shape):
-            raise ValueError(
-                f"mod must have inputs of known shapes, {variable.name} is {variable.ty}: set them, with "
-                "relax.transform.BindSymbolicVars"
-            )
+    unknown = [
+        variable
+        for variable in mod[entry_name(mod)].params
+        if (extents := _extents(variable.ty)) is None or not all(map(is_known, extents))
+    ]
+    if not unknown:
+        return
+    symbols = {str(one.name): 1 for variable in unknown for one in _extents(variable.ty) or () if isinstance(one, tvm.tirx.Var)}
+    bind = f"bind them to the size that is run, with relax.transform.BindSymbolicVars({symbols})(mod)"
+    what_to_do = bind if symbols else "give it a shape when it is imported"
+    raise ValueError(f"mod must have inputs of known shapes, {unknown[0].name} is {unknown[0].ty}: {what_to_do}")
+
+
+def _extents(kind: tvm.ir.Type) -> list[Any] | None:
+    """All extents of an input; None if not even their number is known."""
+    if isinstance(kind, tvm.ir.TupleType):
+        parts = [_extents(field) for field in kind.fields]
+        return None if None in parts else [extent for part in parts for extent in part or ()]
+    if isinstance(kind, relax.ShapeType):
+        return None if kind.values is None else list(kind.values)
+    if isinstance(kind, relax.TensorType):
+        return list(kind.shape.values) if isinstance(kind.shape, relax.ShapeExpr) else None
+    return []
+
+
+def is_known(extent: Any) -> bool:
+    """Whether an extent is a number, and no symbol."""
+    return isinstance(extent, (int, tvm.tirx.IntImm))
 
 
 def count_changes(lowered: tvm.IRModule) -> dict[str, int]:
@@ -88,28 +113,19 @@ def count_changes(lowered: tvm.IRModule) -> dict[str, int]:
     }
 
 
-def lower_as_imported(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, target: tvm.target.Target) -> tvm.IRModule:
+def lower_as_imported(mod: tvm.IRModule, params: Any, target: tvm.target.Target) -> tvm.IRModule:
     """Lower a network as TVM does: layouts stay, convolutions are direct, and exp, tanh and erf call the C library."""
-    return _fuse(_bind(mod, params), target)
-
-
-def _bind(mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None) -> tvm.IRModule:
-    return relax.transform.BindParams("main", params)(mod) if params else mod
+    return _fuse(bind_params(mod, params), target)
 
 
 def _fold(mod: tvm.IRModule) -> tvm.IRModule:
-    """Fold constants, unless TVM's pass leaves calls of functions that do not exist, as of ``dynamic_strided_slice``."""
-    folded = relax.transform.FoldConstant()(mod)
-    missing = []
+    """Fold constants before operators are legalized.
 
-    def visit(node: Any) -> None:
-        if isinstance(node, tvm.ir.GlobalVar) and node not in folded.functions:
-            missing.append(node)
-
-    for function in folded.functions.values():
-        if isinstance(function, relax.Function):
-            relax.analysis.post_order_visit(function, visit)
-    return mod if missing else folded
+    TVM 0.27 legalizes an operator to see whether it can be folded. Of those that become several calls, all but the last stay
+    in the network, and call functions that do not.
+    """
+    others = [name for name in tvm.ir.Op.list_op_names() if name.startswith("relax.") and name not in _SEVERAL_CALLS]
+    return relax.transform.FoldConstant()(relax.transform.LegalizeOps(skip_ops=others)(mod))
 
 
 def _fuse(mod: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
@@ -120,5 +136,6 @@ def _fuse(mod: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
 def build(mod: tvm.IRModule, target: tvm.target.Target, database: ms.database.Database | None = None) -> Any:
     """Build a lowered network with the best schedules of a database, or untuned."""
     # Not with TVM's compile_relax: it fuses operators once more, and the database's schedules no longer apply.
-    with target, database or ms.database.MemoryDatabase(), tvm.transform.PassContext(opt_level=3):
+    database = ms.database.MemoryDatabase() if database is None else database
+    with target, database, tvm.transform.PassContext(opt_level=3):
         return tvm.compile(pack_weights(relax.transform.MetaScheduleApplyDatabase()(mod)), target)

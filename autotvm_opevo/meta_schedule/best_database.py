@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
+from os import PathLike
 from pathlib import Path
 
 from tvm.s_tir.meta_schedule.database import JSONDatabase, TuningRecord
@@ -68,9 +69,9 @@ def network_key(target: Target, tasks: Iterable[str]) -> list[str]:
     return [str(target), *sorted(tasks)]
 
 
-def untuned_networks(best: Path) -> list[list[str]]:
+def untuned_networks(best: str | PathLike[str]) -> list[list[str]]:
     """The keys of the networks that are better untuned, of a database of the best; see `network_key`."""
-    file = best / _UNTUNED
+    file = Path(best) / _UNTUNED
     if not file.exists():
         return []
     with open(file, "rb") as lines:

@@ -8,23 +8,22 @@ from dataclasses import dataclass
 from functools import partial
 from math import inf
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import tvm
-from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.database import Database, MemoryDatabase, TuningRecord
 
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo._utils.validation import as_seconds
+from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import check_shapes, lower, lower_as_imported
 from autotvm_opevo.meta_schedule.best_database import network_key, untuned_networks
 from autotvm_opevo.meta_schedule.compilation import warn_of_untuned
 from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, seconds, workload_key
 from autotvm_opevo.meta_schedule.device import open_device
 from autotvm_opevo.meta_schedule.evaluation import computed_dtypes, load_on, random_inputs
-from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
+from autotvm_opevo.meta_schedule.extraction import extract
 from autotvm_opevo.meta_schedule.kernels import KernelInstance, build_kernel
 from autotvm_opevo.meta_schedule.naming import task_name
 from autotvm_opevo.meta_schedule.targets import as_target
@@ -35,7 +34,7 @@ from autotvm_opevo.tuning.programs import random_arrays
 
 def compare_logs(
     mod: tvm.IRModule,
-    params: dict[str, tvm.runtime.Tensor] | None,
+    params: Any,
     target: str | dict[str, Any] | tvm.target.Target | None,
     logs: Sequence[str | PathLike[str]],
     *,
@@ -52,8 +51,8 @@ def compare_logs(
     ----------
     mod : tvm.IRModule
         The network, as imported by one of Relax's frontends.
-    params : dict, optional
-        Its weights, by name.
+    params : dict or list, optional
+        Its weights; see `compile_network`.
     target : str, dict or tvm.target.Target, optional
         That of the databases' records by default, if they have one in common.
     logs : sequence of str or path
@@ -95,14 +94,12 @@ def compare_logs(
     """
     time_limit = as_seconds("time_limit", time_limit)
     names = check_logs(logs)
-    databases = [open_existing(Path(log)) for log in logs]
+    mod = bind_params(mod, params)
     check_shapes(mod)
+    databases = [open_existing(log) for log in logs]
     target = _common_target(databases) if target is None else as_target(target)
-    import_tensor_intrinsics()
-    lowered = [
-        run_compiler(partial(_Lowered, way, mod, params, target), "lowering the network") for way in (lower, lower_as_imported)
-    ]
-    tuned = [_tuned(name, Path(log), database, lowered, target) for name, log, database in zip(names, logs, databases)]
+    lowered = [run_compiler(partial(_Lowered, way, mod, target), "lowering the network") for way in (lower, lower_as_imported)]
+    tuned = [_tuned(name, log, database, lowered, target) for name, log, database in zip(names, logs, databases)]
     comparison = Comparison(names, _operators(tuned), dtypes=computed_dtypes(mod))
     untuned = lowered[-1].mod
     with shown_when_aborted(comparison), open_device(target, runner, time_limit) as (device, put):
@@ -124,9 +121,9 @@ def compare_logs(
 class _Lowered:
     """A network, lowered in one way, and its tasks."""
 
-    def __init__(self, lower: Callable[..., tvm.IRModule], mod: tvm.IRModule, params: Any, target: tvm.target.Target) -> None:
-        self.mod, self.target = lower(mod, params, target), target
-        self.tasks = ms.relax_integration.extract_tasks(self.mod, target)
+    def __init__(self, lower: Callable[..., tvm.IRModule], mod: tvm.IRModule, target: tvm.target.Target) -> None:
+        self.mod, self.target = lower(mod, None, target), target
+        self.tasks, _ = extract(self.mod, target)
 
     def best(self, database: Database) -> list[TuningRecord | None]:
         """The best record of each task; None without a successful one."""
@@ -147,7 +144,9 @@ def _common_target(databases: Sequence[Database]) -> tvm.target.Target:
     return targets[0][common_target(targets)]
 
 
-def _tuned(name: str, log: Path, database: Database, lowered: Sequence[_Lowered], target: tvm.target.Target) -> _Tuned:
+def _tuned(
+    name: str, log: str | PathLike[str], database: Database, lowered: Sequence[_Lowered], target: tvm.target.Target
+) -> _Tuned:
     """The best records of a database, of the network lowered in the way for which there are more; none if untuned is better."""
     best = [one.best(database) for one in lowered]
     if network_key(target, (workload_key(task.dispatched[0]) for task in lowered[0].tasks)) in untuned_networks(log):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import tvm
@@ -14,9 +13,11 @@ from tvm_ffi import structural_equal
 
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import run_compiler
+from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import build, lower, lower_as_imported
 from autotvm_opevo.meta_schedule.best_database import network_key, untuned_networks
-from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, seconds, workload_key
+from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, records_in, seconds, workload_key
+from autotvm_opevo.meta_schedule.extraction import extract
 from autotvm_opevo.meta_schedule.targets import as_target
 
 logger = logging.getLogger(__name__)
@@ -24,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 def compile_network(
     mod: tvm.IRModule,
-    params: dict[str, tvm.runtime.Tensor] | None,
+    params: Any,
     target: str | dict[str, Any] | tvm.target.Target,
     database: str | PathLike[str] | ms.database.Database | None = None,
 ) -> Any:
@@ -33,14 +34,17 @@ def compile_network(
     Parameters
     ----------
     mod : tvm.IRModule
-        The network, as it was tuned.
-    params : dict, optional
-        Its weights, by name: the executable holds them in the layouts that its schedules need.
+        The network, as it was tuned: its function ``main``, or its only one.
+    params : dict or list, optional
+        Its weights, by name: the executable holds them in the layouts that its schedules need. Or what Relax's frontends return:
+        a list in the order of the function's parameters, such lists by function (``detach_params``), or pairs of name and value
+        (``nn.Module.export_tvm``, if its parameters have data). Values are tensors or arrays of numpy; those without one stay
+        inputs.
     target : str, dict or tvm.target.Target
     database : str, path or Database, optional
-        ``result.best_file``, or any database, of which each operator gets the fastest record for this target, or else for another
-        one, with a warning. Operators without any stay untuned, with a warning, too. If `tune_network` found that the network is
-        faster untuned, its best file says so, and the network is compiled as imported.
+        ``result.best_file``, or any database or union of some, of which each operator gets the fastest record for this target, or
+        else for another one, with a warning. Operators without any stay untuned, with a warning, too. If `tune_network` found
+        that the network is faster untuned, its best file says so, and the network is compiled as imported.
 
     Returns
     -------
@@ -49,7 +53,7 @@ def compile_network(
     Raises
     ------
     ValueError
-        If the target is unknown, or there is no database of that name.
+        If the target is unknown, weights do not fit the network, or there is no database of that name that this TVM can read.
     TimeoutError
         If TVM takes more than an hour.
 
@@ -66,16 +70,21 @@ def compile_network(
     'VMExecutable'
     """
     target = as_target(target)
+    mod = bind_params(mod, params)
     found, untuned = database, []
     if isinstance(database, (str, PathLike)):
-        found, untuned = open_existing(Path(database)), untuned_networks(Path(database))
+        found, untuned = open_existing(database), untuned_networks(database)
+    if not isinstance(found, (ms.database.Database, type(None))):
+        raise ValueError(f"database must be a folder or a database of MetaSchedule, {type(found).__name__} given")
 
     def compiled() -> Any:
-        lowered = lower(mod, params, target)
-        mods = [task.dispatched[0] for task in ms.relax_integration.extract_tasks(lowered, target)]
+        lowered = lower(mod, None, target)
+        if found is None or isinstance(found, ms.database.ScheduleFnDatabase):
+            return build(lowered, target, found)
+        mods = [task.dispatched[0] for task in extract(lowered, target)[0]]
         if untuned and network_key(target, map(workload_key, mods)) in untuned:
-            return build(lower_as_imported(mod, params, target), target)
-        return build(lowered, target, None if found is None else _best_records(found, mods, target))
+            return build(lower_as_imported(mod, None, target), target)
+        return build(lowered, target, _best_records(found, mods, target))
 
     return run_compiler(compiled, "compiling the network")
 
@@ -85,7 +94,7 @@ def _best_records(
 ) -> ms.database.Database:
     """The best record for each operator of a lowered network, with warnings about those that have none for the target."""
     best = [best_of(database, mod, target) for mod in mods]
-    others = {str(record.target): record.target for record in database.get_all_tuning_records()}.values()
+    others = {str(record.target): record.target for record in records_in(database)}.values()
     for i, mod in enumerate(mods):
         if best[i] is None:
             elsewhere = [record for other in others if (record := best_of(database, mod, other))]
@@ -109,9 +118,7 @@ def warn_of_untuned(name: str, untuned: int, operators: int) -> None:
         )
 
 
-def lower_for_tuning(
-    mod: tvm.IRModule, params: dict[str, tvm.runtime.Tensor] | None, target: str | dict[str, Any] | tvm.target.Target
-) -> tvm.IRModule:
+def lower_for_tuning(mod: tvm.IRModule, params: Any, target: str | dict[str, Any] | tvm.target.Target) -> tvm.IRModule:
     """Lower a network to the functions that are tuned; see `autotvm_opevo.lowering`.
 
     The schedules of a database apply only to a network that was lowered like this; `compile_network` does it all.
@@ -120,14 +127,14 @@ def lower_for_tuning(
     ----------
     mod : tvm.IRModule
         As imported by one of Relax's frontends.
-    params : dict, optional
-        Its weights, by name.
+    params : dict or list, optional
+        Its weights; see `compile_network`.
     target : str, dict or tvm.target.Target
 
     Returns
     -------
     tvm.IRModule
-        Its function ``main`` calls the operators, which are its other functions.
+        Its function, such as ``main``, calls the operators, which are its other functions.
 
     Examples
     --------

@@ -10,6 +10,7 @@ import tvm
 from tvm import relax
 
 from autotvm_opevo._utils.timeouts import run_compiler
+from autotvm_opevo.lowering.entry import entry_name
 from autotvm_opevo.lowering.network import build
 from autotvm_opevo.meta_schedule.device import Put, open_device
 from autotvm_opevo.tuning.comparison import Comparison, compare_with_untuned
@@ -48,7 +49,8 @@ def load_on(target: tvm.target.Target, inputs: Sequence[Array], device: tvm.runt
     def load(mod: tvm.IRModule, database: Any = None) -> Callable[[], Instance]:
         what = "building the untuned network" if database is None else "building the tuned network"
         load_library = run_compiler(lambda: put(build(mod, target, database)), what)
-        return lambda: Instance(load_library(), device, inputs)
+        name = entry_name(mod)
+        return lambda: Instance(load_library(), device, inputs, name)
 
     return load
 
@@ -56,20 +58,20 @@ def load_on(target: tvm.target.Target, inputs: Sequence[Array], device: tvm.runt
 class Instance:
     """A built network on a device, with inputs in newly allocated memory; so are its weights if it was just loaded."""
 
-    def __init__(self, executable: Any, device: tvm.runtime.Device, inputs: Sequence[Array]) -> None:
-        self._machine = relax.VirtualMachine(executable, device)
+    def __init__(self, executable: Any, device: tvm.runtime.Device, inputs: Sequence[Array], name: str = "main") -> None:
+        self._machine, self._name = relax.VirtualMachine(executable, device), name
         # The only way to get outputs that are tuples from a remote device.
-        self._machine.set_input("main", *[tvm.runtime.tensor(array, device=device) for array in inputs])
+        self._machine.set_input(name, *[tvm.runtime.tensor(array, device=device) for array in inputs])
         self._evaluate = self._machine.time_evaluator("invoke_stateful", device, number=1, min_repeat_ms=MIN_REPEAT_MS)
 
     def outputs(self) -> list[Array]:
         """Run it; returns its output tensors."""
-        self._machine.invoke_stateful("main")
-        return list(_flatten(self._machine.get_outputs("main")))
+        self._machine.invoke_stateful(self._name)
+        return list(_flatten(self._machine.get_outputs(self._name)))
 
     def seconds(self) -> float:
         """The latency of one run, timed for a moment."""
-        return float(self._evaluate("main").mean)
+        return float(self._evaluate(self._name).mean)
 
 
 def _flatten(outputs: Any) -> Iterator[Array]:
@@ -102,6 +104,8 @@ def computed_dtypes(mod: tvm.IRModule) -> set[str]:
 
 
 def random_inputs(mod: tvm.IRModule) -> list[Array]:
-    """Reproducible random inputs of a network, in the order of its parameters."""
-    types = [variable.ty for variable in mod["main"].params]
-    return random_arrays((tuple(map(int, kind.shape)), str(kind.dtype)) for kind in types)
+    """Reproducible random inputs of a network, in the order of its parameters; a `ValueError` if one is not a tensor."""
+    variables = list(mod[entry_name(mod)].params)
+    if others := [variable for variable in variables if not isinstance(variable.ty, relax.TensorType)]:
+        raise ValueError(f"its inputs must be tensors to have random values, {others[0].name} is {others[0].ty}")
+    return random_arrays((tuple(map(int, variable.ty.shape)), str(variable.ty.dtype)) for variable in variables)

@@ -19,10 +19,12 @@ from tvm.s_tir.meta_schedule.utils import cpu_count, fork_seed
 from autotvm_opevo._utils.atomic_files import Lock, check_writable
 from autotvm_opevo._utils.timeouts import run_compiler, say_if_long
 from autotvm_opevo._utils.validation import as_integer, as_seconds
+from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import check_shapes, lower, lower_as_imported
 from autotvm_opevo.meta_schedule.builder import LocalBuilder
 from autotvm_opevo.meta_schedule.database import LOCK, load_database, records_of_others, repair
 from autotvm_opevo.meta_schedule.evaluation import computed_dtypes, evaluate_network
+from autotvm_opevo.meta_schedule.extraction import extract
 from autotvm_opevo.meta_schedule.history import describe_history, sources_of, without_copies
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.measurer import Measurer
@@ -33,7 +35,7 @@ from autotvm_opevo.meta_schedule.targets import as_target, check_local
 from autotvm_opevo.meta_schedule.task_state import OpEvoTask, StrategyTask, TaskState
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
 from autotvm_opevo.tuning.confirmation import end_of_trials
-from autotvm_opevo.tuning.logs import BEST_DATABASE
+from autotvm_opevo.tuning.logs import BEST_DATABASE, describe_file
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler
 from autotvm_opevo.tuning.workers import ForkServer
@@ -44,7 +46,7 @@ _MAX_ROUND = 64
 
 def tune_network(
     mod: tvm.IRModule,
-    params: dict[str, tvm.runtime.Tensor] | None,
+    params: Any,
     target: str | dict[str, Any] | tvm.target.Target,
     work_dir: str | PathLike[str],
     trials: int = 1000,
@@ -74,9 +76,10 @@ def tune_network(
     Parameters
     ----------
     mod : tvm.IRModule
-        The network, as imported by one of Relax's frontends.
-    params : dict, optional
-        Its weights, by name.
+        The network, as imported by one of Relax's frontends: its function ``main``, or its only one. Operators whose shapes or
+        loops are known only in a run, such as those after ``nonzero``, stay untuned.
+    params : dict or list, optional
+        Its weights, by name, or as Relax's frontends return them; see `compile_network`.
     target : str, dict or tvm.target.Target
         A CPU without ``num-cores`` gets the number of threads in which TVM runs kernels in this process.
     work_dir : str or path
@@ -114,7 +117,8 @@ def tune_network(
     Raises
     ------
     ValueError
-        If an argument is invalid, an input of the network has a shape that is not known, or there is nothing to tune.
+        If an argument is invalid, weights do not fit the network, an input of it has a shape that is not known, or there is
+        nothing to tune.
     LogInUse
         If another process is tuning into the work directory.
     ForkServerError
@@ -146,7 +150,7 @@ def tune_network(
     task_scheduler = as_task_scheduler(task_scheduler)
     folder = Path(work_dir)
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"work_dir must be a work directory of MetaSchedule or a new one, {folder} is a file: name another")
+        raise ValueError(f"work_dir must be a work directory of MetaSchedule or a new one: {describe_file(folder)}")
     history = [history] if isinstance(history, (str, PathLike)) else list(history)
     if strategy is not None and (history or not transfer):
         raise ValueError(
@@ -159,6 +163,7 @@ def tune_network(
     evolutionary = isinstance(ms.SearchStrategy.create(strategy) if isinstance(strategy, str) else strategy, EvolutionarySearch)
     if cost_model is None:
         cost_model = "xgb" if evolutionary else "none"
+    mod, params = bind_params(mod, params), None
     check_shapes(mod)
     runner = LocalRunner() if runner == "local" else ms.Runner.create(runner) if isinstance(runner, str) else runner
     if is_local(runner) and target.kind.name == "llvm":
@@ -179,9 +184,10 @@ def tune_network(
         import_tensor_intrinsics()
         lowered = run_compiler(lambda: lower(mod, params, target), "lowering the network")
         with say_if_long("extracting tasks"):
-            extracted = ms.relax_integration.extract_tasks(lowered, target)
+            extracted, dynamic = extract(lowered, target)
         if not extracted:
-            raise ValueError("mod must have an operator that can be tuned; it has none")
+            unknown = f": the shapes or loops of {', '.join(dynamic)} are known only in a run" if dynamic else ""
+            raise ValueError(f"mod must have an operator that can be tuned; it has none{unknown}")
         database = load_database(folder)
         mods = [task.dispatched[0] for task in extracted]
         of_others = records_of_others(database, mods, target)
@@ -191,6 +197,8 @@ def tune_network(
         run = NetworkRun(states, target, database, folder, trials, start)
         description = strategy if isinstance(strategy, str) else getattr(strategy, "description", type(strategy).__name__)
         run.announce(description, "database")
+        if dynamic:
+            run.display.write(f"left untuned, since their shapes or loops are known only in a run: {', '.join(dynamic)}")
         if isinstance(strategy, OpEvoStrategy) and run.left > 0 and (history or strategy.history):
             run.display.write(f"learning from {describe_history(strategy.history)}")
         run.record_lowering(lowered)

@@ -5,7 +5,13 @@ import pytest
 import tvm
 from quick_tuning import builder, outputs, runner
 from tvm import relax
-from tvm.s_tir.meta_schedule.database import TuningRecord
+from tvm.s_tir.meta_schedule.database import (
+    MemoryDatabase,
+    OrderedUnionDatabase,
+    ScheduleFnDatabase,
+    TuningRecord,
+    UnionDatabase,
+)
 
 from autotvm_opevo.lowering.layouts import pack_weights
 from autotvm_opevo.lowering.network import build, count_changes, lower, lower_as_imported
@@ -116,6 +122,38 @@ def test_a_record_for_the_target_is_preferred_to_a_faster_one_for_another(tuned,
     assert "1 record applied that the database has for" in caplog.text
 
 
+@pytest.mark.parametrize("kind", [MemoryDatabase, UnionDatabase, OrderedUnionDatabase, "nested"])
+def test_databases_in_memory_and_unions_are_applied(tuned, caplog, kind):
+    lowered = lower(*network(), cpu())
+    whole = open_database(tuned)
+    if kind is MemoryDatabase:
+        database = database_with(whole.get_all_tuning_records())
+    elif kind == "nested":
+        database = UnionDatabase(MemoryDatabase(), OrderedUnionDatabase(MemoryDatabase(), whole))
+    else:
+        database = kind(MemoryDatabase(), whole)
+    assert len(_best_records(database, lowered, cpu())) == 1
+    assert compile_network(*network(), cpu(), database)
+    assert not caplog.records
+
+
+def test_a_function_that_schedules_is_applied():
+    scheduled = []
+
+    def schedule(one):
+        scheduled.append(one)
+        return False
+
+    assert compile_network(*network(), cpu(), ScheduleFnDatabase(schedule))
+    assert scheduled
+
+
+@pytest.mark.parametrize("database", [3, ["a", "b"], {"records": []}])
+def test_what_is_no_database_is_refused(database):
+    with pytest.raises(ValueError, match=r"database must be a folder or a database of MetaSchedule, .* given"):
+        compile_network(*network(), cpu(), database)
+
+
 @pytest.mark.parametrize("name", ["typo", "file"])
 def test_a_database_that_is_not_there_is_refused_and_not_created(tmp_path, name):
     (tmp_path / "file").write_text("{}")
@@ -128,3 +166,21 @@ def test_a_network_that_is_legalized_keeps_its_operators():
     mod, weights = workloads.network("resnet-18")
     mod = relax.transform.LegalizeOps()(mod)
     assert count_changes(lower(mod, weights, cpu())) == {"nhwc": 0, "packed": 16, "winograd": 0, "fast_math": 0}
+
+
+@pytest.mark.parametrize("scatter", ["scatter_elements", "scatter_nd"])
+def test_operators_of_a_single_block_are_built(scatter):
+    """TVM's own pass for packed weights does not expect them."""
+    x = relax.Var("x", relax.TensorType((4, 8), "float32"))
+    indices = np.zeros((1, 8) if scatter == "scatter_elements" else (1, 1), "int64")
+    blocks = relax.BlockBuilder()
+    with blocks.function("main", [x]):
+        with blocks.dataflow():
+            y = blocks.emit(getattr(relax.op, scatter)(x, relax.const(indices), relax.const(np.ones((1, 8), "float32"))))
+            y = blocks.emit_output(relax.op.nn.relu(y))
+        blocks.emit_func_output(y)
+    data = np.random.default_rng(0).standard_normal((4, 8)).astype("float32")
+    expected = np.maximum(data, 0)
+    expected[0] = 1
+    ((output,),) = outputs([compile_network(blocks.finalize(), None, cpu())], [data])
+    np.testing.assert_array_equal(output, expected)

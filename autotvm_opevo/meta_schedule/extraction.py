@@ -1,0 +1,44 @@
+"""The operators of a lowered Relax network, as MetaSchedule's tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+from tvm.s_tir import Schedule
+from tvm.s_tir import meta_schedule as ms
+
+from autotvm_opevo.lowering.network import is_known
+from autotvm_opevo.meta_schedule.naming import kind_of
+
+
+def extract(lowered: tvm.IRModule, target: tvm.target.Target) -> tuple[list[Any], list[str]]:
+    """The tasks of a lowered network, and the names of the operators that have none.
+
+    Those whose shapes or loops are known only in a run, such as what follows ``nonzero``, cannot be tuned: a schedule is for one
+    size.
+
+    Examples
+    --------
+    >>> from autotvm_opevo.lowering.network import lower
+    >>> from autotvm_opevo.networks.relax import operator
+    >>> target = tvm.target.Target("llvm")
+    >>> tasks, untuned = extract(lower(*operator("matmul", [(8, 64), (64, 32)]), target), target)
+    >>> len(tasks), untuned
+    (1, [])
+    """
+    tasks, untuned = [], set()
+    for task in ms.relax_integration.extract_tasks(lowered, target):
+        if _is_static(task.dispatched[0]):
+            tasks.append(task)
+        else:
+            untuned.add(kind_of(task))
+    return tasks, sorted(untuned)
+
+
+def _is_static(mod: tvm.IRModule) -> bool:
+    """Whether all parameters of an operator are tensors of known shapes, and its loops of known extents."""
+    shapes = [getattr(parameter.ty, "shape", None) for parameter in mod["main"].params]
+    if not all(shape is not None and all(map(is_known, shape)) for shape in shapes):
+        return False
+    return bool(ms.postproc.DisallowDynamicLoop().apply(Schedule(mod)))  # which rejects all candidates else

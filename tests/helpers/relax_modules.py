@@ -1,0 +1,65 @@
+"""Small Relax modules, as people have them."""
+
+import numpy as np
+from tvm import relax
+from tvm.relax.frontend import nn
+
+SHAPES = {"first.weight": (32, 64), "first.bias": (32,), "second.weight": (8, 32), "second.bias": (8,)}
+
+
+class Net(nn.Module):
+    """Two dense layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(64, 32), nn.Linear(32, 8)
+
+    def forward(self, x: nn.Tensor):
+        return self.second(nn.relu(self.first(x)))
+
+    def half(self, x: nn.Tensor):
+        return self.first(x)
+
+
+def weights():
+    """By name, as arrays of numpy."""
+    rng = np.random.default_rng(0)
+    return {name: rng.standard_normal(shape).astype("float32") for name, shape in SHAPES.items()}
+
+
+def export(*names):
+    """`Net` with these functions, and its parameters, which have no values."""
+    names = names or ("forward",)
+    return Net().export_tvm({name: {"x": nn.spec.Tensor((4, 64), "float32")} for name in names})
+
+
+def exported_with_values():
+    """The same, with values."""
+    net = Net()
+    for name, value in weights().items():
+        net.state_dict()[name].data = value
+    return net.export_tvm({"forward": {"x": nn.spec.Tensor((4, 64), "float32")}})
+
+
+def expected(x):
+    """What `Net` computes."""
+    first, first_bias, second, second_bias = weights().values()
+    return np.maximum(x @ first.T + first_bias, 0) @ second.T + second_bias
+
+
+def with_subfunctions():
+    """``main`` calls a private function for each of its two layers; and the weights."""
+    builder = relax.BlockBuilder()
+    x, w = (relax.Var(name, relax.TensorType((64, 64), "float32")) for name in "xw")
+    with builder.function("layer", [x, w], private=True):
+        with builder.dataflow():
+            y = builder.emit_output(relax.op.nn.relu(builder.emit(relax.op.matmul(x, w))))
+        layer = builder.emit_func_output(y)
+    x, *variables = (relax.Var(name, relax.TensorType((64, 64), "float32")) for name in ("x", "w1", "w2"))
+    with builder.function("main", [x, *variables], attrs={"num_input": 1}):
+        with builder.dataflow():
+            y = builder.emit(relax.Call(layer, [x, variables[0]]))
+            y = builder.emit_output(relax.Call(layer, [y, variables[1]]))
+        builder.emit_func_output(y)
+    rng = np.random.default_rng(0)
+    return builder.finalize(), {name: rng.standard_normal((64, 64)).astype("float32") for name in ("w1", "w2")}
