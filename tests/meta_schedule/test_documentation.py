@@ -1,0 +1,98 @@
+"""What the documentation shows of MetaSchedule runs as it stands, in a process that has imported nothing else.
+
+For each example a process is forked from one that has imported the package, which takes seconds; for those that tune, from one
+that has also imported TVM's tensor intrinsics, which tuning imports, too.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+# Modules with examples for users.
+MODULES = ["compilation", "comparison", "database", "network", "strategy", "targets"]
+
+RUN = """
+import os, sys, traceback
+import autotvm_opevo.meta_schedule
+from autotvm_opevo.networks import relax
+
+if sys.argv[1] == "tuning":
+    autotvm_opevo.meta_schedule.intrinsics.import_tensor_intrinsics()
+assert ("tvm.s_tir.tensor_intrin" in sys.modules) == (sys.argv[1] == "tuning")
+
+def succeeds(example):
+    # An example ends like a script, in a process of its own.
+    sys.stdout.flush()
+    if (child := os.fork()) == 0:
+        status = 1
+        try:
+            example()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    return os.waitpid(child, 0)[1] == 0
+"""
+BLOCKS = """
+from autotvm_opevo.tuning import comparison
+
+comparison._EVALUATION_SECONDS = 0.5
+network = relax.operator("matmul", [(8, 64), (64, 32)])
+
+def run(block):
+    mod, params = network
+    target = autotvm_opevo.meta_schedule.as_target("llvm")
+    if "tune_tir" in block:  # of one operator
+        lowered = autotvm_opevo.meta_schedule.lower_for_tuning(mod, params, target)
+        (mod,) = ({"main": one} for variable, one in lowered.functions.items() if variable.name_hint != "main")
+        mod = type(lowered)(mod)
+    exec(block, {"mod": mod, "params": params, "target": target, "work_dir": "tir"})
+
+failed = [block for block in %r if not succeeds(lambda: run(block))]
+sys.exit("\\n\\n".join(["failed:", *failed]) if failed else 0)
+"""
+DOCSTRINGS = """
+import doctest, importlib
+
+def test(name):
+    failed, tried = doctest.testmod(importlib.import_module(name))
+    assert tried and not failed
+
+failed = [name for name in %r if not succeeds(lambda: test(name))]
+sys.exit(f"failed: {failed}" if failed else 0)
+"""
+
+
+def blocks():
+    """Python of the pages that is for MetaSchedule, with a few trials."""
+    found = [block for page in PAGES for block in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)]
+    whole = [block for block in found if "from autotvm_opevo.meta_schedule import" in block]
+    return [re.sub(r"\b(max_trials_global|trials)=\d+", r"\1=4", block) for block in whole]
+
+
+def run(script, folder, way):
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}){RUN}{script}", way]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.timeout(1800)
+def test_examples_on_pages_run_in_their_order(tmp_path):
+    tuning = [block for block in blocks() if "tune_" in block]
+    others = [block for block in blocks() if "tune_" not in block]  # with what was tuned
+    assert len(tuning) >= 3
+    assert others
+    run(BLOCKS % (tuning,), tmp_path, "tuning")
+    run(BLOCKS % (others,), tmp_path, "compiling")
+
+
+@pytest.mark.timeout(1800)
+def test_examples_in_docstrings_run(tmp_path):
+    run(DOCSTRINGS % ([f"autotvm_opevo.meta_schedule.{name}" for name in MODULES],), tmp_path, "tuning")
