@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
@@ -81,18 +80,20 @@ def compile_network(
         lowered = lower(mod, None, target)
         if found is None or isinstance(found, ms.database.ScheduleFnDatabase):
             return build(lowered, target, found)
-        mods = [task.dispatched[0] for task in extract(lowered, target)[0]]
-        if untuned and network_key(target, map(workload_key, mods)) in untuned:
+        if untuned and network_key(target, map(workload_key, _workloads(lowered, target))) in untuned:
             return build(lower_as_imported(mod, None, target), target)
-        return build(lowered, target, _best_records(found, mods, target))
+        return build(lowered, target, _best_records(found, lowered, target))
 
     return run_compiler(compiled, "compiling the network")
 
 
-def _best_records(
-    database: ms.database.Database, mods: Sequence[tvm.IRModule], target: tvm.target.Target
-) -> ms.database.Database:
+def _workloads(lowered: tvm.IRModule, target: tvm.target.Target) -> list[tvm.IRModule]:
+    return [task.dispatched[0] for task in extract(lowered, target)[0]]
+
+
+def _best_records(database: ms.database.Database, lowered: tvm.IRModule, target: tvm.target.Target) -> ms.database.Database:
     """The best record for each operator of a lowered network, with warnings about those that have none for the target."""
+    mods = _workloads(lowered, target)
     best = [best_of(database, mod, target) for mod in mods]
     others = {str(record.target): record.target for record in records_in(database)}.values()
     for i, mod in enumerate(mods):
