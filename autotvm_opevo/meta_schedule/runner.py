@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, PyRunner, RPCConfig, RPCRunner, RunnerInput
 from tvm.s_tir.meta_schedule.runner.local_runner import LocalRunnerFuture
+from tvm.s_tir.meta_schedule.runner.utils import alloc_argument_common
 
 from autotvm_opevo._utils.validation import as_seconds
 from autotvm_opevo.meta_schedule.roofline import measure_roofline
-from autotvm_opevo.meta_schedule.worker import WORKER_MODULE, run_artifact
+from autotvm_opevo.meta_schedule.worker import INDICES, WORKER_MODULE, run_artifact
 from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.workers import ForkServerError, Worker
 
@@ -149,4 +151,22 @@ def make_runner(timeout: float, key: str | None = None, host: str | None = None,
         raise RuntimeError(f"cannot reach the tracker at {host}:{port}: {error}") from error
     if not devices:
         raise RuntimeError(f"the tracker at {host}:{port} has no device of key {key!r}: start a server there, or check the key")
-    return RPCRunner(config, max_workers=devices)
+    return RPCRunner(config, max_workers=devices, f_alloc_argument=_allocator())
+
+
+def _allocator() -> Callable[..., Any]:
+    """What allocates the tensors of a kernel on a remote device: as TVM does, but integers, which may be indices, are 0."""
+
+    def allocate(session: Any, device: tvm.runtime.Device, args_info: Any, alloc_repeat: int) -> Any:
+        random_fill = session.get_function("tvm.contrib.random.random_fill_for_measure")
+
+        def fill(tensor: tvm.runtime.Tensor) -> None:
+            dtype = str(tensor.dtype)
+            if dtype in INDICES:
+                tensor.copyfrom(np.zeros(tensor.shape, dtype))
+            else:
+                random_fill(tensor)
+
+        return alloc_argument_common(fill, device, args_info, alloc_repeat)
+
+    return allocate  # a nested function goes to TVM's processes by value, which need not find this package

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tvm
 import tvm_ffi
 from tvm.s_tir.meta_schedule.builder.local_builder import default_build, default_export
@@ -22,6 +23,9 @@ WORKER_MODULE = "autotvm_opevo.meta_schedule"
 
 # A tensor's kind, dtype and shape, as MetaSchedule has it in JSON.
 TensorInfo = Sequence[Any]
+
+# The dtypes of integers that may be indices.
+INDICES = ("int32", "int64", "uint32", "uint64")
 
 # The tensors of all kernels that a worker has run, as long as the largest, by device, position and dtype.
 _memory: dict[tuple[str, int, str], Any] = {}
@@ -67,7 +71,8 @@ def kept_tensors(device_type: str, device: tvm.runtime.Device, tensors: Sequence
     """Tensors for a kernel, in memory that is the same for all kernels.
 
     Where memory lies makes kernels that wait for it up to twice as fast; and to fill it takes as long as to run them. The last
-    tensor is a kernel's output, which is never another one's input; further outputs, which few kernels have, may be.
+    tensor is a kernel's output, which is never another one's input; further outputs, which few kernels have, may be. Integers,
+    which may be indices, are 0 for each kernel: with random ones it would read and write anywhere.
     """
     found = []
     for i, (_, dtype, shape) in enumerate(tensors):
@@ -78,4 +83,6 @@ def kept_tensors(device_type: str, device: tvm.runtime.Device, tensors: Sequence
             _memory[key] = tvm.runtime.empty((size,), dtype, device)
             tvm.get_global_func("tvm.contrib.random.random_fill_for_measure")(_memory[key])
         found.append(_memory[key]._create_view(tuple(shape), dtype))
+        if dtype in INDICES:
+            found[-1].copyfrom(np.zeros(shape, dtype))
     return found

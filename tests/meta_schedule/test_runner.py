@@ -7,19 +7,23 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import quick_tuning
 import tvm
 from quick_tuning import SMALL
 from sketches import TARGETS
+from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.builder import BuilderInput
 from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, RunnerInput
+from tvm.s_tir.meta_schedule.testing.local_rpc import LocalRPC
 
-from autotvm_opevo.meta_schedule import LocalBuilder, LocalRunner, as_target, make_runner, worker
+from autotvm_opevo.meta_schedule import LocalBuilder, LocalRunner, as_target, make_runner, tune_network, worker
 from autotvm_opevo.meta_schedule import runner as module
 from autotvm_opevo.meta_schedule.database import seconds
 from autotvm_opevo.meta_schedule.runner import is_local
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.tuning.roofline import Roofline
+from benchmarks.workloads import cpu
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +97,7 @@ def test_a_tracker_has_a_key_a_host_and_a_port(given):
 @pytest.mark.parametrize(("timeout", "seconds"), [(0.5, 1), (1.9, 2), (30, 30), (float("inf"), 86_400)])
 def test_a_session_on_a_device_has_a_limit_of_whole_seconds(monkeypatch, timeout, seconds):
     configs = []
-    monkeypatch.setattr(module, "RPCRunner", lambda config, max_workers: configs.append(config))
+    monkeypatch.setattr(module, "RPCRunner", lambda config, **_: configs.append(config))
     monkeypatch.setattr(module.RPCConfig, "count_num_servers", lambda self, allow_missing: 2)
     monkeypatch.setattr(module.socket, "create_connection", lambda *_, **__: SimpleNamespace(close=lambda: None))
     make_runner(timeout, "board", "127.0.0.1", 9190)
@@ -125,6 +129,49 @@ def test_tensors_share_memory_and_only_outputs_are_written():
     np.testing.assert_array_equal(again[2].numpy(), output + 1)
     assert again[1].numpy().ravel()[:2].tolist() != (output + 1).tolist()
     assert not np.isnan(first).any()
+
+
+# What reads or writes where integers say, of a table of 6 rows; dtype and shape of the integers.
+INDEXED = {
+    "take": (lambda x, i: relax.op.take(x, i, axis=0), "int64", (5,)),
+    "take of int32": (lambda x, i: relax.op.take(x, i, axis=0), "int32", (5,)),
+    "gather_elements": (lambda x, i: relax.op.gather_elements(x, i, axis=0), "int64", (6, 16)),
+    "gather_nd": (lambda x, i: relax.op.gather_nd(x, i), "int64", (5, 2)),
+    "scatter_elements": (lambda x, i: relax.op.scatter_elements(x, i, x, axis=0), "int64", (6, 16)),
+    "scatter_nd": (lambda x, i: relax.op.scatter_nd(x, i, x), "int64", (6, 1)),
+}
+
+
+def tune_indexed(name, runner, folder):
+    operator, dtype, shape = INDEXED[name]
+    x, indices = relax.Var("x", relax.TensorType((6, 16), "float32")), relax.Var("indices", relax.TensorType(shape, dtype))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, indices]):
+        with builder.dataflow():
+            y = builder.emit_output(operator(x, indices))
+        builder.emit_func_output(y)
+    options = {"builder": quick_tuning.builder(), "runner": runner, "evaluate": False}
+    return tune_network(builder.finalize(), None, cpu(), folder, 2, **options)
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_indices_are_within_their_tensor(runner, tmp_path, name):
+    assert all(row.works for row in tune_indexed(name, runner, tmp_path).rows)
+
+
+def test_indices_are_within_their_tensor_on_remote_devices(tmp_path):
+    with LocalRPC() as rpc:
+        runner = make_runner(quick_tuning.TIMEOUT, rpc.tracker_key, rpc.tracker_host, rpc.tracker_port)
+        assert all(row.works for row in tune_indexed("take", runner, tmp_path).rows)
+
+
+def test_integers_that_another_kernel_has_written_are_no_indices():
+    device, two = tvm.cpu(), [("TENSOR", "int64", (4,)), ("TENSOR", "int64", (4,))]
+    for _ in range(2):
+        tensors = worker.kept_tensors("cpu", device, two)
+        assert not any(tensor.numpy().any() for tensor in tensors)
+        for tensor in tensors:
+            tensor.copyfrom(np.full(4, 10**12))
 
 
 def test_this_machine_has_limits_and_those_of_other_targets_are_unknown(runner):
