@@ -10,6 +10,7 @@ from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo._utils.text import last_line
+from autotvm_opevo.lowering.batch_norm import fold_batch_norms
 from autotvm_opevo.lowering.channels_last import with_channels_last
 from autotvm_opevo.lowering.entry import bind_params, entry_name
 from autotvm_opevo.lowering.fast_math import FAST_MATH
@@ -25,8 +26,8 @@ _SEVERAL_CALLS = ("relax.dynamic_strided_slice",)
 def lower(mod: tvm.IRModule, params: Any, target: tvm.target.Target) -> tvm.IRModule:
     """Bind a network's weights and lower it to operators, fused as TVM fuses them, in forms that can be scheduled to be fast.
 
-    For a CPU, convolutions are converted to NHWC, and to Winograd's algorithm where that pays; schedules may choose the
-    layout of constant weights; exp, tanh and erf become polynomials.
+    Batch normalizations are folded into what comes before them. For a CPU, convolutions are converted to NHWC, and to Winograd's
+    algorithm where that pays; schedules may choose the layout of constant weights; exp, tanh and erf become polynomials.
 
     Parameters
     ----------
@@ -49,17 +50,18 @@ def lower(mod: tvm.IRModule, params: Any, target: tvm.target.Target) -> tvm.IRMo
     2
     """
     mod = bind_params(mod, params)
-    if target.kind.name != "llvm":
-        return _fuse(mod, target)
+    for_cpu = target.kind.name == "llvm"
     try:
-        # Constants are folded first, or weights that are computed from others would not be found.
-        converted = _fold(with_channels_last(_fold(mod)))
-        legalized = relax.transform.LegalizeOps({"relax.nn.conv2d": legalize_conv2d, **FAST_MATH})(converted)
-        fused = _fuse(legalized, target)
+        # Constants are folded first, or what is computed from others would not be found.
+        lowered = fold_batch_norms(_fold(mod))
+        if for_cpu:
+            lowered = _fold(with_channels_last(lowered))
+            lowered = relax.transform.LegalizeOps({"relax.nn.conv2d": legalize_conv2d, **FAST_MATH})(lowered)
+        fused = _fuse(lowered, target)
     except Exception as error:  # of TVM's passes, or of ours
         logger.warning("the network is tuned as TVM lowers it, since it cannot be lowered otherwise: %s", last_line(str(error)))
         fused = _fuse(mod, target)
-    return with_packable_weights(fused)
+    return with_packable_weights(fused) if for_cpu else fused
 
 
 def check_shapes(mod: tvm.IRModule) -> None:
