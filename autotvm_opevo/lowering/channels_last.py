@@ -8,6 +8,7 @@ the operators that networks have between convolutions, each of them tested; at a
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import tvm
@@ -53,6 +54,7 @@ class _Conversion:
         self._bindings: list[Any] = []
         self._nhwc: dict[Any, Any] = {}  # by variable: an image, or a tuple of them, that was computed in NHWC
         self._transposed: dict[Any, Any] = {}  # by tensor: one that was not, in NHWC
+        self._stacks: dict[Any, list[Any]] = {}  # by variable: what is stacked along a new first axis
 
     def convert(self, block: Any) -> Any:
         """The block, with the same variables."""
@@ -66,6 +68,8 @@ class _Conversion:
         name = getattr(value.op, "name", "").removeprefix("relax.") if isinstance(value, relax.Call) else ""
         if name == "permute_dims":
             return self._permute_dims(var, value)
+        if name == "stack" and isinstance(value.args[0], relax.Tuple) and value.attrs.axis == 0:
+            self._stacks[var] = list(value.args[0].fields)
         converted = self._in_nhwc(name, value)
         if converted is None:
             return None
@@ -83,6 +87,8 @@ class _Conversion:
             return self._conv2d(value)
         if name == "concat":
             return self._concat(value)
+        if name == "sum" and value.args[0] in self._stacks:
+            return self._sum_of_stack(value)
         if name in _ELEMENTWISE:
             return self._elementwise(value)
         if name in _RULES and value.args[0] in self._nhwc:
@@ -109,6 +115,14 @@ class _Conversion:
         if not self._is_region(images) or any(image.ty.ndim != 4 for image in images):
             return None
         return op.concat([self._image(image) for image in images], _axis(call.attrs.axis))
+
+    def _sum_of_stack(self, call: Any) -> Any:
+        """What ONNX's Sum becomes, in residual networks."""
+        images, attrs = self._stacks[call.args[0]], call.attrs
+        of_stack = attrs.axis is not None and [*map(int, attrs.axis)] == [0] and not attrs.keepdims
+        if len(images) < 2 or not of_stack or not self._is_region(images):
+            return None
+        return reduce(lambda x, y: self._emit(op.add(x, y)), [self._image(image) for image in images])
 
     def _elementwise(self, call: Any) -> Any:
         tensors = [arg for arg in call.args if isinstance(arg.ty, relax.TensorType)]
@@ -239,6 +253,10 @@ def _strided_slice(x: Any, call: Any) -> Any:
     return op.strided_slice(x, [_axis(axis) for axis in axes], *limits, assume_inbound=call.attrs.assume_inbound)
 
 
+def _broadcast_to(x: Any, call: Any) -> Any:
+    return op.broadcast_to(x, [call.ty.shape[axis] for axis in _TO_NHWC]) if _is_static(call) else None
+
+
 _WINDOW = "pool_size", "strides", "padding", "dilation", "ceil_mode", "count_include_pad"
 
 # Operators on one image, which is given in NHWC, with the call in NCHW. Images of the result are in NHWC, other tensors the same.
@@ -251,11 +269,13 @@ _RULES: dict[str, Callable[[Any, Any], Any]] = {
     "min": _reduce(op.min),
     "sum": _reduce(op.sum),
     "nn.batch_norm": _batch_norm,
+    "nn.dropout": lambda x, call: op.nn.dropout(x, call.attrs.rate),
     "nn.group_norm": _group_norm,
     "nn.instance_norm": _instance_norm,
     "nn.pad": _pad,
     "nn.prelu": lambda x, call: op.nn.prelu(x, call.args[1], _axis(call.attrs.axis)),
     "nn.softmax": lambda x, call: op.nn.softmax(x, _axis(call.attrs.axis)),
+    "broadcast_to": _broadcast_to,
     "image.resize2d": _resize2d,
     "split": lambda x, call: op.split(x, call.attrs.indices_or_sections, _axis(call.attrs.axis)),
     "strided_slice": _strided_slice,

@@ -125,15 +125,19 @@ def split(y, rng):
 
 
 def normalization(function, **options):
-    """Of an image, over axes that are drawn, with parameters of the channels."""
+    """Of an image, or of several together, with parameters of the channels."""
 
     def follow(y, rng):
-        axes = [int(axis) for axis in rng.permutation([0, 2, 3])[: rng.integers(1, 4)]]
-        axes = [axis - 4 * int(rng.integers(2)) for axis in axes]
+        axes = [int(axis) - 4 * int(rng.integers(2)) for axis in rng.permutation([2, 3] if rng.integers(2) else [0, 2, 3])]
         channels = shape_of(y)[1]
         return function(y, positive(rng, channels), positive(rng, channels), channel_axis=1, axes=axes, **options)
 
     return follow
+
+
+def broadcast_to(y, rng):
+    axes = some_axes(rng)
+    return op.broadcast_to(op.sum(y, axes, keepdims=True), shape_of(y))
 
 
 def strided_slice(y, rng):
@@ -165,7 +169,9 @@ CONVERTED = {
     "nn.pad": pad,
     "nn.prelu": lambda y, rng: (lambda axis: op.nn.prelu(y, constant(rng, shape_of(y)[axis]), axis))(int(rng.integers(4))),
     "nn.softmax": lambda y, rng: op.nn.softmax(y, any_axis(rng)),
+    "broadcast_to": broadcast_to,
     "image.resize2d": resize2d,
+    "nn.dropout": lambda y, rng: op.nn.dropout(y),
     "nn.group_norm": normalization(op.nn.group_norm, num_groups=2),
     "nn.instance_norm": normalization(op.nn.instance_norm),
     "strided_slice": strided_slice,
@@ -177,10 +183,9 @@ CONVERTED = {
 # What reads an image in NCHW, of eight channels and eight rows and columns: a wrong axis would be no error.
 OTHERS = {
     "argmax": lambda y, rng: op.argmax(y, any_axis(rng), keepdims=bool(rng.integers(2))),
-    "broadcast_to": lambda y, rng: op.broadcast_to(y, (3, *shape_of(y))),
+    "broadcast_to five axes": lambda y, rng: op.broadcast_to(y, (3, *shape_of(y))),
     "conv2d_transpose": lambda y, rng: op.nn.conv2d_transpose(y, constant(rng, 8, 4, 2, 2), strides=(2, 2)),
     "cumsum": lambda y, rng: op.cumsum(y, any_axis(rng)),
-    "dropout": lambda y, rng: op.nn.dropout(y),
     "expand_dims": lambda y, rng: op.expand_dims(y, any_axis(rng, 5)),
     "flatten": lambda y, rng: op.flatten(y),
     "flip": lambda y, rng: op.flip(y, any_axis(rng)),
@@ -203,6 +208,7 @@ OTHERS = {
     "stack": lambda y, rng: op.stack([y, op.nn.relu(y)], any_axis(rng, 5)),
     "std": lambda y, rng: op.std(y, some_axes(rng)),
     "take": lambda y, rng: op.take(y, relax.const(np.array([3, 1])), int(rng.integers(1, 4))),
+    "sum of a stack": lambda y, rng: op.sum(op.stack([y, op.nn.relu(y)], int(rng.integers(2))), any_axis(rng, 5)),
     "tile": lambda y, rng: op.tile(y, [int(n) for n in rng.integers(1, 3, int(rng.integers(1, 6)))]),
     "variance": lambda y, rng: op.variance(y, some_axes(rng)),
     "where": lambda y, rng: op.where(op.greater(y, constant(rng, 8, 8)), y, constant(rng, 8, 1, 1)),
@@ -354,6 +360,10 @@ def blocks_of(name):
         y = net.conv2d(net.emit(op.nn.relu(net.conv2d(x, 16))), 16)
         return op.nn.relu(net.emit(op.add(y, x)))
 
+    def residual_of_onnx(net, x):
+        y = net.emit(op.broadcast_to(net.conv2d(x, 16), (1, 16, 16, 16)))
+        return op.nn.relu(op.sum(net.emit(op.stack([y, x, y], axis=0)), axis=[0]))
+
     def mobilenet_v3(net, x):
         y = net.conv2d(net.conv2d(x, 32, 1, 0), 32, groups=32)
         y = net.emit(op.multiply(y, op.divide(op.clip(op.add(y, relax.const(3.0)), 0, 6), relax.const(6.0))))
@@ -384,7 +394,9 @@ def blocks_of(name):
     return locals()[name]
 
 
-@pytest.mark.parametrize("name", ["residual", "mobilenet_v3", "densenet", "inception", "shufflenet", "upsampling"])
+@pytest.mark.parametrize(
+    "name", ["residual", "residual_of_onnx", "mobilenet_v3", "densenet", "inception", "shufflenet", "upsampling"]
+)
 def test_well_known_networks_are_transposed_at_their_ends_only(name):
     def write(net, x):
         return [net.conv2d(net.emit(blocks_of(name)(net, net.conv2d(x, 16))), 8)]
