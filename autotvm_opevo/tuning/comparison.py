@@ -13,7 +13,7 @@ from math import inf
 from typing import Any
 
 from autotvm_opevo._utils.text import last_line, milliseconds, pluralize
-from autotvm_opevo._utils.timeouts import run_compiler, run_with_timeout
+from autotvm_opevo._utils.timeouts import run_compiler, run_with_timeout, say_if_long
 from autotvm_opevo.tuning.confidence import Estimate
 from autotvm_opevo.tuning.programs import Instance, Timed, compare_outputs, is_quantized
 from autotvm_opevo.tuning.rounds import GRACE, Rounds, difference, is_slower, is_told_apart, time_in_rounds
@@ -251,7 +251,8 @@ def _interval(estimate: Estimate, text: Callable[[float], str]) -> str:
 def compare_with_untuned(untuned: Callable[[], Instance], tuned: Callable[[], Instance], dtypes: set[str]) -> Comparison:
     """Compare a network before and after tuning, in some seconds; `dtypes` are of what it computes."""
     comparison = Comparison(["tuned"], dtypes=dtypes)
-    comparison.time_networks([untuned, tuned], _EVALUATION_SECONDS)
+    with say_if_long("timing the network untuned and tuned"):
+        comparison.time_networks([untuned, tuned], _EVALUATION_SECONDS)
     return comparison
 
 
