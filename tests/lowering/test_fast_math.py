@@ -47,6 +47,41 @@ def test_they_are_exact_to_a_few_roundings(name):
     assert (np.abs(run(name, x) - exact) / scale).max() < (1e-6 if name == "nn.softmax" else 4e-7)
 
 
+def power(x, exponent):
+    """The network, and the names of its operators' blocks as they are tuned."""
+    variable, builder = relax.Var("x", relax.TensorType(x.shape, str(x.dtype))), relax.BlockBuilder()
+    with builder.function("main", [variable]):
+        with builder.dataflow():
+            y = builder.emit_output(relax.op.power(variable, relax.const(exponent, str(x.dtype))))
+        builder.emit_func_output(y)
+    mod = builder.finalize()
+    lowered = lower(mod, {}, cpu())
+    return outputs([build(lowered, cpu())], [x])[0][0], count_changes(lowered)["fast_math"]
+
+
+@pytest.mark.parametrize("exponent", [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.75, 4.0])
+def test_powers_to_multiples_of_a_quarter_are_products_of_roots(exponent):
+    x = np.concatenate([np.logspace(-9, 9, 997), [0.0, np.inf, np.nan]]).astype("float32")
+    found, changed = power(x, exponent)
+    assert changed == 1
+    np.testing.assert_allclose(found, x.astype("float64") ** exponent, rtol=4e-7)
+
+
+@pytest.mark.parametrize(
+    ("exponent", "dtype"), [(0.3, "float32"), (-0.75, "float32"), (0.0, "float32"), (4.25, "float32"), (0.75, "float64")]
+)
+def test_other_powers_stay_as_they_are(exponent, dtype):
+    x = np.logspace(-2, 2, 100).astype(dtype)
+    found, changed = power(x, exponent)
+    assert changed == 0
+    np.testing.assert_allclose(found, x**exponent, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("exponent", "expected"), [(2.0, [4.0, 1.0]), (3.0, [-8.0, -1.0]), (0.5, [np.nan, np.nan])])
+def test_powers_of_negative_numbers_are_right(exponent, expected):
+    np.testing.assert_array_equal(power(np.array([-2.0, -1.0], "float32"), exponent)[0], expected)
+
+
 def test_without_fused_multiply_adds_exp_rounds_more():
     x = grid()
     exact = np.exp(x.astype("float64"))
