@@ -66,9 +66,9 @@ def tune_network(
     """Tune all operators of a Relax network from one budget of trials, resuming from a work directory.
 
     The network is lowered for speed first: batch normalizations folded into convolutions and matrix products; for a CPU,
-    convolutions in NHWC, and by Winograd's algorithm where that pays; constant weights packed, for each schedule as its tiles read
-    them; exp, tanh and erf in float32 as polynomials that can be vectorized.
-    Inputs and outputs stay as they are, but for rounding. `compile_network` makes use of the result. On a CPU an operator without
+    convolutions in NHWC, and by Winograd's algorithm where that pays; constant weights packed, for each schedule as its tiles
+    read them; exp, tanh and erf in float32 as polynomials that can be vectorized. Inputs and outputs stay as they are, but for
+    rounding. `compile_network` makes use of the result. On a CPU an operator without
     a trial, since there are more operators than trials, gets the schedule that would have been measured first.
 
     However this function ends, the same call resumes with the trials that are left: all finished trials are in the database and,
