@@ -29,7 +29,6 @@ from autotvm_opevo.meta_schedule.naming import task_name
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.tuning.comparison import NETWORKS_SHARE, Comparison, OperatorComparison, shown_when_aborted
 from autotvm_opevo.tuning.logs import check_logs, common_target
-from autotvm_opevo.tuning.programs import random_arrays
 
 
 def compare_logs(
@@ -110,8 +109,8 @@ def compare_logs(
         comparison.time_networks(networks, NETWORKS_SHARE * time_limit)
 
         def load_kernel(record: TuningRecord) -> Callable[[], KernelInstance]:
-            library, tensors = build_kernel(record)
-            load_library, arrays = put(library), random_arrays(tensors)
+            library, arrays = build_kernel(record)
+            load_library = put(library)
             return lambda: KernelInstance(load_library(), device, arrays)
 
         comparison.time_operators(load_kernel, (1 - NETWORKS_SHARE) * time_limit)

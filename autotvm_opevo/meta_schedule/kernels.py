@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm.s_tir.meta_schedule.database import TuningRecord
 
-from autotvm_opevo.meta_schedule.worker import build_schedule
-from autotvm_opevo.tuning.programs import MIN_REPEAT_MS, Array
+from autotvm_opevo.meta_schedule.worker import INDICES, build_schedule
+from autotvm_opevo.tuning.programs import MIN_REPEAT_MS, Array, random_arrays
 
 
-def build_kernel(record: TuningRecord) -> tuple[Any, list[tuple[tuple[int, ...], str]]]:
-    """Build the schedule of a record; returns the library, and the shapes and dtypes of its tensors."""
+def build_kernel(record: TuningRecord) -> tuple[Any, list[Array]]:
+    """Build the schedule of a record; returns the library, and random tensors for it; integers are 1, as when it was measured."""
     library = build_schedule(record.as_measure_candidate().sch.mod, record.target)
-    return library, [(tuple(map(int, tensor.shape)), str(tensor.dtype)) for tensor in record.args_info]
+    arrays = random_arrays((tuple(map(int, tensor.shape)), str(tensor.dtype)) for tensor in record.args_info)
+    return library, [np.ones_like(array) if array.dtype.name in INDICES else array for array in arrays]
 
 
 class KernelInstance:

@@ -68,8 +68,8 @@ def tune_network(
     The network is lowered for speed first: batch normalizations folded into convolutions and matrix products; for a CPU,
     convolutions in NHWC, and by Winograd's algorithm where that pays; constant weights packed, for each schedule as its tiles
     read them; exp, tanh and erf in float32 as polynomials that can be vectorized. Inputs and outputs stay as they are, but for
-    rounding. `compile_network` makes use of the result. On a CPU an operator without
-    a trial, since there are more operators than trials, gets the schedule that would have been measured first.
+    rounding. `compile_network` makes use of the result. On a CPU an operator without a trial, since there are more operators than
+    trials, gets the schedule that would have been measured first.
 
     However this function ends, the same call resumes with the trials that are left: all finished trials are in the database and,
     with `OpEvoStrategy`, no candidate is measured twice. At the end the best candidates are timed again, as far as 3% of the time

@@ -155,7 +155,7 @@ def make_runner(timeout: float, key: str | None = None, host: str | None = None,
 
 
 def _allocator() -> Callable[..., Any]:
-    """What allocates the tensors of a kernel on a remote device: as TVM does, but integers, which may be indices, are 0."""
+    """What allocates the tensors of a kernel on a remote device: as TVM does, but integers, which may be indices, are 1."""
 
     def allocate(session: Any, device: tvm.runtime.Device, args_info: Any, alloc_repeat: int) -> Any:
         random_fill = session.get_function("tvm.contrib.random.random_fill_for_measure")
@@ -163,7 +163,7 @@ def _allocator() -> Callable[..., Any]:
         def fill(tensor: tvm.runtime.Tensor) -> None:
             dtype = str(tensor.dtype)
             if dtype in INDICES:
-                tensor.copyfrom(np.zeros(tensor.shape, dtype))
+                tensor.copyfrom(np.ones(tensor.shape, dtype))
             else:
                 random_fill(tensor)
 

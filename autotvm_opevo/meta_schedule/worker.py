@@ -24,7 +24,7 @@ WORKER_MODULE = "autotvm_opevo.meta_schedule"
 # A tensor's kind, dtype and shape, as MetaSchedule has it in JSON.
 TensorInfo = Sequence[Any]
 
-# The dtypes of integers that may be indices.
+# The dtypes of integers that may be indices, or divisors.
 INDICES = ("int32", "int64", "uint32", "uint64")
 
 # The tensors of all kernels that a worker has run, as long as the largest, by device, position and dtype.
@@ -71,18 +71,19 @@ def kept_tensors(device_type: str, device: tvm.runtime.Device, tensors: Sequence
     """Tensors for a kernel, in memory that is the same for all kernels.
 
     Where memory lies makes kernels that wait for it up to twice as fast; and to fill it takes as long as to run them. The last
-    tensor is a kernel's output, which is never another one's input; further outputs, which few kernels have, may be. Integers,
-    which may be indices, are 0 for each kernel: with random ones it would read and write anywhere.
+    tensor is a kernel's output, which is never another one's input; further outputs, which few kernels have, may be. Integers are
+    1 for each kernel: random indices would be anywhere, and a divisor could be 0. For them, a table of one row has room for two.
     """
+    rows = 2 if any(dtype in INDICES for _, dtype, _ in tensors) else 1
     found = []
     for i, (_, dtype, shape) in enumerate(tensors):
         key = device_type, i if i < len(tensors) - 1 else -1, dtype
-        size = math.prod(shape)
+        size = rows * math.prod(shape)
         if key not in _memory or math.prod(_memory[key].shape) < size:
             _memory.pop(key, None)
             _memory[key] = tvm.runtime.empty((size,), dtype, device)
             tvm.get_global_func("tvm.contrib.random.random_fill_for_measure")(_memory[key])
         found.append(_memory[key]._create_view(tuple(shape), dtype))
         if dtype in INDICES:
-            found[-1].copyfrom(np.zeros(shape, dtype))
+            found[-1].copyfrom(np.ones(shape, dtype))
     return found

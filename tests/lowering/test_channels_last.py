@@ -288,7 +288,7 @@ def test_each_operator_that_is_converted_is_tested_here():
     assert set(CONVERTED) == elementwise | set(channels_last._RULES) | {"concat", "nn.conv2d", "permute_dims"}
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 30))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 30))])
 def test_converted_operators_compute_the_same_with_any_attributes(seed):
     rng = np.random.default_rng(seed)
     shape = [int(n) for n in rng.integers(1, 4, 1)] + [4] + [int(n) for n in rng.integers(5, 10, 2)]

@@ -131,7 +131,7 @@ def test_tensors_share_memory_and_only_outputs_are_written():
     assert not np.isnan(first).any()
 
 
-# What reads or writes where integers say, of a table of 6 rows; dtype and shape of the integers.
+# What reads or writes where integers say, of a table of 6 rows, or divides by them; dtype and shape of the integers.
 INDEXED = {
     "take": (lambda x, i: relax.op.take(x, i, axis=0), "int64", (5,)),
     "take of int32": (lambda x, i: relax.op.take(x, i, axis=0), "int32", (5,)),
@@ -139,6 +139,7 @@ INDEXED = {
     "gather_nd": (lambda x, i: relax.op.gather_nd(x, i), "int64", (5, 2)),
     "scatter_elements": (lambda x, i: relax.op.scatter_elements(x, i, x, axis=0), "int64", (6, 16)),
     "scatter_nd": (lambda x, i: relax.op.scatter_nd(x, i, x), "int64", (6, 1)),
+    "floor_divide": (lambda x, i: relax.op.floor_divide(relax.op.astype(x, "int32"), i), "int32", (6, 16)),
 }
 
 
@@ -169,9 +170,16 @@ def test_integers_that_another_kernel_has_written_are_no_indices():
     device, two = tvm.cpu(), [("TENSOR", "int64", (4,)), ("TENSOR", "int64", (4,))]
     for _ in range(2):
         tensors = worker.kept_tensors("cpu", device, two)
-        assert not any(tensor.numpy().any() for tensor in tensors)
+        assert all((tensor.numpy() == 1).all() for tensor in tensors)
         for tensor in tensors:
             tensor.copyfrom(np.full(4, 10**12))
+
+
+def test_a_table_of_one_row_has_room_for_what_an_index_reads():
+    worker.kept_tensors(
+        "cpu", tvm.cpu(), [("TENSOR", "float64", (1, 64)), ("TENSOR", "int64", (4,)), ("TENSOR", "float64", (4, 64))]
+    )
+    assert worker._memory["cpu", 0, "float64"].shape[0] >= 2 * 64
 
 
 def test_this_machine_has_limits_and_those_of_other_targets_are_unknown(runner):
