@@ -17,8 +17,8 @@ DOCS_ENV := .venv/docs
 DOCS := docs/_build/html
 RELEASE_ENV := .venv/release
 
-# Tests mostly wait for compilers and runners, so that two cores are enough for four processes.
-JOBS := 4
+# Tests mostly wait for compilers and runners, so that two cores are enough for six processes.
+JOBS := 6
 # Those of MetaSchedule; the others need no TVM, or run with AutoTVM.
 TVM_TESTS := tests/lowering tests/meta_schedule tests/networks/test_relax.py autotvm_opevo/lowering autotvm_opevo/meta_schedule autotvm_opevo/networks/relax.py
 # In the order of `conftest.py`, or files with few tests, which may be slow, would come last.

@@ -143,6 +143,7 @@ class TestDevicePool:
 class TestProxy:
     """Devices that cannot be reached by their address connect to a proxy, which registers them with the tracker."""
 
+    @pytest.mark.soak
     def test_devices_behind_a_proxy_are_used_also_if_it_has_others(self, tmp_path):
         with proxied_farm(tmp_path, "board", KEY) as (port, *_):
             assert [rpc.devices(key, "127.0.0.1", port) for key in (KEY, "board", "cp", "proxy")] == [1, 1, 0, 0]

@@ -46,6 +46,7 @@ def entities(path):
     return [json.dumps(row["config"]["entity"]) for row in rows(path)]
 
 
+@pytest.mark.soak
 def test_tunes_a_model_for_real(tmp_path):
     save_onnx(tmp_path / "model.onnx")
     quick = ["--number", "1", "--repeat", "1", "--min-repeat-ms", "1", "--timeout", "60"]
