@@ -76,8 +76,7 @@ BEFORE = {
 }
 
 
-@pytest.mark.parametrize("name", BEFORE)
-@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize(("name", "biased"), [*((name, True) for name in BEFORE), ("conv2d", False), ("matmul", False)])
 def test_scales_are_folded_into_the_weights_and_one_sum_is_left(name, biased):
     shape, before, axis = BEFORE[name]
 

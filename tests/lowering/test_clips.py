@@ -35,8 +35,16 @@ def clipped(folder, opset, bounds, dtype="float32"):
     return workloads.model_file(folder / "model.onnx")
 
 
-@pytest.mark.parametrize("bounds", [{"min": 0.0, "max": 6.0}, {"min": -0.5}, {"max": 0.25}], ids=str)
-@pytest.mark.parametrize(("opset", "dtype"), [(6, "float32"), (13, "float32"), (13, "float16")])
+RELU6 = {"min": 0.0, "max": 6.0}
+
+
+@pytest.mark.parametrize(
+    ("opset", "dtype", "bounds"),
+    [
+        *((6, "float32", RELU6), (6, "float32", {"min": -0.5}), (13, "float16", RELU6)),
+        *((13, "float32", bounds) for bounds in (RELU6, {"min": -0.5}, {"max": 0.25})),
+    ],
+)
 def test_a_clip_is_fused_into_the_convolution_before_it(tmp_path, opset, dtype, bounds):
     lowered = [way(*clipped(tmp_path, opset, bounds, dtype), cpu()) for way in (lower_as_imported, lower)]
     assert count_changes(lowered[1])["nhwc"] == 1

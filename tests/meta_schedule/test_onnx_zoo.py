@@ -1,0 +1,32 @@
+"""Networks of the kinds that people bring are tuned, and compute what ONNX specifies."""
+
+import pytest
+from compared_networks import time_two_rounds
+from onnx_zoo import NETWORKS, networks
+from quick_tuning import builder, outputs, runner
+
+from autotvm_opevo.meta_schedule import compile_network, tune_network
+from autotvm_opevo.networks import relax as workloads
+from benchmarks.workloads import cpu
+
+NOT_IMPORTED = {"lstm": "TVM 0.27 imports no LSTM", "gru": "TVM 0.27 imports no GRU"}
+# Unlike each other: convolutions in NHWC, matrix products and indices, convolutions of a sequence.
+QUICK = ("espcn", "recommender", "audio")
+# Of float16, TVM 0.27 cannot lower batch normalizations.
+NOT_COMPARED = ("half_precision", "half_precision_inside")
+
+
+@pytest.mark.parametrize("name", [*networks(QUICK, NOT_IMPORTED)])
+def test_a_tuned_network_computes_what_onnx_specifies(tmp_path, monkeypatch, name):
+    """With a trial for each task, and two more."""
+    time_two_rounds(monkeypatch)
+    network = NETWORKS[name]()
+    mod, weights = workloads.model_file(network.save(tmp_path), network.open)
+    options = {"builder": builder(), "runner": runner(), "seed": 0, "task_scheduler": "round-robin"}
+    tasks = len(tune_network(mod, weights, cpu(), tmp_path / "log", 1, evaluate=False, **options).rows)
+    result = tune_network(mod, weights, cpu(), tmp_path / "log", tasks + 2, **options)
+    assert result.trials == tasks + 2
+    assert all(row.works for row in result.rows)
+    assert result.comparison_error if name in NOT_COMPARED else result.comparison.outputs_match
+    (actual,) = outputs([compile_network(mod, weights, cpu(), result.best_file)], [*network.inputs.values()])
+    network.assert_outputs(actual, network.expected())
