@@ -302,7 +302,7 @@ def test_converted_operators_compute_the_same_with_any_attributes(seed):
     assert_lowering_keeps_outputs(mod)
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 30))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 30))])
 def test_other_operators_read_what_they_would(seed):
     rng = np.random.default_rng(seed)
 
@@ -314,7 +314,7 @@ def test_other_operators_read_what_they_would(seed):
     assert count_changes(lowered)["nhwc"] >= 1
 
 
-@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(3, 100))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 100))])
 def test_networks_of_any_operators_compute_the_same(seed):
     """Operators drawn at random, each of images that others have made: some in NHWC, some not, many read several times."""
     rng = np.random.default_rng(seed)

@@ -10,8 +10,8 @@ from autotvm_opevo.networks import relax as workloads
 from benchmarks.workloads import cpu
 
 NOT_IMPORTED = {"lstm": "TVM 0.27 imports no LSTM", "gru": "TVM 0.27 imports no GRU"}
-# Unlike each other: convolutions in NHWC, matrix products and indices, convolutions of a sequence.
-QUICK = ("espcn", "recommender", "audio")
+# Matrix products and indices.
+QUICK = ("recommender",)
 # Of float16, TVM 0.27 cannot lower batch normalizations.
 NOT_COMPARED = ("half_precision", "half_precision_inside")
 
