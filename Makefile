@@ -31,7 +31,7 @@ help:
 	@echo "make tune               tune a matrix multiplication on this CPU with OpEvo and XGBoost (AutoTVM; 5 minutes)"
 	@echo "make tune-network       tune AlexNet on this CPU with OpEvo and XGBoost, for a minute each (AutoTVM; under 4 minutes)"
 	@echo "make tune-relax         tune AlexNet on this CPU (MetaSchedule; 1 to 2 minutes)"
-	@echo "make test               run all tests, type checks and linters (12 minutes; JOBS=1: one process)"
+	@echo "make test               run all tests, type checks and linters (15 minutes; JOBS=1: one process)"
 	@echo "make docs               build the documentation, $(DOCS)/index.html (2 minutes)"
 	@echo "make lint               run type checks and linters only"
 	@echo "make soak               run the long versions of the tests (half an hour to an hour)"
