@@ -57,6 +57,10 @@ class IsotropicKernel(GraphKernel):
 class CategoricalKernel(GraphKernel):
     """All values of a knob are equally far apart: no graph."""
 
+    @staticmethod
+    def groups(parts: Sequence[int]) -> list[list[int]]:
+        return []
+
     def encode(self, configurations: Any) -> Array:
         return np.array(list(configurations), dtype=float).reshape(-1, len(self._topologies))
 
