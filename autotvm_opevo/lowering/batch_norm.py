@@ -12,6 +12,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from autotvm_opevo.lowering.block_rewriter import BlockRewriter
+
 _BATCH_NORM, _ADD = map(tvm.ir.Op.get, ("relax.nn.batch_norm", "relax.add"))
 _CONVOLUTIONS = {"relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d"}
 # Scaled weights could leave the range of smaller ones.
@@ -47,13 +49,8 @@ def fold_batch_norms(mod: tvm.IRModule) -> tvm.IRModule:
     """
     if not any(_has_batch_norm(function) for function in mod.functions.values()):
         return mod
-
-    def fold(block: Any, mod: tvm.IRModule, context: Any) -> Any:
-        return _Folding(block).folded()
-
-    folded = relax.transform.dataflowblock_pass(fold, opt_level=0)(mod)
     # Of tuples of which an element is taken, and of convolutions without their scale.
-    return relax.transform.DeadCodeElimination()(relax.transform.CanonicalizeBindings()(folded))
+    return relax.transform.DeadCodeElimination()(relax.transform.CanonicalizeBindings()(_Folding.apply(mod)))
 
 
 def _has_batch_norm(function: Any) -> bool:
@@ -68,30 +65,19 @@ def _has_batch_norm(function: Any) -> bool:
     return bool(found)
 
 
-class _Folding:
-    """Of a dataflow block."""
-
-    def __init__(self, block: Any) -> None:
-        self._block = block
-        self._builder = relax.BlockBuilder()
-        self._bindings: list[Any] = []
+class _Folding(BlockRewriter):
+    def __init__(self, block: Any, mod: tvm.IRModule) -> None:
+        super().__init__(block, mod)
         self._values = {binding.var: binding.value for binding in block.bindings if isinstance(binding, relax.VarBinding)}
         self._uses: Counter[Any] = Counter()
         for binding in block.bindings:
             relax.analysis.post_order_visit(binding.value, self._count)
 
-    def folded(self) -> Any:
-        """The block, with the same variables."""
-        for binding in self._block.bindings:
-            value = self._fold(binding.value) if isinstance(binding, relax.VarBinding) else None
-            self._bindings.append(binding if value is None else relax.VarBinding(binding.var, self._builder.normalize(value)))
-        return relax.DataflowBlock(self._bindings)
-
     def _count(self, node: Any) -> None:
         if isinstance(node, relax.Var):
             self._uses[node] += 1
 
-    def _fold(self, call: Any) -> Any:
+    def _rewrite(self, var: Any, call: Any) -> Any:
         """What a batch normalization returns, otherwise computed; None for all else."""
         if not isinstance(call, relax.Call) or call.op != _BATCH_NORM or call.attrs.training:
             return None
@@ -139,12 +125,6 @@ class _Folding:
     def _only_value(self, var: Any) -> Any:
         """The value of a variable that is read once, and no output of the block."""
         return self._values.get(var) if isinstance(var, relax.DataflowVar) and self._uses[var] == 1 else None
-
-    def _emit(self, value: Any) -> Any:
-        value = self._builder.normalize(value)
-        var = relax.DataflowVar("normalized", value.ty)
-        self._bindings.append(relax.VarBinding(var, value))
-        return var
 
 
 def _scale_and_shift(parameters: list[Any], attrs: Any) -> tuple[Any, Any]:

@@ -15,6 +15,8 @@ import tvm
 from tvm import relax
 from tvm.relax import op
 
+from autotvm_opevo.lowering.block_rewriter import BlockRewriter
+
 # The axes of one layout, in the order of the other. The latter is also where each axis of NCHW is in NHWC.
 _TO_NHWC, _TO_NCHW = [0, 2, 3, 1], [0, 3, 1, 2]
 _OIHW_TO_HWIO = [2, 3, 1, 0]
@@ -39,31 +41,19 @@ def with_channels_last(mod: tvm.IRModule) -> tvm.IRModule:
     mod : tvm.IRModule
         A Relax network with bound weights.
     """
-
-    def convert(block: Any, mod: tvm.IRModule, context: Any) -> Any:
-        return _Conversion().convert(block)
-
-    return relax.transform.dataflowblock_pass(convert, opt_level=0)(mod)
+    return _Conversion.apply(mod)
 
 
-class _Conversion:
-    """Of a dataflow block. Each variable keeps its value, for other operators: of an image in NHWC it is a transpose."""
+class _Conversion(BlockRewriter):
+    """Each variable keeps its value, for other operators: of an image in NHWC it is a transpose."""
 
-    def __init__(self) -> None:
-        self._builder = relax.BlockBuilder()
-        self._bindings: list[Any] = []
+    def __init__(self, block: Any, mod: tvm.IRModule) -> None:
+        super().__init__(block, mod)
         self._nhwc: dict[Any, Any] = {}  # by variable: an image, or a tuple of them, that was computed in NHWC
         self._transposed: dict[Any, Any] = {}  # by tensor: one that was not, in NHWC
         self._stacks: dict[Any, list[Any]] = {}  # by variable: what is stacked along a new first axis
 
-    def convert(self, block: Any) -> Any:
-        """The block, with the same variables."""
-        for binding in block.bindings:
-            value = self._convert(binding.var, binding.value) if isinstance(binding, relax.VarBinding) else None
-            self._bindings.append(binding if value is None else relax.VarBinding(binding.var, self._builder.normalize(value)))
-        return relax.DataflowBlock(self._bindings)
-
-    def _convert(self, var: Any, value: Any) -> Any:
+    def _rewrite(self, var: Any, value: Any) -> Any:
         """The value of a variable, computed in NHWC; None if it stays as it is."""
         name = getattr(value.op, "name", "").removeprefix("relax.") if isinstance(value, relax.Call) else ""
         if name == "permute_dims":
@@ -162,12 +152,6 @@ class _Conversion:
             fields = (self._emit(relax.TupleGetItem(value, i)) for i in range(len(value.ty.fields)))
             return relax.Tuple([self._emit(self._in_nchw(field)) if field.ty.ndim == 4 else field for field in fields])
         return op.permute_dims(value, _TO_NCHW)
-
-    def _emit(self, value: Any) -> Any:
-        value = self._builder.normalize(value)
-        var = relax.DataflowVar("nhwc", value.ty)
-        self._bindings.append(relax.VarBinding(var, value))
-        return var
 
 
 def _is_static(tensor: Any, most: int | None = None) -> bool:

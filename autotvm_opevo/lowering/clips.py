@@ -11,6 +11,8 @@ import tvm
 from tvm import relax, topi
 from tvm_ffi import structural_equal
 
+from autotvm_opevo.lowering.block_rewriter import BlockRewriter
+
 _CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 _BOUNDS = {tvm.tirx.Max: (topi.maximum, relax.op.maximum), tvm.tirx.Min: (topi.minimum, relax.op.minimum)}
 
@@ -30,32 +32,25 @@ def with_clips_as_operators(mod: tvm.IRModule) -> tvm.IRModule:
     >>> block.bindings[0].value.op.name
     'relax.maximum'
     """
-
-    def convert(block: Any, mod: tvm.IRModule, context: Any) -> Any:
-        bindings = []
-        for binding in block.bindings:
-            value = _as_operator(binding.value, mod) if isinstance(binding, relax.VarBinding) else None
-            bindings.append(binding if value is None else relax.VarBinding(binding.var, value))
-        return relax.DataflowBlock(bindings)
-
-    return relax.transform.dataflowblock_pass(convert, opt_level=0)(mod)
+    return _ClipRewriter.apply(mod)
 
 
-def _as_operator(call: Any, mod: tvm.IRModule) -> Any:
-    """A maximum or minimum that computes what a call does; None if it does something else."""
-    if not isinstance(call, relax.Call) or call.op != _CALL_TIR or not getattr(call.args[1], "fields", None):
-        return None
-    function, (x, *others) = mod[call.args[0]], call.args[1].fields
-    stored = _stored(function)
-    compute, operator = _BOUNDS.get(type(stored), (None, None))
-    bound = others[0] if others else getattr(getattr(stored, "b", None), "value", None)
-    if compute is None or bound is None:
-        return None
-    builder = relax.BlockBuilder()
-    same = builder.call_te(compute, x, bound)
-    if not structural_equal(builder.get()[same.args[0]], function):
-        return None
-    return builder.normalize(operator(x, bound if others else relax.const(bound, str(x.ty.dtype))))
+class _ClipRewriter(BlockRewriter):
+    def _rewrite(self, var: Any, call: Any) -> Any:
+        """A maximum or minimum that computes what a call does; None if it does something else."""
+        if not isinstance(call, relax.Call) or call.op != _CALL_TIR or not getattr(call.args[1], "fields", None):
+            return None
+        function, (x, *others) = self._mod[call.args[0]], call.args[1].fields
+        stored = _stored(function)
+        compute, operator = _BOUNDS.get(type(stored), (None, None))
+        bound = others[0] if others else getattr(getattr(stored, "b", None), "value", None)
+        if compute is None or bound is None:
+            return None
+        builder = relax.BlockBuilder()
+        same = builder.call_te(compute, x, bound)
+        if not structural_equal(builder.get()[same.args[0]], function):
+            return None
+        return operator(x, bound if others else relax.const(bound, str(x.ty.dtype)))
 
 
 def _stored(function: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from autotvm_opevo._utils.timeouts import say_if_long
 from autotvm_opevo._utils.validation import as_integer, is_number
 from autotvm_opevo.search.feasible import FeasibleWalks, likely_draws
 from autotvm_opevo.search.source import Source
@@ -243,7 +244,8 @@ class Search(ABC):
         if len(starts) == self._starts_in_vain:
             return None
         likely = (number for one in self._likely_draws if (number := self._proposable(one)) is not None)
-        number = next(chain(self._walks.walk(starts, self._proposable), likely), None)
+        with say_if_long(f"looking for what the constraint {self._constraint_name} allows"):  # a predicate can be slow
+            number = next(chain(self._walks.walk(starts, self._proposable), likely), None)
         if number is None:
             self._starts_in_vain = len(starts)
             self._warn_of_constraint("few or none")
@@ -253,6 +255,10 @@ class Search(ABC):
         """Where walks to feasible configurations begin."""
         return [*self._fitness, *self._pending]
 
+    @property
+    def _constraint_name(self) -> str:
+        return getattr(self.space.constraint, "__qualname__", None) or repr(self.space.constraint)
+
     def _warn_of_constraint(self, share: str) -> None:
         """Say, once, that the search ends for the constraint's sake."""
         if not self._warned:
@@ -261,7 +267,7 @@ class Search(ABC):
                 "is given as one Factorization, or fold it into a topology, such as an InducedSubgraph of what it allows.",
                 type(self).__name__,
                 "other " if self._known else "",
-                getattr(self.space.constraint, "__qualname__", None) or repr(self.space.constraint),
+                self._constraint_name,
                 share,
                 f"{self.space.size:,}",
             )
