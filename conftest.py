@@ -28,10 +28,11 @@ collect_ignore = ["tests/helpers", *(_AUTOTVM + _NO_TVM if _has_meta_schedule el
 
 # Files that take longest, of both TVMs.
 _SLOW = [
-    *("test_tutorials", "test_network", "test_rpc", "test_tune_matmul", "test_comparison", "test_main"),
-    *("test_ended_runs", "test_strategy", "test_command_line", "test_build_ahead", "test_runs", "test_tuner", "test_tvmc"),
-    *("test_network_profile", "test_compare", "test_doctor", "test_confirmation", "test_builder", "test_winograd"),
-    "test_channels_last",
+    *("test_channels_last", "test_documentation", "test_onnx_zoo", "test_tutorials", "test_network"),
+    *("test_rpc", "test_tune_matmul", "test_comparison", "test_main", "test_ended_runs"),
+    *("test_strategy", "test_command_line", "test_build_ahead", "test_runs", "test_tuner"),
+    *("test_tvmc", "test_network_profile", "test_compare", "test_doctor", "test_confirmation"),
+    *("test_builder", "test_winograd", "test_modules", "test_runner", "test_intrinsics"),
 ]
 
 

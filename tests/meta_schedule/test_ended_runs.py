@@ -29,15 +29,15 @@ def test_a_disk_that_fills_up_ends_the_run_instead_of_losing_its_trials(tmp_path
         "    size = (Path(sys.argv[1]) / 'database_tuning_record.json').stat().st_size\n"
         "    resource.setrlimit(resource.RLIMIT_FSIZE, (size + int(sys.argv[2]), resource.RLIM_INFINITY))\n"
         "NetworkRun._store = full\n"
-        "tune_operator(Path(sys.argv[1]), 64)\n"
+        "tune_operator(Path(sys.argv[1]), 8)\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path), str(room)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=800)
     assert done.returncode == 1
     assert f"\nOSError: {tmp_path} does not have the last trials: make room on its disk" in done.stderr
-    result = tune_operator(tmp_path, 40)
-    assert 1 <= result.trials - result.measured < 32
+    result = tune_operator(tmp_path, 8)
+    assert 1 <= result.trials - result.measured < 8
 
 
 def test_after_a_kill_in_the_first_round_no_measurement_is_lost(tmp_path):
