@@ -24,7 +24,7 @@ from tvm.contrib.popen_pool import PopenPoolExecutor
 from autotvm_opevo._utils.timeouts import run_with_timeout
 from autotvm_opevo.autotvm.finalists import Finalist, Finalists
 from autotvm_opevo.autotvm.log import seconds
-from autotvm_opevo.autotvm.processes import kill
+from autotvm_opevo.autotvm.processes import START_TIMEOUT, kill, killed_after
 
 logger = logging.getLogger(__name__)
 
@@ -211,8 +211,10 @@ class DevicePool:
             os.link(build.filename, link)
         except OSError:  # not every file system has links
             shutil.copyfile(build.filename, link)
+        seconds = START_TIMEOUT + 2 * (self._runner.n_parallel + 1) * self._runner.timeout  # longer than its own, which may fail
         try:
-            result: MeasureResult = self._runner.run([measured], [build._replace(filename=link)])[0]
+            with killed_after(seconds, getattr(self._runner, "executor", None)):
+                result: MeasureResult = self._runner.run([measured], [build._replace(filename=link)])[0]
             return result
         finally:
             with suppress(FileNotFoundError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -70,7 +70,8 @@ class Measurer(measurer.Measurer):
     Parameters
     ----------
     builder, runner
-        MetaSchedule's. With this package's builder, and its runner or an ``RPCRunner``, what runs next is built meanwhile.
+        MetaSchedule's. With this package's builder, and its runner or an ``RPCRunner``, what runs next is built meanwhile; others
+        measure one batch after the other.
     target : tvm.target.Target
     batch : int
         Number of candidates that are proposed at a time, at most.
@@ -78,18 +79,13 @@ class Measurer(measurer.Measurer):
 
     def __init__(self, builder: Any, runner: Any, target: tvm.target.Target, batch: int) -> None:
         self.builder, self.runner, self._target = builder, runner, target
-        self._ahead = isinstance(builder, LocalBuilder) and isinstance(runner, (LocalRunner, RPCRunner))
-        builds = builder.max_workers if self._ahead else batch
-        devices = runner.rpc_config.count_num_servers(allow_missing=True) if self._ahead and isinstance(runner, RPCRunner) else 1
-        super().__init__(min(batch, max(builds, devices)), builds, max(1, devices))
-
-    def __enter__(self) -> Measurer:
-        if self._ahead:
-            self.pipeline = measurer.Pipeline(self._run, self._devices, self.builder.workers)
-        return self
+        self._builds_ahead = ahead = isinstance(builder, LocalBuilder) and isinstance(runner, (LocalRunner, RPCRunner))
+        builds = builder.max_workers if ahead else batch
+        devices = runner.rpc_config.count_num_servers(allow_missing=True) if ahead and isinstance(runner, RPCRunner) else 1
+        super().__init__(min(batch, max(builds, devices)), builds, max(1, devices), builder.workers if ahead else None)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
-        self.close_pipeline(self.runner.interrupt if isinstance(self.runner, LocalRunner) else lambda: None)
+        self._close(self.runner.interrupt if isinstance(self.runner, LocalRunner) else lambda: None)
 
     def build(self, candidates: Sequence[MeasureCandidate]) -> list[BuilderResult]:
         """Build candidates, all of them."""
@@ -112,10 +108,13 @@ class Measurer(measurer.Measurer):
     def _is_cpu(self) -> bool:
         return bool(device_type(self._target) == "cpu")
 
-    def _start(self, task: Any, candidates: Sequence[MeasureCandidate]) -> Iterator[tuple[_Build, bool]]:
+    def submit(self, task: Any, candidates: Sequence[MeasureCandidate]) -> list[Future[Trial]]:
+        """See `tuning.measurer.Measurer`."""
+        if not self._builds_ahead:
+            return [measurer.measured(trial) for trial in self._measure(candidates)]
         on_this_cpu = isinstance(self.runner, LocalRunner) and self._is_cpu
-        for candidate in candidates:
-            yield _Build(candidate, self.builder.start(candidate.sch.mod, self._target)), on_this_cpu
+        builds = [_Build(candidate, self.builder.start(candidate.sch.mod, self._target)) for candidate in candidates]
+        return [self._run_when_built(build, on_this_cpu) for build in builds]
 
     def _run(self, build: _Build, on_device: AbstractContextManager[None]) -> Trial:
         built, spent = self.builder.result(build.future)
@@ -136,7 +135,8 @@ class Measurer(measurer.Measurer):
             (future,) = self.runner.run([RunnerInput(artifact, kind, candidate.args_info)])
             return future.result()
 
-    def _measure(self, task: Any, candidates: Sequence[MeasureCandidate]) -> list[Trial]:
+    def _measure(self, candidates: Sequence[MeasureCandidate]) -> list[Trial]:
+        """Build and run a batch, with a builder or runner that is not this package's."""
         start, kind = time.monotonic(), device_type(self._target)
         built = self.build(candidates)
         runnable = [(one, candidate) for one, candidate in zip(built, candidates) if not one.error_msg]
@@ -148,9 +148,6 @@ class Measurer(measurer.Measurer):
         for one in built:
             remove(one)
         return [_trial(*one, each) for one in zip(candidates, built, results)]
-
-    def _end_builds(self) -> None:
-        self.builder.workers.close()
 
 
 def remove(built: BuilderResult) -> None:

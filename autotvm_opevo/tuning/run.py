@@ -11,6 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
@@ -166,7 +167,7 @@ class TuningRun(ABC):
         self._comparison_error = ""
         self._threads = 0
         self._round_left = self._current = 0  # trials of this round that are not submitted, and its task
-        self._batches: dict[int, _Batch] = {}  # by the measurer's number
+        self._pending: dict[Future[Any], _Batch] = {}  # trials that are being measured
         self.stop_reason = "trials"
         self.phases: defaultdict[str, float] = defaultdict(float)
         self.display = ProgressDisplay(budget, self._resumed)
@@ -233,8 +234,8 @@ class TuningRun(ABC):
                 self._confirm(measurer)
         except BaseException:
             with suppress(Exception):  # the first error counts
-                for number, trial in measurer.finished():
-                    self._store(self._tasks[self._batches[number].task], trial)
+                for one, trial in self._measured():
+                    self._store(self._tasks[one.task], trial)
             raise
         finally:
             self._end_measuring(measurer)
@@ -243,57 +244,75 @@ class TuningRun(ABC):
         self, measurer: Measurer, task_scheduler: TaskScheduler, rng: np.random.Generator, deadline: float, batch: int
     ) -> None:
         while True:
-            with measurer.quiet(), self.phase("searching"):
-                while measurer.hungry and time.monotonic() < deadline and self._submit(measurer, task_scheduler, rng, batch):
-                    pass
-            if time.monotonic() >= deadline:
+            late = time.monotonic() >= deadline
+            if late:
                 measurer.cancel()
+                self._pending = {trial: one for trial, one in self._pending.items() if not trial.cancelled()}
                 if self.left > 0 and self.stop_reason == "trials":
                     self.stop_reason = "time limit"
-            if not measurer.busy:
+            submitted = not late and measurer.hungry and self._submit(measurer, task_scheduler, rng, batch)
+            if not self._pending:
                 return
-            left = deadline - time.monotonic()
-            for number, trial in measurer.wait(left if left > 0 else inf):
-                self._receive(number, trial, measurer)
+            self._receive(measurer, 0.0 if submitted else inf if late else deadline - time.monotonic())
 
     def _submit(self, measurer: Measurer, task_scheduler: TaskScheduler, rng: np.random.Generator, batch: int) -> bool:
         """Submit a batch of the round's task; False if there is nothing to submit for now."""
+        with measurer.quiet(), self.phase("searching"):
+            proposed = self._propose(measurer.batch, task_scheduler, rng, batch)
+        if proposed is None:
+            return False
+        trials = measurer.submit(self._tasks[proposed.task].task, proposed.proposal.candidates)
+        self._pending.update(dict.fromkeys(trials, proposed))
+        return True
+
+    def _propose(self, size: int, task_scheduler: TaskScheduler, rng: np.random.Generator, batch: int) -> _Batch | None:
+        """Up to `size` candidates of the round's task; None if there are none for now."""
         progress = [task.progress for task in self._tasks]
         begun = sum(task.begun for task in progress)
         left = self._budget - begun
         if left <= 0:
-            return False
+            return None
         if not any(task.active for task in progress):
             self.stop_reason = EXHAUSTED
-            return False
+            return None
         if self._round_left == 0:
             self._current = choose(task_scheduler, progress, self._operators, left, rng)
             most = min(most_trials(task_scheduler, progress, self._current, left), left)
             self._round_left = self._round(self._current, min(round_size(begun, self._budget, len(progress), batch), most))
         task = self._tasks[self._current]
         if not task.can_propose:
-            return False
-        proposal = task.propose(min(measurer.batch, self._round_left, left), self._tasks)
+            return None
+        proposal = task.propose(min(size, self._round_left, left), self._tasks)
         if proposal is None:
             self._round_left = 0
             if task.progress.pending == 0:
                 task.end_round()
-            return self._submit(measurer, task_scheduler, rng, batch)
+            return self._propose(size, task_scheduler, rng, batch)
         self._round_left = max(0, self._round_left - len(proposal.candidates))
-        number = measurer.submit(task.task, proposal.candidates)
-        self._batches[number] = _Batch(self._current, proposal, len(proposal.candidates), self._round_left == 0)
-        return True
+        return _Batch(self._current, proposal, len(proposal.candidates), self._round_left == 0)
 
-    def _receive(self, number: int, trial: Any, measurer: Measurer) -> None:
+    def _measured(self) -> Iterator[tuple[_Batch, Any]]:
+        """Iterate over the trials that have been measured since, each with its batch."""
+        for trial in list(self._pending):
+            if trial.done() and trial.exception() is None:
+                yield self._pending.pop(trial), trial.result()
+
+    def _receive(self, measurer: Measurer, seconds: float) -> None:
+        """Wait until a trial is measured, or for `seconds`; keep all that are, and raise an error once there are none."""
+        done, _ = wait(self._pending, None if seconds == inf else max(0.0, seconds), FIRST_COMPLETED)
+        if done and all(trial.exception() for trial in done):
+            done.pop().result()
+        for batch, trial in self._measured():
+            self._keep(batch, trial, measurer)
+
+    def _keep(self, batch: _Batch, trial: Any, measurer: Measurer) -> None:
         """Keep a trial; its task gets to know when all of a proposal are there."""
-        batch = self._batches[number]
         task = self._tasks[batch.task]
         self._store(task, trial)
         task.add(trial)
         batch.left -= 1
         if batch.left > 0:
             return
-        del self._batches[number]
         with measurer.quiet(), self.phase("searching"):
             task.finish(batch.proposal)
         ends_round = batch.ends_round or not task.progress.active

@@ -1,16 +1,26 @@
 """Builders and runners shared by the tasks of a network."""
 
+import time
+
 import pytest
 import tvm
-from instant_measuring import for_real
+from instant_measuring import TIMEOUT, InstantBuilder, InstantRunner, for_real, instant
 from tvm import autotvm
+from tvm.contrib.popen_pool import PopenPoolExecutor
 
+from autotvm_opevo.autotvm import measurer as module
 from autotvm_opevo.autotvm.measurer import Measurer
 
 
 def dense_task(extent=16):
     tensors = [tvm.te.placeholder((extent, extent)) for _ in range(2)]
     return autotvm.task.create("dense_nopack.x86", args=(*tensors, None, "float32"), target="llvm")
+
+
+def measure(measurer, task, index):
+    """Build and run one configuration."""
+    (trial,) = measurer.submit(task, [task.config_space.get(index)])
+    return trial.result(TIMEOUT)
 
 
 class TestMeasurer:
@@ -21,22 +31,81 @@ class TestMeasurer:
             with Measurer(option) as measurer:
                 keys = set()
                 for task in (*tasks, *tasks):
-                    measured = measurer(task, [task.config_space.get(0)])
-                    assert measured[0][1].error_no == 0
-                    assert measured[0][0].task is task
+                    measured, result = measure(measurer, task, 0)
+                    assert result.error_no == 0
+                    assert measured.task is task
                     keys.add(option["runner"].key)
                 assert len(keys) == 1
             assert not autotvm.GLOBAL_SCOPE.in_tuning
+
+    def test_others_measure_a_batch_while_it_is_submitted(self):
+        calls = []
+
+        class Builder(InstantBuilder):
+            def build(self, measure_inputs):
+                calls.append(("build", len(measure_inputs)))
+                return super().build(measure_inputs)
+
+        class Runner(InstantRunner):
+            def set_task(self, task):
+                calls.append(task.name)
+
+            def run(self, measure_inputs, build_results):
+                calls.append(("run", len(measure_inputs)))
+                return super().run(measure_inputs, build_results)
+
+        task = dense_task()
+        option = autotvm.measure_option(Builder(timeout=1, n_parallel=4), Runner(lambda config: 1.0 + config.index))
+        with Measurer(option) as measurer:
+            for batch in ([0, 1, 2], [3]):
+                trials = measurer.submit(task, [task.config_space.get(i) for i in batch])
+                assert [trial.result(0)[1].costs for trial in trials] == [(1.0 + i,) for i in batch]
+                assert measurer.hungry
+        assert calls == [task.name, ("build", 3), ("run", 3), ("build", 1), ("run", 1)]
+
+    @pytest.mark.parametrize("owner", ["builder", "runner"])
+    def test_a_user_s_builder_or_runner_that_raises_ends_the_run(self, owner):
+        def fail(*_):
+            raise OSError("the lab is closed")
+
+        option = instant()
+        setattr(option[owner], {"builder": "build", "runner": "run"}[owner], fail)
+        with Measurer(option) as measurer, pytest.raises(OSError, match="the lab is closed"):
+            measure(measurer, dense_task(), 0)
+
+    @pytest.mark.soak
+    def test_autotvms_own_measure_several_tasks_with_one_server(self):
+        option = for_real(autotvm)
+        with Measurer(option) as measurer:
+            keys = set()
+            for task in (dense_task(16), dense_task(32)):
+                assert measure(measurer, task, 0)[1].error_no == 0
+                keys.add(option["runner"].key)
+            assert len(keys) == 1
+
+    @pytest.mark.soak
+    def test_a_builder_of_autotvms_that_hangs_fails_its_trials(self, monkeypatch):
+        """As when TVM's compiler keeps Python's lock, without which a worker cannot notice its timeout."""
+
+        def hang(*_):
+            time.sleep(600)
+
+        builder, runner = autotvm.LocalBuilder(timeout=1, n_parallel=1), InstantRunner(lambda config: 1.0)
+        builder.executor, builder.build_func = PopenPoolExecutor(max_workers=1), hang
+        runner.run = lambda measure_inputs, build_results: build_results
+        monkeypatch.setattr(module, "START_TIMEOUT", 5)
+        with Measurer(autotvm.measure_option(builder, runner)) as measurer:
+            assert "ChildProcessError" in measure(measurer, dense_task(), 0)[1].costs[0]
 
     @pytest.mark.soak
     def test_a_local_server_that_died_is_replaced(self, monkeypatch):
         task, option = dense_task(), for_real(autotvm)
         with Measurer(option) as measurer:
-            assert measurer(task, [task.config_space.get(0)])[0][1].error_no == 0
-            server, tracker = measurer._measure_batch.attach_objects
+            assert measure(measurer, task, 0)[1].error_no == 0
+            server, tracker = measurer._servers
             server.terminate()
             tracker.terminate()
             with monkeypatch.context() as patch:  # there is no server to wait for, however slow the machine
                 patch.setattr(option["runner"].executor, "_timeout", 3)
-                assert measurer(task, [task.config_space.get(1)])[0][1].error_no == autotvm.MeasureErrorNo.RUN_TIMEOUT
-            assert measurer(task, [task.config_space.get(2)])[0][1].error_no == 0
+                assert measure(measurer, task, 1)[1].error_no == autotvm.MeasureErrorNo.RUN_TIMEOUT
+            assert measure(measurer, task, 2)[1].error_no == 0

@@ -1,14 +1,14 @@
-"""The pipeline: built in real worker processes, run by functions of the test."""
+"""Measurers: built in real worker processes, run by functions of the test."""
 
-import os
 import threading
 import time
 from collections import namedtuple
+from contextlib import ExitStack
 
 import psutil
 import pytest
 
-from autotvm_opevo.tuning.measurer import Measurer, Pipeline
+from autotvm_opevo.tuning.measurer import Measurer, measured
 from autotvm_opevo.tuning.workers import WorkerPool
 
 LIMIT = 120
@@ -25,46 +25,54 @@ def run(build, on_device):
         return build.future.result()
 
 
+class Ahead(Measurer):
+    """Its candidates are numbers, which functions of the test build and run."""
+
+    def __init__(self, run=run, build=abs, on_this_cpu=True, builders=2):
+        super().__init__(batch=2, builds=builders, devices=1, builders=WorkerPool("json", builders))
+        self._run_built, self._build, self._on_this_cpu = run, build, on_this_cpu
+
+    def __exit__(self, *_):
+        self.close(lambda: None)
+
+    def close(self, interrupt):
+        self._close(interrupt)
+        self._builders.close()
+
+    def submit(self, task, candidates):
+        builds = [Build(number, self._builders.submit(self._build, number, timeout=LIMIT)) for number in candidates]
+        return [self._run_when_built(build, self._on_this_cpu) for build in builds]
+
+    def _run(self, build, on_device):
+        return self._run_built(build, on_device)
+
+    def workers(self):
+        return [psutil.Process(worker._pid) for worker in self._builders._workers if worker._pid]
+
+
 @pytest.fixture
-def pipelines():
-    opened = []
-
-    class Pipelines:
-        def __call__(self, run=run, build=abs, devices=1, on_this_cpu=True, builders=2):
-            self.builders = WorkerPool("json", builders)
-            pipeline = Pipeline(run, devices, self.builders)
-            self.submit = lambda number: pipeline.submit(
-                Build(number, self.builders.submit(build, number, timeout=LIMIT)), on_this_cpu
-            )
-            opened.append((pipeline, self.builders))
-            return pipeline
-
-        def workers(self):
-            return [psutil.Process(worker._pid) for worker in self.builders._workers if worker._pid]
-
-    yield Pipelines()
-    for pipeline, builders in opened:
-        pipeline.close(lambda: None)
-        builders.close()
+def open_measurer():
+    with ExitStack() as stack:
+        yield lambda *arguments, **options: stack.enter_context(Ahead(*arguments, **options))
 
 
-def test_every_trial_is_built_and_run(pipelines):
-    pipeline = pipelines()
-    trials = [pipelines.submit(number) for number in range(4)]
+def test_every_trial_is_built_and_run(open_measurer):
+    measurer = open_measurer()
+    trials = measurer.submit("task", range(4))
     assert [trial.result(LIMIT) for trial in trials] == [0, 1, 2, 3]
-    assert pipeline.building == 0
-    assert pipeline.seconds_running > 0
+    assert measurer.building == 0
+    assert measurer.seconds_running > 0
 
 
-def test_what_is_built_runs_before_a_slower_build_of_the_same_batch(pipelines):
-    pipeline = pipelines(build=build_slowly)
-    slow, *others = [pipelines.submit(number) for number in range(4)]
+def test_what_is_built_runs_before_a_slower_build_of_the_same_batch(open_measurer):
+    measurer = open_measurer(build=build_slowly)
+    slow, *others = measurer.submit("task", range(4))
     assert [trial.result(LIMIT) for trial in others] == [1, 2, 3]
     assert not slow.done()
-    assert pipeline.building == 1
+    assert measurer.building == 1
 
 
-def test_ctrl_c_while_it_waits_for_quiet_lets_the_next_trial_run(pipelines):
+def test_ctrl_c_while_it_waits_for_quiet_lets_the_next_trial_run(open_measurer):
     class Interrupted:
         def __enter__(self):
             raise KeyboardInterrupt
@@ -72,15 +80,15 @@ def test_ctrl_c_while_it_waits_for_quiet_lets_the_next_trial_run(pipelines):
         def __exit__(self, *_):
             pass
 
-    pipeline = pipelines()
+    measurer = open_measurer()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "_device", Interrupted())
-        with pytest.raises(KeyboardInterrupt), pipeline.quiet():
+        patch.setattr(measurer, "_device", Interrupted())
+        with pytest.raises(KeyboardInterrupt), measurer.quiet():
             pass
-    assert pipelines.submit(1).result(LIMIT) == 1
+    assert measurer.submit("task", [1])[0].result(LIMIT) == 1
 
 
-def test_a_trial_elsewhere_runs_while_the_next_is_built(pipelines):
+def test_a_trial_elsewhere_runs_while_the_next_is_built(open_measurer):
     """The run ends when the other build has ended, which would never be if one waited for the other."""
     built = threading.Event()
 
@@ -89,45 +97,45 @@ def test_a_trial_elsewhere_runs_while_the_next_is_built(pipelines):
             assert built.wait(LIMIT)
             return build.future.result()
 
-    pipeline = pipelines(wait, on_this_cpu=False, builders=1)
-    first, second = pipelines.submit(1), pipelines.submit(2)
-    while pipeline.building:
+    measurer = open_measurer(wait, on_this_cpu=False, builders=1)
+    first, second = measurer.submit("task", [1, 2])
+    while measurer.building:
         time.sleep(0.02)
     built.set()
     assert (first.result(LIMIT), second.result(LIMIT)) == (1, 2)
 
 
-def test_builds_are_paused_while_a_trial_runs_on_this_cpu(pipelines):
+def test_builds_are_paused_while_a_trial_runs_on_this_cpu(open_measurer):
     states = []
 
     def look(build, on_device):
         with on_device:
-            workers, end = pipelines.workers(), time.monotonic() + LIMIT
+            workers, end = measurer.workers(), time.monotonic() + LIMIT
             while {worker.status() for worker in workers} != {psutil.STATUS_STOPPED} and time.monotonic() < end:
                 time.sleep(0.01)  # the signal is on its way
             states.append({worker.status() for worker in workers})
             return build.future.result()
 
-    pipelines(look, build_slowly)
-    slow, quick = pipelines.submit(0), pipelines.submit(1)
+    measurer = open_measurer(look, build_slowly)
+    slow, quick = measurer.submit("task", [0, 1])
     quick.result(LIMIT)
     assert states == [{psutil.STATUS_STOPPED}]
     assert not slow.done()
-    assert pipelines.workers()[0].status() != psutil.STATUS_STOPPED
+    assert measurer.workers()[0].status() != psutil.STATUS_STOPPED
 
 
-def test_nothing_runs_while_it_is_quiet(pipelines):
+def test_nothing_runs_while_it_is_quiet(open_measurer):
     runs = []
 
     def note(build, on_device):
         with on_device:
             runs.append(build.number)
 
-    pipeline = pipelines(note)
-    with pipeline.quiet():
-        trial = pipelines.submit(1)
+    measurer = open_measurer(note)
+    with measurer.quiet():
+        (trial,) = measurer.submit("task", [1])
         end = time.monotonic() + LIMIT
-        while pipeline.building and time.monotonic() < end:
+        while measurer.building and time.monotonic() < end:
             time.sleep(0.02)
         time.sleep(0.2)
         assert not runs
@@ -135,7 +143,7 @@ def test_nothing_runs_while_it_is_quiet(pipelines):
     assert runs == [1]
 
 
-def test_a_cancelled_trial_does_not_run(pipelines):
+def test_a_cancelled_trial_does_not_run(open_measurer):
     begun, go = threading.Event(), threading.Event()
 
     def wait(build, on_device):
@@ -143,8 +151,8 @@ def test_a_cancelled_trial_does_not_run(pipelines):
         assert go.wait(LIMIT)
         return build.number
 
-    pipelines(wait)
-    first, second = pipelines.submit(1), pipelines.submit(2)
+    measurer = open_measurer(wait)
+    first, second = measurer.submit("task", [1, 2])
     assert begun.wait(LIMIT)
     cancelled = [trial for trial in (first, second) if trial.cancel()]
     assert len(cancelled) == 1
@@ -153,16 +161,16 @@ def test_a_cancelled_trial_does_not_run(pipelines):
     assert other.result(LIMIT) in (1, 2)
 
 
-def test_an_error_of_a_run_is_raised_by_its_trial(pipelines):
+def test_an_error_of_a_run_is_raised_by_its_trial(open_measurer):
     def fail(build, on_device):
         raise OSError("the last device is gone")
 
-    pipelines(fail)
+    measurer = open_measurer(fail)
     with pytest.raises(OSError, match="the last device is gone"):
-        pipelines.submit(1).result(LIMIT)
+        measurer.submit("task", [1])[0].result(LIMIT)
 
 
-def test_closing_ends_what_is_built_and_what_runs(pipelines):
+def test_closing_ends_what_is_built_and_what_runs(open_measurer):
     stop, running = threading.Event(), threading.Event()
 
     def wait(build, on_device):
@@ -171,72 +179,34 @@ def test_closing_ends_what_is_built_and_what_runs(pipelines):
             assert stop.wait(LIMIT)
             raise ChildProcessError("interrupted")
 
-    pipeline = pipelines(wait, build_slowly)
-    building, ran = pipelines.submit(0), pipelines.submit(1)
+    measurer = open_measurer(wait, build_slowly)
+    building, ran = measurer.submit("task", [0, 1])
     assert running.wait(LIMIT)
-    waiting = pipelines.submit(2)
-    pipeline.close(stop.set)
+    (waiting,) = measurer.submit("task", [2])
+    measurer.close(stop.set)
     assert building.cancelled()
     assert waiting.cancelled()
     assert isinstance(ran.exception(0), ChildProcessError)
 
 
-class Doubler(Measurer):
-    """Its candidates are numbers, its trials their doubles."""
-
-    def __init__(self, ahead=True):
-        super().__init__(batch=2, builds=2, devices=1)
-        self._workers, self._ahead = WorkerPool("json", 2), ahead
-
-    def __enter__(self):
-        if self._ahead:
-            self.pipeline = Pipeline(lambda build, on_device: 2 * build.future.result(), 1, self._workers)
-        return self
-
-    def __exit__(self, *_):
-        self.close_pipeline(lambda: None)
-        self._workers.close()
-
-    def _start(self, task, candidates):
-        for number in candidates:
-            yield Build(number, self._workers.submit(os.path.abspath if number is None else abs, number, timeout=LIMIT)), False
-
-    def _measure(self, task, candidates):
-        return [2 * number for number in candidates]
-
-    def _end_builds(self):
-        self._workers.close()
+def test_more_is_wanted_until_the_builders_have_enough(open_measurer):
+    measurer, submitted = open_measurer(), 0
+    with measurer.quiet():
+        while measurer.hungry:
+            submitted += 1
+            measurer.submit("task", [submitted])
+            assert submitted < 100
+    assert submitted >= 3
 
 
-class TestMeasurer:
-    @pytest.mark.parametrize("ahead", [True, False])
-    def test_every_candidate_is_measured_once_and_knows_its_batch(self, ahead):
-        with Doubler(ahead) as measurer:
-            numbers = measurer.submit("task", [1, 2]), measurer.submit("task", [3])
-            found = []
-            while measurer.busy:
-                found += measurer.wait()
-        assert sorted(found) == [(numbers[0], 2), (numbers[0], 4), (numbers[1], 6)]
+def test_what_is_built_and_waits_is_dropped_when_it_is_cancelled(open_measurer):
+    measurer = open_measurer(build=build_slowly)
+    with measurer.quiet():
+        trials = measurer.submit("task", [0, 1])
+        measurer.cancel()
+    assert all(trial.cancelled() for trial in trials)
+    assert measurer.hungry
 
-    def test_without_a_pipeline_one_batch_waits_at_a_time(self):
-        with Doubler(ahead=False) as measurer:
-            assert measurer.hungry
-            measurer.submit("task", [1])
-            assert not measurer.hungry
-            measurer.cancel()
-            assert not measurer.busy
 
-    def test_with_a_pipeline_more_is_wanted_until_the_builders_have_enough(self):
-        with Doubler() as measurer, measurer.quiet():
-            submitted = 0
-            while measurer.hungry:
-                submitted += 1
-                measurer.submit("task", [submitted])
-                assert submitted < 100
-        assert submitted >= 3
-
-    def test_an_error_is_raised_once_nothing_else_is_measured(self):
-        with Doubler() as measurer:
-            measurer.submit("task", [None])
-            with pytest.raises(TypeError):
-                list(measurer.wait(LIMIT))
+def test_a_trial_that_is_measured_is_done():
+    assert measured(7).result(0) == 7

@@ -5,6 +5,7 @@ import json
 import math
 import time
 from collections import Counter
+from concurrent.futures import Future
 from contextlib import suppress
 from types import SimpleNamespace
 
@@ -70,24 +71,26 @@ class Inverter(Measurer):
 
     def __init__(self, fails_at=math.inf):
         super().__init__(batch=2, builds=1, devices=1)
-        self.candidates, self._fails_at, self._ready = [], fails_at, []
+        self.candidates, self._fails_at = [], fails_at
 
     def __exit__(self, *_):
-        self.close_pipeline(lambda: None)
+        self._close(lambda: None)
 
-    def _measure(self, task, candidates):
+    def submit(self, task, candidates):
         assert [name for name, _ in candidates] == [task] * len(candidates)
-        for _, number in candidates:
-            if len(self.candidates) >= self._fails_at:
-                raise KeyboardInterrupt
+        return [self._invert(*candidate) for candidate in candidates]
+
+    def _invert(self, task, number):
+        trial = Future()
+        if len(self.candidates) >= self._fails_at:
+            trial.set_exception(KeyboardInterrupt())
+        else:
             self.candidates.append((task, number))
-            yield 1 / number
+            trial.set_result(1 / number)
+        return trial
 
-    def _start(self, task, candidates):
-        raise AssertionError("there is no pipeline")
-
-    def _end_builds(self):
-        raise AssertionError("there is no pipeline")
+    def _run(self, build, on_device):
+        raise AssertionError("nothing is built")
 
 
 def measure(run, measurer=None, seconds=math.inf, batch=2):
