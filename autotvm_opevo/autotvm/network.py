@@ -194,9 +194,6 @@ def tune_network(
                 run.best.write()
             run.abort(error)
             raise
-        finally:
-            for state in states:
-                state.close()
         return run.result()
 
 

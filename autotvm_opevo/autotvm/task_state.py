@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from math import inf
 from typing import NamedTuple
 
 from tvm.autotvm.measure import MeasureErrorNo, MeasureInput
 from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity, FallbackConfigEntity
-from tvm.autotvm.tuner import Tuner
 
+from autotvm_opevo.autotvm.foreign_tuner import ForeignTuner
 from autotvm_opevo.autotvm.history import History
 from autotvm_opevo.autotvm.log import Record, configuration_of, failure, seconds
 from autotvm_opevo.autotvm.search_tuner import SearchTuner
@@ -24,12 +23,9 @@ from autotvm_opevo.tuning.journal import THIS_RUN
 from autotvm_opevo.tuning.naming import task_key, task_name
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
 
-# Give up on a tuner after this many consecutive batches without a new configuration, plus one for each known configuration.
-_MAX_STALE_BATCHES = 100
-
 
 class Proposal(NamedTuple):
-    """Configurations to measure: what the tuner was asked for and is not known, after the untuned one if that is not known."""
+    """Configurations to measure: those that the tuner was asked for, after the untuned one if that is not known."""
 
     candidates: list[ConfigEntity]
     asked: list[ConfigEntity]
@@ -100,7 +96,7 @@ class TaskState:
         self._best_at = 0
         self._starting = False  # the untuned configuration is being measured
         self._make_tuner, self._seed, self._early_stopping = make_tuner, seed, early_stopping
-        self._tuner: Tuner | None = None
+        self._tuner: SearchTuner | ForeignTuner | None = None
 
     def resume(self, records: Iterable[Record], round_size: int, confirmed: tuple[Record, float] | None = None) -> int:
         """Resume from the records of this task, as if they had been measured now, in rounds; returns their number.
@@ -153,7 +149,7 @@ class TaskState:
         One that has no successful trial yet says nothing.
         """
         tuner = self.tuner
-        if not (isinstance(tuner, SearchTuner) and tuner.can_transfer):
+        if isinstance(tuner, ForeignTuner) or not tuner.can_transfer:
             return
         tuners = [other.tuner for other in others if other is not self and other.task.name == self.task.name and other.best]
         sources = self._history.sources(self.task.name, self.task.target)
@@ -164,7 +160,7 @@ class TaskState:
     @property
     def learned_from(self) -> dict[str, int]:
         """How many sources the tuner learns from, by their origin."""
-        return count_origins(self._tuner.sources) if isinstance(self._tuner, SearchTuner) else {}
+        return count_origins(self._tuner.sources) if self._tuner is not None else {}
 
     def propose(self, size: int, others: Sequence[TaskState] = ()) -> Proposal | None:
         """Ask the tuner for up to `size` configurations to measure.
@@ -175,20 +171,15 @@ class TaskState:
         if others:
             self.learn_from(others)
         start = self._start()
-        for _ in range(_MAX_STALE_BATCHES + len(self._known)):
-            # Ask first: with one result, OpEvo would generate children of that configuration instead of its first generation.
-            if self._stopped_early() or not (self.tuner.has_next() or start):
-                break
-            asked = self.tuner.next_batch(size - len(start)) if size > len(start) else []
-            fresh = {self._number(config): config for config in start}
-            fresh.update((number, config) for config in asked if (number := self._number(config)) not in self._known)
-            if fresh:
-                self.progress.pending += len(fresh)
-                self._starting = bool(start)
-                return Proposal(list(fresh.values()), asked, start)
-            self._update_tuner(asked)
-        self.progress.active = False
-        return None
+        # Ask first: with one result, OpEvo would generate children of that configuration instead of its first generation.
+        asked = self.tuner.next_batch(size - len(start)) if size > len(start) and not self._stopped_early() else []
+        candidates = {self._number(config): config for config in [*start, *asked]}
+        if not candidates:
+            self.progress.active = False
+            return None
+        self.progress.pending += len(candidates)
+        self._starting = bool(start)
+        return Proposal(list(candidates.values()), asked, start)
 
     def add(self, record: Record) -> None:
         """Count a trial of a proposal."""
@@ -197,7 +188,9 @@ class TaskState:
 
     def finish(self, proposal: Proposal) -> None:
         """Update the tuner, once all configurations of a proposal are measured."""
-        self._update_tuner(proposal.asked)
+        if proposal.asked:
+            inputs = [MeasureInput(self.task.target, self.task, config) for config in proposal.asked]
+            self.tuner.update(inputs, [self._known[self._number(config)][1] for config in proposal.asked])
         self._load_into_tuner([self._known[self._number(config)] for config in proposal.start])
         self._starting = False
 
@@ -207,8 +200,7 @@ class TaskState:
 
         All must know of the untuned configuration, which they did not propose, or it could be measured twice.
         """
-        ahead = not self._starting and isinstance(self.tuner, SearchTuner) and self.tuner.proposes_ahead
-        return self.progress.pending == 0 or ahead
+        return self.progress.pending == 0 or (self.tuner.proposes_ahead and not self._starting)
 
     def end_round(self) -> None:
         """Record the best latency for the `TaskScheduler`."""
@@ -222,41 +214,27 @@ class TaskState:
         return self.errors.most_common(1)[0][0] if self.errors else self.failures.most_common(1)[0][0]
 
     @property
-    def tuner(self) -> Tuner:
+    def tuner(self) -> SearchTuner | ForeignTuner:
         """The tuner, made on first use: some are expensive, and a small budget may never get to this task."""
         return self.create_tuner()
 
-    def create_tuner(self) -> Tuner:
+    def create_tuner(self) -> SearchTuner | ForeignTuner:
         """Create the tuner, if there is none yet."""
         if self._tuner is None:
             seeded = self._seed is not None and takes_seed(self._make_tuner)
-            self._tuner = self._make_tuner(self.task, **({"seed": self._seed} if seeded else {}))
-            if isinstance(self._tuner, SearchTuner) and not self._transfer:
-                self._tuner.transfer = False
+            tuner = self._make_tuner(self.task, **({"seed": self._seed} if seeded else {}))
+            if isinstance(tuner, SearchTuner):
+                tuner.transfer &= self._transfer
+                self._tuner = tuner
+            else:
+                self._tuner = ForeignTuner(tuner, self._known, self._knobs)
             self._load_into_tuner(list(self._known.values()))
         return self._tuner
 
-    def close(self) -> None:
-        """End the worker processes of AutoTVM's cost models."""
-        end = getattr(getattr(self._tuner, "cost_model", None), "_close_pool", None)
-        if end:
-            end()
-
-    def _update_tuner(self, asked: list[ConfigEntity]) -> None:
-        """Pass the results of what the tuner proposed, new or known."""
-        if asked:
-            inputs = [MeasureInput(self.task.target, self.task, config) for config in asked]
-            self.tuner.update(inputs, [self._known[self._number(config)][1] for config in asked])
-
     def _load_into_tuner(self, records: list[Record]) -> None:
         """Pass records to the tuner that it did not propose."""
-        if not records:
-            return
-        if hasattr(self.tuner, "cost_model"):  # XGBTuner.load_history ignores fewer than 500 records
-            self.tuner.update(*zip(*records))
-        else:
-            with suppress(NotImplementedError):  # by tuners that do not use history
-                self.tuner.load_history(records)
+        if records:
+            self.tuner.load_history(records)
 
     def _number(self, config: ConfigEntity) -> int:
         return self.space.index(self._knobs.configuration(config))

@@ -1,0 +1,87 @@
+"""AutoTVM's tuners, of which some forget a log and some repeat themselves."""
+
+import pytest
+from instant_measuring import measured, result
+from small_templates import matmul_task
+from tvm import autotvm
+
+from autotvm_opevo.autotvm.foreign_tuner import ForeignTuner
+from autotvm_opevo.autotvm.space import KnobSpace
+
+TASK = matmul_task()
+KNOBS = KnobSpace(TASK.config_space)
+
+
+def record(index, seconds=1.0):
+    return measured(TASK, TASK.config_space.get(index)), result(seconds)
+
+
+class Listening(autotvm.tuner.GridSearchTuner):
+    """Notes what it is told."""
+
+    def __init__(self, task):
+        super().__init__(task)
+        self.told = []
+
+    def update(self, inputs, results):
+        self.told.append([(one.config.index, *answer.costs) for one, answer in zip(inputs, results)])
+
+
+def foreign(tuner, indices):
+    """With the trials of some configurations; returns them, too."""
+    known = {KNOBS.space.index(KNOBS.configuration(TASK.config_space.get(i))): record(i, 1.0 + i) for i in indices}
+    return ForeignTuner(tuner, known, KNOBS), known
+
+
+def test_what_is_known_is_answered_and_not_proposed():
+    inner = Listening(TASK)
+    tuner, known = foreign(inner, [0, 1, 2, 3, 5])
+    assert [config.index for config in tuner.next_batch(2)] == [4]
+    assert inner.told == [[(0, 1.0), (1, 2.0)], [(2, 3.0), (3, 4.0)]]
+    _, more = foreign(inner, [4])
+    known.update(more)
+    tuner.update(*zip(*more.values()))
+    assert inner.told[2:] == [[(4, 5.0), (5, 6.0)]]
+
+
+def test_one_that_has_nothing_new_ends():
+    class Stubborn(Listening):
+        def has_next(self):
+            return True
+
+        def next_batch(self, batch_size):
+            return [self.space.get(1)] * batch_size
+
+    tuner, _ = foreign(Stubborn(TASK), [1])
+    assert tuner.next_batch(4) == []
+
+
+def test_one_that_is_exhausted_ends():
+    size = len(TASK.config_space)
+    tuner, _ = foreign(Listening(TASK), [])
+    assert len(tuner.next_batch(size)) == size
+    assert tuner.next_batch(1) == []
+
+
+@pytest.mark.parametrize("make", [autotvm.tuner.XGBTuner, autotvm.tuner.GATuner, autotvm.tuner.RandomTuner])
+def test_a_log_is_loaded_into_all_of_autotvms(make):
+    tuner, known = foreign(make(TASK), range(8))
+    tuner.load_history(list(known.values()))
+    assert {config.index for config in tuner.next_batch(8)}.isdisjoint(range(8))
+
+
+def test_a_model_of_costs_learns_from_a_short_log():
+    inner = autotvm.tuner.XGBTuner(TASK, plan_size=8)
+    tuner, known = foreign(inner, range(8))
+    tuner.load_history(list(known.values()))
+    assert inner.visited == {*range(8)}
+    assert inner.train_ct == 1
+
+
+def test_one_without_a_history_is_left_alone():
+    class Forgetful(Listening):
+        def load_history(self, data_set, min_seed_records=500):
+            raise NotImplementedError
+
+    tuner, known = foreign(Forgetful(TASK), [0])
+    tuner.load_history(list(known.values()))
