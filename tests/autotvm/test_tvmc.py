@@ -62,23 +62,22 @@ def test_help_lists_the_tuners_beside_tvms_own(capsys):
         main(["tune", "--help"])
     assert caught.value.code == 0
     printed = capsys.readouterr().out
-    for name in ("opevo,", "opevo-published", "--seed", "xgb_rank_binary", "gridsearch"):
+    for name in (",opevo}", "--seed", "xgb_rank_binary", "gridsearch"):
         assert name in printed
 
 
-@pytest.mark.parametrize("tuner", ["opevo", "opevo-published", "random"])
+@pytest.mark.parametrize("tuner", ["opevo", "random"])
 def test_measures_as_many_trials_as_asked(tune, tmp_path, tuner):
     tune("log.json", tuner=tuner, trials=20)
     assert len(set(entities(tmp_path / "log.json"))) == 20
 
 
 def test_a_seed_makes_the_search_reproducible(tune, tmp_path):
-    for output, tuner, seed in [("a", "opevo", 7), ("b", "opevo", 7), ("c", "opevo", 8), ("d", "opevo-published", 7)]:
-        tune(output, "--seed", seed, tuner=tuner, trials=24)
-    first, again, other_seed, published = (entities(tmp_path / name) for name in "abcd")
+    for output, seed in [("a", 7), ("b", 7), ("c", 8)]:
+        tune(output, "--seed", seed, trials=24)
+    first, again, other_seed = (entities(tmp_path / name) for name in "abc")
     assert first == again
     assert first != other_seed
-    assert first != published
 
 
 def test_nothing_stays_replaced_in_tvm(tune):
@@ -91,10 +90,10 @@ class TestArguments:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["--tuner", "xgb", "--seed", "1"], "argument --seed: only for --tuner opevo and opevo-published"),
-            (["--seed", "1"], "argument --seed: only for --tuner opevo and opevo-published"),
-            (["--tuner", "opevo", "--enable-autoscheduler", "--seed", "1"], "which AutoScheduler does not use"),
-            (["--tuner", "opevo", "--seed", "-1"], "argument --seed: must be an integer of at least 0, '-1' given"),
+            (["--tuner", "xgb", "--seed", "1"], "argument --seed: must be at least 0, and is only for --tuner opevo"),
+            (["--seed", "1"], "argument --seed: must be at least 0, and is only for --tuner opevo"),
+            (["--tuner", "opevo", "--enable-autoscheduler", "--seed", "1"], "without AutoScheduler"),
+            (["--tuner", "opevo", "--seed", "-1"], "argument --seed: must be at least 0"),
             (["--tuner", "opevolution"], "argument --tuner: invalid choice: 'opevolution'"),
         ],
     )
@@ -105,16 +104,12 @@ class TestArguments:
         assert message in capfd.readouterr().err
         assert not list(tmp_path.iterdir())
 
-    def test_without_autotvm_the_error_is_one_line(self, tmp_path):
+    def test_without_autotvm_the_error_says_which_tvm_it_found(self, tmp_path):
         (tmp_path / "tvm.py").write_text("__version__ = '0.27.0'")
-        script = (
-            f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-            "from autotvm_opevo.tvmc import main; sys.exit(main(['tune', '--help']))"
-        )
+        script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import autotvm_opevo.tvmc"
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
         assert done.returncode == 1
-        assert done.stderr.startswith("autotvm_opevo.tvmc: found TVM 0.27.0")
-        assert len(done.stderr.splitlines()) == 1
+        assert "found TVM 0.27.0" in done.stderr.splitlines()[-1]
 
 
 class TestTuningRecords:
