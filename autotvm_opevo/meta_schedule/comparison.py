@@ -18,7 +18,6 @@ from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo._utils.validation import as_seconds
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import check_shapes, lower, lower_as_imported
-from autotvm_opevo.meta_schedule.best_database import network_key, untuned_networks
 from autotvm_opevo.meta_schedule.compilation import warn_of_untuned
 from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, seconds, workload_key
 from autotvm_opevo.meta_schedule.device import open_device
@@ -26,6 +25,7 @@ from autotvm_opevo.meta_schedule.evaluation import computed_dtypes, load_on, ran
 from autotvm_opevo.meta_schedule.extraction import extract
 from autotvm_opevo.meta_schedule.kernels import KernelInstance, build_kernel
 from autotvm_opevo.meta_schedule.naming import task_name
+from autotvm_opevo.meta_schedule.store import network_key, untuned_networks
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.tuning.comparison import NETWORKS_SHARE, Comparison, OperatorComparison, shown_when_aborted
 from autotvm_opevo.tuning.logs import check_logs, common_target
@@ -169,6 +169,7 @@ def _operators(tuned: Sequence[_Tuned]) -> list[OperatorComparison]:
             count=int(task.weight),
             best=list(best),
             latencies=[seconds(record.run_secs) if record else inf for record in best],
+            # A configuration is its trace. Printed, it is the same just measured and loaded again, whatever its instructions.
             same=len({str(record.trace) if record else None for record in best}) == 1,
         )
         for task, *best in zip(tuned[0].lowered.tasks, *(one.best for one in tuned))

@@ -14,9 +14,9 @@ from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import build, lower, lower_as_imported
-from autotvm_opevo.meta_schedule.best_database import network_key, untuned_networks
 from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, records_in, seconds, workload_key
 from autotvm_opevo.meta_schedule.extraction import extract
+from autotvm_opevo.meta_schedule.store import network_key, untuned_networks
 from autotvm_opevo.meta_schedule.targets import as_target
 
 logger = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ def compile_network(
     """
     target = as_target(target)
     mod = bind_params(mod, params)
-    found, untuned = database, []
+    found, untuned = database, set()
     if isinstance(database, (str, PathLike)):
         found, untuned = open_existing(database), untuned_networks(database)
     if not isinstance(found, (ms.database.Database, type(None))):

@@ -51,13 +51,8 @@ def seconds(run_secs: Iterable[Any] | None) -> float:
 
 
 def _mean(run_secs: Iterable[Any] | None) -> float:
-    times = latencies(run_secs)
+    times = [float(time) for time in run_secs or ()]
     return sum(times) / len(times) if times else math.inf
-
-
-def latencies(run_secs: Iterable[Any] | None) -> tuple[float, ...]:
-    """All latencies of a trial, by which it is told from others: two trials hardly take the same time to the last digit."""
-    return tuple(float(time) for time in run_secs or ())
 
 
 def fitness(run_secs: Iterable[Any] | None) -> float:

@@ -22,7 +22,7 @@ from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import check_shapes, lower, lower_as_imported
 from autotvm_opevo.meta_schedule.builder import LocalBuilder
-from autotvm_opevo.meta_schedule.database import LOCK, load_database, records_of_others, repair
+from autotvm_opevo.meta_schedule.database import LOCK, records_of_others
 from autotvm_opevo.meta_schedule.evaluation import computed_dtypes, evaluate_network
 from autotvm_opevo.meta_schedule.extraction import extract
 from autotvm_opevo.meta_schedule.history import describe_history, sources_of, without_copies
@@ -30,6 +30,7 @@ from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.measurer import Measurer
 from autotvm_opevo.meta_schedule.run import NetworkRun
 from autotvm_opevo.meta_schedule.runner import LocalRunner, has_device, is_local
+from autotvm_opevo.meta_schedule.store import TrialStore
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import as_target, check_local
 from autotvm_opevo.meta_schedule.task_state import OpEvoTask, StrategyTask, TaskState
@@ -182,7 +183,7 @@ def tune_network(
     try:
         if ours:
             ForkServer.start(WORKER_MODULE)  # imports TVM while this process extracts tasks
-        repair(folder)
+        store = TrialStore(folder)
         import_tensor_intrinsics()
         lowered = run_compiler(lambda: lower(mod, params, target), "lowering the network")
         with say_if_long("extracting tasks"):
@@ -190,13 +191,12 @@ def tune_network(
         if not extracted:
             unknown = f": the shapes or loops of {', '.join(dynamic)} are known only in a run" if dynamic else ""
             raise ValueError(f"mod must have an operator that can be tuned; it has none{unknown}")
-        database = load_database(folder)
         mods = [task.dispatched[0] for task in extracted]
-        of_others = records_of_others(database, mods, target)
-        if isinstance(strategy, OpEvoStrategy) and len(database) - len(of_others) < trials:
+        of_others = records_of_others(store.database, mods, target)
+        if isinstance(strategy, OpEvoStrategy) and len(store.database) - len(of_others) < trials:
             strategy = _with_others_of(folder, strategy, of_others)
-        states = _task_states(extracted, target, database, strategy, cost_model, trials, seed)
-        run = NetworkRun(states, target, database, folder, trials, start)
+        states = _task_states(extracted, target, store, strategy, cost_model, trials, seed)
+        run = NetworkRun(states, target, store, trials, start)
         description = strategy if isinstance(strategy, str) else getattr(strategy, "description", type(strategy).__name__)
         run.announce(description, "database")
         if dynamic:
@@ -245,16 +245,22 @@ def _with_others_of(folder: Path, strategy: OpEvoStrategy, records: Sequence[Any
 
 
 def _task_states(
-    tasks: Sequence[Any], target: tvm.target.Target, database: Any, strategy: Any, cost_model: Any, trials: int, seed: int | None
+    tasks: Sequence[Any],
+    target: tvm.target.Target,
+    store: TrialStore,
+    strategy: Any,
+    cost_model: Any,
+    trials: int,
+    seed: int | None,
 ) -> list[TaskState]:
     """The state of each extracted task, with a search of its own."""
     seeds = fork_seed(None if seed is None else seed + 1, n=len(tasks))
     if isinstance(strategy, OpEvoStrategy):
-        return [OpEvoTask(task, target, database, strategy, rand_state) for task, rand_state in zip(tasks, seeds)]
+        return [OpEvoTask(task, target, store, strategy, rand_state) for task, rand_state in zip(tasks, seeds)]
     if isinstance(cost_model, str):
         cost_model = ms.CostModel.create(cost_model, num_tuning_cores=cpu_count(logical=False), tree_method="auto")
     per_round = max(1, min(_MAX_ROUND, trials // len(tasks)))
     return [
-        StrategyTask(task, target, database, strategy, rand_state, cost_model, trials, per_round)
+        StrategyTask(task, target, store, strategy, rand_state, cost_model, trials, per_round)
         for task, rand_state in zip(tasks, seeds)
     ]

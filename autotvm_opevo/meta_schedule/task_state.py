@@ -11,15 +11,16 @@ from typing import Any, NamedTuple
 
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.analysis import estimate_tir_flops
-from tvm.s_tir.meta_schedule.database import Database, TuningRecord
+from tvm.s_tir.meta_schedule.database import TuningRecord
 from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
 from tvm.target import Target
 
 from autotvm_opevo._utils.interrupts import interrupts_in_tvm
-from autotvm_opevo.meta_schedule.database import records_of, seconds, workload_key
+from autotvm_opevo.meta_schedule.database import seconds, workload_key
 from autotvm_opevo.meta_schedule.measurer import Trial
 from autotvm_opevo.meta_schedule.naming import kind_of, task_name
 from autotvm_opevo.meta_schedule.prior import prior
+from autotvm_opevo.meta_schedule.store import TrialStore
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy, warn_of_exhaustion
 from autotvm_opevo.search.source import Source, count_origins
 from autotvm_opevo.tuning.logs import UNMEASURED
@@ -33,14 +34,14 @@ class Proposal(NamedTuple):
 
 
 class TaskState(ABC):
-    """What the database and this call know of a task; a subclass has its search.
+    """What the store and this call know of a task; a subclass has its search.
 
     Parameters
     ----------
     task : ExtractedTask
     target : tvm.target.Target
-    database : Database
-        With its records of earlier calls.
+    store : TrialStore
+        With its trials of earlier calls.
 
     Attributes
     ----------
@@ -54,8 +55,8 @@ class TaskState(ABC):
         How many other tasks it learned from, by their origin.
     """
 
-    def __init__(self, task: Any, target: Target, database: Database) -> None:
-        self.task, self.mod, self._target, self._database = task, task.dispatched[0], target, database
+    def __init__(self, task: Any, target: Target, store: TrialStore) -> None:
+        self.task, self.mod, self._target, self._store = task, task.dispatched[0], target, store
         self.name, self.key = task_name(task), workload_key(self.mod)
         self.progress = TaskProgress(flop=float(estimate_tir_flops(self.mod)), kind=kind_of(task))
         self.latency = inf
@@ -67,13 +68,15 @@ class TaskState(ABC):
             latency = seconds(record.run_secs)
             self._count(latency, "failed" if latency == inf else "", "")
         self._before, self._seconds = len(records), 0.0  # trials of earlier calls, and the seconds of all others
+        if best := store.best(self.mod, target):
+            self.latency = seconds(best.run_secs)
         if records:
             self.end_round()
 
     @property
     def records(self) -> list[Any]:
-        """In the database, the fastest first."""
-        return records_of(self._database, self.mod, self._target)
+        """In the store, the fastest first."""
+        return self._store.records(self.mod, self._target)
 
     @property
     def dominant_error(self) -> str:
@@ -147,15 +150,15 @@ class OpEvoTask(TaskState):
 
     Parameters
     ----------
-    task, target, database
+    task, target, store
         See `TaskState`.
     strategy : OpEvoStrategy
         Its options and its history.
     rand_state : int
     """
 
-    def __init__(self, task: Any, target: Target, database: Database, strategy: OpEvoStrategy, rand_state: int) -> None:
-        super().__init__(task, target, database)
+    def __init__(self, task: Any, target: Target, store: TrialStore, strategy: OpEvoStrategy, rand_state: int) -> None:
+        super().__init__(task, target, store)
         self._strategy, self._rand_state = strategy, rand_state
 
     @cached_property
@@ -186,7 +189,7 @@ class OpEvoTask(TaskState):
     def choose_unmeasured(self, others: Sequence[OpEvoTask]) -> TuningRecord | None:
         """See `TaskState`."""
         for candidate in self._propose(1, others):
-            workload = self._database.commit_workload(self.mod)
+            workload = self._store.database.commit_workload(self.mod)
             return TuningRecord(candidate.sch.trace, workload, [UNMEASURED], self._target, candidate.args_info)
         return None
 
@@ -204,7 +207,7 @@ class StrategyTask(TaskState):
 
     Parameters
     ----------
-    task, target, database
+    task, target, store
         See `TaskState`.
     strategy : SearchStrategy
     rand_state : int
@@ -218,14 +221,14 @@ class StrategyTask(TaskState):
         self,
         task: Any,
         target: Target,
-        database: Database,
+        store: TrialStore,
         strategy: Any,
         rand_state: int,
         cost_model: Any,
         trials: int,
         per_round: int,
     ) -> None:
-        super().__init__(task, target, database)
+        super().__init__(task, target, store)
         self._strategy, self._rand_state, self._cost_model = strategy, rand_state, cost_model
         self._trials, self._per_round = trials, per_round
         self._told: list[Trial] = []  # of the batch
@@ -233,7 +236,7 @@ class StrategyTask(TaskState):
     @cached_property
     def _tvm(self) -> ms.TuneContext:
         context = self._context(self._strategy, self._rand_state)
-        context.pre_tuning(self._trials, self._per_round, database=self._database, cost_model=self._cost_model)
+        context.pre_tuning(self._trials, self._per_round, database=self._store.database, cost_model=self._cost_model)
         return context
 
     @property

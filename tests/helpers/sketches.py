@@ -3,6 +3,7 @@
 from functools import lru_cache
 
 import tvm
+from tvm import te
 from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
 
@@ -14,6 +15,15 @@ import_tensor_intrinsics()
 WORKLOADS = {**PAPER, **others()}
 TARGETS = {"llvm": cpu(), "cuda": Target("nvidia/nvidia-h100")}
 TASKS = [(workload, target) for target in TARGETS for workload in WORKLOADS]
+# TVM 0.27 builds these intrinsics; for VNNI's, its LLVM wants other types.
+AVX512 = Target({"kind": "llvm", "mcpu": "skylake-avx512", "num-cores": 2})
+
+
+def int8_matmul():
+    x, w = te.placeholder((64, 64), "uint8", name="X"), te.placeholder((64, 64), "int8", name="W")
+    k = te.reduce_axis((0, 64), name="k")
+    z = te.compute((64, 64), lambda i, j: te.sum(x[i, k].astype("int32") * w[j, k].astype("int32"), axis=k), name="Z")
+    return te.create_prim_func([x, w, z])
 
 
 @lru_cache(None)

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
-from sketches import TARGETS, decision_space
-from tvm import te
+from sketches import AVX512, TARGETS, decision_space, int8_matmul
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.builder import BuilderInput
 from tvm.s_tir.meta_schedule.builder.local_builder import default_build
@@ -19,16 +18,6 @@ from tvm.target import Target
 from autotvm_opevo.meta_schedule import LocalBuilder, worker
 from autotvm_opevo.meta_schedule import builder as module
 from autotvm_opevo.meta_schedule.worker import build_schedule as build
-
-# TVM 0.27 builds these intrinsics; for VNNI's, its LLVM wants other types.
-AVX512 = Target({"kind": "llvm", "mcpu": "skylake-avx512", "num-cores": 2})
-
-
-def int8_matmul():
-    x, w = te.placeholder((64, 64), "uint8", name="X"), te.placeholder((64, 64), "int8", name="W")
-    k = te.reduce_axis((0, 64), name="k")
-    z = te.compute((64, 64), lambda i, j: te.sum(x[i, k].astype("int32") * w[j, k].astype("int32"), axis=k), name="Z")
-    return te.create_prim_func([x, w, z])
 
 
 def candidates(context, n):

@@ -10,7 +10,7 @@ from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo.lowering.network import lower_as_imported
 from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, compare_logs, evaluation, tune_network
-from autotvm_opevo.meta_schedule.best_database import write_best
+from autotvm_opevo.meta_schedule.store import write_best
 from autotvm_opevo.networks import relax as workloads
 from benchmarks.workloads import cpu
 

@@ -16,17 +16,17 @@ from tvm.s_tir.meta_schedule.database import TuningRecord
 from autotvm_opevo.meta_schedule import (
     OpEvoStrategy,
     as_target,
-    best_database,
     confirmation,
     measurer,
     open_database,
     run,
+    store,
     tune_network,
 )
-from autotvm_opevo.meta_schedule.best_database import write_best
 from autotvm_opevo.meta_schedule.confirmation import confirm
 from autotvm_opevo.meta_schedule.database import commit
 from autotvm_opevo.meta_schedule.measurer import Measurer
+from autotvm_opevo.meta_schedule.store import write_best
 from autotvm_opevo.networks import relax as workloads
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.logs import BEST_DATABASE
@@ -156,7 +156,7 @@ def test_the_best_replace_those_of_an_earlier_call(records, tmp_path):
 
 def test_the_best_of_an_earlier_call_stay_where_new_ones_cannot_be_written(records, tmp_path, monkeypatch):
     write_best(tmp_path, records[:1])
-    monkeypatch.setattr(best_database, "commit", lambda *_: None)  # as TVM does on a full disk
+    monkeypatch.setattr(store, "commit", lambda *_: None)  # as TVM does on a full disk
     with pytest.raises(OSError, match="make room on its disk"):
         write_best(tmp_path, records[:2])
     assert len(open_database(tmp_path / BEST_DATABASE)) == 1

@@ -22,9 +22,9 @@ from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
 from autotvm_opevo._utils.atomic_files import LogInUse
 from autotvm_opevo.lowering.network import build, lower, lower_as_imported
 from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, compilation, compile_network, open_database, tune_network
-from autotvm_opevo.meta_schedule.best_database import untuned_networks
 from autotvm_opevo.meta_schedule.database import seconds
 from autotvm_opevo.meta_schedule.evaluation import evaluate_network, random_inputs
+from autotvm_opevo.meta_schedule.store import untuned_networks
 from autotvm_opevo.networks import relax as workloads
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.tuning.comparison import Comparison

@@ -1,0 +1,216 @@
+"""The trials of a work directory, and the best of them in a database of their own."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import defaultdict
+from collections.abc import Container, Iterable, Sequence
+from contextlib import suppress
+from itertools import islice
+from math import inf
+from os import PathLike
+from pathlib import Path
+
+from tvm.ir import IRModule
+from tvm.s_tir.meta_schedule.database import JSONDatabase, TuningRecord, Workload
+from tvm.target import Target
+
+from autotvm_opevo._utils import jsonl
+from autotvm_opevo.meta_schedule.database import commit, load_database, records_of, repair, seconds, workload_key
+from autotvm_opevo.meta_schedule.measurer import Trial
+from autotvm_opevo.tuning.logs import BEST_DATABASE, RECORD_FILE, WORKLOAD_FILE
+
+# A task of any network: the structural hash of its workload, and its target.
+_Task = tuple[str, str]
+
+# The files there with the number of records that the work directory had, and with the networks that are better untuned; and what
+# is appended to the folder's name while it is replaced.
+_TRIALS, _UNTUNED, _ASIDE = "trials", "untuned.json", ".old"
+# Seconds that TVM stores for a failed trial.
+_FAILED = 1e10
+
+
+class TrialStore:
+    """The trials of a work directory, of any networks and targets. The caller must hold its lock.
+
+    Of the trials that were known when the best of a task was timed again, or when the last call ended, that one stays the best;
+    a later one can be faster. A database has no timestamps, and TVM sorts its records by latency: what is later is known by the
+    lines of its file, which are in order.
+
+    Parameters
+    ----------
+    folder : Path
+        Repaired if a call was killed.
+
+    Attributes
+    ----------
+    folder : Path
+    database : JSONDatabase
+        One record a trial.
+    untuned : set of tuple of str
+        The networks that are better untuned; see `network_key`.
+
+    Raises
+    ------
+    ValueError
+        If TVM cannot read it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        repair(folder)
+        self.folder, self.database = folder, load_database(folder)
+        self.untuned: set[tuple[str, ...]] = set()
+        self._keys: dict[Workload, str] = {}
+        self._best: dict[_Task, TuningRecord] = {}
+        self._later: defaultdict[_Task, list[TuningRecord]] = defaultdict(list)  # trials since then
+        self._size = _size(folder)
+        self._load_best(folder / BEST_DATABASE)
+
+    def _load_best(self, best: Path) -> None:
+        _restore_best(self.folder)
+        if not len(self.database) or not best.exists():
+            return
+        repair(best)
+        self._best = {self._task_of(record): record for record in load_database(best).get_all_tuning_records()}
+        self.untuned = untuned_networks(best)
+        for record in _later_records(self.folder):
+            self._later[self._task_of(record)].append(record)
+
+    def records(self, mod: IRModule, target: Target) -> list[TuningRecord]:
+        """The trials of a task, the fastest first."""
+        return records_of(self.database, mod, target)
+
+    def append(self, mod: IRModule, target: Target, trial: Trial) -> None:
+        """Write a trial of a task; once this returns, it is not lost.
+
+        Raises
+        ------
+        OSError
+            If the disk is full, which TVM does not tell.
+        """
+        run_secs = trial.result.run_secs if not trial.failure else [_FAILED]
+        workload, candidate = self.database.commit_workload(mod), trial.candidate
+        record = TuningRecord(candidate.sch.trace, workload, run_secs, target, candidate.args_info)
+        self.database.commit_tuning_record(record)
+        before, self._size = self._size, _size(self.folder)
+        if self._size == before or not _ends_with_newline(self.folder):
+            raise OSError(f"{self.folder} does not have the last trials: make room on its disk; the same call then resumes")
+        self._later[self._task_of(record)].append(record)
+
+    def best(self, mod: IRModule, target: Target) -> TuningRecord | None:
+        """The best record of a task: the one that was set, unless a later trial is faster, or else the fastest trial."""
+        return self._fastest((workload_key(mod), str(target)), self.records(mod, target))
+
+    def set_best(self, record: TuningRecord) -> None:
+        """Set the best record of a task, until a later trial is faster: it was timed again, or chosen without any trial."""
+        task = self._task_of(record)
+        self._best[task] = record
+        self._later.pop(task, None)
+
+    def write_best(self, left_out: Container[tuple[str, str]] = ()) -> None:
+        """Write the best of each task but some, by their workloads' keys and their targets; see the function `write_best`."""
+        tasks: dict[_Task, list[TuningRecord]] = {task: [] for task in self._best}  # some without a trial
+        for record in self.database.get_all_tuning_records():
+            tasks.setdefault(self._task_of(record), []).append(record)
+        found = (self._fastest(task, records) for task, records in tasks.items() if task not in left_out)
+        write_best(self.folder, [one for one in found if one is not None], count_records(self.folder), self.untuned)
+
+    def _fastest(self, task: _Task, records: Sequence[TuningRecord]) -> TuningRecord | None:
+        best = self._best.get(task)
+        if best is not None and records and seconds(best.run_secs) == inf:
+            best = None  # it was chosen without a trial, and now there are some
+        new = [one for one in (records if best is None else self._later[task]) if seconds(one.run_secs) < inf]
+        return min([*([] if best is None else [best]), *new], key=lambda one: seconds(one.run_secs), default=None)
+
+    def _task_of(self, record: TuningRecord) -> _Task:
+        """Known by its content, since each database has workloads of its own."""
+        workload = record.workload
+        if workload not in self._keys:
+            self._keys[workload] = workload_key(workload.mod)
+        return self._keys[workload], str(record.target)
+
+
+def write_best(folder: Path, best: Sequence[TuningRecord], trials: int = 0, untuned: Iterable[Sequence[str]] = ()) -> Path:
+    """Write a database with one record a task into a work directory, in place of an earlier one.
+
+    It is the best of the first `trials` records there: later ones, of a call that was killed, can be better. Networks of
+    `untuned`, by their keys, are better untuned. If the process is killed meanwhile, the next `TrialStore` brings back the
+    earlier one.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; the earlier one stays.
+    """
+    new, old, aside = (folder / f"{BEST_DATABASE}{suffix}" for suffix in (".new", "", _ASIDE))
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir()
+    database = JSONDatabase(work_dir=str(new))
+    for record in best:
+        commit(database, record)
+    if count_records(new) < len(best):
+        raise OSError(f"{new} cannot be written: make room on its disk")
+    (new / _TRIALS).write_text(str(trials))
+    jsonl.append(new / _UNTUNED, *untuned)
+    shutil.rmtree(aside, ignore_errors=True)
+    if old.exists():
+        old.rename(aside)
+    new.rename(old)
+    shutil.rmtree(aside, ignore_errors=True)
+    return old
+
+
+def count_records(folder: Path) -> int:
+    """Number of records in a database's file: less than TVM's own count if its disk was full."""
+    file = folder / RECORD_FILE
+    return file.read_bytes().count(b"\n") if file.exists() else 0
+
+
+def network_key(target: Target, tasks: Iterable[str]) -> tuple[str, ...]:
+    """What identifies a network that was lowered: its target, and the keys of its tasks."""
+    return (str(target), *sorted(tasks))
+
+
+def untuned_networks(best: str | PathLike[str]) -> set[tuple[str, ...]]:
+    """The keys of the networks that are better untuned, of a database of the best; see `network_key`."""
+    file = Path(best) / _UNTUNED
+    if not file.exists():
+        return set()
+    with open(file, "rb") as lines:
+        return {tuple(map(str, value)) for _, value in jsonl.read(lines) if isinstance(value, list)}
+
+
+def _restore_best(folder: Path) -> None:
+    """Bring back the database of the best of a work directory, if a call was killed while it replaced it."""
+    old, aside = folder / BEST_DATABASE, folder / f"{BEST_DATABASE}{_ASIDE}"
+    if aside.exists() and not old.exists():
+        aside.rename(old)
+
+
+def _later_records(folder: Path) -> list[TuningRecord]:
+    """The records that a work directory got after its best were written."""
+    known = 0
+    with suppress(OSError, ValueError):  # of an earlier version, or torn
+        known = int((folder / BEST_DATABASE / _TRIALS).read_text())
+    with open(folder / RECORD_FILE, "rb") as lines:
+        later = list(islice(lines, known, None))
+    if not later:
+        return []
+    with tempfile.TemporaryDirectory() as temporary:  # only TVM can read them, and only from a file
+        shutil.copy(folder / WORKLOAD_FILE, temporary)
+        (Path(temporary) / RECORD_FILE).write_bytes(b"".join(later))
+        return list(load_database(Path(temporary)).get_all_tuning_records())
+
+
+def _size(folder: Path) -> int:
+    """Bytes of a database's records."""
+    file = folder / RECORD_FILE
+    return file.stat().st_size if file.exists() else 0
+
+
+def _ends_with_newline(folder: Path) -> bool:
+    """Whether the last record of a database is whole."""
+    with open(folder / RECORD_FILE, "rb") as file:
+        file.seek(-1, 2)
+        return file.read() == b"\n"

@@ -1,0 +1,127 @@
+"""The store of a work directory's trials: which record is the best of its task, and how records are told apart."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tvm
+from quick_tuning import tune
+from sketches import AVX512, int8_matmul
+from tvm.s_tir import meta_schedule as ms
+from tvm.s_tir.meta_schedule.database import TuningRecord
+
+from autotvm_opevo.lowering.network import lower
+from autotvm_opevo.meta_schedule import open_database
+from autotvm_opevo.meta_schedule.database import seconds, workload_key
+from autotvm_opevo.meta_schedule.extraction import extract
+from autotvm_opevo.meta_schedule.space import DecisionSpace
+from autotvm_opevo.meta_schedule.store import TrialStore
+from autotvm_opevo.networks import relax as workloads
+from autotvm_opevo.tuning.logs import UNMEASURED
+from benchmarks.workloads import cpu
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    """A work directory with three trials of one task."""
+    folder = tmp_path_factory.mktemp("tuned")
+    tune(folder, 3)
+    return folder
+
+
+@pytest.fixture
+def records(tuned):
+    return list(open_database(tuned).get_all_tuning_records())
+
+
+def append(store, record, *latencies):
+    """Append a trial of a record's candidate; without latencies, one that failed."""
+    result = SimpleNamespace(run_secs=list(latencies))
+    trial = SimpleNamespace(candidate=record.as_measure_candidate(), result=result, failure="" if latencies else "run")
+    store.append(record.workload.mod, record.target, trial)
+
+
+def with_latency(record, latency):
+    return TuningRecord(record.trace, record.workload, [latency], record.target, record.args_info)
+
+
+def best(store, record):
+    """Latency and trace of a task's best."""
+    found = store.best(record.workload.mod, record.target)
+    return (seconds(found.run_secs), str(found.trace)) if found else None
+
+
+class TestBest:
+    def test_without_a_confirmed_one_it_is_the_fastest_that_succeeded(self, tmp_path, records):
+        store = TrialStore(tmp_path)
+        append(store, records[0])
+        assert best(store, records[0]) is None
+        append(store, records[1], 2.0)
+        append(store, records[2], 1.0, 2.0)
+        assert best(store, records[0]) == (1.5, str(records[2].trace))
+
+    @pytest.mark.parametrize("reopened", [False, True])
+    def test_what_was_timed_again_stays_it_unless_a_later_trial_is_faster(self, tmp_path, records, reopened):
+        """Also where a clock so coarse that all take the same time cannot tell one trial from another."""
+        store = TrialStore(tmp_path)
+        append(store, records[0], 1.0)
+        append(store, records[1], 1.0)
+        store.set_best(with_latency(records[1], 1.5))
+        store.write_best()
+        if reopened:
+            store = TrialStore(tmp_path)
+        assert best(store, records[0]) == (1.5, str(records[1].trace))
+        append(store, records[2], 1.0)
+        if reopened:  # as after a kill: the best were not written
+            store = TrialStore(tmp_path)
+        assert best(store, records[0]) == (1.0, str(records[2].trace))
+
+    def test_what_was_chosen_without_a_trial_is_it_until_there_is_one(self, tmp_path, records):
+        store = TrialStore(tmp_path)
+        store.set_best(with_latency(records[0], UNMEASURED))
+        assert best(store, records[0]) == (float("inf"), str(records[0].trace))
+        append(store, records[0])  # it fails
+        assert best(store, records[0]) is None
+
+    def test_tasks_that_are_left_out_have_none_in_the_file(self, tmp_path, records):
+        store = TrialStore(tmp_path)
+        append(store, records[0], 1.0)
+        store.write_best(left_out={(workload_key(records[0].workload.mod), str(records[0].target))})
+        assert len(open_database(tmp_path / "best")) == 0
+        store.write_best()
+        assert len(open_database(tmp_path / "best")) == 1
+
+
+def packed():
+    """A matrix product of an MLP, whose schedules pack the weights."""
+    tasks, _ = extract(lower(*workloads.mlp(), cpu()), cpu())
+    return next(task.dispatched[0] for task in tasks if "matmul" in str(task.task_name))
+
+
+@pytest.mark.parametrize(
+    ("workload", "target", "kinds"),
+    [
+        (packed, cpu(), {"SamplePerfectTile", "SampleCategorical", "Annotate", "TransformLayout"}),
+        (lambda: tvm.IRModule({"main": int8_matmul()}), AVX512, {"SamplePerfectTile", "Annotate", "Tensorize"}),
+    ],
+)
+def test_a_record_s_trace_is_printed_the_same_after_it_is_loaded_again(tmp_path, workload, target, kinds):
+    """So it tells configurations apart. From Python, those that transform layouts cannot be written as JSON."""
+    mod = workload()
+    context = ms.TuneContext(mod, target=target, space_generator="post-order-apply", rand_state=1)
+    sketches = context.generate_design_space()
+    decisions = DecisionSpace(mod, sketches, list(context.space_generator.postprocs))
+    rng = np.random.default_rng(0)
+    database, printed, found = open_database(tmp_path), {}, set()
+    while len(printed) < 4:
+        candidate, _ = decisions.candidate(decisions.canonicalize(decisions.space.sample(rng)))
+        if candidate is not None:
+            trace, latency = candidate.sch.trace, 1.0 + len(printed)
+            found |= {str(instruction.kind.name) for instruction in trace.insts}
+            printed[latency] = str(trace)
+            workload = database.commit_workload(mod)
+            database.commit_tuning_record(TuningRecord(trace, workload, [latency], target, candidate.args_info))
+    assert found >= kinds
+    loaded = open_database(tmp_path).get_all_tuning_records()
+    assert {float(record.run_secs[0]): str(record.trace) for record in loaded} == printed
+    assert len({*printed.values()}) == len(printed)
