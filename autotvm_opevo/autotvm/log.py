@@ -68,7 +68,9 @@ def workload_key(target: object, task: Task) -> tuple[str, Any]:
 
 
 def failure(result: MeasureResult) -> tuple[str, str]:
-    """Kind of a failure in words, and its message, which is empty for results from a log."""
+    """Kind of a failure in words, and its message, which is empty for results from a log; both are for a success."""
+    if result.error_no == MeasureErrorNo.NO_ERROR:
+        return "", ""
     kind = MeasureErrorNo(result.error_no).name.lower().replace("_", " ").replace(" error", "")
     if len(result.costs) != 2:
         return kind, ""

@@ -13,7 +13,7 @@ from typing import Any
 
 import tvm
 from tvm.autotvm import record
-from tvm.autotvm.measure import MeasureErrorNo, MeasureResult
+from tvm.autotvm.measure import MeasureResult
 from tvm.autotvm.measure.measure import Runner
 from tvm.autotvm.task import Task
 
@@ -94,9 +94,8 @@ class NetworkRun(TuningRun):
     def _store(self, task: TaskState, trial: Record) -> None:
         """Append to the log, and an error message to the journal, which the log lacks."""
         self._log.append([trial])
-        _, result = trial
-        if result.error_no != MeasureErrorNo.NO_ERROR:
-            kind, message = failure(result)
+        kind, message = failure(trial[1])
+        if kind:
             self._journal.write(TrialEnded(task=task.key, failure=kind, message=message))
 
     def _confirm(self, measurer: Measurer) -> None:

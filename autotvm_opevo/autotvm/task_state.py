@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import inf
 from typing import NamedTuple
 
-from tvm.autotvm.measure import MeasureErrorNo, MeasureInput
+from tvm.autotvm.measure import MeasureInput
 from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity, FallbackConfigEntity
 
@@ -18,6 +17,7 @@ from autotvm_opevo.autotvm.search_tuner import SearchTuner
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.autotvm.tuner_factory import TunerFactory, takes_seed
 from autotvm_opevo.search.source import count_origins
+from autotvm_opevo.tuning import task_state
 from autotvm_opevo.tuning.drift import Drift, without_drift
 from autotvm_opevo.tuning.journal import THIS_RUN
 from autotvm_opevo.tuning.naming import task_key, task_name
@@ -32,8 +32,8 @@ class Proposal(NamedTuple):
     start: list[ConfigEntity]
 
 
-class TaskState:
-    """A task, its tuner, and all its records.
+class TaskState(task_state.TaskState):
+    """See `tuning.task_state.TaskState`; it has the task's tuner, and all its records.
 
     Parameters
     ----------
@@ -53,20 +53,10 @@ class TaskState:
 
     Attributes
     ----------
-    name, key : str
-        In tables, and in the journal.
     space : Space
         Of its configurations.
-    progress : TaskProgress
-        For a `TaskScheduler`.
     best : (MeasureInput, MeasureResult) or None
         The fastest record.
-    latency : float
-        Its latency in seconds; infinite without a valid result.
-    failures : Counter
-        Failed trials by ``MeasureErrorNo``, in words.
-    errors : Counter
-        Failed trials by error message, which logs do not hold.
     """
 
     def __init__(
@@ -79,14 +69,9 @@ class TaskState:
         history: History | None = None,
         transfer: bool = True,
     ) -> None:
-        self.task = task
-        self.name = task_name(task.name, task.args)
-        self.key = task_key(str(task.target), task.name, task.args)
-        self.progress = TaskProgress(flop=float(task.flop or 0), kind=task.name)
+        key = task_key(str(task.target), task.name, task.args)
+        super().__init__(task, task_name(task.name, task.args), key, TaskProgress(float(task.flop or 0), task.name))
         self.best: Record | None = None
-        self.latency = inf
-        self.failures: Counter[str] = Counter()
-        self.errors: Counter[str] = Counter()
         self._knobs = KnobSpace(task.config_space)
         self.space = self._knobs.space
         self._drift = drift or Drift()
@@ -125,8 +110,8 @@ class TaskState:
 
     def confirm(self, record: Record, latency: float) -> None:
         """Take a record as the best, with its confirmed latency in seconds, without drift; a later trial can be better."""
-        self.best, self.latency = record, latency
-        self.progress.latencies[-1:] = [self.latency]
+        self.best = record
+        self.confirmed(latency)
 
     def without_drift(self, record: Record) -> float:
         """The latency of a record in seconds, as it would have been at first."""
@@ -159,7 +144,7 @@ class TaskState:
 
     @property
     def learned_from(self) -> dict[str, int]:
-        """How many sources the tuner learns from, by their origin."""
+        """See `tuning.task_state.TaskState`."""
         return count_origins(self._tuner.sources) if self._tuner is not None else {}
 
     def propose(self, size: int, others: Sequence[TaskState] = ()) -> Proposal | None:
@@ -201,17 +186,6 @@ class TaskState:
         All must know of the untuned configuration, which they did not propose, or it could be measured twice.
         """
         return self.progress.pending == 0 or (self.tuner.proposes_ahead and not self._starting)
-
-    def end_round(self) -> None:
-        """Record the best latency for the `TaskScheduler`."""
-        self.progress.latencies.append(self.latency)
-
-    @property
-    def dominant_error(self) -> str:
-        """Most common error if all trials have failed, else empty; the message where known, else its kind."""
-        if self.best or not self.failures:
-            return ""
-        return self.errors.most_common(1)[0][0] if self.errors else self.failures.most_common(1)[0][0]
 
     @property
     def tuner(self) -> SearchTuner | ForeignTuner:
@@ -257,15 +231,10 @@ class TaskState:
         result = record[1]
         self._measured[number] = record
         self._known[number] = known = self._without_drift(record)
-        self.progress.trials += 1
         self.progress.seconds += max(0.0, float(result.all_cost))  # known from a log as well
-        if result.error_no != MeasureErrorNo.NO_ERROR:
-            kind, message = failure(result)
-            self.failures[kind] += 1
-            if message:
-                self.errors[message] += 1
-        elif seconds(known[1]) < self.latency:
-            self.best, self.latency, self._best_at = record, seconds(known[1]), self.progress.trials
+        if (latency := seconds(known[1])) < self.latency:
+            self.best, self._best_at = record, self.progress.trials + 1
+        self._count(latency, *failure(result))
 
     def _without_drift(self, record: Record) -> Record:
         measured, result = record

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections import Counter
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from math import inf
@@ -23,6 +22,7 @@ from autotvm_opevo.meta_schedule.prior import prior
 from autotvm_opevo.meta_schedule.store import TrialStore
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy, warn_of_exhaustion
 from autotvm_opevo.search.source import Source, count_origins
+from autotvm_opevo.tuning import task_state
 from autotvm_opevo.tuning.logs import UNMEASURED
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
 
@@ -33,8 +33,8 @@ class Proposal(NamedTuple):
     candidates: list[MeasureCandidate]
 
 
-class TaskState(ABC):
-    """What the store and this call know of a task; a subclass has its search.
+class TaskState(task_state.TaskState):
+    """See `tuning.task_state.TaskState`; a subclass has its search.
 
     Parameters
     ----------
@@ -45,28 +45,20 @@ class TaskState(ABC):
 
     Attributes
     ----------
-    task
-        As given.
     mod : tvm.IRModule
-        Its workload.
-    name, key : str
-        In tables; the structural hash, in the journal.
-    learned_from : dict of str to int
-        How many other tasks it learned from, by their origin.
+        Its workload, whose structural hash is the task's key.
     """
 
+    learned_from: Mapping[str, int] = {}
+
     def __init__(self, task: Any, target: Target, store: TrialStore) -> None:
-        self.task, self.mod, self._target, self._store = task, task.dispatched[0], target, store
-        self.name, self.key = task_name(task), workload_key(self.mod)
-        self.progress = TaskProgress(flop=float(estimate_tir_flops(self.mod)), kind=kind_of(task))
-        self.latency = inf
-        self.failures: Counter[str] = Counter()
-        self.learned_from: Mapping[str, int] = {}
-        self._errors: Counter[str] = Counter()
+        self.mod, self._target, self._store = task.dispatched[0], target, store
+        progress = TaskProgress(flop=float(estimate_tir_flops(self.mod)), kind=kind_of(task))
+        super().__init__(task, task_name(task), workload_key(self.mod), progress)
         records = self.records
         for record in records:
             latency = seconds(record.run_secs)
-            self._count(latency, "failed" if latency == inf else "", "")
+            self._count(latency, "failed" if latency == inf else "")
         self._before, self._seconds = len(records), 0.0  # trials of earlier calls, and the seconds of all others
         if best := store.best(self.mod, target):
             self.latency = seconds(best.run_secs)
@@ -79,17 +71,12 @@ class TaskState(ABC):
         return self._store.records(self.mod, self._target)
 
     @property
-    def dominant_error(self) -> str:
-        """The most common error while all trials fail; empty otherwise."""
-        return self._errors.most_common(1)[0][0] if self._errors and self.latency == inf else ""
-
-    @property
     def can_propose(self) -> bool:
-        """Whether it can propose now."""
+        """See `tuning.task_state.TaskState`."""
         return True
 
     def propose(self, size: int, others: Sequence[TaskState]) -> Proposal | None:
-        """Up to `size` candidates; None, and inactive, if the search is finished."""
+        """See `tuning.task_state.TaskState`."""
         candidates = self._propose(size, others)
         if not candidates:
             self.progress.active = False
@@ -105,19 +92,6 @@ class TaskState(ABC):
         self._seconds += trial.seconds
         self.progress.seconds = self._seconds * self.progress.trials / now  # earlier calls took as long for each trial
 
-    @abstractmethod
-    def finish(self, proposal: Proposal) -> None:
-        """All trials of a proposal are there."""
-
-    def end_round(self) -> None:
-        """Record the best latency for the `TaskScheduler`."""
-        self.progress.latencies.append(self.latency)
-
-    def confirmed(self, latency: float) -> None:
-        """Take what the best trial took when it was timed again."""
-        self.latency = latency
-        self.progress.latencies[-1:] = [latency]
-
     def choose_unmeasured(self, others: Sequence[Any]) -> TuningRecord | None:
         """A record of what would be measured first, as far as that is known without a trial; no measured one is slower."""
         return None
@@ -125,13 +99,6 @@ class TaskState(ABC):
     @abstractmethod
     def _propose(self, size: int, others: Sequence[Any]) -> list[MeasureCandidate]:
         """Up to `size` candidates; none if the search is finished."""
-
-    def _count(self, latency: float, failure: str, message: str) -> None:
-        self.progress.trials += 1
-        self.latency = min(self.latency, latency)
-        if failure:
-            self.failures[failure] += 1
-            self._errors[message or failure] += 1
 
     def _context(self, strategy: Any, rand_state: int) -> ms.TuneContext:
         """TVM's, with a strategy of its own."""

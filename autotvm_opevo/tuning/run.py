@@ -9,14 +9,14 @@ import logging
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +39,6 @@ from autotvm_opevo.tuning.result import EXHAUSTED, TuningResult
 from autotvm_opevo.tuning.roofline import Roofline, Work
 from autotvm_opevo.tuning.task_scheduler import (
     Operator,
-    TaskProgress,
     TaskScheduler,
     choose,
     most_trials,
@@ -47,71 +46,9 @@ from autotvm_opevo.tuning.task_scheduler import (
     round_size,
     shares,
 )
+from autotvm_opevo.tuning.task_state import TaskState
 
 logger = logging.getLogger(__name__)
-
-
-class Proposal(Protocol):
-    """What a task proposes to measure."""
-
-    @property
-    def candidates(self) -> Sequence[Any]:
-        """Of the adapter's TVM."""
-
-
-class TaskState(Protocol):
-    """One task's state, which its adapter keeps up to date."""
-
-    @property
-    def task(self) -> Any:
-        """Of the adapter's TVM."""
-
-    @property
-    def name(self) -> str:
-        """In tables."""
-
-    @property
-    def key(self) -> str:
-        """In the journal."""
-
-    @property
-    def progress(self) -> TaskProgress:
-        """Its trials and FLOP."""
-
-    @property
-    def latency(self) -> float:
-        """Best latency in seconds; infinite while no trial has succeeded."""
-
-    @property
-    def failures(self) -> Counter[str]:
-        """Number of failed trials by the kind of error."""
-
-    @property
-    def dominant_error(self) -> str:
-        """The most common error while all trials fail; empty otherwise."""
-
-    @property
-    def can_propose(self) -> bool:
-        """Whether it can propose now, or needs the results of what is being measured first."""
-
-    @property
-    def learned_from(self) -> Mapping[str, int]:
-        """How many other tasks it learned from, by their origin."""
-
-    def propose(self, size: int, others: Sequence[Any]) -> Any:
-        """A `Proposal` of up to `size` candidates, which count as pending; None, and inactive, if the task is exhausted.
-
-        `others` are the states of all tasks, from which it may learn.
-        """
-
-    def add(self, trial: Any) -> None:
-        """Count a trial of a proposal."""
-
-    def finish(self, proposal: Any) -> None:
-        """All trials of a proposal are there."""
-
-    def end_round(self) -> None:
-        """Record the best latency for the `TaskScheduler`."""
 
 
 @dataclass
@@ -151,7 +88,7 @@ class TuningRun(ABC):
 
     def __init__(
         self,
-        tasks: Sequence[Any],
+        tasks: Sequence[TaskState],
         operators: Sequence[Operator],
         budget: int,
         log_file: Path,

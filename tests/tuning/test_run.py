@@ -4,7 +4,6 @@ import io
 import json
 import math
 import time
-from collections import Counter
 from concurrent.futures import Future
 from contextlib import suppress
 from types import SimpleNamespace
@@ -18,19 +17,17 @@ from autotvm_opevo.tuning.measurer import Measurer
 from autotvm_opevo.tuning.progress import ProgressDisplay
 from autotvm_opevo.tuning.run import TuningRun
 from autotvm_opevo.tuning.task_scheduler import Operator, TaskProgress, equal
+from autotvm_opevo.tuning.task_state import TaskState
 
 
-class Task:
+class Task(TaskState):
     """Proposes numbers, whose latencies are 1 / number."""
 
-    can_propose = True
+    can_propose, learned_from = True, {}
 
-    def __init__(self, name, trials, latency, failures=(), size=1000):
-        self.task = self.name = name
-        self.key = name[0]
-        self.progress = TaskProgress(flop=1e6, trials=trials)
-        self.latency, self.failures, self.learned_from = latency, Counter(failures), {}
-        self.dominant_error = "boom" if latency == math.inf and failures else ""
+    def __init__(self, name, trials, latency, size=1000):
+        super().__init__(name, name, name[0], TaskProgress(flop=1e6, trials=trials))
+        self.latency = latency
         self.left, self.finished = range(trials + 1, size + 1), []
 
     def propose(self, size, others):
@@ -41,14 +38,10 @@ class Task:
 
     def add(self, trial):
         self.progress.pending -= 1
-        self.progress.trials += 1
-        self.latency = min(self.latency, trial)
+        self._count(trial)
 
     def finish(self, proposal):
         self.finished.append(len(proposal.candidates))
-
-    def end_round(self):
-        self.progress.latencies.append(self.latency)
 
 
 class Run(TuningRun):

@@ -1,0 +1,96 @@
+"""One task of a run: how many trials it has had, how fast the best of them is, and how the others failed. Imports no TVM."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import Any, Protocol
+
+from autotvm_opevo.tuning.task_scheduler import TaskProgress
+
+
+class Proposal(Protocol):
+    """What a task proposes to measure."""
+
+    @property
+    def candidates(self) -> Sequence[Any]:
+        """Of the adapter's TVM."""
+
+
+class TaskState(ABC):
+    """A task and its trials; an adapter's subclass has its search.
+
+    Parameters
+    ----------
+    task : object
+        Of the adapter's TVM.
+    name, key : str
+        In tables, and in the journal.
+    progress : TaskProgress
+        For a `TaskScheduler`.
+
+    Attributes
+    ----------
+    task, name, key, progress
+        As given.
+    latency : float
+        That of the best trial in seconds; infinite while none has succeeded.
+    failures : Counter of str
+        Failed trials by the kind of error.
+    """
+
+    def __init__(self, task: Any, name: str, key: str, progress: TaskProgress) -> None:
+        self.task, self.name, self.key, self.progress = task, name, key, progress
+        self.latency = inf
+        self.failures: Counter[str] = Counter()
+        self._errors: Counter[str] = Counter()  # by message, which records of earlier calls lack
+
+    @property
+    def dominant_error(self) -> str:
+        """The most common error while all trials fail, by its message if there is any; empty otherwise."""
+        errors = self._errors or self.failures
+        return errors.most_common(1)[0][0] if errors and self.latency == inf else ""
+
+    @property
+    @abstractmethod
+    def learned_from(self) -> Mapping[str, int]:
+        """How many other tasks it learned from, by their origin."""
+
+    @property
+    @abstractmethod
+    def can_propose(self) -> bool:
+        """Whether it can propose now, or needs the results of what is being measured first."""
+
+    @abstractmethod
+    def propose(self, size: int, others: Sequence[Any]) -> Any:
+        """A `Proposal` of up to `size` candidates, which count as pending; None, and inactive, if the task is exhausted.
+
+        `others` are the states of all tasks, from which it may learn.
+        """
+
+    @abstractmethod
+    def add(self, trial: Any) -> None:
+        """Count a trial of a proposal."""
+
+    @abstractmethod
+    def finish(self, proposal: Any) -> None:
+        """All trials of a proposal are there."""
+
+    def end_round(self) -> None:
+        """Record the best latency for the `TaskScheduler`."""
+        self.progress.latencies.append(self.latency)
+
+    def confirmed(self, latency: float) -> None:
+        """Take what the best trial took when it was timed again; a later one can be faster."""
+        self.latency = latency
+        self.progress.latencies[-1:] = [latency]
+
+    def _count(self, latency: float, failure: str = "", message: str = "") -> None:
+        """Count a trial of this call or an earlier one: its latency in seconds, or the kind of its error, and the message."""
+        self.progress.trials += 1
+        self.latency = min(self.latency, latency)
+        if failure:
+            self.failures[failure] += 1
+            self._errors.update([message] if message else [])
