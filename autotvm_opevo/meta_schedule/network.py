@@ -33,7 +33,7 @@ from autotvm_opevo.meta_schedule.runner import LocalRunner, has_device, is_local
 from autotvm_opevo.meta_schedule.store import TrialStore
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import as_target, check_local
-from autotvm_opevo.meta_schedule.task_state import OpEvoTask, StrategyTask, TaskState
+from autotvm_opevo.meta_schedule.task_state import OpEvoTask, StrategyTask, TaskState, TvmStrategy
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
 from autotvm_opevo.tuning.confirmation import end_of_trials
 from autotvm_opevo.tuning.file_formats import describe_file
@@ -195,7 +195,9 @@ def tune_network(
         of_others = records_of_others(store.database, mods, target)
         if isinstance(strategy, OpEvoStrategy) and len(store.database) - len(of_others) < trials:
             strategy = _with_others_of(folder, strategy, of_others)
-        states = _task_states(extracted, target, store, strategy, cost_model, trials, seed)
+        is_ours = isinstance(strategy, OpEvoStrategy)
+        search = strategy if is_ours else _tvm_strategy(strategy, cost_model, trials, len(extracted))
+        states = _task_states(extracted, target, store, search, seed)
         run = NetworkRun(states, target, store, trials, start)
         description = strategy if isinstance(strategy, str) else getattr(strategy, "description", type(strategy).__name__)
         run.announce(description, "database")
@@ -244,23 +246,16 @@ def _with_others_of(folder: Path, strategy: OpEvoStrategy, records: Sequence[Any
     return strategy.with_history([*history, *without_copies(others, history)])
 
 
-def _task_states(
-    tasks: Sequence[Any],
-    target: tvm.target.Target,
-    store: TrialStore,
-    strategy: Any,
-    cost_model: Any,
-    trials: int,
-    seed: int | None,
-) -> list[TaskState]:
-    """The state of each extracted task, with a search of its own."""
-    seeds = fork_seed(None if seed is None else seed + 1, n=len(tasks))
-    if isinstance(strategy, OpEvoStrategy):
-        return [OpEvoTask(task, target, store, strategy, rand_state) for task, rand_state in zip(tasks, seeds)]
+def _tvm_strategy(strategy: Any, cost_model: Any, trials: int, tasks: int) -> TvmStrategy:
     if isinstance(cost_model, str):
         cost_model = ms.CostModel.create(cost_model, num_tuning_cores=cpu_count(logical=False), tree_method="auto")
-    per_round = max(1, min(_MAX_ROUND, trials // len(tasks)))
-    return [
-        StrategyTask(task, target, store, strategy, rand_state, cost_model, trials, per_round)
-        for task, rand_state in zip(tasks, seeds)
-    ]
+    return TvmStrategy(strategy, cost_model, trials, max(1, min(_MAX_ROUND, trials // tasks)))
+
+
+def _task_states(
+    tasks: Sequence[Any], target: tvm.target.Target, store: TrialStore, strategy: Any, seed: int | None
+) -> list[TaskState]:
+    """The state of each extracted task, with a search of its own."""
+    kind = OpEvoTask if isinstance(strategy, OpEvoStrategy) else StrategyTask
+    seeds = fork_seed(None if seed is None else seed + 1, n=len(tasks))
+    return [kind(task, target, store, strategy, rand_state) for task, rand_state in zip(tasks, seeds)]

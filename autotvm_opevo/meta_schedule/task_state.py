@@ -20,7 +20,7 @@ from autotvm_opevo.meta_schedule.measurer import Trial
 from autotvm_opevo.meta_schedule.naming import kind_of, task_name
 from autotvm_opevo.meta_schedule.prior import prior
 from autotvm_opevo.meta_schedule.store import TrialStore
-from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy, warn_of_exhaustion
+from autotvm_opevo.meta_schedule.strategy import warn_of_exhaustion
 from autotvm_opevo.search.source import Source, count_origins
 from autotvm_opevo.tuning import task_state
 from autotvm_opevo.tuning.logs import UNMEASURED
@@ -33,6 +33,16 @@ class Proposal(NamedTuple):
     candidates: list[MeasureCandidate]
 
 
+class TvmStrategy(NamedTuple):
+    """One of TVM's strategies, or a user's, with what TVM's loop would give it: a cost model, which all tasks share, and the
+    largest number of trials, in all and in a batch."""
+
+    strategy: Any
+    cost_model: Any
+    trials: int
+    per_round: int
+
+
 class TaskState(task_state.TaskState):
     """See `tuning.task_state.TaskState`; a subclass has its search.
 
@@ -42,6 +52,9 @@ class TaskState(task_state.TaskState):
     target : tvm.target.Target
     store : TrialStore
         With its trials of earlier calls.
+    strategy : OpEvoStrategy or TvmStrategy
+        Its options and its history.
+    rand_state : int
 
     Attributes
     ----------
@@ -51,8 +64,9 @@ class TaskState(task_state.TaskState):
 
     learned_from: Mapping[str, int] = {}
 
-    def __init__(self, task: Any, target: Target, store: TrialStore) -> None:
+    def __init__(self, task: Any, target: Target, store: TrialStore, strategy: Any, rand_state: int) -> None:
         self.mod, self._target, self._store = task.dispatched[0], target, store
+        self._strategy, self._rand_state = strategy, rand_state
         progress = TaskProgress(flop=float(estimate_tir_flops(self.mod)), kind=kind_of(task))
         super().__init__(task, task_name(task), workload_key(self.mod), progress)
         records = self.records
@@ -100,7 +114,7 @@ class TaskState(task_state.TaskState):
     def _propose(self, size: int, others: Sequence[Any]) -> list[MeasureCandidate]:
         """Up to `size` candidates; none if the search is finished."""
 
-    def _context(self, strategy: Any, rand_state: int) -> ms.TuneContext:
+    def _context(self, strategy: Any = None) -> ms.TuneContext:
         """TVM's, with a strategy of its own."""
         return ms.TuneContext(
             self.mod,
@@ -108,30 +122,17 @@ class TaskState(task_state.TaskState):
             space_generator="post-order-apply",
             search_strategy=strategy,
             task_name=self.task.task_name,
-            rand_state=rand_state,
+            rand_state=self._rand_state,
         ).clone()
 
 
 class OpEvoTask(TaskState):
-    """A task of which OpEvo gets each result as it comes, and proposes while others are measured.
-
-    Parameters
-    ----------
-    task, target, store
-        See `TaskState`.
-    strategy : OpEvoStrategy
-        Its options and its history.
-    rand_state : int
-    """
-
-    def __init__(self, task: Any, target: Target, store: TrialStore, strategy: OpEvoStrategy, rand_state: int) -> None:
-        super().__init__(task, target, store)
-        self._strategy, self._rand_state = strategy, rand_state
+    """A task of which OpEvo gets each result as it comes, and proposes while others are measured."""
 
     @cached_property
     def search(self) -> Any:
         """Made on first use: a small budget may never get to this task."""
-        context = self._context(None, self._rand_state)
+        context = self._context()
         sketches, postprocs = context.generate_design_space(), list(context.space_generator.postprocs)
         search = self._strategy.search(str(self.task.task_name), self.mod, sketches, postprocs, self._rand_state)
         search.load(self.records)
@@ -170,40 +171,17 @@ class OpEvoTask(TaskState):
 
 
 class StrategyTask(TaskState):
-    """A task whose search is one of TVM's strategies, or a user's: it needs all results of a batch before the next.
+    """A task whose search is a `TvmStrategy`: it needs all results of a batch before the next."""
 
-    Parameters
-    ----------
-    task, target, store
-        See `TaskState`.
-    strategy : SearchStrategy
-    rand_state : int
-    cost_model : CostModel or None
-        Shared by all tasks.
-    trials, per_round : int
-        Number of trials at most, and in a batch.
-    """
-
-    def __init__(
-        self,
-        task: Any,
-        target: Target,
-        store: TrialStore,
-        strategy: Any,
-        rand_state: int,
-        cost_model: Any,
-        trials: int,
-        per_round: int,
-    ) -> None:
-        super().__init__(task, target, store)
-        self._strategy, self._rand_state, self._cost_model = strategy, rand_state, cost_model
-        self._trials, self._per_round = trials, per_round
-        self._told: list[Trial] = []  # of the batch
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._told: dict[int, Trial] = {}  # of the batch, by the identity of the candidate
 
     @cached_property
     def _tvm(self) -> ms.TuneContext:
-        context = self._context(self._strategy, self._rand_state)
-        context.pre_tuning(self._trials, self._per_round, database=self._store.database, cost_model=self._cost_model)
+        strategy, cost_model, trials, per_round = self._strategy
+        context = self._context(strategy)
+        context.pre_tuning(trials, per_round, database=self._store.database, cost_model=cost_model)
         return context
 
     @property
@@ -214,18 +192,16 @@ class StrategyTask(TaskState):
     def add(self, trial: Trial) -> None:
         """See `TaskState`."""
         super().add(trial)
-        self._told.append(trial)
+        self._told[id(trial.candidate)] = trial
 
     def finish(self, proposal: Proposal) -> None:
-        """Tell the strategy, and its cost model."""
-        by_candidate = {id(trial.candidate): trial for trial in self._told}
-        trials = [by_candidate[id(candidate)] for candidate in proposal.candidates]
-        self._told = []
+        """See `TaskState`; tells the strategy, and its cost model."""
+        trials = [self._told.pop(id(candidate)) for candidate in proposal.candidates]
         with interrupts_in_tvm(defer=True):
             self._tvm.notify_runner_results(proposal.candidates, [trial.result for trial in trials])
             built = [trial for trial in trials if not trial.failure.startswith("build")]
-            if self._cost_model is not None and built:
-                self._cost_model.update(self._tvm, [one.candidate for one in built], [one.result for one in built])
+            if self._strategy.cost_model is not None and built:
+                self._strategy.cost_model.update(self._tvm, [one.candidate for one in built], [one.result for one in built])
 
     def _propose(self, size: int, others: Sequence[Any]) -> list[MeasureCandidate]:
         with interrupts_in_tvm(defer=True):
