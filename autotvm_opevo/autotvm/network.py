@@ -25,6 +25,7 @@ from autotvm_opevo.autotvm.log import Log, Record, workload_key
 from autotvm_opevo.autotvm.measure_option import check_device, default_measure_option
 from autotvm_opevo.autotvm.measurer import Measurer
 from autotvm_opevo.autotvm.run import NetworkRun
+from autotvm_opevo.autotvm.store import TrialStore
 from autotvm_opevo.autotvm.task_state import TaskState
 from autotvm_opevo.autotvm.tophub import without_tophub
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
@@ -164,7 +165,7 @@ def tune_network(
             TaskState(task, tuner, None if seed is None else int(s), early_stopping, drift, known, transfer)
             for task, s in zip(network.tasks, seeds[1:])
         ]
-        run = NetworkRun(states, network, log, journal, trials, measurer.batch, start, drift)
+        run = NetworkRun(states, network, TrialStore(log, journal, drift), trials, measurer.batch, start)
         try:
             learning: dict[str, Any] = {} if transfer else {"transfer": False}
             if known:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -19,17 +18,16 @@ from tvm.autotvm.task import Task
 
 from autotvm_opevo.autotvm.best_file import BestFile
 from autotvm_opevo.autotvm.extraction import Extraction
-from autotvm_opevo.autotvm.log import Log, Record, failure, parse, workload_key
+from autotvm_opevo.autotvm.log import Record, workload_key
 from autotvm_opevo.autotvm.measurer import Measurer
 from autotvm_opevo.autotvm.roofline import work
 from autotvm_opevo.autotvm.rpc import DevicePoolError
 from autotvm_opevo.autotvm.runner import LocalRunner
+from autotvm_opevo.autotvm.store import TrialStore
 from autotvm_opevo.autotvm.targets import cannot_run
 from autotvm_opevo.autotvm.task_state import TaskState
 from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE, Confirmed, race
-from autotvm_opevo.tuning.drift import Drift
-from autotvm_opevo.tuning.journal import BestConfirmed, DevicesLeft, Journal, KnobsMapped, RunHistory, TrialEnded
-from autotvm_opevo.tuning.logs import best_file
+from autotvm_opevo.tuning.journal import BestConfirmed, DevicesLeft, KnobsMapped
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.run import TuningRun
@@ -46,24 +44,20 @@ class NetworkRun(TuningRun):
         self,
         states: Sequence[TaskState],
         network: Extraction,
-        log: Log,
-        journal: Journal,
+        store: TrialStore,
         trials: int,
         batch: int,
         start: float,
-        drift: Drift,
     ) -> None:
-        self._states, self._log, self._drift = states, log, drift
-        records, confirmed = _by_task(log.records), _confirmed(journal.history)
-        loaded, size = 0, round_size(len(log.records), trials, len(states), batch)
-        limits = journal.history.limits
+        self._states, self.store = states, store
+        known = len(store.log.records)
+        loaded, size = 0, round_size(known, trials, len(states), batch)
         for state in states:
-            state.progress.limit = limits.get(state.key, 0.0)
-            key = workload_key(state.task.target, state.task)
-            loaded += state.resume(records.get(key, ()), size, confirmed.get(key))
-        self._unrelated = len(log.records) - loaded
-        self.best = BestFile(best_file(log.path), states, network, journal, log.records, confirmed, drift, limits)
-        super().__init__(states, network.operators, trials, log.path, journal, start)
+            state.progress.limit = store.journal.history.limits.get(state.key, 0.0)
+            loaded += state.resume(store.records[state.key], size, store.confirmed.get(state.key))
+        self._unrelated = known - loaded
+        self.best = BestFile(states, network, store)
+        super().__init__(states, network.operators, trials, store.log.path, store.journal, start)
 
     def measure_machine(self, runner: Runner, target: tvm.target.Target) -> None:
         """Find out how fast the tasks can be at most, and let the runner notice if the machine's speed changes."""
@@ -72,7 +66,7 @@ class NetworkRun(TuningRun):
             for state in self._states:
                 state.progress.limit = 0.0  # of this machine, if an earlier run had it
             return
-        runner.drift = self._drift
+        runner.drift = self.store.drift
 
         def measure() -> Roofline:
             runner.begin_drift(target)
@@ -92,11 +86,8 @@ class NetworkRun(TuningRun):
                     self._journal.write(DevicesLeft(addresses=measurer.pool.lost))
 
     def _store(self, task: TaskState, trial: Record) -> None:
-        """Append to the log, and an error message to the journal, which the log lacks."""
-        self._log.append([trial])
-        kind, message = failure(trial[1])
-        if kind:
-            self._journal.write(TrialEnded(task=task.key, failure=kind, message=message))
+        """See `TuningRun`."""
+        self.store.append(task.key, trial)
 
     def _confirm(self, measurer: Measurer) -> None:
         """Time the best trials of each task again. An error here must not cost the user the result of hours of tuning."""
@@ -130,9 +121,9 @@ class NetworkRun(TuningRun):
         return replace(
             super().result(),
             best_file=self.best.path,
-            rejected=self._log.rejected,
+            rejected=self.store.log.rejected,
             unrelated=self._unrelated,
-            drift=self._drift.range,
+            drift=self.store.drift.range,
             aligned=self.best.aligned,
             kept_untuned=len(self.best.kept_untuned),
         )
@@ -151,20 +142,3 @@ def confirm(measurer: Measurer, tasks: Sequence[Task], seconds: float) -> Iterat
         winner = finalists[i][finished.winner]
         result = MeasureResult((finished.latency,), 0, winner.result.all_cost, time.time())
         yield Confirmed(i, (winner.measured, result), finished.latencies(finished.winner), finished.ties)
-
-
-def _confirmed(history: RunHistory) -> dict[tuple[str, Any], tuple[Record, float]]:
-    """The records that were confirmed last, and their latencies in seconds, without drift, by target and workload."""
-    found = {}
-    for one in history.confirmed.values():
-        with suppress(ValueError):
-            if pair := parse(one.record):
-                found[workload_key(pair[0].target, pair[0].task)] = pair, one.latency
-    return found
-
-
-def _by_task(records: Iterable[Record]) -> dict[tuple[str, Any], list[Record]]:
-    groups: dict[tuple[str, Any], list[Record]] = defaultdict(list)
-    for measured, result in records:
-        groups[workload_key(measured.target, measured.task)].append((measured, result))
-    return dict(groups)

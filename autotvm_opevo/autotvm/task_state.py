@@ -15,6 +15,7 @@ from autotvm_opevo.autotvm.history import History
 from autotvm_opevo.autotvm.log import Record, configuration_of, failure, seconds
 from autotvm_opevo.autotvm.search_tuner import SearchTuner
 from autotvm_opevo.autotvm.space import KnobSpace
+from autotvm_opevo.autotvm.store import fastest
 from autotvm_opevo.autotvm.tuner_factory import TunerFactory, takes_seed
 from autotvm_opevo.search.source import count_origins
 from autotvm_opevo.tuning import task_state
@@ -104,8 +105,7 @@ class TaskState(task_state.TaskState):
                 self.end_round()
         configuration = configuration_of(confirmed[0][0], self.task, self._knobs) if confirmed else None
         if confirmed and configuration is not None and self.space.index(configuration) in mine:
-            later = [record for record in mine.values() if record[1].timestamp > confirmed[0][1].timestamp]
-            self.confirm(*min([confirmed, *((record, self.without_drift(record)) for record in later)], key=lambda pair: pair[1]))
+            self.confirm(*fastest(mine.values(), confirmed, self.without_drift))
         return taken
 
     def confirm(self, record: Record, latency: float) -> None:

@@ -27,7 +27,6 @@ from autotvm_opevo.autotvm import best_file, compare_logs, finalists, network, r
 from autotvm_opevo.autotvm.baselines import GBFSTuner
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
-from autotvm_opevo.autotvm.run import _by_task
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.autotvm.yardstick import yardstick_name
 from autotvm_opevo.networks import relay as workloads
@@ -411,10 +410,10 @@ class TestLogs:
         assert result.best_file == tmp_path / "log.best.json"
         records = list(autotvm.record.load_from_file(str(result.best_file)))
         assert len(records) == 3
-        of_all = _by_task(autotvm.record.load_from_file(str(tmp_path / "log.json")))
+        trials = list(autotvm.record.load_from_file(str(tmp_path / "log.json")))
         for measured, best in records:
-            mine = of_all[str(measured.target), measured.task.workload]
-            assert np.mean(best.costs) == min(np.mean(r.costs) for _, r in mine)
+            mine = [result for trial, result in trials if trial.task.workload == measured.task.workload]
+            assert np.mean(best.costs) == min(np.mean(result.costs) for result in mine)
         with TARGET, autotvm.apply_history_best(str(result.best_file)) as context:
             assert all(context.query(TARGET, measured.task.workload).index == measured.config.index for measured, _ in records)
 

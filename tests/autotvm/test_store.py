@@ -1,8 +1,9 @@
-"""The best records of other networks in a log."""
+"""The store of a log's trials: the best records of other networks."""
 
 import os
 from math import inf
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from small_networks import TARGET, one_layer, two_layers
@@ -10,10 +11,10 @@ from tvm import target
 from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tvm.autotvm.record import encode
 
-from autotvm_opevo.autotvm.best_file import best_of_others
 from autotvm_opevo.autotvm.extraction import extract
-from autotvm_opevo.autotvm.log import workload_key
+from autotvm_opevo.autotvm.store import TrialStore, key_of
 from autotvm_opevo.tuning.drift import Drift
+from autotvm_opevo.tuning.journal import RunHistory
 from autotvm_opevo.tuning.naming import task_key
 
 
@@ -29,9 +30,11 @@ def record(task, seconds, time=1.0, target=TARGET):
     return MeasureInput(target, task, None), MeasureResult((seconds,), 0, 0.1, time)
 
 
-def best(records, confirmed=(), own=(), drift=None, file=Path("none"), left_out=(), limits=None):
-    known = {workload_key(one[0].target, one[0].task): (one, one[1].costs[0]) for one in confirmed}
-    return best_of_others(records, known, [task.workload for task in own], drift or Drift(), file, left_out, limits)
+def best(records, confirmed=(), own=(), drift=None, log=Path("none.json"), left_out=(), limits=None):
+    history = RunHistory(left_out=set(left_out), limits=limits or {})
+    store = TrialStore(SimpleNamespace(records=records, path=log), SimpleNamespace(history=history), drift or Drift())
+    store.confirmed = {key_of(one): (one, one[1].costs[0]) for one in confirmed}
+    return store.best_of_others([task.workload for task in own])
 
 
 def test_each_task_of_another_network_has_its_fastest_record(tasks):
@@ -83,11 +86,11 @@ def test_what_was_chosen_is_kept_until_another_trial_follows(tasks, tmp_path):
         damaged.write('\n{"input": ["llvm", "torn\nno record\n')
     os.utime(file, (5.0, 5.0))
     faster, later = record(tasks[0], 1.0, time=3.0), record(tasks[0], 1.5, time=7.0)
-    ((measured, result),) = best([faster], file=file)
+    ((measured, result),) = best([faster], log=tmp_path / "log.json")
     assert (str(measured.config), result.costs) == (str(config), (2.0,))
-    assert best([faster, later], file=file) == [faster]
+    assert best([faster, later], log=tmp_path / "log.json") == [faster]
     other = record(tasks[1], 1.0, time=3.0)
     left_out = {task_key(str(TARGET), tasks[1].name, tasks[1].args)}
-    assert best([other], file=file, left_out=left_out) == []
-    assert best([other, record(tasks[1], 2.0, time=7.0)], file=file, left_out=left_out) == [other]
-    assert best([record(tasks[1], 1.0)], file=file) == [record(tasks[1], 1.0)]
+    assert best([other], log=tmp_path / "log.json", left_out=left_out) == []
+    assert best([other, record(tasks[1], 2.0, time=7.0)], log=tmp_path / "log.json", left_out=left_out) == [other]
+    assert best([record(tasks[1], 1.0)], log=tmp_path / "log.json") == [record(tasks[1], 1.0)]

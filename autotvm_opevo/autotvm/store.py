@@ -1,0 +1,125 @@
+"""The trials of an AutoTVM log, with what its journal knows of them: which were timed again, and the machine's drift."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from autotvm_opevo.autotvm.log import Log, Record, failure, parse, seconds
+from autotvm_opevo.tuning.drift import Drift, without_drift
+from autotvm_opevo.tuning.journal import Journal, TrialEnded
+from autotvm_opevo.tuning.logs import best_file
+from autotvm_opevo.tuning.naming import task_key
+
+
+class TrialStore:
+    """The trials of a log, of any networks and targets.
+
+    Parameters
+    ----------
+    log : Log
+        Entered.
+    journal : Journal
+    drift : Drift
+        Of the machine, without which latencies are compared.
+
+    Attributes
+    ----------
+    log, journal, drift
+        As given.
+    best_file : Path
+        Of the best records, as written at the end of the last run.
+    records : dict of str to list of (MeasureInput, MeasureResult)
+        Those that the log had, by task.
+    confirmed : dict of str to ((MeasureInput, MeasureResult), float)
+        By task: what was timed again last, and its latency in seconds, without drift.
+    """
+
+    def __init__(self, log: Log, journal: Journal, drift: Drift) -> None:
+        self.log, self.journal, self.drift = log, journal, drift
+        self.best_file = best_file(log.path)
+        self.records: defaultdict[str, list[Record]] = defaultdict(list)
+        for record in log.records:
+            self.records[key_of(record)].append(record)
+        self.confirmed: dict[str, tuple[Record, float]] = {}
+        for task, known in journal.history.confirmed.items():
+            with suppress(ValueError):
+                if found := parse(known.record):
+                    self.confirmed[task] = found, known.latency
+
+    def append(self, task: str, trial: Record) -> None:
+        """Write a trial to the log, and to the journal an error message, which the log lacks; then it is not lost any more."""
+        self.log.append([trial])
+        kind, message = failure(trial[1])
+        if kind:
+            self.journal.write(TrialEnded(task=task, failure=kind, message=message))
+
+    def best(self, task: str) -> tuple[Record, float]:
+        """The best record of a task that the log had, and its latency in seconds, without drift; see `fastest`."""
+        limit = self.journal.history.limits.get(task, 0.0)
+
+        def latency(record: Record) -> float:
+            return without_drift(seconds(record[1]), self.drift.factor(record[1].timestamp), limit)
+
+        return fastest(self.records[task], self.confirmed.get(task), latency)
+
+    def best_of_others(self, workloads: Iterable[Any]) -> list[Record]:
+        """The best record of each workload that the log had, but of these.
+
+        Until a trial of the workload follows, it is the one that the file of the best has, which may have been chosen together
+        with others, and what was left out of that file still is.
+
+        Returns
+        -------
+        list of (MeasureInput, MeasureResult)
+            ``apply_history_best`` would take the fastest for any similar target. So a workload that was measured for several has
+            one record, for the target that was measured last, and `workloads` have none.
+        """
+        own = set(workloads)
+        groups: dict[Any, list[Record]] = defaultdict(list)
+        for record in self.log.records:
+            workload = record[0].task.workload
+            if workload not in own:
+                groups[workload].append(record)
+        kept, written = _read(self.best_file)
+        found = []
+        for group in groups.values():
+            task = key_of(group[-1])
+            last = kept.get(task)
+            if (last or task in self.journal.history.left_out) and all(result.timestamp <= written for _, result in group):
+                found.extend([last] if last else [])
+            else:
+                record, latency = self.best(task)
+                found.extend([record] if latency < inf else [])
+        return found
+
+
+def key_of(record: Record) -> str:
+    """The key of a record's task."""
+    measured = record[0]
+    return task_key(str(measured.target), measured.task.name, measured.task.args)
+
+
+def fastest(
+    records: Iterable[Record], confirmed: tuple[Record, float] | None, latency: Callable[[Record], float]
+) -> tuple[Record, float]:
+    """Of a task's records the one that was confirmed, unless a later one is faster, and its latency; else the fastest of all."""
+    since = confirmed[0][1].timestamp if confirmed else -inf
+    timed = [(record, latency(record)) for record in records if record[1].timestamp > since]
+    return min([*([confirmed] if confirmed else []), *timed], key=lambda pair: pair[1])
+
+
+def _read(file: Path) -> tuple[dict[str, Record], float]:
+    """The records of a file by task, and when it was written."""
+    records: dict[str, Record] = {}
+    with suppress(OSError):
+        for line in file.read_text(errors="replace").splitlines():
+            with suppress(ValueError):  # it is written anew, so damage is no error
+                if record := parse(line):
+                    records[key_of(record)] = record
+        return records, file.stat().st_mtime
+    return {}, -inf
