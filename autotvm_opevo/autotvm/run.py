@@ -18,7 +18,7 @@ from tvm.autotvm.task import Task
 
 from autotvm_opevo.autotvm.best_file import BestFile
 from autotvm_opevo.autotvm.extraction import Extraction
-from autotvm_opevo.autotvm.log import Record, workload_key
+from autotvm_opevo.autotvm.log import workload_key
 from autotvm_opevo.autotvm.measurer import Measurer
 from autotvm_opevo.autotvm.roofline import work
 from autotvm_opevo.autotvm.rpc import DevicePoolError
@@ -40,6 +40,8 @@ logger = logging.getLogger(__name__)
 class NetworkRun(TuningRun):
     """The tasks of a network, measured by AutoTVM; see `TuningRun`."""
 
+    store: TrialStore
+
     def __init__(
         self,
         states: Sequence[TaskState],
@@ -49,7 +51,7 @@ class NetworkRun(TuningRun):
         batch: int,
         start: float,
     ) -> None:
-        self._states, self.store = states, store
+        self._states = states
         known = len(store.log.records)
         loaded, size = 0, round_size(known, trials, len(states), batch)
         for state in states:
@@ -57,7 +59,7 @@ class NetworkRun(TuningRun):
             loaded += state.resume(store.records[state.key], size, store.confirmed.get(state.key))
         self._unrelated = known - loaded
         self.best = BestFile(states, network, store)
-        super().__init__(states, network.operators, trials, store.log.path, store.journal, start)
+        super().__init__(states, network.operators, trials, store, start)
 
     def measure_machine(self, runner: Runner, target: tvm.target.Target) -> None:
         """Find out how fast the tasks can be at most, and let the runner notice if the machine's speed changes."""
@@ -84,10 +86,6 @@ class NetworkRun(TuningRun):
                 measurer.pool.look()  # who has left since the last trial failed
                 if measurer.pool.lost:
                     self._journal.write(DevicesLeft(addresses=measurer.pool.lost))
-
-    def _store(self, task: TaskState, trial: Record) -> None:
-        """See `TuningRun`."""
-        self.store.append(task.key, trial)
 
     def _confirm(self, measurer: Measurer) -> None:
         """Time the best trials of each task again. An error here must not cost the user the result of hours of tuning."""

@@ -14,10 +14,11 @@ from autotvm_opevo.tuning.drift import Drift, without_drift
 from autotvm_opevo.tuning.journal import Journal, TrialEnded
 from autotvm_opevo.tuning.logs import best_file
 from autotvm_opevo.tuning.naming import task_key
+from autotvm_opevo.tuning.task_state import TaskState
 
 
 class TrialStore:
-    """The trials of a log, of any networks and targets.
+    """See `tuning.store.TrialStore`; the trials are of any networks and targets.
 
     Parameters
     ----------
@@ -46,17 +47,22 @@ class TrialStore:
         for record in log.records:
             self.records[key_of(record)].append(record)
         self.confirmed: dict[str, tuple[Record, float]] = {}
-        for task, known in journal.history.confirmed.items():
+        for known in journal.history.confirmed.values():
             with suppress(ValueError):
                 if found := parse(known.record):
-                    self.confirmed[task] = found, known.latency
+                    self.confirmed[key_of(found)] = found, known.latency
 
-    def append(self, task: str, trial: Record) -> None:
+    @property
+    def path(self) -> Path:
+        """Of the log."""
+        return self.log.path
+
+    def append(self, task: TaskState, trial: Record) -> None:
         """Write a trial to the log, and to the journal an error message, which the log lacks; then it is not lost any more."""
         self.log.append([trial])
         kind, message = failure(trial[1])
         if kind:
-            self.journal.write(TrialEnded(task=task, failure=kind, message=message))
+            self.journal.write(TrialEnded(task=task.key, failure=kind, message=message))
 
     def best(self, task: str) -> tuple[Record, float]:
         """The best record of a task that the log had, and its latency in seconds, without drift; see `fastest`."""

@@ -17,14 +17,14 @@ from autotvm_opevo._utils.timeouts import say_if_long
 from autotvm_opevo.lowering.network import count_changes
 from autotvm_opevo.meta_schedule.confirmation import confirm
 from autotvm_opevo.meta_schedule.database import database_with, seconds
-from autotvm_opevo.meta_schedule.measurer import Measurer, Trial
+from autotvm_opevo.meta_schedule.measurer import Measurer
 from autotvm_opevo.meta_schedule.roofline import work
 from autotvm_opevo.meta_schedule.runner import LocalRunner
 from autotvm_opevo.meta_schedule.store import TrialStore, network_key
 from autotvm_opevo.meta_schedule.targets import cannot_run
 from autotvm_opevo.meta_schedule.task_state import TaskState
 from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE
-from autotvm_opevo.tuning.journal import JOURNAL, BestConfirmed, Journal, NetworkLowered, TrialEnded
+from autotvm_opevo.tuning.journal import BestConfirmed, NetworkLowered
 from autotvm_opevo.tuning.logs import BEST_DATABASE
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.run import TuningRun
@@ -39,14 +39,15 @@ _SMALL_SHARE, _FEW = 0.01, 2
 class NetworkRun(TuningRun):
     """The tasks of a network, measured by MetaSchedule; see `TuningRun`."""
 
+    store: TrialStore
+
     def __init__(
         self, states: Sequence[TaskState], target: tvm.target.Target, store: TrialStore, trials: int, start: float
     ) -> None:
-        self._states, self._target, self.store = states, target, store
+        self._states, self._target = states, target
         self._network = network_key(target, [state.key for state in states])
         operators = [Operator(int(state.task.weight), (i,)) for i, state in enumerate(states)]
-        journal = Journal(store.folder / JOURNAL, overwrite=not len(store.database))
-        super().__init__(states, operators, trials, store.folder, journal, start)
+        super().__init__(states, operators, trials, store, start)
 
     def record_lowering(self, lowered: tvm.IRModule) -> None:
         """Tell the journal in which layouts, and with which functions, operators are tuned."""
@@ -65,12 +66,6 @@ class NetworkRun(TuningRun):
         for i, state in enumerate(self._states):
             if self._is_small(i):
                 state.progress.kind = state.key  # others do not wait for what it finds
-
-    def _store(self, task: TaskState, trial: Trial) -> None:
-        """See `TuningRun`; the database lacks when a trial ended, and why it failed."""
-        self.store.append(task.mod, self._target, trial)
-        self._journal.write(TrialEnded(task=task.key, failure=trial.failure, message=trial.message))
-        self.store.untuned.discard(self._network)
 
     def _round(self, task: int, size: int) -> int:
         """See `TuningRun`."""
@@ -122,8 +117,10 @@ class NetworkRun(TuningRun):
         """Write the best record of each task to a database of its own, where those of other networks are kept; returns a database
         with this network's. Of a network that computes something else there are none, so that nobody deploys them."""
         is_wrong = self._comparison is not None and not self._comparison.outputs_match
+        if self._comparison is None and self.trials > self._resumed:
+            self.store.untuned.discard(self._network)  # until it is compared again
         self.store.write_best(left_out={(state.key, str(self._target)) for state in self._states if is_wrong})
-        return database_with([] if is_wrong else [self.store.best(state.mod, self._target) for state in self._states])
+        return database_with([] if is_wrong else [self.store.best(state) for state in self._states])
 
     def _use_untuned(self, is_better: bool) -> None:
         """See `TuningRun`."""
@@ -133,5 +130,5 @@ class NetworkRun(TuningRun):
 
     def result(self) -> TuningResult:
         """The result so far."""
-        folder = self.store.folder / BEST_DATABASE
+        folder = self.store.path / BEST_DATABASE
         return replace(super().result(), best_file=folder if folder.exists() else None)

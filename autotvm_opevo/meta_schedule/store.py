@@ -11,14 +11,15 @@ from itertools import islice
 from math import inf
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
-from tvm.ir import IRModule
 from tvm.s_tir.meta_schedule.database import JSONDatabase, TuningRecord, Workload
 from tvm.target import Target
 
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo.meta_schedule.database import commit, load_database, records_of, repair, seconds, workload_key
 from autotvm_opevo.meta_schedule.measurer import Trial
+from autotvm_opevo.tuning.journal import JOURNAL, Journal, TrialEnded
 from autotvm_opevo.tuning.logs import BEST_DATABASE, RECORD_FILE, WORKLOAD_FILE
 
 # A task of any network: the structural hash of its workload, and its target.
@@ -32,7 +33,7 @@ _FAILED = 1e10
 
 
 class TrialStore:
-    """The trials of a work directory, of any networks and targets. The caller must hold its lock.
+    """See `tuning.store.TrialStore`; the trials are of any networks and targets. The caller must hold the work directory's lock.
 
     Of the trials that were known when the best of a task was timed again, or when the last call ended, that one stays the best;
     a later one can be faster. A database has no timestamps, and TVM sorts its records by latency: what is later is known by the
@@ -45,7 +46,9 @@ class TrialStore:
 
     Attributes
     ----------
-    folder : Path
+    path : Path
+        The folder.
+    journal : Journal
     database : JSONDatabase
         One record a trial.
     untuned : set of tuple of str
@@ -59,30 +62,32 @@ class TrialStore:
 
     def __init__(self, folder: Path) -> None:
         repair(folder)
-        self.folder, self.database = folder, load_database(folder)
+        self.path, self.database = folder, load_database(folder)
+        self.journal = Journal(folder / JOURNAL, overwrite=not len(self.database))
         self.untuned: set[tuple[str, ...]] = set()
         self._keys: dict[Workload, str] = {}
         self._best: dict[_Task, TuningRecord] = {}
         self._later: defaultdict[_Task, list[TuningRecord]] = defaultdict(list)  # trials since then
         self._size = _size(folder)
-        self._load_best(folder / BEST_DATABASE)
+        self._load_best(folder / BEST_DATABASE, folder / f"{BEST_DATABASE}{_ASIDE}")
 
-    def _load_best(self, best: Path) -> None:
-        _restore_best(self.folder)
+    def _load_best(self, best: Path, aside: Path) -> None:
+        if aside.exists() and not best.exists():  # a call was killed while it replaced it
+            aside.rename(best)
         if not len(self.database) or not best.exists():
             return
         repair(best)
         self._best = {self._task_of(record): record for record in load_database(best).get_all_tuning_records()}
         self.untuned = untuned_networks(best)
-        for record in _later_records(self.folder):
+        for record in _later_records(self.path):
             self._later[self._task_of(record)].append(record)
 
-    def records(self, mod: IRModule, target: Target) -> list[TuningRecord]:
-        """The trials of a task, the fastest first."""
-        return records_of(self.database, mod, target)
+    def records(self, task: Any) -> list[TuningRecord]:
+        """The trials of a `TaskState`, the fastest first."""
+        return records_of(self.database, task.mod, task.target)
 
-    def append(self, mod: IRModule, target: Target, trial: Trial) -> None:
-        """Write a trial of a task; once this returns, it is not lost.
+    def append(self, task: Any, trial: Trial) -> None:
+        """Write a trial of a `TaskState`, and to the journal when it ended and its error, which the database lacks.
 
         Raises
         ------
@@ -90,17 +95,18 @@ class TrialStore:
             If the disk is full, which TVM does not tell.
         """
         run_secs = trial.result.run_secs if not trial.failure else [_FAILED]
-        workload, candidate = self.database.commit_workload(mod), trial.candidate
-        record = TuningRecord(candidate.sch.trace, workload, run_secs, target, candidate.args_info)
+        workload, candidate = self.database.commit_workload(task.mod), trial.candidate
+        record = TuningRecord(candidate.sch.trace, workload, run_secs, task.target, candidate.args_info)
         self.database.commit_tuning_record(record)
-        before, self._size = self._size, _size(self.folder)
-        if self._size == before or not _ends_with_newline(self.folder):
-            raise OSError(f"{self.folder} does not have the last trials: make room on its disk; the same call then resumes")
+        before, self._size = self._size, _size(self.path)
+        if self._size == before or not _ends_with_newline(self.path):
+            raise OSError(f"{self.path} does not have the last trials: make room on its disk; the same call then resumes")
         self._later[self._task_of(record)].append(record)
+        self.journal.write(TrialEnded(task=task.key, failure=trial.failure, message=trial.message))
 
-    def best(self, mod: IRModule, target: Target) -> TuningRecord | None:
-        """The best record of a task: the one that was set, unless a later trial is faster, or else the fastest trial."""
-        return self._fastest((workload_key(mod), str(target)), self.records(mod, target))
+    def best(self, task: Any) -> TuningRecord | None:
+        """The best record of a `TaskState`: the one that was set, unless a later trial is faster, or else the fastest trial."""
+        return self._fastest((task.key, str(task.target)), self.records(task))
 
     def set_best(self, record: TuningRecord) -> None:
         """Set the best record of a task, until a later trial is faster: it was timed again, or chosen without any trial."""
@@ -114,14 +120,14 @@ class TrialStore:
         for record in self.database.get_all_tuning_records():
             tasks.setdefault(self._task_of(record), []).append(record)
         found = (self._fastest(task, records) for task, records in tasks.items() if task not in left_out)
-        write_best(self.folder, [one for one in found if one is not None], count_records(self.folder), self.untuned)
+        write_best(self.path, [one for one in found if one is not None], count_records(self.path), self.untuned)
 
     def _fastest(self, task: _Task, records: Sequence[TuningRecord]) -> TuningRecord | None:
         best = self._best.get(task)
-        if best is not None and records and seconds(best.run_secs) == inf:
+        if best and records and seconds(best.run_secs) == inf:
             best = None  # it was chosen without a trial, and now there are some
-        new = [one for one in (records if best is None else self._later[task]) if seconds(one.run_secs) < inf]
-        return min([*([] if best is None else [best]), *new], key=lambda one: seconds(one.run_secs), default=None)
+        succeeded = [one for one in (self._later[task] if best else records) if seconds(one.run_secs) < inf]
+        return min([best, *succeeded] if best else succeeded, key=lambda one: seconds(one.run_secs), default=None)
 
     def _task_of(self, record: TuningRecord) -> _Task:
         """Known by its content, since each database has workloads of its own."""
@@ -179,13 +185,6 @@ def untuned_networks(best: str | PathLike[str]) -> set[tuple[str, ...]]:
         return set()
     with open(file, "rb") as lines:
         return {tuple(map(str, value)) for _, value in jsonl.read(lines) if isinstance(value, list)}
-
-
-def _restore_best(folder: Path) -> None:
-    """Bring back the database of the best of a work directory, if a call was killed while it replaced it."""
-    old, aside = folder / BEST_DATABASE, folder / f"{BEST_DATABASE}{_ASIDE}"
-    if aside.exists() and not old.exists():
-        aside.rename(old)
 
 
 def _later_records(folder: Path) -> list[TuningRecord]:

@@ -60,12 +60,14 @@ class TaskState(task_state.TaskState):
     ----------
     mod : tvm.IRModule
         Its workload, whose structural hash is the task's key.
+    target : tvm.target.Target
+        As given.
     """
 
     learned_from: Mapping[str, int] = {}
 
     def __init__(self, task: Any, target: Target, store: TrialStore, strategy: Any, rand_state: int) -> None:
-        self.mod, self._target, self._store = task.dispatched[0], target, store
+        self.mod, self.target, self._store = task.dispatched[0], target, store
         self._strategy, self._rand_state = strategy, rand_state
         progress = TaskProgress(flop=float(estimate_tir_flops(self.mod)), kind=kind_of(task))
         super().__init__(task, task_name(task), workload_key(self.mod), progress)
@@ -74,7 +76,7 @@ class TaskState(task_state.TaskState):
             latency = seconds(record.run_secs)
             self._count(latency, "failed" if latency == inf else "")
         self._before, self._seconds = len(records), 0.0  # trials of earlier calls, and the seconds of all others
-        if best := store.best(self.mod, target):
+        if best := store.best(self):
             self.latency = seconds(best.run_secs)
         if records:
             self.end_round()
@@ -82,7 +84,7 @@ class TaskState(task_state.TaskState):
     @property
     def records(self) -> list[Any]:
         """In the store, the fastest first."""
-        return self._store.records(self.mod, self._target)
+        return self._store.records(self)
 
     @property
     def can_propose(self) -> bool:
@@ -118,7 +120,7 @@ class TaskState(task_state.TaskState):
         """TVM's, with a strategy of its own."""
         return ms.TuneContext(
             self.mod,
-            target=self._target,
+            target=self.target,
             space_generator="post-order-apply",
             search_strategy=strategy,
             task_name=self.task.task_name,
@@ -158,7 +160,7 @@ class OpEvoTask(TaskState):
         """See `TaskState`."""
         for candidate in self._propose(1, others):
             workload = self._store.database.commit_workload(self.mod)
-            return TuningRecord(candidate.sch.trace, workload, [UNMEASURED], self._target, candidate.args_info)
+            return TuningRecord(candidate.sch.trace, workload, [UNMEASURED], self.target, candidate.args_info)
         return None
 
     def _sources(self, others: Sequence[OpEvoTask]) -> Iterable[Source]:
@@ -167,7 +169,7 @@ class OpEvoTask(TaskState):
             if other is not self and other.latency < inf:
                 yield other.search.source
         yield from self._strategy.history
-        yield from prior(self._target)
+        yield from prior(self.target)
 
 
 class StrategyTask(TaskState):

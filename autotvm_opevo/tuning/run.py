@@ -15,7 +15,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,6 @@ from autotvm_opevo._utils.text import last_line, pluralize
 from autotvm_opevo._utils.timeouts import say_if_long
 from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.journal import (
-    Journal,
     MachineMeasured,
     MeasuringBegan,
     NetworkCompared,
@@ -37,6 +35,7 @@ from autotvm_opevo.tuning.measurer import Measurer
 from autotvm_opevo.tuning.progress import ProgressDisplay, Row
 from autotvm_opevo.tuning.result import EXHAUSTED, TuningResult
 from autotvm_opevo.tuning.roofline import Roofline, Work
+from autotvm_opevo.tuning.store import TrialStore
 from autotvm_opevo.tuning.task_scheduler import (
     Operator,
     TaskScheduler,
@@ -71,14 +70,14 @@ class TuningRun(ABC):
     operators : sequence of Operator
     budget : int
         Number of trials, those of earlier calls included.
-    log_file : Path
-        AutoTVM's log, or MetaSchedule's work directory.
-    journal : Journal
+    store : TrialStore
     start : float
         When the call began, by ``time.monotonic()``.
 
     Attributes
     ----------
+    store : TrialStore
+        As given.
     stop_reason : str
         As in `TuningResult`.
     display : ProgressDisplay
@@ -91,12 +90,11 @@ class TuningRun(ABC):
         tasks: Sequence[TaskState],
         operators: Sequence[Operator],
         budget: int,
-        log_file: Path,
-        journal: Journal,
+        store: TrialStore,
         start: float,
     ) -> None:
         self._tasks, self._operators = tasks, operators
-        self._budget, self._log_file, self._journal = budget, log_file, journal
+        self._budget, self.store, self._journal = budget, store, store.journal
         self._start = self._end = start
         self._resumed = self.trials
         self._handled = sys.exc_info()[1]  # by the caller: not what ends this call
@@ -172,7 +170,7 @@ class TuningRun(ABC):
         except BaseException:
             with suppress(Exception):  # the first error counts
                 for one, trial in self._measured():
-                    self._store(self._tasks[one.task], trial)
+                    self.store.append(self._tasks[one.task], trial)
             raise
         finally:
             self._end_measuring(measurer)
@@ -245,7 +243,7 @@ class TuningRun(ABC):
     def _keep(self, batch: _Batch, trial: Any, measurer: Measurer) -> None:
         """Keep a trial; its task gets to know when all of a proposal are there."""
         task = self._tasks[batch.task]
-        self._store(task, trial)
+        self.store.append(task, trial)
         task.add(trial)
         batch.left -= 1
         if batch.left > 0:
@@ -260,10 +258,6 @@ class TuningRun(ABC):
     def _round(self, task: int, size: int) -> int:
         """Number of trials of a task's next round, if it would have `size`."""
         return size
-
-    @abstractmethod
-    def _store(self, task: Any, trial: Any) -> None:
-        """Write a trial to the log, and to the journal what the log lacks; once this returns, it is not lost."""
 
     @abstractmethod
     def _confirm(self, measurer: Any) -> None:
@@ -349,7 +343,7 @@ class TuningRun(ABC):
             measured=self.trials - self._resumed,
             seconds=self._end - self._start,
             stop_reason=self.stop_reason,
-            log_file=self._log_file,
+            log_file=self.store.path,
             comparison=self._comparison,
             comparison_error=self._comparison_error,
             limit=self._limit(),

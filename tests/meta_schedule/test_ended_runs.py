@@ -22,13 +22,13 @@ def test_a_disk_that_fills_up_ends_the_run_instead_of_losing_its_trials(tmp_path
         "import resource, sys\n"
         "from pathlib import Path\n"
         "from quick_network_tuning import tune_operator\n"
-        "from autotvm_opevo.meta_schedule.run import NetworkRun\n"
-        "store = NetworkRun._store\n"
+        "from autotvm_opevo.meta_schedule.store import TrialStore\n"
+        "append = TrialStore.append\n"
         "def full(*arguments):\n"
-        "    store(*arguments)\n"
+        "    append(*arguments)\n"
         "    size = (Path(sys.argv[1]) / 'database_tuning_record.json').stat().st_size\n"
         "    resource.setrlimit(resource.RLIMIT_FSIZE, (size + int(sys.argv[2]), resource.RLIM_INFINITY))\n"
-        "NetworkRun._store = full\n"
+        "TrialStore.append = full\n"
         "tune_operator(Path(sys.argv[1]), 8)\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path), str(room)]

@@ -9,11 +9,13 @@ from quick_tuning import tune
 from sketches import AVX512, int8_matmul
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.database import TuningRecord
+from tvm.s_tir.meta_schedule.runner import RunnerResult
 
 from autotvm_opevo.lowering.network import lower
 from autotvm_opevo.meta_schedule import open_database
 from autotvm_opevo.meta_schedule.database import seconds, workload_key
 from autotvm_opevo.meta_schedule.extraction import extract
+from autotvm_opevo.meta_schedule.measurer import Trial
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.meta_schedule.store import TrialStore
 from autotvm_opevo.networks import relax as workloads
@@ -36,9 +38,13 @@ def records(tuned):
 
 def append(store, record, *latencies):
     """Append a trial of a record's candidate; without latencies, one that failed."""
-    result = SimpleNamespace(run_secs=list(latencies))
-    trial = SimpleNamespace(candidate=record.as_measure_candidate(), result=result, failure="" if latencies else "run")
-    store.append(record.workload.mod, record.target, trial)
+    result = RunnerResult(list(latencies) or None, None if latencies else "no such device")
+    store.append(task_of(record), Trial(record.as_measure_candidate(), result, "" if latencies else "run", 1.0))
+
+
+def task_of(record):
+    mod = record.workload.mod
+    return SimpleNamespace(mod=mod, target=record.target, key=workload_key(mod))
 
 
 def with_latency(record, latency):
@@ -47,7 +53,7 @@ def with_latency(record, latency):
 
 def best(store, record):
     """Latency and trace of a task's best."""
-    found = store.best(record.workload.mod, record.target)
+    found = store.best(task_of(record))
     return (seconds(found.run_secs), str(found.trace)) if found else None
 
 
@@ -86,7 +92,7 @@ class TestBest:
     def test_tasks_that_are_left_out_have_none_in_the_file(self, tmp_path, records):
         store = TrialStore(tmp_path)
         append(store, records[0], 1.0)
-        store.write_best(left_out={(workload_key(records[0].workload.mod), str(records[0].target))})
+        store.write_best(left_out={(task_of(records[0]).key, str(records[0].target))})
         assert len(open_database(tmp_path / "best")) == 0
         store.write_best()
         assert len(open_database(tmp_path / "best")) == 1

@@ -44,13 +44,18 @@ class Task(TaskState):
         self.finished.append(len(proposal.candidates))
 
 
-class Run(TuningRun):
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
-        self.stored, self.confirmed, self.untuned = [], 0, False
+class Store:
+    """Of pairs of a task's name and a trial."""
 
-    def _store(self, task, trial):
-        self.stored.append((task.name, trial))
+    def __init__(self, folder):
+        self.path, self.journal, self.trials = folder / "log", Journal(folder / "journal"), []
+
+    def append(self, task, trial):
+        self.trials.append((task.name, trial))
+
+
+class Run(TuningRun):
+    confirmed, untuned = 0, False
 
     def _confirm(self, measurer):
         self.confirmed += 1
@@ -102,8 +107,7 @@ def run(tmp_path, screen):
     """Two tasks with two of eight trials."""
     tasks = [Task("conv2d", 2, 0.001), Task("dense", 0, math.inf)]
     operators = [Operator(3, (0,)), Operator(1, (1,))]
-    journal = Journal(tmp_path / "journal")
-    run = Run(tasks, operators, 8, tmp_path / "log", journal, 0.0)
+    run = Run(tasks, operators, 8, Store(tmp_path), 0.0)
     run.display = ProgressDisplay(8, file=screen)
     return run
 
@@ -213,7 +217,7 @@ def test_an_exception_that_the_caller_handles_is_not_what_ended_the_call(tmp_pat
     try:
         raise OSError("an earlier attempt")
     except OSError:
-        run = Run([Task("conv2d", 8, 0.001)], [Operator(1, (0,))], 8, tmp_path / "log", Journal(tmp_path / "journal"), 0.0)
+        run = Run([Task("conv2d", 8, 0.001)], [Operator(1, (0,))], 8, Store(tmp_path), 0.0)
         run._end_measuring(SimpleNamespace(seconds_running=0.0))
     assert run.stop_reason == "trials"
 
@@ -239,7 +243,7 @@ class TestLoop:
             ("dense", 3),
             ("dense", 4),
         ]
-        assert run.stored == [(name, 1 / number) for name, number in measurer.candidates]
+        assert run.store.trials == [(name, 1 / number) for name, number in measurer.candidates]
         assert run.confirmed == 1
         assert run.result().latency == pytest.approx(3 * 0.001 + 1 / 4)
 
@@ -262,7 +266,7 @@ class TestLoop:
     def test_after_ctrl_c_what_was_measured_is_stored_and_the_journal_says_why(self, run, tmp_path):
         with pytest.raises(KeyboardInterrupt):
             measure(run, Inverter(fails_at=3))
-        assert len(run.stored) == 3
+        assert len(run.store.trials) == 3
         assert run.confirmed == 0
         assert [*read(tmp_path / "journal")][-1].stop_reason == "interrupted"
 
@@ -270,7 +274,7 @@ class TestLoop:
         def full(task, trial):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(run, "_store", full)
+        monkeypatch.setattr(run.store, "append", full)
         with pytest.raises(OSError, match="No space left"):
             measure(run)
         assert (run.trials, run.stop_reason) == (2, "OSError")
