@@ -49,3 +49,16 @@ class BlockRewriter(ABC):
         var = relax.DataflowVar("lowered", value.ty)
         self._bindings.append(relax.VarBinding(var, value))
         return var
+
+
+def static_shape(tensor: Any) -> list[int] | None:
+    """The extents of a tensor; None if one of them is not known.
+
+    >>> static_shape(relax.Var("x", relax.TensorType((2, 3), "float32")))
+    [2, 3]
+    >>> static_shape(relax.Var("x", relax.TensorType((2, tvm.tirx.Var("n", "int64")), "float32")))
+    """
+    shape = tensor.ty.shape if isinstance(tensor.ty, relax.TensorType) else None
+    if not isinstance(shape, relax.ShapeExpr) or not all(isinstance(extent, tvm.tirx.IntImm) for extent in shape):
+        return None
+    return [int(extent) for extent in shape]

@@ -8,6 +8,7 @@ the operators that networks have between convolutions, each of them tested; at a
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -15,7 +16,7 @@ import tvm
 from tvm import relax
 from tvm.relax import op
 
-from autotvm_opevo.lowering.block_rewriter import BlockRewriter
+from autotvm_opevo.lowering.block_rewriter import BlockRewriter, static_shape
 
 # The axes of one layout, in the order of the other. The latter is also where each axis of NCHW is in NHWC.
 _TO_NHWC, _TO_NCHW = [0, 2, 3, 1], [0, 3, 1, 2]
@@ -52,12 +53,15 @@ class _Conversion(BlockRewriter):
         self._nhwc: dict[Any, Any] = {}  # by variable: an image, or a tuple of them, that was computed in NHWC
         self._transposed: dict[Any, Any] = {}  # by tensor: one that was not, in NHWC
         self._stacks: dict[Any, list[Any]] = {}  # by variable: what is stacked along a new first axis
+        self._split: dict[Any, _SplitImage] = {}  # by variable: one whose axes were split, and maybe permuted
 
     def _rewrite(self, var: Any, value: Any) -> Any:
         """The value of a variable, computed in NHWC; None if it stays as it is."""
         name = getattr(value.op, "name", "").removeprefix("relax.") if isinstance(value, relax.Call) else ""
         if name == "permute_dims":
             return self._permute_dims(var, value)
+        if name == "reshape" and value.args[0] in self._nhwc:
+            self._split_axes(var, value)
         if name == "stack" and isinstance(value.args[0], relax.Tuple) and value.attrs.axis == 0:
             self._stacks[var] = list(value.args[0].fields)
         converted = self._in_nhwc(name, value)
@@ -79,6 +83,8 @@ class _Conversion(BlockRewriter):
             return self._concat(value)
         if name == "sum" and value.args[0] in self._stacks:
             return self._sum_of_stack(value)
+        if name == "reshape" and value.args[0] in self._split:
+            return self._merge_axes(value)
         if name in _ELEMENTWISE:
             return self._elementwise(value)
         if name in _RULES and value.args[0] in self._nhwc:
@@ -124,11 +130,33 @@ class _Conversion(BlockRewriter):
     def _permute_dims(self, var: Any, call: Any) -> Any:
         """Merge a transpose with that of its image."""
         (data,), axes = call.args, call.attrs.axes
+        if data in self._split:
+            self._split[var] = self._split[data].permuted(axes)
+            return None
         if data in self._nhwc:
             return op.permute_dims(self._nhwc[data], [_axis(axis) for axis in (axes if axes is not None else (3, 2, 1, 0))])
         if _is_static(data) and axes is not None and [int(axis) % 4 for axis in axes] == _TO_NCHW:
             self._transposed[var] = data
         return None
+
+    def _split_axes(self, var: Any, call: Any) -> None:
+        """Note how the axes of an image are split: the first of three operators that shuffle channels, or move them to pixels."""
+        shape, extents = static_shape(call), static_shape(call.args[0])
+        parts = _group(shape, extents) if shape and extents else None
+        if shape and parts:
+            in_nhwc = [part for axis in _TO_NHWC for part in parts[axis]]
+            self._split[var] = _SplitImage(self._nhwc[call.args[0]], shape, in_nhwc, list(range(len(shape))))
+
+    def _merge_axes(self, call: Any) -> Any:
+        """The last of these operators: all three of them, in NHWC."""
+        split, shape = self._split[call.args[0]], static_shape(call)
+        merged = _group([split.shape[part] for part in split.order], shape) if shape and len(shape) == 4 else None
+        if not shape or not merged:
+            return None
+        in_nhwc = [split.order[i] for axis in _TO_NHWC for i in merged[axis]]
+        y = self._emit(op.reshape(split.image, [split.shape[part] for part in split.in_nhwc]))
+        y = self._emit(op.permute_dims(y, [split.in_nhwc.index(part) for part in in_nhwc]))
+        return op.reshape(y, [shape[axis] for axis in _TO_NHWC])
 
     def _is_region(self, tensors: list[Any]) -> bool:
         """Whether tensors, of which one or more are in NHWC, can be combined in NHWC."""
@@ -154,12 +182,43 @@ class _Conversion(BlockRewriter):
         return op.permute_dims(value, _TO_NCHW)
 
 
+@dataclass(frozen=True)
+class _SplitImage:
+    """An image in NHWC, the extents of the parts of its axes, and the order of these parts there and in the variable."""
+
+    image: Any
+    shape: list[int]
+    in_nhwc: list[int]
+    order: list[int]
+
+    def permuted(self, axes: Any) -> _SplitImage:
+        order = self.order[::-1] if axes is None else [self.order[int(axis)] for axis in axes]
+        return replace(self, order=order)
+
+
+def _group(parts: list[int], extents: list[int]) -> list[list[int]] | None:
+    """Positions of consecutive parts whose product is each of the extents; None if there are none.
+
+    >>> _group([1, 2, 3, 7, 7], [1, 6, 7, 7])
+    [[0], [1, 2], [3], [4]]
+    >>> _group([2, 3, 49], [1, 6, 7, 7])
+    """
+    groups, i = [], 0
+    for extent in extents:
+        first, product = i, 1
+        while i < len(parts) and product * parts[i] <= extent:
+            product *= parts[i]
+            i += 1
+        if product != extent:
+            return None
+        groups.append(list(range(first, i)))
+    return groups
+
+
 def _is_static(tensor: Any, most: int | None = None) -> bool:
     """Whether a tensor has known extents, four of them, or at most so many."""
-    shape = tensor.ty.shape if isinstance(tensor.ty, relax.TensorType) else None
-    if not isinstance(shape, relax.ShapeExpr) or not all(isinstance(extent, tvm.tirx.IntImm) for extent in shape):
-        return False
-    return len(shape) == 4 if most is None else len(shape) <= most
+    extents = static_shape(tensor)
+    return extents is not None and (len(extents) == 4 if most is None else len(extents) <= most)
 
 
 def _axis(axis: Any) -> int:

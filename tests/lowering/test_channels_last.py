@@ -1,5 +1,7 @@
 """Conversion of convolutions to NHWC: what is converted, what stays, and that outputs are the same."""
 
+from math import prod
+
 import numpy as np
 import pytest
 import tvm
@@ -148,6 +150,18 @@ def strided_slice(y, rng):
     return op.strided_slice(y, axes, begins, ends, strides)
 
 
+def rearrangement(y, rng):
+    """Axes that are split, permuted and merged, as in a channel shuffle or a depth to space."""
+    parts = []
+    for extent in shape_of(y):
+        first = int(rng.choice([n for n in range(1, extent + 1) if extent % n == 0]))
+        parts += [first, extent // first] if rng.integers(2) else [extent]
+    order = [int(axis) - len(parts) * int(rng.integers(2)) for axis in rng.permutation(len(parts))]
+    cuts = [0, *sorted(int(n) for n in rng.integers(len(parts) + 1, size=3)), len(parts)]
+    merged = [prod(parts[axis] for axis in order[start:end]) for start, end in zip(cuts, cuts[1:])]
+    return op.reshape(op.permute_dims(op.reshape(y, parts), order), merged)
+
+
 # What is done to an image in NHWC, with attributes drawn at random.
 CONVERTED = {
     **{name: unary(getattr(op, name)) for name in ("abs", "ceil", "erf", "exp", "floor", "negative", "round", "sigmoid", "sign")},
@@ -170,6 +184,7 @@ CONVERTED = {
     "nn.prelu": lambda y, rng: (lambda axis: op.nn.prelu(y, constant(rng, shape_of(y)[axis]), axis))(int(rng.integers(4))),
     "nn.softmax": lambda y, rng: op.nn.softmax(y, any_axis(rng)),
     "broadcast_to": broadcast_to,
+    "reshape": rearrangement,
     "image.resize2d": resize2d,
     "nn.dropout": lambda y, rng: op.nn.dropout(y),
     "nn.group_norm": normalization(op.nn.group_norm, num_groups=2),
@@ -285,7 +300,7 @@ def assert_lowering_keeps_outputs(mod, weights=None, target=CPU, tolerance=1e-4)
 
 def test_each_operator_that_is_converted_is_tested_here():
     elementwise = channels_last._ELEMENTWISE
-    assert set(CONVERTED) == elementwise | set(channels_last._RULES) | {"concat", "nn.conv2d", "permute_dims"}
+    assert set(CONVERTED) == elementwise | set(channels_last._RULES) | {"concat", "nn.conv2d", "permute_dims", "reshape"}
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 30))])
@@ -342,7 +357,7 @@ def test_networks_of_any_operators_compute_the_same(seed):
 
 @pytest.mark.parametrize("name", CONVERTED)
 def test_there_is_no_transpose_before_an_operator_that_is_converted(name):
-    """Other than of the input; and of what it returns, if that is an image."""
+    """Other than of the input; and of what it returns, if that is an image. A rearrangement has one of its own."""
     rng = np.random.default_rng(0)
 
     def write(net, x):
@@ -350,7 +365,8 @@ def test_there_is_no_transpose_before_an_operator_that_is_converted(name):
         return [y if isinstance(y.ty, relax.TensorType) else net.emit(relax.TupleGetItem(y, 0))]
 
     converted = convert(Network(rng, 2, 3, 7, 9).build(write))
-    assert count(converted, "permute_dims") == (1 if len(converted["main"].ret_ty.shape) < 4 else 2)
+    expected = 1 if len(converted["main"].ret_ty.shape) < 4 else 2
+    assert count(converted, "permute_dims") == expected + (name == "reshape")
 
 
 def blocks_of(name):
@@ -385,17 +401,26 @@ def blocks_of(name):
     def shufflenet(net, x):
         left = net.emit(op.split(x, 2, axis=1))
         left, right = (net.emit(relax.TupleGetItem(left, i)) for i in range(2))
-        return op.concat([left, net.conv2d(right, 8, groups=8)], 1)
+        y = net.emit(op.concat([left, net.conv2d(right, 8, groups=8)], 1))
+        y = net.emit(op.permute_dims(net.emit(op.reshape(y, (1, 2, 8, 16, 16))), [0, 2, 1, 3, 4]))
+        return op.reshape(y, (1, 16, 16, 16))
 
     def upsampling(net, x):
         y = net.conv2d(net.emit(op.nn.max_pool2d(x, (2, 2), (2, 2))), 16)
         return op.nn.leakyrelu(op.concat([x, op.image.resize2d(y, (16, 16), method="nearest_neighbor")], 1))
 
+    def depth_to_space(net, x):
+        y = net.emit(op.reshape(net.conv2d(x, 64), (1, 16, 2, 2, 16, 16)))
+        return op.reshape(net.emit(op.permute_dims(y, [0, 1, 4, 2, 5, 3])), (1, 16, 32, 32))
+
     return locals()[name]
 
 
+REARRANGED = "shufflenet", "depth_to_space"
+
+
 @pytest.mark.parametrize(
-    "name", ["residual", "residual_of_onnx", "mobilenet_v3", "densenet", "inception", "shufflenet", "upsampling"]
+    "name", ["residual", "residual_of_onnx", "mobilenet_v3", "densenet", "inception", "upsampling", *REARRANGED]
 )
 def test_well_known_networks_are_transposed_at_their_ends_only(name):
     def write(net, x):
@@ -404,7 +429,7 @@ def test_well_known_networks_are_transposed_at_their_ends_only(name):
     mod = Network(np.random.default_rng(0), 1, 3, 16, 16).build(write)
     converted = convert(mod)
     assert set(kernel_layouts(converted)) == {"HWIO"}
-    assert count(converted, "permute_dims") == 2
+    assert count(converted, "permute_dims") == 2 + (name in REARRANGED)
     assert_lowering_keeps_outputs(mod)
 
 
