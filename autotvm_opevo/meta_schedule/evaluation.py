@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm import relax
 
@@ -75,10 +76,12 @@ class Instance:
 
 
 def _flatten(outputs: Any) -> Iterator[Array]:
-    """The tensors of a network's outputs, which may be tuples of tuples."""
+    """The tensors and numbers of a network's outputs, which may be shapes, or tuples of tuples; of others nothing is compared."""
     if hasattr(outputs, "numpy"):
         yield outputs.numpy()
-    else:
+    elif isinstance(outputs, (bool, int, float)):
+        yield np.asarray(outputs)
+    elif isinstance(outputs, Sequence) and not isinstance(outputs, str):
         for output in outputs:
             yield from _flatten(output)
 

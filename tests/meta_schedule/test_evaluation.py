@@ -66,6 +66,21 @@ def test_outputs_may_be_tuples_of_tuples():
         assert [output.shape for output in load(lowered)().outputs()] == [(8, 16)] * 3
 
 
+def test_outputs_may_be_shapes_and_numbers():
+    x = relax.Var("x", relax.TensorType((8, 16), "float32"))
+    blocks = relax.BlockBuilder()
+    with blocks.function("main", [x]):
+        y = blocks.emit(relax.op.nn.relu(x))
+        shape = blocks.emit(relax.op.shape_of(x))
+        blocks.emit_func_output(relax.Tuple([y, shape, relax.Tuple([relax.ShapeExpr([3, 4]), relax.prim_value(5)])]))
+    lowered = lower_as_imported(blocks.finalize(), None, TARGET)
+    with network_loader(TARGET, random_inputs(lowered)) as load:
+        tensor, *numbers = load(lowered)().outputs()
+    assert tensor.shape == (8, 16)
+    assert numbers == [8, 16, 3, 4, 5]
+    assert compare_outputs([tensor, *numbers], [tensor, *numbers]) == (0.0, True)
+
+
 @pytest.mark.parametrize("legalize", [False, True])
 def test_what_a_network_computes_has_dtypes_of_its_own(legalize):
     """Other than those of its inputs and outputs; parts of tuples and other functions count."""
