@@ -12,10 +12,10 @@ from tvm.s_tir import meta_schedule as ms
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.lowering.batch_norm import fold_batch_norms
 from autotvm_opevo.lowering.channels_last import with_channels_last
-from autotvm_opevo.lowering.clips import with_clips_as_operators
 from autotvm_opevo.lowering.entry import bind_params, entry_name
 from autotvm_opevo.lowering.fast_math import FAST_MATH
 from autotvm_opevo.lowering.layouts import block_names, pack_weights, with_packable_weights
+from autotvm_opevo.lowering.raising import raise_to_operators
 from autotvm_opevo.lowering.winograd import legalize_conv2d
 
 logger = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ def lower(mod: tvm.IRModule, params: Any, target: tvm.target.Target) -> tvm.IRMo
         # Constants are folded first, or what is computed from others would not be found.
         lowered = fold_batch_norms(_fold(mod))
         if for_cpu:
-            lowered = _fold(with_channels_last(with_clips_as_operators(lowered)))
+            lowered = _fold(with_channels_last(raise_to_operators(lowered)))
             lowered = relax.transform.LegalizeOps({"relax.nn.conv2d": legalize_conv2d, **FAST_MATH})(lowered)
         fused = _fuse(lowered, target)
     except Exception as error:  # of TVM's passes, or of ours

@@ -1,4 +1,4 @@
-"""Clip, which Relax's ONNX importer lowers at once, is an operator again, so that it is fused into convolutions in NHWC."""
+"""What Relax's ONNX importer lowers at once, Clip and Pad, are operators again, in NHWC; a Clip is fused into convolutions."""
 
 import numpy as np
 import onnx
@@ -8,9 +8,12 @@ from onnx import helper, numpy_helper
 from quick_tuning import outputs
 from tvm import relax, topi
 
-from autotvm_opevo.lowering.clips import with_clips_as_operators
+from autotvm_opevo.lowering.channels_last import with_channels_last
+from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import build, count_changes, lower, lower_as_imported
+from autotvm_opevo.lowering.raising import raise_to_operators
 from autotvm_opevo.networks import relax as workloads
+from benchmarks.onnx_graph import OnnxGraph
 from benchmarks.workloads import cpu
 
 
@@ -58,6 +61,42 @@ def test_a_clip_is_fused_into_the_convolution_before_it(tmp_path, opset, dtype, 
     )
 
 
+PADS = {
+    **{mode: {"mode": mode, "pads": [0, 0, 1, 2, 0, 0, 1, 2]} for mode in ("constant", "reflect", "edge", "wrap")},
+    "before": {"mode": "reflect", "pads": [0, 0, 1, 2, 0, 0, 0, 1]},
+    "after": {"mode": "constant", "pads": [0, 0, 0, 0, 0, 0, 1, 1]},
+    "images and channels": {"mode": "edge", "pads": [1, 2, 1, 2, 1, 2, 1, 2]},
+    "with a number": {"mode": "constant", "pads": [0, 1, 1, 1, 0, 1, 1, 1], "value": 0.5},
+    **{name: {"auto_pad": name} for name in ("SAME_UPPER", "SAME_LOWER")},
+}
+
+
+def padded(folder, auto_pad=None, mode=None, pads=None, value=0.0):
+    """Two convolutions, the second one of an image that is padded."""
+    g = OnnxGraph(opset=19)
+    x = g.relu(g.conv(g.input("x", 1, 3, 9, 12), 3, 6))
+    if auto_pad:
+        x = g.conv(x, 6, 4, stride=2, pad=auto_pad)
+    else:
+        x = g.add("Pad", x, g.ints(*pads), g.constant(value), mode=mode)
+        x = g.conv(x, 6 + pads[1] + pads[5], 4, pad=0)
+    g.output(x)
+    onnx.save(g.model(), folder / "model.onnx")
+    return workloads.model_file(folder / "model.onnx")
+
+
+@pytest.mark.parametrize("name", PADS)
+def test_an_image_is_padded_in_nhwc(tmp_path, name):
+    mod, weights = padded(tmp_path, **PADS[name])
+    converted = relax.transform.FoldConstant()(with_channels_last(raise_to_operators(bind_params(mod, weights))))
+    assert "call_tir" not in converted["main"].script()
+    assert converted["main"].script().count("permute_dims") == 2
+    x = np.random.default_rng(0).standard_normal((1, 3, 9, 12)).astype("float32")
+    lowered = [way(mod, weights, cpu()) for way in (lower_as_imported, lower)]
+    (expected,), (actual,) = outputs([build(one, cpu()) for one in lowered], [x])
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
+
+
 # What other functions of TVM's operator library make of a tensor of 2 x 3, and nothing.
 OTHERS = {
     "sum": lambda call, x: call(topi.add, x, 1.0),
@@ -66,6 +105,9 @@ OTHERS = {
     "two maxima": lambda call, x: call(lambda y: topi.add(topi.maximum(y, 0.0), topi.maximum(y, 0.0)), x),
     "maximum of what is reversed": lambda call, x: call(lambda y: topi.maximum(topi.flip(y, 1), 0.0), x),
     "maximum of itself": lambda call, x: call(lambda y: topi.maximum(y, y), x),
+    "tile": lambda call, x: call(topi.tile, x, [2, 1]),
+    "padding that is much wider at the end": lambda call, x: call(topi.nn.pad, x, [0, 0], [0, 3]),
+    "symmetric padding": lambda call, x: call(topi.nn.mirror_pad, x, [1, 1], [1, 1], "SYMMETRIC"),
 }
 
 
@@ -78,4 +120,4 @@ def test_other_functions_stay(name):
             y = builder.emit_output(OTHERS[name](builder.call_te, x))
         builder.emit_func_output(y)
     mod = builder.finalize()
-    tvm.ir.assert_structural_equal(with_clips_as_operators(mod), mod)
+    tvm.ir.assert_structural_equal(raise_to_operators(mod), mod)
