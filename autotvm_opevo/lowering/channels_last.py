@@ -70,7 +70,7 @@ class _Conversion(BlockRewriter):
         converted = self._builder.normalize(converted)
         if not isinstance(converted.ty, relax.TupleType) and converted.ty.ndim != 4:
             return converted
-        self._nhwc[var] = self._emit(converted)
+        self._nhwc[var] = converted if isinstance(converted, relax.Var) else self._emit(converted)
         return self._in_nchw(self._nhwc[var])
 
     def _in_nhwc(self, name: str, value: Any) -> Any:
@@ -297,7 +297,12 @@ def _strided_slice(x: Any, call: Any) -> Any:
 
 
 def _broadcast_to(x: Any, call: Any) -> Any:
-    return op.broadcast_to(x, [call.ty.shape[axis] for axis in _TO_NHWC]) if _is_static(call) else None
+    """TVM's ONNX importer has one before each Sum; one that changes nothing would keep an activation from being fused."""
+    shape = static_shape(call)
+    if shape is None or len(shape) != 4:
+        return None
+    shape = [shape[axis] for axis in _TO_NHWC]
+    return x if shape == static_shape(x) else op.broadcast_to(x, shape)
 
 
 _WINDOW = "pool_size", "strides", "padding", "dilation", "ceil_mode", "count_include_pad"

@@ -369,6 +369,19 @@ def test_there_is_no_transpose_before_an_operator_that_is_converted(name):
     assert count(converted, "permute_dims") == expected + (name == "reshape")
 
 
+def test_a_broadcast_that_changes_nothing_is_left_out():
+    """An activation would not be fused into the convolution before it."""
+
+    def write(net, x):
+        y = net.emit(op.broadcast_to(net.conv2d(x, 8), (1, 8, 8, 8)))
+        return [net.emit(op.nn.relu(net.emit(op.add(y, net.conv2d(x, 8)))))]
+
+    mod = Network(np.random.default_rng(0), 1, 3, 8, 8).build(write)
+    assert count(convert(mod), "broadcast_to") == 0
+    lowered = assert_lowering_keeps_outputs(mod)
+    assert any("add_relu" in variable.name_hint for variable in lowered.functions)
+
+
 def blocks_of(name):
     """Parts of well-known networks, from one image in NHWC to another, of 16 channels."""
 
