@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm import relax
 from tvm.relax import op
@@ -34,8 +35,7 @@ def with_channels_last(mod: tvm.IRModule) -> tvm.IRModule:
     """Convert two-dimensional convolutions with constant weights to NHWC, and what lies between them.
 
     Inputs and outputs stay as they are. So do convolutions with other weights, which would be transposed in each run, and what is
-    not in a dataflow block or has extents that are not known. Transposes of constants, and those that nothing reads, are left to
-    ``FoldConstant``.
+    not in a dataflow block or has extents that are not known. Transposes that nothing reads are left to ``FoldConstant``.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class _Conversion(BlockRewriter):
         layouts = attrs.data_layout, attrs.kernel_layout, attrs.out_layout
         if layouts != ("NCHW", "OIHW", "NCHW") or not isinstance(weight, tvm.ir.Constant) or not _is_static(data):
             return None
-        kernel = self._emit(op.permute_dims(weight, _OIHW_TO_HWIO))
+        kernel = _transposed_constant(weight, _OIHW_TO_HWIO)
         return op.nn.conv2d(
             *(self._image(data), kernel, attrs.strides, attrs.padding, attrs.dilation, attrs.groups),
             data_layout="NHWC",
@@ -170,6 +170,8 @@ class _Conversion(BlockRewriter):
         if tensor in self._nhwc:
             return self._nhwc[tensor]
         if tensor not in self._transposed:
+            if isinstance(tensor, tvm.ir.Constant):
+                return _transposed_constant(tensor, _TO_NHWC)
             image = tensor if ndim == 4 else self._emit(op.expand_dims(tensor, list(range(4 - ndim))))
             self._transposed[tensor] = self._emit(op.permute_dims(image, _TO_NHWC))
         return self._transposed[tensor]
@@ -219,6 +221,13 @@ def _is_static(tensor: Any, most: int | None = None) -> bool:
     """Whether a tensor has known extents, four of them, or at most so many."""
     extents = static_shape(tensor)
     return extents is not None and (len(extents) == 4 if most is None else len(extents) <= most)
+
+
+def _transposed_constant(constant: Any, axes: list[int]) -> Any:
+    """One with four axes, of which the first are added if there are fewer. TVM would compile a function for each shape."""
+    values = constant.value.numpy()
+    values = values.reshape([1] * (4 - values.ndim) + list(values.shape)).transpose(axes)
+    return relax.const(np.ascontiguousarray(values), str(constant.ty.dtype))
 
 
 def _axis(axis: Any) -> int:
