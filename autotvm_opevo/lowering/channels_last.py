@@ -54,6 +54,7 @@ class _Conversion(BlockRewriter):
         self._transposed: dict[Any, Any] = {}  # by tensor: one that was not, in NHWC
         self._stacks: dict[Any, list[Any]] = {}  # by variable: what is stacked along a new first axis
         self._split: dict[Any, _SplitImage] = {}  # by variable: one whose axes were split, and maybe permuted
+        self._padded: dict[Any, tuple[Any, list[int]]] = {}  # by variable: what was padded with zeros, and how far
 
     def _rewrite(self, var: Any, value: Any) -> Any:
         """The value of a variable, computed in NHWC; None if it stays as it is."""
@@ -62,6 +63,8 @@ class _Conversion(BlockRewriter):
             return self._permute_dims(var, value)
         if name == "reshape" and value.args[0] in self._nhwc:
             self._split_axes(var, value)
+        if name == "nn.pad" and (padding := _zero_padding(value)):
+            self._padded[var] = value.args[0], padding
         if name == "stack" and isinstance(value.args[0], relax.Tuple) and value.attrs.axis == 0:
             self._stacks[var] = list(value.args[0].fields)
         converted = self._in_nhwc(name, value)
@@ -97,8 +100,10 @@ class _Conversion(BlockRewriter):
         if layouts != ("NCHW", "OIHW", "NCHW") or not isinstance(weight, tvm.ir.Constant) or not _is_static(data):
             return None
         kernel = _transposed_constant(weight, _OIHW_TO_HWIO)
+        data, before = self._padded.get(data, (data, [0] * 4))
+        padding = [int(own) + other for own, other in zip(attrs.padding, before)]
         return op.nn.conv2d(
-            *(self._image(data), kernel, attrs.strides, attrs.padding, attrs.dilation, attrs.groups),
+            *(self._image(data), kernel, attrs.strides, padding, attrs.dilation, attrs.groups),
             data_layout="NHWC",
             kernel_layout="HWIO",
             out_dtype=attrs.out_dtype,
@@ -259,6 +264,16 @@ def _reduce(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
 def _pad(x: Any, call: Any) -> Any:
     width = call.attrs.pad_width
     return op.nn.pad(x, [width[2 * axis + i] for axis in _TO_NHWC for i in (0, 1)], call.attrs.pad_mode, call.attrs.pad_value)
+
+
+def _zero_padding(call: Any) -> list[int] | None:
+    """Zeros above, left of, below and right of an image, as a convolution adds them; None if something else is added."""
+    attrs = call.attrs
+    width = [int(n) for n in attrs.pad_width]
+    if attrs.pad_mode != "constant" or attrs.pad_value != 0 or len(width) != 8 or any(width[:4]) or min(width) < 0:
+        return None
+    top, bottom, left, right = width[4:]
+    return [top, left, bottom, right]
 
 
 def _resize2d(x: Any, call: Any) -> Any:
