@@ -120,7 +120,7 @@ def run(job: Job) -> dict[str, Any]:
     with tuners.quiet(), tuners.in_process_features():
         tuner = tuners.make(job.tuner, task, job.seed)
         own = tuners.Stopwatch(tuner, process_time)
-        tuner.tune(job.trials, replay.measure_option(landscape, max(job.batch, tuners.batch_size(job.tuner))), callbacks=[note])
+        tuner.tune(job.trials, replay.measure_option(landscape, max(job.batch, tuners.least_batch(job.tuner))), callbacks=[note])
     return {**job.key, "measured": measured, "seconds": own.seconds, "steps": steps}
 
 

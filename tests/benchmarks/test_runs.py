@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tiny_landscape import landscape
 
-from benchmarks import ablation, compare, record, runs, sensitivity
+from benchmarks import ablation, compare, record, replay, runs, sensitivity
 from benchmarks.curves import curve
 from benchmarks.landscape import dump, load
 from benchmarks.resume import read
@@ -69,6 +69,15 @@ def test_a_run_is_the_improvements_of_the_best_so_far(tiny_file):
     times = [seconds for *_, seconds in result["steps"]]
     assert times == sorted(times)
     assert 0 < times[-1] <= result["seconds"] + 1e-4  # rounded
+
+
+@pytest.mark.parametrize(("tuner", "batch", "measured_at_once"), [("Grid", 2, 2), ("Grid", 8, 8), ("Droplet", 8, 16)])
+def test_batches_are_as_large_as_asked_for_but_for_droplet(tiny_file, monkeypatch, tuner, batch, measured_at_once):
+    sizes = []
+    look_up = replay.LookUp.run
+    monkeypatch.setattr(replay.LookUp, "run", lambda self, *given: sizes.append(self.n_parallel) or look_up(self, *given))
+    run(Job(str(tiny_file), True, tuner, 0, 4, batch))
+    assert set(sizes) == {measured_at_once}
 
 
 def test_a_tuner_that_stops_early_keeps_its_best(tiny_file):
