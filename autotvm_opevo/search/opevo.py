@@ -16,7 +16,6 @@ from autotvm_opevo.search.model import Model
 from autotvm_opevo.search.source import Source
 from autotvm_opevo.search.space import Configuration, Space
 from autotvm_opevo.search.transfer import TransferModel, nearest_sources
-from autotvm_opevo.topology.indexed import IndexedGraph
 
 # A configuration by its vertex numbers, and its fitness.
 Vertices = Sequence[int]
@@ -116,7 +115,7 @@ class OpEvo(Search):
         self._transfer_model: TransferModel | None = None
         self._usable: list[Source] = []  # what `learn_from` was given last
         self._sources: list[Source] = []  # and what it learns from
-        self._graphs = [IndexedGraph(topology) for topology in space.knobs.values()]
+        self._graphs = [random_walk.IndexedGraph(topology) for topology in space.knobs.values()]
         self.parents_size = as_integer("parents_size", parents_size)
         self.offspring_size = as_integer("offspring_size", offspring_size)
         self.mutation_rate = random_walk.check_rate("mutation_rate", mutation_rate)

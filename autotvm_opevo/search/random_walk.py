@@ -9,6 +9,7 @@ probability 1 - q. It also stops at a vertex without neighbours.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
@@ -17,7 +18,40 @@ from scipy.sparse import coo_array, identity
 from scipy.sparse.linalg import splu
 
 from autotvm_opevo.topology import Topology
-from autotvm_opevo.topology.indexed import IndexedGraph
+from autotvm_opevo.topology.base import LazySequence
+
+# Neighbours are cached in graphs of at most this many vertices.
+_MAX_CACHED_SIZE = 1000
+
+
+class IndexedGraph:
+    """The graph of a topology with its vertices named by their indices.
+
+    Parameters
+    ----------
+    topology : Topology
+
+    Examples
+    --------
+    >>> from autotvm_opevo.topology import Discrete
+    >>> list(IndexedGraph(Discrete([8, 16, 64])).neighbours(1))
+    [0, 2]
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self.size = topology.size
+        self._cache: dict[int, Sequence[int]] = {}
+
+    def neighbours(self, vertex: int) -> Sequence[int]:
+        """Return the indices of the vertices adjacent to the one at index `vertex`."""
+        if vertex in self._cache:
+            return self._cache[vertex]
+        values = self.topology.neighbours(self.topology[vertex])
+        indices: Sequence[int] = LazySequence(len(values), lambda k: self.topology.index(values[k]))
+        if self.size <= _MAX_CACHED_SIZE:
+            indices = self._cache[vertex] = list(indices)
+        return indices
 
 
 def sample(graph: Topology | IndexedGraph, start: Any, q: float, rng: np.random.Generator) -> Any:

@@ -1,4 +1,4 @@
-"""The q-random walk: its stopping distribution against appendix A, and samples against that distribution."""
+"""The q-random walk: its stopping distribution against appendix A, samples against that distribution, and graphs over indices."""
 
 import numpy as np
 import pytest
@@ -118,3 +118,19 @@ def test_rates_outside_zero_and_one_are_rejected(q):
 def test_invalid_starts_are_rejected():
     with pytest.raises(ValueError, match="value 3 given"):
         random_walk.distribution(Discrete([1, 2]), 3, 0.5)
+
+
+@pytest.mark.parametrize("topology", [Factorization(60, parts=3), Categorical(range(1001))], ids=["cached", "not cached"])
+def test_neighbours_by_index_are_those_of_the_topology(topology):
+    graph = random_walk.IndexedGraph(topology)
+    assert graph.size == topology.size
+    for vertex in (0, 1, topology.size // 2, topology.size - 1):
+        expected = [topology.index(value) for value in topology.neighbours(topology[vertex])]
+        for _ in range(2):
+            assert list(graph.neighbours(vertex)) == expected
+
+
+def test_only_small_graphs_are_cached():
+    small, large = random_walk.IndexedGraph(Categorical(range(1000))), random_walk.IndexedGraph(Categorical(range(1001)))
+    assert small.neighbours(3) is small.neighbours(3)
+    assert large.neighbours(3) is not large.neighbours(3)
