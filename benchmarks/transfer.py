@@ -23,8 +23,7 @@ import numpy as np
 
 from autotvm_opevo import OpEvo, Space
 from autotvm_opevo.autotvm.space import KnobSpace
-from autotvm_opevo.search.source import Source
-from autotvm_opevo.search.transfer import TransferModel
+from autotvm_opevo.search.transfer import Source, TransferModel
 from autotvm_opevo.topology import Discrete
 from benchmarks import replay
 from benchmarks.landscape import FOLDER, load

@@ -20,7 +20,7 @@ from tvm.target import Target
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo.autotvm.log import Record, UnknownOption, fitness, parse, read_fields, workload_key
 from autotvm_opevo.autotvm.space import KnobSpace
-from autotvm_opevo.search.source import Source, thin_out
+from autotvm_opevo.search.transfer import Source, thin_out
 from autotvm_opevo.tuning.file_formats import about
 from autotvm_opevo.tuning.logs import best_file
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import tvm
 from tvm.autotvm.task import Task
 
-from autotvm_opevo.search.source import Source
+from autotvm_opevo.search.transfer import Source
 from autotvm_opevo.tuning.prior import read_prior
 
 _X86 = {"x86_64", "amd64", "i386", "i686"}

@@ -21,8 +21,8 @@ from autotvm_opevo.autotvm.prior import prior
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.base import Search
 from autotvm_opevo.search.opevo import OpEvo
-from autotvm_opevo.search.source import Source
 from autotvm_opevo.search.space import Space
+from autotvm_opevo.search.transfer import Source
 
 logger = logging.getLogger("autotvm")
 
@@ -185,7 +185,7 @@ class SearchTuner(Tuner):
         """How many configurations to propose at once, of those that could be measured at once."""
         if not isinstance(self._search, OpEvo) or self._search.surrogate is None:
             return most
-        return min(most, max(_FIRST_BATCH, len(self.as_source().results) // 2))
+        return min(most, max(_FIRST_BATCH, len(self._search.results) // 2))
 
     def _learn_prior(self) -> None:
         """Learn from what this package knows of common layers, if nothing has been learned yet."""
@@ -279,7 +279,7 @@ class SearchTuner(Tuner):
 
     def as_source(self) -> Source:
         """This tuner's results, present and future, for the tuner of another task."""
-        return self._search.as_source()
+        return Source(self._search.space, self._search.results)
 
     def learn_from(self, sources: Sequence[Source]) -> list[Source]:
         """Take results of other tasks into account, beside those loaded, in place of those given before; see `OpEvo`."""

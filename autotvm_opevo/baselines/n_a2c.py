@@ -131,9 +131,9 @@ class NA2C(Search):
 
     def tell(self, configurations: Sequence[Mapping[str, Any]], fitnesses: Sequence[float]) -> None:
         super().tell(configurations, fitnesses)
-        evaluated = [transition for transition in self._unrewarded if transition.next_state in self._fitness]
+        evaluated = [transition for transition in self._unrewarded if transition.next_state in self.results]
         if evaluated and self._ranking:
-            self._unrewarded = [transition for transition in self._unrewarded if transition.next_state not in self._fitness]
+            self._unrewarded = [transition for transition in self._unrewarded if transition.next_state not in self.results]
             self._replay_buffer.extend(evaluated)
             for _ in range(_UPDATES):
                 self._update_policy()
@@ -184,7 +184,7 @@ class NA2C(Search):
 
     def _reward(self, transition: Transition) -> float:
         """The improvement relative to the best fitness; a state that is not evaluated counts as 0."""
-        return (self._fitness[transition.next_state] - self._fitness.get(transition.state, 0.0)) / -self._ranking[0][0]
+        return (self.results[transition.next_state] - self.results.get(transition.state, 0.0)) / -self._ranking[0][0]
 
     def _encode(self, states: Sequence[int]) -> tuple[Array, Array]:
         """Features of states, shape (states, parts), and masks of their valid actions, shape (states, actions).

@@ -80,9 +80,9 @@ class NoSE(Search):
         self._encoded: dict[int, list[float]] = {}
 
     def _propose(self, n: int) -> Iterator[int | None]:
-        missing = self.population_size - len(self._fitness)
+        missing = self.population_size - len(self.results)
         if missing > 0 or not self._ranking:
-            candidates, count = [], max(missing, self.elite_size) if self._fitness else self.population_size
+            candidates, count = [], max(missing, self.elite_size) if self.results else self.population_size
         else:
             candidates, count = self._elite(), self.elite_size
         yield from [*candidates, *[None] * (count - len(candidates))]
@@ -93,8 +93,8 @@ class NoSE(Search):
         if not offspring:
             return []
         best = -self._ranking[0][0]  # scaled by the best, a sum of the largest floats does not overflow
-        fitnesses = [fitness / best for fitness in self._fitness.values()]
-        predictions = knn_predict(self._encode(offspring), self._encode(self._fitness), fitnesses, self.neighbours)
+        fitnesses = [fitness / best for fitness in self.results.values()]
+        predictions = knn_predict(self._encode(offspring), self._encode(self.results), fitnesses, self.neighbours)
         return [offspring[i] for i in np.argsort(-predictions, kind="stable")[: self.elite_size]]
 
     def _offspring(self) -> list[int]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tvm.target import Target
 from tvm.target.codegen import target_has_features
 
-from autotvm_opevo.search.source import Source
+from autotvm_opevo.search.transfer import Source
 from autotvm_opevo.tuning.prior import read_prior
 
 

@@ -19,8 +19,8 @@ from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
 from tvm.s_tir.schedule import Instruction, Schedule, Trace
 
-from autotvm_opevo.search.source import Source
 from autotvm_opevo.search.space import Configuration, Space
+from autotvm_opevo.search.transfer import Source
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, Topology
 
 SKETCH = "sketch"

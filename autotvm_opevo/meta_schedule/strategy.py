@@ -29,8 +29,8 @@ from autotvm_opevo.meta_schedule.prior import prior
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.meta_schedule.task_search import TaskSearch
 from autotvm_opevo.search.opevo import OpEvo
-from autotvm_opevo.search.source import Source, count_origins
 from autotvm_opevo.search.space import Space
+from autotvm_opevo.search.transfer import Source, count_origins
 from autotvm_opevo.tuning.naming import describe
 
 logger = logging.getLogger("tvm.s_tir.meta_schedule.opevo")

@@ -11,8 +11,8 @@ from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
 from autotvm_opevo.meta_schedule.database import fitness
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.search.opevo import OpEvo
-from autotvm_opevo.search.source import Source
 from autotvm_opevo.search.space import Configuration
+from autotvm_opevo.search.transfer import Source
 from autotvm_opevo.tuning.journal import THIS_RUN
 
 logger = logging.getLogger("tvm.s_tir.meta_schedule.opevo")

@@ -21,7 +21,7 @@ from autotvm_opevo.meta_schedule.naming import kind_of, task_name
 from autotvm_opevo.meta_schedule.prior import prior
 from autotvm_opevo.meta_schedule.store import TrialStore
 from autotvm_opevo.meta_schedule.strategy import warn_of_exhaustion
-from autotvm_opevo.search.source import Source, count_origins
+from autotvm_opevo.search.transfer import Source, count_origins
 from autotvm_opevo.tuning import task_state
 from autotvm_opevo.tuning.logs import UNMEASURED
 from autotvm_opevo.tuning.task_scheduler import TaskProgress

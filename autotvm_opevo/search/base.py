@@ -16,7 +16,6 @@ import numpy as np
 from autotvm_opevo._utils.timeouts import say_if_long
 from autotvm_opevo._utils.validation import as_integer, is_number
 from autotvm_opevo.search.feasible import FeasibleWalks, likely_draws
-from autotvm_opevo.search.source import Source
 from autotvm_opevo.search.space import Configuration, Space
 
 logger = logging.getLogger(__name__)
@@ -45,6 +44,8 @@ class Search(ABC):
         As given.
     seed : int
         As given, or as drawn.
+    results : dict of int to float
+        Fitness of all configurations that were told, by index in the space, 0 for failures. Not to be changed.
 
     Raises
     ------
@@ -62,7 +63,7 @@ class Search(ABC):
         self.seed = _entropy() if seed is None else as_integer("seed", seed, at_least=0)
         self._rng = np.random.default_rng(self.seed)
         # Configurations are stored as their numbers in the space.
-        self._fitness: dict[int, float] = {}  # of all results
+        self.results: dict[int, float] = {}
         self._ranking: list[tuple[float, int]] = []  # (-fitness, number), best first, without failures
         self._known: set[int] = set()  # queued, proposed or told: never proposed again
         self._queue: deque[int] = deque()  # to be proposed next
@@ -146,13 +147,7 @@ class Search(ABC):
             raise ValueError(f"tell needs one fitness per configuration, {len(fitnesses)} given for {len(configurations)}")
         results = list(zip(map(self.space.index, configurations), map(check_fitness, fitnesses)))
         for number, fitness in results:
-            if self._fitness.get(number):
-                del self._ranking[bisect_left(self._ranking, (-self._fitness[number], number))]
-            if fitness:
-                insort(self._ranking, (-fitness, number))
-            self._fitness[number] = fitness
-            self._known.add(number)
-            self._pending.pop(number, None)
+            self._record(number, fitness)
 
     def reject(self, configurations: Sequence[Mapping[str, Any]]) -> None:
         """Report that configurations fail, as was found without a trial.
@@ -162,11 +157,17 @@ class Search(ABC):
         ValueError
             If a configuration is not in the space.
         """
-        self.tell(configurations, [0.0] * len(configurations))
+        for number in map(self.space.index, configurations):
+            self._record(number, 0.0)
 
-    def as_source(self) -> Source:
-        """This search's results, present and future, for the search of another task."""
-        return Source(self.space, self._fitness)
+    def _record(self, number: int, fitness: float) -> None:
+        if self.results.get(number):
+            del self._ranking[bisect_left(self._ranking, (-self.results[number], number))]
+        if fitness:
+            insort(self._ranking, (-fitness, number))
+        self.results[number] = fitness
+        self._known.add(number)
+        self._pending.pop(number, None)
 
     def discard(self, configurations: Sequence[Mapping[str, Any]]) -> None:
         """Withdraw proposals that get no result: they are not proposed again, and the search learns nothing from them.
@@ -192,7 +193,7 @@ class Search(ABC):
         """
         for number in map(self.space.index, configurations):
             self._known.add(number)
-            if number not in self._fitness:
+            if number not in self.results:
                 self._pending[number] = None
 
     @abstractmethod
@@ -253,7 +254,7 @@ class Search(ABC):
 
     def _starts(self) -> list[int]:
         """Where walks to feasible configurations begin."""
-        return [*self._fitness, *self._pending]
+        return [*self.results, *self._pending]
 
     @property
     def _constraint_name(self) -> str:

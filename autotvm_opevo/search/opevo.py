@@ -11,11 +11,10 @@ import numpy as np
 import autotvm_opevo.search.random_walk as random_walk
 from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.search.acquisition import Acquisition
-from autotvm_opevo.search.base import Search, check_fitness
+from autotvm_opevo.search.base import Search
 from autotvm_opevo.search.model import Model
-from autotvm_opevo.search.source import Source
 from autotvm_opevo.search.space import Configuration, Space
-from autotvm_opevo.search.transfer import TransferModel, nearest_sources
+from autotvm_opevo.search.transfer import Source, TransferModel, are_same, nearest_sources, source_of
 
 # A configuration by its vertex numbers, and its fitness.
 Vertices = Sequence[int]
@@ -114,14 +113,13 @@ class OpEvo(Search):
         self._since_best = 0  # results since a better one
         self._transfer_model: TransferModel | None = None
         self._usable: list[Source] = []  # what `learn_from` was given last
-        self._sources: list[Source] = []  # and what it learns from
         self._graphs = [random_walk.IndexedGraph(topology) for topology in space.knobs.values()]
         self.parents_size = as_integer("parents_size", parents_size)
         self.offspring_size = as_integer("offspring_size", offspring_size)
         self.mutation_rate = random_walk.check_rate("mutation_rate", mutation_rate)
         self._last_n = self.offspring_size  # until `ask` says otherwise
         if history:
-            self.learn_from([_source(entry) for entry in history])
+            self.learn_from(list(map(source_of, history)))
 
     @property
     def can_transfer(self) -> bool:
@@ -131,7 +129,7 @@ class OpEvo(Search):
     @property
     def sources(self) -> Sequence[Source]:
         """What it learns from, of what `learn_from` was given last."""
-        return tuple(self._sources)
+        return tuple(self._transfer_model.sources) if self._transfer_model else ()
 
     def learn_from(self, sources: Sequence[Source]) -> list[Source]:
         """Take results of other tasks into account, in place of those given before; returns the sources that are used.
@@ -149,12 +147,11 @@ class OpEvo(Search):
         if sources and not self.can_transfer:
             raise ValueError(f'history needs surrogate="gp", {self.surrogate!r} given')
         usable = [source for source in sources if any(source.results.values())]
-        if _are_same(usable, self._usable):
-            return list(self._sources)
+        if are_same(usable, self._usable):
+            return list(self.sources)
         self._usable, used = usable, nearest_sources(self.space, usable)
-        if _are_same(used, self._sources):
+        if are_same(used, self.sources):
             return used  # what was learned of them is kept
-        self._sources = used
         if used:
             self._transfer_model = TransferModel(self.space, self._rng, used)
             alone = Model(self.space, self._rng, min_results=_MIN_RESULTS_ALONE)
@@ -170,12 +167,6 @@ class OpEvo(Search):
         is_better = self._best_fitness > before or before == 0
         self._since_best = 0 if is_better else self._since_best + len(configurations)
 
-    def reject(self, configurations: Sequence[Mapping[str, Any]]) -> None:
-        """See `Search.reject`; does not count, since it cost no trial."""
-        since_best = self._since_best
-        super().reject(configurations)
-        self._since_best = since_best
-
     @property
     def _best_fitness(self) -> float:
         return -self._ranking[0][0] if self._ranking else 0.0
@@ -190,7 +181,7 @@ class OpEvo(Search):
         parents = [(self.space.vertices(number), -fitness) for fitness, number in self._ranking[: self.parents_size]]
         if len(parents) < self.parents_size:
             best = parents[0][1] if parents else 1.0
-            unknown = [(number, relative) for number, relative in portfolio if number not in self._fitness]  # here, they may fail
+            unknown = [(number, relative) for number, relative in portfolio if number not in self.results]  # here, they may fail
             others = unknown[: self.parents_size - len(parents)]
             parents += [(self.space.vertices(number), best * relative) for number, relative in others]
         if self._acquisition is None or not (parents or self._transfer_model):
@@ -200,7 +191,7 @@ class OpEvo(Search):
         pools = [self._candidates(parents, [number for number, _ in portfolio])]
         if parents and self._since_best >= max(_PATIENCE, 2 * n):
             pools += [self._neighbours(parents[0][0]), self._random(_CANDIDATES)]
-        selected = self._acquisition.select(pools, self._fitness, list(self._pending), n)
+        selected = self._acquisition.select(pools, self.results, list(self._pending), n)
         yield from selected
         if not selected:  # no candidate may be proposed: try single children, then a random configuration
             yield self._child(parents)
@@ -265,18 +256,3 @@ class OpEvo(Search):
         draws = self._rng.random(len(self.space.knobs)) * cumulative[-1]
         selected = np.searchsorted(cumulative, draws, side="right").clip(max=len(parents) - 1)
         return [parents[j][0][i] for i, j in enumerate(selected)]
-
-
-def _are_same(sources: Sequence[Source], others: Sequence[Source]) -> bool:
-    """Whether two lists have the same tasks, in the same order."""
-    return len(sources) == len(others) and all(one.results is other.results for one, other in zip(sources, others))
-
-
-def _source(entry: tuple[Space, Sequence[Configuration], Sequence[float]]) -> Source:
-    if not (isinstance(entry, Sequence) and len(entry) == 3 and isinstance(entry[0], Space)):
-        kind = type(entry).__name__
-        raise ValueError(f"history must be a list of (space, configurations, fitnesses), one for each task; it has a {kind}")
-    space, configurations, fitnesses = entry
-    if len(configurations) != len(fitnesses):
-        raise ValueError(f"history needs one fitness per configuration, {len(fitnesses)} given for {len(configurations)}")
-    return Source(space, dict(zip(map(space.index, configurations), map(check_fitness, fitnesses))))

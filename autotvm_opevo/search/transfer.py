@@ -7,20 +7,22 @@ estimated by generalised least squares under the kernel: what a task's results s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import nsmallest
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from autotvm_opevo.search.base import check_fitness
 from autotvm_opevo.search.kernel import GraphKernel
 from autotvm_opevo.search.model import Model, log_fitness
-from autotvm_opevo.search.source import Source, thin_out
-from autotvm_opevo.search.space import Space
+from autotvm_opevo.search.space import Configuration, Space
 
 Array = np.ndarray[Any, np.dtype[Any]]
+T = TypeVar("T")
 
 # Maximum number of other tasks, and of their results in all.
 _MAX_SOURCES, _MAX_RESULTS = 8, 128
@@ -28,6 +30,24 @@ _MAX_SOURCES, _MAX_RESULTS = 8, 128
 _MAX_DOUBLINGS = 5
 # Number of the sources' best configurations that are candidates.
 _PORTFOLIO = 32
+
+
+class Source(NamedTuple):
+    """Results of a task.
+
+    Attributes
+    ----------
+    space : Space
+    results : mapping of int to float
+        Fitness by index in that space, 0 for failures. Entries may be appended while it is used; one that changes is noticed
+        with the next that is appended.
+    origin : str
+        Where they come from, for reports, such as a file; empty if unknown.
+    """
+
+    space: Space
+    results: Mapping[int, float]
+    origin: str = ""
 
 
 class TransferModel(Model):
@@ -39,11 +59,16 @@ class TransferModel(Model):
     rng : numpy.random.Generator
     sources : sequence of Source
         Each with at least one success.
+
+    Attributes
+    ----------
+    sources
+        As given.
     """
 
     def __init__(self, space: Space, rng: np.random.Generator, sources: Sequence[Source]) -> None:
         super().__init__(space, rng, kernel=GraphKernel(space, [source.space for source in sources]), min_results=0)
-        self._sources = sources
+        self.sources = sources
         self._selected: list[tuple[Array, Array]] = [(np.empty(0), np.empty(0))] * len(sources)
         self._portfolio: list[tuple[int, float]] = []
         self._portfolio_of: list[int] = []  # numbers of results, when it was made
@@ -51,11 +76,11 @@ class TransferModel(Model):
 
     def portfolio(self) -> list[tuple[int, float]]:
         """The sources' best, in turn, as the nearest configurations here, with fitness relative to each source's best."""
-        counts = [len(source.results) for source in self._sources]
+        counts = [len(source.results) for source in self.sources]
         if counts == self._portfolio_of:
             return self._portfolio
         ranked = []
-        for task, source in enumerate(self._sources):
+        for task, source in enumerate(self.sources):
             space, results = source.space, source.results
             best = nsmallest(_PORTFOLIO, results, key=lambda number: -results[number])
             ranked.append([(task, space[number], results[number] / results[best[0]]) for number in best if results[number]])
@@ -70,15 +95,15 @@ class TransferModel(Model):
 
     def _training_set(self, results: Mapping[int, float]) -> tuple[Array, Array]:
         own_x, own_fitness = super()._training_set(results)
-        x, fitness = zip((own_x, own_fitness), *(self._select(task) for task in range(len(self._sources))))
+        x, fitness = zip((own_x, own_fitness), *(self._select(task) for task in range(len(self.sources))))
         tasks = np.repeat(np.arange(len(fitness)), list(map(len, fitness)))
         return np.concatenate(x), self._align(np.concatenate(x), np.concatenate(fitness), tasks)
 
     def _select(self, task: int) -> tuple[Array, Array]:
         """Some results of a source."""
-        space, results = self._sources[task].space, self._sources[task].results
+        space, results = self.sources[task].space, self.sources[task].results
         if self._selected_of[task] != len(results):
-            size = max(2, _MAX_RESULTS // len(self._sources))
+            size = max(2, _MAX_RESULTS // len(self.sources))
             numbers, fitness = np.array(list(results), dtype=object), np.array(list(results.values()))
             order = thin_out(np.argsort(-fitness, kind="stable").tolist(), size)
             encoded = self._kernel.encode_other(task, [space[number] for number in numbers[order]])
@@ -133,3 +158,48 @@ def _dissimilarity(space: Space, other: Space) -> float:
 
 def _has_common_knob(space: Space, other: Space) -> bool:
     return any(name in other.knobs and topology.is_comparable(other.knobs[name]) for name, topology in space.knobs.items())
+
+
+def are_same(sources: Sequence[Source], others: Sequence[Source]) -> bool:
+    """Whether two lists have the same tasks, in the same order."""
+    return len(sources) == len(others) and all(one.results is other.results for one, other in zip(sources, others))
+
+
+def source_of(entry: tuple[Space, Sequence[Configuration], Sequence[float]]) -> Source:
+    """The source that an entry of an `OpEvo`'s history is; raises `ValueError` if it is invalid."""
+    if not (isinstance(entry, Sequence) and len(entry) == 3 and isinstance(entry[0], Space)):
+        kind = type(entry).__name__
+        raise ValueError(f"history must be a list of (space, configurations, fitnesses), one for each task; it has a {kind}")
+    space, configurations, fitnesses = entry
+    if len(configurations) != len(fitnesses):
+        raise ValueError(f"history needs one fitness per configuration, {len(fitnesses)} given for {len(configurations)}")
+    return Source(space, dict(zip(map(space.index, configurations), map(check_fitness, fitnesses))))
+
+
+def count_origins(sources: Iterable[Source]) -> dict[str, int]:
+    """How many of the sources come from where, in the order of their first one.
+
+    >>> count_origins([Source(Space({}), {}, "a.json"), Source(Space({}), {}, "b.json"), Source(Space({}), {}, "a.json")])
+    {'a.json': 2, 'b.json': 1}
+    """
+    return dict(Counter(source.origin for source in sources))
+
+
+def thin_out(ranked: Sequence[T], size: int) -> list[T]:
+    """At most `size` results: the best half as they are, the others thinned out, since a model needs an order of them, too.
+
+    Parameters
+    ----------
+    ranked : sequence
+        The best first.
+    size : int
+
+    Examples
+    --------
+    >>> thin_out(range(100), 6)
+    [0, 1, 2, 3, 51, 99]
+    """
+    best = size // 2
+    if len(ranked) <= size:
+        return list(ranked)
+    return [*ranked[:best], *(ranked[i] for i in np.linspace(best, len(ranked) - 1, size - best).astype(int))]

@@ -12,8 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from autotvm_opevo.search.source import Source, thin_out
 from autotvm_opevo.search.space import Space
+from autotvm_opevo.search.transfer import Source, thin_out
 from autotvm_opevo.topology import Topology
 from autotvm_opevo.topology.serialization import from_json
 

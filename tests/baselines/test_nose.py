@@ -58,8 +58,8 @@ def test_elite_has_the_highest_predictions():
     first = search.ask(100)
     search.tell(first, [float(sum(c.values())) for c in first])
     offspring = search._offspring()
-    fitnesses = list(search._fitness.values())
-    predictions = knn_predict(search._encode(offspring), search._encode(search._fitness), fitnesses, 9)
+    fitnesses = list(search.results.values())
+    predictions = knn_predict(search._encode(offspring), search._encode(search.results), fitnesses, 9)
     again = NoSE(space, seed=1)
     again.tell(again.ask(100), [float(sum(c.values())) for c in first])
     elite = [space.index(c) for c in again.ask(100)]

@@ -24,8 +24,8 @@ from autotvm_opevo.meta_schedule import strategy as strategy_module
 from autotvm_opevo.meta_schedule.database import records_of, seconds
 from autotvm_opevo.meta_schedule.task_search import TaskSearch
 from autotvm_opevo.search.opevo import OpEvo
-from autotvm_opevo.search.source import Source
 from autotvm_opevo.search.space import Space
+from autotvm_opevo.search.transfer import Source
 from autotvm_opevo.topology import Discrete
 from benchmarks.workloads import cpu
 

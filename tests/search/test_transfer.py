@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from autotvm_opevo import OpEvo, Space
-from autotvm_opevo.search.source import Source
-from autotvm_opevo.search.transfer import TransferModel, nearest_sources
+from autotvm_opevo.search.transfer import Source, TransferModel, nearest_sources
 from autotvm_opevo.topology import Categorical, Discrete, Factorization
 
 
@@ -122,7 +121,7 @@ class TestRules:
         teacher, space = OpEvo(space_of(256), seed=0), space_of(512)
         teacher.tell([{"tile": (256, 1, 1), "unroll": 0, "flag": True}], [1.0])
         learner = OpEvo(space, seed=0)
-        learner.learn_from([teacher.as_source()])
+        learner.learn_from([Source(teacher.space, teacher.results)])
         assert learner.ask(1) == [{"tile": (512, 1, 1), "unroll": 0, "flag": True}]
         learner.tell([{"tile": (512, 1, 1), "unroll": 0, "flag": True}], [1.0])
         teacher.tell([{"tile": (2, 16, 8), "unroll": 16, "flag": False}], [9.0])
@@ -140,7 +139,7 @@ class TestRules:
         first = {"tile": (256, 1, 1), "unroll": 0, "flag": True}
         teacher.tell([first], [1.0])
         search = OpEvo(space, seed=0)
-        search.learn_from([teacher.as_source()])
+        search.learn_from([Source(teacher.space, teacher.results)])
         batch = search.ask(8)
         teacher.tell([first, {**first, "unroll": 4}], [0.0, 0.0])
         search.tell(batch, [speed(c) for c in batch])

@@ -2,8 +2,8 @@
 
 import pytest
 
-from autotvm_opevo.search.source import Source
 from autotvm_opevo.search.space import Space
+from autotvm_opevo.search.transfer import Source
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Permutation, Tiling
 from autotvm_opevo.tuning.prior import read_prior, write_prior
 
