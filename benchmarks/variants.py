@@ -1,12 +1,12 @@
 """Variants of OpEvo for the ablation: one part of the Gaussian-process search replaced by another, or left out.
 
-`ACQUISITIONS` replace the kernel, the targets or the criterion, `SEARCHES` the candidates or the initial design. `TUNERS` has all
-of them as AutoTVM tuners, by name.
+`SEARCHES` has them by name, `TUNERS` has them as AutoTVM tuners.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from tvm.autotvm.tuner import Tuner
 from autotvm_opevo import OpEvo, Space, random_walk
 from autotvm_opevo.autotvm import OpEvoTuner
 from autotvm_opevo.autotvm.search_tuner import SearchTuner
-from autotvm_opevo.search.acquisition import Acquisition, Criterion, log_ei
+from autotvm_opevo.search.acquisition import Acquisition, Model, Prediction, normal_scores
 from autotvm_opevo.search.gp import (
     Hyperparameters,
     fit_hyperparameters,
@@ -29,7 +29,6 @@ from autotvm_opevo.search.gp import (
     prior_median,
 )
 from autotvm_opevo.search.kernel import GraphKernel
-from autotvm_opevo.search.model import Model, Prediction, Target, log_fitness, normal_scores
 from autotvm_opevo.search.opevo import Parents
 from autotvm_opevo.topology import Topology
 
@@ -122,60 +121,65 @@ def _spectrum(topology: Topology) -> tuple[Array, Array]:
 # --- targets, criteria and batches ----------------------------------------------------------------------------------------------
 
 
-def relative_fitness(fitness: Array) -> Array:
-    """Fitness relative to the best."""
-    return fitness / fitness.max()
+class LogTarget(Model):
+    """The log fitness alone."""
+
+    def targets(self, log_f: Array) -> Array:
+        return log_f[:, None]
 
 
-def posterior_mean(mean: Array, stddev: Array, best_f: float) -> Array:
-    """Exploitation only."""
-    return mean
+class RankTarget(Model):
+    """The normal score alone."""
+
+    def targets(self, log_f: Array) -> Array:
+        return normal_scores(log_f)[:, None]
 
 
-def ucb(mean: Array, stddev: Array, best_f: float) -> Array:
-    """Upper confidence bound, two standard deviations above the mean."""
-    return mean + 2 * stddev
+class LogAndRelativeTargets(Model):
+    """Fitness relative to the best instead of the normal score."""
+
+    def targets(self, log_f: Array) -> Array:
+        return np.stack([log_f, np.exp(log_f)], axis=1)
 
 
-class IgnoreFailures(Model):
+class IgnoreFailures(Acquisition):
     """Every candidate counts as feasible."""
 
-    def _log_prob_feasible(self, train_x: Array, feasible: Array, own: int, x: Array) -> Array:
-        return np.zeros(len(x))
+    def score(self, prediction: Prediction, target: int) -> Array:
+        return super().score(prediction, target) - prediction.log_prob_feasible
+
+
+class PosteriorMean(Acquisition):
+    """Exploitation only."""
+
+    def score(self, prediction: Prediction, target: int) -> Array:
+        return prediction.log_prob_feasible + prediction.posterior.mean[:, target]
+
+
+class UCB(Acquisition):
+    """Upper confidence bound, two standard deviations above the mean."""
+
+    def score(self, prediction: Prediction, target: int) -> Array:
+        posterior = prediction.posterior
+        return prediction.log_prob_feasible + posterior.mean[:, target] + 2 * posterior.stddev[:, target]
 
 
 class TopK(Acquisition):
     """A batch is the best candidates one by one, not conditioned on each other nor on what is pending."""
 
-    def _condition(self, predictions: Sequence[Prediction], j: int) -> None:
+    def condition_on(self, predictions: Sequence[Prediction], j: int) -> None:
         pass
 
 
-def _acquisition(
-    space: Space,
-    rng: np.random.Generator,
-    acquisition: type[Acquisition] = Acquisition,
-    model: type[Model] = Model,
-    kernel: type[GraphKernel] = GraphKernel,
-    targets: Sequence[Target] = (log_fitness, normal_scores),
-    criterion: Criterion = log_ei,
-) -> Acquisition:
-    return acquisition([model(space, rng, kernel=kernel(space), targets=targets)], criterion)
+def _search(
+    kernel: type[GraphKernel] = GraphKernel, model: type[Model] = Model, acquisition: type[Acquisition] = Acquisition
+) -> type[OpEvo]:
+    class Variant(OpEvo):
+        def make_acquisition(self) -> Acquisition:
+            return acquisition([model(self.space, self._rng, kernel(self.space))])
 
+    return Variant
 
-ACQUISITIONS: dict[str, Callable[[Space, np.random.Generator], Acquisition]] = {
-    **{
-        kernel.__name__: partial(_acquisition, kernel=kernel)
-        for kernel in (WithoutLogSums, RegularizedLaplacianKernel, CategoricalKernel, IsotropicKernel, FixedHyperparameters)
-    },
-    "LogTarget": partial(_acquisition, targets=(log_fitness,)),
-    "RankTarget": partial(_acquisition, targets=(normal_scores,)),
-    "LogAndRelativeTargets": partial(_acquisition, targets=(log_fitness, relative_fitness)),
-    "IgnoreFailures": partial(_acquisition, model=IgnoreFailures),
-    "UCB": partial(_acquisition, targets=(log_fitness,), criterion=ucb),
-    "PosteriorMean": partial(_acquisition, targets=(log_fitness,), criterion=posterior_mean),
-    "TopK": partial(_acquisition, acquisition=TopK),
-}
 
 # --- candidates and initial designs ---------------------------------------------------------------------------------------------
 
@@ -184,16 +188,13 @@ class RandomCandidates(OpEvo):
     """Candidates are random configurations instead of children."""
 
     def _candidates(self, parents: Parents, portfolio: Sequence[int] = ()) -> list[int]:
-        drawn = (self.space.index(self.space.sample(self._rng)) for _ in range(200))
-        return [number for number in dict.fromkeys(drawn) if self._is_proposable(number)]
+        return self._random(200)
 
 
 class OnlyChildren(OpEvo):
     """Neither neighbours of the best nor random configurations, however long it stands still."""
 
-    def tell(self, configurations: Sequence[Mapping[str, Any]], fitnesses: Sequence[float]) -> None:
-        super().tell(configurations, fitnesses)
-        self._since_best = 0
+    patience = sys.maxsize
 
 
 class AlsoRandomCandidates(RandomCandidates):
@@ -238,7 +239,7 @@ class MaximinInit(OpEvo):
     def _max_correlation(self, candidates: list[int]) -> Array:
         kernel = GraphKernel(self.space)
         x, known = (kernel.encode(map(self.space.vertices, numbers)) for numbers in (candidates, self._known))
-        return kernel.gram(x, known, prior_median(len(self.space.knobs)).inverse_lengthscales).max(axis=1)
+        return kernel.gram(x, known, prior_median(kernel.size).inverse_lengthscales).max(axis=1)
 
 
 class SixteenInitial(OpEvo):
@@ -251,7 +252,17 @@ class SixteenInitial(OpEvo):
             yield from super()._propose(n)
 
 
-SEARCHES = (OnlyChildren, RandomCandidates, AlsoRandomCandidates, AlsoNeighbours, CornersFirst, MaximinInit, SixteenInitial)
+KERNELS = (WithoutLogSums, RegularizedLaplacianKernel, CategoricalKernel, IsotropicKernel, FixedHyperparameters)
+SUBCLASSES = (OnlyChildren, RandomCandidates, AlsoRandomCandidates, AlsoNeighbours, CornersFirst, MaximinInit, SixteenInitial)
+SEARCHES: dict[str, type[OpEvo]] = {
+    **{kernel.__name__: _search(kernel=kernel) for kernel in KERNELS},
+    **{model.__name__: _search(model=model) for model in (LogTarget, RankTarget, LogAndRelativeTargets)},
+    "IgnoreFailures": _search(acquisition=IgnoreFailures),
+    "UCB": _search(model=LogTarget, acquisition=UCB),
+    "PosteriorMean": _search(model=LogTarget, acquisition=PosteriorMean),
+    "TopK": _search(acquisition=TopK),
+    **{search.__name__: search for search in SUBCLASSES},
+}
 
 # --------------------------------------------------------------------------------------------------------------------------------
 
@@ -263,12 +274,11 @@ class WholeBatches(OpEvoTuner):
         return most
 
 
-def _tuner(search: type[OpEvo], surrogate: Any, task: Task, seed: int, **options: Any) -> Tuner:
-    return SearchTuner(task, lambda space: search(space, seed=seed, surrogate=surrogate, **options))
+def _tuner(search: type[OpEvo], task: Task, seed: int, **options: Any) -> Tuner:
+    return SearchTuner(task, lambda space: search(space, seed=seed, **options))
 
 
 TUNERS: dict[str, Callable[..., Tuner]] = {
-    **{name: partial(_tuner, OpEvo, acquisition) for name, acquisition in ACQUISITIONS.items()},
-    **{search.__name__: partial(_tuner, search, "gp") for search in SEARCHES},
+    **{name: partial(_tuner, search) for name, search in SEARCHES.items()},
     "WholeBatches": WholeBatches,
 }

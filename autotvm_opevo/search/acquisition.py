@@ -1,23 +1,52 @@
-"""Acquisition: which candidates to evaluate next, by expected improvement and probability of feasibility."""
+"""Acquisition: which candidates to evaluate next, by expected improvement and probability of feasibility.
+
+Feasible means here that a configuration builds and runs, which only a trial can tell (hidden constraints); configurations that a
+`Space`'s constraint excludes are never candidates.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from itertools import chain
-from typing import Any
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import erfcx, ndtr
+from scipy.special import erfcx, ndtr, ndtri
+from scipy.stats import rankdata
 from threadpoolctl import ThreadpoolController
 
-from autotvm_opevo.search.model import Model, Prediction
+from autotvm_opevo.search.gp import GaussianProcess, Posterior
+from autotvm_opevo.search.kernel import GraphKernel
+from autotvm_opevo.search.space import Space
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Criterion = Callable[[Array, Array, float], Array]
 
 # Maximum number of pending evaluations conditioned on.
 _MAX_PENDING = 256
+# Lower bounds on the probability of feasibility, and on fitness relative to the best.
+_MIN_PROB_FEASIBLE, _MIN_RELATIVE_FITNESS = 0.02, 1e-9
+
+
+def log_fitness(fitness: Array) -> Array:
+    """Logarithm of the fitness relative to the best, by which equal ratios become equal differences; NaN for failures.
+
+    >>> log_fitness(np.array([1.0, 0.0, 4.0])).round(2).tolist()
+    [-1.39, nan, 0.0]
+    """
+    best = fitness.max(initial=0.0) or 1.0
+    targets: Array = np.where(fitness > 0, np.log(np.maximum(fitness / best, _MIN_RELATIVE_FITNESS)), np.nan)
+    return targets
+
+
+def normal_scores(values: Array) -> Array:
+    """Rank-based inverse normal transform: it separates close results and is robust to outliers.
+
+    >>> normal_scores(np.array([3.0, 1.0, 2.0])).round(2).tolist()
+    [0.97, -0.97, 0.0]
+    """
+    scores: Array = ndtri((rankdata(values) - 0.5) / len(values))
+    return scores
 
 
 def log_ei(mean: Array, stddev: Array, best_f: float) -> Array:
@@ -40,22 +69,91 @@ def log_ei(mean: Array, stddev: Array, best_f: float) -> Array:
     return np.log(stddev) + log_h
 
 
+class Prediction(NamedTuple):
+    """What a model expects of some configurations.
+
+    Attributes
+    ----------
+    posterior : Posterior
+        Of the targets.
+    log_prob_feasible : array of float, shape (points,)
+    best_f : array of float, shape (targets,)
+        The best so far.
+    """
+
+    posterior: Posterior
+    log_prob_feasible: Array
+    best_f: Array
+
+
+class Model:
+    """Two Gaussian processes: one of the targets, one of the feasibility.
+
+    The targets are the log fitness and its normal score. The other process is fitted to 0 for failures and 1 for successes, as in
+    least-squares classification; its clipped mean is P(feasible).
+
+    Parameters
+    ----------
+    space : Space
+    rng : numpy.random.Generator
+    kernel : GraphKernel, optional
+        By default, ``GraphKernel(space)``.
+    min_results : int
+        Number of results below which the model is not used.
+    """
+
+    def __init__(self, space: Space, rng: np.random.Generator, kernel: GraphKernel | None = None, min_results: int = 1) -> None:
+        self.min_results = min_results
+        self._space, self._kernel = space, GraphKernel(space) if kernel is None else kernel
+        self._train_x = self._encode([])
+        self._objective, self._feasibility = GaussianProcess(self._kernel, rng), GaussianProcess(self._kernel, rng)
+
+    def predict(self, results: Mapping[int, float], numbers: Sequence[int]) -> Prediction:
+        """What is expected of configurations.
+
+        Parameters
+        ----------
+        results : mapping of int to float
+            Fitness by index, 0 for failures, at least one of them positive. Between calls, entries may only be appended.
+        numbers : sequence of int
+            Indices of configurations.
+        """
+        train_x, log_f = self._training_set(results)
+        feasible, x = ~np.isnan(log_f), self._encode(numbers)
+        log_prob_feasible = np.zeros(len(x))
+        if not feasible.all():
+            mean = self._feasibility.posterior(train_x, feasible[:, None].astype(float), len(results), x).mean
+            log_prob_feasible = np.log(np.clip(mean[:, 0], _MIN_PROB_FEASIBLE, 1.0))
+        own, train_y = int(feasible[: len(results)].sum()), self.targets(log_f[feasible])
+        posterior = self._objective.posterior(train_x[feasible], train_y, own, x)
+        return Prediction(posterior, log_prob_feasible, (train_y[:own] if own else posterior.mean).max(axis=0))
+
+    def targets(self, log_f: Array) -> Array:
+        """What is modelled of the log fitness of successes, shape (n, targets); hyperparameters are fitted to the first."""
+        return np.stack([log_f, normal_scores(log_f)], axis=1)
+
+    def _training_set(self, results: Mapping[int, float]) -> tuple[Array, Array]:
+        """Encoded configurations and their log fitness, NaN for failures; those of `results` come first."""
+        self._train_x = np.concatenate([self._train_x, self._encode(islice(results, len(self._train_x), None))])
+        return self._train_x, log_fitness(np.array(list(results.values())))
+
+    def _encode(self, numbers: Iterable[int]) -> Array:
+        return self._kernel.encode([self._space.vertices(number) for number in numbers])
+
+
 class Acquisition:
     """Selects candidates greedily, each conditioned on those before it.
 
-    A candidate scores log EI + log P(feasible). From one selected candidate to the next, EI takes turns between the models and
-    their targets: by default, the logarithm of the fitness, and its normal score.
+    From one selected candidate to the next, models take turns, and so do their targets.
 
     Parameters
     ----------
     models : sequence of Model
-        All with the same number of targets. Usually one.
-    criterion : callable
-        Takes the posterior's mean and standard deviation and the best target so far; higher is better.
+        Usually one.
     """
 
-    def __init__(self, models: Sequence[Model], criterion: Criterion = log_ei) -> None:
-        self._models, self._criterion = models, criterion
+    def __init__(self, models: Sequence[Model]) -> None:
+        self._models = models
         self._turn = 0
 
     def select(self, pools: Sequence[Sequence[int]], results: Mapping[int, float], pending: Sequence[int], n: int) -> list[int]:
@@ -87,24 +185,29 @@ class Acquisition:
             return []
         predictions = [model.predict(results, [*candidates, *pending]) for model in models]
         for j in range(len(candidates), len(candidates) + len(pending)):
-            self._condition(predictions, j)
+            self.condition_on(predictions, j)
         position = {number: j for j, number in enumerate(candidates)}
         open_ = [np.isin(np.arange(len(candidates) + len(pending)), [position[c] for c in pool]) for pool in pools]
         selected: list[int] = []
         while len(selected) < min(n, len(candidates)):
-            posterior, log_prob_feasible, best_f = predictions[self._turn % len(predictions)]
-            output = self._turn // len(predictions) % len(best_f)
+            prediction = predictions[self._turn % len(predictions)]
+            score = self.score(prediction, self._turn // len(predictions) % len(prediction.best_f))
             eligible = next(pool for pool in (open_[self._turn % len(open_)], *open_) if pool.any())
             self._turn += 1
-            score = log_prob_feasible + self._criterion(posterior.mean[:, output], posterior.stddev(output), best_f[output])
             j = int(np.argmax(np.where(eligible, score, -np.inf)))
             selected.append(candidates[j])
             for pool in open_:
                 pool[j] = False
-            self._condition(predictions, j)
+            self.condition_on(predictions, j)
         return selected
 
-    def _condition(self, predictions: Sequence[Prediction], j: int) -> None:
+    def score(self, prediction: Prediction, target: int) -> Array:
+        """Acquisition value of each point: log EI of a target + log P(feasible)."""
+        posterior, log_prob_feasible, best_f = prediction
+        return log_prob_feasible + log_ei(posterior.mean[:, target], posterior.stddev[:, target], best_f[target])
+
+    def condition_on(self, predictions: Sequence[Prediction], j: int) -> None:
+        """Take point j for an evaluation that is pending."""
         for prediction in predictions:
             prediction.posterior.condition_on(j)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, islice
 from typing import Any
 
@@ -10,9 +10,8 @@ import numpy as np
 
 import autotvm_opevo.search.random_walk as random_walk
 from autotvm_opevo._utils.validation import as_integer
-from autotvm_opevo.search.acquisition import Acquisition
+from autotvm_opevo.search.acquisition import Acquisition, Model
 from autotvm_opevo.search.base import Search
-from autotvm_opevo.search.model import Model
 from autotvm_opevo.search.space import Configuration, Space
 from autotvm_opevo.search.transfer import Source, TransferModel, are_same, nearest_sources, source_of
 
@@ -20,20 +19,12 @@ from autotvm_opevo.search.transfer import Source, TransferModel, are_same, neare
 Vertices = Sequence[int]
 Parents = Sequence[tuple[Vertices, float]]
 
-# Makes the acquisition of a space, with the search's generator.
-Surrogate = Callable[[Space, np.random.Generator], Acquisition]
-SURROGATES: dict[str, Surrogate] = {"gp": lambda space, rng: Acquisition([Model(space, rng)])}
 # Children made for the acquisition to select from; with results of other tasks, also random configurations.
 _CANDIDATES, _RANDOM_CANDIDATES = 200, 100
 # Where random draws find nothing feasible, also where so many walks from the parents end.
 _WALKS = 50
-# After this many results without a better one, and at least two batches, neighbours of the best and random configurations are
-# candidates in pools of their own.
-_PATIENCE = 16
 # With this many results of its own, a search that knows of other tasks selects every second candidate without them.
 _MIN_RESULTS_ALONE = 8
-
-
 # A child that is known or infeasible is mutated again, with at most _MAX_WALKS mutations in all; then another child is made, at
 # most _MAX_CHILDREN; then a random configuration takes its place.
 _MAX_WALKS, _MAX_CHILDREN = 10, 10
@@ -64,9 +55,8 @@ class OpEvo(Search):
     seed : int, optional
         Makes the search reproducible: with the same seed, the same calls of `ask` and `tell` give the same proposals. Drawn if
         None.
-    surrogate : {"gp", None} or callable
-        ``"gp"`` selects among many children by a Gaussian process on the knobs' graphs, None is OpEvo as published. A callable
-        takes the space and a generator and returns an `Acquisition`.
+    surrogate : {"gp", None}
+        ``"gp"`` selects among many children by a Gaussian process on the knobs' graphs, None is OpEvo as published.
     history : sequence of (Space, sequence of configurations, sequence of float)
         What was measured of other tasks: their spaces, in which knobs of the same name mean the same, configurations, and
         fitnesses. Needs ``surrogate="gp"``. See `learn_from`.
@@ -94,6 +84,10 @@ class OpEvo(Search):
     ({'tile': (64, 1), 'unroll': 64}, 128.0)
     """
 
+    # After this many results without a better one, and at least two batches, neighbours of the best and random configurations
+    # are candidates in pools of their own.
+    patience = 16
+
     def __init__(
         self,
         space: Space,
@@ -101,15 +95,14 @@ class OpEvo(Search):
         offspring_size: int = 8,
         mutation_rate: float = 0.5,
         seed: int | None = None,
-        surrogate: str | Surrogate | None = "gp",
+        surrogate: str | None = "gp",
         history: Sequence[tuple[Space, Sequence[Configuration], Sequence[float]]] = (),
     ) -> None:
         super().__init__(space, seed)
-        make = SURROGATES.get(surrogate) if isinstance(surrogate, str) else surrogate
-        if (make is None and surrogate is not None) or not (make is None or callable(make)):
+        if surrogate not in ("gp", None):
             raise ValueError(f'surrogate must be "gp", or None for OpEvo as published; {surrogate!r} given')
         self.surrogate = surrogate
-        self._acquisition = None if make is None else make(space, self._rng)
+        self._acquisition = self.make_acquisition() if surrogate else None
         self._since_best = 0  # results since a better one
         self._transfer_model: TransferModel | None = None
         self._usable: list[Source] = []  # what `learn_from` was given last
@@ -157,8 +150,12 @@ class OpEvo(Search):
             alone = Model(self.space, self._rng, min_results=_MIN_RESULTS_ALONE)
             self._acquisition = Acquisition([self._transfer_model, alone])
         else:
-            self._transfer_model, self._acquisition = None, SURROGATES["gp"](self.space, self._rng)
+            self._transfer_model, self._acquisition = None, self.make_acquisition()
         return used
+
+    def make_acquisition(self) -> Acquisition:
+        """What selects among candidates while no other task is known; subclasses may have another kernel, model or criterion."""
+        return Acquisition([Model(self.space, self._rng)])
 
     def tell(self, configurations: Sequence[Mapping[str, Any]], fitnesses: Sequence[float]) -> None:
         """See `Search.tell`; counts the results without a better one."""
@@ -189,7 +186,7 @@ class OpEvo(Search):
                 yield self._child(parents)
             return
         pools = [self._candidates(parents, [number for number, _ in portfolio])]
-        if parents and self._since_best >= max(_PATIENCE, 2 * n):
+        if parents and self._since_best >= max(self.patience, 2 * n):
             pools += [self._neighbours(parents[0][0]), self._random(_CANDIDATES)]
         selected = self._acquisition.select(pools, self.results, list(self._pending), n)
         yield from selected

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from autotvm_opevo.search.acquisition import Model, log_fitness
 from autotvm_opevo.search.base import check_fitness
 from autotvm_opevo.search.kernel import GraphKernel
-from autotvm_opevo.search.model import Model, log_fitness
 from autotvm_opevo.search.space import Configuration, Space
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -94,10 +94,9 @@ class TransferModel(Model):
         return self._portfolio
 
     def _training_set(self, results: Mapping[int, float]) -> tuple[Array, Array]:
-        own_x, own_fitness = super()._training_set(results)
-        x, fitness = zip((own_x, own_fitness), *(self._select(task) for task in range(len(self.sources))))
-        tasks = np.repeat(np.arange(len(fitness)), list(map(len, fitness)))
-        return np.concatenate(x), self._align(np.concatenate(x), np.concatenate(fitness), tasks)
+        parts = [super()._training_set(results), *(self._select(task) for task in range(len(self.sources)))]
+        x, y = (np.concatenate(arrays) for arrays in zip(*parts))
+        return x, self._align(x, y, np.repeat(np.arange(len(parts)), [len(log_f) for _, log_f in parts]))
 
     def _select(self, task: int) -> tuple[Array, Array]:
         """Some results of a source."""
@@ -107,22 +106,19 @@ class TransferModel(Model):
             numbers, fitness = np.array(list(results), dtype=object), np.array(list(results.values()))
             order = thin_out(np.argsort(-fitness, kind="stable").tolist(), size)
             encoded = self._kernel.encode_other(task, [space[number] for number in numbers[order]])
-            self._selected[task], self._selected_of[task] = (encoded, fitness[order]), len(results)
+            self._selected[task], self._selected_of[task] = (encoded, log_fitness(fitness[order])), len(results)
         return self._selected[task]
 
-    def _align(self, x: Array, fitness: Array, tasks: Array) -> Array:
-        """Fitness on a common scale."""
-        feasible = fitness > 0
-        y, present = np.zeros(len(fitness)), np.unique(tasks[feasible])
-        for task in present:
-            mine = feasible & (tasks == task)
-            y[mine] = log_fitness(fitness[mine])
+    def _align(self, x: Array, y: Array, tasks: Array) -> Array:
+        """Log fitness on a common scale."""
+        feasible = ~np.isnan(y)
         own, others = np.flatnonzero(feasible & (tasks == 0)), np.flatnonzero(feasible & (tasks > 0))
         if len(own) > _MAX_RESULTS:
             own = own[np.linspace(0, len(own) - 1, _MAX_RESULTS).astype(int)]
         used = np.concatenate([own, others])
         if not used.size:
-            return fitness
+            return y
+        present = np.unique(tasks[used])
         members = (tasks[used, None] == present).astype(float)
         hyperparameters = self._objective.hyperparameters
         gram = self._kernel.gram(x[used], x[used], hyperparameters.inverse_lengthscales)
@@ -132,8 +128,8 @@ class TransferModel(Model):
         # Of few results, the mean of the task that is tuned is near those of the others.
         prior = np.diag((present == 0).astype(float))
         means = np.linalg.solve(members.T @ weighted + prior, weighted.T @ (y[used] - centre))
-        y[feasible] -= (tasks[feasible, None] == present) @ means
-        return np.where(feasible, np.exp(y), 0.0)
+        aligned: Array = y - (tasks[:, None] == present) @ means
+        return aligned
 
 
 def nearest_sources(space: Space, sources: Sequence[Source]) -> list[Source]:

@@ -1,4 +1,4 @@
-"""Expected improvement against its integral, and which candidates are selected."""
+"""Expected improvement against its integral, what is expected of configurations, and which candidates are selected."""
 
 import warnings
 
@@ -9,8 +9,7 @@ from scipy.stats import norm
 from threadpoolctl import ThreadpoolController
 
 from autotvm_opevo import Space
-from autotvm_opevo.search.acquisition import Acquisition, log_ei
-from autotvm_opevo.search.model import Model, log_fitness
+from autotvm_opevo.search.acquisition import Acquisition, Model, log_ei, log_fitness, normal_scores
 from autotvm_opevo.topology import Categorical, Discrete, Factorization
 
 
@@ -28,6 +27,36 @@ def test_expected_improvement_grows_with_the_mean_however_hopeless_or_certain():
     assert np.isfinite(found).all()
 
 
+def predict(results, numbers):
+    return Model(Space({"x": Discrete(range(100))}), np.random.default_rng(0)).predict(results, numbers)
+
+
+def test_targets_are_the_logarithm_relative_to_the_best_and_the_normal_score():
+    fitness = np.array([1.0, 4.0, 0.0, 2.0])
+    assert log_fitness(fitness) == pytest.approx(np.log([0.25, 1, np.nan, 0.5]), nan_ok=True)
+    assert np.isnan(log_fitness(np.zeros(2))).all()
+    assert predict(dict(enumerate(fitness)), [50]).best_f == pytest.approx([0, normal_scores(np.arange(3)).max()])
+
+
+def test_configurations_beside_failures_are_less_likely_to_be_feasible():
+    results = {number: float(number >= 50) for number in range(0, 100, 5)}
+    failing, working = predict(results, [12, 88]).log_prob_feasible
+    assert failing < np.log(0.3) < np.log(0.8) < working <= 0
+
+
+def test_without_failures_all_are_feasible():
+    assert predict({1: 1.0, 5: 2.0}, [2, 3]).log_prob_feasible.tolist() == [0, 0]
+
+
+def test_appended_results_are_learned():
+    model = Model(Space({"x": Discrete(range(100))}), np.random.default_rng(0))
+    results = {0: 1.0, 99: 1.1}
+    model.predict(results, [50])
+    results[50] = 9.0
+    mean = model.predict(results, [51, 2]).posterior.mean[:, 0]
+    assert mean[0] > mean[1]
+
+
 def line():
     return Space({"x": Discrete(range(1000)), "flag": Categorical([False, True])})
 
@@ -36,8 +65,8 @@ def results_of(space, values):
     return {space.index({"x": x, "flag": flag}): fitness for (x, flag), fitness in values.items()}
 
 
-def acquisition_of(space, seed=0, criterion=log_ei, **options):
-    return Acquisition([Model(space, np.random.default_rng(seed), **options)], criterion)
+def acquisition_of(space, seed=0, make=Acquisition):
+    return make([Model(space, np.random.default_rng(seed))])
 
 
 def selected(space, results, candidates, n=1, pending=(), seed=0):
@@ -125,11 +154,16 @@ def test_expected_improvement_agrees_with_high_precision_far_in_the_tail():
     assert log_ei(z, np.ones(3), 0.0) == pytest.approx(series, rel=1e-12)
 
 
-def test_targets_and_criterion_can_be_replaced():
-    """With one target and the posterior mean for a criterion, the best of a batch is next to the best result."""
+def test_the_criterion_can_be_replaced():
+    """With the posterior mean for a criterion, the best of a batch is next to the best result."""
+
+    class PosteriorMean(Acquisition):
+        def score(self, prediction, target):
+            return prediction.posterior.mean[:, target]
+
     space = line()
     results = results_of(space, {(x, False): float(1 + x) for x in range(0, 1000, 100)})
-    acquisition = acquisition_of(space, criterion=lambda mean, stddev, best_f: mean, targets=[log_fitness])
+    acquisition = acquisition_of(space, make=PosteriorMean)
     candidates = [space.index({"x": x, "flag": False}) for x in (5, 405, 905)]
     assert acquisition.select([candidates], results, [], 1) == [candidates[-1]]
 
@@ -140,12 +174,13 @@ def test_the_model_runs_in_one_blas_thread_and_restores_the_others():
         before = [library["num_threads"] for library in controller.info()]
         seen = []
 
-        def criterion(mean, stddev, best_f):
-            seen.extend(library["num_threads"] for library in controller.info() if library["user_api"] == "blas")
-            return mean
+        class Spy(Acquisition):
+            def score(self, prediction, target):
+                seen.extend(library["num_threads"] for library in controller.info() if library["user_api"] == "blas")
+                return super().score(prediction, target)
 
         space = line()
-        acquisition = acquisition_of(space, criterion=criterion)
+        acquisition = acquisition_of(space, make=Spy)
         acquisition.select([[1, 3]], results_of(space, {(5, True): 1.0, (7, True): 2.0}), [], 1)
         assert set(seen) == {1}
         assert [library["num_threads"] for library in controller.info()] == before
