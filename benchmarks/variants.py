@@ -21,6 +21,7 @@ from autotvm_opevo.autotvm import OpEvoTuner
 from autotvm_opevo.autotvm.search_tuner import SearchTuner
 from autotvm_opevo.search.acquisition import Acquisition, Model, Prediction, normal_scores
 from autotvm_opevo.search.gp import (
+    GraphKernel,
     Hyperparameters,
     fit_hyperparameters,
     log_bounds,
@@ -28,7 +29,6 @@ from autotvm_opevo.search.gp import (
     neg_log_prior,
     prior_median,
 )
-from autotvm_opevo.search.kernel import GraphKernel
 from autotvm_opevo.search.opevo import Parents
 from autotvm_opevo.topology import Topology
 
@@ -61,7 +61,7 @@ class CategoricalKernel(GraphKernel):
         return []
 
     def encode(self, configurations: Any) -> Array:
-        return np.array(list(configurations), dtype=float).reshape(-1, len(self._topologies))
+        return np.array(list(configurations), dtype=float).reshape(-1, self.size)
 
     def pairwise_distances(self, x: Array) -> Array:
         return np.array([column[:, None] != column for column in x.T], dtype=float)
@@ -88,7 +88,7 @@ class RegularizedLaplacianKernel(CategoricalKernel):
 
     def __init__(self, space: Space) -> None:
         super().__init__(space)
-        self._spectra = [_spectrum(topology) for topology in self._topologies]
+        self._spectra = [_spectrum(topology) for topology in space.knobs.values()]
 
     def gram(self, x1: Array, x2: Array, inverse_lengthscales: Array) -> Array:
         product = np.ones((len(x1), len(x2)))

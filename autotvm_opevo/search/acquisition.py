@@ -16,8 +16,7 @@ from scipy.special import erfcx, ndtr, ndtri
 from scipy.stats import rankdata
 from threadpoolctl import ThreadpoolController
 
-from autotvm_opevo.search.gp import GaussianProcess, Posterior
-from autotvm_opevo.search.kernel import GraphKernel
+from autotvm_opevo.search.gp import GaussianProcess, GraphKernel, Posterior
 from autotvm_opevo.search.space import Space
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -1,12 +1,17 @@
 """Transfer: results of other tasks in the model of one.
 
-The kernel has the task as one more knob (see `kernel`). What is left is a common scale: the fitness of one task means nothing to
-another. So the fitness of each task is divided by its best, and every task has a mean of its own on the logarithmic scale,
-estimated by generalised least squares under the kernel: what a task's results say beyond what the others' let expect.
+The task is one more knob of the kernel: a star, whose centre is the task that is tuned, with an edge to each of the others. So q
+of an edge is the correlation with one of them: near 1 it carries over whole, near 0 it is ignored. It is the task covariance of a
+multi-task Gaussian process, in which two other tasks are correlated through the centre only, by q_s q_t.
+
+What is left is a common scale: the fitness of one task means nothing to another. So the fitness of each task is divided by its
+best, and every task has a mean of its own on the logarithmic scale, estimated by generalised least squares under the kernel: what
+a task's results say beyond what the others' let expect.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nsmallest
@@ -18,8 +23,9 @@ from scipy.linalg import cho_factor, cho_solve
 
 from autotvm_opevo.search.acquisition import Model, log_fitness
 from autotvm_opevo.search.base import check_fitness
-from autotvm_opevo.search.kernel import GraphKernel
+from autotvm_opevo.search.gp import EncodedValue, GraphKernel, KnobCoordinates
 from autotvm_opevo.search.space import Configuration, Space
+from autotvm_opevo.topology import Topology
 
 Array = np.ndarray[Any, np.dtype[Any]]
 T = TypeVar("T")
@@ -30,6 +36,10 @@ _MAX_SOURCES, _MAX_RESULTS = 8, 128
 _MAX_DOUBLINGS = 5
 # Number of the sources' best configurations that are candidates.
 _PORTFOLIO = 32
+# At most this many vertices are looked at for the one that is nearest to a value, and this many neighbours of a vertex.
+_MAX_SPREAD, _MAX_NEIGHBOURS = 1000, 1000
+# The coordinate of no category, unlike that of any.
+_NO_CATEGORY = -2
 
 
 class Source(NamedTuple):
@@ -50,6 +60,100 @@ class Source(NamedTuple):
     origin: str = ""
 
 
+class SharedKnob(KnobCoordinates):
+    """Coordinates, in steps, of a knob's values, and of the values that it has in other tasks.
+
+    The topology says which of those are comparable, and how: see its `is_comparable` and `encoder`. Values of a task whose knob
+    is not, or that has none, are as far from all others as their average.
+
+    Parameters
+    ----------
+    topology : Topology
+        Of the task that is tuned.
+    others : sequence of (Topology or None)
+        Of the other tasks; None where there is no knob of this name.
+    """
+
+    def __init__(self, topology: Topology, others: Sequence[Topology | None]) -> None:
+        peers = [other if other is not None and topology.is_comparable(other) else None for other in others]
+        self._comparable = [peer is not None for peer in peers]
+        super().__init__(topology, [peer for peer in peers if peer is not None])
+        count = min(topology.size, _MAX_SPREAD)
+        self._spread = [i * topology.size // count for i in range(count)]  # all vertices, or a thousand of them
+        self._spread_coordinates: Array | None = None
+        absent = np.full(self.width, _NO_CATEGORY)
+        if not topology.is_categorical and not all(self._comparable):
+            absent = self._coordinates_of_spread().mean(axis=0)
+        self._absent = EncodedValue(absent, np.full(self.parts, math.log2(topology.extent) / max(self.parts, 1)))
+
+    def encode_other(self, task: int, value: Any) -> EncodedValue:
+        """Coordinates and parts of a value of another task."""
+        return self.encode(value) if self._comparable[task] else self._absent
+
+    def nearest(self, task: int, value: Any) -> int:
+        """Vertex number of the value that is nearest to another task's; in a large graph, nearer than its neighbours."""
+        if self._comparable[task] and value in self.topology:
+            return self.topology.index(value)
+        point = self.encode_other(task, value).coordinates
+        found = self._spread[int(abs(self._coordinates_of_spread() - point).sum(axis=1).argmin())]
+        return found if len(self._spread) == self.topology.size else self._descend(found, point)
+
+    def _coordinates_of_spread(self) -> Array:
+        if self._spread_coordinates is None:
+            self._spread_coordinates = np.array([self.encode_vertex(vertex).coordinates for vertex in self._spread])
+        return self._spread_coordinates
+
+    def _descend(self, vertex: int, point: Array) -> int:
+        """Step to the neighbour that is nearest to a point, as long as it is nearer."""
+
+        def distance(value: Any) -> float:
+            return float(abs(self.encode(value).coordinates - point).sum())
+
+        value = self.topology[vertex]
+        while distance(step := min(self.topology.neighbours(value)[:_MAX_NEIGHBOURS], key=distance)) < distance(value):
+            value = step
+        return self.topology.index(value)
+
+
+class MultiTaskKernel(GraphKernel):
+    """Kernel on the knobs' graphs and on the tasks.
+
+    Parameters
+    ----------
+    space : Space
+        Of the task that is tuned.
+    others : sequence of Space
+        Of other tasks, whose knobs are known by their names.
+    """
+
+    def __init__(self, space: Space, others: Sequence[Space]) -> None:
+        self._shared = {
+            name: SharedKnob(topology, [other.knobs.get(name) for other in others]) for name, topology in space.knobs.items()
+        }
+        super().__init__(space, list(self._shared.values()))
+        self._others = len(others)
+        self._knob_of = np.append(self._knob_of, self.size + np.arange(self._others))
+        self._is_categorical = np.append(self._is_categorical, np.zeros(self._others, dtype=bool))
+        self.size += self._others
+
+    def encode(self, configurations: Iterable[Sequence[int]]) -> Array:
+        """See `GraphKernel.encode`."""
+        own = super().encode(configurations)
+        return np.concatenate([own, np.zeros((len(own), self._others))], axis=1)
+
+    def encode_other(self, task: int, configurations: Iterable[Configuration]) -> Array:
+        """Coordinates in steps, shape (n, columns), of another task's configurations."""
+        rows = list(configurations)
+        values = [[knob.encode_other(task, row.get(name)) for row in rows] for name, knob in self._shared.items()]
+        edges = np.zeros((len(rows), self._others))
+        edges[:, task] = 1
+        return np.concatenate([self._join(len(rows), values), edges], axis=1)
+
+    def nearest(self, task: int, configuration: Configuration) -> list[int]:
+        """Vertex numbers of the tuned task's configuration that is nearest to another task's."""
+        return [knob.nearest(task, configuration.get(name)) for name, knob in self._shared.items()]
+
+
 class TransferModel(Model):
     """A model that knows results of other tasks, and can do without results of its own.
 
@@ -67,7 +171,8 @@ class TransferModel(Model):
     """
 
     def __init__(self, space: Space, rng: np.random.Generator, sources: Sequence[Source]) -> None:
-        super().__init__(space, rng, kernel=GraphKernel(space, [source.space for source in sources]), min_results=0)
+        self._tasks = MultiTaskKernel(space, [source.space for source in sources])
+        super().__init__(space, rng, self._tasks, min_results=0)
         self.sources = sources
         self._selected: list[tuple[Array, Array]] = [(np.empty(0), np.empty(0))] * len(sources)
         self._portfolio: list[tuple[int, float]] = []
@@ -87,7 +192,7 @@ class TransferModel(Model):
         found: dict[int, float] = {}
         for entry in (entry for entries in zip_longest(*ranked) for entry in entries if entry):
             task, configuration, relative = entry
-            found.setdefault(self._space.number(self._kernel.nearest(task, configuration)), relative)
+            found.setdefault(self._space.number(self._tasks.nearest(task, configuration)), relative)
             if len(found) == _PORTFOLIO:
                 break
         self._portfolio, self._portfolio_of = list(found.items()), counts
@@ -105,7 +210,7 @@ class TransferModel(Model):
             size = max(2, _MAX_RESULTS // len(self.sources))
             numbers, fitness = np.array(list(results), dtype=object), np.array(list(results.values()))
             order = thin_out(np.argsort(-fitness, kind="stable").tolist(), size)
-            encoded = self._kernel.encode_other(task, [space[number] for number in numbers[order]])
+            encoded = self._tasks.encode_other(task, [space[number] for number in numbers[order]])
             self._selected[task], self._selected_of[task] = (encoded, log_fitness(fitness[order])), len(results)
         return self._selected[task]
 

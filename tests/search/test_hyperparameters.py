@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
 from autotvm_opevo import Space
-from autotvm_opevo.search.gp import fit_hyperparameters, neg_log_posterior, prior_median
-from autotvm_opevo.search.kernel import GraphKernel
+from autotvm_opevo.search.gp import GraphKernel, fit_hyperparameters, neg_log_posterior, prior_median
 from autotvm_opevo.topology import Discrete
 
 

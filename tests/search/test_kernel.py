@@ -10,7 +10,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import shortest_path
 
 from autotvm_opevo import Space
-from autotvm_opevo.search.kernel import GraphKernel, KnobCoordinates
+from autotvm_opevo.search.gp import GraphKernel
+from autotvm_opevo.search.transfer import MultiTaskKernel, SharedKnob
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Permutation, Tiling
 
 GRAPHS = {
@@ -118,8 +119,8 @@ TILES = {"x": Factorization(16, 3), "unroll": Discrete([0, 16]), "y": Factorizat
 
 class TestLogSums:
     def sums(self, kernel, x):
-        """The columns of log-sums, behind those of the knobs."""
-        return x[:, -3 - len(kernel._others) : x.shape[1] - len(kernel._others)]
+        """The columns of log-sums, behind those of the three knobs."""
+        return x[:, np.isin(kernel._knob_of, [3, 4, 5])]
 
     def test_they_are_half_the_sums_of_the_logarithms_of_the_same_parts(self):
         space = Space(TILES)
@@ -157,11 +158,11 @@ class TestLogSums:
 
     def test_another_task_has_them_of_its_own_tiles_with_the_outermost_part_to_make_up_for_the_extent(self):
         own, other = Space(TILES), {"x": (8, 4, 2), "y": (1, 3, 8)}  # of 64 and 24
-        kernel = GraphKernel(own, [Space({"x": Factorization(64, 3), "y": Factorization(24, 3)})])
+        kernel = MultiTaskKernel(own, [Space({"x": Factorization(64, 3), "y": Factorization(24, 3)})])
         assert self.sums(kernel, kernel.encode_other(0, [other])) == pytest.approx(np.log2([[2, 12, 16]]) / 2)
 
     def test_a_tile_that_another_task_lacks_counts_as_all_parts_alike(self):
-        kernel = GraphKernel(Space(TILES), [Space({"x": Factorization(16, 3)})])
+        kernel = MultiTaskKernel(Space(TILES), [Space({"x": Factorization(16, 3)})])
         sums = self.sums(kernel, kernel.encode_other(0, [{"x": (2, 4, 2)}]))
         assert sums == pytest.approx((np.log2([[2, 4, 2]]) + np.log2(24) / 3) / 2)
 
@@ -181,24 +182,22 @@ class TestLogSums:
 class TestOtherTasks:
     def encoded(self, knob, other, values):
         """Coordinates of the values of a knob of another task, beside those of the knob's own."""
-        coordinates = KnobCoordinates(knob, [other])
-        return [coordinates.encode(value).tolist() for value in knob], [
-            coordinates.encode_other_value(0, value).coordinates.tolist() for value in values
-        ]
+        shared = SharedKnob(knob, [other])
+        own, found = map(shared.encode, knob), (shared.encode_other(0, value) for value in values)
+        return [value.coordinates.tolist() for value in own], [value.coordinates.tolist() for value in found]
 
     def test_tiles_of_other_extents_are_compared_by_the_logarithms_of_their_parts(self):
-        coordinates = KnobCoordinates(Factorization(64, 2), [Factorization(96, 2)])
-        own = coordinates.encode((8, 8))
-        assert coordinates.encode_other_value(0, (12, 8)).coordinates == pytest.approx(
-            own
-        )  # the outermost part makes up for the extent
-        assert abs(own - coordinates.encode_other_value(0, (8, 12)).coordinates).sum() == pytest.approx(np.log2(1.5))
-        assert abs(own - coordinates.encode((16, 4))).sum() == pytest.approx(1)  # a step of the graph
+        knob = SharedKnob(Factorization(64, 2), [Factorization(96, 2)])
+        own, step = (knob.encode(value).coordinates for value in ((8, 8), (16, 4)))
+        same, other = (knob.encode_other(0, value).coordinates for value in ((12, 8), (8, 12)))
+        assert same == pytest.approx(own)  # the outermost part makes up for the extent
+        assert abs(own - other).sum() == pytest.approx(np.log2(1.5))
+        assert abs(own - step).sum() == pytest.approx(1)
 
     def test_knobs_with_the_same_values_have_the_distances_of_the_graph(self):
         for graph in [*GRAPHS.values(), *OTHERS.values()]:
             space = Space({"x": graph})
-            kernel = GraphKernel(space, [space])
+            kernel = MultiTaskKernel(space, [space])
             own = kernel.encode([(i,) for i in range(graph.size)])
             other = kernel.encode_other(0, [{"x": value} for value in graph])
             assert np.array_equal(own[:, :-1], other[:, :-1])
@@ -219,13 +218,13 @@ class TestOtherTasks:
         assert found == pytest.approx(np.mean(own, axis=0))
 
     def test_a_category_that_only_one_task_has_is_a_step_from_all_others(self):
-        kernel = GraphKernel(Space({"x": Categorical("ab")}), [Space({"y": Categorical("ab")})])
+        kernel = MultiTaskKernel(Space({"x": Categorical("ab")}), [Space({"y": Categorical("ab")})])
         x = np.concatenate([kernel.encode([(0,), (1,)]), kernel.encode_other(0, [{"y": "a"}])])
         assert kernel.pairwise_distances(x)[0] == pytest.approx(1 - np.eye(3))
 
     def test_the_task_is_a_knob_whose_graph_is_a_star_around_the_task_that_is_tuned(self):
         space = Space({"x": Discrete(range(3))})
-        kernel = GraphKernel(space, [space, space])
+        kernel = MultiTaskKernel(space, [space, space])
         rows = [kernel.encode([(1,)]), *(kernel.encode_other(task, [{"x": 1}]) for task in (0, 1))]
         steps = kernel.pairwise_distances(np.concatenate(rows))
         assert steps[1:].sum(axis=0) == pytest.approx(np.array([[0, 1, 1], [1, 0, 2], [1, 2, 0]]))
@@ -240,7 +239,7 @@ class TestOtherTasks:
 
         own = space(extent, ("flag", Categorical("ab")))
         others = [space(other_extent), space(extent, ("flag", Categorical("bc")))]
-        kernel = GraphKernel(own, others)
+        kernel = MultiTaskKernel(own, others)
         x = [kernel.encode(map(own.vertices, range(own.size)))]
         x += [kernel.encode_other(task, map(other.__getitem__, range(other.size))) for task, other in enumerate(others)]
         distinct = np.unique(np.concatenate(x), axis=0)
@@ -248,7 +247,7 @@ class TestOtherTasks:
 
     def test_the_nearest_configuration_has_the_same_inner_tiles(self):
         own, other = (Space({"tile": Factorization(extent, 3), "unroll": Discrete([0, 16])}) for extent in (128, 512))
-        kernel = GraphKernel(own, [other])
+        kernel = MultiTaskKernel(own, [other])
         nearest = own[own.number(kernel.nearest(0, {"tile": (16, 4, 8), "unroll": 16}))]
         assert nearest == {"tile": (4, 4, 8), "unroll": 16}
         assert own[own.number(kernel.nearest(0, {"tile": (1, 32, 16), "unroll": 0}))]["tile"][0] == 1  # no quarter of it
@@ -256,9 +255,9 @@ class TestOtherTasks:
     def test_the_nearest_value_of_a_large_graph_is_nearer_than_its_neighbours(self):
         own = Factorization(2**12 * 3**4, 5)
         assert own.size > 1000
-        knob = KnobCoordinates(own, [Factorization(2**10, 5)])
+        knob = SharedKnob(own, [Factorization(2**10, 5)])
         value = (4, 4, 4, 4, 4)
         found = own[knob.nearest(0, value)]
-        point = knob.encode_other_value(0, value).coordinates
-        distance = abs(knob.encode(found) - point).sum()
-        assert all(abs(knob.encode(step) - point).sum() >= distance for step in own.neighbours(found))
+        point = knob.encode_other(0, value).coordinates
+        distance = abs(knob.encode(found).coordinates - point).sum()
+        assert all(abs(knob.encode(step).coordinates - point).sum() >= distance for step in own.neighbours(found))

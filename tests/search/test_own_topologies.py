@@ -5,7 +5,8 @@ import pytest
 from own_topologies import Ring, Shared
 
 from autotvm_opevo import OpEvo, Space
-from autotvm_opevo.search.kernel import GraphKernel, KnobCoordinates
+from autotvm_opevo.search.gp import GraphKernel
+from autotvm_opevo.search.transfer import MultiTaskKernel, SharedKnob
 from autotvm_opevo.topology import Categorical, Factorization, InducedSubgraph
 
 
@@ -45,14 +46,14 @@ def test_the_first_proposal_is_the_best_of_a_task_with_the_same_values(own, othe
 
 
 def test_a_value_of_another_task_that_the_ring_lacks_becomes_the_nearest():
-    kernel = GraphKernel(Space({"ring": Shared(10)}), [Space({"ring": Shared(60)})])
+    kernel = MultiTaskKernel(Space({"ring": Shared(10)}), [Space({"ring": Shared(60)})])
     assert [kernel.nearest(0, {"ring": value}) for value in (3, 9, 50)] == [[3], [9], [9]]
 
 
 def test_by_default_values_of_another_ring_say_nothing():
-    knob = KnobCoordinates(Ring(4), [Ring(5)])
-    assert knob.encode_other_value(0, 2).coordinates == pytest.approx([1.5])  # the average
-    assert KnobCoordinates(Ring(4), [Ring(4)]).encode_other_value(0, 2).coordinates == pytest.approx([2])
+    knob = SharedKnob(Ring(4), [Ring(5)])
+    assert knob.encode_other(0, 2).coordinates == pytest.approx([1.5])  # the average
+    assert SharedKnob(Ring(4), [Ring(4)]).encode_other(0, 2).coordinates == pytest.approx([2])
 
 
 def test_values_that_are_alike_or_not_are_one_step_apart():
