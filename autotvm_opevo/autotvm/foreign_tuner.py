@@ -12,7 +12,7 @@ from tvm.autotvm.tuner.model_based_tuner import ModelBasedTuner
 
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.space import KnobSpace
-from autotvm_opevo.search.source import Source
+from autotvm_opevo.search.transfer import Source
 
 
 class ForeignTuner:
