@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 def milliseconds(seconds: float) -> str:
     """Format seconds as milliseconds, with three decimals, or three significant digits if that is less than one.
@@ -29,3 +31,23 @@ def last_line(text: str | None) -> str:
     """
     lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
     return lines[-1] if lines else ""
+
+
+def format_duration(seconds: float) -> str:
+    """Format a duration with the unit that suits it.
+
+    >>> format_duration(3.14), format_duration(100), format_duration(900), format_duration(9000)
+    ('3.1 s', '100 s', '15 min', '2.5 h')
+    """
+    if seconds < 180:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def printable(text: Any) -> str:
+    """Replace characters that a page cannot show: control characters and lone surrogates.
+
+    >>> printable("conv2d\\x00\\ud800"), printable("größe")
+    ('conv2d\ufffd\ufffd', 'größe')
+    """
+    return "".join(c if c.isprintable() else "\ufffd" for c in str(text))

@@ -8,9 +8,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from autotvm_opevo._utils.text import milliseconds, pluralize
+from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize, printable
 from autotvm_opevo.reporting.comparability import compare
-from autotvm_opevo.reporting.formatting import format_duration, printable
 from autotvm_opevo.reporting.network import Network
 from autotvm_opevo.reporting.style import SERIES
 from autotvm_opevo.reporting.tuning_log import TuningLog

@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from autotvm_opevo._utils.text import printable
 from autotvm_opevo._utils.validation import is_number
-from autotvm_opevo.reporting.formatting import printable
+from autotvm_opevo.reporting.knobs import Value
 from autotvm_opevo.reporting.trials import Trial
 from autotvm_opevo.reporting.tuning_log import TuningLog
-from autotvm_opevo.reporting.values import Value
 from autotvm_opevo.tuning.naming import task_key, task_name
 from autotvm_opevo.tuning.record_lines import split_line, without_options
 

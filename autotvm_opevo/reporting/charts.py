@@ -13,7 +13,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from autotvm_opevo.reporting.figures import BAR, HEIGHT, MAX_TICKS, add_legend, escape_label, named_bars, new_figure, truncate
 from autotvm_opevo.reporting.network import TaskInLog
 from autotvm_opevo.reporting.style import SERIES
-from autotvm_opevo.reporting.timing import Array
+from autotvm_opevo.reporting.trials import Array
 
 _MAX_DOTS = 600
 # Up to this many trials, the axis has room for all, however slow.

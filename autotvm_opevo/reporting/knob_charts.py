@@ -13,8 +13,8 @@ from autotvm_opevo._utils.text import milliseconds, pluralize
 from autotvm_opevo.reporting.fanova import Importance
 from autotvm_opevo.reporting.figures import BAR, named_bars, new_figure, truncate
 from autotvm_opevo.reporting.knob_graphs import Array, KnobGraph
+from autotvm_opevo.reporting.knobs import ValueStats
 from autotvm_opevo.reporting.style import FITNESS, INK, PAPER, QUIET, RULE, SERIES
-from autotvm_opevo.reporting.values import ValueStats
 
 # Width of a graph in inches.
 _GRAPH = 3.4

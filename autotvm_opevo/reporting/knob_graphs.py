@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from autotvm_opevo.reporting.formatting import describe_value
-from autotvm_opevo.reporting.values import Knob, Value, ValueStats
+from autotvm_opevo.reporting.knobs import Knob, Value, ValueStats, describe_value
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Permutation, Tiling, Topology
 from autotvm_opevo.topology.factorization import prime_factors
 

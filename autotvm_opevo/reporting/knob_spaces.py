@@ -9,9 +9,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from autotvm_opevo.reporting.formatting import printable
+from autotvm_opevo._utils.text import printable
+from autotvm_opevo.reporting.knobs import Knob, Value
 from autotvm_opevo.reporting.network import TaskInLogs
-from autotvm_opevo.reporting.values import Knob, Value
 from autotvm_opevo.topology import Topology
 from autotvm_opevo.topology.serialization import from_json
 

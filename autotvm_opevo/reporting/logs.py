@@ -10,7 +10,7 @@ from pathlib import Path
 import autotvm_opevo.reporting.autotvm_log as autotvm_log
 import autotvm_opevo.reporting.meta_schedule_log as meta_schedule_log
 from autotvm_opevo._utils import jsonl
-from autotvm_opevo.reporting.formatting import printable
+from autotvm_opevo._utils.text import printable
 from autotvm_opevo.reporting.trials import Task
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.tuning import journal

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from autotvm_opevo._utils import jsonl
-from autotvm_opevo.reporting.formatting import printable
+from autotvm_opevo._utils.text import printable
+from autotvm_opevo.reporting.knobs import Value
 from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Trial
 from autotvm_opevo.reporting.tuning_log import TuningLog
-from autotvm_opevo.reporting.values import Value
 from autotvm_opevo.tuning.logs import UNMEASURED
 
 # For each task, the number of each of its sketches, from 0.

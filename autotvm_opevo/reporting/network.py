@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from autotvm_opevo.reporting.timing import Array
-from autotvm_opevo.reporting.trials import Task
+from autotvm_opevo.reporting.knobs import Knob
+from autotvm_opevo.reporting.trials import Array, Task
 from autotvm_opevo.reporting.tuning_log import TuningLog
-from autotvm_opevo.reporting.values import Knob
 
 
 class TaskInLog(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from autotvm_opevo.reporting.formatting import format_value
+from autotvm_opevo.reporting.knobs import format_value
 from autotvm_opevo.reporting.tuning_log import TuningLog
 
 

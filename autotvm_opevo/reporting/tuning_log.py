@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from autotvm_opevo._utils import jsonl
-from autotvm_opevo.reporting.formatting import printable
-from autotvm_opevo.reporting.timing import Array, time_spent
-from autotvm_opevo.reporting.trials import Task, Trial
+from autotvm_opevo._utils.text import printable
+from autotvm_opevo.reporting.timing import time_spent
+from autotvm_opevo.reporting.trials import Array, Task, Trial
 from autotvm_opevo.tuning.journal import Event, RunHistory, TrialEnded
 from autotvm_opevo.tuning.logs import is_best
 

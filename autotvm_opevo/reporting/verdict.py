@@ -9,12 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autotvm_opevo._utils.text import milliseconds, pluralize
-from autotvm_opevo.reporting.formatting import format_duration
+from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize
 from autotvm_opevo.reporting.limits import AT_LIMIT, Limits
 from autotvm_opevo.reporting.network import Network
-from autotvm_opevo.reporting.timing import Array
-from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Task
+from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Array, Task
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.tuning.result import EXHAUSTED, describe_chosen
 from autotvm_opevo.tuning.rounds import is_slower

@@ -5,10 +5,10 @@ import math
 import pytest
 
 from autotvm_opevo.reporting.importance import importance
+from autotvm_opevo.reporting.knobs import Value
 from autotvm_opevo.reporting.network import Network
 from autotvm_opevo.reporting.trials import Trial
 from autotvm_opevo.reporting.tuning_log import TuningLog
-from autotvm_opevo.reporting.values import Value
 
 
 def log_of(settings, failed=()):

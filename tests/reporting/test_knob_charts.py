@@ -10,8 +10,8 @@ from topologies import TOPOLOGIES
 from autotvm_opevo.reporting import knob_charts
 from autotvm_opevo.reporting.fanova import Importance
 from autotvm_opevo.reporting.knob_graphs import knob_graph, positions
+from autotvm_opevo.reporting.knobs import Knob, ValueStats
 from autotvm_opevo.reporting.svg import svg
-from autotvm_opevo.reporting.values import Knob, ValueStats
 from autotvm_opevo.topology import Factorization
 
 

@@ -6,7 +6,9 @@ import tracemalloc
 import numpy as np
 from synthetic_logs import autotvm_line, autotvm_log
 
+from autotvm_opevo.reporting.knobs import Value
 from autotvm_opevo.reporting.logs import open_logs
+from autotvm_opevo.reporting.trials import Settings
 
 
 def test_repeated_configurations_are_counted(tmp_path):
@@ -41,3 +43,11 @@ def test_memory_per_trial_is_small(tmp_path):
     assert len(log) == 6_000
     assert used / 6_000 < 80
     assert peak / 6_000 < 300
+
+
+def test_trials_have_the_values_that_they_were_given_and_no_others():
+    given = [{"tile": (8, 1)}, {}, {"sketch": "2", "tile": (4, 2)}, {"sketch": "1"}, {"tile": (8, 1)}, {}]
+    settings = Settings()
+    for trial in given:
+        settings.append({name: Value("choice", value) for name, value in trial.items()})
+    assert [settings[i] for i in range(len(settings))] == given

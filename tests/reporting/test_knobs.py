@@ -1,8 +1,10 @@
-"""Statistics of knobs."""
+"""Values of knobs, in numbers and in words."""
 
 import math
 
-from autotvm_opevo.reporting.values import Knob
+import pytest
+
+from autotvm_opevo.reporting.knobs import Knob, format_value
 
 
 def knob_of(groups):
@@ -20,3 +22,8 @@ def test_merging_logs_is_adding_their_trials():
         first.merge(value, one)
     together = knob_of([[1.0, 2.0, 0.5], [3.0, math.inf, 4.0], [5.0]])
     assert first.stats == together.stats
+
+
+@pytest.mark.parametrize("text", ['["none", "vec', '["' + "[" * 200_000])
+def test_text_that_only_looks_like_an_annotation_is_kept(text):
+    assert format_value(text) == text
