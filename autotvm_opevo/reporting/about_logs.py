@@ -10,9 +10,9 @@ from typing import Any
 
 from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize, printable
 from autotvm_opevo.reporting.comparability import compare
+from autotvm_opevo.reporting.logs import TuningLog
 from autotvm_opevo.reporting.network import Network
 from autotvm_opevo.reporting.style import SERIES
-from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.reporting.verdict import verdict
 from autotvm_opevo.tuning.drift import NOTABLE, Drift
 from autotvm_opevo.tuning.journal import NetworkLowered

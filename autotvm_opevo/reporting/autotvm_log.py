@@ -12,7 +12,6 @@ from autotvm_opevo._utils.text import printable
 from autotvm_opevo._utils.validation import is_number
 from autotvm_opevo.reporting.knobs import Value
 from autotvm_opevo.reporting.trials import Trial
-from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.tuning.naming import task_key, task_name
 from autotvm_opevo.tuning.record_lines import split_line, without_options
 
@@ -35,21 +34,6 @@ _FAILURES = (
 )
 
 
-def read(lines: Iterable[bytes], log: TuningLog, triples: Mapping[str, str] | None = None) -> None:
-    """Add all trials to a log; count malformed and unrelated lines.
-
-    Targets without a triple get one as in `triples`, see `with_triples`.
-
-    >>> log = TuningLog("log")
-    >>> read([b'{"input": ["llvm", "dense", [["TENSOR", [1, 8], "float32"]], {}], "config": {"index": 3, "code_hash": null, '
-    ...       b'"entity": [["tile_x", "sp", [-1, 4]]]}, "result": [[0.002], 0, 1.5, 1795260407.0], "version": 0.2}',
-    ...       b'{"input": ["llvm", "den'], log)
-    >>> len(log), log.malformed, [(task.name, task.best) for task in log.tasks.values()]
-    (1, 1, [('dense 1x8', 0.002)])
-    """
-    log.read(_one_per_line(lines), lambda record: _parse_trial(record, triples or {}))
-
-
 def with_triples(lines: Iterable[bytes]) -> dict[str, str]:
     """Targets of records without a triple, and the same with the only one that occurs. Early TVMs do not write their machine's.
 
@@ -63,8 +47,12 @@ def with_triples(lines: Iterable[bytes]) -> dict[str, str]:
     return {target: max(same, key=len) for target, same in known.items() if len(same) == 2 and target in same}
 
 
-def _one_per_line(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines with a record each, as joined files may not have them; a record that is repeated there is one trial."""
+def split_records(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines with a record each, as joined files may not have them; a record that is repeated there is one trial.
+
+    >>> list(split_records([b'{"input": 1}{"input": 2}', b'{"input": 1}']))
+    [b'{"input": 1}', b'{"input": 2}']
+    """
     seen: set[int] = set()
     for line in lines:
         if line.startswith(b"#") or (_WHOLE.match(line) and line.find(_HEAD, 1) < 0):
@@ -85,7 +73,14 @@ def _timestamp(value: Any) -> float:
     return seconds if 0 <= seconds < 1e10 else math.nan
 
 
-def _parse_trial(record: dict[str, Any], triples: Mapping[str, str]) -> Trial:
+def parse_trial(record: Any, triples: Mapping[str, str]) -> Trial:
+    """The trial of a record; raises an error of any common type if it is none. Targets without a triple get one of `triples`.
+
+    >>> trial = parse_trial({"input": ["llvm", "dense", [["TENSOR", [1, 8], "float32"]], {}], "config": {"index": 3,
+    ...     "code_hash": None, "entity": [["tile_x", "sp", [-1, 4]]]}, "result": [[0.002], 0, 1.5, 1795260407.0]}, {})
+    >>> trial.name, trial.latency, trial.knobs["tile_x"].value
+    ('dense 1x8', 0.002, (4,))
+    """
     recorded, template, arguments, *_ = record["input"]
     target = without_options(recorded)
     target = triples.get(target, target)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from autotvm_opevo._utils.text import pluralize
-from autotvm_opevo.reporting.tuning_log import TuningLog
+from autotvm_opevo.reporting.logs import TuningLog
 
 # With fewer configurations in both logs, there is no interval of this confidence.
 _MIN_SHARED, _CONFIDENCE = 6, 0.95

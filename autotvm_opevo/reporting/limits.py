@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from autotvm_opevo.reporting.logs import TuningLog
 from autotvm_opevo.reporting.network import Network, Operator
-from autotvm_opevo.reporting.tuning_log import TuningLog
 
 # An operator that reaches more of its limit has little left that is worth a trial.
 AT_LIMIT = 0.9

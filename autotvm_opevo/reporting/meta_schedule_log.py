@@ -12,37 +12,10 @@ from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import printable
 from autotvm_opevo.reporting.knobs import Value
 from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Trial
-from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.tuning.logs import UNMEASURED
 
 # For each task, the number of each of its sketches, from 0.
 SketchNumbers = dict[str, dict[str, int]]
-
-
-def read(lines: Iterable[bytes], log: TuningLog, workloads: Sequence[str], sketches: SketchNumbers) -> None:
-    """Add all records to a log; they have neither timestamps nor errors. Count malformed and unrelated lines.
-
-    Parameters
-    ----------
-    lines : iterable of bytes
-    log : TuningLog
-    workloads : sequence of str
-        The hashes of the database's workloads, which identify tasks across databases.
-    sketches : dict
-        Filled with the numbers of sketches. Share it between all logs of a report, so that a sketch has the same number in each.
-
-    >>> log = TuningLog("folder")
-    >>> trace = [[["GetSBlock", [], ["matmul", "main"], ["b0"]], ["GetLoops", ["b0"], [], ["l1", "l2", "l3"]],
-    ...           ["SamplePerfectTile", ["l2"], [4, 64], ["v4", "v5", "v6", "v7"]]], [[2, [2, 4, 1, 8]]]]
-    >>> record = [0, [trace, [0.001], {"kind": "llvm"}, [["TENSOR", "float32", [8, 64]]]]]
-    >>> read([json.dumps(record).encode(), b"[0, [[[["], log, [], {})
-    >>> (task,) = log.tasks.values()
-    >>> task.name, task.best, log.malformed
-    ('matmul 8x64', 0.001, 1)
-    >>> list(task.knobs)
-    ['sketch', 'matmul, loop 2, 64 iterations']
-    """
-    log.read(lines, lambda record: _parse_trial(record, sketches, workloads))
 
 
 def workload_hashes(lines: Iterable[bytes]) -> list[str]:
@@ -60,7 +33,25 @@ def workload_hashes(lines: Iterable[bytes]) -> list[str]:
     return hashes
 
 
-def _parse_trial(record: Any, sketches: SketchNumbers, workloads: Sequence[str]) -> Trial:
+def parse_trial(record: Any, workloads: Sequence[str], sketches: SketchNumbers) -> Trial:
+    """The trial of a record, which has neither a timestamp nor an error; raises an error of any common type if it is none.
+
+    Parameters
+    ----------
+    record : object
+    workloads : sequence of str
+        The hashes of the database's workloads, which identify tasks across databases.
+    sketches : dict
+        Filled with the numbers of sketches. Share it between all logs of a report, so that a sketch has the same number in each.
+
+    Examples
+    --------
+    >>> trace = [[["GetSBlock", [], ["matmul", "main"], ["b0"]], ["GetLoops", ["b0"], [], ["l1", "l2", "l3"]],
+    ...           ["SamplePerfectTile", ["l2"], [4, 64], ["v4", "v5", "v6", "v7"]]], [[2, [2, 4, 1, 8]]]]
+    >>> trial = parse_trial([0, [trace, [0.001], {"kind": "llvm"}, [["TENSOR", "float32", [8, 64]]]]], [], {})
+    >>> trial.name, trial.latency, list(trial.knobs)
+    ('matmul 8x64', 0.001, ['sketch', 'matmul, loop 2, 64 iterations'])
+    """
     workload, ((instructions, decisions), run_secs, target, arguments) = record
     seconds = [float(time) for time in run_secs or ()]
     latency = sum(seconds) / len(seconds) if seconds else math.inf

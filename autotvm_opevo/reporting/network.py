@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from autotvm_opevo.reporting.knobs import Knob
+from autotvm_opevo.reporting.logs import TuningLog
 from autotvm_opevo.reporting.trials import Array, Task
-from autotvm_opevo.reporting.tuning_log import TuningLog
 
 
 class TaskInLog(NamedTuple):

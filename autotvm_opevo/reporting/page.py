@@ -19,12 +19,12 @@ from autotvm_opevo.reporting.fanova import Importance
 from autotvm_opevo.reporting.importance import importance
 from autotvm_opevo.reporting.knob_spaces import KnobSpaces
 from autotvm_opevo.reporting.knobs import Value, format_schedule, format_setting
+from autotvm_opevo.reporting.logs import TuningLog
 from autotvm_opevo.reporting.network import Network, Operator, TaskInLog, TaskInLogs
 from autotvm_opevo.reporting.plots import Plot, importance_plots, knob_plots, overview_plots, progress_plots, slowdowns
 from autotvm_opevo.reporting.style import FITNESS, FITNESS_ON_DARK
 from autotvm_opevo.reporting.svg import svg
 from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Task
-from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.reporting.verdict import gain_of_last
 
 # The last half of fewer trials says little.

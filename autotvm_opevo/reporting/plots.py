@@ -20,10 +20,10 @@ from autotvm_opevo.reporting.figures import save
 from autotvm_opevo.reporting.importance import importance
 from autotvm_opevo.reporting.knob_graphs import KnobGraph, knob_graph
 from autotvm_opevo.reporting.knob_spaces import KnobSpaces
+from autotvm_opevo.reporting.logs import TuningLog
 from autotvm_opevo.reporting.network import Network, TaskInLogs
 from autotvm_opevo.reporting.style import RULE, SERIES
 from autotvm_opevo.reporting.trials import Task
-from autotvm_opevo.reporting.tuning_log import TuningLog
 
 # Of a larger network, only the slowest operators are shown, and none with a smaller share of the latency.
 _MAX_BARS, _MIN_SHARE = 24, 0.005

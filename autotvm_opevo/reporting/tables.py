@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from autotvm_opevo.reporting.knobs import format_value
-from autotvm_opevo.reporting.tuning_log import TuningLog
+from autotvm_opevo.reporting.logs import TuningLog
 
 
 def save_tables(logs: Sequence[TuningLog], folder: Path) -> None:

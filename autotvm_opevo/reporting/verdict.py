@@ -11,9 +11,9 @@ import numpy as np
 
 from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize
 from autotvm_opevo.reporting.limits import AT_LIMIT, Limits
+from autotvm_opevo.reporting.logs import TuningLog
 from autotvm_opevo.reporting.network import Network
 from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Array, Task
-from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.tuning.result import EXHAUSTED, describe_chosen
 from autotvm_opevo.tuning.rounds import is_slower
 

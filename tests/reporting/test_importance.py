@@ -6,9 +6,9 @@ import pytest
 
 from autotvm_opevo.reporting.importance import importance
 from autotvm_opevo.reporting.knobs import Value
+from autotvm_opevo.reporting.logs import TuningLog
 from autotvm_opevo.reporting.network import Network
 from autotvm_opevo.reporting.trials import Trial
-from autotvm_opevo.reporting.tuning_log import TuningLog
 
 
 def log_of(settings, failed=()):
