@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from autotvm_opevo._utils.cpu_cores import use_all_cores as use_all_cores
     from autotvm_opevo.autotvm import OpEvoTuner as OpEvoTuner
     from autotvm_opevo.autotvm import tune_network as tune_network
-    from autotvm_opevo.reporting.report import report as report
+    from autotvm_opevo.reporting.page import report as report
     from autotvm_opevo.search import random_walk as random_walk
     from autotvm_opevo.search.opevo import OpEvo as OpEvo
     from autotvm_opevo.search.space import Space as Space
@@ -42,7 +42,7 @@ _LAZY = {
     "random_walk": "search",
     "use_all_cores": "_utils.cpu_cores",
     "OpEvoTuner": "autotvm",
-    "report": "reporting",
+    "report": "reporting.page",
     "tune_network": "autotvm",
 }
 

@@ -67,11 +67,13 @@ def _run(options: argparse.Namespace) -> int:
 
         serve(options.logs, options.title, options.port or 0)
         return 0
-    from autotvm_opevo.reporting import report, summarize
-
     if options.out:
+        from autotvm_opevo.reporting.page import report
+
         print(f"report: {report(*options.logs, out=options.out, title=options.title, png=options.png, csv=options.csv)}")
     else:
+        from autotvm_opevo.reporting.summary import summarize
+
         print(summarize(*options.logs))
     return 0
 

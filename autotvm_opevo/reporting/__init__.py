@@ -1,10 +1,5 @@
-"""Reports of tuning runs, of any tuner, as a page, images and tables. Needs no TVM."""
+"""Reports of tuning runs, of any tuner, as text, a page, images and tables. Needs no TVM; text needs no matplotlib and jinja2."""
 
-try:
-    from autotvm_opevo.reporting.report import report, summarize
-except ModuleNotFoundError as error:
-    if error.name not in ("jinja2", "markupsafe", "matplotlib"):
-        raise
-    raise ImportError(f"reports need {error.name}: pip install jinja2 matplotlib") from error
+from autotvm_opevo.reporting.summary import summarize
 
-__all__ = ["report", "summarize"]
+__all__ = ["summarize"]

@@ -1,28 +1,37 @@
-"""The page of a report: computes everything that the template ``page.html`` shows."""
+"""The page of a report, from the template ``page.html``, and the public function that writes it."""
 
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
+try:
+    import matplotlib  # noqa: F401  # of the plots
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+except ModuleNotFoundError as error:
+    raise ImportError(f"reports need {error.name}: pip install jinja2 matplotlib") from error
+
+from autotvm_opevo._utils.atomic_files import write_whole
 from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize
 from autotvm_opevo._version import __version__
-from autotvm_opevo.reporting.about_logs import about_log, compare_with_first
+from autotvm_opevo.reporting.export import save_plots, save_tables
 from autotvm_opevo.reporting.fanova import Importance
 from autotvm_opevo.reporting.importance import importance
 from autotvm_opevo.reporting.knob_spaces import KnobSpaces
 from autotvm_opevo.reporting.knobs import Value, format_schedule, format_setting
-from autotvm_opevo.reporting.logs import TuningLog
+from autotvm_opevo.reporting.logs import TuningLog, input_files, open_logs
 from autotvm_opevo.reporting.network import Network, Operator, TaskInLog, TaskInLogs
 from autotvm_opevo.reporting.plots import Plot, importance_plots, knob_plots, overview_plots, progress_plots, slowdowns
-from autotvm_opevo.reporting.style import FITNESS, FITNESS_ON_DARK
+from autotvm_opevo.reporting.style import FITNESS, FITNESS_ON_DARK, SERIES
+from autotvm_opevo.reporting.summary import about_log, compare_with_first
 from autotvm_opevo.reporting.svg import svg
 from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Task
 from autotvm_opevo.reporting.verdict import gain_of_last
@@ -43,6 +52,77 @@ _COMPARISON = {
     "repeated configurations": "repeated",
     "time spent on this task": "time",
 }
+
+
+def report(
+    *logs: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    title: str = "",
+    png: str | os.PathLike[str] | None = None,
+    csv: str | os.PathLike[str] | None = None,
+) -> Path:
+    """Write a report of tuning runs: one self-contained HTML file, for screen and print.
+
+    For each task it shows the best latency so far over trials and over time, failures, the best configurations, and each knob's
+    graph with the best trial at each vertex. Several logs are overlaid, to compare tuners.
+
+    Parameters
+    ----------
+    *logs : str or path
+        AutoTVM logs, written by any tuner, folders of them, or folders of MetaSchedule databases; the runs may still be in
+        progress. They are never modified. A knob's graph is complete if the task's template is registered; otherwise it has the
+        values that were tried.
+    out : str or path
+        The HTML file.
+    title : str
+        Title of the page. Defaults to the names of the logs.
+    png : str or path, optional
+        Folder in which to save all plots as images; created if needed.
+    csv : str or path, optional
+        Folder in which to save all trials and the statistics of all knobs as tables; created if needed.
+
+    Returns
+    -------
+    Path
+        The HTML file.
+
+    Raises
+    ------
+    ValueError
+        If a path is not a log or has no trial, `out` is one of the logs or not a file, or `png` or `csv` is not a folder.
+    OSError
+        If a log cannot be read or a file cannot be written.
+
+    Examples
+    --------
+    >>> import json, tempfile
+    >>> line = {"input": ["llvm", "dense", [["TENSOR", [1, 8], "float32"]], {}], "version": 0.2,
+    ...         "config": {"index": 3, "code_hash": None, "entity": [["tile_x", "sp", [-1, 4]]]},
+    ...         "result": [[0.002], 0, 1.5, 1795260407.0]}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     log = Path(folder) / "log.json"
+    ...     _ = log.write_text(json.dumps(line))
+    ...     page = report(log, out=Path(folder) / "report.html").read_text()
+    >>> "dense 1x8" in page
+    True
+    """
+    page = Path(out)
+    if not page.parent.is_dir():
+        raise FileNotFoundError(f"out must be in an existing folder, {page.parent} does not exist")
+    for name, folder in (("png", png), ("csv", csv)):
+        if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
+            raise ValueError(f"{name} must be a folder, {folder} is a file")
+    contents = open_logs(logs)
+    if page.resolve() in input_files(logs):
+        raise ValueError(f"out must not be one of the logs, which are never modified; {page} given")
+    if page.exists() and not page.is_file():
+        raise ValueError(f"out must be a regular file, {page} is {'a folder' if page.is_dir() else 'none'}")
+    write_whole(page, [render(contents, title).encode()])
+    if png is not None:
+        save_plots(contents, Path(png))
+    if csv is not None:
+        save_tables(contents, Path(csv))
+    return page
 
 
 def render(logs: Sequence[TuningLog], title: str = "", poll_ms: int = 0, fingerprint: str = "") -> str:
@@ -68,7 +148,9 @@ def render(logs: Sequence[TuningLog], title: str = "", poll_ms: int = 0, fingerp
         poll_ms=poll_ms,
         fingerprint=fingerprint,
         fitness=list(zip(FITNESS, FITNESS_ON_DARK)),
-        logs=[about_log(index, log, network) for index, log in enumerate(logs)],
+        logs=[
+            {"color": f"var(--series-{index % len(SERIES)})", **about_log(index, log, network)} for index, log in enumerate(logs)
+        ],
         comparisons=list(compare_with_first(logs)),
         plots=[_embed(plot) for plot in overview_plots(network, logs, slowdown)],
         has_counts=network.has_counts,

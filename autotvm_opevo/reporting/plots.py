@@ -1,12 +1,10 @@
-"""Plots of a report: which there are, and their captions. The page shows them, and they can be saved as images."""
+"""Plots of a report: which there are, and their captions."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -14,15 +12,13 @@ from matplotlib.figure import Figure
 import autotvm_opevo.reporting.charts as charts
 import autotvm_opevo.reporting.knob_charts as knob_charts
 from autotvm_opevo._utils.text import milliseconds, pluralize
-from autotvm_opevo.reporting.comparability import compare
 from autotvm_opevo.reporting.fanova import MIN_PAIR, Importance
-from autotvm_opevo.reporting.figures import save
-from autotvm_opevo.reporting.importance import importance
 from autotvm_opevo.reporting.knob_graphs import KnobGraph, knob_graph
 from autotvm_opevo.reporting.knob_spaces import KnobSpaces
 from autotvm_opevo.reporting.logs import TuningLog
 from autotvm_opevo.reporting.network import Network, TaskInLogs
 from autotvm_opevo.reporting.style import RULE, SERIES
+from autotvm_opevo.reporting.summary import compare
 from autotvm_opevo.reporting.trials import Task
 
 # Of a larger network, only the slowest operators are shown, and none with a smaller share of the latency.
@@ -162,30 +158,6 @@ def knob_plots(task: TaskInLogs, spaces: KnobSpaces) -> Iterator[Plot]:
         graph = knob_graph(name, *spaces.complete_knob(name, knob))
         if len(graph.topology) > 1:
             yield Plot(name, _knob_caption(graph), knob_charts.knob(graph, task.best), knob_charts.tooltips(graph))
-
-
-def save_plots(logs: Sequence[TuningLog], folder: Path) -> None:
-    """Save all plots as PNG files, in a folder per task if there are several tasks."""
-    network, slowdown = Network(logs), slowdowns(logs)
-    _save(overview_plots(network, logs, slowdown), folder)
-    for task in network.tasks:
-        plots = [*progress_plots(task, slowdown), *importance_plots(importance(task)), *knob_plots(task, KnobSpaces(task))]
-        _save(plots, folder / f"{task.number:02} {_file_name(task.name)}" if len(network.tasks) > 1 else folder)
-
-
-def _save(plots: Sequence[Plot], folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for number, plot in enumerate(plots, start=1):
-        save(plot.figure, folder / f"{number:02} {_file_name(plot.title)}.png")
-
-
-def _file_name(text: str) -> str:
-    """Make a name that is valid on any file system.
-
-    >>> _file_name("conv2d <b>/../x</b>")
-    'conv2d b x b'
-    """
-    return " ".join(re.findall(r"[\w-]+", text))[:80] or "plot"
 
 
 def _knob_caption(graph: KnobGraph) -> str:

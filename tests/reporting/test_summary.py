@@ -1,4 +1,4 @@
-"""Whether two logs' latencies can be compared."""
+"""What a report begins with: whether the latencies of two logs can be compared."""
 
 import math
 
@@ -8,8 +8,8 @@ from report_text import page_text
 from synthetic_logs import autotvm_line
 
 from autotvm_opevo import report
-from autotvm_opevo.reporting.comparability import compare
 from autotvm_opevo.reporting.logs import open_logs
+from autotvm_opevo.reporting.summary import compare
 from autotvm_opevo.tuning.journal import Journal, YardstickTimed
 
 

@@ -1,15 +1,45 @@
-"""Export of a report's data as CSV tables."""
+"""Export of a report's plots as images, and of its data as CSV tables."""
 
 from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from autotvm_opevo.reporting.figures import save
+from autotvm_opevo.reporting.importance import importance
+from autotvm_opevo.reporting.knob_spaces import KnobSpaces
 from autotvm_opevo.reporting.knobs import format_value
 from autotvm_opevo.reporting.logs import TuningLog
+from autotvm_opevo.reporting.network import Network
+from autotvm_opevo.reporting.plots import Plot, importance_plots, knob_plots, overview_plots, progress_plots, slowdowns
+
+
+def save_plots(logs: Sequence[TuningLog], folder: Path) -> None:
+    """Save all plots as PNG files, in a folder per task if there are several tasks."""
+    network, slowdown = Network(logs), slowdowns(logs)
+    _save(overview_plots(network, logs, slowdown), folder)
+    for task in network.tasks:
+        plots = [*progress_plots(task, slowdown), *importance_plots(importance(task)), *knob_plots(task, KnobSpaces(task))]
+        _save(plots, folder / f"{task.number:02} {_file_name(task.name)}" if len(network.tasks) > 1 else folder)
+
+
+def _save(plots: Sequence[Plot], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, plot in enumerate(plots, start=1):
+        save(plot.figure, folder / f"{number:02} {_file_name(plot.title)}.png")
+
+
+def _file_name(text: str) -> str:
+    """Make a name that is valid on any file system.
+
+    >>> _file_name("conv2d <b>/../x</b>")
+    'conv2d b x b'
+    """
+    return " ".join(re.findall(r"[\w-]+", text))[:80] or "plot"
 
 
 def save_tables(logs: Sequence[TuningLog], folder: Path) -> None:

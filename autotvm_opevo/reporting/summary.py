@@ -1,45 +1,85 @@
-"""What the page says of each log as a whole, and of how comparable several are."""
+"""What a report begins with: of each log a summary, warnings and the verdict, and whether several can be compared."""
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from scipy import stats
+
 from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize, printable
-from autotvm_opevo.reporting.comparability import compare
-from autotvm_opevo.reporting.logs import TuningLog
+from autotvm_opevo.reporting.logs import TuningLog, open_logs
 from autotvm_opevo.reporting.network import Network
-from autotvm_opevo.reporting.style import SERIES
 from autotvm_opevo.reporting.verdict import verdict
 from autotvm_opevo.tuning.drift import NOTABLE, Drift
 from autotvm_opevo.tuning.journal import NetworkLowered
 from autotvm_opevo.tuning.logs import BEST_FILE
 
-
-def about_log(index: int, log: TuningLog, network: Network) -> dict[str, Any]:
-    """What is shown of a log: its color, its label, a summary, warnings and the verdict."""
-    return {
-        "color": f"var(--series-{index % len(SERIES)})",
-        "label": log.label,
-        "summary": "; ".join(_summary(index, log, network)),
-        "warnings": list(_warnings(index, log, network)),
-        "verdict": verdict(index, log, network),
-    }
+# With fewer configurations in both logs, there is no interval of this confidence.
+_MIN_SHARED, _CONFIDENCE = 6, 0.95
+# A smaller difference does not matter.
+_INDIFFERENCE = 0.03
+# An interval that reaches farther from 1, as a logarithm, says little.
+_CLEAR = 0.1
 
 
-def describe_logs(logs: Sequence[TuningLog]) -> str:
-    """What the page begins with, as text: whether logs can be compared, and of each a summary, warnings and the verdict."""
-    network = Network(logs)
-    lines = [line for line, _ in compare_with_first(logs)]
-    for index, log in enumerate(logs):
+def summarize(*logs: str | os.PathLike[str]) -> str:
+    """What a report begins with, as text: of each log a summary and the verdict, and whether several can be compared.
+
+    Parameters
+    ----------
+    *logs : str or path
+        As for `report`.
+
+    Returns
+    -------
+    str
+        One or more lines.
+
+    Raises
+    ------
+    ValueError
+        If a path is not a log or has no trial.
+    OSError
+        If a log cannot be read.
+
+    Examples
+    --------
+    >>> import json, tempfile
+    >>> line = {"input": ["llvm", "dense", [["TENSOR", [1, 8], "float32"]], {}], "version": 0.2,
+    ...         "config": {"index": 3, "code_hash": None, "entity": [["tile_x", "sp", [-1, 4]]]},
+    ...         "result": [[0.002], 0, 1.5, 1795260407.0]}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     log = Path(folder) / "log.json"
+    ...     _ = log.write_text(json.dumps(line))
+    ...     print(summarize(log).splitlines()[1])
+    Converged? Too early to tell: fewer than 64 trials for an operator.
+    """
+    opened = open_logs(logs)
+    network = Network(opened)
+    lines = [line for line, _ in compare_with_first(opened)]
+    for index, log in enumerate(opened):
         about = about_log(index, log, network)
         lines += ["", f"{about['label']}: {about['summary']}", *(f"warning: {text}" for text in about["warnings"])]
         for answer in about["verdict"]:
             lines += [f"{answer.question} {answer.text}", *([f"    {answer.command}"] if answer.command else [])]
     return "\n".join(lines).strip()
+
+
+def about_log(index: int, log: TuningLog, network: Network) -> dict[str, Any]:
+    """What is said of a log: its label, a summary, warnings and the verdict."""
+    return {
+        "label": log.label,
+        "summary": "; ".join(_summary(index, log, network)),
+        "warnings": list(_warnings(index, log, network)),
+        "verdict": verdict(index, log, network),
+    }
 
 
 def compare_with_first(logs: Sequence[TuningLog]) -> Iterator[tuple[str, bool]]:
@@ -121,3 +161,52 @@ def _whole(best: Path) -> str:
         return f"the folder {best.resolve().parent.name}"
     name = best.name.removesuffix(BEST_FILE)
     return name if best.with_name(name).exists() else f"{name}.json"
+
+
+@dataclass(frozen=True)
+class Comparability:
+    """How many times as long the same took while one log was written as while another was.
+
+    Attributes
+    ----------
+    ratio, low, high : float
+        The median, and its confidence interval; NaN if nothing is known.
+    basis : str
+        What was compared.
+    """
+
+    ratio: float
+    low: float
+    high: float
+    basis: str
+
+    @property
+    def is_unclear(self) -> bool:
+        """Whether it is not even known how much the difference may be."""
+        return not self.differs and not max(-math.log(self.low), math.log(self.high)) <= _CLEAR
+
+    @property
+    def differs(self) -> bool:
+        """Whether the difference is more than noise, and matters."""
+        return (self.low > 1 or self.high < 1) and abs(math.log(self.ratio)) > _INDIFFERENCE
+
+
+def compare(log: TuningLog, other: TuningLog) -> Comparability:
+    """Compare how long the same took in both logs: configurations that both have, else a kernel that stays the same."""
+    common = [(task, other.tasks[key]) for key, task in log.tasks.items() if key in other.tasks]
+    ratios = [ratio for task, same in common for ratio in task.ratios(same)]
+    if len(ratios) >= _MIN_SHARED:
+        return _of_ratios(ratios, f"{pluralize(len(ratios), 'configuration')} that both have")
+    mine, theirs = log.runs, other.runs
+    is_same_kernel = list(mine.yardsticks)[-1:] == list(theirs.yardsticks)[-1:]
+    if is_same_kernel and min(len(mine.yardstick), len(theirs.yardstick)) >= _MIN_SHARED:
+        median = float(np.median([latency for _, latency in theirs.yardstick]))
+        return _of_ratios([latency / median for _, latency in mine.yardstick], "a kernel that was timed for both again and again")
+    return Comparability(math.nan, math.nan, math.nan, f"{pluralize(len(ratios), 'configuration')} that both have")
+
+
+def _of_ratios(ratios: Sequence[float], basis: str) -> Comparability:
+    """The median, with the interval between order statistics that holds for any distribution."""
+    ordered = np.sort(ratios)
+    skipped = int(stats.binom.ppf((1 - _CONFIDENCE) / 2, len(ordered), 0.5)) - 1
+    return Comparability(float(np.median(ordered)), float(ordered[skipped]), float(ordered[-1 - skipped]), basis)
