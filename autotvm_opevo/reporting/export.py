@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from autotvm_opevo.reporting.figures import save
+from autotvm_opevo.reporting.figures import Plot, save
 from autotvm_opevo.reporting.importance import importance
+from autotvm_opevo.reporting.knob_plots import importance_plots, knob_plots
 from autotvm_opevo.reporting.knob_spaces import KnobSpaces
 from autotvm_opevo.reporting.knobs import format_value
 from autotvm_opevo.reporting.logs import TuningLog
 from autotvm_opevo.reporting.network import Network
-from autotvm_opevo.reporting.plots import Plot, importance_plots, knob_plots, overview_plots, progress_plots, slowdowns
+from autotvm_opevo.reporting.plots import overview_plots, progress_plots, slowdowns
 
 
 def save_plots(logs: Sequence[TuningLog], folder: Path) -> None:

@@ -1,17 +1,53 @@
-"""Figures of a report: their size, legends and labels."""
+"""Figures of a report: their colours, size, legends and labels, as inline SVG and as images."""
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import matplotlib
 import numpy as np
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from autotvm_opevo.reporting.style import STYLE
+# The light theme's colours; the page has a variable for each. SERIES has the colours of logs, and repeats if there are more.
+INK = "#1f2328"
+QUIET = "#59636e"
+RULE = "#c9cdd2"
+PAPER = "#ffffff"
+SERIES = ("#1f6fb4", "#d1572b", "#2f8f5b", "#8a55b5", "#b08900", "#5d6b78")
+# Colour of a vertex by how fast its best trial was, in tenths of the task's best. The dark theme reverses the colour map, so that
+# the best vertices stand out there, too.
+FITNESS = tuple(to_hex(matplotlib.colormaps["viridis_r"](tenths / 10)) for tenths in range(11))
+FITNESS_ON_DARK = tuple(to_hex(matplotlib.colormaps["viridis"](0.2 + 0.08 * tenths)) for tenths in range(11))
+STYLE: Any = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": RULE,
+    "axes.facecolor": "none",
+    "axes.grid": True,
+    "axes.labelcolor": INK,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.facecolor": "none",
+    "font.size": 9,
+    "grid.color": RULE,
+    "grid.linewidth": 0.4,
+    "legend.fontsize": 9,
+    "legend.frameon": False,
+    "legend.labelcolor": INK,
+    "savefig.facecolor": "none",
+    "svg.fonttype": "none",
+    "text.color": INK,
+    "text.parse_math": False,  # names may contain dollar signs
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
 
 # Inches: small, so that text is legible on a phone, where a chart is as wide as the screen.
 WIDTH = 4.2
@@ -26,6 +62,22 @@ MAX_TICKS = 6
 _MAX_LEGEND = 6
 # Number of characters of a label in a legend.
 _MAX_LABEL = 48
+_SVG = "http://www.w3.org/2000/svg"
+_VARIABLES = {
+    **{INK: "--ink", QUIET: "--quiet", RULE: "--rule", PAPER: "--paper"},
+    **{color: f"--series-{i}" for i, color in enumerate(SERIES)},
+    **{color: f"--fitness-{tenths}" for tenths, color in enumerate(FITNESS)},
+}
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure with title and caption; for a knob's graph, with a tooltip for each vertex, by index."""
+
+    title: str
+    caption: str
+    figure: Figure
+    tooltips: Sequence[str] = ()
 
 
 @contextmanager
@@ -80,3 +132,52 @@ def escape_label(name: str) -> str:
 
 def truncate(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def svg(figure: Figure, title: str, tooltips: Sequence[str] = ()) -> str:
+    """Convert a figure to inline SVG without a fixed size, in the colours and fonts of the page.
+
+    Parameters
+    ----------
+    figure : Figure
+    title : str
+        For screen readers.
+    tooltips : sequence of str
+        For each vertex of a knob's graph, by index, the text to show when the pointer rests on it.
+    """
+    text = io.StringIO()
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": title}):
+        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    for namespace, address in (("", _SVG), ("xlink", "http://www.w3.org/1999/xlink")):
+        ElementTree.register_namespace(namespace, address)
+    root = ElementTree.fromstring(text.getvalue())
+    for name in ("width", "height"):
+        root.attrib.pop(name, None)
+    root.set("role", "img")
+    for metadata in root.findall(f"{{{_SVG}}}metadata"):
+        root.remove(metadata)
+    caption = ElementTree.Element(f"{{{_SVG}}}title")
+    caption.text = title
+    root.insert(0, caption)
+    for group in root.iter(f"{{{_SVG}}}g"):
+        name = group.attrib.pop("id", "")  # ids must be unique on a page
+        kind, *numbers = name.split() or [""]
+        group.set("class", kind)
+        if kind == "vertices":
+            for use, number in zip(group.iter(f"{{{_SVG}}}use"), map(int, numbers)):
+                ElementTree.SubElement(use, f"{{{_SVG}}}title").text = tooltips[number]
+    for element in root.iter():  # attributes only: text must stay as it is
+        for name in ("style", "fill", "stroke"):
+            if name in element.attrib:
+                element.set(name, _use_page_style(element.attrib[name]))
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _use_page_style(style: str) -> str:
+    """Remove the font family, and replace colours with the page's variables.
+
+    >>> _use_page_style("font: 8px 'DejaVu Sans'; fill: #1f2328")
+    'font-size: 8px; fill: var(--ink)'
+    """
+    style = re.sub(r"font: ([\d.]+px) [^;]*", r"font-size: \1", style)
+    return re.sub(r"#[0-9a-f]{6}", lambda color: f"var({_VARIABLES[color[0]]})" if color[0] in _VARIABLES else color[0], style)

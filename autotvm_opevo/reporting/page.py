@@ -24,15 +24,15 @@ from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize
 from autotvm_opevo._version import __version__
 from autotvm_opevo.reporting.export import save_plots, save_tables
 from autotvm_opevo.reporting.fanova import Importance
+from autotvm_opevo.reporting.figures import FITNESS, FITNESS_ON_DARK, SERIES, Plot, svg
 from autotvm_opevo.reporting.importance import importance
+from autotvm_opevo.reporting.knob_plots import importance_plots, knob_plots
 from autotvm_opevo.reporting.knob_spaces import KnobSpaces
 from autotvm_opevo.reporting.knobs import Value, format_schedule, format_setting
 from autotvm_opevo.reporting.logs import TuningLog, input_files, open_logs
 from autotvm_opevo.reporting.network import Network, Operator, TaskInLog, TaskInLogs
-from autotvm_opevo.reporting.plots import Plot, importance_plots, knob_plots, overview_plots, progress_plots, slowdowns
-from autotvm_opevo.reporting.style import FITNESS, FITNESS_ON_DARK, SERIES
+from autotvm_opevo.reporting.plots import overview_plots, progress_plots, slowdowns
 from autotvm_opevo.reporting.summary import about_log, compare_with_first
-from autotvm_opevo.reporting.svg import svg
 from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Task
 from autotvm_opevo.reporting.verdict import gain_of_last
 

@@ -1,39 +1,49 @@
-"""Plots of a report: which there are, and their captions."""
+"""Plots of a network and of a task over trials and time, with their captions."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-import autotvm_opevo.reporting.charts as charts
-import autotvm_opevo.reporting.knob_charts as knob_charts
-from autotvm_opevo._utils.text import milliseconds, pluralize
-from autotvm_opevo.reporting.fanova import MIN_PAIR, Importance
-from autotvm_opevo.reporting.knob_graphs import KnobGraph, knob_graph
-from autotvm_opevo.reporting.knob_spaces import KnobSpaces
+from autotvm_opevo._utils.text import pluralize
+from autotvm_opevo.reporting.figures import (
+    BAR,
+    HEIGHT,
+    MAX_TICKS,
+    RULE,
+    SERIES,
+    Plot,
+    add_legend,
+    escape_label,
+    named_bars,
+    new_figure,
+    truncate,
+)
 from autotvm_opevo.reporting.logs import TuningLog
-from autotvm_opevo.reporting.network import Network, TaskInLogs
-from autotvm_opevo.reporting.style import RULE, SERIES
+from autotvm_opevo.reporting.network import Network, TaskInLog, TaskInLogs
 from autotvm_opevo.reporting.summary import compare
-from autotvm_opevo.reporting.trials import Task
+from autotvm_opevo.reporting.trials import Array, Task
 
 # Of a larger network, only the slowest operators are shown, and none with a smaller share of the latency.
 _MAX_BARS, _MIN_SHARE = 24, 0.005
 _BANDS = "Bands reach to where a curve would be if the machine had been as fast as for the first log"
-
-
-@dataclass(frozen=True)
-class Plot:
-    """A figure with title and caption; for a knob's graph, with a tooltip for each vertex, by index."""
-
-    title: str
-    caption: str
-    figure: Figure
-    tooltips: Sequence[str] = ()
+_MAX_DOTS = 600
+# Up to this many trials, the axis has room for all, however slow.
+_MAX_TRIALS_ALL_SHOWN = 48
+_MAX_BINS = 40
+# An axis of bars reaches this many times as far as the longest of the operators' shortest bars.
+_MAX_STRETCH = 4.0
+# A line that is broken where nothing was timed for longer, in seconds: between runs.
+_LONGEST_UNTIMED = 30.0
+# So few batches of trials make no curve over time.
+_MIN_BATCHES = 2
+# Trials that end within this many seconds of each other are one batch.
+_SAME_BATCH = 0.05
 
 
 def overview_plots(network: Network, logs: Sequence[TuningLog], slowdown: Mapping[int, float]) -> list[Plot]:
@@ -44,8 +54,8 @@ def overview_plots(network: Network, logs: Sequence[TuningLog], slowdown: Mappin
     )
     if len(network.operators) > 1:
         curves = [(i, log.label, network.best_so_far(i)) for i, log in enumerate(logs)]
-        over_trials = charts.network_progress(curves, slowdown=slowdown)
-        over_time = charts.network_progress(curves, [log.elapsed for log in logs], slowdown)
+        over_trials = draw_total(curves, slowdown=slowdown)
+        over_time = draw_total(curves, [log.elapsed for log in logs], slowdown)
         caption = f"Total latency of all operators with their best configurations so far, {weighting}"
         if any(network.operators_in(i) != network.operators for i in range(len(logs))):
             caption += ". The logs do not have the same operators"
@@ -55,7 +65,7 @@ def overview_plots(network: Network, logs: Sequence[TuningLog], slowdown: Mappin
             plots.append(Plot("total latency over trials", f"{caption}.", over_trials))
         if over_time:
             plots.append(Plot("total latency over time", "The same over tuning time, without pauses.", over_time))
-    throughput = charts.throughput([(i, log.label, log.elapsed) for i, log in enumerate(logs)])
+    throughput = draw_throughput([(i, log.label, log.elapsed) for i, log in enumerate(logs)])
     if throughput:
         caption = "Trials per minute. Where there are few, builds or runs took long or timed out, or the tuner was busy."
         plots.append(Plot("trials per minute", caption, throughput))
@@ -72,11 +82,11 @@ def _machine(logs: Sequence[TuningLog]) -> Iterator[Plot]:
         caption = "Where the time went."
         if any("building" in seconds for _, seconds in phases):
             caption += " Building is waiting for builds, and all that has no other name."
-        yield Plot("where the time went", caption, charts.phases(phases))
+        yield Plot("where the time went", caption, draw_phases(phases))
     timed = [(i, log.label, log.runs.yardstick) for i, log in enumerate(logs) if len(log.runs.yardstick) > 1]
     if timed:
         caption = "The machine's speed: how long a kernel that stays the same took, relative to its median."
-        yield Plot("speed of the machine", caption, charts.drift(timed))
+        yield Plot("speed of the machine", caption, draw_drift(timed))
 
 
 def _operator_latencies(network: Network, logs: Sequence[TuningLog], weighting: str) -> Iterator[Plot]:
@@ -95,7 +105,7 @@ def _operator_latencies(network: Network, logs: Sequence[TuningLog], weighting: 
         series, trials = [("first trial", RULE, first), ("best trial", color, best)], "first successful trial and best trial"
     subset = f"; the {len(shown)} slowest of {len(solved)}" if len(solved) > len(shown) else ""
     caption = f"Latency of each operator, {weighting}: {trials}{subset}."
-    yield Plot("latency of each operator", caption, charts.operator_latencies([operator.name for operator in shown], series))
+    yield Plot("latency of each operator", caption, draw_operators([operator.name for operator in shown], series))
 
 
 def _bar(seconds: float) -> float:
@@ -110,8 +120,8 @@ def slowdowns(logs: Sequence[TuningLog]) -> dict[int, float]:
 
 def progress_plots(task: TaskInLogs, slowdown: Mapping[int, float]) -> list[Plot]:
     """Plots of a task's best latency so far, with the bands of `slowdowns`."""
-    over_trials = charts.task_progress(task.in_logs, slowdown=slowdown)
-    over_time = charts.task_progress(task.in_logs, over_time=True, slowdown=slowdown)
+    over_trials = draw_task(task.in_logs, slowdown=slowdown)
+    over_time = draw_task(task.in_logs, over_time=True, slowdown=slowdown)
     plots = []
     if over_trials:
         caption = "Best latency so far over trials."
@@ -133,42 +143,224 @@ def _count_above(figure: Figure, task: Task) -> int:
     return int((latencies[np.isfinite(latencies)] * 1e3 > highest).sum())
 
 
-def importance_plots(found: Importance | None) -> list[Plot]:
-    """Which of a task's knobs mattered, if its trials can tell."""
-    if found is None or not found.is_reliable:
-        return []
-    pairs = (
-        "Below, what two explain together beyond that."
-        if found.interactions
-        else f"No two together explain {MIN_PAIR:.0%} more, as far as these trials can tell."
+def draw_task(
+    in_logs: Sequence[TaskInLog], over_time: bool = False, slowdown: Mapping[int, float] | None = None
+) -> Figure | None:
+    """Draw the best latency so far of a task in each log. If there is only one log, dots are its trials.
+
+    Parameters
+    ----------
+    in_logs : sequence of TaskInLog
+        The index of a log determines its colour.
+    over_time : bool
+        Plot over the time spent on the task instead of the number of trials.
+    slowdown : mapping of int to float, optional
+        As in `draw_total`.
+
+    Returns
+    -------
+    Figure or None
+        None if there is nothing to draw: all trials failed, or no log has timestamps.
+    """
+    curves = []
+    for index, label, task in in_logs:
+        if task.best < math.inf and len(task) > 1 and (not over_time or len(np.unique(task.elapsed)) > _MIN_BATCHES):
+            order = np.argsort(task.elapsed, kind="stable") if over_time else np.arange(len(task))
+            curves.append((index, label, task.elapsed[order] if over_time else order + 1.0, task.latencies[order]))
+    return _draw_best_so_far(curves, over_time, slowdown or {}, dots=len(curves) == 1)
+
+
+def draw_total(
+    curves: Sequence[tuple[int, str, Array]],
+    elapsed: Sequence[Array] | None = None,
+    slowdown: Mapping[int, float] | None = None,
+) -> Figure | None:
+    """Draw the total latency of all operators, each with its best configuration so far.
+
+    Parameters
+    ----------
+    curves : sequence of (int, str, array of float)
+        For each log: index, label, and seconds after each trial, infinite until every operator has a successful trial.
+    elapsed : sequence of array of float, optional
+        For each log, the time in seconds at which its trials ended. Plots over time instead of the number of trials.
+    slowdown : mapping of int to float, optional
+        How many times as long the same took for a log, by its index: a band reaches to where its curve would be otherwise.
+
+    Returns
+    -------
+    Figure or None
+        None if there is nothing to draw.
+    """
+    xs = [np.arange(1.0, len(best) + 1) for _, _, best in curves] if elapsed is None else elapsed
+    drawn = [
+        (index, label, x[finite], best[finite])
+        for (index, label, best), x in zip(curves, xs)
+        if len(x) == len(best) and (finite := np.isfinite(best)).sum() > 1
+    ]
+    return _draw_best_so_far(drawn, elapsed is not None, slowdown or {})
+
+
+def _draw_best_so_far(
+    curves: Sequence[tuple[int, str, Array, Array]], over_time: bool, slowdown: Mapping[int, float], dots: bool = False
+) -> Figure | None:
+    """Draw for each log, given its index, label, and seconds or numbers of trials with their latencies, the lowest one so far."""
+    if not curves:
+        return None
+    scale, unit = _time_unit(max(float(x[-1]) for _, _, x, _ in curves)) if over_time else (1.0, "trials")
+    shown = [latencies for *_, latencies in curves]
+    with new_figure() as (figure, axes):
+        for index, label, x, latencies in curves:
+            style: dict[str, Any] = {"color": SERIES[index % len(SERIES)]}
+            if dots:
+                some = np.unique(np.linspace(0, len(x) - 1, _MAX_DOTS).astype(int))
+                axes.plot(x[some] / scale, latencies[some] * 1e3, ".", gid="trials", alpha=0.5, markersize=4.5, **style)
+            best = np.minimum.accumulate(latencies)
+            corners = np.unique([*np.flatnonzero(best < np.append(math.inf, best[:-1])), len(best) - 1])
+            steps: dict[str, Any] = {"drawstyle": "steps-post", "linewidth": 1.6, "label": escape_label(label), "gid": "best"}
+            axes.plot(x[corners] / scale, best[corners] * 1e3, **steps, **style)
+            if index in slowdown:  # a band to where it would be if the machine had been as fast as for the first log
+                solved = np.isfinite(best)
+                shown.append(best / slowdown[index])
+                band: dict[str, Any] = {"step": "post", "alpha": 0.2, "linewidth": 0}
+                axes.fill_between(x[solved] / scale, best[solved] * 1e3, shown[-1][solved] * 1e3, **band, **style)
+        _format_best_so_far(axes, shown, unit)
+        add_legend(figure, len(curves))
+    return figure
+
+
+def draw_throughput(curves: Sequence[tuple[int, str, Any]]) -> Figure | None:
+    """Draw the number of trials per minute over time.
+
+    Parameters
+    ----------
+    curves : sequence of (int, str, array of float)
+        For each log: index, label, and the time in seconds at which its trials ended.
+
+    Returns
+    -------
+    Figure or None
+        None if no log has timestamps.
+    """
+    drawn = [(index, label, elapsed) for index, label, elapsed in curves if len(elapsed) > 1 and elapsed.max() > 0]
+    if not drawn:
+        return None
+    scale, unit = _time_unit(max(float(elapsed.max()) for _, _, elapsed in drawn))
+    with new_figure() as (figure, axes):
+        for index, label, elapsed in drawn:
+            bins = max(2, min(_MAX_BINS // len(drawn), len(elapsed) // 4))
+            last, edges = _batch_ends(elapsed), np.linspace(0, elapsed[-1], 1 + bins)
+            counts = np.diff(np.interp(edges, np.append(0, elapsed[last]), np.append(0, last + 1)))
+            style: dict[str, Any] = {"color": SERIES[index % len(SERIES)], "linewidth": 1.4}
+            axes.stairs(counts / np.diff(edges) * 60, edges / scale, label=escape_label(label), **style)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel(unit)
+        axes.set_ylabel("trials per minute")
+        add_legend(figure, len(drawn))
+    return figure
+
+
+def draw_phases(series: Sequence[tuple[str, Mapping[str, float]]]) -> Figure:
+    """Draw a bar of each log's seconds by phase, in the order of the first log's.
+
+    Parameters
+    ----------
+    series : sequence of (str, mapping of str to float)
+        For each log: label, and the seconds of each phase.
+    """
+    names = list(dict.fromkeys(name for _, seconds in series for name in seconds))
+    scale, unit = _time_unit(max(sum(seconds.values()) for _, seconds in series))
+    with new_figure(height=0.9 + 0.35 * len(series)) as (figure, axes):
+        left = np.zeros(len(series))
+        for i, name in enumerate(names):
+            width = np.array([seconds.get(name, 0.0) / scale for _, seconds in series])
+            axes.barh(range(len(series)), width, 0.7, left=left, color=SERIES[i % len(SERIES)], label=escape_label(name))
+            left += width
+        axes.set_yticks(range(len(series)), [truncate(label, 34) for label, _ in series] if len(series) > 1 else [""])
+        axes.invert_yaxis()
+        axes.set_xlabel(unit)
+        axes.xaxis.set_major_locator(MaxNLocator(MAX_TICKS))
+        axes.grid(axis="y", visible=False)
+        add_legend(figure, len(names))
+    return figure
+
+
+def draw_drift(curves: Sequence[tuple[int, str, Sequence[tuple[float, float]]]]) -> Figure:
+    """Draw the yardstick's latency over time, relative to its median in each log.
+
+    Parameters
+    ----------
+    curves : sequence of (int, str, sequence of (float, float))
+        For each log: index, label, and the yardstick's timestamps and latencies in seconds.
+    """
+    scale, unit = _time_unit(max(timed[-1][0] - timed[0][0] for _, _, timed in curves))
+    with new_figure(height=0.6 * HEIGHT) as (figure, axes):
+        for index, label, timed in curves:
+            moments, latencies = np.transpose(timed)
+            style: dict[str, Any] = {"color": SERIES[index % len(SERIES)], "linewidth": 1.2}
+            pauses = 1 + np.flatnonzero(np.diff(moments) > _LONGEST_UNTIMED)
+            x = np.insert(moments - moments[0], pauses, np.nan) / scale
+            axes.plot(x, np.insert(latencies / np.median(latencies), pauses, np.nan), label=escape_label(label), **style)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel(unit)
+        axes.set_ylabel("times as long")
+        add_legend(figure, len(curves))
+    return figure
+
+
+def _batch_ends(elapsed: Array) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+    """Index of the last trial of each batch: results that arrive together were measured since the batch before."""
+    return np.flatnonzero(np.append(np.diff(elapsed) > _SAME_BATCH, True))
+
+
+def draw_operators(names: Sequence[str], series: Sequence[tuple[str, str, Sequence[float]]]) -> Figure:
+    """Draw bars of operators' latencies. Where one would squash the others, the axis ends before it, and it says its latency.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The operators.
+    series : sequence of (str, str, sequence of float)
+        For each kind of bar: label, colour, and the latency of each operator in milliseconds.
+    """
+    longest = max(max(values) for *_, values in series)
+    limit = _MAX_STRETCH * max(
+        (min(filter(None, bars), default=0.0) for bars in zip(*(values for *_, values in series))), default=0.0
     )
-    caption = (
-        f"Which knobs mattered: what each explains of the variance of the log latency by itself. {pairs} The model predicts "
-        f"{found.predicted:.0%} of the variance of trials that it does not know. q is the correlation of neighbouring values: "
-        "near 1, a step changes little."
-    )
-    return [Plot("importance of each knob", caption, knob_charts.importance(found))]
+    with named_bars(names, len(series)) as (figure, axes, middle):
+        for i, (label, color, values) in enumerate(series):
+            ys = middle + (i - (len(series) - 1) / 2) * BAR
+            axes.barh(ys, values, 0.9 * BAR, color=color, label=escape_label(label))
+            for y, value in zip(ys, values):
+                if 0 < limit < value:
+                    axes.text(0.995 * limit, y, f"{value:.3g} →", ha="right", va="center_baseline", fontsize=6.5)
+        if 0 < limit < longest:
+            axes.set_xlim(0, limit)
+        axes.set_xlabel("ms")
+        axes.xaxis.set_major_locator(MaxNLocator(MAX_TICKS))
+        add_legend(figure, len(series))
+    return figure
 
 
-def knob_plots(task: TaskInLogs, spaces: KnobSpaces) -> Iterator[Plot]:
-    """The graph of each of a task's knobs that has more than one value."""
-    if task.best == math.inf:
-        return
-    for name, knob in task.knobs.items():
-        graph = knob_graph(name, *spaces.complete_knob(name, knob))
-        if len(graph.topology) > 1:
-            yield Plot(name, _knob_caption(graph), knob_charts.knob(graph, task.best), knob_charts.tooltips(graph))
+def _format_best_so_far(axes: Any, latencies: Sequence[Array], unit: str) -> None:
+    """Label the axes and set limits that show most of the latencies (in seconds), on a logarithmic scale if they vary a lot."""
+    finite = [one[np.isfinite(one)] * 1e3 for one in latencies]
+    low = min(float(ms.min()) for ms in finite)
+    high = max(max(float(ms[0]), float(np.quantile(ms, 0.75 if len(ms) > _MAX_TRIALS_ALL_SHOWN else 1.0))) for ms in finite)
+    logarithmic = bool(high > 5 * low)
+    if logarithmic:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high > 50 * low else (1, 1.5, 2, 3, 5, 7)))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_locator(NullLocator())
+    axes.set_ylim(low * 0.85 if logarithmic else low - 0.06 * (high - low) - 0.01 * low, high * 1.05)
+    axes.set_xlabel(unit)
+    axes.set_ylabel("best so far, ms" + " (log scale)" * logarithmic)
+    axes.xaxis.set_major_locator(MaxNLocator(MAX_TICKS, integer=unit == "trials"))
+    axes.set_xlim(left=0)
 
 
-def _knob_caption(graph: KnobGraph) -> str:
-    tried = [value for value in graph.topology if value in graph.stats]
-    succeeded = [value for value in tried if graph.stats[value].best < math.inf]
-    fastest = sorted(succeeded, key=lambda value: graph.stats[value].best)[:3]
-    best = ", ".join(f"{graph.describe(value)} ({milliseconds(graph.stats[value].best)} ms)" for value in fastest)
-    if graph.size == len(graph.topology):
-        count = f"{len(tried)} of {graph.size} values tried"
-    else:
-        best_of = f"best of {len(graph.stats)} " if len(graph.stats) > len(tried) else ""
-        total = f", out of {graph.size:,}" if graph.size else ""
-        count = f"the {len(tried)} {best_of}values that were tried{total}"
-    return f"{count}; best: {best}." if len(tried) > 1 else f"{count}."
+def _time_unit(seconds: float) -> tuple[float, str]:
+    """The unit for a duration: its length in seconds, and its name."""
+    if seconds < 180:
+        return 1.0, "seconds"
+    return (60.0, "minutes") if seconds < 10_800 else (3600.0, "hours")

@@ -1,20 +1,21 @@
-"""Charts of a task's knobs."""
+"""Plots of a task's knobs: the graph of each, and which of them mattered, with their captions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.spatial.distance import pdist
 
 from autotvm_opevo._utils.text import milliseconds, pluralize
-from autotvm_opevo.reporting.fanova import Importance
-from autotvm_opevo.reporting.figures import BAR, named_bars, new_figure, truncate
-from autotvm_opevo.reporting.knob_graphs import Array, KnobGraph
+from autotvm_opevo.reporting.fanova import MIN_PAIR, Importance
+from autotvm_opevo.reporting.figures import BAR, FITNESS, INK, PAPER, QUIET, RULE, SERIES, Plot, named_bars, new_figure, truncate
+from autotvm_opevo.reporting.knob_graphs import Array, KnobGraph, knob_graph
+from autotvm_opevo.reporting.knob_spaces import KnobSpaces
 from autotvm_opevo.reporting.knobs import ValueStats
-from autotvm_opevo.reporting.style import FITNESS, INK, PAPER, QUIET, RULE, SERIES
+from autotvm_opevo.reporting.network import TaskInLogs
 
 # Width of a graph in inches.
 _GRAPH = 3.4
@@ -26,7 +27,48 @@ _CHARACTER = 5.0, 10.0
 _MIN_VERTEX, _MARGIN = 6.0, 0.12
 
 
-def importance(found: Importance) -> Figure:
+def importance_plots(found: Importance | None) -> list[Plot]:
+    """Which of a task's knobs mattered, if its trials can tell."""
+    if found is None or not found.is_reliable:
+        return []
+    pairs = (
+        "Below, what two explain together beyond that."
+        if found.interactions
+        else f"No two together explain {MIN_PAIR:.0%} more, as far as these trials can tell."
+    )
+    caption = (
+        f"Which knobs mattered: what each explains of the variance of the log latency by itself. {pairs} The model predicts "
+        f"{found.predicted:.0%} of the variance of trials that it does not know. q is the correlation of neighbouring values: "
+        "near 1, a step changes little."
+    )
+    return [Plot("importance of each knob", caption, _importance(found))]
+
+
+def knob_plots(task: TaskInLogs, spaces: KnobSpaces) -> Iterator[Plot]:
+    """The graph of each of a task's knobs that has more than one value."""
+    if task.best == math.inf:
+        return
+    for name, knob in task.knobs.items():
+        graph = knob_graph(name, *spaces.complete_knob(name, knob))
+        if len(graph.topology) > 1:
+            yield Plot(name, _knob_caption(graph), draw_graph(graph, task.best), tooltips(graph))
+
+
+def _knob_caption(graph: KnobGraph) -> str:
+    tried = [value for value in graph.topology if value in graph.stats]
+    succeeded = [value for value in tried if graph.stats[value].best < math.inf]
+    fastest = sorted(succeeded, key=lambda value: graph.stats[value].best)[:3]
+    best = ", ".join(f"{graph.describe(value)} ({milliseconds(graph.stats[value].best)} ms)" for value in fastest)
+    if graph.size == len(graph.topology):
+        count = f"{len(tried)} of {graph.size} values tried"
+    else:
+        best_of = f"best of {len(graph.stats)} " if len(graph.stats) > len(tried) else ""
+        total = f", out of {graph.size:,}" if graph.size else ""
+        count = f"the {len(tried)} {best_of}values that were tried{total}"
+    return f"{count}; best: {best}." if len(tried) > 1 else f"{count}."
+
+
+def _importance(found: Importance) -> Figure:
     """Draw a bar for the share of each knob, with its learned correlation, and below for that of each pair that interacts."""
     alone = dict(sorted(found.alone.items(), key=lambda item: -item[1]))
     shares = [100 * share for share in [*alone.values(), *found.interactions.values()]]
@@ -40,7 +82,7 @@ def importance(found: Importance) -> Figure:
     return figure
 
 
-def knob(graph: KnobGraph, best: float) -> Figure:
+def draw_graph(graph: KnobGraph, best: float) -> Figure:
     """Draw a knob's graph, like the paper's Figure 1, with vertices coloured by their best trial.
 
     Vertices without trials are hollow; those where all trials failed are crosses.

@@ -1,4 +1,4 @@
-"""Charts of knobs: vertices, tooltips and effects."""
+"""Plots of knobs: vertices, tooltips and effects."""
 
 from itertools import combinations
 from xml.etree import ElementTree
@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 from topologies import TOPOLOGIES
 
-from autotvm_opevo.reporting import knob_charts
 from autotvm_opevo.reporting.fanova import Importance
+from autotvm_opevo.reporting.figures import svg
 from autotvm_opevo.reporting.knob_graphs import knob_graph, positions
+from autotvm_opevo.reporting.knob_plots import draw_graph, importance_plots, tooltips
 from autotvm_opevo.reporting.knobs import Knob, ValueStats
-from autotvm_opevo.reporting.svg import svg
 from autotvm_opevo.topology import Factorization
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=repr)
 def test_vertices_do_not_overlap(topology):
     """A vertex is at most as wide as the distance between the two nearest."""
-    figure = knob_charts.knob(knob_graph("knob", Knob("tile", stats={topology[0]: ValueStats(1, 0.1)}), topology), 0.1)
+    figure = draw_graph(knob_graph("knob", Knob("tile", stats={topology[0]: ValueStats(1, 0.1)}), topology), 0.1)
     figure.canvas.draw()
     axes = figure.axes[0]
     xy = axes.transData.transform(positions(topology)) * 72 / figure.dpi
@@ -30,11 +30,11 @@ def test_vertices_do_not_overlap(topology):
 def test_vertices_have_tooltips():
     knob = Knob("tile", stats={(8, 1, 1): ValueStats(3, 0.002), (1, 8, 1): ValueStats(1, np.inf)})
     graph = knob_graph("tile", knob, Factorization(8, parts=3))
-    texts = knob_charts.tooltips(graph)
+    texts = tooltips(graph)
     assert "8x1x1: 3 trials, best 2.000 ms" in texts
     assert "1x8x1: 1 trial, all failed" in texts
     assert "2x2x2: not tried" in texts
-    root = ElementTree.fromstring(svg(knob_charts.knob(graph, 0.002), "tile", texts))
+    root = ElementTree.fromstring(svg(draw_graph(graph, 0.002), "tile", texts))
     drawn = [title.text for use in root.iter("{http://www.w3.org/2000/svg}use") for title in use]
     assert sorted(drawn) == sorted(texts)
 
@@ -42,8 +42,8 @@ def test_vertices_have_tooltips():
 def test_the_knob_with_the_largest_share_is_on_top_and_pairs_that_interact_are_below():
     pairs = {("tile", "unroll"): 0.2, ("tile", "order"): 0.01, ("order", "unroll"): 0.3}
     correlation = {"tile": 0.5, "unroll": 0.25, "order": 1.0}
-    figure = knob_charts.importance(Importance({"tile": 0.1, "unroll": 0.6, "order": 0.0}, pairs, correlation, 0.9))
-    (axes,) = figure.axes
+    (plot,) = importance_plots(Importance({"tile": 0.1, "unroll": 0.6, "order": 0.0}, pairs, correlation, 0.9))
+    (axes,) = plot.figure.axes
     texts = [text.get_text() for text in axes.texts]
     assert texts[:5] == ["unroll", "tile", "order", "order and unroll", "tile and unroll"]
     assert texts[5:] == ["q = 0.25", "q = 0.50", "q = 1.00"]
@@ -53,7 +53,7 @@ def test_the_knob_with_the_largest_share_is_on_top_and_pairs_that_interact_are_b
 
 def labels(topology, kind="tile"):
     stats = {value: ValueStats(1, 0.1 * (i + 1)) for i, value in enumerate(topology)}
-    (axes,) = knob_charts.knob(knob_graph("knob", Knob(kind, stats=stats), topology), 0.1).axes
+    (axes,) = draw_graph(knob_graph("knob", Knob(kind, stats=stats), topology), 0.1).axes
     return [text.get_text() for text in axes.texts]
 
 
