@@ -11,8 +11,8 @@ from typing import Any
 
 from autotvm_opevo.reporting.figures import Plot, save
 from autotvm_opevo.reporting.importance import importance
+from autotvm_opevo.reporting.knob_graphs import KnobSpaces
 from autotvm_opevo.reporting.knob_plots import importance_plots, knob_plots
-from autotvm_opevo.reporting.knob_spaces import KnobSpaces
 from autotvm_opevo.reporting.knobs import format_value
 from autotvm_opevo.reporting.logs import TuningLog
 from autotvm_opevo.reporting.network import Network

@@ -1,19 +1,78 @@
-"""Which of a task's knobs mattered, as far as its trials can tell."""
+"""Which knobs mattered: functional analysis of variance of a Gaussian process that is fitted to the trials.
+
+A search prefers what was good, so that the values of different knobs are correlated among its trials, and a knob that has no
+effect seems to have that of another. A model of all knobs together tells them apart (Hutter, Hoos and Leyton-Brown 2014, who
+take a random forest). Here it is the Gaussian process of the search: its kernel is a product over knobs, so that the variance of
+its posterior mean decomposes exactly.
+
+Notation
+--------
+x_j, v               the value of knob j in a trial, and any of the values that were tried
+K_j                  correlation of the values of knob j with those of the trials, shape (values, n): exp(-a_j d_j)
+m_j                  mean of K_j over the values, shape (n,)
+alpha                (gram + noise I)^-1 y, shape (n,): the posterior mean is f(x) = sum_i alpha_i prod_j K_j[x_j, i]
+f_S                  the part of f that is due to the knobs S together, but to no fewer of them:
+                     f_S(x) = sum_i alpha_i prod_{j in S} (K_j[x_j, i] - m_j[i]) prod_{j not in S} m_j[i]
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator
-from itertools import islice
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, islice
+from typing import Any
 
 import numpy as np
+from scipy.linalg import inv
+from scipy.spatial.distance import cdist
+from threadpoolctl import threadpool_limits
 
-from autotvm_opevo.reporting.fanova import Importance, fanova
 from autotvm_opevo.reporting.knob_graphs import graph_over
 from autotvm_opevo.reporting.network import TaskInLogs
+from autotvm_opevo.search.gp import JITTER, fit_hyperparameters, prior_median
+from autotvm_opevo.topology import Topology
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 # Fewer successful trials do not tell which knobs mattered, and of more a random sample does.
 _MIN_TRIALS, _MAX_TRIALS = 32, 192
+# A model that predicts less of the trials that it does not know says little of the knobs.
+_MIN_PREDICTED = 0.5
+# In simulated searches, a pair that did not interact had a smaller share: see the tests.
+MIN_PAIR = 0.05
+
+
+@dataclass(frozen=True)
+class Importance:
+    """Shares of the variance of the log latency, if each knob took each value that was tried equally often.
+
+    Attributes
+    ----------
+    alone : dict of str to float
+        What each knob explains by itself.
+    pairs : dict of (str, str) to float
+        What two knobs explain together beyond what each does by itself; all pairs, also where it may be chance.
+    correlation : dict of str to float
+        Learned correlation of the latencies at neighbouring values, q: near 1, a step on the knob's graph changes little.
+    predicted : float
+        Share of the variance of the trials that the model predicts when it does not know the trial (leave-one-out), at most 1.
+    """
+
+    alone: dict[str, float]
+    pairs: dict[tuple[str, str], float]
+    correlation: dict[str, float]
+    predicted: float
+
+    @property
+    def is_reliable(self) -> bool:
+        """Whether the trials can tell which knobs mattered."""
+        return self.predicted >= _MIN_PREDICTED
+
+    @property
+    def interactions(self) -> dict[tuple[str, str], float]:
+        """The pairs that interact by more than chance, largest first."""
+        return {pair: share for pair, share in sorted(self.pairs.items(), key=lambda item: -item[1]) if share >= MIN_PAIR}
 
 
 def importance(task: TaskInLogs) -> Importance | None:
@@ -46,3 +105,81 @@ def _successes_like_the_best(task: TaskInLogs) -> Iterator[tuple[dict[str, Hasha
         latency, settings_of, trial = trials[i]
         if (settings := settings_of[trial]).keys() == knobs:
             yield settings, latency
+
+
+def fanova(
+    topologies: Mapping[str, Topology], settings: Sequence[Mapping[str, Hashable]], latencies: Sequence[float]
+) -> Importance:
+    """Fit a model to successful trials, and decompose its variance.
+
+    Parameters
+    ----------
+    topologies : mapping of str to Topology
+        Of each knob with more than one value among the trials.
+    settings : sequence of mapping of str to hashable
+        Each trial's values.
+    latencies : sequence of float
+        In seconds, finite, not all equal.
+
+    Examples
+    --------
+    >>> from autotvm_opevo.topology import Categorical, Discrete
+    >>> settings = [{"unroll": unroll, "vectorize": vectorize} for unroll in (0, 16, 64) for vectorize in (False, True)]
+    >>> latencies = [2.0 ** -setting["vectorize"] for setting in settings]  # unrolling changes nothing
+    >>> found = fanova({"unroll": Discrete([0, 16, 64]), "vectorize": Categorical([False, True])}, settings, latencies)
+    >>> {name: round(share, 2) for name, share in found.alone.items()}
+    {'unroll': 0.0, 'vectorize': 1.0}
+    """
+    y = np.log(latencies)
+    y = (y - y.mean()) / y.std()
+    values, rows = zip(*(_values([setting[name] for setting in settings]) for name in topologies))
+    distances = [_distances(topology, own) for topology, own in zip(topologies.values(), values)]
+    with threadpool_limits(1, user_api="blas"):  # on matrices this small, more threads only wait for each other
+        between_trials = np.array([d[np.ix_(row, row)] for d, row in zip(distances, rows)])
+        fitted = fit_hyperparameters(between_trials, y, prior_median(len(distances)))
+        rates = fitted.inverse_lengthscales
+        inverse = inv(np.exp(-np.tensordot(rates, between_trials, 1)) + (fitted.noise + JITTER) * np.eye(len(y)))
+        alpha = inverse @ y
+        correlations = [np.exp(-rate * d[:, row]) for rate, d, row in zip(rates, distances, rows)]
+        alone, pairs = _shares(alpha, correlations)
+    names = list(topologies)
+    return Importance(
+        dict(zip(names, alone)),
+        {(names[i], names[j]): share for (i, j), share in pairs.items()},
+        dict(zip(names, np.exp(-rates).tolist())),
+        1 - float(np.mean((alpha / np.diag(inverse)) ** 2)),
+    )
+
+
+def _values(column: Sequence[Hashable]) -> tuple[list[Hashable], list[int]]:
+    """The different values of a knob, and the position of each trial's among them."""
+    values = list(dict.fromkeys(column))
+    position = {value: i for i, value in enumerate(values)}
+    return values, [position[value] for value in column]
+
+
+def _distances(topology: Topology, values: Sequence[Hashable]) -> Array:
+    """Steps between all pairs of values, as the search counts them."""
+    coordinates = np.array(list(map(topology.encoder(), values)))
+    distances: Array = cdist(coordinates, coordinates, "cityblock")
+    return np.sign(distances) if topology.is_categorical else distances
+
+
+def _shares(alpha: Array, correlations: Sequence[Array]) -> tuple[list[float], dict[tuple[int, int], float]]:
+    """Shares of the variance of f: of each f_{j}, and of each f_{i, j}."""
+    means = [k.mean(axis=0) for k in correlations]
+    constant = [np.outer(m, m) for m in means]
+    varying = [(k - m).T @ (k - m) / len(k) for k, m in zip(correlations, means)]
+
+    def variance(*knobs: int) -> float:
+        return float(alpha @ _product([varying[j] if j in knobs else constant[j] for j in range(len(means))]) @ alpha)
+
+    total = float(alpha @ (_product([v + c for v, c in zip(varying, constant)]) - _product(constant)) @ alpha)
+    alone = [variance(j) / total for j in range(len(means))]
+    return alone, {pair: variance(*pair) / total for pair in combinations(range(len(means)), 2)}
+
+
+def _product(matrices: Sequence[Array]) -> Array:
+    """Elementwise."""
+    product: Array = np.prod(matrices, axis=0)
+    return product

@@ -10,10 +10,9 @@ from matplotlib.figure import Figure
 from scipy.spatial.distance import pdist
 
 from autotvm_opevo._utils.text import milliseconds, pluralize
-from autotvm_opevo.reporting.fanova import MIN_PAIR, Importance
 from autotvm_opevo.reporting.figures import BAR, FITNESS, INK, PAPER, QUIET, RULE, SERIES, Plot, named_bars, new_figure, truncate
-from autotvm_opevo.reporting.knob_graphs import Array, KnobGraph, knob_graph
-from autotvm_opevo.reporting.knob_spaces import KnobSpaces
+from autotvm_opevo.reporting.importance import MIN_PAIR, Importance
+from autotvm_opevo.reporting.knob_graphs import Array, KnobGraph, KnobSpaces, knob_graph
 from autotvm_opevo.reporting.knobs import ValueStats
 from autotvm_opevo.reporting.network import TaskInLogs
 

@@ -23,11 +23,10 @@ from autotvm_opevo._utils.atomic_files import write_whole
 from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize
 from autotvm_opevo._version import __version__
 from autotvm_opevo.reporting.export import save_plots, save_tables
-from autotvm_opevo.reporting.fanova import Importance
 from autotvm_opevo.reporting.figures import FITNESS, FITNESS_ON_DARK, SERIES, Plot, svg
-from autotvm_opevo.reporting.importance import importance
+from autotvm_opevo.reporting.importance import Importance, importance
+from autotvm_opevo.reporting.knob_graphs import KnobSpaces
 from autotvm_opevo.reporting.knob_plots import importance_plots, knob_plots
-from autotvm_opevo.reporting.knob_spaces import KnobSpaces
 from autotvm_opevo.reporting.knobs import Value, format_schedule, format_setting
 from autotvm_opevo.reporting.logs import TuningLog, input_files, open_logs
 from autotvm_opevo.reporting.network import Network, Operator, TaskInLog, TaskInLogs

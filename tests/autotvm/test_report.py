@@ -8,8 +8,7 @@ from tvm.autotvm import record
 from tvm.autotvm.measure import MeasureInput, MeasureResult
 
 from autotvm_opevo.autotvm.space import KnobSpace
-from autotvm_opevo.reporting.knob_graphs import knob_graph
-from autotvm_opevo.reporting.knob_spaces import KnobSpaces
+from autotvm_opevo.reporting.knob_graphs import KnobSpaces, knob_graph
 from autotvm_opevo.reporting.knobs import Value
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.network import Network

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from topologies import TOPOLOGIES
 
-from autotvm_opevo.reporting.fanova import Importance
 from autotvm_opevo.reporting.figures import svg
+from autotvm_opevo.reporting.importance import Importance
 from autotvm_opevo.reporting.knob_graphs import knob_graph, positions
 from autotvm_opevo.reporting.knob_plots import draw_graph, importance_plots, tooltips
 from autotvm_opevo.reporting.knobs import Knob, ValueStats
