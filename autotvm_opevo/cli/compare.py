@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autotvm_opevo._utils.durations import TIMEOUT
 from autotvm_opevo.cli import workload
 from autotvm_opevo.cli.argument_types import duration
 from autotvm_opevo.cli.command import command
-from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.logs import check_logs
+
+if TYPE_CHECKING:
+    from autotvm_opevo.tuning.comparison import Comparison
 
 _EXAMPLES = """examples:
   %(prog)s a.best.json b.best.json --network alexnet

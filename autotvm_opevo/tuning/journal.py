@@ -16,14 +16,16 @@ from math import inf, isfinite, nan
 from os import PathLike
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any, NamedTuple, Union
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Union
 
 import msgspec
 
 from autotvm_opevo._utils import jsonl
-from autotvm_opevo.topology import Topology
 from autotvm_opevo.tuning.confidence import Estimate
-from autotvm_opevo.tuning.rounds import Rounds
+
+if TYPE_CHECKING:  # readers of a journal need neither
+    from autotvm_opevo.topology import Topology
+    from autotvm_opevo.tuning.rounds import Rounds
 
 # The file name in a MetaSchedule work directory; the journal of AutoTVM's LOG is LOG.journal.
 JOURNAL = "journal"
@@ -435,7 +437,7 @@ def _as_json(knobs: Mapping[str, Topology]) -> dict[str, list[Any]]:
     written = {}
     for name, topology in knobs.items():
         one = topology if topology.size <= _MAX_VERTICES else topology.whole
-        if isinstance(one, Topology):  # not infinite
+        if hasattr(one, "size"):  # not infinite
             with suppress(TypeError):  # a large one of a user's own
                 written[name] = one.to_json()
     return written

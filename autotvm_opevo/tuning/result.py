@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autotvm_opevo._utils.text import milliseconds, pluralize
-from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.drift import NOTABLE
 from autotvm_opevo.tuning.progress import Row, table
+
+if TYPE_CHECKING:
+    from autotvm_opevo.tuning.comparison import Comparison
 
 
 def describe_chosen(aligned: int, kept_untuned: int) -> list[str]:

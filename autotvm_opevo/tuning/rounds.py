@@ -6,12 +6,15 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from math import inf
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from autotvm_opevo._utils.timeouts import run_with_timeout
 from autotvm_opevo.tuning.confidence import Estimate, geometric_mean
-from autotvm_opevo.tuning.programs import Timed
+
+if TYPE_CHECKING:
+    from autotvm_opevo.tuning.programs import Timed
 
 # Rounds before anything is decided, and until the comparison ends anyway.
 MIN_ROUNDS = 5
