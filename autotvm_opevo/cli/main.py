@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from autotvm_opevo._utils.command_line import program
 from autotvm_opevo._utils.cpu_cores import use_all_cores
 from autotvm_opevo._version import __version__
-from autotvm_opevo.cli import compare, doctor, report, tune
 from autotvm_opevo.cli.command import Parser
 
+# The modules of the commands.
+_COMMANDS = ("tune", "compare", "report", "doctor")
 _EXAMPLES = """examples:
   %(prog)s doctor
   %(prog)s tune --network alexnet --log alexnet.json
@@ -43,7 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     SystemExit
         If the arguments cannot be parsed, or ask for help or the version.
     """
-    options = _parser().parse_args(arguments)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    options = _parser(arguments).parse_args(arguments)
     try:
         if options.runs_kernels:
             use_all_cores()  # before TVM is imported; the result says on how many
@@ -62,10 +65,11 @@ def _message(error: Exception) -> str:
     return str(error)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser for a command line: of all commands, unless it begins with the name of one."""
     parser = Parser(prog=program(), description=_EXAMPLES)
     parser.add_argument("--version", action="version", version=f"autotvm_opevo {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (tune, compare, report, doctor):
-        command.add(commands)
+    for name in [name for name in _COMMANDS if name in arguments[:1]] or _COMMANDS:
+        import_module(f"autotvm_opevo.cli.{name}").add(commands)
     return parser
