@@ -73,10 +73,10 @@ def _timestamp(value: Any) -> float:
     return seconds if 0 <= seconds < 1e10 else math.nan
 
 
-def parse_trial(record: Any, triples: Mapping[str, str]) -> Trial:
+def autotvm_trial(record: Any, triples: Mapping[str, str]) -> Trial:
     """The trial of a record; raises an error of any common type if it is none. Targets without a triple get one of `triples`.
 
-    >>> trial = parse_trial({"input": ["llvm", "dense", [["TENSOR", [1, 8], "float32"]], {}], "config": {"index": 3,
+    >>> trial = autotvm_trial({"input": ["llvm", "dense", [["TENSOR", [1, 8], "float32"]], {}], "config": {"index": 3,
     ...     "code_hash": None, "entity": [["tile_x", "sp", [-1, 4]]]}, "result": [[0.002], 0, 1.5, 1795260407.0]}, {})
     >>> trial.name, trial.latency, trial.knobs["tile_x"].value
     ('dense 1x8', 0.002, (4,))

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-import autotvm_opevo.reporting.autotvm_log as autotvm_log
-import autotvm_opevo.reporting.meta_schedule_log as meta_schedule_log
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import printable
+from autotvm_opevo.reporting.autotvm_log import autotvm_trial, split_records, with_triples
+from autotvm_opevo.reporting.meta_schedule_log import SketchNumbers, meta_schedule_trial, workload_hashes
 from autotvm_opevo.reporting.trials import Array, Task, Trial
 from autotvm_opevo.tuning import journal
 from autotvm_opevo.tuning.file_formats import about, identify, kind_of_file
@@ -135,9 +135,9 @@ def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) 
     files = _expand(paths)
     if len({file.resolve() for file in files}) < len(files):
         raise ValueError(f"logs must be different files, one of {', '.join(map(str, files))} is given twice")
-    sketches: meta_schedule_log.SketchNumbers = {}
+    sketches: SketchNumbers = {}
     labels = short_names([file.resolve() if file.name in ("", "..") else file for file in files])
-    triples = autotvm_log.with_triples(_lines(files))
+    triples = with_triples(_lines(files))
     logs = [_open_log(file, label, must_exist, sketches, triples) for file, label in zip(files, labels)]
     if empty := [str(file) for file, log in zip(files, logs) if must_exist and not len(log)]:
         raise ValueError(f"logs must have trials, there is none in {' and '.join(empty)} yet: --watch waits for the first")
@@ -190,9 +190,7 @@ def _lines(files: Iterable[Path]) -> Iterator[bytes]:
                 yield from lines
 
 
-def _open_log(
-    path: Path, label: str, must_exist: bool, sketches: meta_schedule_log.SketchNumbers, triples: Mapping[str, str]
-) -> TuningLog:
+def _open_log(path: Path, label: str, must_exist: bool, sketches: SketchNumbers, triples: Mapping[str, str]) -> TuningLog:
     path = path.parent if path.name in (RECORD_FILE, WORKLOAD_FILE) else path
     log = TuningLog(printable(label), path)
     file = _records_file(path)
@@ -210,10 +208,10 @@ def _open_log(
         if is_database or kind_of_file(file) == RECORD_FILE:  # under another name
             workloads = file.with_name(WORKLOAD_FILE)
             known = workloads.read_bytes().splitlines() if is_database and workloads.exists() else []
-            hashes = meta_schedule_log.workload_hashes(known)
-            log.read(lines, lambda record: meta_schedule_log.parse_trial(record, hashes, sketches))
+            hashes = workload_hashes(known)
+            log.read(lines, lambda record: meta_schedule_trial(record, hashes, sketches))
         else:
-            log.read(autotvm_log.split_records(lines), lambda record: autotvm_log.parse_trial(record, triples))
+            log.read(split_records(lines), lambda record: autotvm_trial(record, triples))
     log.merge_journal(journal.read(_journal_file(path)))
     # A first line that is still being written is no reason to refuse the file.
     others = log.unrelated + log.malformed

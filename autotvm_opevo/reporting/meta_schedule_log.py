@@ -33,7 +33,7 @@ def workload_hashes(lines: Iterable[bytes]) -> list[str]:
     return hashes
 
 
-def parse_trial(record: Any, workloads: Sequence[str], sketches: SketchNumbers) -> Trial:
+def meta_schedule_trial(record: Any, workloads: Sequence[str], sketches: SketchNumbers) -> Trial:
     """The trial of a record, which has neither a timestamp nor an error; raises an error of any common type if it is none.
 
     Parameters
@@ -48,7 +48,7 @@ def parse_trial(record: Any, workloads: Sequence[str], sketches: SketchNumbers) 
     --------
     >>> trace = [[["GetSBlock", [], ["matmul", "main"], ["b0"]], ["GetLoops", ["b0"], [], ["l1", "l2", "l3"]],
     ...           ["SamplePerfectTile", ["l2"], [4, 64], ["v4", "v5", "v6", "v7"]]], [[2, [2, 4, 1, 8]]]]
-    >>> trial = parse_trial([0, [trace, [0.001], {"kind": "llvm"}, [["TENSOR", "float32", [8, 64]]]]], [], {})
+    >>> trial = meta_schedule_trial([0, [trace, [0.001], {"kind": "llvm"}, [["TENSOR", "float32", [8, 64]]]]], [], {})
     >>> trial.name, trial.latency, list(trial.knobs)
     ('matmul 8x64', 0.001, ['sketch', 'matmul, loop 2, 64 iterations'])
     """
