@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,6 @@ from autotvm_opevo.tuning.rounds import is_slower
 # Tuning has converged if the last half of the trials brought less, with at least so many trials for each operator; before that,
 # curves of recorded runs often fell again.
 CONVERGED, MIN_TRIALS = 0.01, 64
-_EXHAUSTED = "every task ended: its search space is exhausted, or it stopped early"
 # Failures that are a larger part of the trials deserve a remark.
 _MANY_FAILURES = 0.25
 # Number of operators that are named.
@@ -56,8 +55,8 @@ class Answer:
     command: str = ""
 
 
-class Limits:
-    """What the operators of a log take, and what they take at least on the machine that they were measured on.
+class _Operators:
+    """The operators of a log: what they take, and what they take at least on the machine that they were measured on.
 
     Parameters
     ----------
@@ -68,27 +67,34 @@ class Limits:
 
     Attributes
     ----------
-    operators : list of Operator
+    solved : list of Operator
         Those with a successful trial.
+    unsolved : int
+        Number of those without, including those that only the journal mentions; `failed` has those with trials.
+    total : float
+        Seconds of those with a successful trial.
     measured : list of Operator
         Those whose limit was measured.
     exceeded : list of Operator
         Those that are so much faster than their limit that none of the limits can be believed.
-    known : bool
+    limits_known : bool
         Whether the limits are known, for all but a small part of the latency.
     """
 
     def __init__(self, index: int, log: TuningLog, network: Network) -> None:
-        self._index, self._log, self._network = index, log, network
-        self.operators = [one for one in network.operators_in(index) if one.seconds_in(index) < math.inf]
-        self.measured = [one for one in self.operators if one.fastest_in(index).journal_key in log.runs.limits]
-        unknown = math.fsum(one.seconds_in(index) for one in self.operators if one not in self.measured)
+        self.index, self.log = index, log
+        tried = network.operators_in(index)
+        self.solved = [one for one in tried if self.seconds(one) < math.inf]
+        self.failed = [one for one in tried if self.seconds(one) == math.inf]
+        self.unsolved, self.total = network.count_unsolved(index), math.fsum(map(self.seconds, self.solved))
+        self.measured = [one for one in self.solved if one.fastest_in(index).journal_key in log.runs.limits]
+        unknown = math.fsum(self.seconds(one) for one in self.solved if one not in self.measured)
         self.exceeded = [one for one in self.measured if self.reached(one) > _MAX_REACHED]
-        self.known = bool(self.operators) and not self.exceeded and unknown <= _MAX_UNKNOWN * network.seconds_in(index)
+        self.limits_known = bool(self.solved) and not self.exceeded and unknown <= _MAX_UNKNOWN * self.total
 
     def seconds(self, operator: Operator) -> float:
         """What an operator takes with its best configuration."""
-        return operator.seconds_in(self._index)
+        return operator.seconds_in(self.index)
 
     def limit(self, operator: Operator) -> float:
         """The seconds that an operator takes at least, with all its runs; what was not measured, such as of one that only moves
@@ -96,7 +102,7 @@ class Limits:
         """
         if operator not in self.measured:
             return self.seconds(operator)
-        return operator.count_in(self._index) * self._log.runs.limits[operator.fastest_in(self._index).journal_key]
+        return operator.count_in(self.index) * self.log.runs.limits[operator.fastest_in(self.index).journal_key]
 
     def reached(self, operator: Operator) -> float:
         """The share of its limit that an operator reaches; above 1 if the limit, which is measured, was too high."""
@@ -105,15 +111,9 @@ class Limits:
     @property
     def left(self) -> float:
         """The relative speedup up to the limits; infinite if they are unknown."""
-        if not self.known:
+        if not self.limits_known:
             return math.inf
-        total = math.fsum(map(self.seconds, self.operators))
-        return total / math.fsum(min(self.limit(one), self.seconds(one)) for one in self.operators) - 1
-
-    @property
-    def are_reached(self) -> bool:
-        """Whether every operator is near its limit."""
-        return self.known and all(self.reached(one) > _AT_LIMIT for one in self.operators)
+        return self.total / math.fsum(min(self.limit(one), self.seconds(one)) for one in self.solved) - 1
 
 
 def verdict(index: int, log: TuningLog, network: Network) -> list[Answer]:
@@ -128,14 +128,14 @@ def verdict(index: int, log: TuningLog, network: Network) -> list[Answer]:
     """
     if not len(log) or log.has_best_only:
         return []
-    limits = Limits(index, log, network)
-    converged = _converged(index, log, network, limits.left)
+    operators = _Operators(index, log, network)
+    converged = _converged(operators, network)
     return [
         converged,
-        _how_good(index, log, network, limits),
-        _how_sure(index, log, network),
+        _how_good(operators),
+        _how_sure(operators),
         _time(log),
-        _next(index, log, network, limits, converged.known and not converged.text.startswith("No")),
+        _next(operators, converged.known and not converged.text.startswith("No")),
     ]
 
 
@@ -149,21 +149,21 @@ def gain_of_last(best: Array, part: float) -> float:
     return float(before) / float(best[-1]) - 1
 
 
-def _converged(index: int, log: TuningLog, network: Network, left: float) -> Answer:
-    question, best = "Converged?", network.best_so_far(index)
-    if unsolved := network.count_unsolved(index):
-        return Answer(question, f"No: {pluralize(unsolved, 'operator')} without a successful trial.", _TASKS)
-    if log.runs.stop_reason == EXHAUSTED:
-        return Answer(question, f"Yes: {_EXHAUSTED}.", _TASKS)
-    if left < CONVERGED:
-        return Answer(question, f"Yes: the machine's limits leave {max(0.0, left):.1%}.", _TASKS)
-    gain = gain_of_last(best, 0.5)
+def _converged(operators: _Operators, network: Network) -> Answer:
+    question = "Converged?"
+    if operators.unsolved:
+        return Answer(question, f"No: {pluralize(operators.unsolved, 'operator')} without a successful trial.", _TASKS)
+    if operators.log.runs.stop_reason == EXHAUSTED:
+        return Answer(question, "Yes: every task ended: its search space is exhausted, or it stopped early.", _TASKS)
+    if operators.left < CONVERGED:
+        return Answer(question, f"Yes: the machine's limits leave {max(0.0, operators.left):.1%}.", _TASKS)
+    gain = gain_of_last(network.best_so_far(operators.index), 0.5)
     if not math.isfinite(gain):
         return Answer(question, "Unknown: some operators had their first result late.", _OVERVIEW, known=False)
     brought = f"the last half of the trials brought {_percent(gain)}"
     if gain >= CONVERGED:
         return Answer(question, f"No: {brought}.", _OVERVIEW)
-    if _trials_per_operator(index, network) < MIN_TRIALS:
+    if _trials_per_operator(operators) < MIN_TRIALS:
         return Answer(question, f"Too early to tell: fewer than {MIN_TRIALS} trials for an operator.", _OVERVIEW, known=False)
     return Answer(question, f"Probably: {brought}.", _OVERVIEW)
 
@@ -172,32 +172,30 @@ def _percent(gain: float) -> str:
     return f"{gain:.1%}" if gain < 0.1 else f"{gain:.0%}"
 
 
-def _trials_per_operator(index: int, network: Network) -> float:
+def _trials_per_operator(operators: _Operators) -> float:
     """Mean number of trials of an operator, weighted by latency if that is less: trials of others say little."""
-    solved = [one for one in network.operators_in(index) if one.seconds_in(index) < math.inf]
-    trials = [sum(map(len, one.tasks_in(index))) for one in solved]
-    return float(min(np.mean(trials), np.average(trials, weights=[one.seconds_in(index) for one in solved])))
+    trials = [sum(map(len, one.tasks_in(operators.index))) for one in operators.solved]
+    return float(min(np.mean(trials), np.average(trials, weights=list(map(operators.seconds, operators.solved)))))
 
 
-def _how_good(index: int, log: TuningLog, network: Network, limits: Limits) -> Answer:
-    question, operators = "How good?", limits.operators
-    if not operators:
+def _how_good(operators: _Operators) -> Answer:
+    question, index, log, seconds = "How good?", operators.index, operators.log, operators.total
+    if not operators.solved:
         return Answer(question, "Unknown: no trial succeeded.", known=False)
-    seconds = math.fsum(map(limits.seconds, operators))
-    flop = math.fsum(one.count_in(index) * _flop(one.fastest_in(index), log) for one in operators)
-    partly = " for the operators with a successful trial" if network.count_unsolved(index) else ""
+    flop = math.fsum(one.count_in(index) * _flop(one.fastest_in(index), log) for one in operators.solved)
+    partly = " for the operators with a successful trial" if operators.unsolved else ""
     text = f"{milliseconds(seconds)} ms{partly}" + (f", {flop / seconds / 1e9:.0f} GFLOPS" if flop > 0 else "")
-    if not limits.known:
-        slowest = [one.name for one in sorted(operators, key=limits.seconds, reverse=True)]
+    if not operators.limits_known:
+        slowest = [one.name for one in sorted(operators.solved, key=operators.seconds, reverse=True)]
         why = "how fast this device can be is unknown: tune_network measures it if it is this machine's CPU"
         why += f". Most of it is {_some(slowest)}"
-        if limits.exceeded:
-            why = f"the machine's limits were measured while it was slower than when it ran {limits.exceeded[0].name}"
+        if operators.exceeded:
+            why = f"the machine's limits were measured while it was slower than when it ran {operators.exceeded[0].name}"
         return Answer(question, f"{text}; {why}.", _TASKS, known=False)
-    text += f", {1 / (1 + limits.left):.0%} of what this machine's limits allow"
-    if others := [one for one in limits.measured if limits.reached(one) <= _AT_LIMIT]:
-        most = max(others, key=lambda one: limits.seconds(one) - limits.limit(one))
-        text += f"; most is left in {most.name}, at {limits.reached(most):.0%} of its limit"
+    text += f", {1 / (1 + operators.left):.0%} of what this machine's limits allow"
+    if others := [one for one in operators.measured if operators.reached(one) <= _AT_LIMIT]:
+        most = max(others, key=lambda one: operators.seconds(one) - operators.limit(one))
+        text += f"; most is left in {most.name}, at {operators.reached(most):.0%} of its limit"
     return Answer(question, f"{text}.", _TASKS)
 
 
@@ -206,19 +204,18 @@ def _flop(task: Task, log: TuningLog) -> float:
     return log.runs.flop.get(task.journal_key, 0.0 if task.journal_key in log.runs.names else math.nan)
 
 
-def _how_sure(index: int, log: TuningLog, network: Network) -> Answer:
-    question = "How sure?"
-    solved = [one for one in network.operators_in(index) if one.seconds_in(index) < math.inf]
-    confirmed = [(one, found) for one in solved if (found := one.fastest_in(index).confirmation)]
-    chosen = describe_chosen(log.runs.aligned, log.runs.kept_untuned)
+def _how_sure(operators: _Operators) -> Answer:
+    question, runs = "How sure?", operators.log.runs
+    confirmed = [(one, found) for one in operators.solved if (found := one.fastest_in(operators.index).confirmation)]
+    chosen = describe_chosen(runs.aligned, runs.kept_untuned)
     of_network = f" The file of the best has {' and '.join(chosen)}." if chosen else ""
     if not confirmed:
         text = "Every best rests on one trial, maybe a lucky one: tune_network times the best again if a run is long enough."
         return Answer(question, text + of_network, known=False)
-    share = math.fsum(one.seconds_in(index) for one, _ in confirmed) / network.seconds_in(index)
+    share = math.fsum(operators.seconds(one) for one, _ in confirmed) / operators.total
     noise = np.median([found.spread for _, found in confirmed])
-    operators = f"{len(confirmed)} of {pluralize(len(solved), 'operator')}, {share:.0%} of the latency"
-    text = f"{operators}, confirmed in turn within {noise:.1%}"
+    part = f"{len(confirmed)} of {pluralize(len(operators.solved), 'operator')}, {share:.0%} of the latency"
+    text = f"{part}, confirmed in turn within {noise:.1%}"
     if tied := [one.name for one, found in confirmed if found.ties]:
         text += f"; another configuration may be as fast for {_some(tied)}"
     return Answer(question, f"{text}.{of_network}", _TASKS)
@@ -241,9 +238,7 @@ def _time(log: TuningLog) -> Answer:
     if len(log.runs.starts) > log.runs.timed or not parts:  # killed runs did not tell
         since = "in all" if log.runs.starts else "since the first result"
         parts += [f"{format_duration(float(log.elapsed[-1]))} {since}"] if len(log.elapsed) and log.elapsed[-1] > 0 else []
-    failures: Counter[str] = Counter()
-    for task in log.tasks.values():
-        failures.update(task.failures)
+    failures = _failures(log.tasks.values())
     if (count := sum(failures.values())) > _MANY_FAILURES * len(log):
         kind, most = failures.most_common(1)[0]
         of_kind = f", {most} with {kind}" if kind != UNKNOWN_FAILURE else ""
@@ -253,40 +248,36 @@ def _time(log: TuningLog) -> Answer:
     return Answer(question, f"{', '.join(parts)}.", _OVERVIEW if log.runs.phases else _TASKS)
 
 
-def _next(index: int, log: TuningLog, network: Network, limits: Limits, converged: bool) -> Answer:
-    question = "What next?"
-    made = _trials_of_last_network(log)
-    trials = log.runs.budget if made < log.runs.budget else 2 * made
-    more = Answer(question, f"More trials: tune again into this log, {trials} in all.", command=log.runs.command)
-    if log.runs.stop_reason == "time limit":
-        more = Answer(question, "More time: tune again into this log, for as long.", command=log.runs.command)
-    if network.count_unsolved(index):
-        return _next_for_unsolved(index, network, more)
-    if log.runs.speedup and is_slower(log.runs.speedup):
+def _failures(tasks: Iterable[Task]) -> Counter[str]:
+    """Number of failed trials by kind of failure."""
+    return sum((task.failures for task in tasks), Counter())
+
+
+def _next(operators: _Operators, converged: bool) -> Answer:
+    question, log, runs = "What next?", operators.log, operators.log.runs
+    # The trials that count for what the last run tuned; a log may have other networks.
+    own = {key for keys in (runs.networks or [{}])[-1] for key in keys}
+    made = sum(len(task) for task in log.tasks.values() if not own or task.journal_key in own)
+    trials = runs.budget if made < runs.budget else 2 * made
+    more = Answer(question, f"More trials: tune again into this log, {trials} in all.", command=runs.command)
+    if runs.stop_reason == "time limit":
+        more = Answer(question, "More time: tune again into this log, for as long.", command=runs.command)
+    if operators.unsolved:
+        return _next_for_failed(operators) if operators.failed else more
+    if runs.speedup and is_slower(runs.speedup):
         text = "Use the untuned network, which is faster as a whole: trials time each operator alone, in memory of its own."
         return Answer(question, text)
-    if not (converged or limits.are_reached):
+    if not (converged or (operators.limits_known and all(operators.reached(one) > _AT_LIMIT for one in operators.solved))):
         return more
-    if log.runs.latency and log.runs.latency[1] >= log.runs.latency[0]:
+    if runs.latency and runs.latency[1] >= runs.latency[0]:
         return Answer(question, "Nothing: the network as a whole was no faster than untuned, so more trials may not help it.")
     return Answer(question, "Nothing: use the result. Another seed, or a larger search space, may find more.")
 
 
-def _trials_of_last_network(log: TuningLog) -> int:
-    """Number of trials that count for what the last run tuned; a log may have other networks."""
-    own = {key for keys in (log.runs.networks or [{}])[-1] for key in keys}
-    return sum(len(task) for task in log.tasks.values() if not own or task.journal_key in own)
-
-
-def _next_for_unsolved(index: int, network: Network, more: Answer) -> Answer:
-    """More trials for what has none, more time for what always timed out; what else failed has to be looked at."""
-    unsolved = [one for one in network.operators_in(index) if one.seconds_in(index) == math.inf]
-    if not unsolved:
-        return more
-    failures: Counter[str] = Counter()
-    for task in (task for one in unsolved for task in one.tasks_in(index)):
-        failures.update(task.failures)
+def _next_for_failed(operators: _Operators) -> Answer:
+    """More time for what always timed out; what else failed has to be looked at."""
+    failures = _failures(task for one in operators.failed for task in one.tasks_in(operators.index))
     kind = failures.most_common(1)[0][0] if failures else UNKNOWN_FAILURE
     most = "" if kind == UNKNOWN_FAILURE else f", most often with {kind}"
     what = "give each trial more time" if "timeout" in kind else "see why"
-    return Answer(more.question, f"All trials of {_some([one.name for one in unsolved])} failed{most}: {what}.", _TASKS)
+    return Answer("What next?", f"All trials of {_some([one.name for one in operators.failed])} failed{most}: {what}.", _TASKS)
