@@ -13,7 +13,6 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo.reporting.figures import (
     BAR,
-    HEIGHT,
     MAX_TICKS,
     RULE,
     SERIES,
@@ -22,7 +21,6 @@ from autotvm_opevo.reporting.figures import (
     escape_label,
     named_bars,
     new_figure,
-    truncate,
 )
 from autotvm_opevo.reporting.logs import TuningLog
 from autotvm_opevo.reporting.network import Network, TaskInLog, TaskInLogs
@@ -38,8 +36,6 @@ _MAX_TRIALS_ALL_SHOWN = 48
 _MAX_BINS = 40
 # An axis of bars reaches this many times as far as the longest of the operators' shortest bars.
 _MAX_STRETCH = 4.0
-# A line that is broken where nothing was timed for longer, in seconds: between runs.
-_LONGEST_UNTIMED = 30.0
 # So few batches of trials make no curve over time.
 _MIN_BATCHES = 2
 # Trials that end within this many seconds of each other are one batch.
@@ -69,24 +65,9 @@ def overview_plots(network: Network, logs: Sequence[TuningLog], slowdown: Mappin
     if throughput:
         caption = "Trials per minute. Where there are few, builds or runs took long or timed out, or the tuner was busy."
         plots.append(Plot("trials per minute", caption, throughput))
-    plots += _machine(logs)
     if len(network.operators) > 1:
         plots += _operator_latencies(network, logs, weighting)
     return plots
-
-
-def _machine(logs: Sequence[TuningLog]) -> Iterator[Plot]:
-    """What only journals know: where the time went, and whether the machine's speed changed."""
-    phases = [(log.label, dict(sorted(log.runs.phases.items(), key=lambda item: -item[1]))) for log in logs if log.runs.phases]
-    if phases:
-        caption = "Where the time went."
-        if any("building" in seconds for _, seconds in phases):
-            caption += " Building is waiting for builds, and all that has no other name."
-        yield Plot("where the time went", caption, draw_phases(phases))
-    timed = [(i, log.label, log.runs.yardstick) for i, log in enumerate(logs) if len(log.runs.yardstick) > 1]
-    if timed:
-        caption = "The machine's speed: how long a kernel that stays the same took, relative to its median."
-        yield Plot("speed of the machine", caption, draw_drift(timed))
 
 
 def _operator_latencies(network: Network, logs: Sequence[TuningLog], weighting: str) -> Iterator[Plot]:
@@ -256,54 +237,6 @@ def draw_throughput(curves: Sequence[tuple[int, str, Any]]) -> Figure | None:
         axes.set_xlabel(unit)
         axes.set_ylabel("trials per minute")
         add_legend(figure, len(drawn))
-    return figure
-
-
-def draw_phases(series: Sequence[tuple[str, Mapping[str, float]]]) -> Figure:
-    """Draw a bar of each log's seconds by phase, in the order of the first log's.
-
-    Parameters
-    ----------
-    series : sequence of (str, mapping of str to float)
-        For each log: label, and the seconds of each phase.
-    """
-    names = list(dict.fromkeys(name for _, seconds in series for name in seconds))
-    scale, unit = _time_unit(max(sum(seconds.values()) for _, seconds in series))
-    with new_figure(height=0.9 + 0.35 * len(series)) as (figure, axes):
-        left = np.zeros(len(series))
-        for i, name in enumerate(names):
-            width = np.array([seconds.get(name, 0.0) / scale for _, seconds in series])
-            axes.barh(range(len(series)), width, 0.7, left=left, color=SERIES[i % len(SERIES)], label=escape_label(name))
-            left += width
-        axes.set_yticks(range(len(series)), [truncate(label, 34) for label, _ in series] if len(series) > 1 else [""])
-        axes.invert_yaxis()
-        axes.set_xlabel(unit)
-        axes.xaxis.set_major_locator(MaxNLocator(MAX_TICKS))
-        axes.grid(axis="y", visible=False)
-        add_legend(figure, len(names))
-    return figure
-
-
-def draw_drift(curves: Sequence[tuple[int, str, Sequence[tuple[float, float]]]]) -> Figure:
-    """Draw the yardstick's latency over time, relative to its median in each log.
-
-    Parameters
-    ----------
-    curves : sequence of (int, str, sequence of (float, float))
-        For each log: index, label, and the yardstick's timestamps and latencies in seconds.
-    """
-    scale, unit = _time_unit(max(timed[-1][0] - timed[0][0] for _, _, timed in curves))
-    with new_figure(height=0.6 * HEIGHT) as (figure, axes):
-        for index, label, timed in curves:
-            moments, latencies = np.transpose(timed)
-            style: dict[str, Any] = {"color": SERIES[index % len(SERIES)], "linewidth": 1.2}
-            pauses = 1 + np.flatnonzero(np.diff(moments) > _LONGEST_UNTIMED)
-            x = np.insert(moments - moments[0], pauses, np.nan) / scale
-            axes.plot(x, np.insert(latencies / np.median(latencies), pauses, np.nan), label=escape_label(label), **style)
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel(unit)
-        axes.set_ylabel("times as long")
-        add_legend(figure, len(curves))
     return figure
 
 

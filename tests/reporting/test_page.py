@@ -103,8 +103,6 @@ def test_a_journal_tells_where_the_time_went_and_how_the_machine_s_speed_changed
     text = report_text(tmp_path, *(autotvm_line(trial) for trial in range(20)))
     assert "building 60 s, running 30 s, starting 10 s" in text
     assert "the machine was up to 2.00 times slower at times" in text
-    assert "Where the time went." in text
-    assert "how long a kernel that stays the same took" in text
 
 
 @text_only

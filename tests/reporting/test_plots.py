@@ -120,12 +120,6 @@ def test_a_band_reaches_to_where_the_curve_would_be_on_a_machine_as_fast_as_for_
     assert not plots.draw_total(curves).axes[0].collections
 
 
-def test_the_line_of_the_machine_s_speed_is_broken_between_runs():
-    timed = [(float(second), 1e-3) for second in (0, 2, 4, 100, 102)]
-    (axes,) = plots.draw_drift([(0, "log", timed)]).axes
-    assert np.isnan(axes.lines[0].get_xdata()).tolist() == [False] * 3 + [True] + [False] * 2
-
-
 def test_trials_of_one_batch_make_no_curve_over_time(tmp_path):
     """As of a small task of MetaSchedule: they would all be on the right border."""
     (log,) = open_logs([autotvm_log(tmp_path / "log.json", trials=4)])
