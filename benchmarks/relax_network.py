@@ -92,7 +92,7 @@ def repetition(job):
     errors = dict(zip(names, comparison.relative_errors))
     if not comparison.outputs_match:  # kept, or the next run would draw again
         return {"seconds": seconds, "milliseconds": {}, "relative_errors": errors}
-    latencies = [comparison.rounds.latency(i).value for i in range(1 + len(names))]
+    latencies = [comparison.race.latency(i).value for i in range(1 + len(names))]
     milliseconds = {name: 1e3 * latency for name, latency in zip(["untuned", *names], latencies)}
     return {"seconds": seconds, "milliseconds": milliseconds, "relative_errors": errors}
 

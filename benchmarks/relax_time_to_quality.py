@@ -118,7 +118,7 @@ def repetition(job, options):
         tuned = [load(lowered[row["method"]], open_database(row.pop("database"))) for row in rows]
         comparison.time_networks([load(lowered[THEIRS]), *tuned], _TIMING_SECONDS)
     assert comparison.outputs_match, comparison.relative_errors
-    untuned, *latencies = map(list, zip(*comparison.rounds.latencies))
+    untuned, *latencies = map(list, zip(*comparison.race.latencies))
     return {"untuned": untuned, "stages": [{**row, "latency": timed} for row, timed in zip(rows, latencies)]}
 
 

@@ -56,8 +56,8 @@ def limits(mod: tvm.IRModule, params: Any, target: tvm.target.Target) -> tuple[f
 
 def conclusion(comparison: Comparison, seconds: float) -> str:
     """Which network is faster, in a sentence; the first log is `tune_network`'s."""
-    untuned, ours, theirs = (comparison.rounds.latency(i).value * 1e3 for i in range(3))
-    ratio, low, high = comparison.rounds.speedup(1, 2)
+    untuned, ours, theirs = (comparison.race.latency(i).value * 1e3 for i in range(3))
+    ratio, low, high = comparison.race.speedup(1, 2)
     after = f"after {seconds:.0f} s of tuning each: {ours:.1f} ms, {theirs:.1f} ms, and {untuned:.1f} ms untuned"
     if low <= 1 <= high:
         return f"tune_network and XGBTuner cannot be told apart ({low:.2f} to {high:.2f} times), {after}."

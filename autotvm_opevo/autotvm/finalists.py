@@ -18,7 +18,7 @@ from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task import Task
 
 from autotvm_opevo.autotvm.log import Record, seconds, workload_key
-from autotvm_opevo.tuning.confirmation import FINALISTS, MAX_RATIO
+from autotvm_opevo.tuning.race import FINALISTS, MAX_RATIO
 
 
 class Finalist(NamedTuple):

@@ -31,10 +31,10 @@ from autotvm_opevo.autotvm.tophub import without_tophub
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
 from autotvm_opevo.autotvm.tuner_factory import TunerFactory, can_learn, may_refuse_knobs, takes_seed
 from autotvm_opevo.autotvm.yardstick import yardstick_name
-from autotvm_opevo.tuning.confirmation import end_of_trials
 from autotvm_opevo.tuning.drift import Drift
 from autotvm_opevo.tuning.journal import Journal, YardstickTimed
 from autotvm_opevo.tuning.naming import describe_tuner
+from autotvm_opevo.tuning.race import end_of_trials
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from statistics import median
 from typing import Any
 
 import tvm
@@ -18,7 +19,7 @@ from tvm.autotvm.task import Task
 
 from autotvm_opevo.autotvm.best_file import BestFile
 from autotvm_opevo.autotvm.extraction import Extraction
-from autotvm_opevo.autotvm.log import workload_key
+from autotvm_opevo.autotvm.log import Record, workload_key
 from autotvm_opevo.autotvm.measurer import Measurer
 from autotvm_opevo.autotvm.roofline import work
 from autotvm_opevo.autotvm.rpc import DevicePoolError
@@ -26,8 +27,9 @@ from autotvm_opevo.autotvm.runner import LocalRunner
 from autotvm_opevo.autotvm.store import TrialStore
 from autotvm_opevo.autotvm.targets import cannot_run
 from autotvm_opevo.autotvm.task_state import TaskState
-from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE, Confirmed, race
+from autotvm_opevo.tuning import race
 from autotvm_opevo.tuning.journal import BestConfirmed, DevicesLeft, KnobsMapped
+from autotvm_opevo.tuning.race import CONFIRMATION_SHARE, Race
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.run import TuningRun
@@ -94,16 +96,17 @@ class NetworkRun(TuningRun):
         finalists = {i: [finalist.record for finalist in measurer.finalists.of(self._states[i].task)] for i in order}
         states = [self._states[i] for i in order if self._states[i].best in finalists[i]]
         try:
-            for one in confirm(measurer, [state.task for state in states], CONFIRMATION_SHARE * (time.monotonic() - self._start)):
-                state = states[one.task]
-                state.confirm(one.record, state.without_drift(one.record))
+            seconds = CONFIRMATION_SHARE * (time.monotonic() - self._start)
+            for i, best, finished in confirm(measurer, [state.task for state in states], seconds):
+                state = states[i]
+                state.confirm(best, state.without_drift(best))
                 self._journal.write(
                     BestConfirmed(
                         task=state.key,
-                        record=record.encode(*one.record),
-                        latencies=one.latencies,
+                        record=record.encode(*best),
+                        latencies=finished.seconds(finished.fastest),
                         latency=state.latency,
-                        ties=one.ties,
+                        ties=len(finished.racing) - 1,
                     )
                 )
         except (DevicePoolError, ForkServerError, OSError) as error:
@@ -127,16 +130,14 @@ class NetworkRun(TuningRun):
         )
 
 
-def confirm(measurer: Measurer, tasks: Sequence[Task], seconds: float) -> Iterator[Confirmed]:
-    """Race the finalists of each task, as far as the time allows. A measurer that keeps none confirms none."""
-    end = time.monotonic() + seconds
+def confirm(measurer: Measurer, tasks: Sequence[Task], seconds: float) -> Iterator[tuple[int, Record, Race]]:
+    """Race the finalists of each task; yields its position and confirmed record. A measurer that keeps none confirms none."""
     finalists = [measurer.finalists.of(task) for task in tasks]
 
     def time_again(task: int, finalist: int) -> float:
         return measurer.time_again(finalists[task][finalist])
 
-    for i, finished in race([len(found) for found in finalists], time_again, measurer.restart, end):
-        assert finished.winner is not None
-        winner = finalists[i][finished.winner]
-        result = MeasureResult((finished.latency,), 0, winner.result.all_cost, time.time())
-        yield Confirmed(i, (winner.measured, result), finished.latencies(finished.winner), finished.ties)
+    for i, finished in race.confirm([len(found) for found in finalists], time_again, measurer.restart, seconds):
+        winner = finalists[i][finished.fastest]
+        result = MeasureResult((median(finished.seconds(finished.fastest)),), 0, winner.result.all_cost, time.time())
+        yield i, (winner.measured, result), finished

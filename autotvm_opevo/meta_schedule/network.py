@@ -35,9 +35,9 @@ from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import as_target, check_local
 from autotvm_opevo.meta_schedule.task_state import OpEvoTask, StrategyTask, TaskState, TvmStrategy
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
-from autotvm_opevo.tuning.confirmation import end_of_trials
 from autotvm_opevo.tuning.file_formats import describe_file
 from autotvm_opevo.tuning.logs import BEST_DATABASE
+from autotvm_opevo.tuning.race import end_of_trials
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler
 from autotvm_opevo.tuning.workers import ForkServer

@@ -23,9 +23,9 @@ from autotvm_opevo.meta_schedule.runner import LocalRunner
 from autotvm_opevo.meta_schedule.store import TrialStore, network_key
 from autotvm_opevo.meta_schedule.targets import cannot_run
 from autotvm_opevo.meta_schedule.task_state import TaskState
-from autotvm_opevo.tuning.confirmation import CONFIRMATION_SHARE
 from autotvm_opevo.tuning.journal import BestConfirmed, NetworkLowered
 from autotvm_opevo.tuning.logs import BEST_DATABASE
+from autotvm_opevo.tuning.race import CONFIRMATION_SHARE
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.run import TuningRun
 from autotvm_opevo.tuning.task_scheduler import Operator
@@ -81,13 +81,12 @@ class NetworkRun(TuningRun):
         order = self.by_share()
         records = [self._states[i].records for i in order]
         try:
-            for one in confirm(records, measurer, CONFIRMATION_SHARE * (time.monotonic() - self._start)):
-                state = self._states[order[one.task]]
-                self.store.set_best(one.record)
-                state.confirmed(seconds(one.record.run_secs))
-                self._journal.write(
-                    BestConfirmed(task=state.key, record="", latencies=one.latencies, latency=state.latency, ties=one.ties)
-                )
+            for i, record, race in confirm(records, measurer, CONFIRMATION_SHARE * (time.monotonic() - self._start)):
+                state = self._states[order[i]]
+                self.store.set_best(record)
+                state.confirmed(seconds(record.run_secs))
+                timed, ties = race.seconds(race.fastest), len(race.racing) - 1
+                self._journal.write(BestConfirmed(task=state.key, record="", latencies=timed, latency=state.latency, ties=ties))
         except Exception as error:
             logger.warning("the best candidates were not timed again: %s", last_line(str(error)))
 

@@ -14,7 +14,6 @@ from autotvm_opevo.reporting.logs import TuningLog
 from autotvm_opevo.reporting.network import Network, Operator
 from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Array, Task
 from autotvm_opevo.tuning.result import EXHAUSTED, describe_chosen
-from autotvm_opevo.tuning.rounds import is_slower
 
 # Tuning has converged if the last half of the trials brought less, with at least so many trials for each operator; before that,
 # curves of recorded runs often fell again.
@@ -264,7 +263,7 @@ def _next(operators: _Operators, converged: bool) -> Answer:
         more = Answer(question, "More time: tune again into this log, for as long.", command=runs.command)
     if operators.unsolved:
         return _next_for_failed(operators) if operators.failed else more
-    if runs.speedup and is_slower(runs.speedup):
+    if runs.speedup and runs.speedup.is_slower:
         text = "Use the untuned network, which is faster as a whole: trials time each operator alone, in memory of its own."
         return Answer(question, text)
     if not (converged or (operators.limits_known and all(operators.reached(one) > _AT_LIMIT for one in operators.solved))):

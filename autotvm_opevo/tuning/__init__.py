@@ -1,1 +1,1 @@
-"""What both adapters share, without TVM: task scheduler, run, measurer, workers, confirmation, comparison, journal, progress."""
+"""What both adapters share, without TVM: task scheduler, run, measurer, workers, race, comparison, journal, progress."""

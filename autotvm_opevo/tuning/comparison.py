@@ -14,9 +14,8 @@ from typing import Any
 
 from autotvm_opevo._utils.text import last_line, milliseconds, pluralize
 from autotvm_opevo._utils.timeouts import run_compiler, run_with_timeout, say_if_long
-from autotvm_opevo.tuning.confidence import Estimate
 from autotvm_opevo.tuning.programs import Instance, Timed, compare_outputs, is_quantized
-from autotvm_opevo.tuning.rounds import GRACE, Rounds, difference, is_slower, is_told_apart, time_in_rounds
+from autotvm_opevo.tuning.race import GRACE, Estimate, Race
 
 logger = logging.getLogger(__name__)
 
@@ -45,8 +44,8 @@ class OperatorComparison:
         Seconds of one run by log, as measured while tuning; infinite without a record.
     same : bool
         Whether all logs have the same configuration.
-    rounds : Rounds
-        Latencies by log, timed in turn; empty if they were not.
+    race : Race
+        By log; without a round if they were not timed in turn.
     """
 
     name: str
@@ -54,10 +53,10 @@ class OperatorComparison:
     best: list[Any]
     latencies: list[float]
     same: bool
-    rounds: Rounds = field(init=False)
+    race: Race = field(init=False)
 
     def __post_init__(self) -> None:
-        self.rounds = Rounds(len(self.latencies))
+        self.race = Race(len(self.latencies))
 
     @property
     def spread(self) -> float:
@@ -76,8 +75,8 @@ class Comparison:
         Short names of the logs.
     operators : list of OperatorComparison
         Those with records in a log, the one with the largest difference between the logs first.
-    rounds : Rounds
-        Latencies, timed in turn; position 0 is the untuned network, position ``i`` the i-th log.
+    race : Race
+        Position 0 is the untuned network, position ``i`` the i-th log.
     relative_errors : list of float
         Largest difference of each log's outputs from the untuned network's, relative to their largest absolute value.
     outputs_match : bool
@@ -94,26 +93,22 @@ class Comparison:
     outputs_match: bool = True
     stop_reason: str = ""
     dtypes: set[str] = field(default_factory=set)
-    rounds: Rounds = field(init=False)
+    race: Race = field(init=False)
 
     def __post_init__(self) -> None:
         size = 1 + len(self.logs)
-        self.rounds = Rounds(size, range(1, size) if len(self.logs) > 1 else None)
+        self.race = Race(size, range(1, size) if len(self.logs) > 1 else None)
         self.operators.sort(key=lambda operator: -operator.spread)
 
     @property
     def winner(self) -> str | None:
         """The log that is faster than all others, or ``"untuned"`` if it is than the only one; None if that is not known."""
-        if not self.rounds.latencies:
-            return None
-        fastest = self.rounds.fastest
-        others = [i for i in self.rounds.contestants if i != fastest]
-        return self._names[fastest] if all(is_told_apart(self.rounds.speedup(fastest, i)) for i in others) else None
+        return self._names[self.race.fastest] if self.race.latencies and len(self.race.racing) == 1 else None
 
     @property
     def untuned_is_better(self) -> bool:
         """Of one log: whether its network is slower than the untuned one, or computes something else."""
-        return not self.outputs_match or (bool(self.rounds.latencies) and is_slower(self.rounds.speedup(1, 0)))
+        return not self.outputs_match or (bool(self.race.latencies) and self.race.speedup(1, 0).is_slower)
 
     @property
     def differing(self) -> list[OperatorComparison]:
@@ -131,7 +126,7 @@ class Comparison:
         self.relative_errors = [error for error, _ in compared]
         self.outputs_match = all(match for _, match in compared)
         if self.outputs_match:
-            self.stop_reason = time_in_rounds(self.rounds, networks, time.monotonic() + seconds)
+            self.stop_reason = self.race.run(networks, time.monotonic() + seconds)
         else:
             self.stop_reason = "different outputs"
 
@@ -147,7 +142,7 @@ class Comparison:
         for operator in timed:
             try:
                 alternatives = [run_compiler(partial(load, record), f"building {operator.name}") for record in operator.best]
-                time_in_rounds(operator.rounds, alternatives, time.monotonic() + seconds / len(timed), _OPERATOR_ROUNDS)
+                operator.race.run(alternatives, time.monotonic() + seconds / len(timed), _OPERATOR_ROUNDS)
             except TimeoutError:
                 raise  # what hangs may still use the device
             except Exception as error:
@@ -163,12 +158,12 @@ class Comparison:
 
     def table(self) -> list[str]:
         """Latencies, and how many times as fast as untuned; empty if nothing was timed."""
-        if not self.rounds.latencies:
+        if not self.race.latencies:
             return []
         rows = [["network", "ms", "(95% interval)", ""]]
         for i, name in enumerate(self._names):
-            latency = self.rounds.latency(i)
-            faster = _faster(self.rounds.speedup(i, 0), "untuned") if i else ""
+            latency = self.race.latency(i)
+            faster = _faster(self.race.speedup(i, 0), "untuned") if i else ""
             rows.append([name, milliseconds(latency.value), _interval(latency, milliseconds), faster])
         return _table(rows, "<><<")
 
@@ -181,7 +176,7 @@ class Comparison:
     def _network(self) -> list[str]:
         """Latencies, how they were timed, and whether the outputs match."""
         lines = self.table()
-        lines.append(f"{pluralize(len(self.rounds.latencies), 'round')}, timed in turn; ended by: {self.stop_reason}")
+        lines.append(f"{pluralize(len(self.race.latencies), 'round')}, timed in turn; ended by: {self.stop_reason}")
         if self.relative_errors:
             errors = ", ".join(f"{error:.1e} ({log})" for log, error in zip(self.logs, self.relative_errors))
             lines.append(f"{self.describe_outputs()}, relative error {errors}")
@@ -189,11 +184,11 @@ class Comparison:
 
     def _verdict(self) -> list[str]:
         """The fastest log against each of the others."""
-        if not self.rounds.latencies:
+        if not self.race.latencies:
             return []
-        fastest = self.rounds.fastest
-        others = sorted((i for i in self.rounds.contestants if i != fastest), key=lambda i: self.rounds.latency(i).value)
-        return [_sentence(self._names[fastest], self._names[i], self.rounds.speedup(fastest, i)) for i in others]
+        fastest = self.race.fastest
+        others = sorted((i for i in self.race.contestants if i != fastest), key=lambda i: self.race.latency(i).value)
+        return [_sentence(self._names[fastest], self._names[i], self.race.speedup(fastest, i)) for i in others]
 
     def _while_tuning(self) -> list[str]:
         """The operators that differ most, as the logs have them."""
@@ -208,11 +203,11 @@ class Comparison:
         """The operators that were timed in turn."""
         rows = [["operator", *self.logs, ""]]
         for operator in self.operators:
-            rounds = operator.rounds
-            if rounds.latencies:
-                fastest, second, *_ = sorted(range(rounds.size), key=lambda i: rounds.latency(i).value)
-                cells = [milliseconds(rounds.latency(i).value) for i in range(rounds.size)]
-                rows.append([operator.name, *cells, _brief(self.logs[fastest], rounds.speedup(fastest, second))])
+            race = operator.race
+            if race.latencies:
+                fastest, second, *_ = sorted(range(race.size), key=lambda i: race.latency(i).value)
+                cells = [milliseconds(race.latency(i).value) for i in range(race.size)]
+                rows.append([operator.name, *cells, _brief(self.logs[fastest], race.speedup(fastest, second))])
         title = "timed in turn, each alone"
         return [title, *_table(rows, "<" + ">" * len(self.logs) + "<")] if len(rows) > 1 else []
 
@@ -224,16 +219,16 @@ def _table(rows: Sequence[Sequence[str]], alignments: str) -> list[str]:
 
 
 def _sentence(fast: str, slow: str, speedup: Estimate) -> str:
-    return f"{fast} is {_faster(speedup, slow)}" if is_told_apart(speedup) else f"{fast} and {slow} {_tie(speedup)}"
+    return f"{fast} is {_faster(speedup, slow)}" if speedup.is_told_apart else f"{fast} and {slow} {_tie(speedup)}"
 
 
 def _brief(fast: str, speedup: Estimate) -> str:
-    return f"{fast} {_faster(speedup)}" if is_told_apart(speedup) else _tie(speedup)
+    return f"{fast} {_faster(speedup)}" if speedup.is_told_apart else _tie(speedup)
 
 
 def _tie(speedup: Estimate) -> str:
-    largest = difference(speedup)
-    return f"cannot be told apart ({'too few rounds, or too much noise' if largest > 1 else f'within {largest:.1%}'})"
+    why = "too few rounds, or too much noise" if speedup.difference > 1 else f"within {speedup.difference:.1%}"
+    return f"cannot be told apart ({why})"
 
 
 def _faster(speedup: Estimate, other: str = "") -> str:

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Union
 import msgspec
 
 from autotvm_opevo._utils import jsonl
-from autotvm_opevo.tuning.confidence import Estimate
+from autotvm_opevo.tuning.race import Estimate
 
 if TYPE_CHECKING:  # readers of a journal need neither
     from autotvm_opevo.topology import Topology
-    from autotvm_opevo.tuning.rounds import Rounds
+    from autotvm_opevo.tuning.race import Race
 
 # The file name in a MetaSchedule work directory; the journal of AutoTVM's LOG is LOG.journal.
 JOURNAL = "journal"
@@ -163,11 +163,11 @@ class NetworkCompared(Event):
     speedup: list[Positive] = msgspec.field(default_factory=list)
 
     @classmethod
-    def of(cls, rounds: Rounds) -> NetworkCompared:
+    def of(cls, race: Race) -> NetworkCompared:
         """As timed in rounds with the untuned network."""
-        speedup = rounds.speedup(1, 0)
+        speedup = race.speedup(1, 0)
         known = all(map(isfinite, speedup))  # a single round has no interval
-        return cls(rounds.latency(0).value, rounds.latency(1).value, list(speedup) if known else [])
+        return cls(race.latency(0).value, race.latency(1).value, list(speedup) if known else [])
 
 
 _EVENTS = Union[

@@ -319,8 +319,8 @@ class TuningRun(ABC):
         try:
             self.display.write("building the network untuned and tuned, and timing both")
             self._comparison = compare()
-            if (rounds := self._comparison.rounds).latencies:
-                self._journal.write(NetworkCompared.of(rounds))
+            if (race := self._comparison.race).latencies:
+                self._journal.write(NetworkCompared.of(race))
             self._use_untuned(self._comparison.untuned_is_better)
         except Exception as error:
             self._comparison_error = f"{type(error).__name__}: {last_line(str(error))}"

@@ -60,12 +60,12 @@ def nothing_built(monkeypatch):
 def test_networks_and_operators_are_timed_in_turn_and_the_logs_stay_as_they_are(logs, compared):
     comparison, before = compared
     assert comparison.logs == ["a.json", "b.json"]
-    assert np.shape(comparison.rounds.latencies) == (2, 3)
+    assert np.shape(comparison.race.latencies) == (2, 3)
     assert comparison.outputs_match
     assert sorted(operator.count for operator in comparison.operators) == [1, 2]  # a dense layer, two equal convolutions
     differing = comparison.differing
     assert differing
-    assert all(np.shape(operator.rounds.latencies) == (2, 2) for operator in differing)
+    assert all(np.shape(operator.race.latencies) == (2, 2) for operator in differing)
     assert "2 rounds, timed in turn; ended by: rounds" in str(comparison)
     assert [log.read_bytes() for log in logs] == before
 
@@ -107,7 +107,7 @@ def test_no_time_limit_reserves_a_remote_device_for_as_long_as_it_can(monkeypatc
 
 def test_a_log_is_compared_with_the_untuned_network(logs):
     comparison = compare_logs(two_layers(), {}, TARGET, logs[:1])
-    assert np.shape(comparison.rounds.latencies) == (2, 2)
+    assert np.shape(comparison.race.latencies) == (2, 2)
     assert comparison.differing == []
 
 
@@ -145,7 +145,7 @@ def test_a_network_with_other_outputs_is_not_timed(logs, monkeypatch):
     comparison = compare_logs(two_layers(), {}, TARGET, logs[:1])
     assert not comparison.outputs_match
     assert comparison.relative_errors == [pytest.approx(0.5, rel=1e-4)]
-    assert comparison.rounds.latencies == []
+    assert comparison.race.latencies == []
 
 
 @pytest.mark.usefixtures("nothing_built")
@@ -229,5 +229,5 @@ def test_on_a_remote_device(logs, tmp_path):
         runner = autotvm.RPCRunner(KEY, "127.0.0.1", port)
         comparison = compare_logs(two_layers(), {}, TARGET, logs, runner=runner)
     assert comparison.outputs_match
-    assert np.shape(comparison.rounds.latencies) == (2, 3)
-    assert all(operator.rounds.latencies for operator in comparison.differing)
+    assert np.shape(comparison.race.latencies) == (2, 3)
+    assert all(operator.race.latencies for operator in comparison.differing)

@@ -31,7 +31,7 @@ from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.autotvm.yardstick import yardstick_name
 from autotvm_opevo.networks import relay as workloads
 from autotvm_opevo.reporting.logs import open_logs
-from autotvm_opevo.tuning import confirmation
+from autotvm_opevo.tuning import race
 from autotvm_opevo.tuning.drift import Drift
 from autotvm_opevo.tuning.journal import BestConfirmed, Journal, MachineMeasured, RunEnded, YardstickTimed, read
 
@@ -529,7 +529,7 @@ class TestConfirmation:
     def test_the_best_trials_are_timed_again_and_the_winner_is_the_best_also_after_resuming(self, tmp_path, monkeypatch):
         monkeypatch.setattr(run, "CONFIRMATION_SHARE", 10.0)
         monkeypatch.setattr(finalists, "MAX_RATIO", 1e6)  # on a busy machine, one trial may be far ahead
-        monkeypatch.setattr(confirmation, "_MAX_ROUNDS", confirmation.MIN_ROUNDS)  # each round starts a process
+        monkeypatch.setattr(race, "_LAST_ROUND", race.MIN_ROUNDS)  # each round starts a process
         # The yardstick's timings after a trial, which the journal has, change what is known of the drift then.
         monkeypatch.setattr(Drift, "factor", lambda self, moment: 1.0)
         log = tmp_path / "log.json"
@@ -588,10 +588,10 @@ class TestEvaluation:
     def test_the_result_compares_the_network_with_the_untuned_one(self, tmp_path):
         result = tune(tmp_path / "log.json", 12, measure_option=for_real(), evaluate=True)
         assert result.comparison.outputs_match
-        assert len(result.comparison.rounds.latencies) >= 5
+        assert len(result.comparison.race.latencies) >= 5
         (recording,) = open_logs([tmp_path / "log.json"])
         assert recording.runs.tuners == ["OpEvoTuner, seed 0"]
-        assert recording.runs.latency[1] == pytest.approx(result.comparison.rounds.latency(1).value)
+        assert recording.runs.latency[1] == pytest.approx(result.comparison.race.latency(1).value)
         convolution, dense = recording.runs.operators
         assert list(recording.runs.operators.values()) == [2, 1]
         assert all(task.journal_key in (*convolution, *dense) for task in recording.tasks.values())

@@ -26,7 +26,7 @@ from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.network_profile import find_slower
 from autotvm_opevo.autotvm.rpc import DevicePoolError
 from autotvm_opevo.networks import relay as workloads
-from autotvm_opevo.tuning import confirmation
+from autotvm_opevo.tuning import race
 from autotvm_opevo.tuning.journal import Journal
 
 SHAPES = [(1, 16, 8, 8), (16, 16, 3, 3)]
@@ -72,7 +72,7 @@ def confirmed(board, tmp_path_factory):
     log = tmp_path_factory.mktemp("confirmed") / "log.json"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "CONFIRMATION_SHARE", 10.0)
-        patch.setattr(confirmation, "_MAX_ROUNDS", confirmation.MIN_ROUNDS)  # each round starts a process
+        patch.setattr(race, "_LAST_ROUND", race.MIN_ROUNDS)  # each round starts a process
         patch.setattr(finalists, "MAX_RATIO", 1e6)
         option = measure_option(board, n_parallel=1, package=autotvm_opevo.autotvm, min_repeat_ms=20)
         return log, tune(log, option, trials=6)

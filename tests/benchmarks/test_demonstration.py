@@ -54,7 +54,7 @@ def test_runs_that_are_there_are_not_repeated_and_their_configurations_are_timed
 def test_it_says_which_network_is_faster(ours, theirs, said):
     comparison = Comparison(["ours", "theirs"])
     for row in zip([30.0, 30.1, 29.9], ours, theirs):
-        comparison.rounds.add([one / 1e3 for one in row])
+        comparison.race.add([one / 1e3 for one in row])
     assert tune_alexnet.conclusion(comparison, 60).startswith(said)
 
 

@@ -3,26 +3,26 @@
 import sys
 from math import inf
 
-from autotvm_opevo.tuning import comparison as module
 from autotvm_opevo.tuning.comparison import Comparison
-from autotvm_opevo.tuning.rounds import time_in_rounds
+from autotvm_opevo.tuning.race import Race
 
 
 def compared(before, after, rounds=6, error=0.0, noise=0.001):
     """A network before and after tuning, by latencies in seconds with a little noise."""
     comparison = Comparison(["tuned"], relative_errors=[error], stop_reason="decided")
     for i in range(rounds):
-        comparison.rounds.add([before, after * (1 + noise * (-1) ** i)])
+        comparison.race.add([before, after * (1 + noise * (-1) ** i)])
     return comparison
 
 
 def time_two_rounds(monkeypatch):
     """Two rounds for everything, and a single profile, whatever they tell and however long they take."""
+    run = Race.run
 
-    def short(rounds, alternatives, end, max_rounds=0):
-        return time_in_rounds(rounds, alternatives, inf, max_rounds=2)
+    def short(race, alternatives, end, max_rounds=0):
+        return run(race, alternatives, inf, max_rounds=2)
 
-    monkeypatch.setattr(module, "time_in_rounds", short)
+    monkeypatch.setattr(Race, "run", short)
     if profile := sys.modules.get("autotvm_opevo.autotvm.network_profile"):
         monkeypatch.setattr(profile, "_ROUNDS", 1)
         monkeypatch.setattr(profile, "_REPEATS", 1)

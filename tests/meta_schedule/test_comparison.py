@@ -40,17 +40,17 @@ def nothing_built(monkeypatch):
 
 def test_networks_and_operators_are_timed_in_turn(logs):
     comparison = compare_logs(*workloads.mlp(), None, logs)
-    assert np.shape(comparison.rounds.latencies) == (2, 3)
+    assert np.shape(comparison.race.latencies) == (2, 3)
     assert comparison.outputs_match
     assert len(comparison.operators) == 4
     assert comparison.differing
-    assert all(np.shape(operator.rounds.latencies) == (2, 2) for operator in comparison.differing)
+    assert all(np.shape(operator.race.latencies) == (2, 2) for operator in comparison.differing)
     assert "2 rounds, timed in turn; ended by: rounds" in str(comparison)
 
 
 def test_the_confirmed_best_are_a_log_too_and_one_log_is_compared_with_untuned(logs):
     comparison = compare_logs(*workloads.mlp(), cpu(), [logs[0] / "best"])
-    assert np.shape(comparison.rounds.latencies) == (2, 2)
+    assert np.shape(comparison.race.latencies) == (2, 2)
     assert comparison.differing == []
 
 
@@ -86,7 +86,7 @@ def test_databases_of_other_layouts_are_compared_but_not_their_operators(tmp_pat
     )
     comparison = compare_logs(convolution, params, cpu(), [tmp_path / "ours", tmp_path / "theirs"])
     assert comparison.outputs_match
-    assert np.shape(comparison.rounds.latencies) == (2, 3)
+    assert np.shape(comparison.race.latencies) == (2, 3)
     assert comparison.operators == []
 
 

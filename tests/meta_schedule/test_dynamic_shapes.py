@@ -88,9 +88,9 @@ def test_the_network_is_tuned_compared_compiled_and_reported(tmp_path, capsys, c
     assert [row.name for row in result.rows if row.works] == ["matmul 4x64 64x32"]
     assert untuned(capsys.readouterr().err) == ["fused_cast_multiply"]
     assert not result.comparison_error
-    assert result.comparison.rounds.latencies
+    assert result.comparison.race.latencies
     compile_network(mod, None, cpu(), result.best_file)
-    assert compare_logs(mod, None, cpu(), [result.best_file], time_limit=5).rounds.latencies
+    assert compare_logs(mod, None, cpu(), [result.best_file], time_limit=5).race.latencies
     assert not [record for record in caplog.records if "no record" in record.message]
     (log,) = open_logs([tmp_path / "log"])
     assert [task.name for task in log.tasks.values()] == ["matmul 4x64 64x32"]

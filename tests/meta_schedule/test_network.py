@@ -202,7 +202,7 @@ def test_the_journal_has_what_the_database_lacks(tuned):
     assert len(recording) == 32
     assert sorted(len(task.elapsed) for task in recording.tasks.values()) == sorted(row.trials for row in result.rows)
     assert recording.runs.tuners == ["OpEvo, seed 0"]
-    assert recording.runs.latency[0] == pytest.approx(result.comparison.rounds.latency(0).value)
+    assert recording.runs.latency[0] == pytest.approx(result.comparison.race.latency(0).value)
     names = [name for (name,) in recording.runs.operators]
     assert sorted(names) == sorted(task.journal_key for task in recording.tasks.values())
     lowering = recording.runs.lowering

@@ -197,7 +197,7 @@ def test_runs_come_from_the_journal(tmp_path):
     journal = Journal(f"{path}.journal")
     journal.write(RunStarted([(2, ["dense"])], "OpEvoTuner"))
     assert open_logs([path])[0].runs.operators == {("dense",): 2}
-    journal.write(NetworkCompared.of(compared(0.2, 0.1, noise=0).rounds))
+    journal.write(NetworkCompared.of(compared(0.2, 0.1, noise=0).race))
     runs = open_logs([path])[0].runs
     assert (runs.operators, runs.tuners) == ({("dense",): 2}, ["OpEvoTuner"])
     assert runs.latency == pytest.approx((0.2, 0.1))
@@ -207,7 +207,7 @@ def test_runs_come_from_the_journal(tmp_path):
 def test_a_new_network_discards_the_latency_of_the_last_one(tmp_path):
     path = autotvm_log(tmp_path / "log.json")
     journal = Journal(f"{path}.journal")
-    journal.write(NetworkCompared.of(compared(0.2, 0.1, noise=0).rounds))
+    journal.write(NetworkCompared.of(compared(0.2, 0.1, noise=0).race))
     journal.write(RunStarted([(1, ["conv2d"])], "OpEvoTuner"))
     (log,) = open_logs([path])
     assert (log.runs.operators, log.runs.latency, log.runs.speedup) == ({("conv2d",): 1}, None, None)

@@ -254,7 +254,7 @@ def test_a_journal_has_a_start_for_each_run(tmp_path):
     log, dense = tmp_path / "log.json", [(1, [task_key("llvm", "dense", [["TENSOR", [1, 64], "float32"]])])]
     journal = Journal(f"{log}.journal")
     journal.write(RunStarted(dense, "XGBTuner"))
-    journal.write(NetworkCompared.of(compared(0.4, 0.2, noise=0).rounds))
+    journal.write(NetworkCompared.of(compared(0.4, 0.2, noise=0).race))
     journal.write(RunStarted(dense, "OpEvoTuner"))
     text = report_text(tmp_path, autotvm_line(0))
     assert "tuned by XGBTuner, then OpEvoTuner" in text

@@ -142,7 +142,7 @@ def test_a_network_that_became_slower_as_a_whole_is_not_to_be_used(tmp_path):
     log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
     journal = Journal(f"{log}.journal")
     journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
-    journal.write(NetworkCompared.of(compared(0.010, 0.0105).rounds))
+    journal.write(NetworkCompared.of(compared(0.010, 0.0105).race))
     assert answers(log)["What next?"].text.startswith("Use the untuned network")
 
 
@@ -230,7 +230,7 @@ def test_where_every_task_has_ended_an_untuned_network_that_is_faster_is_still_t
     journal = Journal(f"{log}.journal")
     journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
     journal.write(RunEnded({"running": 1.0}, "exhausted"))
-    journal.write(NetworkCompared.of(compared(1e-3, 2e-3).rounds))
+    journal.write(NetworkCompared.of(compared(1e-3, 2e-3).race))
     assert answers(log)["What next?"].text.startswith("Use the untuned network")
 
 

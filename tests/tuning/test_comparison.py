@@ -75,7 +75,7 @@ class TestNetworks:
     def test_a_network_that_computes_something_else_is_not_timed(self):
         comparison = compare(Network(0.030), Network(0.010), Network(0.001, output=2.0))
         assert not comparison.outputs_match
-        assert comparison.rounds.latencies == []
+        assert comparison.race.latencies == []
         assert comparison.winner is None
         assert "outputs DIFFER, relative error 0.0e+00 (a.json), 1.0e+00 (b.json)" in str(comparison)
         comparison.time_operators(lambda record: pytest.fail("nor are operators"), MINUTE)
@@ -138,7 +138,7 @@ class TestOperators:
             return Network(1e-3)
 
         comparison.time_operators(load, MINUTE)
-        assert [bool(one.rounds.latencies) for one in comparison.differing] == [False, True]
+        assert [bool(one.race.latencies) for one in comparison.differing] == [False, True]
         assert "large was not timed alone: no such intrinsic" in caplog.text
 
 
@@ -146,7 +146,7 @@ class TestAbort:
     def test_after_ctrl_c_what_is_known_is_printed(self, capsys):
         comparison = Comparison(["a", "b"], [operator("dense", 1e-3, 2e-3)])
         for _ in range(6):
-            comparison.rounds.add([3.0, 2.0, 1.0])
+            comparison.race.add([3.0, 2.0, 1.0])
         with pytest.raises(KeyboardInterrupt), shown_when_aborted(comparison):
             raise KeyboardInterrupt
         error = capsys.readouterr().err
