@@ -19,12 +19,12 @@ from tvm.autotvm.task.space import ConfigEntity
 from autotvm_opevo._utils.interrupts import no_interrupts_in_children
 from autotvm_opevo._utils.timeouts import run_with_timeout
 from autotvm_opevo.autotvm.builder import Build, LocalBuilder
-from autotvm_opevo.autotvm.finalists import Finalist, Finalists
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.processes import START_TIMEOUT, WORKER_MODULE, killed_after, stop
 from autotvm_opevo.autotvm.rpc import DevicePool, DevicePoolError, is_remote
 from autotvm_opevo.autotvm.runner import LocalRunner
 from autotvm_opevo.tuning import measurer
+from autotvm_opevo.tuning.finalists import Finalist, Finalists
 from autotvm_opevo.tuning.workers import ForkServer
 
 # Seconds for a device to report its properties.

@@ -34,8 +34,8 @@ from autotvm_opevo.autotvm.yardstick import yardstick_name
 from autotvm_opevo.tuning.drift import Drift
 from autotvm_opevo.tuning.journal import Journal, YardstickTimed
 from autotvm_opevo.tuning.naming import describe_tuner
-from autotvm_opevo.tuning.race import end_of_trials
 from autotvm_opevo.tuning.result import TuningResult
+from autotvm_opevo.tuning.run import end_of_trials
 from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler
 
 

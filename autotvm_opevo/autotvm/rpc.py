@@ -22,9 +22,9 @@ from tvm.autotvm.measure.measure_methods import default_module_loader, request_r
 from tvm.contrib.popen_pool import PopenPoolExecutor
 
 from autotvm_opevo._utils.timeouts import run_with_timeout
-from autotvm_opevo.autotvm.finalists import Finalist, Finalists
-from autotvm_opevo.autotvm.log import seconds
+from autotvm_opevo.autotvm.log import seconds, workload_key
 from autotvm_opevo.autotvm.processes import START_TIMEOUT, kill, killed_after
+from autotvm_opevo.tuning.finalists import Finalist, Finalists
 
 logger = logging.getLogger(__name__)
 
@@ -184,12 +184,14 @@ class DevicePool:
         """Run one build, and keep it if it is one of the best."""
         result = self._run_twice(measured, build)
         if result.error_no == MeasureErrorNo.NO_ERROR:
-            self.finalists.add(measured, build, result)
+            task = workload_key(measured.target, measured.task)
+            self.finalists.add(task, (measured, result), build, build.filename, seconds(result))
         return result
 
     def time_again(self, finalist: Finalist) -> float:
         """Seconds of one run of a finalist; infinite if it fails now."""
-        return seconds(self._run_twice(finalist.measured, finalist.build))
+        measured, _ = finalist.trial
+        return seconds(self._run_twice(measured, finalist.built._replace(filename=finalist.file)))
 
     def _run_twice(self, measured: MeasureInput, build: Any) -> MeasureResult:
         """Run one build, and again if the session broke."""

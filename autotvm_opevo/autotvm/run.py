@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from statistics import median
 from typing import Any
 
 import tvm
 from tvm.autotvm import record
 from tvm.autotvm.measure import MeasureResult
 from tvm.autotvm.measure.measure import Runner
-from tvm.autotvm.task import Task
 
 from autotvm_opevo.autotvm.best_file import BestFile
 from autotvm_opevo.autotvm.extraction import Extraction
@@ -27,14 +25,12 @@ from autotvm_opevo.autotvm.runner import LocalRunner
 from autotvm_opevo.autotvm.store import TrialStore
 from autotvm_opevo.autotvm.targets import cannot_run
 from autotvm_opevo.autotvm.task_state import TaskState
-from autotvm_opevo.tuning import race
-from autotvm_opevo.tuning.journal import BestConfirmed, DevicesLeft, KnobsMapped
-from autotvm_opevo.tuning.race import CONFIRMATION_SHARE, Race
+from autotvm_opevo.tuning.finalists import Finalist
+from autotvm_opevo.tuning.journal import DevicesLeft, KnobsMapped
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.run import TuningRun
 from autotvm_opevo.tuning.task_scheduler import round_size
-from autotvm_opevo.tuning.workers import ForkServerError
 
 logger = logging.getLogger(__name__)
 
@@ -89,28 +85,17 @@ class NetworkRun(TuningRun):
                 if measurer.pool.lost:
                     self._journal.write(DevicesLeft(addresses=measurer.pool.lost))
 
-    def _confirm(self, measurer: Measurer) -> None:
-        """Time the best trials of each task again. An error here must not cost the user the result of hours of tuning."""
-        order = self.by_share()
-        # The best of an earlier run is not there to be timed again.
-        finalists = {i: [finalist.record for finalist in measurer.finalists.of(self._states[i].task)] for i in order}
-        states = [self._states[i] for i in order if self._states[i].best in finalists[i]]
-        try:
-            seconds = CONFIRMATION_SHARE * (time.monotonic() - self._start)
-            for i, best, finished in confirm(measurer, [state.task for state in states], seconds):
-                state = states[i]
-                state.confirm(best, state.without_drift(best))
-                self._journal.write(
-                    BestConfirmed(
-                        task=state.key,
-                        record=record.encode(*best),
-                        latencies=finished.seconds(finished.fastest),
-                        latency=state.latency,
-                        ties=len(finished.racing) - 1,
-                    )
-                )
-        except (DevicePoolError, ForkServerError, OSError) as error:
-            logger.warning("the best trials were not timed again: %s", error)
+    def _finalists(self, measurer: Measurer, task: TaskState) -> list[Finalist]:
+        """See `TuningRun`."""
+        found = measurer.finalists.of(workload_key(task.task.target, task.task))
+        return found if task.best in [one.trial for one in found] else []
+
+    def _use_confirmed(self, task: TaskState, trial: Record, latency: float) -> str:
+        """See `TuningRun`."""
+        measured, result = trial
+        best = measured, MeasureResult((latency,), 0, result.all_cost, time.time())
+        task.confirm(best, task.without_drift(best))
+        return str(record.encode(*best))
 
     def _use_untuned(self, is_better: bool) -> None:
         """See `TuningRun`."""
@@ -128,16 +113,3 @@ class NetworkRun(TuningRun):
             aligned=self.best.aligned,
             kept_untuned=len(self.best.kept_untuned),
         )
-
-
-def confirm(measurer: Measurer, tasks: Sequence[Task], seconds: float) -> Iterator[tuple[int, Record, Race]]:
-    """Race the finalists of each task; yields its position and confirmed record. A measurer that keeps none confirms none."""
-    finalists = [measurer.finalists.of(task) for task in tasks]
-
-    def time_again(task: int, finalist: int) -> float:
-        return measurer.time_again(finalists[task][finalist])
-
-    for i, finished in race.confirm([len(found) for found in finalists], time_again, measurer.restart, seconds):
-        winner = finalists[i][finished.fastest]
-        result = MeasureResult((median(finished.seconds(finished.fastest)),), 0, winner.result.all_cost, time.time())
-        yield i, (winner.measured, result), finished

@@ -17,13 +17,13 @@ from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task import Task
 
 from autotvm_opevo._utils.text import last_line
-from autotvm_opevo.autotvm.finalists import Finalist, Finalists
 from autotvm_opevo.autotvm.kernel_timing import NO_THRESHOLDS, Thresholds, gpu_limits, measure
 from autotvm_opevo.autotvm.log import seconds, workload_key
 from autotvm_opevo.autotvm.processes import WORKER_MODULE
 from autotvm_opevo.autotvm.roofline import measure_roofline
 from autotvm_opevo.autotvm.yardstick import time_yardstick
 from autotvm_opevo.tuning.drift import WINDOW, Drift, without_drift
+from autotvm_opevo.tuning.finalists import Finalist, Finalists
 from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.workers import ForkServerError, Worker
 
@@ -140,13 +140,14 @@ class LocalRunner(autotvm.LocalRunner):
 
     def time_again(self, finalist: Finalist) -> float:
         """Seconds of one run of a finalist, timed for a moment; infinite if it fails now."""
+        measured, _ = finalist.trial
         if self.drift and self.drift.due:
-            self._time_yardstick(finalist.measured.target)
-        cpu = finalist.measured.target.kind.name == "llvm"  # other devices take longer to reach full speed
+            self._time_yardstick(measured.target)
+        cpu = measured.target.kind.name == "llvm"  # other devices take longer to reach full speed
         milliseconds = _CONFIRMATION_MS if cpu else max(_CONFIRMATION_MS, self.min_repeat_ms)
         effort = (1, 5, 0) if self.enable_cpu_cache_flush else (1, 1, milliseconds)
         try:
-            return float(np.mean(self._time(finalist.measured, finalist.build, effort, NO_THRESHOLDS)))
+            return float(np.mean(self._time(measured, finalist.built._replace(filename=finalist.file), effort, NO_THRESHOLDS)))
         except ForkServerError:
             raise
         except Exception:
@@ -172,7 +173,8 @@ class LocalRunner(autotvm.LocalRunner):
             self._time_yardstick(measured.target)
         start = time.time()
         drift = self._drift_factor(start)
-        best = self.finalists.best(measured.task) * drift
+        task = workload_key(measured.target, measured.task)
+        best = self.finalists.best(task) * drift
         thresholds = NO_THRESHOLDS
         if self.pruning is not None and best < inf:
             thresholds = Thresholds(self.pruning * best, _CLOSE * best, best / _CLOSE)
@@ -192,8 +194,8 @@ class LocalRunner(autotvm.LocalRunner):
         if drift > 1 and seconds(result) < best:  # other work slowed the yardstick down, and perhaps not the trial
             self._time_yardstick(measured.target, again=True)
         time.sleep(self.cooldown_interval)
-        limit = self.limits.get(workload_key(measured.target, measured.task), 0.0)
-        self.finalists.add(measured, build, result, without_drift(seconds(result), self._drift_factor(end), limit))
+        latency = without_drift(seconds(result), self._drift_factor(end), self.limits.get(task, 0.0))
+        self.finalists.add(task, (measured, result), build, build.filename, seconds(result), latency)
         return result
 
     def _drift_factor(self, moment: float) -> float:

@@ -21,10 +21,11 @@ from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
 from autotvm_opevo._utils.interrupts import interrupts_in_tvm
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.meta_schedule.builder import LocalBuilder
-from autotvm_opevo.meta_schedule.database import seconds
+from autotvm_opevo.meta_schedule.database import seconds, workload_key
 from autotvm_opevo.meta_schedule.runner import LocalRunner
 from autotvm_opevo.meta_schedule.targets import device_type
 from autotvm_opevo.tuning import measurer
+from autotvm_opevo.tuning.finalists import Finalist, Finalists
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class _Build:
+    task: str
     candidate: MeasureCandidate
     future: Future[Any]
 
@@ -75,6 +77,11 @@ class Measurer(measurer.Measurer):
     target : tvm.target.Target
     batch : int
         Number of candidates that are proposed at a time, at most.
+
+    Attributes
+    ----------
+    finalists : Finalists
+        The best trials of each task, by the hash of its workload.
     """
 
     def __init__(self, builder: Any, runner: Any, target: tvm.target.Target, batch: int) -> None:
@@ -82,22 +89,23 @@ class Measurer(measurer.Measurer):
         self._builds_ahead = ahead = isinstance(builder, LocalBuilder) and isinstance(runner, (LocalRunner, RPCRunner))
         builds = builder.max_workers if ahead else batch
         devices = runner.rpc_config.count_num_servers(allow_missing=True) if ahead and isinstance(runner, RPCRunner) else 1
+        self.finalists = Finalists()
         super().__init__(min(batch, max(builds, devices)), builds, max(1, devices), builder.workers if ahead else None)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
         self._close(self.runner.interrupt if isinstance(self.runner, LocalRunner) else lambda: None)
+        self.finalists.clear()
 
-    def build(self, candidates: Sequence[MeasureCandidate]) -> list[BuilderResult]:
-        """Build candidates, all of them."""
+    def _build(self, candidates: Sequence[MeasureCandidate]) -> list[BuilderResult]:
         if isinstance(self.builder, LocalBuilder):
             builds = [self.builder.start(one.sch.mod, self._target) for one in candidates]
             return [self.builder.result(build)[0] for build in builds]
         with interrupts_in_tvm():
             return list(self.builder.build([BuilderInput(one.sch.mod, self._target) for one in candidates]))
 
-    def time_again(self, candidate: MeasureCandidate, built: BuilderResult) -> float:
-        """Seconds of one run of what was built for a candidate; infinite if it fails now."""
-        return seconds(self._run_on_device(candidate, built).run_secs) if built.artifact_path else inf
+    def time_again(self, finalist: Finalist) -> float:
+        """Seconds of one run of a finalist; infinite if it fails now."""
+        return seconds(self._run_on_device(finalist.trial.candidate, finalist.file).run_secs)
 
     def restart(self) -> None:
         """Time what follows in a new process, as every trial on a remote device is."""
@@ -110,10 +118,11 @@ class Measurer(measurer.Measurer):
 
     def submit(self, task: Any, candidates: Sequence[MeasureCandidate]) -> list[Future[Trial]]:
         """See `tuning.measurer.Measurer`."""
+        key = workload_key(task.dispatched[0])
         if not self._builds_ahead:
-            return [measurer.measured(trial) for trial in self._measure(candidates)]
+            return [measurer.measured(trial) for trial in self._measure(key, candidates)]
         on_this_cpu = isinstance(self.runner, LocalRunner) and self._is_cpu
-        builds = [_Build(candidate, self.builder.start(candidate.sch.mod, self._target)) for candidate in candidates]
+        builds = [_Build(key, candidate, self.builder.start(candidate.sch.mod, self._target)) for candidate in candidates]
         return [self._run_when_built(build, on_this_cpu) for build in builds]
 
     def _run(self, build: _Build, on_device: AbstractContextManager[None]) -> Trial:
@@ -122,38 +131,36 @@ class Measurer(measurer.Measurer):
             return _trial(build.candidate, built, None, spent)
         with on_device:
             start = time.monotonic()
-            result = self._run_on_device(build.candidate, built)
+            result = self._run_on_device(build.candidate, str(built.artifact_path))
             spent += time.monotonic() - start
-        remove(built)
-        return _trial(build.candidate, built, result, spent)
+        return self._keep(build.task, _trial(build.candidate, built, result, spent), built)
 
-    def _run_on_device(self, candidate: MeasureCandidate, built: BuilderResult) -> RunnerResult:
-        artifact, kind = str(built.artifact_path), device_type(self._target)
+    def _keep(self, task: str, trial: Trial, built: BuilderResult) -> Trial:
+        """Keep what was built if it is one of the best, and delete the builder's, which has a folder of its own."""
+        if built.artifact_path:
+            self.finalists.add(task, trial, built, str(built.artifact_path), trial.latency)
+            shutil.rmtree(Path(str(built.artifact_path)).parent, ignore_errors=True)
+        return trial
+
+    def _run_on_device(self, candidate: MeasureCandidate, artifact: str) -> RunnerResult:
+        kind = device_type(self._target)
         if isinstance(self.runner, LocalRunner):  # not by TVM, which would make other errors of its own
             return RunnerResult(*self.runner.run_alone(artifact, kind, candidate.args_info))
         with interrupts_in_tvm():
             (future,) = self.runner.run([RunnerInput(artifact, kind, candidate.args_info)])
             return future.result()
 
-    def _measure(self, candidates: Sequence[MeasureCandidate]) -> list[Trial]:
+    def _measure(self, key: str, candidates: Sequence[MeasureCandidate]) -> list[Trial]:
         """Build and run a batch, with a builder or runner that is not this package's."""
         start, kind = time.monotonic(), device_type(self._target)
-        built = self.build(candidates)
+        built = self._build(candidates)
         runnable = [(one, candidate) for one, candidate in zip(built, candidates) if not one.error_msg]
         inputs = [RunnerInput(str(one.artifact_path), kind, candidate.args_info) for one, candidate in runnable]
         with interrupts_in_tvm():
             ran = iter([future.result() for future in self.runner.run(inputs)] if inputs else [])
         results = [None if one.error_msg else next(ran) for one in built]
         each = (time.monotonic() - start) / len(candidates)
-        for one in built:
-            remove(one)
-        return [_trial(*one, each) for one in zip(candidates, built, results)]
-
-
-def remove(built: BuilderResult) -> None:
-    """Delete what was built, which has a folder of its own."""
-    if built.artifact_path:
-        shutil.rmtree(Path(str(built.artifact_path)).parent, ignore_errors=True)
+        return [self._keep(key, _trial(*one, each), one[1]) for one in zip(candidates, built, results)]
 
 
 def _trial(candidate: MeasureCandidate, built: BuilderResult, ran: RunnerResult | None, spent: float) -> Trial:

@@ -37,8 +37,8 @@ from autotvm_opevo.meta_schedule.task_state import OpEvoTask, StrategyTask, Task
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
 from autotvm_opevo.tuning.file_formats import describe_file
 from autotvm_opevo.tuning.logs import BEST_DATABASE
-from autotvm_opevo.tuning.race import end_of_trials
 from autotvm_opevo.tuning.result import TuningResult
+from autotvm_opevo.tuning.run import end_of_trials
 from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler
 from autotvm_opevo.tuning.workers import ForkServer
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -11,21 +10,21 @@ from functools import partial
 from typing import Any
 
 import tvm
+from tvm.s_tir.meta_schedule.database import TuningRecord
 
-from autotvm_opevo._utils.text import last_line, pluralize
+from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import say_if_long
 from autotvm_opevo.lowering.network import count_changes
-from autotvm_opevo.meta_schedule.confirmation import confirm
-from autotvm_opevo.meta_schedule.database import database_with, seconds
-from autotvm_opevo.meta_schedule.measurer import Measurer
+from autotvm_opevo.meta_schedule.database import database_with
+from autotvm_opevo.meta_schedule.measurer import Measurer, Trial
 from autotvm_opevo.meta_schedule.roofline import work
 from autotvm_opevo.meta_schedule.runner import LocalRunner
 from autotvm_opevo.meta_schedule.store import TrialStore, network_key
 from autotvm_opevo.meta_schedule.targets import cannot_run
 from autotvm_opevo.meta_schedule.task_state import TaskState
-from autotvm_opevo.tuning.journal import BestConfirmed, NetworkLowered
+from autotvm_opevo.tuning.finalists import Finalist
+from autotvm_opevo.tuning.journal import NetworkLowered
 from autotvm_opevo.tuning.logs import BEST_DATABASE
-from autotvm_opevo.tuning.race import CONFIRMATION_SHARE
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.run import TuningRun
 from autotvm_opevo.tuning.task_scheduler import Operator
@@ -76,19 +75,17 @@ class NetworkRun(TuningRun):
         limits = [operator.count * self._states[operator.tasks[0]].progress.limit for operator in self._operators]
         return limits[task] < _SMALL_SHARE * sum(limits)
 
-    def _confirm(self, measurer: Measurer) -> None:
+    def _finalists(self, measurer: Measurer, task: TaskState) -> list[Finalist]:
         """See `TuningRun`."""
-        order = self.by_share()
-        records = [self._states[i].records for i in order]
-        try:
-            for i, record, race in confirm(records, measurer, CONFIRMATION_SHARE * (time.monotonic() - self._start)):
-                state = self._states[order[i]]
-                self.store.set_best(record)
-                state.confirmed(seconds(record.run_secs))
-                timed, ties = race.seconds(race.fastest), len(race.racing) - 1
-                self._journal.write(BestConfirmed(task=state.key, record="", latencies=timed, latency=state.latency, ties=ties))
-        except Exception as error:
-            logger.warning("the best candidates were not timed again: %s", last_line(str(error)))
+        found = measurer.finalists.of(task.key)
+        return found if found and found[0].seconds <= task.latency else []
+
+    def _use_confirmed(self, task: TaskState, trial: Trial, latency: float) -> str:
+        """See `TuningRun`."""
+        workload, candidate = self.store.database.commit_workload(task.mod), trial.candidate
+        self.store.set_best(TuningRecord(candidate.sch.trace, workload, [latency], self._target, candidate.args_info))
+        task.confirmed(latency)
+        return ""
 
     def choose_unmeasured(self) -> None:
         """Choose a schedule for each operator without a trial, since on a CPU it would be a loop nest of scalars without any."""

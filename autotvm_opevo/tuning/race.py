@@ -1,34 +1,37 @@
-"""A race: which of several alternatives is the fastest, by timings in turn until an interval tells. Imports no TVM.
+"""A race: which of several alternatives is the fastest, by timings in turn. Imports no TVM.
 
-Each round times all of them, so that a drift of the machine affects them alike, in memory of its own, whose place alone makes a
-program faster or slower. So what counts is the ratio of two latencies within a round, and a round is one observation.
+Each round times all of them, so that a drift of the machine affects them alike, in memory of its
+own, whose place alone makes a program faster or slower. So what counts is the ratio of two
+latencies within a round, and a round is one observation.
 
-Who looks after every round and stops at a lucky one is misled far more often than a t interval says. The intervals here hold at
-all numbers of rounds at once (Wang and Ramdas 2023, "Anytime-valid t-tests and confidence sequences for Gaussian means with
-unknown variance"): a mean is outside only once the Bayes factor of a t test against it, with a Gaussian prior on the effect size,
-exceeds 1 / alpha: with probability alpha at most (Ville).
+Who looks after every round and stops at a lucky one is misled far more often than a t interval
+says. The intervals here hold at all numbers of rounds at once (Wang and Ramdas 2023, "Anytime-valid
+t-tests and confidence sequences for Gaussian means with unknown variance"): a mean is outside only
+once the Bayes factor of a t test against it, with a Gaussian prior on the effect size, exceeds
+1 / alpha: with probability alpha at most (Ville).
 
-Two things are decided so: which network or operator is the fastest of those compared (`Race.run`), and, when tuning ends, which
-trial of a task is (`confirm`): the lowest of many noisy measurements belongs to the luckiest trial as much as to the fastest.
+Two things are decided so: which network or operator is the fastest of those compared (`Race.run`),
+and, when tuning ends, which trial of a task is (`confirm`): the lowest of many noisy measurements
+belongs to the luckiest trial as much as to the fastest.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations
-from math import exp, inf, sqrt
-from typing import NamedTuple
+from math import comb, exp, inf, sqrt
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from autotvm_opevo._utils.timeouts import run_with_timeout
 from autotvm_opevo.tuning.programs import Timed
 
-# Variance of the prior on the effect size, the mean divided by the standard deviation. The interval holds with any; with this one
-# it is tight after five to fifteen rounds.
+# Variance of the prior on the effect size, the mean divided by the standard deviation. The interval
+# holds with any; with this one it is tight after five to fifteen rounds.
 _PRIOR_VARIANCE = 10.0
-# Rounds before a race is finished, since few can be alike by chance, and the relative difference that does not matter.
+# Rounds before a race is finished, since few can be alike by chance, and the relative difference
+# that does not matter.
 MIN_ROUNDS, _INDIFFERENCE = 5, 0.01
 # How often each program is timed in a round, unless this takes so many seconds: rounds tell more.
 _REPEATS, _ROUND_SECONDS = 3, 0.5
@@ -36,12 +39,9 @@ _REPEATS, _ROUND_SECONDS = 3, 0.5
 _ROUND_TIMEOUT = 600.0
 GRACE = 5.0
 
-# Number of finalists of a task, and how much slower than the best one may have been, since no noise is as large.
-FINALISTS = 5
-MAX_RATIO = 1.5
-# Largest share of the duration of a tuning run; rounds after which there is a winner, and after which there are no more; and the
-# probability that not all intervals hold: to drop one that is nearly as fast costs less than the time of more rounds.
-CONFIRMATION_SHARE = 0.03
+# In a confirmation, the rounds after which there is a winner, and after which there are no more;
+# and the probability that not all intervals hold: to drop one that is nearly as fast costs less
+# than the time of more rounds.
 _FIRST_ROUNDS, _LAST_ROUND = 3, 15
 _CONFIRMATION_ALPHA = 0.5
 
@@ -78,7 +78,7 @@ class Estimate(NamedTuple):
 
 
 def geometric_mean(values: Sequence[float], alpha: float = 0.05) -> Estimate:
-    """Geometric mean of positive values, and the interval that has it with probability ``1 - alpha`` at all lengths of `values`.
+    """Geometric mean of positive values, and its interval, which holds at all lengths of `values`.
 
     The logarithms of the values should be independent and Gaussian.
 
@@ -96,13 +96,24 @@ def geometric_mean(values: Sequence[float], alpha: float = 0.05) -> Estimate:
     '1.12 (1.08 to 1.16)'
     """
     logarithms = np.log(values)
-    # Half the width, where the Bayes factor ((1 + u) / (1 + u / r)) ** (n / 2) / sqrt(r) is 1 / alpha, with u = t**2 / (n - 1).
+    # Half the width, where the Bayes factor ((1 + u) / (1 + u / r)) ** (n / 2) / sqrt(r),
+    # with u = t**2 / (n - 1), is 1 / alpha.
     n = len(logarithms)
     r = 1.0 + n * _PRIOR_VARIANCE
     q = (sqrt(r) / alpha) ** (2.0 / n)
     margin = sqrt((q - 1.0) / (1.0 - q / r)) * float(logarithms.std()) if q < r else inf
     mean = float(logarithms.mean())
     return Estimate(exp(mean), exp(mean - margin), exp(mean + margin) if margin < inf else inf)
+
+
+class Timer(Protocol):
+    """What times the finalists of tasks."""
+
+    def restart(self) -> None:
+        """Time what follows in a new process if that matters, since its memory lies elsewhere."""
+
+    def time_again(self, finalist: Any) -> float:
+        """Seconds of one run of a finalist; infinite if it fails now."""
 
 
 class Race:
@@ -113,7 +124,8 @@ class Race:
     size : int
         Number of alternatives.
     contestants : sequence of int
-        Those of which the fastest is wanted, by position; the intervals of their ratios hold together. All by default.
+        Those of which the fastest is wanted, by position; the intervals of their ratios hold
+        together. All by default.
     alpha : float
         Probability that they do not.
 
@@ -150,7 +162,7 @@ class Race:
 
     def speedup(self, i: int, j: int) -> Estimate:
         """How many times as fast as alternative `j` alternative `i` is."""
-        pairs = sum(1 for _ in combinations(self.contestants, 2)) if {i, j} <= {*self.contestants} else 1
+        pairs = comb(len(self.contestants), 2) if {i, j} <= {*self.contestants} else 1
         ratios = [row[j] / row[i] for row in self.latencies if max(row[i], row[j]) < inf]
         return geometric_mean(ratios, self.alpha / max(1, pairs))
 
@@ -164,9 +176,10 @@ class Race:
 
     @property
     def fastest(self) -> int:
-        """The contestant, of those that have not failed, that seems the fastest, whether or not it is told apart from the others.
+        """The contestant that seems the fastest, whether or not it is told apart from the others.
 
-        Its latency has the lowest median, relative to the median of its round: neither drift nor a few outliers matter.
+        Its latency has the lowest median, relative to the median of its round: neither drift nor a
+        few outliers matter.
         """
         fit = self._fit
         latencies = np.array(self.latencies)[:, fit]
@@ -175,7 +188,7 @@ class Race:
 
     @property
     def finished(self) -> bool:
-        """Whether more rounds would tell nothing: the fastest is told apart from each of the others, or within 1% of it."""
+        """Whether more rounds would tell nothing: all others are told apart, or within 1%."""
         racing = self.racing
         if len(self.latencies) < MIN_ROUNDS or not racing:
             return not racing
@@ -188,18 +201,23 @@ class Race:
         return [i for i in self.contestants if all(row[i] < inf for row in self.latencies)]
 
     def order(self, positions: Sequence[int]) -> list[int]:
-        """The order to time them in: each round begins with another, since what comes first is in another place, and slower in a
-        new process."""
+        """The order to time them in: each round begins with another.
+
+        What comes first is in another place, and slower in a new process.
+        """
         first = len(self.latencies) % max(1, len(positions))
         return [*positions[first:], *positions[:first]]
 
     def run(self, alternatives: Sequence[Callable[[], Timed]], end: float, max_rounds: int = 100) -> str:
-        """Time programs in turn, round after round; returns why it ended: ``"decided"``, ``"time limit"`` or ``"rounds"``.
+        """Time programs in turn, round after round, until more would tell nothing.
+
+        Returns why it ended: ``"decided"``, ``"time limit"`` or ``"rounds"``.
 
         Parameters
         ----------
         alternatives : sequence of callable
-            Each returns a program in newly allocated memory, which is freed at the end of the round.
+            Each returns a program in newly allocated memory, which is freed at the end of the
+            round.
         end : float
             No round is begun after this time, by ``time.monotonic()``.
         max_rounds : int
@@ -230,44 +248,30 @@ class Race:
         return "decided"
 
 
-def end_of_trials(start: float, time_limit: float | None) -> float:
-    """When no further trial is started, so that the confirmation is within the time limit, too.
-
-    >>> end_of_trials(100.0, 600.0), end_of_trials(100.0, None)
-    (682.0, inf)
-    """
-    return inf if time_limit is None else start + (1 - CONFIRMATION_SHARE) * time_limit
-
-
-def confirm(
-    sizes: Sequence[int], time_again: Callable[[int, int], float], restart: Callable[[], object], seconds: float
-) -> Iterator[tuple[int, Race]]:
+def confirm(tasks: Sequence[Sequence[Any]], measurer: Timer, seconds: float) -> Iterator[tuple[int, Race]]:
     """Let the finalists of several tasks race, the first tasks first when time is short.
 
-    Those that are slower with confidence leave (Maron and Moore, 1994). Yields the position and the race of each task, as soon as
-    it is finished, or when the time is over, if anything races.
+    Those that are slower with confidence leave (Maron and Moore, 1994). Yields the position and the
+    race of each task, as soon as it is finished, or when the time is over, if anything races.
 
     Parameters
     ----------
-    sizes : sequence of int
-        Number of finalists of each task. One that has no rival races, too: its latency is confirmed.
-    time_again : callable
-        Returns the seconds of one run of a task's finalist, both by position; infinite if it fails now.
-    restart : callable
-        Called before each round: what follows runs in a new process if that matters, since its memory lies elsewhere.
+    tasks : sequence of sequence of object
+        Finalists of each task. One that has no rival races, too: its latency is confirmed.
+    measurer : Timer
     seconds : float
         After so many, no round is begun.
     """
     end = time.monotonic() + seconds
-    races = {i: Race(size, alpha=_CONFIRMATION_ALPHA) for i, size in enumerate(sizes) if size}
+    races = {i: Race(len(finalists), alpha=_CONFIRMATION_ALPHA) for i, finalists in enumerate(tasks) if finalists}
     turns = [i for i in races for _ in range(_FIRST_ROUNDS)]
     while turns and time.monotonic() < end:
         for i in turns:
             if i in races and time.monotonic() < end:
                 race = races[i]
-                restart()
-                latencies = {finalist: time_again(i, finalist) for finalist in race.order(race.racing)}
-                race.add([latencies.get(finalist, inf) for finalist in range(race.size)])
+                measurer.restart()
+                latencies = {one: measurer.time_again(tasks[i][one]) for one in race.order(race.racing)}
+                race.add([latencies.get(one, inf) for one in range(race.size)])
                 if race.finished or len(race.latencies) >= _LAST_ROUND:
                     del races[i]
                     if race.racing:

@@ -15,6 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,9 @@ from autotvm_opevo._utils.cpu_cores import warn_of_idle_cores
 from autotvm_opevo._utils.text import last_line, pluralize
 from autotvm_opevo._utils.timeouts import say_if_long
 from autotvm_opevo.tuning.comparison import Comparison
+from autotvm_opevo.tuning.finalists import Finalist
 from autotvm_opevo.tuning.journal import (
+    BestConfirmed,
     MachineMeasured,
     MeasuringBegan,
     NetworkCompared,
@@ -33,6 +36,7 @@ from autotvm_opevo.tuning.journal import (
 )
 from autotvm_opevo.tuning.measurer import Measurer
 from autotvm_opevo.tuning.progress import ProgressDisplay, Row
+from autotvm_opevo.tuning.race import confirm
 from autotvm_opevo.tuning.result import EXHAUSTED, TuningResult
 from autotvm_opevo.tuning.roofline import Roofline, Work
 from autotvm_opevo.tuning.store import TrialStore
@@ -48,6 +52,18 @@ from autotvm_opevo.tuning.task_scheduler import (
 from autotvm_opevo.tuning.task_state import TaskState
 
 logger = logging.getLogger(__name__)
+
+# Largest share of the duration of a run for timing the best trials again.
+CONFIRMATION_SHARE = 0.03
+
+
+def end_of_trials(start: float, time_limit: float | None) -> float:
+    """When no further trial is started, so that the confirmation is within the time limit, too.
+
+    >>> end_of_trials(100.0, 600.0), end_of_trials(100.0, None)
+    (682.0, inf)
+    """
+    return inf if time_limit is None else start + (1 - CONFIRMATION_SHARE) * time_limit
 
 
 @dataclass
@@ -259,9 +275,26 @@ class TuningRun(ABC):
         """Number of trials of a task's next round, if it would have `size`."""
         return size
 
-    @abstractmethod
     def _confirm(self, measurer: Any) -> None:
         """Time the best trials of each task again. An error here must not cost the user the result of hours of tuning."""
+        tasks = [self._tasks[i] for i in self.by_share()]
+        finalists = [self._finalists(measurer, task) for task in tasks]
+        try:
+            for i, race in confirm(finalists, measurer, CONFIRMATION_SHARE * (time.monotonic() - self._start)):
+                task, latencies = tasks[i], race.seconds(race.fastest)
+                record = self._use_confirmed(task, finalists[i][race.fastest].trial, median(latencies))
+                ties = len(race.racing) - 1
+                self._journal.write(BestConfirmed(task.key, record, latencies, task.latency, ties))
+        except Exception as error:
+            logger.warning("the best trials were not timed again: %s", last_line(str(error)))
+
+    @abstractmethod
+    def _finalists(self, measurer: Any, task: Any) -> list[Finalist]:
+        """The best trials of a task; none if the best is of an earlier call, which is not there to be timed again."""
+
+    @abstractmethod
+    def _use_confirmed(self, task: Any, trial: Any, latency: float) -> str:
+        """Take a trial as the task's best, with the latency in seconds that is confirmed; returns its record for the journal."""
 
     def by_share(self) -> list[int]:
         """The tasks' positions, the largest share of the network's latency first."""

@@ -23,7 +23,7 @@ from tvm.contrib import graph_executor
 from autotvm_opevo import OpEvoTuner, tune_network
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.atomic_files import LogInUse
-from autotvm_opevo.autotvm import best_file, compare_logs, finalists, network, run
+from autotvm_opevo.autotvm import best_file, compare_logs, network
 from autotvm_opevo.autotvm.baselines import GBFSTuner
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
@@ -31,7 +31,7 @@ from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.autotvm.yardstick import yardstick_name
 from autotvm_opevo.networks import relay as workloads
 from autotvm_opevo.reporting.logs import open_logs
-from autotvm_opevo.tuning import race
+from autotvm_opevo.tuning import finalists, race, run
 from autotvm_opevo.tuning.drift import Drift
 from autotvm_opevo.tuning.journal import BestConfirmed, Journal, MachineMeasured, RunEnded, YardstickTimed, read
 

@@ -21,12 +21,12 @@ from tvm.rpc import client
 import autotvm_opevo.autotvm
 from autotvm_opevo import report as write_page
 from autotvm_opevo import tune_network
-from autotvm_opevo.autotvm import compare_logs, evaluation, finalists, rpc, run
+from autotvm_opevo.autotvm import compare_logs, evaluation, rpc
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.network_profile import find_slower
 from autotvm_opevo.autotvm.rpc import DevicePoolError
 from autotvm_opevo.networks import relay as workloads
-from autotvm_opevo.tuning import race
+from autotvm_opevo.tuning import finalists, race, run
 from autotvm_opevo.tuning.journal import Journal
 
 SHAPES = [(1, 16, 8, 8), (16, 16, 3, 3)]

@@ -59,6 +59,10 @@ def test_a_crash_fails_one_trial_and_the_next_runs(runner, built, tmp_path):
     assert "missing.so" in str(results[0].costs)
 
 
+def finalists_of(runner, task):
+    return runner.finalists.of(workload_key(task.target, task))
+
+
 def test_a_trial_that_takes_too_long_is_a_timeout(runner, built, monkeypatch):
     def measure(*_):
         time.sleep(600)
@@ -78,7 +82,7 @@ def test_the_best_five_of_a_task_can_be_timed_again_after_the_builder_has_delete
     results = runner.run(inputs, builder.build(inputs))
     builder.close()
     seconds = sorted(float(np.mean(result.costs)) for result in results)[:5]
-    finalists = runner.finalists.of(task)
+    finalists = finalists_of(runner, task)
     assert [finalist.seconds for finalist in finalists] == [s for s in seconds if s <= 1.5 * seconds[0]]
     assert all(0 < runner.time_again(finalist) < 1 for finalist in finalists)
     runner.restart()
@@ -87,13 +91,13 @@ def test_the_best_five_of_a_task_can_be_timed_again_after_the_builder_has_delete
     assert sum(name.endswith(".tar") for name in os.listdir(folder)) == 5
     runner.close()
     assert not os.path.exists(folder)
-    assert not runner.finalists.of(task)
+    assert not finalists_of(runner, task)
 
 
 def test_a_finalist_that_fails_now_takes_for_ever(runner, built, tmp_path):
     runner.run(*built)
-    finalist = runner.finalists.of(built[0][0].task)[0]
-    missing = finalist._replace(build=finalist.build._replace(filename=str(tmp_path / "missing.so")))
+    finalist = finalists_of(runner, built[0][0].task)[0]
+    missing = finalist._replace(file=str(tmp_path / "missing.so"))
     assert runner.time_again(missing) == float("inf")
     assert runner.time_again(finalist) < 1
 
@@ -127,7 +131,7 @@ def test_a_module_loader_is_refused():
 def test_an_impossible_time_prunes_nothing(runner, built, monkeypatch):
     monkeypatch.setattr(runner._worker, "call", lambda *arguments, timeout: (0.0,))
     runner.run(*built)
-    assert not runner.finalists.of(built[0][0].task)
+    assert not finalists_of(runner, built[0][0].task)
 
 
 def test_the_yardstick_is_timed_now_and_then_and_again_when_it_changes(runner, built, monkeypatch):
@@ -151,7 +155,7 @@ def test_the_yardstick_is_timed_now_and_then_and_again_when_it_changes(runner, b
     runner.run(built[0][:1], built[1][:1])
     assert written[6:] == [1.5]
     assert runner.drift.factor(6.0) == 1.5
-    assert runner.finalists.of(built[0][0].task)
+    assert finalists_of(runner, built[0][0].task)
 
 
 @pytest.mark.parametrize(("second", "timed", "is_best"), [(1.9, 2.0, False), (1.9, 4.0, True), (2.5, 4.0, False)])
@@ -177,7 +181,7 @@ def test_what_only_the_correction_makes_the_best_needs_a_yardstick_afterwards(ru
     written.clear()
     runner.run(inputs[1:2], builds[1:2])
     assert len(written) == 3 + 3 * (second < 2)
-    assert (runner.finalists.of(inputs[0].task)[0].measured is inputs[1]) == is_best
+    assert (finalists_of(runner, inputs[0].task)[0].trial[0] is inputs[1]) == is_best
 
 
 def test_a_trial_that_seems_best_by_its_correction_does_not_keep_others_from_confirmation(runner, built, monkeypatch):
@@ -186,7 +190,7 @@ def test_a_trial_that_seems_best_by_its_correction_does_not_keep_others_from_con
     factors = iter([1.0, 1.0, 2.0, 2.0])
     monkeypatch.setattr(runner, "_drift_factor", lambda moment: next(factors))
     runner.run(built[0][:2], built[1][:2])
-    assert [finalist.seconds for finalist in runner.finalists.of(built[0][0].task)] == [0.55, 1.0]
+    assert [finalist.seconds for finalist in finalists_of(runner, built[0][0].task)] == [0.55, 1.0]
 
 
 def test_no_correction_makes_a_trial_faster_than_the_limit_of_its_task(runner, built, monkeypatch):
@@ -195,7 +199,7 @@ def test_no_correction_makes_a_trial_faster_than_the_limit_of_its_task(runner, b
     task = built[0][0].task
     runner.limits = {workload_key(task.target, task): 0.9}
     runner.run(built[0][:1], built[1][:1])
-    assert runner.finalists.best(task) == 0.9
+    assert runner.finalists.best(workload_key(task.target, task)) == 0.9
 
 
 def test_without_a_yardstick_trials_go_on(runner, built, monkeypatch):

@@ -16,20 +16,19 @@ from tvm.s_tir.meta_schedule.database import TuningRecord
 from autotvm_opevo.meta_schedule import (
     OpEvoStrategy,
     as_target,
-    confirmation,
     measurer,
     open_database,
-    run,
     store,
     tune_network,
 )
-from autotvm_opevo.meta_schedule.confirmation import confirm
-from autotvm_opevo.meta_schedule.database import commit
+from autotvm_opevo.meta_schedule.database import commit, workload_key
 from autotvm_opevo.meta_schedule.measurer import Measurer
 from autotvm_opevo.meta_schedule.store import write_best
 from autotvm_opevo.networks import relax as workloads
+from autotvm_opevo.tuning import finalists, run
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.logs import BEST_DATABASE
+from autotvm_opevo.tuning.race import confirm
 from benchmarks.workloads import cpu
 
 
@@ -69,45 +68,65 @@ def records(tuned):
 
 
 class Runner:
-    """Seconds by artifact; None for a failure."""
+    """Seconds by the number in an artifact, at first and when it is timed again; None for a failure."""
 
-    def __init__(self, latencies, pause=0.0):
-        self.latencies, self.pause, self.ran = latencies, pause, []
+    def __init__(self, first, again=()):
+        self.first, self.again, self.ran = first, again, []
 
     def run(self, inputs):
-        (one,) = inputs
-        self.ran.append(int(one.artifact_path.rpartition("/")[2]))
-        time.sleep(self.pause)
-        latency = self.latencies[self.ran[-1]]
-        return [SimpleNamespace(result=lambda: SimpleNamespace(run_secs=None if latency is None else [latency]))]
+        numbers = [int(Path(one.artifact_path).read_text()) for one in inputs]
+        latencies = self.again if self.ran else self.first
+        self.ran += numbers
+        return [self.result(latencies[i]) for i in numbers]
+
+    def result(self, latency):
+        seconds, error = (None, "failed") if latency is None else ([latency], None)
+        return SimpleNamespace(result=lambda: SimpleNamespace(run_secs=seconds, error_msg=error))
 
 
 class Builder:
-    """Artifacts are numbers in a folder of their own."""
+    """Artifacts are files with a number, in a folder of their own."""
 
     def __init__(self, folder, failing=()):
-        self.folder, self.failing, self.built = folder, failing, 0
+        self.folder, self.failing = folder, failing
 
     def build(self, inputs):
         found = []
         for i in range(len(inputs)):
-            own = self.folder / f"{self.built}-{i}"
-            own.mkdir(parents=True)
-            found.append(SimpleNamespace(artifact_path=None if i in self.failing else f"{own}/{i}"))
-        self.built += 1
+            artifact = self.folder / str(i) / "library.tar"
+            artifact.parent.mkdir(parents=True)
+            artifact.write_text(str(i))
+            failed = i in self.failing
+            found.append(SimpleNamespace(artifact_path=None if failed else str(artifact), error_msg="failed" if failed else None))
         return found
 
 
-def confirmed(tasks, builder, runner, seconds):
-    return list(confirm(tasks, Measurer(builder, runner, cpu(), 8), seconds))
+def confirmed(records, builder, runner):
+    """Measure candidates, and let those that are kept race; returns the winner's trace and its race, and what was kept."""
+    task = SimpleNamespace(dispatched=[records[0].workload.mod])
+    candidates = [one.as_measure_candidate() for one in records]
+    with Measurer(builder, runner, cpu(), 8) as measuring:
+        measuring.submit(task, candidates)
+        assert len([*measuring.wait()]) == len(records)
+        kept = measuring.finalists.of(workload_key(task.dispatched[0]))
+        for _, race in confirm([kept], measuring, 60):
+            return str(kept[race.fastest].trial.candidate.sch.trace), race, kept
+    return None, None, kept
 
 
-def test_the_winner_is_the_fastest_with_its_confirmed_time_and_builds_are_removed(records, tmp_path):
-    ((task, record, race),) = confirmed([records], Builder(tmp_path / "built"), Runner([3.0, 1.0, 2.0, 4.0, 5.0]), 60)
-    assert (task, race.seconds(race.fastest)) == (0, [1.0] * 5)
-    assert str(record.trace) == str(records[1].trace)
-    assert [float(latency) for latency in record.run_secs] == [1.0]
-    assert not list((tmp_path / "built").iterdir())
+def test_what_was_built_for_the_best_is_kept_and_times_them_again(records, tmp_path):
+    built = tmp_path / "built"
+    running = Runner([1.0, 1.1, 1.2, 1.3, 1.4, 1.45, 1.5], [3.0, 1.0, 2.0, 4.0, 5.0])
+    winner, race, kept = confirmed(records[:7], Builder(built), running)
+    assert winner == str(records[1].trace)
+    assert (len(kept), race.seconds(race.fastest)) == (5, [1.0] * 5)
+    assert not any(path.is_file() for path in built.rglob("*"))
+    assert not any(os.path.exists(one.file) for one in kept)
+
+
+def test_what_is_out_of_reach_of_noise_is_not_timed_again(records, tmp_path):
+    *_, kept = confirmed(records[:3], Builder(tmp_path), Runner([1.0, 1.4, 1.6], [1.0, 1.0]))
+    assert [one.seconds for one in kept] == [1.0, 1.4]
 
 
 def test_each_round_on_a_cpu_has_memory_of_its_own(records, tmp_path, monkeypatch):
@@ -117,33 +136,23 @@ def test_each_round_on_a_cpu_has_memory_of_its_own(records, tmp_path, monkeypatc
         def close(self):
             closed.append(len(self.ran))
 
+        def interrupt(self):
+            pass
+
         def run_alone(self, artifact, device_type, args_info):
             (future,) = self.run([SimpleNamespace(artifact_path=artifact)])
             return future.result().run_secs, None
 
     monkeypatch.setattr(measurer, "LocalRunner", Local)
-    assert len(confirmed([records], Builder(tmp_path), Local([3.0, 1.0, 2.0, 4.0, 5.0]), 60)) == 1
-    assert closed[:3] == [0, 5, 10]
+    confirmed(records[:3], Builder(tmp_path), Local([1.0] * 3, [1.0] * 3))
+    assert closed == [3, 6, 9, 12, 15]
 
 
-def test_what_fails_now_does_not_win(records, tmp_path):
-    ((_, record, _),) = confirmed([records], Builder(tmp_path, failing=[0]), Runner([None, None, 2.0, 4.0, 5.0]), 60)
-    assert str(record.trace) == str(records[2].trace)
-    assert not confirmed([records], Builder(tmp_path / "all"), Runner([None] * 5), 60)
-
-
-def test_tasks_without_a_choice_are_not_built(records, tmp_path):
-    building = Builder(tmp_path)
-    assert not confirmed([[], records[:1]], building, Runner([]), 60)
-    assert building.built == 0
-
-
-def test_when_time_is_short_the_first_tasks_are_confirmed(records, tmp_path, monkeypatch):
-    assert not confirmed([records], Builder(tmp_path / "none"), Runner([1.0] * 5), 1.0)
-    monkeypatch.setattr(confirmation, "_FIRST_TASK", 0.1)
-    building = Builder(tmp_path / "some")
-    assert [task for task, *_ in confirmed([records[:2]] * 3, building, Runner([1.0, 2.0], pause=2.0), 18.0)] == [0]
-    assert building.built == 1  # six runs took 12 of 18 seconds
+def test_what_fails_does_not_win(records, tmp_path):
+    failing = Runner([1.0, None, 1.1, 1.2], [None, None, None, 2.0])
+    winner, _, kept = confirmed(records[:4], Builder(tmp_path / "some", failing=[2]), failing)
+    assert (winner, len(kept)) == (str(records[3].trace), 2)
+    assert confirmed(records[:2], Builder(tmp_path / "all"), Runner([1.0, 1.0], [None, None]))[0] is None
 
 
 def test_the_best_replace_those_of_an_earlier_call(records, tmp_path):
@@ -162,9 +171,10 @@ def test_the_best_of_an_earlier_call_stay_where_new_ones_cannot_be_written(recor
     assert len(open_database(tmp_path / BEST_DATABASE)) == 1
 
 
-def test_a_network_s_best_are_confirmed_for_real_and_applied(folder, monkeypatch):
+def test_a_network_s_best_are_confirmed_for_real_and_applied(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "CONFIRMATION_SHARE", 100.0)
-    monkeypatch.setattr(confirmation, "MAX_RATIO", 1e6)  # of ten candidates, one may be far ahead
+    monkeypatch.setattr(finalists, "MAX_RATIO", 1e6)  # of ten candidates, one may be far ahead
+    folder = tmp_path / "matmul"
     result = tune(folder, 10)
     assert result.best_file == folder / BEST_DATABASE
     assert result.comparison.outputs_match
@@ -250,17 +260,15 @@ def interruptible():
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_during_the_confirmation_ends_the_call(folder, tmp_path, monkeypatch):
-    class Interrupting(Runner):
-        def run(self, inputs):
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(60)
+def test_ctrl_c_during_the_confirmation_ends_the_call(tmp_path, monkeypatch):
+    folder = tmp_path / "matmul"
 
-    def interrupted(tasks, measurer, seconds):
-        return confirm(tasks, Measurer(Builder(tmp_path / "built"), Interrupting([]), cpu(), 8), 60)
+    def interrupt(*_):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(60)
 
-    monkeypatch.setattr(run, "confirm", interrupted)
-    monkeypatch.setattr(confirmation, "MAX_RATIO", 1e6)
+    monkeypatch.setattr(run, "CONFIRMATION_SHARE", 100.0)
+    monkeypatch.setattr(Measurer, "time_again", interrupt)
     with pytest.raises(KeyboardInterrupt):
         tune(folder, 9, evaluate=False)
     assert len(open_database(folder)) == 9
@@ -275,7 +283,7 @@ def test_an_error_costs_no_result(folder, monkeypatch, caplog):
 
     monkeypatch.setattr(run, "confirm", broken)
     assert tune(folder, 9, evaluate=False).trials == 9
-    assert "the best candidates were not timed again: no device answers" in caplog.text
+    assert "the best trials were not timed again: no device answers" in caplog.text
     assert len(open_database(folder / BEST_DATABASE)) == 1
 
 
@@ -283,7 +291,6 @@ def test_an_error_costs_no_result(folder, monkeypatch, caplog):
 def test_the_best_of_tvm_s_own_search_with_packed_weights_are_confirmed(tmp_path, monkeypatch):
     """Their traces transform layouts, which TVM cannot write as JSON from Python."""
     monkeypatch.setattr(run, "CONFIRMATION_SHARE", 100.0)
-    monkeypatch.setattr(confirmation, "MAX_RATIO", 1e6)  # a busy machine may leave a task only one finalist
     options = {"strategy": "evolutionary", "cost_model": "random", "builder": builder(), "runner": runner()}
     result = tune_network(*workloads.mlp(), cpu(), tmp_path, 16, evaluate=False, seed=0, **options)
     assert Journal(tmp_path / "journal").history.confirmed

@@ -178,9 +178,24 @@ class TestPrograms:
             Race(2).run([lambda: time.sleep(60)] * 2, inf)
 
 
+class Timer:
+    """Times finalists by a function; notes what it is called for."""
+
+    def __init__(self, latency, seconds=0.0):
+        self.latency, self.seconds, self.calls = latency, seconds, []
+
+    def restart(self):
+        self.calls.append("restart")
+
+    def time_again(self, finalist):
+        self.calls.append(finalist)
+        time.sleep(self.seconds)
+        return self.latency(finalist)
+
+
 def confirmed(latency, size):
     """The race of a task's finalists; `latency` takes a finalist's position."""
-    found = [race for _, race in confirm([size], lambda _, finalist: latency(finalist), lambda: None, 60)]
+    found = [race for _, race in confirm([range(size)], Timer(latency), 60)]
     return found[0] if found else None
 
 
@@ -238,18 +253,39 @@ class TestConfirmation:
         assert confirmed(lambda i: calls.append(i) or inf, 3) is None
         assert calls == [0, 1, 2]
 
-    def test_every_round_begins_with_another_finalist(self):
-        calls = []
-        confirmed(lambda i: calls.append(i) or 1.0, 3)
-        assert calls[:9] == [0, 1, 2, 1, 2, 0, 2, 0, 1]
+    def test_every_round_has_a_new_process_and_begins_with_another_finalist(self):
+        timer = Timer(lambda _: 1.0)
+        list(confirm([range(3)], timer, 60))
+        assert timer.calls[:12] == ["restart", 0, 1, 2, "restart", 1, 2, 0, "restart", 2, 0, 1]
+
+    def test_each_task_has_its_winner(self):
+        tasks = [[3.0, 2.0], [], [1.0, 1.5]]
+        found = list(confirm(tasks, Timer(lambda latency: latency), 60))
+        assert [(i, race.fastest, race.seconds(race.fastest)) for i, race in found] == [(0, 1, [2.0] * 5), (2, 0, [1.0] * 5)]
+
+    def test_undecided_tasks_take_turns_after_their_first_rounds(self):
+        noise = np.random.default_rng(0)
+        timer = Timer(lambda _: noise.lognormal(0, 0.1))
+        list(confirm(["aa", "bb"], timer, 60))
+        assert "".join(call for call in timer.calls if call != "restart")[::2][:10] == "aaabbbabab"
+
+    @pytest.mark.parametrize(("tasks", "seconds"), [([[1.0, 2.0]], 0.0), ([], 0.0), ([], 60.0), ([[]], 60.0)])
+    def test_without_time_or_finalists_nothing_is_confirmed(self, tasks, seconds):
+        assert not list(confirm(tasks, Timer(lambda latency: latency), seconds))
+
+    def test_when_time_is_short_the_first_tasks_are_confirmed(self):
+        timer = Timer(lambda latency: latency, seconds=0.2)
+        assert [i for i, _ in confirm([[1.0, 2.0]] * 3, timer, 1.1)] == [0]  # three rounds of 0.4 s
+        assert len(timer.calls) < 16
 
     @pytest.mark.parametrize("slow_first", [1.0, 1.5])
     def test_a_slow_start_of_each_process_harms_no_finalist(self, slow_first):
-        rng, first = np.random.default_rng(0), []
+        rng = np.random.default_rng(0)
 
-        def latency(_, finalist):
-            slow = first.pop() if first else 1.0
+        def latency(finalist):
+            slow = slow_first if timer.calls[-2] == "restart" else 1.0
             return (1 + 0.05 * finalist) * rng.lognormal(0, 0.005) * slow
 
-        ((_, race),) = confirm([3], latency, lambda: first.append(slow_first), 60)
+        timer = Timer(latency)
+        ((_, race),) = confirm([range(3)], timer, 60)
         assert race.fastest == 0

@@ -57,6 +57,8 @@ class Store:
 class Run(TuningRun):
     confirmed, untuned = 0, False
 
+    _finalists = _use_confirmed = None
+
     def _confirm(self, measurer):
         self.confirmed += 1
 
