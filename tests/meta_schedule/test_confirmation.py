@@ -106,8 +106,7 @@ def confirmed(records, builder, runner):
     task = SimpleNamespace(dispatched=[records[0].workload.mod])
     candidates = [one.as_measure_candidate() for one in records]
     with Measurer(builder, runner, cpu(), 8) as measuring:
-        measuring.submit(task, candidates)
-        assert len([*measuring.wait()]) == len(records)
+        assert len([trial.result() for trial in measuring.submit(task, candidates)]) == len(records)
         kept = measuring.finalists.of(workload_key(task.dispatched[0]))
         for _, race in confirm([kept], measuring, 60):
             return str(kept[race.fastest].trial.candidate.sch.trace), race, kept
