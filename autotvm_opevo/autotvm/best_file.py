@@ -101,6 +101,6 @@ class BestFile:
             (i, *alternatives) = operator.tasks
             if i in best and not alternatives:
                 state = self._states[i]
-                found[position] = candidates(state.task, state.records, best[i], state.latency)
+                found[position] = candidates(state.task, state.records, best[i])
         chosen = choose(found, [operator.count for operator in operators], self._network.connections, self.bandwidth)
         return {operators[i].tasks[0]: one.record for i, one in chosen.items()}

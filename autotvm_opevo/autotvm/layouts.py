@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import connected_components
 from tvm import relay
 from tvm.autotvm.task import Task
 
-from autotvm_opevo.autotvm.log import Record
+from autotvm_opevo.autotvm.log import Record, seconds
 
 # The templates whose knobs tile_ic and tile_oc are the blocks of channels.
 _TEMPLATES = {"conv2d_NCHWc.x86", "conv2d_NCHWc_int8.x86", "depthwise_conv2d_NCHWc.x86"}
@@ -134,25 +134,24 @@ def connected_parts(operators: int, connections: Iterable[Connection]) -> list[i
     return [int(part) for part in connected_components(graph, directed=False)[1]]
 
 
-def candidates(task: Task, records: Iterable[tuple[Record, float]], best: Record, latency: float) -> list[Candidate]:
+def candidates(task: Task, records: Iterable[Record], best: Record) -> list[Candidate]:
     """The fastest record of each pair of layouts; none if the template has no blocks of channels.
 
     Parameters
     ----------
     task : tvm.autotvm.task.Task
-    records : iterable of (record, float)
-        Those of the task, and their latencies in seconds, without the machine's drift.
+    records : iterable of (MeasureInput, MeasureResult)
+        Those of the task.
     best : (MeasureInput, MeasureResult)
         That with the lowest latency, as confirmed.
-    latency : float
-        Its latency in seconds.
     """
     if not has_blocks(task):
         return []
+    latency = seconds(best[1])
     found = {_blocks(best): Candidate(best, latency, *_blocks(best))}
-    for record, seconds in records:
+    for record in records:
         # What seems faster than what was confirmed was lucky.
-        time = (1 + _NOISE) * max(latency, seconds)
+        time = (1 + _NOISE) * max(latency, seconds(record[1]))
         layouts = _blocks(record)
         if time < (found[layouts].latency if layouts in found else inf):
             found[layouts] = Candidate(record, time, *layouts)

@@ -30,9 +30,7 @@ from autotvm_opevo.autotvm.task_state import TaskState
 from autotvm_opevo.autotvm.tophub import without_tophub
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
 from autotvm_opevo.autotvm.tuner_factory import TunerFactory, can_learn, may_refuse_knobs, takes_seed
-from autotvm_opevo.autotvm.yardstick import yardstick_name
-from autotvm_opevo.tuning.drift import Drift
-from autotvm_opevo.tuning.journal import Journal, YardstickTimed
+from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.naming import describe_tuner
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.run import end_of_trials
@@ -154,18 +152,15 @@ def tune_network(
 
     with Log(log_file) as log:
         journal = Journal(Path(f"{log.path}.journal"), overwrite=not log.records)
-        kernel = yardstick_name(target)
-        timed = journal.history.yardsticks.get(kernel, [])
-        drift = Drift(timed, lambda latency: journal.write(YardstickTimed(kernel=kernel, latency=latency)))
         network = run_compiler(partial(extract, mod, target), "extracting tasks")
         if transfer and can_learn(tuner):
             known.add(_of_others(log.records, network.tasks), str(log.path))
         seeds = np.random.SeedSequence(seed).generate_state(len(network.tasks) + 1)
         states = [
-            TaskState(task, tuner, None if seed is None else int(s), early_stopping, drift, known, transfer)
+            TaskState(task, tuner, None if seed is None else int(s), early_stopping, known, transfer)
             for task, s in zip(network.tasks, seeds[1:])
         ]
-        run = NetworkRun(states, network, TrialStore(log, journal, drift), trials, measurer.batch, start)
+        run = NetworkRun(states, network, TrialStore(log, journal), trials, measurer.batch, start)
         try:
             learning: dict[str, Any] = {} if transfer else {"transfer": False}
             if known:

@@ -32,7 +32,7 @@ def measure_roofline(target: str) -> Roofline:
 
 def measure_flops(target: str) -> float:
     """float32 operations per second of this machine's best matrix product, with the instructions of a target."""
-    blocks = [block_product(*block) for block in BLOCKS]
+    blocks = [_block_product(*block) for block in BLOCKS]
     return max(flop / _seconds(schedule, tensors, target) for schedule, tensors, flop in blocks)
 
 
@@ -66,7 +66,7 @@ def _read(size: int) -> tuple[te.Schedule, list[te.Tensor]]:
     return schedule, [a, b]
 
 
-def block_product(rows: int, columns: int) -> tuple[te.Schedule, list[te.Tensor], float]:
+def _block_product(rows: int, columns: int) -> tuple[te.Schedule, list[te.Tensor], float]:
     """Many products of the same small matrices, which stay in the cache, into blocks that stay in registers."""
     a = te.placeholder((DEPTH, rows), name="a")
     b = te.placeholder((DEPTH, columns), name="b")

@@ -28,7 +28,6 @@ from autotvm_opevo.autotvm.task_state import TaskState
 from autotvm_opevo.tuning.finalists import Finalist
 from autotvm_opevo.tuning.journal import DevicesLeft, KnobsMapped
 from autotvm_opevo.tuning.result import TuningResult
-from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.run import TuningRun
 from autotvm_opevo.tuning.task_scheduler import round_size
 
@@ -60,21 +59,15 @@ class NetworkRun(TuningRun):
         super().__init__(states, network.operators, trials, store, start)
 
     def measure_machine(self, runner: Runner, target: tvm.target.Target) -> None:
-        """Find out how fast the tasks can be at most, and let the runner notice if the machine's speed changes."""
+        """Find out how fast the tasks can be at most."""
         self._journal.write(KnobsMapped.of({state.key: state.space.knobs for state in self._states}))
         if not isinstance(runner, LocalRunner):
             for state in self._states:
                 state.progress.limit = 0.0  # of this machine, if an earlier run had it
             return
-        runner.drift = self.store.drift
-
-        def measure() -> Roofline:
-            runner.begin_drift(target)
-            return runner.roofline(target)
-
+        measure = partial(runner.roofline, target)
         if roofline := self.measure_limits(measure, lambda i: work(self._states[i].task), partial(cannot_run, target)):
             self.best.bandwidth = roofline.bandwidth
-            runner.limits = {workload_key(one.task.target, one.task): one.progress.limit for one in self._states}
 
     def _end_measuring(self, measurer: Any) -> None:
         """See `TuningRun`; also tell the journal of devices that have left."""
@@ -94,7 +87,7 @@ class NetworkRun(TuningRun):
         """See `TuningRun`."""
         measured, result = trial
         best = measured, MeasureResult((latency,), 0, result.all_cost, time.time())
-        task.confirm(best, task.without_drift(best))
+        task.confirm(best)
         return str(record.encode(*best))
 
     def _use_untuned(self, is_better: bool) -> None:
@@ -109,7 +102,6 @@ class NetworkRun(TuningRun):
             best_file=self.best.path,
             rejected=self.store.log.rejected,
             unrelated=self._unrelated,
-            drift=self.store.drift.range,
             aligned=self.best.aligned,
             kept_untuned=len(self.best.kept_untuned),
         )

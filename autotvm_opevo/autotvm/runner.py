@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import inf
 from typing import Any
 
@@ -16,18 +15,13 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task import Task
 
-from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.autotvm.kernel_timing import NO_THRESHOLDS, Thresholds, gpu_limits, measure
 from autotvm_opevo.autotvm.log import seconds, workload_key
 from autotvm_opevo.autotvm.processes import WORKER_MODULE
 from autotvm_opevo.autotvm.roofline import measure_roofline
-from autotvm_opevo.autotvm.yardstick import time_yardstick
-from autotvm_opevo.tuning.drift import WINDOW, Drift, without_drift
 from autotvm_opevo.tuning.finalists import Finalist, Finalists
 from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.workers import ForkServerError, Worker
-
-logger = logging.getLogger(__name__)
 
 # How many times the best's latency a trial may have that is measured repeatedly, when slow ones are pruned, and how many times as
 # fast as the best one must be to be doubted.
@@ -66,11 +60,6 @@ class LocalRunner(autotvm.LocalRunner):
 
     Attributes
     ----------
-    drift : Drift or None
-        If set, which `tune_network` does, a yardstick is timed every few seconds, when the target is this machine's CPU.
-    limits : mapping
-        Latency in seconds that a task is not expected to get below, by target and workload, as far as known: no correction for
-        the machine's drift goes further.
     finalists : Finalists
         The best trials of each task.
 
@@ -108,8 +97,6 @@ class LocalRunner(autotvm.LocalRunner):
         self.pruning = pruning
         self._worker = Worker(WORKER_MODULE)
         self.finalists = Finalists()
-        self.drift: Drift | None = None
-        self.limits: Mapping[Any, float] = {}
 
     def set_task(self, task: Task) -> None:
         """Nothing need be started for a task."""
@@ -141,8 +128,6 @@ class LocalRunner(autotvm.LocalRunner):
     def time_again(self, finalist: Finalist) -> float:
         """Seconds of one run of a finalist, timed for a moment; infinite if it fails now."""
         measured, _ = finalist.trial
-        if self.drift and self.drift.due:
-            self._time_yardstick(measured.target)
         cpu = measured.target.kind.name == "llvm"  # other devices take longer to reach full speed
         milliseconds = _CONFIRMATION_MS if cpu else max(_CONFIRMATION_MS, self.min_repeat_ms)
         effort = (1, 5, 0) if self.enable_cpu_cache_flush else (1, 1, milliseconds)
@@ -166,15 +151,11 @@ class LocalRunner(autotvm.LocalRunner):
         """End the worker, and forget the finalists."""
         self._worker.kill()
         self.finalists.clear()
-        self.drift, self.limits = None, {}
 
     def _trial(self, measured: MeasureInput, build: BuildResult) -> MeasureResult:
-        if self.drift and self.drift.due:
-            self._time_yardstick(measured.target)
         start = time.time()
-        drift = self._drift_factor(start)
         task = workload_key(measured.target, measured.task)
-        best = self.finalists.best(task) * drift
+        best = self.finalists.best(task)
         thresholds = NO_THRESHOLDS
         if self.pruning is not None and best < inf:
             thresholds = Thresholds(self.pruning * best, _CLOSE * best, best / _CLOSE)
@@ -191,35 +172,9 @@ class LocalRunner(autotvm.LocalRunner):
             costs = text, RuntimeError(str(error)[:1024])
         end = time.time()
         result = MeasureResult(costs, kind, end - start + build.time_cost, end)
-        if drift > 1 and seconds(result) < best:  # other work slowed the yardstick down, and perhaps not the trial
-            self._time_yardstick(measured.target, again=True)
         time.sleep(self.cooldown_interval)
-        latency = without_drift(seconds(result), self._drift_factor(end), self.limits.get(task, 0.0))
-        self.finalists.add(task, (measured, result), build, build.filename, seconds(result), latency)
+        self.finalists.add(task, (measured, result), build, build.filename, seconds(result))
         return result
-
-    def _drift_factor(self, moment: float) -> float:
-        return self.drift.factor(moment) if self.drift else 1.0
-
-    def begin_drift(self, target: tvm.target.Target) -> None:
-        """Time the yardstick as often as it takes to know how fast the machine is now, whatever earlier runs found."""
-        self._time_yardstick(target, again=True)
-
-    def _time_yardstick(self, target: tvm.target.Target, again: bool = False) -> None:
-        """Time the yardstick; several times if asked to, or if the machine's speed seems to have changed."""
-        if self.drift is None or target.kind.name != "llvm":
-            return
-        try:
-            for _ in range(WINDOW):
-                again |= self.drift.add(self._worker.call(time_yardstick, str(target), timeout=_DEVICE_TIMEOUT))
-                if not again:
-                    break
-        except ForkServerError:
-            raise
-        except Exception as error:
-            self.restart()
-            logger.info("the machine's drift is unknown: %s", last_line(str(error)))
-            self.drift = None
 
     def _time(
         self, measured: MeasureInput, build: BuildResult, effort: tuple[int, int, float], thresholds: Thresholds

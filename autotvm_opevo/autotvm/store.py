@@ -1,16 +1,15 @@
-"""The trials of an AutoTVM log, with what its journal knows of them: which were timed again, and the machine's drift."""
+"""The trials of an AutoTVM log, with what its journal knows of them: which were timed again."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from math import inf
 from pathlib import Path
 from typing import Any
 
 from autotvm_opevo.autotvm.log import Log, Record, failure, parse, seconds
-from autotvm_opevo.tuning.drift import Drift, without_drift
 from autotvm_opevo.tuning.journal import Journal, TrialEnded
 from autotvm_opevo.tuning.logs import best_file
 from autotvm_opevo.tuning.naming import task_key
@@ -25,32 +24,30 @@ class TrialStore:
     log : Log
         Entered.
     journal : Journal
-    drift : Drift
-        Of the machine, without which latencies are compared.
 
     Attributes
     ----------
-    log, journal, drift
+    log, journal
         As given.
     best_file : Path
         Of the best records, as written at the end of the last run.
     records : dict of str to list of (MeasureInput, MeasureResult)
         Those that the log had, by task.
-    confirmed : dict of str to ((MeasureInput, MeasureResult), float)
-        By task: what was timed again last, and its latency in seconds, without drift.
+    confirmed : dict of str to (MeasureInput, MeasureResult)
+        By task: what was timed again last, as it was then.
     """
 
-    def __init__(self, log: Log, journal: Journal, drift: Drift) -> None:
-        self.log, self.journal, self.drift = log, journal, drift
+    def __init__(self, log: Log, journal: Journal) -> None:
+        self.log, self.journal = log, journal
         self.best_file = best_file(log.path)
         self.records: defaultdict[str, list[Record]] = defaultdict(list)
         for record in log.records:
             self.records[key_of(record)].append(record)
-        self.confirmed: dict[str, tuple[Record, float]] = {}
+        self.confirmed: dict[str, Record] = {}
         for known in journal.history.confirmed.values():
             with suppress(ValueError):
                 if found := parse(known.record):
-                    self.confirmed[key_of(found)] = found, known.latency
+                    self.confirmed[key_of(found)] = found
 
     @property
     def path(self) -> Path:
@@ -63,15 +60,6 @@ class TrialStore:
         kind, message = failure(trial[1])
         if kind:
             self.journal.write(TrialEnded(task=task.key, failure=kind, message=message))
-
-    def best(self, task: str) -> tuple[Record, float]:
-        """The best record of a task that the log had, and its latency in seconds, without drift; see `fastest`."""
-        limit = self.journal.history.limits.get(task, 0.0)
-
-        def latency(record: Record) -> float:
-            return without_drift(seconds(record[1]), self.drift.factor(record[1].timestamp), limit)
-
-        return fastest(self.records[task], self.confirmed.get(task), latency)
 
     def best_of_others(self, workloads: Iterable[Any]) -> list[Record]:
         """The best record of each workload that the log had, but of these.
@@ -99,8 +87,8 @@ class TrialStore:
             if (last or task in self.journal.history.left_out) and all(result.timestamp <= written for _, result in group):
                 found.extend([last] if last else [])
             else:
-                record, latency = self.best(task)
-                found.extend([record] if latency < inf else [])
+                best = fastest(self.records[task], self.confirmed.get(task))
+                found.extend([best] if seconds(best[1]) < inf else [])
         return found
 
 
@@ -110,13 +98,11 @@ def key_of(record: Record) -> str:
     return task_key(str(measured.target), measured.task.name, measured.task.args)
 
 
-def fastest(
-    records: Iterable[Record], confirmed: tuple[Record, float] | None, latency: Callable[[Record], float]
-) -> tuple[Record, float]:
-    """Of a task's records the one that was confirmed, unless a later one is faster, and its latency; else the fastest of all."""
-    since = confirmed[0][1].timestamp if confirmed else -inf
-    timed = [(record, latency(record)) for record in records if record[1].timestamp > since]
-    return min([*([confirmed] if confirmed else []), *timed], key=lambda pair: pair[1])
+def fastest(records: Iterable[Record], confirmed: Record | None) -> Record:
+    """Of a task's records the one that was confirmed, unless a later one is faster; else the fastest of all."""
+    since = confirmed[1].timestamp if confirmed else -inf
+    later = [record for record in records if record[1].timestamp > since]
+    return min([*([confirmed] if confirmed else []), *later], key=lambda record: seconds(record[1]))
 
 
 def _read(file: Path) -> tuple[dict[str, Record], float]:

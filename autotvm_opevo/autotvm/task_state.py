@@ -19,7 +19,6 @@ from autotvm_opevo.autotvm.store import fastest
 from autotvm_opevo.autotvm.tuner_factory import TunerFactory, takes_seed
 from autotvm_opevo.search.transfer import count_origins
 from autotvm_opevo.tuning import task_state
-from autotvm_opevo.tuning.drift import Drift, without_drift
 from autotvm_opevo.tuning.journal import THIS_RUN
 from autotvm_opevo.tuning.naming import task_key, task_name
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
@@ -45,8 +44,6 @@ class TaskState(task_state.TaskState):
         Passed to `make_tuner` if it has a parameter of that name.
     early_stopping : int, optional
         Stop after this many consecutive trials without improvement.
-    drift : Drift, optional
-        Of the machine, which `latency` and the results that the tuner gets are without.
     history : History, optional
         Records of earlier runs, from which a tuner that can transfer learns.
     transfer : bool
@@ -66,7 +63,6 @@ class TaskState(task_state.TaskState):
         make_tuner: TunerFactory,
         seed: int | None,
         early_stopping: int | None = None,
-        drift: Drift | None = None,
         history: History | None = None,
         transfer: bool = True,
     ) -> None:
@@ -75,19 +71,17 @@ class TaskState(task_state.TaskState):
         self.best: Record | None = None
         self._knobs = KnobSpace(task.config_space)
         self.space = self._knobs.space
-        self._drift = drift or Drift()
         self._history, self._transfer = history or History(), transfer
-        self._known: dict[int, Record] = {}  # without drift, by index of the configuration in the space
-        self._measured: dict[int, Record] = {}  # the same as they were measured
+        self._known: dict[int, Record] = {}  # by index of the configuration in the space
         self._best_at = 0
         self._starting = False  # the untuned configuration is being measured
         self._make_tuner, self._seed, self._early_stopping = make_tuner, seed, early_stopping
         self._tuner: SearchTuner | ForeignTuner | None = None
 
-    def resume(self, records: Iterable[Record], round_size: int, confirmed: tuple[Record, float] | None = None) -> int:
+    def resume(self, records: Iterable[Record], round_size: int, confirmed: Record | None = None) -> int:
         """Resume from the records of this task, as if they had been measured now, in rounds; returns their number.
 
-        Of the trials that were known when one was confirmed as the best, that one is, with the latency that is given.
+        Of the trials that were known when one was confirmed as the best, that one is.
         """
         mine: dict[int, Record] = {}
         taken = 0
@@ -103,29 +97,25 @@ class TaskState(task_state.TaskState):
             self._learn(number, record)
             if trial % round_size == 0 or trial == len(mine):
                 self.end_round()
-        configuration = configuration_of(confirmed[0][0], self.task, self._knobs) if confirmed else None
+        configuration = configuration_of(confirmed[0], self.task, self._knobs) if confirmed else None
         if confirmed and configuration is not None and self.space.index(configuration) in mine:
-            self.confirm(*fastest(mine.values(), confirmed, self.without_drift))
+            self.confirm(fastest(mine.values(), confirmed))
         return taken
 
-    def confirm(self, record: Record, latency: float) -> None:
-        """Take a record as the best, with its confirmed latency in seconds, without drift; a later trial can be better."""
+    def confirm(self, record: Record) -> None:
+        """Take a record, as it was confirmed, as the best; a later trial can be better."""
         self.best = record
-        self.confirmed(latency)
-
-    def without_drift(self, record: Record) -> float:
-        """The latency of a record in seconds, as it would have been at first."""
-        return seconds(self._without_drift(record)[1])
+        self.confirmed(seconds(record[1]))
 
     @property
-    def records(self) -> list[tuple[Record, float]]:
-        """All records, as measured, and their latencies in seconds, without drift."""
-        return [(record, seconds(self._known[number][1])) for number, record in self._measured.items()]
+    def records(self) -> list[Record]:
+        """All records, as in the log."""
+        return list(self._known.values())
 
     @property
     def untuned(self) -> Record | None:
         """The record of the configuration that the compiler uses without tuning; None if it is not known or failed."""
-        record = next((self._measured.get(self._number(config)) for config in self._fallback()), None)
+        record = next((self._known.get(self._number(config)) for config in self._fallback()), None)
         return record if record and seconds(record[1]) < inf else None
 
     def learn_from(self, others: Iterable[TaskState]) -> None:
@@ -202,7 +192,7 @@ class TaskState(task_state.TaskState):
                 self._tuner = tuner
             else:
                 self._tuner = ForeignTuner(tuner, self._known, self._knobs)
-            self._load_into_tuner(list(self._known.values()))
+            self._load_into_tuner(self.records)
         return self._tuner
 
     def _load_into_tuner(self, records: list[Record]) -> None:
@@ -229,20 +219,11 @@ class TaskState(task_state.TaskState):
 
     def _learn(self, number: int, record: Record) -> None:
         result = record[1]
-        self._measured[number] = record
-        self._known[number] = known = self._without_drift(record)
+        self._known[number] = record
         self.progress.seconds += max(0.0, float(result.all_cost))  # known from a log as well
-        if (latency := seconds(known[1])) < self.latency:
+        if (latency := seconds(result)) < self.latency:
             self.best, self._best_at = record, self.progress.trials + 1
         self._count(latency, *failure(result))
-
-    def _without_drift(self, record: Record) -> Record:
-        measured, result = record
-        latency = seconds(result)
-        if latency == inf:
-            return record
-        ratio = without_drift(latency, self._drift.factor(result.timestamp), self.progress.limit) / latency
-        return measured, result._replace(costs=tuple(cost * ratio for cost in result.costs)) if ratio != 1 else result
 
     def _stopped_early(self) -> bool:
         return self._early_stopping is not None and self.progress.trials - self._best_at >= self._early_stopping

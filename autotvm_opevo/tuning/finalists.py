@@ -24,8 +24,8 @@ class Finalist(NamedTuple):
 
     Attributes
     ----------
-    seconds, measured : float
-        Its latency, without the machine's drift and as measured.
+    seconds : float
+        Its latency.
     trial, built : object
         The trial, and what was built for it, of the adapter's TVM.
     file : str
@@ -33,7 +33,6 @@ class Finalist(NamedTuple):
     """
 
     seconds: float
-    measured: float
     trial: Any
     built: Any
     file: str
@@ -51,30 +50,24 @@ class Finalists:
     def of(self, task: Any) -> list[Finalist]:
         """The best trials of a task, by its key, the fastest first; none that are out of reach of any noise."""
         found = self._found[task]
-        return [
-            one
-            for one in found
-            if one.seconds <= MAX_RATIO * found[0].seconds
-            or one.measured <= MAX_RATIO * found[0].measured  # the correction for drift can be wrong
-        ]
+        return [one for one in found if one.seconds <= MAX_RATIO * found[0].seconds]
 
     def best(self, task: Any) -> float:
         """The shortest latency of a task in seconds; infinite before a success."""
         found = self._found[task]
         return found[0].seconds if found else inf
 
-    def add(self, task: Any, trial: Any, built: Any, file: str, measured: float, seconds: float | None = None) -> None:
+    def add(self, task: Any, trial: Any, built: Any, file: str, seconds: float) -> None:
         """Keep what was built for a trial if it is one of the best; see `Finalist`, `file` is the builder's."""
-        latency = measured if seconds is None else seconds
         with self._lock:
             found = self._found[task]
-            if latency == inf or (len(found) == FINALISTS and latency >= found[-1].seconds):
+            if seconds == inf or (len(found) == FINALISTS and seconds >= found[-1].seconds):
                 return
             try:
                 copy = self._copy(file)
             except OSError:  # a full disk: it can still be the best, but not be confirmed
                 return
-            found.append(Finalist(latency, measured, trial, built, copy))
+            found.append(Finalist(seconds, trial, built, copy))
             found.sort(key=lambda finalist: finalist.seconds)
             for dropped in found[FINALISTS:]:
                 with suppress(OSError):

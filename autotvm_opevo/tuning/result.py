@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autotvm_opevo._utils.text import milliseconds, pluralize
-from autotvm_opevo.tuning.drift import NOTABLE
 from autotvm_opevo.tuning.progress import Row, table
 
 if TYPE_CHECKING:
@@ -68,9 +67,6 @@ class TuningResult:
     phases : dict of str to float
         Seconds of this call by phase; "building" while nothing else happens. Phases overlap where trials run elsewhere. Empty if
         unknown.
-    drift : float
-        How many times as long the machine took for the same at the slowest moment as at the fastest, of all calls that wrote the
-        log.
     aligned : int
         Number of tasks of which `best_file` has another record than the fastest, since layout transforms would cost more.
     kept_untuned : int
@@ -94,7 +90,6 @@ class TuningResult:
     comparison_error: str = ""
     limit: float = 0.0
     phases: dict[str, float] = field(default_factory=dict)
-    drift: float = 1.0
     aligned: int = 0
     kept_untuned: int = 0
     threads: int = 0
@@ -119,8 +114,6 @@ class TuningResult:
             share = self.limit / self.latency
             lines.append(f"at this machine's limit they would take {milliseconds(self.limit)} ms, {share:.0%} of that")
         lines += describe_chosen(self.aligned, self.kept_untuned)
-        if self.drift > NOTABLE:
-            lines.append(f"the machine was up to {self.drift:.2f} times slower at times; results were corrected for it")
         if self.rejected:
             moved = f"{self.log_file}.rejected"
             lines.append(f"{pluralize(self.rejected, 'malformed line')} of {self.log_file} moved to {moved}")

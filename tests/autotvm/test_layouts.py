@@ -106,31 +106,26 @@ def record(latency, blocks=(16, 16)):
     return SimpleNamespace(config=config), autotvm.MeasureResult((latency,), 0, 0.1, 0.0)
 
 
-def timed(records):
-    return [(one, one[1].costs[0]) for one in records]
-
-
 CONV2D = SimpleNamespace(name="conv2d_NCHWc.x86")
 
 
 class TestCandidates:
     def test_each_pair_of_layouts_has_its_fastest_record_and_the_best_its_confirmed_latency(self):
-        best = record(1.0)
-        records = [best, record(3.0, (8, 16)), record(2.0, (8, 16)), record(1.5), record(inf, (4, 4))]
-        found = {(one.input, one.output): one for one in candidates(CONV2D, timed(records), best, 1.2)}
+        trial, best = record(1.0), record(1.2)
+        records = [trial, record(3.0, (8, 16)), record(2.0, (8, 16)), record(1.5), record(inf, (4, 4))]
+        found = {(one.input, one.output): one for one in candidates(CONV2D, records, best)}
         assert found[16, 16].record is best
         assert found[16, 16].latency == 1.2
         assert found[8, 16].record is records[2]
         assert len(found) == 2  # what failed is none
 
     def test_no_other_is_taken_for_faster_than_the_confirmed_one(self):
-        best = record(1.0)
-        (other,) = (one for one in candidates(CONV2D, timed([record(0.5, (8, 8))]), best, 1.2) if one.input == 8)
+        (other,) = (one for one in candidates(CONV2D, [record(0.5, (8, 8))], record(1.2)) if one.input == 8)
         assert other.latency > 1.2
 
     def test_templates_without_blocks_have_none(self):
         for name in ("dense_pack.x86", "conv2d_NCHWc_int8.cuda"):
-            assert candidates(SimpleNamespace(name=name), timed([record(1.0)]), record(1.0), 1.0) == []
+            assert candidates(SimpleNamespace(name=name), [record(1.0)], record(1.0)) == []
 
 
 def cost(chosen, counts, connected, bandwidth):

@@ -5,7 +5,6 @@ import time
 
 import numpy as np
 import pytest
-import tvm
 from instant_measuring import TIMEOUT
 from small_templates import matmul_task
 from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
@@ -14,7 +13,6 @@ from autotvm_opevo.autotvm import LocalBuilder, LocalRunner
 from autotvm_opevo.autotvm import runner as module
 from autotvm_opevo.autotvm.kernel_timing import NO_THRESHOLDS
 from autotvm_opevo.autotvm.log import workload_key
-from autotvm_opevo.tuning.drift import Drift
 
 
 @pytest.fixture(scope="module")
@@ -132,81 +130,3 @@ def test_an_impossible_time_prunes_nothing(runner, built, monkeypatch):
     monkeypatch.setattr(runner._worker, "call", lambda *arguments, timeout: (0.0,))
     runner.run(*built)
     assert not finalists_of(runner, built[0][0].task)
-
-
-def test_the_yardstick_is_timed_now_and_then_and_again_when_it_changes(runner, built, monkeypatch):
-    latencies, clock = iter([1.0, 1.0, 1.0, 1.5, 1.5, 1.5, 1.5]), [0.0]
-
-    def worker(function, *arguments, timeout):
-        return next(latencies) if function is module.time_yardstick else (1.5 if clock[0] else 1.0,)
-
-    monkeypatch.setattr(runner._worker, "call", worker)
-    monkeypatch.setattr("autotvm_opevo.tuning.drift.time.time", lambda: clock[0])
-    written = []
-    runner.drift = Drift(write=written.append)
-    runner.begin_drift(tvm.target.Target("llvm"))
-    assert written == [1.0] * 3
-    runner.run(built[0][:1], built[1][:1])
-    assert len(written) == 3  # not due
-    clock[0] = 3.0
-    runner.run(built[0][:1], built[1][:1])
-    assert written[3:] == [1.5] * 3  # it has changed
-    clock[0] = 6.0
-    runner.run(built[0][:1], built[1][:1])
-    assert written[6:] == [1.5]
-    assert runner.drift.factor(6.0) == 1.5
-    assert finalists_of(runner, built[0][0].task)
-
-
-@pytest.mark.parametrize(("second", "timed", "is_best"), [(1.9, 2.0, False), (1.9, 4.0, True), (2.5, 4.0, False)])
-def test_what_only_the_correction_makes_the_best_needs_a_yardstick_afterwards(runner, built, monkeypatch, second, timed, is_best):
-    """Other work slows the yardstick down to half its speed before the second trial, and ends before that or goes on."""
-    clock, yardstick, trials = [0.0], [2.0], iter([1.0, second])
-
-    def worker(function, *arguments, timeout):
-        clock[0] += 0.1
-        if function is not module.time_yardstick:
-            yardstick[0] = timed
-            return (next(trials),)
-        return yardstick[0]
-
-    monkeypatch.setattr(runner._worker, "call", worker)
-    for name in ("autotvm_opevo.tuning.drift.time", "autotvm_opevo.autotvm.runner.time"):
-        monkeypatch.setattr(f"{name}.time", lambda: clock[0])
-    written = []
-    runner.drift = Drift([(-1.0, 2.0)] * 3, write=written.append)
-    inputs, builds = built
-    runner.run(inputs[:1], builds[:1])
-    yardstick[0], clock[0] = 4.0, 10.0
-    written.clear()
-    runner.run(inputs[1:2], builds[1:2])
-    assert len(written) == 3 + 3 * (second < 2)
-    assert (finalists_of(runner, inputs[0].task)[0].trial[0] is inputs[1]) == is_best
-
-
-def test_a_trial_that_seems_best_by_its_correction_does_not_keep_others_from_confirmation(runner, built, monkeypatch):
-    trials = iter([1.0, 1.1])
-    monkeypatch.setattr(runner._worker, "call", lambda *arguments, timeout: (next(trials),))
-    factors = iter([1.0, 1.0, 2.0, 2.0])
-    monkeypatch.setattr(runner, "_drift_factor", lambda moment: next(factors))
-    runner.run(built[0][:2], built[1][:2])
-    assert [finalist.seconds for finalist in finalists_of(runner, built[0][0].task)] == [0.55, 1.0]
-
-
-def test_no_correction_makes_a_trial_faster_than_the_limit_of_its_task(runner, built, monkeypatch):
-    monkeypatch.setattr(runner._worker, "call", lambda *arguments, timeout: (1.0,))
-    monkeypatch.setattr(runner, "_drift_factor", lambda moment: 2.0)
-    task = built[0][0].task
-    runner.limits = {workload_key(task.target, task): 0.9}
-    runner.run(built[0][:1], built[1][:1])
-    assert runner.finalists.best(workload_key(task.target, task)) == 0.9
-
-
-def test_without_a_yardstick_trials_go_on(runner, built, monkeypatch):
-    def broken(target):
-        raise RuntimeError("no LLVM")
-
-    monkeypatch.setattr(module, "time_yardstick", broken)
-    runner.drift = Drift()
-    assert runner.run(built[0][:1], built[1][:1])[0].error_no == 0
-    assert runner.drift is None

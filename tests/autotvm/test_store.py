@@ -13,7 +13,6 @@ from tvm.autotvm.record import encode
 
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.store import TrialStore, key_of
-from autotvm_opevo.tuning.drift import Drift
 from autotvm_opevo.tuning.journal import RunHistory
 from autotvm_opevo.tuning.naming import task_key
 
@@ -30,10 +29,10 @@ def record(task, seconds, time=1.0, target=TARGET):
     return MeasureInput(target, task, None), MeasureResult((seconds,), 0, 0.1, time)
 
 
-def best(records, confirmed=(), own=(), drift=None, log=Path("none.json"), left_out=(), limits=None):
-    history = RunHistory(left_out=set(left_out), limits=limits or {})
-    store = TrialStore(SimpleNamespace(records=records, path=log), SimpleNamespace(history=history), drift or Drift())
-    store.confirmed = {key_of(one): (one, one[1].costs[0]) for one in confirmed}
+def best(records, confirmed=(), own=(), log=Path("none.json"), left_out=()):
+    history = RunHistory(left_out=set(left_out))
+    store = TrialStore(SimpleNamespace(records=records, path=log), SimpleNamespace(history=history))
+    store.confirmed = {key_of(one): one for one in confirmed}
     return store.best_of_others([task.workload for task in own])
 
 
@@ -66,15 +65,6 @@ def test_of_a_workload_for_two_targets_the_last_is_kept(tasks):
 
 def one_layer_tasks():
     return extract(one_layer(), TARGET)[0]
-
-
-def test_latencies_are_compared_without_drift(tasks):
-    drift = Drift([(float(t), 1.0) for t in range(10)] + [(float(t), 2.0) for t in range(200, 210)])
-    records = [record(tasks[0], 1.5, time=5.0), record(tasks[0], 2.0, time=205.0)]
-    assert best(records, drift=drift) == [records[1]]
-    assert best(records) == [records[0]]
-    limit = {task_key(str(TARGET), tasks[0].name, tasks[0].args): 1.6}
-    assert best(records, drift=drift, limits=limit) == [records[0]]  # no correction makes a trial faster than the machine
 
 
 def test_what_was_chosen_is_kept_until_another_trial_follows(tasks, tmp_path):

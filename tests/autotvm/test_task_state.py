@@ -12,7 +12,6 @@ from autotvm_opevo.autotvm.foreign_tuner import ForeignTuner
 from autotvm_opevo.autotvm.history import History
 from autotvm_opevo.autotvm.log import failure
 from autotvm_opevo.autotvm.task_state import TaskState
-from autotvm_opevo.tuning.drift import Drift
 
 TASK = matmul_task()
 TRACE = "Traceback (most recent call last):\n  1: tvm::runtime"
@@ -92,7 +91,7 @@ class TestConfirmation:
         state = TaskState(TASK, OpEvoTuner, seed=0)
         state.resume(records(range(3), [3.0, 2.0, 2.5]), round_size=8)
         (confirmed,) = records([2], [2.7])
-        state.confirm(confirmed, 2.7)
+        state.confirm(confirmed)
         assert state.best == confirmed
         assert state.latency == state.progress.latencies[-1] == 2.7
 
@@ -100,49 +99,17 @@ class TestConfirmation:
         trials = [at(i, pair) for i, pair in enumerate(records(range(3), [3.0, 2.0, 2.5]))]
         confirmed = at(10, records([2], [2.7])[0])
         state = TaskState(TASK, OpEvoTuner, seed=0)
-        state.resume(trials, 8, (confirmed, 2.7))
+        state.resume(trials, 8, confirmed)
         assert state.best == confirmed
         assert state.latency == 2.7
         later = TaskState(TASK, OpEvoTuner, seed=0)
-        later.resume([*trials, at(11, records([5], [2.8])[0]), at(12, records([6], [2.6])[0])], 8, (confirmed, 2.7))
+        later.resume([*trials, at(11, records([5], [2.8])[0]), at(12, records([6], [2.6])[0])], 8, confirmed)
         assert later.best[0].config.index == 6
 
     def test_one_that_the_log_lacks_does_not_count(self):
         state = TaskState(TASK, OpEvoTuner, seed=0)
-        state.resume(records(range(3), [3.0, 2.0, 2.5]), 8, (records([7], [1.0])[0], 1.0))
+        state.resume(records(range(3), [3.0, 2.0, 2.5]), 8, records([7], [1.0])[0])
         assert state.latency == 2.0
-
-
-class TestDrift:
-    def test_results_are_corrected_for_the_tuner_and_for_the_choice_of_the_best(self):
-        told = []
-
-        class Listening(OpEvoTuner):
-            def load_history(self, data_set, min_seed_records=500):
-                told.extend(data_set)
-
-        drift = Drift([(5.0 * i, 1.0 if i < 6 else 2.0) for i in range(12)])
-        state = TaskState(TASK, Listening, seed=0, drift=drift)
-        state.resume([at(10, records([0], [3.0])[0]), at(50, records([1], [4.0])[0])], 8)
-        assert state.best[0].config.index == 1
-        assert state.best[1].costs == (4.0,)  # as in the log
-        assert state.latency == 2.0
-        assert state.tuner
-        assert [result.costs for _, result in told] == [(3.0,), (2.0,)]
-
-    @pytest.mark.parametrize(("limit", "latency"), [(0.0, 2.0), (1.0, 2.0), (2.5, 2.5), (5.0, 4.0)])
-    def test_no_correction_makes_a_trial_faster_than_the_machine_s_limit(self, limit, latency):
-        drift = Drift([(5.0 * i, 1.0 if i < 6 else 2.0) for i in range(12)])
-        state = TaskState(TASK, OpEvoTuner, seed=0, drift=drift)
-        state.progress.limit = limit
-        state.resume([at(50, records([1], [4.0])[0])], 8)
-        assert state.latency == latency
-
-    def test_a_failure_stays_one(self):
-        drift = Drift([(5.0 * i, 1.0 if i < 6 else 2.0) for i in range(12)])
-        state = TaskState(TASK, OpEvoTuner, seed=0, drift=drift)
-        state.resume([at(50, records([1], [None])[0])], 8)
-        assert (state.latency, state.progress.trials) == (float("inf"), 1)
 
 
 class TestTuner:
