@@ -17,7 +17,6 @@ from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize, 
 from autotvm_opevo.reporting.logs import TuningLog, open_logs
 from autotvm_opevo.reporting.network import Network
 from autotvm_opevo.reporting.verdict import verdict
-from autotvm_opevo.tuning.drift import NOTABLE, Drift
 from autotvm_opevo.tuning.journal import NetworkLowered
 from autotvm_opevo.tuning.logs import BEST_FILE
 
@@ -87,10 +86,11 @@ def compare_with_first(logs: Sequence[TuningLog]) -> Iterator[tuple[str, bool]]:
     for log in logs[1:]:
         both = f"{logs[0].label} and {log.label}"
         found = compare(log, logs[0])
+        basis = f"{pluralize(found.count, 'configuration')} that both have"
         if math.isnan(found.ratio):
-            yield f"{both}: {found.basis}, too few to tell whether the machine was as fast for both", False
+            yield f"{both}: {basis}, too few to tell whether the machine was as fast for both", False
             continue
-        interval = f"{found.ratio:.2f} times as long for the second ({found.low:.2f} to {found.high:.2f}), by {found.basis}"
+        interval = f"{found.ratio:.2f} times as long for the second ({found.low:.2f} to {found.high:.2f}), by {basis}"
         if found.is_unclear:
             yield f"{both} are hard to compare: the same took {interval}", True
         elif found.differs:
@@ -146,11 +146,6 @@ def _warnings(index: int, log: TuningLog, network: Network) -> Iterator[str]:
         yield f"{pluralize(len(log.pauses), 'pause')} ({format_duration(sum(log.pauses))} in total) not counted as tuning time"
     if lost := list(dict.fromkeys(map(printable, log.runs.lost))):
         yield f"{pluralize(len(lost), 'device')} left while tuning: {', '.join(lost)}"
-    if (drift := Drift(log.runs.yardstick).range) > NOTABLE:
-        yield (
-            f"the machine was up to {drift:.2f} times slower at times: latencies are as measured, not corrected for that as "
-            "tune_network's are; compare what was measured at the same time only"
-        )
     if log.has_best_only:
         yield f"this has only the best trial of each task; all trials are in {_whole(log.path)}"
 
@@ -171,14 +166,14 @@ class Comparability:
     ----------
     ratio, low, high : float
         The median, and its confidence interval; NaN if nothing is known.
-    basis : str
-        What was compared.
+    count : int
+        Number of configurations that both have, by which this is known.
     """
 
     ratio: float
     low: float
     high: float
-    basis: str
+    count: int
 
     @property
     def is_unclear(self) -> bool:
@@ -192,21 +187,14 @@ class Comparability:
 
 
 def compare(log: TuningLog, other: TuningLog) -> Comparability:
-    """Compare how long the same took in both logs: configurations that both have, else a kernel that stays the same."""
+    """Compare how long the configurations that both logs have took in each, by their median.
+
+    Its interval is that between order statistics, which holds for any distribution.
+    """
     common = [(task, other.tasks[key]) for key, task in log.tasks.items() if key in other.tasks]
-    ratios = [ratio for task, same in common for ratio in task.ratios(same)]
-    if len(ratios) >= _MIN_SHARED:
-        return _of_ratios(ratios, f"{pluralize(len(ratios), 'configuration')} that both have")
-    mine, theirs = log.runs, other.runs
-    is_same_kernel = list(mine.yardsticks)[-1:] == list(theirs.yardsticks)[-1:]
-    if is_same_kernel and min(len(mine.yardstick), len(theirs.yardstick)) >= _MIN_SHARED:
-        median = float(np.median([latency for _, latency in theirs.yardstick]))
-        return _of_ratios([latency / median for _, latency in mine.yardstick], "a kernel that was timed for both again and again")
-    return Comparability(math.nan, math.nan, math.nan, f"{pluralize(len(ratios), 'configuration')} that both have")
-
-
-def _of_ratios(ratios: Sequence[float], basis: str) -> Comparability:
-    """The median, with the interval between order statistics that holds for any distribution."""
-    ordered = np.sort(ratios)
-    skipped = int(stats.binom.ppf((1 - _CONFIDENCE) / 2, len(ordered), 0.5)) - 1
-    return Comparability(float(np.median(ordered)), float(ordered[skipped]), float(ordered[-1 - skipped]), basis)
+    ratios = sorted(ratio for task, same in common for ratio in task.ratios(same))
+    count = len(ratios)
+    if count < _MIN_SHARED:
+        return Comparability(math.nan, math.nan, math.nan, count)
+    skipped = int(stats.binom.ppf((1 - _CONFIDENCE) / 2, count, 0.5)) - 1
+    return Comparability(float(np.median(ratios)), float(ratios[skipped]), float(ratios[-1 - skipped]), count)

@@ -113,13 +113,6 @@ class TrialEnded(Event):
     message: str = ""
 
 
-class YardstickTimed(Event):
-    """Seconds of a kernel that stays the same, by which the machine's drift is known."""
-
-    kernel: str
-    latency: Positive
-
-
 class BestConfirmed(Event):
     """A task's best trials have been timed again: the winner as a line of AutoTVM's log (empty with MetaSchedule), its latencies
     in seconds, their median without drift, and how many others may be as fast."""
@@ -177,7 +170,6 @@ _EVENTS = Union[
     MachineMeasured,
     MeasuringBegan,
     TrialEnded,
-    YardstickTimed,
     BestConfirmed,
     DevicesLeft,
     RunEnded,
@@ -304,8 +296,6 @@ class RunHistory:
         Of the last run's network.
     learned_from : dict of str to dict
         By task: how many others it learned from, by their origin, as far as known.
-    yardsticks : dict of str to list of (float, float)
-        By kernel, the last one's last: Unix timestamps, and its latencies in seconds.
     command : str
         What started the last run; empty if unknown.
     budget : int
@@ -348,7 +338,6 @@ class RunHistory:
     lost: list[str] = field(default_factory=list)
     lowering: NetworkLowered | None = None
     learned_from: dict[str, dict[str, int]] = field(default_factory=dict)
-    yardsticks: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     command: str = ""
     budget: int = 0
     knobs: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
@@ -365,11 +354,6 @@ class RunHistory:
     aligned: int = 0
     kept_untuned: int = 0
     left_out: set[str] = field(default_factory=set)
-
-    @property
-    def yardstick(self) -> list[tuple[float, float]]:
-        """Of the kernel that was timed last: another one's latency says nothing about it."""
-        return list(self.yardsticks.values())[-1] if self.yardsticks else []
 
     def replay(self, events: Iterable[Event]) -> None:
         """Update the history from events; those about trials change nothing."""
@@ -392,9 +376,6 @@ class RunHistory:
             self.flops, self.memory_bandwidth, self.threads = event.flops, event.memory_bandwidth, event.threads
         elif isinstance(event, MeasuringBegan):
             self.ready.append(event.time)
-        elif isinstance(event, YardstickTimed):
-            self.yardsticks[event.kernel] = known = self.yardsticks.pop(event.kernel, [])  # to be the last one
-            known.append((event.time, event.latency))
         elif isinstance(event, BestConfirmed):
             self.confirmed[event.task] = Confirmation(event.time, event.latencies, event.ties, event.latency, event.record)
         elif isinstance(event, DevicesLeft):

@@ -16,7 +16,6 @@ from autotvm_opevo.tuning.journal import (
     NetworkLowered,
     RunEnded,
     RunStarted,
-    YardstickTimed,
 )
 from autotvm_opevo.tuning.naming import task_key
 
@@ -94,15 +93,11 @@ def test_time_starts_with_the_run_if_the_journal_has_its_start(tmp_path, monkeyp
 
 
 @text_only
-def test_a_journal_tells_where_the_time_went_and_how_the_machine_s_speed_changed(tmp_path, monkeypatch):
+def test_a_journal_tells_where_the_time_went(tmp_path):
     journal = Journal(tmp_path / "log.json.journal")
-    for i, latency in enumerate([1e-3] * 6 + [2e-3] * 6):
-        monkeypatch.setattr("time.time", lambda now=1.795e9 + 5 * i: now)
-        journal.write(YardstickTimed("kernel", latency))
     journal.write(RunEnded({"building": 60.0, "running": 30.0, "starting": 10.0}))
     text = report_text(tmp_path, *(autotvm_line(trial) for trial in range(20)))
     assert "building 60 s, running 30 s, starting 10 s" in text
-    assert "the machine was up to 2.00 times slower at times" in text
 
 
 @text_only

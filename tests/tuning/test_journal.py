@@ -22,7 +22,6 @@ from autotvm_opevo.tuning.journal import (
     RunEnded,
     RunStarted,
     TrialEnded,
-    YardstickTimed,
     read,
 )
 
@@ -51,7 +50,7 @@ def test_a_write_error_is_logged_once(tmp_path, caplog):
 
 @pytest.mark.parametrize(
     "event",
-    [{"type": "YardstickTimed", "kernel": "k", "latency": latency} for latency in (-1, 0, "x", math.inf, math.nan)]
+    [{"type": "NetworkCompared", "before": latency, "after": 1.0} for latency in (-1, 0, "x", math.inf, math.nan)]
     + [
         {"type": "BestConfirmed", "task": "t", "record": "", "latency": 1.0, "latencies": one}
         for one in ([], [0], [math.nan], ["x"])
@@ -64,6 +63,14 @@ def test_a_write_error_is_logged_once(tmp_path, caplog):
 def test_nonsense_is_skipped(tmp_path, event):
     (tmp_path / "journal").write_text(json.dumps({"time": 1.0, **event}) + "\n")
     assert not list(read(tmp_path / "journal"))
+
+
+def test_events_that_are_written_no_longer_are_skipped_in_silence(tmp_path, caplog):
+    path = tmp_path / "journal"
+    path.write_text('{"type": "YardstickTimed", "time": 1.0, "kernel": "k", "latency": 1e-3}\n' * 2)
+    Journal(path).write(TrialEnded("dense"))
+    assert [event.task for event in read(path)] == ["dense"]
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("moment", [-1.0, 1e18, math.nan, math.inf, "now"])
@@ -129,15 +136,13 @@ def test_a_topology_of_ones_own_is_written_if_it_is_small(tmp_path):
     assert np.isfinite(graph.positions).all()
 
 
-def test_the_yardstick_and_the_phases_of_all_runs_lost_devices_and_the_lowering_are_read_back(tmp_path):
+def test_the_phases_of_all_runs_lost_devices_and_the_lowering_are_read_back(tmp_path):
     journal = Journal(tmp_path / "journal")
-    for latency in (0.001, 0.002):
-        journal.write(YardstickTimed("kernel", latency))
+    for _ in range(2):
         journal.write(RunEnded({"running": 1.5, "building": 2.0, "searching": 0.0}))
     journal.write(DevicesLeft(["10.0.0.7:9090"]))
     journal.write(NetworkLowered(nhwc=5, packed=8, winograd=2, fast_math=1))
     history = Journal(journal.path).history
-    assert [latency for _, latency in history.yardstick] == [0.001, 0.002]
     assert (history.phases, history.timed) == ({"running": 3.0, "building": 4.0}, 2)
     assert history.lost == ["10.0.0.7:9090"]
     lowering = history.lowering
