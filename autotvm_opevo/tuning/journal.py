@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from math import inf, isfinite, nan
+from math import inf, isfinite
 from os import PathLike
 from pathlib import Path
 from statistics import median
@@ -115,12 +115,11 @@ class TrialEnded(Event):
 
 class BestConfirmed(Event):
     """A task's best trials have been timed again: the winner as a line of AutoTVM's log (empty with MetaSchedule), its latencies
-    in seconds, their median without drift, and how many others may be as fast."""
+    in seconds, and how many others may be as fast."""
 
     task: str
     record: str
     latencies: Annotated[list[Positive], msgspec.Meta(min_length=1)]
-    latency: Positive
     ties: int = 0
 
 
@@ -243,12 +242,11 @@ def read(path: Path) -> Iterator[Event]:
 
 class Confirmation(NamedTuple):
     """When a task's best trial was timed again, as a Unix timestamp in seconds, its latencies in seconds, and how many others
-    may be as fast; and the `latency` without drift, and the record, of `BestConfirmed`."""
+    may be as fast; and the record of `BestConfirmed`."""
 
     time: float
     latencies: list[float]
     ties: int = 0
-    latency: float = nan
     record: str = ""
 
     @property
@@ -377,7 +375,7 @@ class RunHistory:
         elif isinstance(event, MeasuringBegan):
             self.ready.append(event.time)
         elif isinstance(event, BestConfirmed):
-            self.confirmed[event.task] = Confirmation(event.time, event.latencies, event.ties, event.latency, event.record)
+            self.confirmed[event.task] = Confirmation(event.time, event.latencies, event.ties, event.record)
         elif isinstance(event, DevicesLeft):
             self.lost.extend(event.addresses)
         elif isinstance(event, RunEnded):

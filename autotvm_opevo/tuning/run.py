@@ -284,7 +284,7 @@ class TuningRun(ABC):
                 task, latencies = tasks[i], race.seconds(race.fastest)
                 record = self._use_confirmed(task, finalists[i][race.fastest].trial, median(latencies))
                 ties = len(race.racing) - 1
-                self._journal.write(BestConfirmed(task.key, record, latencies, task.latency, ties))
+                self._journal.write(BestConfirmed(task.key, record, latencies, ties))
         except Exception as error:
             logger.warning("the best trials were not timed again: %s", last_line(str(error)))
 

@@ -552,7 +552,6 @@ class TestConfirmation:
                     "task": "t",
                     "record": record,
                     "latencies": [1e-9],
-                    "latency": 1e-9,
                 }
                 journal.write(json.dumps(event) + "\n")
         assert tune(log, 8).latency == before

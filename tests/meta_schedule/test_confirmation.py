@@ -181,7 +181,6 @@ def test_a_network_s_best_are_confirmed_for_real_and_applied(tmp_path, monkeypat
     (best,) = open_database(folder / BEST_DATABASE).get_all_tuning_records()
     latency = float(best.run_secs[0])
     assert latency == result.latency == pytest.approx(np.median(one.latencies))
-    assert one.latency == pytest.approx(latency)
     assert len(open_database(folder)) == 10  # trials only
     before = (folder / BEST_DATABASE / "database_tuning_record.json").read_bytes()
     assert tune(folder, 10, evaluate=False).latency == result.latency

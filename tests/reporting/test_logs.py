@@ -252,7 +252,7 @@ def test_a_confirmation_that_may_be_another_target_s_is_none(tmp_path):
     """The journal of a MetaSchedule work directory knows workloads, not targets."""
     folder = meta_schedule_folder(tmp_path / "log")
     records = folder / "database_tuning_record.json"
-    Journal(folder / "journal").write(BestConfirmed("1234", "", [2e-3], 2e-3))
+    Journal(folder / "journal").write(BestConfirmed("1234", "", [2e-3]))
     (log,) = open_logs([folder])
     assert [task.latency for task in log.tasks.values()] == [2e-3]
     records.write_text(records.read_text() + meta_schedule_line((64, 1), 0, 5e-4).replace("llvm", "cuda") + "\n")

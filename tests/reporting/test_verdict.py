@@ -74,7 +74,7 @@ def test_a_run_that_still_gains_goes_on_unless_every_operator_is_near_its_limit(
     journal = Journal(f"{log}.journal")
     journal.write(MachineMeasured({DENSE: limit}))
     if confirmed:
-        journal.write(BestConfirmed(DENSE, autotvm_line(31, latency=1e-3), confirmed, confirmed[0]))
+        journal.write(BestConfirmed(DENSE, autotvm_line(31, latency=1e-3), confirmed))
     assert answers(log)["Converged?"].text.startswith("No: the last half of the trials brought ")
     assert answers(log)["What next?"].text.startswith(next_step)
 
@@ -84,7 +84,7 @@ def test_how_good_it_is_rests_on_confirmed_timings_where_they_are_longer(tmp_pat
     journal = Journal(f"{log}.journal")
     journal.write(MachineMeasured({DENSE: 0.8e-3}))
     assert answers(log)["How good?"].text.startswith("1.000 ms, 80% of what this machine's limits allow")
-    journal.write(BestConfirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3], 1.6e-3))
+    journal.write(BestConfirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3]))
     text = answers(log)["How good?"].text
     assert text == "1.600 ms, 50% of what this machine's limits allow; most is left in dense 1x64, at 50% of its limit."
 
@@ -95,7 +95,7 @@ def test_the_page_shows_the_figures_of_the_verdict(tmp_path):
     journal.write(RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 2e6, CONV2D: 1e6}))
     limits, sizes = {DENSE: 0.8e-3, CONV2D: 0.5e-3}, {DENSE: 4e6, CONV2D: 1e6}
     journal.write(MachineMeasured(limits, [DENSE], sizes, flops=2e11, memory_bandwidth=3e10))
-    journal.write(BestConfirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3], 1.6e-3))
+    journal.write(BestConfirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3]))
     text = answers(log)["How good?"].text
     assert text.startswith("2.100 ms, 1 GFLOPS, 62% of what this machine's limits allow; most is left in dense")
     page = page_text(report(log, out=tmp_path / "report.html"))
@@ -174,7 +174,7 @@ def test_confirmed_tasks_say_how_sure_it_is_until_a_later_trial_is_faster(tmp_pa
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [3e-3] * 20, "conv2d")
     assert answers(log)["How sure?"].text.startswith("Every best rests on one trial")
     monkeypatch.setattr("time.time", lambda: 1.795e9 + 30)
-    Journal(f"{log}.journal").write(BestConfirmed(DENSE, "", [1.0e-3, 1.02e-3, 0.98e-3], 1.0e-3, ties=2))
+    Journal(f"{log}.journal").write(BestConfirmed(DENSE, "", [1.0e-3, 1.02e-3, 0.98e-3], ties=2))
     text = answers(log)["How sure?"].text
     tied = "another configuration may be as fast for dense 1x64"
     assert text == f"1 of 2 operators, 25% of the latency, confirmed in turn within 2.0%; {tied}."

@@ -51,10 +51,7 @@ def test_a_write_error_is_logged_once(tmp_path, caplog):
 @pytest.mark.parametrize(
     "event",
     [{"type": "NetworkCompared", "before": latency, "after": 1.0} for latency in (-1, 0, "x", math.inf, math.nan)]
-    + [
-        {"type": "BestConfirmed", "task": "t", "record": "", "latency": 1.0, "latencies": one}
-        for one in ([], [0], [math.nan], ["x"])
-    ]
+    + [{"type": "BestConfirmed", "task": "t", "record": "", "latencies": one} for one in ([], [0], [math.nan], ["x"])]
     + [{"type": "MachineMeasured", "limits": {"a": -1}}, {"type": "RunEnded", "phases": {"running": "?"}}]
     + [{"type": "KnobsMapped", "knobs": knobs} for knobs in (["a"], {"a": ["b"]}, {"a": {"b": 3}})]
     + [{"type": "RunEnded", "phases": {}, "learned_from": learned} for learned in (["a"], {"a": ["b"]}, {"a": {"b": "many"}})]
@@ -156,7 +153,7 @@ def test_what_a_run_was_asked_for_and_its_limits_are_read_back(tmp_path):
     )
     journal.write(MachineMeasured({"dense": 1e-3}, ["dense"], {"dense": 4e6}, flops=2e11, memory_bandwidth=3e10))
     journal.write(MeasuringBegan())
-    journal.write(BestConfirmed("dense", "{}", [1.1e-3, 1.2e-3], 1.15e-3, ties=1))
+    journal.write(BestConfirmed("dense", "{}", [1.1e-3, 1.2e-3], ties=1))
     history = Journal(journal.path).history
     assert (history.command, history.budget) == ("autotvm-opevo tune", 100)
     assert history.names == {"dense": "dense 1x8"}
