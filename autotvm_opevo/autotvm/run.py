@@ -83,12 +83,11 @@ class NetworkRun(TuningRun):
         found = measurer.finalists.of(workload_key(task.task.target, task.task))
         return found if task.best in [one.trial for one in found] else []
 
-    def _use_confirmed(self, task: TaskState, trial: Record, latency: float) -> str:
+    def _use_confirmed(self, task: TaskState, best: Record, latency: float) -> str:
         """See `TuningRun`."""
-        measured, result = trial
-        best = measured, MeasureResult((latency,), 0, result.all_cost, time.time())
-        task.confirm(best)
-        return str(record.encode(*best))
+        measured, result = best
+        task.confirm((measured, MeasureResult((latency,), 0, result.all_cost, time.time())))
+        return str(record.encode(*task.best))
 
     def _use_untuned(self, is_better: bool) -> None:
         """See `TuningRun`."""

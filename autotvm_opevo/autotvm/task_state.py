@@ -57,6 +57,8 @@ class TaskState(task_state.TaskState):
         The fastest record.
     """
 
+    best: Record | None = None
+
     def __init__(
         self,
         task: Task,
@@ -68,7 +70,6 @@ class TaskState(task_state.TaskState):
     ) -> None:
         key = task_key(str(task.target), task.name, task.args)
         super().__init__(task, task_name(task.name, task.args), key, TaskProgress(float(task.flop or 0), task.name))
-        self.best: Record | None = None
         self._knobs = KnobSpace(task.config_space)
         self.space = self._knobs.space
         self._history, self._transfer = history or History(), transfer

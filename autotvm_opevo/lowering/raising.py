@@ -95,4 +95,5 @@ def _pads(stored: Any, tensors: list[Any], call: Any) -> Iterator[_Candidate]:
 def _otherwise(stored: Any) -> float:
     """The number that is stored outside of a tensor that is padded."""
     is_conditional = isinstance(stored, tvm.ir.Call) and len(stored.args) == 3
-    return float(getattr(stored.args[2], "value", 0.0)) if is_conditional else 0.0
+    number = stored.args[2] if is_conditional else None
+    return float(number.value) if isinstance(number, (tvm.tirx.IntImm, tvm.tirx.FloatImm)) else 0.0

@@ -80,10 +80,12 @@ class NetworkRun(TuningRun):
         found = measurer.finalists.of(task.key)
         return found if found and found[0].seconds <= task.latency else []
 
-    def _use_confirmed(self, task: TaskState, trial: Trial, latency: float) -> str:
+    def _use_confirmed(self, task: TaskState, best: Trial | TuningRecord, latency: float) -> str:
         """See `TuningRun`."""
-        workload, candidate = self.store.database.commit_workload(task.mod), trial.candidate
-        self.store.set_best(TuningRecord(candidate.sch.trace, workload, [latency], self._target, candidate.args_info))
+        if isinstance(best, Trial):
+            workload, candidate = self.store.database.commit_workload(task.mod), best.candidate
+            best = TuningRecord(candidate.sch.trace, workload, [latency], self._target, candidate.args_info)
+        self.store.set_best(best)
         task.confirmed(latency)
         return ""
 
@@ -116,7 +118,7 @@ class NetworkRun(TuningRun):
         if self._comparison is None and self.trials > self._resumed:
             self.store.untuned.discard(self._network)  # until it is compared again
         self.store.write_best(left_out={(state.key, str(self._target)) for state in self._states if is_wrong})
-        return database_with([] if is_wrong else [self.store.best(state) for state in self._states])
+        return database_with([] if is_wrong else [state.best for state in self._states])
 
     def _use_untuned(self, is_better: bool) -> None:
         """See `TuningRun`."""

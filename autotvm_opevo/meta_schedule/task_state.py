@@ -76,8 +76,8 @@ class TaskState(task_state.TaskState):
             latency = seconds(record.run_secs)
             self._count(latency, "failed" if latency == inf else "")
         self._before, self._seconds = len(records), 0.0  # trials of earlier calls, and the seconds of all others
-        if best := store.best(self):
-            self.latency = seconds(best.run_secs)
+        if self.best:
+            self.latency = seconds(self.best.run_secs)
         if records:
             self.end_round()
 
@@ -85,6 +85,11 @@ class TaskState(task_state.TaskState):
     def records(self) -> list[Any]:
         """In the store, the fastest first."""
         return self._store.records(self)
+
+    @property
+    def best(self) -> TuningRecord | None:
+        """See `tuning.task_state.TaskState`."""
+        return self._store.best(self)
 
     @property
     def can_propose(self) -> bool:

@@ -119,6 +119,7 @@ class TuningRun(ABC):
         self._threads = 0
         self._round_left = self._current = 0  # trials of this round that are not submitted, and its task
         self._pending: dict[Future[Any], _Batch] = {}  # trials that are being measured
+        self._before: dict[str, tuple[float, Any]] = {}  # by task: latency and record of the best of earlier calls
         self.stop_reason = "trials"
         self.phases: defaultdict[str, float] = defaultdict(float)
         self.display = ProgressDisplay(budget, self._resumed)
@@ -177,6 +178,7 @@ class TuningRun(ABC):
         """Spend the budget in rounds of at least `batch` trials for one task, until a deadline, and confirm the best."""
         seconds_left = deadline - time.monotonic() if deadline < inf else None
         self.phases["starting"] = time.monotonic() - self._start
+        self._before = {task.key: (task.latency, task.best) for task in self._tasks}
         self._journal.write(MeasuringBegan())
         try:
             with ProgressDisplay(self._budget, self.trials, seconds_left) as self.display:
@@ -208,11 +210,12 @@ class TuningRun(ABC):
 
     def _submit(self, measurer: Measurer, task_scheduler: TaskScheduler, rng: np.random.Generator, batch: int) -> bool:
         """Submit a batch of the round's task; False if there is nothing to submit for now."""
-        with measurer.quiet(), self.phase("searching"):
-            proposed = self._propose(measurer.batch, task_scheduler, rng, batch)
-        if proposed is None:
-            return False
-        trials = measurer.submit(self._tasks[proposed.task].task, proposed.proposal.candidates)
+        with measurer.quiet():
+            with self.phase("searching"):
+                proposed = self._propose(measurer.batch, task_scheduler, rng, batch)
+            if proposed is None:
+                return False
+            trials = measurer.submit(self._tasks[proposed.task].task, proposed.proposal.candidates)
         self._pending.update(dict.fromkeys(trials, proposed))
         return True
 
@@ -245,13 +248,13 @@ class TuningRun(ABC):
     def _measured(self) -> Iterator[tuple[_Batch, Any]]:
         """Iterate over the trials that have been measured since, each with its batch."""
         for trial in list(self._pending):
-            if trial.done() and trial.exception() is None:
+            if trial.done() and not trial.cancelled() and trial.exception() is None:
                 yield self._pending.pop(trial), trial.result()
 
     def _receive(self, measurer: Measurer, seconds: float) -> None:
         """Wait until a trial is measured, or for `seconds`; keep all that are, and raise an error once there are none."""
         done, _ = wait(self._pending, None if seconds == inf else max(0.0, seconds), FIRST_COMPLETED)
-        if done and all(trial.exception() for trial in done):
+        if done and all(trial.cancelled() or trial.exception() for trial in done):
             done.pop().result()
         for batch, trial in self._measured():
             self._keep(batch, trial, measurer)
@@ -281,9 +284,11 @@ class TuningRun(ABC):
         finalists = [self._finalists(measurer, task) for task in tasks]
         try:
             for i, race in confirm(finalists, measurer, CONFIRMATION_SHARE * (time.monotonic() - self._start)):
-                task, latencies = tasks[i], race.seconds(race.fastest)
-                record = self._use_confirmed(task, finalists[i][race.fastest].trial, median(latencies))
-                ties = len(race.racing) - 1
+                task, latencies, ties = tasks[i], race.seconds(race.fastest), len(race.racing) - 1
+                best, (latency_before, best_before) = finalists[i][race.fastest].trial, self._before[task.key]
+                if latency_before < median(latencies):  # of an earlier call: what was built for it is not there to race
+                    best, latencies, ties = best_before, [latency_before], 0
+                record = self._use_confirmed(task, best, median(latencies))
                 self._journal.write(BestConfirmed(task.key, record, latencies, ties))
         except Exception as error:
             logger.warning("the best trials were not timed again: %s", last_line(str(error)))
@@ -293,8 +298,9 @@ class TuningRun(ABC):
         """The best trials of a task; none if the best is of an earlier call, which is not there to be timed again."""
 
     @abstractmethod
-    def _use_confirmed(self, task: Any, trial: Any, latency: float) -> str:
-        """Take a trial as the task's best, with the latency in seconds that is confirmed; returns its record for the journal."""
+    def _use_confirmed(self, task: Any, best: Any, latency: float) -> str:
+        """Take a trial of this call, or the best record before it, as the task's best, with its latency in seconds from now on;
+        returns its record for the journal."""
 
     def by_share(self) -> list[int]:
         """The tasks' positions, the largest share of the network's latency first."""

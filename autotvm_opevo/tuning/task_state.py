@@ -48,6 +48,11 @@ class TaskState(ABC):
         self._errors: Counter[str] = Counter()  # by message, which records of earlier calls lack
 
     @property
+    @abstractmethod
+    def best(self) -> Any:
+        """The record of the best trial, of the adapter's TVM; None without one."""
+
+    @property
     def dominant_error(self) -> str:
         """The most common error while all trials fail, by its message if there is any; empty otherwise."""
         errors = self._errors or self.failures

@@ -15,6 +15,7 @@ from compared_networks import compared
 from autotvm_opevo.tuning.journal import Journal, read
 from autotvm_opevo.tuning.measurer import Measurer
 from autotvm_opevo.tuning.progress import ProgressDisplay
+from autotvm_opevo.tuning.race import Race
 from autotvm_opevo.tuning.run import TuningRun
 from autotvm_opevo.tuning.task_scheduler import Operator, TaskProgress, equal
 from autotvm_opevo.tuning.task_state import TaskState
@@ -23,7 +24,7 @@ from autotvm_opevo.tuning.task_state import TaskState
 class Task(TaskState):
     """Proposes numbers, whose latencies are 1 / number."""
 
-    can_propose, learned_from = True, {}
+    best, can_propose, learned_from = "earlier", True, {}
 
     def __init__(self, name, trials, latency, size=1000):
         super().__init__(name, name, name[0], TaskProgress(flop=1e6, trials=trials))
@@ -233,6 +234,35 @@ def test_an_exception_that_ends_the_call_is_told(run):
     assert run.stop_reason == "OSError"
 
 
+class TestConfirmation:
+    """Of a task whose best is of an earlier call, and of a trial that was lucky once."""
+
+    @pytest.fixture
+    def confirm(self, run, monkeypatch):
+        def confirm(latency):
+            race = Race(1)
+            for _ in range(3):
+                race.add([latency])
+            finalist = SimpleNamespace(trial="lucky")
+            monkeypatch.setattr("autotvm_opevo.tuning.run.confirm", lambda *_: [(0, race)])
+            monkeypatch.setattr(run, "_finalists", lambda *_: [finalist])
+            used = []
+            monkeypatch.setattr(run, "_use_confirmed", lambda task, best, latency: used.append((best, latency)) or "record")
+            run._before = {task.key: (task.latency, task.best) for task in run._tasks}
+            TuningRun._confirm(run, None)
+            return used
+
+        return confirm
+
+    def test_what_is_slower_when_it_is_timed_again_does_not_replace_it(self, confirm, tmp_path):
+        assert confirm(0.0013) == [("earlier", 0.001)]
+        (event,) = read(tmp_path / "journal")
+        assert (event.record, event.latencies) == ("record", [0.001])
+
+    def test_what_is_faster_does(self, confirm):
+        assert confirm(0.0009) == [("lucky", 0.0009)]
+
+
 class TestLoop:
     def test_the_budget_is_spent_on_all_tasks_and_every_trial_is_stored_once(self, run):
         measurer = measure(run)
@@ -271,6 +301,23 @@ class TestLoop:
         assert len(run.store.trials) == 3
         assert run.confirmed == 0
         assert [*read(tmp_path / "journal")][-1].stop_reason == "interrupted"
+
+    def test_ctrl_c_while_what_does_not_run_yet_is_dropped_loses_nothing(self, run):
+        class Interrupted(Inverter):
+            """Ctrl-C comes when the second of three trials is cancelled."""
+
+            def submit(self, task, candidates):
+                return [Future(), *super().submit(task, candidates)]
+
+            def cancel(self):
+                next(iter(run._pending)).cancel()
+                raise KeyboardInterrupt
+
+        measurer = Interrupted()
+        run._submit(measurer, equal, np.random.default_rng(0), 2)
+        with pytest.raises(KeyboardInterrupt):
+            measure(run, measurer, seconds=0)
+        assert len(run.store.trials) == 2
 
     def test_a_full_disk_ends_the_run_and_no_trial_counts_that_was_not_stored(self, run, monkeypatch):
         def full(task, trial):

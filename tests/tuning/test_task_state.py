@@ -11,7 +11,7 @@ from autotvm_opevo.tuning.task_state import TaskState
 class Task(TaskState):
     """Proposes nothing."""
 
-    can_propose, learned_from = False, {}
+    best, can_propose, learned_from = None, False, {}
 
     def propose(self, size, others):
         raise NotImplementedError
