@@ -18,7 +18,7 @@ from typing import Any
 
 import tvm
 
-from benchmarks import markdown, publish
+from benchmarks import markdown, plots, publish
 from benchmarks.tune_matmul import BASELINE, EQUAL, EQUAL_TRIALS, OURS, build, load, make_task, time_in_turn
 
 # Of the best that is known, and of what was measured while tuning, a good configuration reaches so much when it is rebuilt.
@@ -33,6 +33,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--publish", type=publish.section, metavar="SECTION", help="write the table to this section of docs/results"
     )
+    parser.add_argument("--picture", type=Path, help="draw what both tuners' rebuilt configurations reach, run by run")
     options = parser.parse_args(arguments)
     runs = []
     for seed in range(options.seeds):
@@ -41,7 +42,10 @@ def main(arguments: list[str] | None = None) -> None:
             command = [sys.executable, "-m", "benchmarks.tune_matmul", "--seed", str(seed), "--out", str(folder)]
             subprocess.run(command, check=True)
         runs.append(json.loads((folder / "figures.json").read_text()))
-    text = table(runs, rebuilt(options.out, runs))
+    gflops = rebuilt(options.out, runs)
+    text = table(runs, gflops)
+    if options.picture:
+        plots.draw_pairs([(now[BASELINE], now[OURS]) for now in gflops], (BASELINE, OURS), "GFLOPS", options.picture)
     if options.publish:
         publish.publish(options.publish, text, "demonstration", arguments)
     print(text)

@@ -49,6 +49,22 @@ def draw_panels(panels: Iterable[tuple[str, Array, Mapping[str, Array]]], title:
     plt.close(figure)
 
 
+def draw_pairs(pairs: Iterable[tuple[float, float]], labels: tuple[str, str], xlabel: str, path: Path) -> None:
+    """Draw a row for each pair of values, a baseline's and a method's, sorted by their ratio, with a line between both."""
+    plt = _pyplot()
+    baseline, method = np.array(sorted(pairs, key=lambda pair: pair[1] / pair[0])).T
+    rows = np.arange(len(baseline))
+    figure, axes = plt.subplots(figsize=(7, 2.8), layout="constrained")
+    axes.hlines(rows, baseline, method, color="lightgray", linewidth=3, zorder=0)
+    axes.scatter(baseline, rows, color="tab:orange", label=labels[0])
+    axes.scatter(method, rows, color="tab:blue", label=labels[1])
+    axes.set(xlabel=xlabel, ylabel="runs", xlim=(0, None), yticks=[])
+    axes.legend(loc="upper left")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
 def _draw_quartiles(axes: Any, x: Array, curves: Mapping[str, Array]) -> None:
     """Medians as lines, and bands from the lower to the upper quartile."""
     for tuner, runs in curves.items():

@@ -32,7 +32,8 @@ def test_runs_that_are_there_are_not_repeated_and_their_configurations_are_timed
     for seed in range(2):
         tune_matmul.main(["--trials", "2", "--seed", str(seed), "--out", str(tmp_path / str(seed))])
     capsys.readouterr()
-    demonstration.main(["--seeds", "2", "--out", str(tmp_path)])
+    demonstration.main(["--seeds", "2", "--out", str(tmp_path), "--picture", str(tmp_path / "pairs.png")])
+    assert (tmp_path / "pairs.png").stat().st_size > 0
     note, *_, first, second = capsys.readouterr().out.splitlines()
     assert note.startswith("The best that is known has ")
     assert (first.split()[1], second.split()[1]) == ("0", "1")
