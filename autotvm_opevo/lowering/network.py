@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Container
 from typing import Any
 
 import tvm
@@ -20,11 +21,19 @@ from autotvm_opevo.lowering.winograd import legalize_conv2d
 
 logger = logging.getLogger(__name__)
 
+# What `lower` does beyond TVM, in this order, in words for the user. Layouts of weights are up to the schedules.
+PASSES = {
+    "batch_norm": "folding batch normalizations",
+    "raising": "making operators of what the importer has lowered",
+    "channels_last": "the conversion to NHWC",
+    "winograd": "Winograd's algorithm",
+    "fast_math": "the approximation of exp, tanh, erf and powers",
+}
 # Operators that are legalized to several calls.
 _SEVERAL_CALLS = ("relax.dynamic_strided_slice",)
 
 
-def lower(mod: tvm.IRModule, params: Any, target: tvm.target.Target) -> tvm.IRModule:
+def lower(mod: tvm.IRModule, params: Any, target: tvm.target.Target, without: Container[str] = ()) -> tvm.IRModule:
     """Bind a network's weights and lower it to operators, fused as TVM fuses them, in forms that can be scheduled to be fast.
 
     Batch normalizations are folded into what comes before them. For a CPU, convolutions are converted to NHWC, and to Winograd's
@@ -37,6 +46,8 @@ def lower(mod: tvm.IRModule, params: Any, target: tvm.target.Target) -> tvm.IRMo
     params : dict or list, optional
         Its weights; see `bind_params`.
     target : tvm.target.Target
+    without : collection of str
+        Passes to leave out, of `PASSES`.
 
     Returns
     -------
@@ -52,13 +63,20 @@ def lower(mod: tvm.IRModule, params: Any, target: tvm.target.Target) -> tvm.IRMo
     """
     mod = bind_params(mod, params)
     for_cpu = target.kind.name == "llvm"
+    passes = [name for name in PASSES if name not in without and (for_cpu or name == "batch_norm")]
     try:
         # Constants are folded first, or what is computed from others would not be found.
-        lowered = fold_batch_norms(_fold(mod))
-        if for_cpu:
-            lowered = _fold(with_channels_last(raise_to_operators(lowered)))
-            lowered = relax.transform.LegalizeOps({"relax.nn.conv2d": legalize_conv2d, **FAST_MATH})(lowered)
-        fused = _fuse(lowered, target)
+        lowered = _fold(mod) if passes else mod
+        if "batch_norm" in passes:
+            lowered = fold_batch_norms(lowered)
+        if "raising" in passes:
+            lowered = raise_to_operators(lowered)
+        if "channels_last" in passes:
+            lowered = _fold(with_channels_last(lowered))
+        rules = {"relax.nn.conv2d": legalize_conv2d} if "winograd" in passes else {}
+        if "fast_math" in passes:
+            rules.update(FAST_MATH)
+        fused = _fuse(relax.transform.LegalizeOps(rules)(lowered) if rules else lowered, target)
     except Exception as error:  # of TVM's passes, or of ours
         logger.warning("the network is tuned as TVM lowers it, since it cannot be lowered otherwise: %s", last_line(str(error)))
         fused = _fuse(mod, target)
