@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import inf
 from os import PathLike
 from typing import Any
@@ -17,15 +16,15 @@ from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo._utils.validation import as_seconds
 from autotvm_opevo.lowering.entry import bind_params
-from autotvm_opevo.lowering.network import check_shapes, lower, lower_as_imported
+from autotvm_opevo.lowering.network import check_shapes, lower_as_imported
 from autotvm_opevo.meta_schedule.compilation import warn_of_untuned
-from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, seconds, workload_key
+from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, seconds
 from autotvm_opevo.meta_schedule.device import open_device
 from autotvm_opevo.meta_schedule.evaluation import computed_dtypes, load_on, random_inputs
-from autotvm_opevo.meta_schedule.extraction import extract
+from autotvm_opevo.meta_schedule.extraction import extract, key_of, lower_and_extract
 from autotvm_opevo.meta_schedule.kernels import KernelInstance, build_kernel
 from autotvm_opevo.meta_schedule.naming import task_name
-from autotvm_opevo.meta_schedule.store import network_key, untuned_networks
+from autotvm_opevo.meta_schedule.store import untuned_networks, wrong_passes
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.tuning.comparison import NETWORKS_SHARE, Comparison, OperatorComparison, shown_when_aborted
 from autotvm_opevo.tuning.logs import check_logs, common_target
@@ -97,7 +96,16 @@ def compare_logs(
     check_shapes(mod)
     databases = [open_existing(log) for log in logs]
     target = _common_target(databases) if target is None else as_target(target)
-    lowered = [run_compiler(partial(_Lowered, way, mod, target), "lowering the network") for way in (lower, lower_as_imported)]
+    wrong = {key: passes for log in logs for key, passes in wrong_passes(log).items()}
+
+    def lower_both() -> list[_Lowered]:
+        as_imported = lower_as_imported(mod, None, target)
+        return [
+            _Lowered(*lower_and_extract(mod, target, wrong)[:2], target),
+            _Lowered(as_imported, extract(as_imported, target)[0], target),
+        ]
+
+    lowered = run_compiler(lower_both, "lowering the network")
     tuned = [_tuned(name, log, database, lowered, target) for name, log, database in zip(names, logs, databases)]
     comparison = Comparison(names, _operators(tuned), dtypes=computed_dtypes(mod))
     untuned = lowered[-1].mod
@@ -117,12 +125,13 @@ def compare_logs(
     return comparison
 
 
+@dataclass
 class _Lowered:
     """A network, lowered in one way, and its tasks."""
 
-    def __init__(self, lower: Callable[..., tvm.IRModule], mod: tvm.IRModule, target: tvm.target.Target) -> None:
-        self.mod, self.target = lower(mod, None, target), target
-        self.tasks, _ = extract(self.mod, target)
+    mod: tvm.IRModule
+    tasks: list[Any]
+    target: tvm.target.Target
 
     def best(self, database: Database) -> list[TuningRecord | None]:
         """The best record of each task; None without a successful one."""
@@ -148,7 +157,7 @@ def _tuned(
 ) -> _Tuned:
     """The best records of a database, of the network lowered in the way for which there are more; none if untuned is better."""
     best = [one.best(database) for one in lowered]
-    if network_key(target, (workload_key(task.dispatched[0]) for task in lowered[0].tasks)) in untuned_networks(log):
+    if key_of(target, lowered[0].tasks) in untuned_networks(log):
         return _Tuned(lowered[1], [None] * len(lowered[1].tasks), MemoryDatabase())
     i = max(range(len(lowered)), key=lambda i: sum(record is not None for record in best[i]))
     if not any(best[i]):

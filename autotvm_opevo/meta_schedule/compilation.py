@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
@@ -14,9 +15,9 @@ from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import build, lower, lower_as_imported
-from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, records_in, seconds, workload_key
-from autotvm_opevo.meta_schedule.extraction import extract
-from autotvm_opevo.meta_schedule.store import network_key, untuned_networks
+from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, records_in, seconds
+from autotvm_opevo.meta_schedule.extraction import key_of, lower_and_extract
+from autotvm_opevo.meta_schedule.store import untuned_networks, wrong_passes
 from autotvm_opevo.meta_schedule.targets import as_target
 
 logger = logging.getLogger(__name__)
@@ -43,7 +44,8 @@ def compile_network(
     database : str, path or Database, optional
         ``result.best_file``, or any database or union of some, of which each operator gets the fastest record for this target, or
         else for another one, with a warning. Operators without any stay untuned, with a warning, too. If `tune_network` found
-        that the network is faster untuned, its best file says so, and the network is compiled as imported.
+        that the network is faster untuned, its best file says so, and the network is compiled as imported; or lowered without
+        a pass that changes its outputs.
 
     Returns
     -------
@@ -70,30 +72,26 @@ def compile_network(
     """
     target = as_target(target)
     mod = bind_params(mod, params)
-    found, untuned = database, set()
+    found, untuned, wrong = database, set(), {}
     if isinstance(database, (str, PathLike)):
-        found, untuned = open_existing(database), untuned_networks(database)
+        found, untuned, wrong = open_existing(database), untuned_networks(database), wrong_passes(database)
     if not isinstance(found, (ms.database.Database, type(None))):
         raise ValueError(f"database must be a folder or a database of MetaSchedule, {type(found).__name__} given")
 
     def compiled() -> Any:
-        lowered = lower(mod, None, target)
         if found is None or isinstance(found, ms.database.ScheduleFnDatabase):
-            return build(lowered, target, found)
-        if untuned and network_key(target, map(workload_key, _workloads(lowered, target))) in untuned:
+            return build(lower(mod, None, target), target, found)
+        lowered, tasks, _ = lower_and_extract(mod, target, wrong)
+        if untuned and key_of(target, tasks) in untuned:
             return build(lower_as_imported(mod, None, target), target)
-        return build(lowered, target, _best_records(found, lowered, target))
+        return build(lowered, target, _best_records(found, tasks, target))
 
     return run_compiler(compiled, "compiling the network")
 
 
-def _workloads(lowered: tvm.IRModule, target: tvm.target.Target) -> list[tvm.IRModule]:
-    return [task.dispatched[0] for task in extract(lowered, target)[0]]
-
-
-def _best_records(database: ms.database.Database, lowered: tvm.IRModule, target: tvm.target.Target) -> ms.database.Database:
-    """The best record for each operator of a lowered network, with warnings about those that have none for the target."""
-    mods = _workloads(lowered, target)
+def _best_records(database: ms.database.Database, tasks: Sequence[Any], target: tvm.target.Target) -> ms.database.Database:
+    """The best record for each task of a lowered network, with warnings about those that have none for the target."""
+    mods = [task.dispatched[0] for task in tasks]
     best = [best_of(database, mod, target) for mod in mods]
     others = {str(record.target): record.target for record in records_in(database)}.values()
     for i, mod in enumerate(mods):

@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import tvm
 from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
 
-from autotvm_opevo.lowering.network import is_known
+from autotvm_opevo.lowering.network import is_known, lower
+from autotvm_opevo.meta_schedule.database import workload_key
 from autotvm_opevo.meta_schedule.naming import kind_of
+from autotvm_opevo.meta_schedule.store import network_key
+
+
+def lower_and_extract(
+    mod: tvm.IRModule, target: tvm.target.Target, wrong_passes: Mapping[tuple[str, ...], Container[str]]
+) -> tuple[tvm.IRModule, list[Any], list[str]]:
+    """Lower a network, with bound weights, without the passes that are known to be wrong for it; see `extract`.
+
+    `wrong_passes` are those of a `TrialStore`.
+    """
+    lowered = lower(mod, None, target)
+    tasks, untuned = extract(lowered, target)
+    if without := wrong_passes.get(key_of(target, tasks)):
+        lowered = lower(mod, None, target, without)
+        tasks, untuned = extract(lowered, target)
+    return lowered, tasks, untuned
+
+
+def key_of(target: tvm.target.Target, tasks: Iterable[Any]) -> tuple[str, ...]:
+    """The key of a network, by its tasks."""
+    return network_key(target, (workload_key(task.dispatched[0]) for task in tasks))
 
 
 def extract(lowered: tvm.IRModule, target: tvm.target.Target) -> tuple[list[Any], list[str]]:

@@ -17,14 +17,14 @@ from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
 from tvm.s_tir.meta_schedule.utils import cpu_count, fork_seed
 
 from autotvm_opevo._utils.atomic_files import Lock, check_writable
-from autotvm_opevo._utils.timeouts import run_compiler, say_if_long
+from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.lowering.entry import bind_params
-from autotvm_opevo.lowering.network import check_shapes, lower, lower_as_imported
+from autotvm_opevo.lowering.network import check_shapes, lower_as_imported
 from autotvm_opevo.meta_schedule.builder import LocalBuilder
 from autotvm_opevo.meta_schedule.database import LOCK, records_of_others
 from autotvm_opevo.meta_schedule.evaluation import computed_dtypes, evaluate_network
-from autotvm_opevo.meta_schedule.extraction import extract
+from autotvm_opevo.meta_schedule.extraction import key_of, lower_and_extract
 from autotvm_opevo.meta_schedule.history import describe_history, sources_of, without_copies
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.measurer import Measurer
@@ -34,6 +34,7 @@ from autotvm_opevo.meta_schedule.store import TrialStore
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import as_target, check_local
 from autotvm_opevo.meta_schedule.task_state import OpEvoTask, StrategyTask, TaskState, TvmStrategy
+from autotvm_opevo.meta_schedule.verification import find_wrong_passes
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
 from autotvm_opevo.tuning.file_formats import describe_file
 from autotvm_opevo.tuning.logs import BEST_DATABASE
@@ -69,8 +70,9 @@ def tune_network(
     The network is lowered for speed first: batch normalizations folded into convolutions and matrix products; for a CPU,
     convolutions in NHWC, and by Winograd's algorithm where that pays; constant weights packed, for each schedule as its tiles
     read them; exp, tanh and erf in float32 as polynomials that can be vectorized. Inputs and outputs stay as they are, but for
-    rounding. `compile_network` makes use of the result. On a CPU an operator without a trial, since there are more operators than
-    trials, gets the schedule that would have been measured first.
+    rounding: on this machine's CPU the first call compares them, in seconds, and leaves out what changes them, with a warning.
+    `compile_network` makes use of the result. On a CPU an operator without a trial, since there are more operators than trials,
+    gets the schedule that would have been measured first.
 
     However this function ends, the same call resumes with the trials that are left: all finished trials are in the database and,
     with `OpEvoStrategy`, no candidate is measured twice. At the end the best candidates are timed again, as far as 3% of the time
@@ -185,15 +187,24 @@ def tune_network(
             ForkServer.start(WORKER_MODULE)  # imports TVM while this process extracts tasks
         store = TrialStore(folder)
         import_tensor_intrinsics()
-        lowered = run_compiler(lambda: lower(mod, params, target), "lowering the network")
-        with say_if_long("extracting tasks"):
-            extracted, dynamic = extract(lowered, target)
+        prepare = partial(run_compiler, partial(lower_and_extract, mod, target, store.wrong_passes), "lowering the network")
+        lowered, extracted, dynamic = prepare()
         if not extracted:
             unknown = f": the shapes or loops of {', '.join(dynamic)} are known only in a run" if dynamic else ""
             raise ValueError(f"mod must have an operator that can be tuned; it has none{unknown}")
         mods = [task.dispatched[0] for task in extracted]
         of_others = records_of_others(store.database, mods, target)
-        if isinstance(strategy, OpEvoStrategy) and len(store.database) - len(of_others) < trials:
+        network, has_trials = key_of(target, extracted), len(store.database) - len(of_others) < trials
+        if has_trials and network not in store.wrong_passes and is_local(runner) and target.kind.name == "llvm":
+            wrong = find_wrong_passes(mod, lowered, target)
+            if wrong is not None:
+                store.wrong_passes[network] = wrong
+            if wrong:
+                lowered, extracted, dynamic = prepare()
+                store.wrong_passes[key_of(target, extracted)] = []
+                mods = [task.dispatched[0] for task in extracted]
+                of_others = records_of_others(store.database, mods, target)
+        if isinstance(strategy, OpEvoStrategy) and has_trials:
             strategy = _with_others_of(folder, strategy, of_others)
         is_ours = isinstance(strategy, OpEvoStrategy)
         search = strategy if is_ours else _tvm_strategy(strategy, cost_model, trials, len(extracted))

@@ -25,9 +25,9 @@ from autotvm_opevo.tuning.logs import BEST_DATABASE, RECORD_FILE, WORKLOAD_FILE
 # A task of any network: the structural hash of its workload, and its target.
 _Task = tuple[str, str]
 
-# The files there with the number of records that the work directory had, and with the networks that are better untuned; and what
-# is appended to the folder's name while it is replaced.
-_TRIALS, _UNTUNED, _ASIDE = "trials", "untuned.json", ".old"
+# The files there with the number of records that the work directory had, with the networks that are better untuned, and with the
+# passes that change what networks compute; and what is appended to the folder's name while it is replaced.
+_TRIALS, _UNTUNED, _WRONG, _ASIDE = "trials", "untuned.json", "wrong_passes.json", ".old"
 # Seconds that TVM stores for a failed trial.
 _FAILED = 1e10
 
@@ -53,6 +53,8 @@ class TrialStore:
         One record a trial.
     untuned : set of tuple of str
         The networks that are better untuned; see `network_key`.
+    wrong_passes : dict of tuple of str to list of str
+        Of the networks that were verified, the passes of `lower` that change their outputs.
 
     Raises
     ------
@@ -65,6 +67,7 @@ class TrialStore:
         self.path, self.database = folder, load_database(folder)
         self.journal = Journal(folder / JOURNAL, overwrite=not len(self.database))
         self.untuned: set[tuple[str, ...]] = set()
+        self.wrong_passes: dict[tuple[str, ...], list[str]] = {}
         self._keys: dict[Workload, str] = {}
         self._best: dict[_Task, TuningRecord] = {}
         self._later: defaultdict[_Task, list[TuningRecord]] = defaultdict(list)  # trials since then
@@ -78,7 +81,7 @@ class TrialStore:
             return
         repair(best)
         self._best = {self._task_of(record): record for record in load_database(best).get_all_tuning_records()}
-        self.untuned = untuned_networks(best)
+        self.untuned, self.wrong_passes = untuned_networks(best), wrong_passes(best)
         for record in _later_records(self.path):
             self._later[self._task_of(record)].append(record)
 
@@ -120,7 +123,8 @@ class TrialStore:
         for record in self.database.get_all_tuning_records():
             tasks.setdefault(self._task_of(record), []).append(record)
         found = (self._fastest(task, records) for task, records in tasks.items() if task not in left_out)
-        write_best(self.path, [one for one in found if one is not None], count_records(self.path), self.untuned)
+        best = [one for one in found if one is not None]
+        write_best(self.path, best, count_records(self.path), self.untuned, self.wrong_passes.items())
 
     def _fastest(self, task: _Task, records: Sequence[TuningRecord]) -> TuningRecord | None:
         best = self._best.get(task)
@@ -137,12 +141,18 @@ class TrialStore:
         return self._keys[workload], str(record.target)
 
 
-def write_best(folder: Path, best: Sequence[TuningRecord], trials: int = 0, untuned: Iterable[Sequence[str]] = ()) -> Path:
+def write_best(
+    folder: Path,
+    best: Sequence[TuningRecord],
+    trials: int = 0,
+    untuned: Iterable[Sequence[str]] = (),
+    wrong_passes: Iterable[tuple[Sequence[str], Sequence[str]]] = (),
+) -> Path:
     """Write a database with one record a task into a work directory, in place of an earlier one.
 
     It is the best of the first `trials` records there: later ones, of a call that was killed, can be better. Networks of
-    `untuned`, by their keys, are better untuned. If the process is killed meanwhile, the next `TrialStore` brings back the
-    earlier one.
+    `untuned`, by their keys, are better untuned; `wrong_passes` has pairs of a key and passes. If the process is killed
+    meanwhile, the next `TrialStore` brings back the earlier one.
 
     Raises
     ------
@@ -159,6 +169,7 @@ def write_best(folder: Path, best: Sequence[TuningRecord], trials: int = 0, untu
         raise OSError(f"{new} cannot be written: make room on its disk")
     (new / _TRIALS).write_text(str(trials))
     jsonl.append(new / _UNTUNED, *untuned)
+    jsonl.append(new / _WRONG, *wrong_passes)
     shutil.rmtree(aside, ignore_errors=True)
     if old.exists():
         old.rename(aside)
@@ -180,11 +191,19 @@ def network_key(target: Target, tasks: Iterable[str]) -> tuple[str, ...]:
 
 def untuned_networks(best: str | PathLike[str]) -> set[tuple[str, ...]]:
     """The keys of the networks that are better untuned, of a database of the best; see `network_key`."""
-    file = Path(best) / _UNTUNED
-    if not file.exists():
-        return set()
-    with open(file, "rb") as lines:
-        return {tuple(map(str, value)) for _, value in jsonl.read(lines) if isinstance(value, list)}
+    return {tuple(map(str, value)) for value in _lists(Path(best) / _UNTUNED)}
+
+
+def wrong_passes(folder: str | PathLike[str]) -> dict[tuple[str, ...], list[str]]:
+    """The passes that change what networks compute, by the networks' keys, of a work directory or a database of the best."""
+    lists = (one for file in (_WRONG, f"{BEST_DATABASE}/{_WRONG}") for one in _lists(Path(folder) / file))
+    return {tuple(map(str, key)): list(map(str, passes)) for key, passes in lists}
+
+
+def _lists(file: Path) -> list[list[Any]]:
+    """The lines of a file; none without it."""
+    lines = file.read_bytes().splitlines() if file.exists() else []
+    return [value for _, value in jsonl.read(lines) if isinstance(value, list)]
 
 
 def _later_records(folder: Path) -> list[TuningRecord]:

@@ -19,6 +19,7 @@ from autotvm_opevo.meta_schedule import as_target, compile_network, open_databas
 from autotvm_opevo.meta_schedule.compilation import _best_records
 from autotvm_opevo.meta_schedule.database import database_with
 from autotvm_opevo.meta_schedule.evaluation import random_inputs
+from autotvm_opevo.meta_schedule.extraction import extract
 from autotvm_opevo.networks import relax as workloads
 from benchmarks.workloads import cpu
 
@@ -115,8 +116,8 @@ def test_a_record_for_the_target_is_preferred_to_a_faster_one_for_another(tuned,
     (record,) = open_database(tuned).get_all_tuning_records()
     foreign = TuningRecord(record.trace, record.workload, [1e-9], other, record.args_info)
     both = database_with([record, foreign])
-    lowered = lower(*network(), cpu())
-    assert [float(one.run_secs[0]) for one in _best_records(both, lowered, cpu()).get_all_tuning_records()] != [1e-9]
+    tasks, _ = extract(lower(*network(), cpu()), cpu())
+    assert [float(one.run_secs[0]) for one in _best_records(both, tasks, cpu()).get_all_tuning_records()] != [1e-9]
     assert not caplog.records
     compile_network(*network(), cpu(), database_with([foreign]))
     assert "1 record applied that the database has for" in caplog.text
@@ -124,7 +125,7 @@ def test_a_record_for_the_target_is_preferred_to_a_faster_one_for_another(tuned,
 
 @pytest.mark.parametrize("kind", [MemoryDatabase, UnionDatabase, OrderedUnionDatabase, "nested"])
 def test_databases_in_memory_and_unions_are_applied(tuned, caplog, kind):
-    lowered = lower(*network(), cpu())
+    tasks, _ = extract(lower(*network(), cpu()), cpu())
     whole = open_database(tuned)
     if kind is MemoryDatabase:
         database = database_with(whole.get_all_tuning_records())
@@ -132,7 +133,7 @@ def test_databases_in_memory_and_unions_are_applied(tuned, caplog, kind):
         database = UnionDatabase(MemoryDatabase(), OrderedUnionDatabase(MemoryDatabase(), whole))
     else:
         database = kind(MemoryDatabase(), whole)
-    assert len(_best_records(database, lowered, cpu())) == 1
+    assert len(_best_records(database, tasks, cpu())) == 1
     assert compile_network(*network(), cpu(), database)
     assert not caplog.records
 
