@@ -19,6 +19,8 @@ from autotvm_opevo.tuning.programs import Array, compare_outputs
 
 logger = logging.getLogger(__name__)
 
+# Types whose random values are safe to compute with: a wrong index or a division by zero would end this process.
+_SAFE = {"float16", "bfloat16", "float32", "float64", "bool"}
 # Seconds after which no other network is built: to find out whether one is wrong, and then which pass.
 _SECONDS, _SEARCH_SECONDS = 20.0, 60.0
 
@@ -39,7 +41,8 @@ def find_wrong_passes(mod: tvm.IRModule, lowered: tvm.IRModule, target: tvm.targ
     Returns
     -------
     list of str or None
-        Names of `PASSES`; None if it is not known, since it takes too long, or the network cannot be run as imported.
+        Names of `PASSES`; None if it is not known, since it takes too long, the network has integers, which can be indices or
+        divisors, or it cannot be run as imported.
 
     Examples
     --------
@@ -72,6 +75,9 @@ def _find_wrong_passes(mod: tvm.IRModule, lowered: tvm.IRModule, target: tvm.tar
 
     try:
         inputs, dtypes = random_inputs(mod), computed_dtypes(mod)
+        others = {*dtypes, *(str(array.dtype) for array in inputs)} - _SAFE
+        if others:
+            raise ValueError(f"it has values in {', '.join(sorted(others))}")
         expected = outputs(lower_as_imported(mod, None, target))
         found = difference(lowered)
     except Exception as error:

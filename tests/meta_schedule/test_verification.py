@@ -204,3 +204,17 @@ def test_a_network_for_another_machine_is_not_verified(mod, verified, tmp_path):
 
     assert tune(mod, tmp_path, 1, runner=Elsewhere()).trials == 1
     assert not verified
+
+
+def test_a_network_with_integers_is_not_run(caplog):
+    """Of which random ones can be zero, and a division by it ends the process."""
+    x, y = (relax.Var(name, relax.TensorType((64,), "int32")) for name in "xy")
+    blocks = relax.BlockBuilder()
+    with blocks.function("main", [x, y]):
+        with blocks.dataflow():
+            quotient = blocks.emit_output(relax.op.floor_divide(x, y))
+        blocks.emit_func_output(quotient)
+    mod = blocks.finalize()
+    with caplog.at_level(logging.INFO):
+        assert find_wrong_passes(mod, lower(mod, None, cpu()), cpu()) is None
+    assert "it has values in int32" in caplog.text
