@@ -6,12 +6,19 @@ from pathlib import Path
 
 import pytest
 
-# Several tests run at once: of their TVM threads, most would wait for a core. Before TVM is imported.
+# Several tests run at once: of their TVM threads, most would wait for a core. Before TVM is
+# imported.
 os.environ.setdefault("TVM_NUM_THREADS", "1")
 
 _AUTOTVM = [
     *("autotvm_opevo/autotvm", "autotvm_opevo/networks/relay.py", "autotvm_opevo/tvmc.py"),
-    *("tests/autotvm", "tests/benchmarks", "tests/networks/test_relay.py", "tests/cli/test_main.py", "benchmarks"),
+    *(
+        "tests/autotvm",
+        "tests/benchmarks",
+        "tests/networks/test_relay.py",
+        "tests/cli/test_main.py",
+        "benchmarks",
+    ),
 ]
 _META_SCHEDULE = [
     *("autotvm_opevo/lowering", "autotvm_opevo/meta_schedule", "autotvm_opevo/networks/relax.py"),
@@ -22,13 +29,21 @@ _NO_TVM = ["tests/baselines", "tests/tutorials", "tests/tools", "tests/reporting
 
 # Not `find_spec("tvm.s_tir")`, which would import TVM.
 _tvm = find_spec("tvm")
-_has_meta_schedule = any((Path(folder) / "s_tir").is_dir() for folder in (_tvm and _tvm.submodule_search_locations) or [])
+_has_meta_schedule = any(
+    (Path(folder) / "s_tir").is_dir() for folder in (_tvm and _tvm.submodule_search_locations) or []
+)
 
 collect_ignore = ["tests/helpers", *(_AUTOTVM + _NO_TVM if _has_meta_schedule else _META_SCHEDULE)]
 
 # Files that take longest, of both TVMs.
 _SLOW = [
-    *("test_channels_last", "test_documentation", "test_onnx_zoo", "test_tutorials", "test_network"),
+    *(
+        "test_channels_last",
+        "test_documentation",
+        "test_onnx_zoo",
+        "test_tutorials",
+        "test_network",
+    ),
     *("test_rpc", "test_tune_matmul", "test_comparison", "test_main", "test_ended_runs"),
     *("test_strategy", "test_command_line", "test_build_ahead", "test_runs", "test_tuner"),
     *("test_tvmc", "test_network_profile", "test_compare", "test_doctor", "test_confirmation"),
@@ -37,7 +52,9 @@ _SLOW = [
 
 
 def pytest_collection_modifyitems(items):
-    """Begin with slow files, the slowest first, so that no process is left alone with one at the end."""
+    """Begin with slow files, the slowest first, so that no process is left alone with one at the
+    end.
+    """
     ranks = {name: rank for rank, name in enumerate(_SLOW)}
     items.sort(key=lambda item: ranks.get(item.path.stem, len(ranks)))
 
@@ -46,7 +63,9 @@ _CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
 
 
 def _unbind():
-    """Undo that TVM binds a process that runs its code to one core, to which all that it starts would be bound, too."""
+    """Undo that TVM binds a process that runs its code to one core, to which all that it starts
+    would be bound, too.
+    """
     if _CORES:
         os.sched_setaffinity(0, _CORES)
 

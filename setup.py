@@ -1,4 +1,6 @@
-"""The metadata is in setup.cfg, except for the description: the README without links that only work inside the repository."""
+"""The metadata is in setup.cfg, except for the description: the README without links that only work
+inside the repository.
+"""
 
 import re
 from pathlib import Path
@@ -10,7 +12,9 @@ RELATIVE = r"\((?![a-z]+:)[^()\s]*\)"
 
 
 def without_relative_links(markdown):
-    """Remove images in the repository, also linked ones, and keep only the text of links into it; code blocks stay."""
+    """Remove images in the repository, also linked ones, and keep only the text of links into it;
+    code blocks stay.
+    """
     parts = re.split(r"(^```.*?^```)", markdown, flags=re.MULTILINE | re.DOTALL)
     for i in range(0, len(parts), 2):
         parts[i] = re.sub(rf"!\[[^\]]*\]{RELATIVE}", "", parts[i])
@@ -18,4 +22,8 @@ def without_relative_links(markdown):
     return "".join(parts)
 
 
-setup(long_description=without_relative_links(Path(__file__).with_name("README.md").read_text(encoding="utf-8")))
+setup(
+    long_description=without_relative_links(
+        Path(__file__).with_name("README.md").read_text(encoding="utf-8")
+    )
+)

@@ -1,9 +1,10 @@
 """Bayesian and evolutionary optimization of tensor programs, for Apache TVM and without it.
 
-Every knob of a search space is a graph. `OpEvo` mutates configurations by random walks on these graphs and picks the most
-promising candidates with a Gaussian process; it searches any `Space` and needs no TVM. `OpEvoTuner` is an AutoTVM tuner,
-`tune_network` tunes a whole Relay network, and `report` summarizes logs; all are imported on first access.
-`autotvm_opevo.meta_schedule` has the same for MetaSchedule.
+Every knob of a search space is a graph. `OpEvo` mutates configurations by random walks on these
+graphs and picks the most promising candidates with a Gaussian process; it searches any `Space` and
+needs no TVM. `OpEvoTuner` is an AutoTVM tuner, `tune_network` tunes a whole Relay network, and
+`report` summarizes logs; all are imported on first access. `autotvm_opevo.meta_schedule` has the
+same for MetaSchedule.
 
 Examples
 --------
@@ -20,7 +21,8 @@ from importlib import import_module
 
 from autotvm_opevo._version import __version__
 
-TYPE_CHECKING = False  # as in `typing`, which takes milliseconds to import, in which Ctrl-C would not be quiet yet
+# as in `typing`, which takes milliseconds to import, in which Ctrl-C would not be quiet yet
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -34,8 +36,9 @@ if TYPE_CHECKING:
 
 __all__ = ["OpEvo", "Space", "__version__", "random_walk", "use_all_cores"]
 
-# Imported on first access: the command must end quietly on Ctrl-C from its first moment, and importing scipy takes longer than
-# that. The last three are not in `__all__`: they need TVM or the extra ``report``, and ``import *`` must work without.
+# Imported on first access: the command must end quietly on Ctrl-C from its first moment, and
+# importing scipy takes longer than that. The last three are not in `__all__`: they need TVM or the
+# extra ``report``, and ``import *`` must work without.
 _LAZY = {
     "OpEvo": "search.opevo",
     "Space": "search.space",

@@ -2,7 +2,9 @@
 
 
 def main() -> int:
-    """Run a command; returns the exit status. Ctrl-C ends it without a traceback, also while modules are imported."""
+    """Run a command; returns the exit status. Ctrl-C ends it without a traceback, also while
+    modules are imported.
+    """
     try:
         from autotvm_opevo.cli.main import main
 

@@ -1,4 +1,6 @@
-"""The paper's operators, tuners compared on recorded landscapes, and their overhead; never imported by the package."""
+"""The paper's operators, tuners compared on recorded landscapes, and their overhead; never imported
+by the package.
+"""
 
 import os
 

@@ -1,6 +1,8 @@
-"""What each part of the Gaussian-process search buys: the search with the part left out, or another in its place.
+"""What each part of the Gaussian-process search buys: the search with the part left out, or another
+in its place.
 
-    python -m benchmarks.ablation        # landscapes and further options are those of `benchmarks.compare`
+    python -m benchmarks.ablation        # landscapes and further options are those of
+    `benchmarks.compare`
 
 Rows are named after `benchmarks.variants`.
 """

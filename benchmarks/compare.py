@@ -1,11 +1,13 @@
-"""Compare tuners on landscapes over many seeds: how good is the best configuration after how many trials?
+"""Compare tuners on landscapes over many seeds: how good is the best configuration after how many
+trials?
 
-    python -m benchmarks.compare                                      # or: make bench; most of the time is XGBTuner's
-    python -m benchmarks.compare --tuners OpEvo GA --seeds 30
-    python -m benchmarks.compare --landscapes FOLDER ... --mode hidden
+    python -m benchmarks.compare                                      # or: make bench; most of the
+    time is XGBTuner's python -m benchmarks.compare --tuners OpEvo GA --seeds 30 python -m
+    benchmarks.compare --landscapes FOLDER ... --mode hidden
 
-The tuners are this package's and AutoTVM's, unmodified, at their defaults; all run through ``tuner.tune``, in batches of 8
-(Droplet: 16, its default). A stopped comparison resumes. The folder ``--out`` gets ``runs.csv``, ``tables.md`` and ``pictures/``.
+The tuners are this package's and AutoTVM's, unmodified, at their defaults; all run through
+``tuner.tune``, in batches of 8 (Droplet: 16, its default). A stopped comparison resumes. The folder
+``--out`` gets ``runs.csv``, ``tables.md`` and ``pictures/``.
 """
 
 from __future__ import annotations
@@ -47,18 +49,28 @@ def main(
         Whether ``--publish`` includes pictures.
     """
     parser = argparse.ArgumentParser(description="Compare tuners by replaying landscapes.")
-    parser.add_argument("--landscapes", nargs="+", type=Path, default=[FOLDER], help="files, or folders of them")
     parser.add_argument(
-        "--mode", choices=["known", "hidden", "both"], default="both", help="constraints of incomplete landscapes"
+        "--landscapes", nargs="+", type=Path, default=[FOLDER], help="files, or folders of them"
+    )
+    parser.add_argument(
+        "--mode",
+        choices=["known", "hidden", "both"],
+        default="both",
+        help="constraints of incomplete landscapes",
     )
     parser.add_argument("--tuners", nargs="+", choices=tuners, default=tuners)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--trials", type=int, default=512)
-    parser.add_argument("--batch", type=int, default=8, help="configurations that are measured at once (default: 8)")
+    parser.add_argument(
+        "--batch", type=int, default=8, help="configurations that are measured at once (default: 8)"
+    )
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, default=Path("tuned") / name.replace(" ", "-"))
     parser.add_argument(
-        "--publish", type=publish.section, metavar="SECTION", help="write the tables and pictures to this section of docs/results"
+        "--publish",
+        type=publish.section,
+        metavar="SECTION",
+        help="write the tables and pictures to this section of docs/results",
     )
     options = parser.parse_args(arguments)
     try:
@@ -70,10 +82,17 @@ def main(
     write_csv(results, options.out / "runs.csv")
     text = tables(results, methods)
     (options.out / "tables.md").write_text(text)
-    shutil.rmtree(options.out / "pictures", ignore_errors=True)  # of an earlier choice of landscapes
+    # of an earlier choice of landscapes
+    shutil.rmtree(options.out / "pictures", ignore_errors=True)
     plots.draw(curves(results), options.out / "pictures")
     if options.publish:
-        publish.publish(options.publish, text, name, arguments, options.out / "pictures" if published_pictures else None)
+        publish.publish(
+            options.publish,
+            text,
+            name,
+            arguments,
+            options.out / "pictures" if published_pictures else None,
+        )
     print(text)
 
 

@@ -26,7 +26,10 @@ def curves(runs: Iterable[Run]) -> Curves:
     grouped: dict[str, dict[str, list[Array]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         grouped[run["landscape"]][run["tuner"]].append(curve(run))
-    return {landscape: {tuner: np.array(some) for tuner, some in by.items()} for landscape, by in grouped.items()}
+    return {
+        landscape: {tuner: np.array(some) for tuner, some in by.items()}
+        for landscape, by in grouped.items()
+    }
 
 
 def seconds_at_steps(run: Run, seconds_per_trial: float) -> list[float]:

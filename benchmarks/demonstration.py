@@ -1,9 +1,11 @@
-"""What ``make tune`` shows, over seeds: how often OpEvoTuner is ahead of XGBTuner, and how near both are to the best known.
+"""What ``make tune`` shows, over seeds: how often OpEvoTuner is ahead of XGBTuner, and how near
+both are to the best known.
 
-    python -m benchmarks.demonstration                  # ten seeds, three quarters of an hour on two idle cores
+    python -m benchmarks.demonstration                  # ten seeds, three quarters of an hour on
+    two idle cores
 
-At the end the configurations of all runs are rebuilt and timed in turn, since a machine is not always as fast. The best that is
-known is the fastest of them. A stopped benchmark resumes.
+At the end the configurations of all runs are rebuilt and timed in turn, since a machine is not
+always as fast. The best that is known is the fastest of them. A stopped benchmark resumes.
 """
 
 from __future__ import annotations
@@ -19,9 +21,19 @@ from typing import Any
 import tvm
 
 from benchmarks import markdown, plots, publish
-from benchmarks.tune_matmul import BASELINE, EQUAL, EQUAL_TRIALS, OURS, build, load, make_task, time_in_turn
+from benchmarks.tune_matmul import (
+    BASELINE,
+    EQUAL,
+    EQUAL_TRIALS,
+    OURS,
+    build,
+    load,
+    make_task,
+    time_in_turn,
+)
 
-# Of the best that is known, and of what was measured while tuning, a good configuration reaches so much when it is rebuilt.
+# Of the best that is known, and of what was measured while tuning, a good configuration reaches so
+# much when it is rebuilt.
 GOOD = 0.9
 COLUMNS = "s", "trials", "GFLOPS while tuning", "rebuilt"
 
@@ -29,23 +41,45 @@ COLUMNS = "s", "trials", "GFLOPS while tuning", "rebuilt"
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Run make tune with several seeds.")
     parser.add_argument("--seeds", type=int, default=10, help="from 0 on (default: 10)")
-    parser.add_argument("--out", type=Path, default=Path("tuned/demonstration"), help="folder of the runs")
     parser.add_argument(
-        "--publish", type=publish.section, metavar="SECTION", help="write the table to this section of docs/results"
+        "--out", type=Path, default=Path("tuned/demonstration"), help="folder of the runs"
     )
-    parser.add_argument("--picture", type=Path, help="draw what both tuners' rebuilt configurations reach, run by run")
+    parser.add_argument(
+        "--publish",
+        type=publish.section,
+        metavar="SECTION",
+        help="write the table to this section of docs/results",
+    )
+    parser.add_argument(
+        "--picture",
+        type=Path,
+        help="draw what both tuners' rebuilt configurations reach, run by run",
+    )
     options = parser.parse_args(arguments)
     runs = []
     for seed in range(options.seeds):
         folder = options.out / str(seed)
         if not (folder / "figures.json").exists():
-            command = [sys.executable, "-m", "benchmarks.tune_matmul", "--seed", str(seed), "--out", str(folder)]
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.tune_matmul",
+                "--seed",
+                str(seed),
+                "--out",
+                str(folder),
+            ]
             subprocess.run(command, check=True)
         runs.append(json.loads((folder / "figures.json").read_text()))
     gflops = rebuilt(options.out, runs)
     text = table(runs, gflops)
     if options.picture:
-        plots.draw_pairs([(now[BASELINE], now[OURS]) for now in gflops], (BASELINE, OURS), "GFLOPS", options.picture)
+        plots.draw_pairs(
+            [(now[BASELINE], now[OURS]) for now in gflops],
+            (BASELINE, OURS),
+            "GFLOPS",
+            options.picture,
+        )
     if options.publish:
         publish.publish(options.publish, text, "demonstration", arguments)
     print(text)
@@ -61,21 +95,45 @@ def rebuilt(out: Path, runs: list[dict[str, Any]]) -> list[dict[str, float]]:
 
 
 def table(runs: list[dict[str, Any]], rebuilt: list[dict[str, float]]) -> str:
-    """Markdown: a row for each run, and what they have in common; GFLOPS of the rebuilt configurations by run and name."""
+    """Markdown: a row for each run, and what they have in common; GFLOPS of the rebuilt
+    configurations by run and name.
+    """
     known = max(value for now in rebuilt for value in now.values())
     rows = []
     for run, now in zip(runs, rebuilt):
         row = [str(run["seed"])]
         for name in (BASELINE, EQUAL_TRIALS, OURS):
-            row += [f"{run['seconds'][name]:.0f}", str(run["trials"][name]), f"{run['best'][name]:.1f}", f"{now[name]:.1f}"]
+            row += [
+                f"{run['seconds'][name]:.0f}",
+                str(run["trials"][name]),
+                f"{run['best'][name]:.1f}",
+                f"{now[name]:.1f}",
+            ]
         rows.append(
-            [*row, f"{now[EQUAL_TRIALS] / now[BASELINE]:.2f}", f"{now[OURS] / now[BASELINE]:.2f}", f"{now[OURS] / known:.2f}"]
+            [
+                *row,
+                f"{now[EQUAL_TRIALS] / now[BASELINE]:.2f}",
+                f"{now[OURS] / now[BASELINE]:.2f}",
+                f"{now[OURS] / known:.2f}",
+            ]
         )
-    head = ["seed", *(f"{name}: {what}" if what == "s" else what for name in (BASELINE, EQUAL_TRIALS, OURS) for what in COLUMNS)]
+    head = [
+        "seed",
+        *(
+            f"{name}: {what}" if what == "s" else what
+            for name in (BASELINE, EQUAL_TRIALS, OURS)
+            for what in COLUMNS
+        ),
+    ]
     head += ["ratio, as many trials", "ratio, as long", "of the best known"]
     count = len(runs)
-    ahead = {name: counts(now[name] / now[BASELINE] for now in rebuilt) for name in (OURS, EQUAL_TRIALS)}
-    good = {name: sum(now[name] >= GOOD * known for now in rebuilt) for name in (OURS, EQUAL_TRIALS, BASELINE)}
+    ahead = {
+        name: counts(now[name] / now[BASELINE] for now in rebuilt) for name in (OURS, EQUAL_TRIALS)
+    }
+    good = {
+        name: sum(now[name] >= GOOD * known for now in rebuilt)
+        for name in (OURS, EQUAL_TRIALS, BASELINE)
+    }
     kept = sum(now[OURS] >= GOOD * run["best"][OURS] for run, now in zip(runs, rebuilt))
     note = f"""\
 The best that is known has {known:.1f} GFLOPS. Rebuilt, and timed in turn with all others, {OURS}'s configuration is faster than
@@ -92,7 +150,10 @@ def counts(ratios: Iterable[float]) -> str:
     '1, as fast within 2% in 1, and slower in 1'
     """
     signs = [(ratio > EQUAL) - (ratio < 1 / EQUAL) for ratio in ratios]
-    return f"{signs.count(1)}, as fast within {EQUAL - 1:.0%} in {signs.count(0)}, and slower in {signs.count(-1)}"
+    return (
+        f"{signs.count(1)}, as fast within {EQUAL - 1:.0%} in {signs.count(0)}, and slower in "
+        f"{signs.count(-1)}"
+    )
 
 
 if __name__ == "__main__":

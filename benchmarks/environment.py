@@ -13,7 +13,9 @@ from autotvm_opevo._utils.cpu_cores import idle_cores
 
 
 def environment(target: str) -> dict[str, str]:
-    """The name of a target's device, and the versions of Python, TVM and XGBoost. Warns if TVM would leave cores idle."""
+    """The name of a target's device, and the versions of Python, TVM and XGBoost. Warns if TVM
+    would leave cores idle.
+    """
     kind = tvm.target.Target(target).kind.name
     if kind == "llvm" and (idle := idle_cores(int(tvm.get_global_func("runtime.NumThreads")()))):
         print(f"warning: {idle}", file=sys.stderr)
@@ -29,7 +31,10 @@ def environment(target: str) -> dict[str, str]:
 def processor() -> str:
     """The CPU's model name, or its architecture where the system does not tell the model."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+    return next(
+        (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")),
+        platform.machine(),
+    )
 
 
 def _version(*packages: str) -> str:

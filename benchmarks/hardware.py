@@ -3,8 +3,9 @@
     python -m benchmarks.hardware --target cuda                       # the paper's operators: days
     python -m benchmarks.hardware --trials 64 --repeats 3 --operators MM1 C1     # on this CPU
 
-Tuners have their defaults and take turns; AutoTVM's own builder and runner measure. A stopped benchmark resumes. Results go to a
-file (``--out``) with the device and the versions, and ``--show`` prints the tables of such a file.
+Tuners have their defaults and take turns; AutoTVM's own builder and runner measure. A stopped
+benchmark resumes. Results go to a file (``--out``) with the device and the versions, and ``--show``
+prints the tables of such a file.
 """
 
 from __future__ import annotations
@@ -34,11 +35,18 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--tuners", nargs="+", default=TUNERS, choices=TUNERS)
     parser.add_argument("--trials", type=int, default=500)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--out", type=Path, help="results, one run per line (default: tuned/hardware-KIND.jsonl)")
     parser.add_argument(
-        "--publish", type=publish.section, metavar="SECTION", help="write the tables to this section of docs/results"
+        "--out", type=Path, help="results, one run per line (default: tuned/hardware-KIND.jsonl)"
     )
-    parser.add_argument("--show", type=Path, metavar="FILE", help="print the tables of this file, and run nothing")
+    parser.add_argument(
+        "--publish",
+        type=publish.section,
+        metavar="SECTION",
+        help="write the tables to this section of docs/results",
+    )
+    parser.add_argument(
+        "--show", type=Path, metavar="FILE", help="print the tables of this file, and run nothing"
+    )
     options = parser.parse_args(arguments)
     if options.show:
         text = tables(read(options.show))
@@ -53,23 +61,42 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def run_all(options: argparse.Namespace, file: Path) -> list[dict[str, Any]]:
-    """The results of all runs; those missing from the file are executed, and appended as they finish."""
+    """The results of all runs; those missing from the file are executed, and appended as they
+    finish.
+    """
     jobs = [
-        {"operator": operator, "tuner": tuner, "seed": seed, "trials": options.trials, "target": options.target}
+        {
+            "operator": operator,
+            "tuner": tuner,
+            "seed": seed,
+            "trials": options.trials,
+            "target": options.target,
+        }
         for seed in range(options.repeats)
         for operator in options.operators
         for tuner in _rotated(options.tuners, seed)  # each tuner is first in turn
     ]
     about = environment(options.target)
     keys = ("operator", "tuner", "seed", "trials", "target")
-    return run_missing([{**job, **about} for job in jobs], lambda job: run(*(job[key] for key in keys)), file, unit="run")
+    return run_missing(
+        [{**job, **about} for job in jobs],
+        lambda job: run(*(job[key] for key in keys)),
+        file,
+        unit="run",
+    )
 
 
 def _measure_option(target: tvm.target.Target) -> dict[str, Any]:
     """AutoTVM's builder and runner; devices other than CPUs take longer to reach full speed."""
-    effort = {"number": 1, "repeat": 3, "min_repeat_ms": 50 if target.kind.name == "llvm" else 150, "cooldown_interval": 0}
+    effort = {
+        "number": 1,
+        "repeat": 3,
+        "min_repeat_ms": 50 if target.kind.name == "llvm" else 150,
+        "cooldown_interval": 0,
+    }
     option: dict[str, Any] = autotvm.measure_option(
-        builder=autotvm.LocalBuilder(timeout=_TIMEOUT), runner=autotvm.LocalRunner(timeout=_TIMEOUT, **effort)
+        builder=autotvm.LocalBuilder(timeout=_TIMEOUT),
+        runner=autotvm.LocalRunner(timeout=_TIMEOUT, **effort),
     )
     return option
 

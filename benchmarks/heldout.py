@@ -1,10 +1,12 @@
-"""OpEvo and XGBTuner on held-out search spaces: the best so far over trials and over time, as a picture and as a table.
+"""OpEvo and XGBTuner on held-out search spaces: the best so far over trials and over time, as a
+picture and as a table.
 
     python -m benchmarks.heldout --landscapes benchmarks/landscapes/C1.npz FOLDER
     python -m benchmarks.heldout --show docs/results/heldout.jsonl        # draw stored runs again
 
-The time of a run is the tuner's own, measured as CPU time, plus a constant for building and running each trial. It understates
-XGBTuner's: a replay extracts its features in-process and caches them from run to run. A stopped comparison resumes.
+The time of a run is the tuner's own, measured as CPU time, plus a constant for building and running
+each trial. It understates XGBTuner's: a replay extracts its features in-process and caches them
+from run to run. A stopped comparison resumes.
 """
 
 from __future__ import annotations
@@ -31,26 +33,45 @@ Runs = dict[str, dict[str, list[Run]]]  # by tuner and landscape
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Compare OpEvo with XGBTuner on held-out landscapes.")
+    parser = argparse.ArgumentParser(
+        description="Compare OpEvo with XGBTuner on held-out landscapes."
+    )
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--landscapes", nargs="+", type=Path, help="files, or folders of them")
-    source.add_argument("--show", type=Path, metavar="FILE", help="draw the runs in this file, and run nothing")
+    source.add_argument(
+        "--show", type=Path, metavar="FILE", help="draw the runs in this file, and run nothing"
+    )
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--trials", type=int, default=256)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument(
-        "--seconds-per-trial", type=float, default=0.4, help="to build and run it (default: 0.4, as in make tune)"
+        "--seconds-per-trial",
+        type=float,
+        default=0.4,
+        help="to build and run it (default: 0.4, as in make tune)",
     )
-    parser.add_argument("--out", type=Path, default=Path("tuned/heldout"), help="folder for runs.jsonl and heldout.png")
-    parser.add_argument("--picture", type=Path, help="where to draw (default: heldout.png in the folder --out)")
     parser.add_argument(
-        "--publish", type=publish.section, metavar="SECTION", help="write the tables to this section of docs/results"
+        "--out",
+        type=Path,
+        default=Path("tuned/heldout"),
+        help="folder for runs.jsonl and heldout.png",
+    )
+    parser.add_argument(
+        "--picture", type=Path, help="where to draw (default: heldout.png in the folder --out)"
+    )
+    parser.add_argument(
+        "--publish",
+        type=publish.section,
+        metavar="SECTION",
+        help="write the tables to this section of docs/results",
     )
     options = parser.parse_args(arguments)
     if options.show:
         results = read(options.show)
     else:
-        made = jobs(find_landscapes(options.landscapes), TUNERS, "both", options.seeds, options.trials)
+        made = jobs(
+            find_landscapes(options.landscapes), TUNERS, "both", options.seeds, options.trials
+        )
         results = run_all(made, options.out / "runs.jsonl", options.workers)
     runs = grouped(results)
     draw(runs, options.seconds_per_trial, options.picture or options.out / "heldout.png")
@@ -67,7 +88,10 @@ def grouped(results: list[Run]) -> Runs:
         runs[result["tuner"]][result["landscape"]].append(result)
     for tuner, by in runs.items():
         if missing := runs[BASELINE].keys() ^ by.keys():
-            raise ValueError(f"{tuner} and {BASELINE} must have run on the same landscapes; only one has on {', '.join(missing)}")
+            raise ValueError(
+                f"{tuner} and {BASELINE} must have run on the same landscapes; only one has "
+                f"on {', '.join(missing)}"
+            )
     return runs
 
 
@@ -77,37 +101,61 @@ def draw(runs: Runs, seconds_per_trial: float, path: Path) -> None:
     over_trials = {tuner: np.array([curve(run) for run in some]) for tuner, some in pooled.items()}
     trials = np.arange(1, over_trials[BASELINE].shape[1] + 1)
     seconds = np.linspace(0, len(trials) * seconds_per_trial, 512)[1:]
-    over_time = {t: np.array([curve_over_time(run, seconds, seconds_per_trial) for run in some]) for t, some in pooled.items()}
+    over_time = {
+        t: np.array([curve_over_time(run, seconds, seconds_per_trial) for run in some])
+        for t, some in pooled.items()
+    }
     label = f"seconds ({seconds_per_trial:g} per trial + the tuner's own)"
     count = " or ".join(map(str, sorted({len(some) for some in pooled.values()})))
     title = f"{len(runs[BASELINE])} held-out search spaces: median and quartiles of {count} runs"
-    plots.draw_panels([("trials", trials, over_trials), (label, seconds, over_time)], title, GOAL, path)
+    plots.draw_panels(
+        [("trials", trials, over_trials), (label, seconds, over_time)], title, GOAL, path
+    )
 
 
 def tables(runs: Runs, seconds_per_trial: float) -> str:
-    """Markdown: medians of trials and seconds to the goal, over all runs with ratios to the baseline, and per landscape."""
+    """Markdown: medians of trials and seconds to the goal, over all runs with ratios to the
+    baseline, and per landscape.
+    """
     rng = np.random.default_rng(0)
     trials = next(iter(runs[BASELINE].values()))[0]["trials"]
     measures: dict[str, tuple[Callable[[Run], float], float]] = {
         "trials": (lambda run: trials_to(curve(run), GOAL), trials),
-        "seconds": (lambda run: seconds_to(run, GOAL, seconds_per_trial), trials * seconds_per_trial),
+        "seconds": (
+            lambda run: seconds_to(run, GOAL, seconds_per_trial),
+            trials * seconds_per_trial,
+        ),
     }
     head, rows = ["tuner"], [[tuner] for tuner in runs]
-    columns, each, averages = ["landscape"], [[landscape] for landscape in runs[BASELINE]], ["average"]
+    columns, each, averages = (
+        ["landscape"],
+        [[landscape] for landscape in runs[BASELINE]],
+        ["average"],
+    )
     for what, (measure, limit) in measures.items():
-        costs = {tuner: [np.array([*map(measure, by[one])]) for one in runs[BASELINE]] for tuner, by in runs.items()}
+        costs = {
+            tuner: [np.array([*map(measure, by[one])]) for one in runs[BASELINE]]
+            for tuner, by in runs.items()
+        }
         head += [f"{what} to {GOAL:.0%}", f"ratio to {BASELINE}"]
         columns += [f"{tuner}: {what}" for tuner in runs]
         for row in rows:
-            ratios = "{:.2f} ({:.2f} to {:.2f})".format(*ratio_of_medians(costs[row[0]], costs[BASELINE], rng))
+            ratios = "{:.2f} ({:.2f} to {:.2f})".format(
+                *ratio_of_medians(costs[row[0]], costs[BASELINE], rng)
+            )
             row += [_median(np.concatenate(costs[row[0]])), ratios if row[0] != BASELINE else ""]
         for i, row in enumerate(each):
             row += [_median(by[i]) for by in costs.values()]
-        averages += [_average([float(np.median(some)) for some in by], limit) for by in costs.values()]
+        averages += [
+            _average([float(np.median(some)) for some in by], limit) for by in costs.values()
+        ]
     note = f"""\
 Medians over all runs, and ratios of medians with 95% intervals (bootstrap over seeds). Time is {seconds_per_trial:g} s per trial
 plus the tuner's own, which for {BASELINE} is understated."""
-    return f"{note}\n\n{markdown.table(head, rows)}\n\nMedians on each landscape:\n\n{markdown.table(columns, [*each, averages])}"
+    return (
+        f"{note}\n\n{markdown.table(head, rows)}\n\nMedians on each "
+        f"landscape:\n\n{markdown.table(columns, [*each, averages])}"
+    )
 
 
 def _median(costs: Array) -> str:

@@ -21,7 +21,8 @@ def time_interleaved(timers):
 def preserve_affinity():
     """Restore this thread's CPU affinity.
 
-    TVM binds a thread that runs a parallel loop to one core. Builders and runners started afterwards would inherit that.
+    TVM binds a thread that runs a parallel loop to one core. Builders and runners started
+    afterwards would inherit that.
     """
     cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
     try:

@@ -1,12 +1,14 @@
-"""A landscape: the measured run time of every configuration of a search space, for comparing searches without the hardware.
+"""A landscape: the measured run time of every configuration of a search space, for comparing
+searches without the hardware.
 
 A file is a ``.npz`` of
 
 - ``idx``, unsigned integers [rows, knobs]: the index of every knob's value,
 - ``time``, float32 [rows]: milliseconds; NaN if the configuration failed,
-- ``error``, uint8 [rows], optional: AutoTVM's error number; by default failures are run-time errors on the device,
-- ``meta``, JSON: ``name``, ``device``, ``problem``, ``source``, ``knobs``, ``values`` and ``kinds`` (both per knob);
-  and, if AutoTVM can create the space, ``operator`` and ``target``.
+- ``error``, uint8 [rows], optional: AutoTVM's error number; by default failures are run-time errors
+  on the device,
+- ``meta``, JSON: ``name``, ``device``, ``problem``, ``source``, ``knobs``, ``values`` and ``kinds``
+  (both per knob); and, if AutoTVM can create the space, ``operator`` and ``target``.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ class Landscape:
     values : dict of str to list
         Values of each knob, in AutoTVM's order.
     kinds : dict of str to str
-        Kind of each knob: split, reorder, annotate or other for AutoTVM's, else ordinal or categorical.
+        Kind of each knob: split, reorder, annotate or other for AutoTVM's, else ordinal or
+        categorical.
     knob_indices : array of int, shape (rows, knobs)
         Indices into `values`.
     time : array of float, shape (rows,)
@@ -61,7 +64,9 @@ class Landscape:
     metadata: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._rows = {index: row for row, index in enumerate(self.config_indices(self.knob_indices))}
+        self._rows = {
+            index: row for row, index in enumerate(self.config_indices(self.knob_indices))
+        }
 
     @property
     def size(self) -> int:
@@ -79,7 +84,9 @@ class Landscape:
 
     def knob_indices_of(self, indices: Sequence[int]) -> Array:
         """The inverse of `config_indices`, shape (len(indices), knobs)."""
-        return np.stack(np.unravel_index(np.array(indices, dtype=np.int64), self._shape, order="F"), axis=1).astype(np.uint16)
+        return np.stack(
+            np.unravel_index(np.array(indices, dtype=np.int64), self._shape, order="F"), axis=1
+        ).astype(np.uint16)
 
     @property
     def _shape(self) -> tuple[int, ...]:
@@ -92,9 +99,15 @@ class Landscape:
         return len(self.time)
 
     def look_up(self, index: int) -> tuple[float, int]:
-        """Milliseconds and error number of a configuration; those not in the table fail to instantiate."""
+        """Milliseconds and error number of a configuration; those not in the table fail to
+        instantiate.
+        """
         row = self._rows.get(index)
-        return (float("nan"), INSTANTIATION_ERROR) if row is None else (float(self.time[row]), int(self.error[row]))
+        return (
+            (float("nan"), INSTANTIATION_ERROR)
+            if row is None
+            else (float(self.time[row]), int(self.error[row]))
+        )
 
 
 def load(path: str | PathLike[str]) -> Landscape:
@@ -109,12 +122,18 @@ def load(path: str | PathLike[str]) -> Landscape:
         with np.load(path) as file:
             meta = json.loads(str(file["meta"]))
             time = file["time"]
-            error = file["error"] if "error" in file else np.where(np.isnan(time), RUNTIME_DEVICE, 0)
+            error = (
+                file["error"] if "error" in file else np.where(np.isnan(time), RUNTIME_DEVICE, 0)
+            )
             knobs = meta.pop("knobs")
             values, kinds = (dict(zip(knobs, meta.pop(what))) for what in ("values", "kinds"))
-            return Landscape(meta.pop("name", Path(path).stem), values, kinds, file["idx"], time, error, meta)
+            return Landscape(
+                meta.pop("name", Path(path).stem), values, kinds, file["idx"], time, error, meta
+            )
     except (KeyError, ValueError, OSError, EOFError, BadZipFile) as problem:
-        raise ValueError(f"{path} is not a landscape: {type(problem).__name__}: {problem}") from problem
+        raise ValueError(
+            f"{path} is not a landscape: {type(problem).__name__}: {problem}"
+        ) from problem
 
 
 def dump(landscape: Landscape) -> bytes:

@@ -10,11 +10,21 @@ _COLORS = ("tab:orange", "tab:blue")
 
 
 def table(rows, labels):
-    """Milliseconds after fractions of the time: median over repetitions, of medians over rounds, with minimum and maximum."""
+    """Milliseconds after fractions of the time: median over repetitions, of medians over rounds,
+    with minimum and maximum.
+    """
     lines = []
     for name in sorted({row["network"] for row in rows}):
         mine = [row for row in rows if row["network"] == name]
-        lines.append([name, "untuned", "", "", f"{1e3 * np.median([np.median(row['untuned']) for row in mine]):.4g}"])
+        lines.append(
+            [
+                name,
+                "untuned",
+                "",
+                "",
+                f"{1e3 * np.median([np.median(row['untuned']) for row in mine]):.4g}",
+            ]
+        )
         for method, label in labels.items():
             of_method = [row for row in mine if row["method"] == method]
             for stage in (*sorted({row["stage"] for row in of_method} - {END}), END):
@@ -22,9 +32,23 @@ def table(rows, labels):
                 if not found:
                     continue
                 milliseconds = [1e3 * np.median(row["latency"]) for row in found]
-                spent, trials = (np.median([row[key] for row in found]) for key in ("seconds", "trials"))
-                spread = f" ({min(milliseconds):.3g} to {max(milliseconds):.3g})" if len(found) > 1 else ""
-                lines.append([name, label, f"{spent:.0f}", f"{trials:.0f}", f"{np.median(milliseconds):.3g}{spread}"])
+                spent, trials = (
+                    np.median([row[key] for row in found]) for key in ("seconds", "trials")
+                )
+                spread = (
+                    f" ({min(milliseconds):.3g} to {max(milliseconds):.3g})"
+                    if len(found) > 1
+                    else ""
+                )
+                lines.append(
+                    [
+                        name,
+                        label,
+                        f"{spent:.0f}",
+                        f"{trials:.0f}",
+                        f"{np.median(milliseconds):.3g}{spread}",
+                    ]
+                )
     return markdown.table(["network", "", "seconds of tuning", "trials", "ms (min to max)"], lines)
 
 
@@ -34,7 +58,9 @@ def plot(rows, labels, file):
     from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
     names = sorted({row["network"] for row in rows})
-    figure, axes = plt.subplots(1, len(names), figsize=(5 * len(names), 3.2), squeeze=False, layout="constrained")
+    figure, axes = plt.subplots(
+        1, len(names), figsize=(5 * len(names), 3.2), squeeze=False, layout="constrained"
+    )
     for axis, name in zip(axes[0], names):
         for method, color in zip(labels, _COLORS):
             mine = [row for row in rows if (row["network"], row["method"]) == (name, method)]

@@ -1,4 +1,6 @@
-"""Shapes of common layers, what a prior is recorded on: in no network compared here, but for one depthwise layer of MobileNet."""
+"""Shapes of common layers, what a prior is recorded on: in no network compared here, but for one
+depthwise layer of MobileNet.
+"""
 
 # image, channels in and out, kernel, stride
 CONVOLUTIONS = [
@@ -27,15 +29,34 @@ CONVOLUTIONS = [
     (7, 640, 320, 1, 1),
 ]
 # a sample of these for Winograd's algorithm, with MetaSchedule
-WINOGRAD = [(56, 48, 96, 3, 1), (28, 96, 160, 3, 1), (13, 320, 320, 3, 1), (7, 320, 640, 3, 1), (27, 48, 128, 5, 1)]
+WINOGRAD = [
+    (56, 48, 96, 3, 1),
+    (28, 96, 160, 3, 1),
+    (13, 320, 320, 3, 1),
+    (7, 320, 640, 3, 1),
+    (27, 48, 128, 5, 1),
+]
 # image, channels, stride
 DEPTHWISE = [(112, 32, 1), (56, 144, 2), (28, 192, 1), (14, 576, 1), (7, 960, 1)]
 # rows, inputs, outputs
-DENSE = [(1, 768, 1200), (1, 2048, 800), (1, 3072, 3072), (1, 8192, 2048), (16, 1024, 1024), (128, 640, 640)]
+DENSE = [
+    (1, 768, 1200),
+    (1, 2048, 800),
+    (1, 3072, 3072),
+    (1, 8192, 2048),
+    (16, 1024, 1024),
+    (128, 640, 640),
+]
 # dense layers of transformers, which AutoTVM's prior does not have
 MATMUL = [(384, 768, 768), (197, 768, 3072), (64, 512, 2048), (256, 1024, 256)]
 # matrices, rows, inputs, columns: attention
-BATCH_MATMUL = [(12, 196, 64, 196), (12, 196, 196, 64), (48, 96, 48, 96), (64, 64, 32, 64), (8, 256, 256, 64)]
+BATCH_MATMUL = [
+    (12, 196, 64, 196),
+    (12, 196, 196, 64),
+    (48, 96, 48, 96),
+    (64, 64, 32, 64),
+    (8, 256, 256, 64),
+]
 # image, channels, window, stride
 POOLS = [(112, 48, 3, 2), (56, 96, 3, 2), (28, 160, 2, 2), (13, 320, 3, 2)]
 SOFTMAX, MEANS = [(1, 800), (96, 96)], [(7, 640), (14, 320)]

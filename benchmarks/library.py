@@ -1,4 +1,6 @@
-"""The vendor library's performance as an upper reference: cuBLAS and cuDNN through PyTorch, or numpy's BLAS on a CPU."""
+"""The vendor library's performance as an upper reference: cuBLAS and cuDNN through PyTorch, or
+numpy's BLAS on a CPU.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,19 @@ def tflops(task: Task) -> float | None:
 
 
 def _arrays(task: Task) -> tuple[list[Any], str]:
-    """Random inputs of a task, and which of a matrix product's are transposed (TOPI's dense: the second)."""
+    """Random inputs of a task, and which of a matrix product's are transposed (TOPI's dense: the
+    second).
+    """
     with task.target:
         _, tensors = task.instantiate(task.config_space.get(0))
     rng = np.random.default_rng(0)
-    arrays = [rng.standard_normal([int(extent) for extent in tensor.shape], dtype="float32") for tensor in tensors[:-1]]
-    return arrays, "NT" if task.name.startswith("dense") else next((a for a in task.args if a in ("NN", "TN", "NT")), "")
+    arrays = [
+        rng.standard_normal([int(extent) for extent in tensor.shape], dtype="float32")
+        for tensor in tensors[:-1]
+    ]
+    return arrays, "NT" if task.name.startswith("dense") else next(
+        (a for a in task.args if a in ("NN", "TN", "NT")), ""
+    )
 
 
 def _on_cpu(task: Task) -> Callable[[int], None] | None:
@@ -74,7 +83,9 @@ def _on_gpu(task: Task) -> Callable[[int], None] | None:
             if transposed:
                 torch.matmul(x, y)
             else:
-                torch.nn.functional.conv2d(x, y, stride=list(task.args[2]), padding=list(task.args[3])[:2])
+                torch.nn.functional.conv2d(
+                    x, y, stride=list(task.args[2]), padding=list(task.args[3])[:2]
+                )
         torch.cuda.synchronize()
 
     return run

@@ -1,12 +1,12 @@
 """OpEvo compared with TVM's evolutionary search in MetaSchedule, on this machine.
 
-    python -m benchmarks.meta_schedule                        # four operators: an hour
-    python -m benchmarks.meta_schedule --workloads MM1 C2     # less
-    python -m benchmarks.meta_schedule --workloads MM-h C3-h C4-h DW-h --trials 32 64    # shapes that no search was developed on
+    python -m benchmarks.meta_schedule                        # four operators: an hour python -m
+    benchmarks.meta_schedule --workloads MM1 C2     # less python -m benchmarks.meta_schedule
+    --workloads MM-h C3-h C4-h DW-h --trials 32 64    # shapes that no search was developed on
 
-The strategies take turns, with the same builder, runner and number of trials. TVM's search has its defaults, rounds of 64 and an
-XGBoost cost model. The best schedules after some numbers of trials are then built and timed again, in turn, in one process. A
-stopped benchmark resumes.
+The strategies take turns, with the same builder, runner and number of trials. TVM's search has its
+defaults, rounds of 64 and an XGBoost cost model. The best schedules after some numbers of trials
+are then built and timed again, in turn, in one process. A stopped benchmark resumes.
 """
 
 from __future__ import annotations
@@ -46,23 +46,46 @@ _REPEAT, _MIN_REPEAT_MS = 7, 50
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Compare OpEvo with TVM's evolutionary search in MetaSchedule.")
+    parser = argparse.ArgumentParser(
+        description="Compare OpEvo with TVM's evolutionary search in MetaSchedule."
+    )
     parser.add_argument("--workloads", nargs="+", default=[*CPU], choices=[*CPU, *HELD_OUT])
     parser.add_argument(
-        "--trials", type=int, nargs="+", default=[32, 64, 128], help="numbers of trials to compare after (default: 32 64 128)"
+        "--trials",
+        type=int,
+        nargs="+",
+        default=[32, 64, 128],
+        help="numbers of trials to compare after (default: 32 64 128)",
     )
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument(
-        "--builder", choices=["quick", "tvm"], default="quick", help="this package's builder and runner, or TVM's"
+        "--builder",
+        choices=["quick", "tvm"],
+        default="quick",
+        help="this package's builder and runner, or TVM's",
     )
-    parser.add_argument("--out", type=Path, default=Path("tuned/meta-schedule.jsonl"), help="results, one repetition per line")
     parser.add_argument(
-        "--publish", type=publish.section, metavar="SECTION", help="write the tables to this section of docs/results"
+        "--out",
+        type=Path,
+        default=Path("tuned/meta-schedule.jsonl"),
+        help="results, one repetition per line",
+    )
+    parser.add_argument(
+        "--publish",
+        type=publish.section,
+        metavar="SECTION",
+        help="write the tables to this section of docs/results",
     )
     options = parser.parse_args(arguments)
     about = environment("llvm")
     jobs = [
-        {"workload": workload, "seed": seed, "trials": options.trials, "builder": options.builder, **about}
+        {
+            "workload": workload,
+            "seed": seed,
+            "trials": options.trials,
+            "builder": options.builder,
+            **about,
+        }
         for seed in range(options.seeds)
         for workload in options.workloads
     ]
@@ -70,7 +93,9 @@ def main(arguments: list[str] | None = None) -> None:
     text = tables(
         run_missing(
             jobs,
-            lambda job: {"results": repetition(job["workload"], job["seed"], job["trials"], job["builder"])},
+            lambda job: {
+                "results": repetition(job["workload"], job["seed"], job["trials"], job["builder"])
+            },
             options.out,
             unit="repetition",
         )
@@ -81,7 +106,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def repetition(workload: str, seed: int, trials: Sequence[int], builder: str) -> dict[str, Any]:
-    """Run every strategy once, each first in turn, and time its best schedules again, in seconds."""
+    """Run every strategy once, each first in turn, and time its best schedules again, in
+    seconds.
+    """
     first = seed % len(STRATEGIES)
     names = [*STRATEGIES][first:] + [*STRATEGIES][:first]
     results: dict[str, dict[str, Any]] = {}
@@ -110,7 +137,10 @@ def tuned(
                 folder,
                 max(trials),
                 **_builder_and_runner(builder),
-                measure_callbacks=[*ms.MeasureCallback.create("default"), RecordMeasurements(measured)],
+                measure_callbacks=[
+                    *ms.MeasureCallback.create("default"),
+                    RecordMeasurements(measured),
+                ],
                 seed=seed + 1,
                 **options,
             )
@@ -125,9 +155,17 @@ def time_in_turn(mods: Sequence[tvm.IRModule]) -> list[float]:
     """The median latency of each schedule in seconds; the schedules are timed in turn."""
     functions = [tvm.compile(mod, cpu()).jit() for mod in mods]
     rng = np.random.default_rng(0)
-    shapes = [tuple(map(int, tensor.shape)) for tensor in ArgInfo.from_entry_func(mods[0], remove_preproc=True)]
-    arguments = [tvm.runtime.tensor(rng.standard_normal(shape).astype("float32")) for shape in shapes]
-    evaluators = [f.time_evaluator("main", tvm.cpu(), number=1, min_repeat_ms=_MIN_REPEAT_MS) for f in functions]
+    shapes = [
+        tuple(map(int, tensor.shape))
+        for tensor in ArgInfo.from_entry_func(mods[0], remove_preproc=True)
+    ]
+    arguments = [
+        tvm.runtime.tensor(rng.standard_normal(shape).astype("float32")) for shape in shapes
+    ]
+    evaluators = [
+        f.time_evaluator("main", tvm.cpu(), number=1, min_repeat_ms=_MIN_REPEAT_MS)
+        for f in functions
+    ]
     with preserve_affinity():
         rounds = [[evaluate(*arguments).mean for evaluate in evaluators] for _ in range(_REPEAT)]
     return [float(median) for median in np.median(rounds, axis=0)]
@@ -141,8 +179,13 @@ class RecordMeasurements(PyMeasureCallback):
         super().__init__()
         self._measured = measured
 
-    def apply(self, task_scheduler: Any, task_id: int, candidates: Any, builds: Any, results: Any) -> None:
-        self._measured += [(seconds(result.run_secs), candidate.sch.mod) for candidate, result in zip(candidates, results)]
+    def apply(
+        self, task_scheduler: Any, task_id: int, candidates: Any, builds: Any, results: Any
+    ) -> None:
+        self._measured += [
+            (seconds(result.run_secs), candidate.sch.mod)
+            for candidate, result in zip(candidates, results)
+        ]
 
 
 def _builder_and_runner(name: str) -> dict[str, Any]:
@@ -154,7 +197,10 @@ def _builder_and_runner(name: str) -> dict[str, Any]:
 def tables(runs: Sequence[dict[str, Any]]) -> str:
     """Markdown: latencies of the best schedules, speedups over the baseline, and tuning times."""
     workloads = list(dict.fromkeys(run["workload"] for run in runs))
-    results = {workload: [run["results"] for run in runs if run["workload"] == workload] for workload in workloads}
+    results = {
+        workload: [run["results"] for run in runs if run["workload"] == workload]
+        for workload in workloads
+    }
     return "\n\n".join([_latencies(results), _ratios(results), _tuning_times(results)])
 
 
@@ -163,16 +209,27 @@ METHODS = [name for name in STRATEGIES if name != BASELINE]
 
 
 def _latencies(results: Results) -> str:
-    rows = [[workload, n, *_row(mine, n)] for workload, mine in results.items() for n in mine[0][BASELINE]["retimed"]]
-    columns = [*(f"{name} (ms)" for name in STRATEGIES), *(f"speedup of {name}" for name in METHODS)]
+    rows = [
+        [workload, n, *_row(mine, n)]
+        for workload, mine in results.items()
+        for n in mine[0][BASELINE]["retimed"]
+    ]
+    columns = [
+        *(f"{name} (ms)" for name in STRATEGIES),
+        *(f"speedup of {name}" for name in METHODS),
+    ]
     return markdown.table(["workload", "trials", *columns], rows)
 
 
 def _row(mine: Sequence[dict[str, Any]], n: str) -> list[str]:
-    """For one workload after `n` trials: each strategy's latency, and the methods' speedup over the baseline."""
+    """For one workload after `n` trials: each strategy's latency, and the methods' speedup over the
+    baseline.
+    """
     latency = {name: np.array([of[name]["retimed"][n] for of in mine]) * 1e3 for name in STRATEGIES}
     cells = [f"{np.median(x):.3g} ({x.min():.3g} to {x.max():.3g})" for x in latency.values()]
-    return cells + [f"{np.exp(np.log(latency[BASELINE] / latency[name]).mean()):.2f}" for name in METHODS]
+    return cells + [
+        f"{np.exp(np.log(latency[BASELINE] / latency[name]).mean()):.2f}" for name in METHODS
+    ]
 
 
 def _ratios(results: Results) -> str:
@@ -180,9 +237,15 @@ def _ratios(results: Results) -> str:
     rng, rows = np.random.default_rng(0), []
     for name in METHODS:
         for n in next(iter(results.values()))[0][BASELINE]["retimed"]:
-            speedups = [[np.log(of[BASELINE]["retimed"][n] / of[name]["retimed"][n]) for of in mine] for mine in results.values()]
+            speedups = [
+                [np.log(of[BASELINE]["retimed"][n] / of[name]["retimed"][n]) for of in mine]
+                for mine in results.values()
+            ]
             rows.append([name, f"speedup after {n} trials", *_interval(np.array(speedups), rng)])
-        times = [[np.log(of[name]["seconds"] / of[BASELINE]["seconds"]) for of in mine] for mine in results.values()]
+        times = [
+            [np.log(of[name]["seconds"] / of[BASELINE]["seconds"]) for of in mine]
+            for mine in results.values()
+        ]
         rows.append([name, "ratio of tuning times", *_interval(np.array(times), rng)])
     return markdown.table(["strategy", f"over {BASELINE}", "geometric mean", "95% interval"], rows)
 
@@ -198,8 +261,18 @@ def _tuning_times(results: Results) -> str:
     rows = []
     for workload, mine in results.items():
         times = [[of[name]["seconds"] for of in mine] for name in STRATEGIES]
-        rows.append([workload, *(f"{np.mean(s):.0f} ± {np.std(s, ddof=1 if len(s) > 1 else 0):.0f}" for s in times)])
-    return markdown.table(["workload", *(f"{name} (seconds of tuning)" for name in STRATEGIES)], rows)
+        rows.append(
+            [
+                workload,
+                *(
+                    f"{np.mean(s):.0f} ± {np.std(s, ddof=1 if len(s) > 1 else 0):.0f}"
+                    for s in times
+                ),
+            ]
+        )
+    return markdown.table(
+        ["workload", *(f"{name} (seconds of tuning)" for name in STRATEGIES)], rows
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""The overhead of OpEvoStrategy per candidate, and TVM's share of it, in milliseconds; nothing is built or run.
+"""The overhead of OpEvoStrategy per candidate, and TVM's share of it, in milliseconds; nothing is
+built or run.
 
 python -m benchmarks.meta_schedule_overhead
 """
@@ -22,16 +23,29 @@ from benchmarks import markdown, publish
 from benchmarks.workloads import PAPER, cpu
 
 SURROGATES = {"OpEvo-published": None, "OpEvo": "gp"}
-_HEAD = ["target", "workload", "strategy", "search", "TVM applies the trace", "TVM's postprocessors", "in all"]
+_HEAD = [
+    "target",
+    "workload",
+    "strategy",
+    "search",
+    "TVM applies the trace",
+    "TVM's postprocessors",
+    "in all",
+]
 TARGETS = {"llvm": cpu(), "cuda": tvm.target.Target("nvidia/nvidia-h100")}
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="The overhead of OpEvoStrategy per candidate.")
     parser.add_argument("--trials", type=int, default=128)
-    parser.add_argument("--workloads", nargs="+", default=["MM1", "BMM1", "C1", "C2"], choices=list(PAPER))
     parser.add_argument(
-        "--publish", type=publish.section, metavar="SECTION", help="write the table to this section of docs/results"
+        "--workloads", nargs="+", default=["MM1", "BMM1", "C1", "C2"], choices=list(PAPER)
+    )
+    parser.add_argument(
+        "--publish",
+        type=publish.section,
+        metavar="SECTION",
+        help="write the table to this section of docs/results",
     )
     options = parser.parse_args(arguments)
     rows = []
@@ -41,18 +55,28 @@ def main(arguments: list[str] | None = None) -> None:
                 spent, tried = run(workload, target, surrogate, options.trials)
                 search = spent["in all"] - spent["candidate"]
                 after = spent["candidate"] - spent["apply"]
-                parts = [1e3 * seconds / options.trials for seconds in (search, spent["apply"], after, spent["in all"])]
+                parts = [
+                    1e3 * seconds / options.trials
+                    for seconds in (search, spent["apply"], after, spent["in all"])
+                ]
                 figures = [f"{part:.1f}" for part in parts]
                 rows.append([target, workload, name, *figures, f"{tried / options.trials - 1:.1f}"])
     table = markdown.table([*_HEAD, "rejected per accepted"], rows)
-    text = f"Milliseconds per accepted candidate, including the time of rejected ones; {options.trials} candidates.\n\n{table}"
+    text = (
+        "Milliseconds per accepted candidate, including the time of rejected ones; "
+        f"{options.trials} candidates.\n\n{table}"
+    )
     if options.publish:
         publish.publish(options.publish, text, "meta_schedule_overhead", arguments)
     print(text)
 
 
-def run(workload: str, target: str, surrogate: str | None, trials: int) -> tuple[dict[str, float], int]:
-    """The seconds of each part, and the number of configurations tried. Latencies are synthetic: small tiles are fast."""
+def run(
+    workload: str, target: str, surrogate: str | None, trials: int
+) -> tuple[dict[str, float], int]:
+    """The seconds of each part, and the number of configurations tried. Latencies are synthetic:
+    small tiles are fast.
+    """
     spent: dict[str, float] = defaultdict(float)
     tried = 0
 
@@ -78,18 +102,26 @@ def run(workload: str, target: str, surrogate: str | None, trials: int) -> tuple
     )
     task.pre_tuning(max_trials=trials)
     with (
-        mock.patch.object(spaces.DecisionSpace, "candidate", timed("candidate", spaces.DecisionSpace.candidate)),
+        mock.patch.object(
+            spaces.DecisionSpace, "candidate", timed("candidate", spaces.DecisionSpace.candidate)
+        ),
         mock.patch.object(spaces._Sketch, "apply", timed("apply", spaces._Sketch.apply)),
     ):
         while candidates := timed("in all", task.generate_measure_candidates)():
-            results = [RunnerResult([synthetic_latency(candidate)], None) for candidate in candidates]
+            results = [
+                RunnerResult([synthetic_latency(candidate)], None) for candidate in candidates
+            ]
             timed("in all", task.notify_runner_results)(candidates, results)
     return spent, tried
 
 
 def synthetic_latency(candidate: Any) -> float:
     """Seconds, increasing with the innermost tile sizes."""
-    tiles = [int(d[-1]) for i, d in candidate.sch.trace.decisions.items() if i.kind.name == "SamplePerfectTile"]
+    tiles = [
+        int(d[-1])
+        for i, d in candidate.sch.trace.decisions.items()
+        if i.kind.name == "SamplePerfectTile"
+    ]
     return float(1e-3 * np.prod(np.log2(np.array(tiles)) + 1))
 
 

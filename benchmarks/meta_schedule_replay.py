@@ -1,11 +1,12 @@
 """Searches in MetaSchedule on landscapes that are recorded as they search, in TVM's own loop.
 
-    .venv/tvm/bin/python -m benchmarks.meta_schedule_replay
-    .venv/tvm/bin/python -m benchmarks.meta_schedule_replay --methods OpEvo "no transfer" --runs tuned/variant.jsonl
+    .venv/tvm/bin/python -m benchmarks.meta_schedule_replay .venv/tvm/bin/python -m
+    benchmarks.meta_schedule_replay --methods OpEvo "no transfer" --runs tuned/variant.jsonl
 
-A candidate's latency is that of its first measurement (`benchmarks.recorded_candidates`), whoever proposed it, so a difference
-between searches is one of their proposals. The table says how many of the proposals had no entry and were measured. A stopped
-benchmark resumes; after a change to a search, name another file for its runs.
+A candidate's latency is that of its first measurement (`benchmarks.recorded_candidates`), whoever
+proposed it, so a difference between searches is one of their proposals. The table says how many of
+the proposals had no entry and were measured. A stopped benchmark resumes; after a change to a
+search, name another file for its runs.
 """
 
 from __future__ import annotations
@@ -38,8 +39,14 @@ DEVELOPMENT: dict[str, Callable[[], Any]] = {
 }
 METHODS: dict[str, Callable[[int], dict[str, Any]]] = {
     **STRATEGIES,
-    "no transfer": lambda seed: {"strategy": OpEvoStrategy(seed=seed, transfer=False), "cost_model": "none"},
-    "published": lambda seed: {"strategy": OpEvoStrategy(seed=seed, surrogate=None), "cost_model": "none"},
+    "no transfer": lambda seed: {
+        "strategy": OpEvoStrategy(seed=seed, transfer=False),
+        "cost_model": "none",
+    },
+    "published": lambda seed: {
+        "strategy": OpEvoStrategy(seed=seed, surrogate=None),
+        "cost_model": "none",
+    },
     "random": lambda seed: {"strategy": "replay-trace", "cost_model": "none"},
 }
 CHECKPOINTS = (16, 32, 64, 128)
@@ -48,20 +55,38 @@ _FIRST = 32
 
 def main(arguments: list[str] | None = None) -> None:
     workloads = {**DEVELOPMENT, **HELD_OUT}
-    parser = argparse.ArgumentParser(description="Compare searches in MetaSchedule on landscapes that they record.")
+    parser = argparse.ArgumentParser(
+        description="Compare searches in MetaSchedule on landscapes that they record."
+    )
     parser.add_argument("--workloads", nargs="+", default=[*DEVELOPMENT], choices=[*workloads])
     parser.add_argument("--methods", nargs="+", default=[*STRATEGIES], choices=[*METHODS])
     parser.add_argument("--trials", type=int, default=CHECKPOINTS[-1])
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--landscapes", type=Path, default=Path("tuned/landscapes"), help="folder with one file per workload")
-    parser.add_argument("--runs", type=Path, default=Path("tuned/meta-schedule-replay.jsonl"), help="results, one run per line")
     parser.add_argument(
-        "--publish", type=publish.section, metavar="SECTION", help="write the tables to this section of docs/results"
+        "--landscapes",
+        type=Path,
+        default=Path("tuned/landscapes"),
+        help="folder with one file per workload",
+    )
+    parser.add_argument(
+        "--runs",
+        type=Path,
+        default=Path("tuned/meta-schedule-replay.jsonl"),
+        help="results, one run per line",
+    )
+    parser.add_argument(
+        "--publish",
+        type=publish.section,
+        metavar="SECTION",
+        help="write the tables to this section of docs/results",
     )
     options = parser.parse_args(arguments)
     import_tensor_intrinsics()
     about = environment("llvm")
-    landscapes = {name: RecordedCandidates(options.landscapes / f"{name}.jsonl", about) for name in options.workloads}
+    landscapes = {
+        name: RecordedCandidates(options.landscapes / f"{name}.jsonl", about)
+        for name in options.workloads
+    }
     jobs = [
         {"workload": workload, "method": method, "seed": seed, "trials": options.trials, **about}
         for seed in range(options.seeds)
@@ -70,16 +95,27 @@ def main(arguments: list[str] | None = None) -> None:
     ]
 
     def run(job: dict[str, Any]) -> dict[str, Any]:
-        return replay(workloads[job["workload"]](), landscapes[job["workload"]], METHODS[job["method"]](job["seed"]), job)
+        return replay(
+            workloads[job["workload"]](),
+            landscapes[job["workload"]],
+            METHODS[job["method"]](job["seed"]),
+            job,
+        )
 
     runs = run_missing(jobs, run, options.runs, unit="run")
-    text = tables(runs, {name: best(landscape, runs, name) for name, landscape in landscapes.items()}, options.methods)
+    text = tables(
+        runs,
+        {name: best(landscape, runs, name) for name, landscape in landscapes.items()},
+        options.methods,
+    )
     if options.publish:
         publish.publish(options.publish, text, "meta_schedule_replay", arguments)
     print(text)
 
 
-def replay(mod: Any, landscape: RecordedCandidates, options: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
+def replay(
+    mod: Any, landscape: RecordedCandidates, options: dict[str, Any], job: dict[str, Any]
+) -> dict[str, Any]:
     """One search; returns the latency of each trial, and how many of them were measured now."""
     measured: list[tuple[float, Any]] = []
     before = landscape.measured
@@ -107,13 +143,21 @@ def best(landscape: RecordedCandidates, runs: Sequence[dict[str, Any]], workload
     return min(filter(None, [*landscape.seconds.values(), *found]))
 
 
-def tables(runs: Sequence[dict[str, Any]], fastest: dict[str, float], methods: Sequence[str]) -> str:
+def tables(
+    runs: Sequence[dict[str, Any]], fastest: dict[str, float], methods: Sequence[str]
+) -> str:
     """Markdown: quality after some trials for each workload, and speedups over the first method."""
     names = list(dict.fromkeys(run["workload"] for run in runs))
     trials = runs[0]["trials"]
     checkpoints = [*(n for n in CHECKPOINTS if n < trials), trials]
     curves = {
-        (name, method): np.array([_curve(run, checkpoints) for run in runs if (run["workload"], run["method"]) == (name, method)])
+        (name, method): np.array(
+            [
+                _curve(run, checkpoints)
+                for run in runs
+                if (run["workload"], run["method"]) == (name, method)
+            ]
+        )
         for name in names
         for method in methods
     }
@@ -121,9 +165,13 @@ def tables(runs: Sequence[dict[str, Any]], fastest: dict[str, float], methods: S
     for (name, method), curve in curves.items():
         mine = [run for run in runs if (run["workload"], run["method"]) == (name, method)]
         new = sum(run["new"] for run in mine) / sum(len(run["latencies"]) for run in mine)
-        poor = np.mean([(x or np.inf) > 10 * fastest[name] for run in mine for x in run["latencies"][:_FIRST]])
+        poor = np.mean(
+            [(x or np.inf) > 10 * fastest[name] for run in mine for x in run["latencies"][:_FIRST]]
+        )
         quality = [f"{np.mean(fastest[name] / curve[:, i]):.3f}" for i in range(len(checkpoints))]
-        rows.append([name, method, *quality, f"{curve[:, -1].min() * 1e3:.3g}", f"{poor:.0%}", f"{new:.0%}"])
+        rows.append(
+            [name, method, *quality, f"{curve[:, -1].min() * 1e3:.3g}", f"{poor:.0%}", f"{new:.0%}"]
+        )
     columns = [
         *(f"@{n}" for n in checkpoints),
         "best (ms)",
@@ -141,17 +189,32 @@ def _curve(run: dict[str, Any], checkpoints: Sequence[int]) -> list[float]:
 
 
 def _speedups(
-    curves: dict[tuple[str, str], Any], names: Sequence[str], methods: Sequence[str], checkpoints: Sequence[int]
+    curves: dict[tuple[str, str], Any],
+    names: Sequence[str],
+    methods: Sequence[str],
+    checkpoints: Sequence[int],
 ) -> str:
     """Over the first method, with 95% intervals over seeds."""
     rng, rows = np.random.default_rng(0), []
     for method in methods[1:]:
         for i, n in enumerate(checkpoints):
-            logs = [[np.log(curves[name, which][:, i]) for name in names] for which in (methods[0], method)]
+            logs = [
+                [np.log(curves[name, which][:, i]) for name in names]
+                for which in (methods[0], method)
+            ]
             d = difference(np.array(logs[0]), np.array(logs[1]), rng)
             each = [f"{np.exp(np.mean(first - second)):.2f}" for first, second in zip(*logs)]
-            rows.append([method, n, f"{np.exp(d.mean):.3f} ({np.exp(d.low):.3f} to {np.exp(d.high):.3f})", *each])
-    return markdown.table(["method", "trials", f"times as fast as {methods[0]} (95%)", *names], rows)
+            rows.append(
+                [
+                    method,
+                    n,
+                    f"{np.exp(d.mean):.3f} ({np.exp(d.low):.3f} to {np.exp(d.high):.3f})",
+                    *each,
+                ]
+            )
+    return markdown.table(
+        ["method", "trials", f"times as fast as {methods[0]} (95%)", *names], rows
+    )
 
 
 if __name__ == "__main__":

@@ -1,13 +1,16 @@
 """Compare tuners and task schedulers on whole networks.
 
-    python -m benchmarks.network                        # AlexNet and ResNet-18, over an hour on two cores
-    python -m benchmarks.network --networks alexnet --trials 200 --methods tutorial gradient+opevo
+    python -m benchmarks.network                        # AlexNet and ResNet-18, over an hour on two
+    cores python -m benchmarks.network --networks alexnet --trials 200 --methods tutorial
+    gradient+opevo
 
-Every network is tuned several times with the same number of trials by each method, in turn. ``tutorial`` is XGBTuner as TVM's
-tutorial tune_relay_x86.py has it, with its builder and runner, but not its thousands of trials per task; the others measure
-with this package's. Without limits, the task scheduler does not know the roofline; without transfer, tasks do not learn from each
-other, nor from common layers, nor from the logs given as ``--history``. The tuned networks and the untuned one are
-then compiled and timed in turn, in rounds with new memory. A stopped benchmark resumes from the logs in ``--out``.
+Every network is tuned several times with the same number of trials by each method, in turn.
+``tutorial`` is XGBTuner as TVM's tutorial tune_relay_x86.py has it, with its builder and runner,
+but not its thousands of trials per task; the others measure with this package's. Without limits,
+the task scheduler does not know the roofline; without transfer, tasks do not learn from each other,
+nor from common layers, nor from the logs given as ``--history``. The tuned networks and the untuned
+one are then compiled and timed in turn, in rounds with new memory. A stopped benchmark resumes from
+the logs in ``--out``.
 """
 
 import argparse
@@ -50,7 +53,11 @@ def without_limits(target):
 
 # Task scheduler, tuner, and what makes the measure option.
 METHODS = {
-    "tutorial": ("equal", partial(autotvm.tuner.XGBTuner, loss_type="rank"), tutorial_measure_option),
+    "tutorial": (
+        "equal",
+        partial(autotvm.tuner.XGBTuner, loss_type="rank"),
+        tutorial_measure_option,
+    ),
     "equal+xgb": ("equal", autotvm.tuner.XGBTuner, default_measure_option),
     "equal+opevo": ("equal", OpEvoTuner, default_measure_option),
     "gradient+opevo": ("gradient", OpEvoTuner, default_measure_option),
@@ -65,7 +72,9 @@ def digest(*what):
 
 
 def tune_all(name, target, options):
-    """Tune a network with each method; return each repetition's file of best records and its seconds of tuning."""
+    """Tune a network with each method; return each repetition's file of best records and its
+    seconds of tuning.
+    """
     mod, params = workloads.network(name)
     tuned = {method: [] for method in options.methods}
     about = digest(str(target), *options.history)
@@ -88,41 +97,70 @@ def tune_all(name, target, options):
                 seed=repetition,
                 evaluate=False,
                 transfer="no transfer" not in method,
-                history=[] if "no transfer" in method or tuner is not OpEvoTuner else options.history,
+                history=[]
+                if "no transfer" in method or tuner is not OpEvoTuner
+                else options.history,
             )
             if result.measured == options.trials:
                 seconds.write_text(str(time.perf_counter() - start))
             took = float(seconds.read_text()) if seconds.exists() else float("nan")
-            print(f"{name} {method} {repetition}: {result.latency * 1e3:.2f} ms estimated, {took:.0f} s", flush=True)
+            print(
+                f"{name} {method} {repetition}: {result.latency * 1e3:.2f} ms estimated, "
+                f"{took:.0f} s",
+                flush=True,
+            )
             tuned[method].append((result.best_file, took))
     return tuned
 
 
 def time_all(name, target, files, rounds):
-    """Seconds of each network in each round, of which each has newly allocated weights; all outputs must agree."""
+    """Seconds of each network in each round, of which each has newly allocated weights; all outputs
+    must agree.
+    """
     mod, params = workloads.network(name)
     mod = fold(mod, params)
     libraries = [build(mod, target, Path(file) if file else None) for file in files]
     medians = []
     for _ in range(rounds):
-        instances = [Instance(library, tvm.device(target.kind.name), random_inputs(mod)) for library in libraries]
+        instances = [
+            Instance(library, tvm.device(target.kind.name), random_inputs(mod))
+            for library in libraries
+        ]
         expected, *others = [instance.outputs()[0] for instance in instances]
         for output in others:
             np.testing.assert_allclose(output, expected, rtol=1e-3, atol=1e-4)
-        medians.append(np.median(time_interleaved([instance.seconds for instance in instances]), axis=1))
+        medians.append(
+            np.median(time_interleaved([instance.seconds for instance in instances]), axis=1)
+        )
     return np.array(medians).T
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Compare tuners and task schedulers on whole networks.")
-    parser.add_argument("--networks", nargs="+", default=["alexnet", "resnet-18"], choices=sorted(workloads.NETWORKS))
+    parser = argparse.ArgumentParser(
+        description="Compare tuners and task schedulers on whole networks."
+    )
+    parser.add_argument(
+        "--networks",
+        nargs="+",
+        default=["alexnet", "resnet-18"],
+        choices=sorted(workloads.NETWORKS),
+    )
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
     parser.add_argument("--target", default="llvm -mcpu=core-avx2")
-    parser.add_argument("--trials", type=int, default=96, help="per network, over all its tasks (default: 96)")
+    parser.add_argument(
+        "--trials", type=int, default=96, help="per network, over all its tasks (default: 96)"
+    )
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=5, help="of the final timing (default: 5)")
-    parser.add_argument("--history", nargs="+", default=[], help="logs that tune_network learns from, unless without transfer")
-    parser.add_argument("--out", type=Path, default=Path("tuned/network"), help="folder for the logs")
+    parser.add_argument(
+        "--history",
+        nargs="+",
+        default=[],
+        help="logs that tune_network learns from, unless without transfer",
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("tuned/network"), help="folder for the logs"
+    )
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     target = tvm.target.Target(options.target)
@@ -133,17 +171,23 @@ def main():
         files = [None, *(file for runs in tuned.values() for file, _ in runs)]
         untuned, *each = 1e3 * np.median(time_all(name, target, files, options.rounds), axis=1)
         medians = iter(each)
-        latencies = {method: np.array([next(medians) for _ in runs]) for method, runs in tuned.items()}
+        latencies = {
+            method: np.array([next(medians) for _ in runs]) for method, runs in tuned.items()
+        }
         lines.append(f"{name:<12}{'untuned':<28}{untuned:>10.2f}")
         for method, milliseconds in latencies.items():
             seconds = np.array([took for _, took in tuned[method]])
             spread = f"({milliseconds.min():.2f} to {milliseconds.max():.2f})"
             lines.append(
-                f"{name:<12}{method:<28}{np.median(milliseconds):>10.2f}  {spread:<20}{untuned / np.median(milliseconds):>9.2f}"
+                f"{name:<12}{method:<28}{np.median(milliseconds):>10.2f}  "
+                f"{spread:<20}{untuned / np.median(milliseconds):>9.2f}"
                 f"{np.median(seconds):>12.0f}"
             )
     print(f"\n{options.trials} trials per network, {options.repetitions} repetitions, {target}")
-    print(f"{'network':<12}{'':<28}{'median ms':>10}  {'(min to max)':<20}{'speedup':>9}{'s of tuning':>12}")
+    print(
+        f"{'network':<12}{'':<28}{'median ms':>10}  "
+        f"{'(min to max)':<20}{'speedup':>9}{'s of tuning':>12}"
+    )
     print("\n".join(lines))
 
 

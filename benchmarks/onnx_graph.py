@@ -18,12 +18,23 @@ class OnnxGraph:
     def __init__(self, opset=17, dtype="float32"):
         self.rng = np.random.default_rng(0)
         self.opset, self.dtype = opset, dtype
-        self.nodes, self.weights, self.declared, self.outputs, self.inputs, self.open = [], [], [], [], {}, {}
+        self.nodes, self.weights, self.declared, self.outputs, self.inputs, self.open = (
+            [],
+            [],
+            [],
+            [],
+            {},
+            {},
+        )
 
     def input(self, name, *shape, dtype=None, below=None, open_batch=""):
-        """Normally distributed numbers, or indices below a number; the model may have a name for the size of the batch."""
+        """Normally distributed numbers, or indices below a number; the model may have a name for
+        the size of the batch.
+        """
         dtype = "int64" if below else dtype or self.dtype
-        self.inputs[name] = (self.rng.integers(0, below, shape) if below else self.rng.standard_normal(shape)).astype(dtype)
+        self.inputs[name] = (
+            self.rng.integers(0, below, shape) if below else self.rng.standard_normal(shape)
+        ).astype(dtype)
         if open_batch:
             self.open[name] = shape
         declared = (open_batch, *shape[1:]) if open_batch else shape
@@ -51,28 +62,52 @@ class OnnxGraph:
         return names[0] if outputs == 1 else names
 
     def output(self, name, dtype=None):
-        self.outputs.append(helper.make_tensor_value_info(name, onnx_type(dtype or self.dtype), None))
+        self.outputs.append(
+            helper.make_tensor_value_info(name, onnx_type(dtype or self.dtype), None)
+        )
 
     def model(self):
-        graph = helper.make_graph(self.nodes, "main_graph", self.declared, self.outputs, self.weights)
+        graph = helper.make_graph(
+            self.nodes, "main_graph", self.declared, self.outputs, self.weights
+        )
         opset = helper.make_opsetid("", self.opset)
-        model = helper.make_model(graph, opset_imports=[opset], ir_version=8, producer_name="pytorch")
+        model = helper.make_model(
+            graph, opset_imports=[opset], ir_version=8, producer_name="pytorch"
+        )
         model = onnx.shape_inference.infer_shapes(model, strict_mode=True)
         onnx.checker.check_model(model)
         return model
 
     # Layers.
 
-    def conv(self, x, inputs, outputs, kernel=3, stride=1, pad=None, group=1, dilation=1, rank=2, bias=True):
+    def conv(
+        self,
+        x,
+        inputs,
+        outputs,
+        kernel=3,
+        stride=1,
+        pad=None,
+        group=1,
+        dilation=1,
+        rank=2,
+        bias=True,
+    ):
         """A convolution that keeps the extents, but for its stride, unless the padding is given."""
         pad = dilation * (kernel - 1) // 2 if pad is None else pad
         padding = {"auto_pad": pad} if isinstance(pad, str) else {"pads": [pad] * 2 * rank}
-        weights = [self.weight(outputs, inputs // group, *[kernel] * rank), *([self.weight(outputs)] if bias else [])]
+        weights = [
+            self.weight(outputs, inputs // group, *[kernel] * rank),
+            *([self.weight(outputs)] if bias else []),
+        ]
         options = {"kernel_shape": [kernel] * rank, "strides": [stride] * rank, **padding}
         return self.add("Conv", x, *weights, **options, dilations=[dilation] * rank, group=group)
 
     def conv_transpose(self, x, inputs, outputs, kernel, stride, pad=0, **options):
-        weights = self.weight(inputs, outputs, kernel, kernel, scale=(2 / inputs) ** 0.5 / kernel), self.weight(outputs)
+        weights = (
+            self.weight(inputs, outputs, kernel, kernel, scale=(2 / inputs) ** 0.5 / kernel),
+            self.weight(outputs),
+        )
         extents = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [pad] * 4}
         return self.add("ConvTranspose", x, *weights, **extents, **options)
 
@@ -88,7 +123,11 @@ class OnnxGraph:
         return self.add("Mul", x, self.add("Sigmoid", x))
 
     def pool(self, kind, x, kernel, stride, pad=0, rank=2, **options):
-        extents = {"kernel_shape": [kernel] * rank, "strides": [stride] * rank, "pads": [pad] * 2 * rank}
+        extents = {
+            "kernel_shape": [kernel] * rank,
+            "strides": [stride] * rank,
+            "pads": [pad] * 2 * rank,
+        }
         return self.add(kind, x, **extents, **options)
 
     def classifier(self, x, channels, classes):
@@ -97,7 +136,15 @@ class OnnxGraph:
         return self.gemm(x, channels, classes)
 
     def gemm(self, x, inputs, outputs):
-        return self.add("Gemm", x, self.weight(outputs, inputs), self.weight(outputs), alpha=1.0, beta=1.0, transB=1)
+        return self.add(
+            "Gemm",
+            x,
+            self.weight(outputs, inputs),
+            self.weight(outputs),
+            alpha=1.0,
+            beta=1.0,
+            transB=1,
+        )
 
     def linear(self, x, inputs, outputs):
         """A dense layer of more than two dimensions."""
@@ -114,7 +161,9 @@ class OnnxGraph:
 
     def gelu(self, x):
         erf = self.add("Erf", self.add("Div", x, self.constant(2**0.5)))
-        return self.add("Mul", self.add("Mul", x, self.add("Add", erf, self.constant(1.0))), self.constant(0.5))
+        return self.add(
+            "Mul", self.add("Mul", x, self.add("Add", erf, self.constant(1.0))), self.constant(0.5)
+        )
 
     def reshape(self, x, *shape):
         return self.add("Reshape", x, self.ints(*shape))

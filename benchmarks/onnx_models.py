@@ -1,7 +1,8 @@
-"""Tune ONNX files by the command line, as a user would: what becomes faster, whether outputs match, and how long nothing is said.
+"""Tune ONNX files by the command line, as a user would: what becomes faster, whether outputs match,
+and how long nothing is said.
 
-    python -m benchmarks.onnx_models --trials 1 48 300            # the nine networks that come with the onnx package
-    python -m benchmarks.onnx_models model.onnx --trials 48 --time-limit 5m
+    python -m benchmarks.onnx_models --trials 1 48 300            # the nine networks that come with
+    the onnx package python -m benchmarks.onnx_models model.onnx --trials 48 --time-limit 5m
 
 It takes the TVM of the environment that it runs in. A run that has ended is not repeated.
 """
@@ -26,18 +27,46 @@ from autotvm_opevo.cli.argument_types import positive
 from autotvm_opevo.tuning.journal import NetworkCompared, read
 from benchmarks import markdown, publish
 
-COLUMNS = "network", "trials", "s", "longest silence, s", "untuned, ms", "best file, ms", "times as fast", "outputs"
+COLUMNS = (
+    "network",
+    "trials",
+    "s",
+    "longest silence, s",
+    "untuned, ms",
+    "best file, ms",
+    "times as fast",
+    "outputs",
+)
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Tune ONNX files by the command line.")
-    parser.add_argument("models", nargs="*", type=Path, help="ONNX files (default: those that come with the onnx package)")
-    parser.add_argument("--trials", type=positive, nargs="+", default=[48], help="of each run (default: 48)")
-    parser.add_argument("--out", type=Path, default=Path("tuned/onnx_models"), help="folder of the logs")
-    parser.add_argument("--limit", type=float, default=1800.0, metavar="SECONDS", help="end a run after so long (default: 1800)")
-    parser.add_argument("--publish", type=publish.section, metavar="SECTION", help="write the table to docs/results")
+    parser.add_argument(
+        "models",
+        nargs="*",
+        type=Path,
+        help="ONNX files (default: those that come with the onnx package)",
+    )
+    parser.add_argument(
+        "--trials", type=positive, nargs="+", default=[48], help="of each run (default: 48)"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("tuned/onnx_models"), help="folder of the logs"
+    )
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=1800.0,
+        metavar="SECONDS",
+        help="end a run after so long (default: 1800)",
+    )
+    parser.add_argument(
+        "--publish", type=publish.section, metavar="SECTION", help="write the table to docs/results"
+    )
     options, others = parser.parse_known_args(arguments)  # the others are for `tune`
-    models = options.models or sorted(Path(onnx.__file__).parent.glob("backend/test/data/light/*.onnx"))
+    models = options.models or sorted(
+        Path(onnx.__file__).parent.glob("backend/test/data/light/*.onnx")
+    )
     rows = []
     for model in models:
         for trials in options.trials:
@@ -57,14 +86,42 @@ def run(model: Path, trials: int, out: Path, limit: float, others: list[str]) ->
     if not result.exists():
         folder.mkdir(parents=True, exist_ok=True)
         log = folder / "log.json"
-        command = [sys.executable, "-m", "autotvm_opevo", "tune", "--model", model, "--log", log, "--trials", trials, "--seed", 0]
+        command = [
+            sys.executable,
+            "-m",
+            "autotvm_opevo",
+            "tune",
+            "--model",
+            model,
+            "--log",
+            log,
+            "--trials",
+            trials,
+            "--seed",
+            0,
+        ]
         result.write_text(json.dumps(watch([*map(str, command), *others], limit)))
     said = json.loads(result.read_text())
     journals = [folder / "log.json.journal", folder / "log.json" / "journal"]
-    compared = [event for journal in journals for event in read(journal) if isinstance(event, NetworkCompared)][-1:]
+    compared = [
+        event
+        for journal in journals
+        for event in read(journal)
+        if isinstance(event, NetworkCompared)
+    ][-1:]
     last = said["lines"][-1] if said["lines"] else ""
-    match = next((word for line in said["lines"] for word in ("match", "DIFFER") if f"outputs {word}" in line), last)
-    latencies = [f"{1e3 * one.before:.2f}" for one in compared] + [f"{1e3 * one.after:.2f}" for one in compared]
+    match = next(
+        (
+            word
+            for line in said["lines"]
+            for word in ("match", "DIFFER")
+            if f"outputs {word}" in line
+        ),
+        last,
+    )
+    latencies = [f"{1e3 * one.before:.2f}" for one in compared] + [
+        f"{1e3 * one.after:.2f}" for one in compared
+    ]
     ratio = [f"{one.before / one.after:.2f}" for one in compared]
     kept = " (untuned)" if any("has the untuned network" in line for line in said["lines"]) else ""
     cells = [*(latencies or ["", ""]), *(ratio or [""]), match + kept]
@@ -72,10 +129,14 @@ def run(model: Path, trials: int, out: Path, limit: float, others: list[str]) ->
 
 
 def watch(command: list[str], limit: float) -> dict[str, Any]:
-    """Run a command; returns what it said, the seconds that it took, and the longest in which it said nothing."""
+    """Run a command; returns what it said, the seconds that it took, and the longest in which it
+    said nothing.
+    """
     print(" ".join(command), file=sys.stderr)
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
+    )
     assert process.stdout is not None
     start = before = time.monotonic()
     silence, lines = 0.0, []
@@ -87,7 +148,12 @@ def watch(command: list[str], limit: float) -> dict[str, Any]:
         process.kill()
         lines.append(f"killed after {limit:g} s")
     process.wait()
-    return {"seconds": time.monotonic() - start, "silence": silence, "status": process.returncode, "lines": lines}
+    return {
+        "seconds": time.monotonic() - start,
+        "silence": silence,
+        "status": process.returncode,
+        "lines": lines,
+    }
 
 
 def _lines(stream: IO[bytes], end: float) -> Iterator[str]:

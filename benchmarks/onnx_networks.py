@@ -43,7 +43,9 @@ def _resnet(blocks: list[int], bottleneck: bool) -> OnnxGraph:
         outputs = 4 * width if bottleneck else width
         for block in range(count):
             stride = 2 if stage and not block else 1
-            shortcut = g.conv(x, inputs, outputs, 1, stride) if stride > 1 or inputs != outputs else x
+            shortcut = (
+                g.conv(x, inputs, outputs, 1, stride) if stride > 1 or inputs != outputs else x
+            )
             if bottleneck:
                 y = g.relu(g.conv(x, inputs, width, 1))
                 y = g.relu(g.conv(y, width, width, 3, stride))
@@ -72,7 +74,9 @@ def _squeezenet() -> OnnxGraph:
     """SqueezeNet 1.1 (Iandola et al. 2016)."""
     g, inputs = OnnxGraph(), 64
     x = g.pool("MaxPool", g.relu(g.conv(g.input(*_IMAGE), 3, 64, 3, 2, pad=0)), 3, 2, ceil_mode=1)
-    for i, (squeezed, outputs) in enumerate([(16, 64)] * 2 + [(32, 128)] * 2 + [(48, 192)] * 2 + [(64, 256)] * 2):
+    for i, (squeezed, outputs) in enumerate(
+        [(16, 64)] * 2 + [(32, 128)] * 2 + [(48, 192)] * 2 + [(64, 256)] * 2
+    ):
         if i in (2, 4):
             x = g.pool("MaxPool", x, 3, 2, ceil_mode=1)
         y = g.relu(g.conv(x, inputs, squeezed, 1))
@@ -94,7 +98,9 @@ def _bert_small() -> OnnxGraph:
         return g.add("LayerNormalization", x, gamma, beta, axis=-1)
 
     def by_head(x: str, *order: int) -> str:
-        return g.transpose(g.reshape(g.linear(x, hidden, hidden), 1, tokens, heads, hidden // heads), *order)
+        return g.transpose(
+            g.reshape(g.linear(x, hidden, hidden), 1, tokens, heads, hidden // heads), *order
+        )
 
     for _ in range(4):
         q, k, v = by_head(x, 0, 2, 1, 3), by_head(x, 0, 2, 3, 1), by_head(x, 0, 2, 1, 3)

@@ -1,4 +1,5 @@
-"""The paper's operators (appendix B) as AutoTVM tasks, and small versions for a CPU, whose trials take well under a second.
+"""The paper's operators (appendix B) as AutoTVM tasks, and small versions for a CPU, whose trials
+take well under a second.
 
 =====  =========================================  =============================================
 name   on CUDA                                    on a CPU
@@ -15,9 +16,9 @@ C2     512 images of 64 x 27 x 27, 192 kernels    1 image of 16 x 14 x 14, 32 ke
        of 5 x 5, padding 2                        of 5 x 5, padding 2
 =====  =========================================  =============================================
 
-On CUDA, MM and C are TOPI's templates, which have the paper's spaces (except for C's unroll steps: 0, 512 and 1500 instead of 0,
-125 and 256); BMM is a template of this module, since TOPI's has fewer splits. On a CPU all templates are of this module, with
-splits, a reorder and switches.
+On CUDA, MM and C are TOPI's templates, which have the paper's spaces (except for C's unroll steps:
+0, 512 and 1500 instead of 0, 125 and 256); BMM is a template of this module, since TOPI's has fewer
+splits. On a CPU all templates are of this module, with splits, a reorder and switches.
 """
 
 from __future__ import annotations
@@ -56,27 +57,38 @@ def _is_gpu(target: Target) -> bool:
     return target.kind.name != "llvm"
 
 
-# --- CUDA -----------------------------------------------------------------------------------------------------------------------
+# --- CUDA
+# -----------------------------------------------------------------------------------------------------------------------
 
 
 def _dense_cuda(n: int, k: int, m: int) -> Callable[[Target], Task]:
     tensors = te.placeholder((n, k), name="X"), te.placeholder((m, k), name="Y")
-    return lambda target: autotvm.task.create("dense_large_batch.gpu", args=(*tensors, None, "float32"), target=target)
+    return lambda target: autotvm.task.create(
+        "dense_large_batch.gpu", args=(*tensors, None, "float32"), target=target
+    )
 
 
-def _conv2d_cuda(image: tuple[int, ...], kernel: tuple[int, ...], stride: int, padding: int) -> Callable[[Target], Task]:
+def _conv2d_cuda(
+    image: tuple[int, ...], kernel: tuple[int, ...], stride: int, padding: int
+) -> Callable[[Target], Task]:
     tensors = te.placeholder(image, name="I"), te.placeholder(kernel, name="K")
     arguments = (*tensors, (stride, stride), (padding, padding), (1, 1), "float32")
     return lambda target: autotvm.task.create("conv2d_nchw.cuda", args=arguments, target=target)
 
 
 def _of_this_module(template: str, *arguments: Any) -> Callable[[Target], Task]:
-    return lambda target: autotvm.task.create(f"autotvm_opevo/{template}", args=arguments, target=target)
+    return lambda target: autotvm.task.create(
+        f"autotvm_opevo/{template}", args=arguments, target=target
+    )
 
 
 @autotvm.template("autotvm_opevo/batch_matmul.cuda")
-def batch_matmul_cuda(batch: int, n: int, k: int, m: int, transpose: str) -> tuple[te.Schedule, list[te.Tensor]]:
-    """The batch is split into blocks and threads; rows and columns also into virtual threads and tiles, as in TOPI's dense."""
+def batch_matmul_cuda(
+    batch: int, n: int, k: int, m: int, transpose: str
+) -> tuple[te.Schedule, list[te.Tensor]]:
+    """The batch is split into blocks and threads; rows and columns also into virtual threads and
+    tiles, as in TOPI's dense.
+    """
     x, y, z = batch_matmul(batch, n, k, m, transpose)
     s = te.create_schedule(z.op)
     tiles = [(tensor, s.cache_read(tensor, "shared", [z])) for tensor in (x, y)]
@@ -95,7 +107,10 @@ def batch_matmul_cuda(batch: int, n: int, k: int, m: int, transpose: str) -> tup
     block_z, thread_z = cfg["tile_b"].apply(s, z, b)
     block_y, virtual_y, thread_y, tile_y = cfg["tile_y"].apply(s, z, i)
     block_x, virtual_x, thread_x, tile_x = cfg["tile_x"].apply(s, z, j)
-    s[z].reorder(*(block_z, block_y, block_x, virtual_y, virtual_x), *(thread_z, thread_y, thread_x, tile_y, tile_x))
+    s[z].reorder(
+        *(block_z, block_y, block_x, virtual_y, virtual_x),
+        *(thread_z, thread_y, thread_x, tile_y, tile_x),
+    )
     for axis, thread in [
         *[(block_z, "blockIdx.z"), (block_y, "blockIdx.y"), (block_x, "blockIdx.x")],
         *[(virtual_y, "vthread"), (virtual_x, "vthread")],
@@ -129,12 +144,17 @@ _CUDA: dict[str, Callable[[Target], Task]] = {
     "C2": _conv2d_cuda((512, 64, 27, 27), (192, 64, 5, 5), 1, 2),
 }
 
-# --- CPU ------------------------------------------------------------------------------------------------------------------------
+# --- CPU
+# ------------------------------------------------------------------------------------------------------------------------
 
 
 @autotvm.template("autotvm_opevo/batch_matmul.cpu")
-def batch_matmul_cpu(batch: int, n: int, k: int, m: int, transpose: str, parts: int) -> tuple[te.Schedule, list[te.Tensor]]:
-    """Rows and the reduction split in two, columns in `parts`; a reorder of three inner loops; a switch and a number."""
+def batch_matmul_cpu(
+    batch: int, n: int, k: int, m: int, transpose: str, parts: int
+) -> tuple[te.Schedule, list[te.Tensor]]:
+    """Rows and the reduction split in two, columns in `parts`; a reorder of three inner loops; a
+    switch and a number.
+    """
     x, y, z = batch_matmul(batch, n, k, m, transpose)
     s = te.create_schedule(z.op)
     cfg = autotvm.get_config()
@@ -165,7 +185,9 @@ def batch_matmul_cpu(batch: int, n: int, k: int, m: int, transpose: str, parts: 
 def conv2d_cpu(
     channels: int, size: int, kernels: int, kernel: int, stride: int, padding: int
 ) -> tuple[te.Schedule, list[te.Tensor]]:
-    """Kernels, columns and channels split in two; a reorder of the reduction loops; an annotation of the innermost; a number."""
+    """Kernels, columns and channels split in two; a reorder of the reduction loops; an annotation
+    of the innermost; a number.
+    """
     image = te.placeholder((1, channels, size, size), name="I")
     weights = te.placeholder((kernels, channels, kernel, kernel), name="K")
     z = topi.nn.conv2d_nchw(image, weights, stride, padding, 1)
@@ -187,7 +209,15 @@ def conv2d_cpu(
     cfg.define_knob("unroll", [0, 16])
     cfg.add_flop(2.0 * kernels * channels * kernel**2 * int(y.dom.extent) * int(x.dom.extent))
 
-    s[z].reorder(outer_f, y, outer_x, outer_c, *[inside[position] for position in cfg["order"].perm], inner_f, inner_x)
+    s[z].reorder(
+        outer_f,
+        y,
+        outer_x,
+        outer_c,
+        *[inside[position] for position in cfg["order"].perm],
+        inner_f,
+        inner_x,
+    )
     cfg["innermost"].apply(s, z, [inner_f, inner_x])
     s[z].pragma(outer_f, "auto_unroll_max_step", cfg["unroll"].val)
     s[z].pragma(outer_f, "unroll_explicit", True)
@@ -245,14 +275,18 @@ def split_matmul_cpu(n: int, k: int, m: int) -> tuple[te.Schedule, list[te.Tenso
 
 @autotvm.template("autotvm_opevo/reordered_matmul.cpu")
 def reordered_matmul_cpu(n: int, k: int, m: int) -> tuple[te.Schedule, list[te.Tensor]]:
-    """What `benchmarks.tune_matmul` tunes, always vectorized and unrolled, so that the space can be recorded."""
+    """What `benchmarks.tune_matmul` tunes, always vectorized and unrolled, so that the space can be
+    recorded.
+    """
     x, y, z = batch_matmul(1, n, k, m, "NN")
     s = te.create_schedule(z.op)
     cfg = autotvm.get_config()
     b, i, j = s[z].op.axis
     (r,) = s[z].op.reduce_axis
     cfg.define_split("tile_y", i, num_outputs=3, filter=lambda tile: max(tile.size[1:]) <= 8)
-    cfg.define_split("tile_x", j, num_outputs=3, filter=lambda tile: tile.size[1] <= 8 and tile.size[2] <= 64)
+    cfg.define_split(
+        "tile_x", j, num_outputs=3, filter=lambda tile: tile.size[1] <= 8 and tile.size[2] <= 64
+    )
     cfg.define_split("tile_k", r, num_outputs=2, filter=lambda tile: tile.size[1] in (1, 16))
     outer_y, middle_y, inner_y = cfg["tile_y"].apply(s, z, i)
     outer_x, middle_x, inner_x = cfg["tile_x"].apply(s, z, j)
@@ -295,6 +329,12 @@ _CPU: dict[str, Callable[[Target], Task]] = {
     "registers-64": _of_this_module("tiled_matmul.cpu", 64, 64, 64, 12),
     "matmul-512": _of_this_module("reordered_matmul.cpu", 512, 512, 512),
     # Families of shapes, to transfer between.
-    **{f"matmul-{n}x{k}x{m}": _of_this_module("batch_matmul.cpu", 1, n, k, m, "NN", 2) for n, k, m in _MATMULS},
-    **{f"conv-{'x'.join(map(str, shape))}": _of_this_module("conv2d.cpu", *shape) for shape in _CONVOLUTIONS},
+    **{
+        f"matmul-{n}x{k}x{m}": _of_this_module("batch_matmul.cpu", 1, n, k, m, "NN", 2)
+        for n, k, m in _MATMULS
+    },
+    **{
+        f"conv-{'x'.join(map(str, shape))}": _of_this_module("conv2d.cpu", *shape)
+        for shape in _CONVOLUTIONS
+    },
 }

@@ -2,11 +2,13 @@
 
     python -m benchmarks.overhead            # or: make bench-overhead
 
-Measurements are constants, in batches of 8, so the seconds are the tuner's own: ``has_next``, ``next_batch`` and ``update``.
-Every tuner has its defaults. The CUDA templates need no GPU, as nothing is built; XGBTuner lowers the configurations that its
-model scores, which is part of its cost. Absolute times are this machine's: look at the ratios.
+Measurements are constants, in batches of 8, so the seconds are the tuner's own: ``has_next``,
+``next_batch`` and ``update``. Every tuner has its defaults. The CUDA templates need no GPU, as
+nothing is built; XGBTuner lowers the configurations that its model scores, which is part of its
+cost. Absolute times are this machine's: look at the ratios.
 
-On a busy machine, four processes keep the cores busy and the tuner sleeps between batches, as it does while TVM builds and runs.
+On a busy machine, four processes keep the cores busy and the tuner sleeps between batches, as it
+does while TVM builds and runs.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ GROWTH = (100, 1_000, 10_000)
 
 def dense(n: int, k: int, m: int) -> Any:
     tensors = te.placeholder((n, k)), te.placeholder((m, k))
-    return autotvm.task.create("dense_large_batch.gpu", args=(*tensors, None, "float32"), target="cuda -arch=sm_70")
+    return autotvm.task.create(
+        "dense_large_batch.gpu", args=(*tensors, None, "float32"), target="cuda -arch=sm_70"
+    )
 
 
 def convolution(image: tuple[int, ...], kernel: tuple[int, ...], stride: int, padding: int) -> Any:
@@ -68,7 +72,12 @@ def constant(task: Any, configs: list[Any]) -> tuple[list[MeasureInput], list[Me
 def seconds_until(tuner: Any, task: Any, milestones: tuple[int, ...]) -> list[float]:
     """The tuner's own seconds until each of these numbers of trials was reached."""
     reached, own, trials = [], 0.0, 0
-    with tqdm(total=milestones[-1], desc=type(tuner).__name__, leave=False, disable=not sys.stderr.isatty()) as bar:
+    with tqdm(
+        total=milestones[-1],
+        desc=type(tuner).__name__,
+        leave=False,
+        disable=not sys.stderr.isatty(),
+    ) as bar:
         for milestone in milestones:
             while trials < milestone:
                 start = time.perf_counter()
@@ -86,7 +95,9 @@ def seconds_until(tuner: Any, task: Any, milestones: tuple[int, ...]) -> list[fl
 
 
 def bytes_per_trial(task: Any, trials: int) -> float:
-    """Memory that published OpEvo keeps for each trial, without the configurations that the caller keeps."""
+    """Memory that published OpEvo keeps for each trial, without the configurations that the caller
+    keeps.
+    """
     tuner = TUNERS["OpEvo-published"](task)
     tracemalloc.start()
     try:
@@ -98,10 +109,23 @@ def bytes_per_trial(task: Any, trials: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="The tuners' own cost.")
-    parser.add_argument("--trials", type=int, default=128, help="trials of the comparison (default: 128)")
-    parser.add_argument("--repeat", type=int, default=3, help="runs of each tuner, in turn (default: 3; XGB runs once)")
-    parser.add_argument("--gp", action="store_true", help="only the Gaussian-process search: a minute")
-    parser.add_argument("--busy", action="store_true", help="only the Gaussian-process search on a busy machine: two minutes")
+    parser.add_argument(
+        "--trials", type=int, default=128, help="trials of the comparison (default: 128)"
+    )
+    parser.add_argument(
+        "--repeat",
+        type=int,
+        default=3,
+        help="runs of each tuner, in turn (default: 3; XGB runs once)",
+    )
+    parser.add_argument(
+        "--gp", action="store_true", help="only the Gaussian-process search: a minute"
+    )
+    parser.add_argument(
+        "--busy",
+        action="store_true",
+        help="only the Gaussian-process search on a busy machine: two minutes",
+    )
     parser.add_argument("--one", choices=list(SPACES), help=argparse.SUPPRESS)
     options = parser.parse_args()
 
@@ -120,7 +144,10 @@ def main() -> None:
 
 def compare(tasks: dict[str, Any], trials: int, repeat: int) -> None:
     others = list(TUNERS)[1:]
-    print(f"Milliseconds a trial, mean over {trials} trials, median of {repeat} runs in turn (XGB: one run)")
+    print(
+        f"Milliseconds a trial, mean over {trials} trials, median of {repeat} runs in turn "
+        "(XGB: one run)"
+    )
     print(row("space", TUNERS, 17) + row("", [f"{name}/OpEvo" for name in others], 22))
     for name, task in tasks.items():
         runs: dict[str, list[float]] = {tuner: [] for tuner in TUNERS}
@@ -130,12 +157,17 @@ def compare(tasks: dict[str, Any], trials: int, repeat: int) -> None:
                     runs[tuner] += seconds_until(make(task), task, (trials,))
         cost = {tuner: 1e3 * float(np.median(seconds)) / trials for tuner, seconds in runs.items()}
         ratios = [f"{cost[tuner] / cost['OpEvo']:.2f}" for tuner in others]
-        print(row(name, [f"{ms:.3f}" for ms in cost.values()], 17) + row("", ratios, 22), flush=True)
+        print(
+            row(name, [f"{ms:.3f}" for ms in cost.values()], 17) + row("", ratios, 22), flush=True
+        )
 
 
 def grow(tasks: dict[str, Any]) -> None:
     stretches = [f"{a:,}-{b:,}" for a, b in zip((0, *GROWTH), GROWTH)]
-    print("\nGrowth of published OpEvo: milliseconds a trial by trial number, and bytes kept per trial")
+    print(
+        "\nGrowth of published OpEvo: milliseconds a trial by trial number, and bytes kept "
+        "per trial"
+    )
     print(row("space", stretches, 14) + row("", [f"at {n:,}" for n in GROWTH[1:]], 12))
     for name, task in tasks.items():
         seconds = np.diff(seconds_until(TUNERS["OpEvo-published"](task), task, GROWTH), prepend=0.0)
@@ -154,12 +186,18 @@ def gaussian_process(tasks: dict[str, Any], repeat: int) -> None:
 
 
 def _costs(task: Any) -> list[float]:
-    """Milliseconds a trial over 512 in batches of 8, from 2,000 on, over 512 in batches of 64; 64 at once to 8; memory."""
+    """Milliseconds a trial over 512 in batches of 8, from 2,000 on, over 512 in batches of 64; 64
+    at once to 8; memory.
+    """
     first = milliseconds(_tuner_with(task, 0), task, 512, 8)
     many = _tuner_with(task, 2_000)
     late = milliseconds(many, task, 64, 8)
     wide = milliseconds(_tuner_with(task, 0), task, 512, 64)
-    ratio = milliseconds(_tuner_with(task, 512), task, 64, 64) * 64 / (milliseconds(_tuner_with(task, 512), task, 8, 8) * 8)
+    ratio = (
+        milliseconds(_tuner_with(task, 512), task, 64, 64)
+        * 64
+        / (milliseconds(_tuner_with(task, 512), task, 8, 8) * 8)
+    )
     tracemalloc.start()
     try:
         milliseconds(_tuner_with(task, 2_000), task, 64, 64)
@@ -204,17 +242,39 @@ def made_up(task: Any, configs: list[Any]) -> tuple[list[MeasureInput], list[Mea
 
 
 def busy(tasks: dict[str, Any], repeat: int) -> None:
-    print(f"\nOpEvo beside {BUSY_PROCESSES} busy processes: milliseconds a trial, 128 trials, median of {repeat} runs in turn")
-    print(row("space", ["idle, 1 thread", "idle", "busy", "busy / idle, 1", "CPU ms: idle, 1", "busy", "ratio"], 17))
+    print(
+        f"\nOpEvo beside {BUSY_PROCESSES} busy processes: milliseconds a trial, 128 trials, "
+        f"median of {repeat} runs in turn"
+    )
+    print(
+        row(
+            "space",
+            [
+                "idle, 1 thread",
+                "idle",
+                "busy",
+                "busy / idle, 1",
+                "CPU ms: idle, 1",
+                "busy",
+                "ratio",
+            ],
+            17,
+        )
+    )
     for name, task in tasks.items():
-        runs = np.median([[*_in_one_thread(name), *paused(task), *_while_busy(task)] for _ in range(repeat)], axis=0)
+        runs = np.median(
+            [[*_in_one_thread(name), *paused(task), *_while_busy(task)] for _ in range(repeat)],
+            axis=0,
+        )
         wall, cpu = runs[0::2], runs[1::2]
         cells = [*wall, wall[2] / wall[0], cpu[0], cpu[2], cpu[2] / cpu[0]]
         print(row(name, [f"{value:.2f}" for value in cells], 17), flush=True)
 
 
 def paused(task: Any, trials: int = 128) -> tuple[float, float]:
-    """The tuner's milliseconds a trial, by the wall and of its process, in batches with a pause between them."""
+    """The tuner's milliseconds a trial, by the wall and of its process, in batches with a pause
+    between them.
+    """
     tuner, wall, cpu = _tuner_with(task, 64), 0.0, 0.0
     for _ in range(trials // BATCH):
         time.sleep(PAUSE)
@@ -228,12 +288,16 @@ def _in_one_thread(name: str) -> list[float]:
     """The same in a process of its own, all of whose libraries have one thread."""
     command = [sys.executable, "-m", "benchmarks.overhead", "--one", name]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=600)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=True, timeout=600
+    )
     return [float(text) for text in done.stdout.split()]
 
 
 def _while_busy(task: Any) -> tuple[float, float]:
-    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(BUSY_PROCESSES)]
+    others = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(BUSY_PROCESSES)
+    ]
     try:
         return paused(task)
     finally:

@@ -11,12 +11,40 @@ import numpy as np
 import tvm
 
 # The last is not a tuner but the vendor's library.
-TUNERS = ["G-BFS", "N-A2C", "XGB", "OpEvo-published", "OpEvo", "GA", "Random", "Grid", "Droplet", "NoSE", "library"]
-# Tables 1 to 3, Nvidia GTX 1080Ti: mean and standard deviation of TFLOPS after 500 trials. The paper's AutoTVM is XGBTuner.
+TUNERS = [
+    "G-BFS",
+    "N-A2C",
+    "XGB",
+    "OpEvo-published",
+    "OpEvo",
+    "GA",
+    "Random",
+    "Grid",
+    "Droplet",
+    "NoSE",
+    "library",
+]
+# Tables 1 to 3, Nvidia GTX 1080Ti: mean and standard deviation of TFLOPS after 500 trials. The
+# paper's AutoTVM is XGBTuner.
 PAPER = {
-    "MM1": {"G-BFS": (7.22, 0.04), "N-A2C": (6.39, 0.61), "XGB": (4.86, 0.18), "OpEvo-published": (6.89, 0.58)},
-    "MM2": {"G-BFS": (7.80, 0.57), "N-A2C": (7.00, 0.90), "XGB": (7.39, 0.20), "OpEvo-published": (7.90, 0.84)},
-    "MM3": {"G-BFS": (6.98, 0.24), "N-A2C": (6.77, 0.25), "XGB": (6.91, 0.21), "OpEvo-published": (6.89, 0.18)},
+    "MM1": {
+        "G-BFS": (7.22, 0.04),
+        "N-A2C": (6.39, 0.61),
+        "XGB": (4.86, 0.18),
+        "OpEvo-published": (6.89, 0.58),
+    },
+    "MM2": {
+        "G-BFS": (7.80, 0.57),
+        "N-A2C": (7.00, 0.90),
+        "XGB": (7.39, 0.20),
+        "OpEvo-published": (7.90, 0.84),
+    },
+    "MM3": {
+        "G-BFS": (6.98, 0.24),
+        "N-A2C": (6.77, 0.25),
+        "XGB": (6.91, 0.21),
+        "OpEvo-published": (6.89, 0.18),
+    },
     "BMM1": {"XGB": (4.30, 0.47), "OpEvo-published": (5.46, 0.02)},
     "BMM2": {"XGB": (5.11, 0.37), "OpEvo-published": (5.65, 0.03)},
     "BMM3": {"XGB": (4.34, 0.75), "OpEvo-published": (4.82, 0.06)},
@@ -45,8 +73,10 @@ def tables(runs: list[dict[str, Any]]) -> str:
     trials = sorted({run["trials"] for run in runs})
     kind = tvm.target.Target(first["target"]).kind.name
     lines = [
-        f"{first['device']}, {first['target']}, TVM {first['tvm']}; best TFLOPS after {_or(trials)} trials: mean ± standard",
-        f"deviation of {_or(repeats)} runs{'.' if kind == 'cuda' else '; the operators are smaller than on a GPU.'}",
+        f"{first['device']}, {first['target']}, TVM {first['tvm']}; best TFLOPS after "
+        f"{_or(trials)} trials: mean ± standard",
+        f"deviation of {_or(repeats)} "
+        f"runs{'.' if kind == 'cuda' else '; the operators are smaller than on a GPU.'}",
         "",
         f"| operator | {' | '.join(names)} | paper: G-BFS | N-A2C | AutoTVM | OpEvo |",
         "|---" * (1 + len(names) + 4) + "|",
@@ -56,22 +86,35 @@ def tables(runs: list[dict[str, Any]]) -> str:
             row = [[run["tflops"] for run in by[operator, tuner]] for tuner in names]
             cells = [_mean(values, _decimals(row)) for values in row]
             lines.append(f"| {operator} | {' | '.join([*cells, *_paper(operator)])} |")
-    lines += ["", "| tuner | seconds per run | share of the tuner | failed trials |", "|---|---|---|---|"]
+    lines += [
+        "",
+        "| tuner | seconds per run | share of the tuner | failed trials |",
+        "|---|---|---|---|",
+    ]
     for tuner in (name for name in names if name != "library"):
         mine = [run for run in runs if run["tuner"] == tuner]
-        seconds, own = (np.array([run[what] for run in mine]) for what in ("seconds", "tuner_seconds"))
+        seconds, own = (
+            np.array([run[what] for run in mine]) for what in ("seconds", "tuner_seconds")
+        )
         failed = np.mean([run["failures"] / run["measured"] for run in mine])
-        lines.append(f"| {tuner} | {_mean(seconds, 0)} | {own.sum() / seconds.sum():.2%} | {failed:.0%} |")
+        lines.append(
+            f"| {tuner} | {_mean(seconds, 0)} | {own.sum() / seconds.sum():.2%} | {failed:.0%} |"
+        )
     return "\n".join(lines)
 
 
 def _paper(operator: str) -> list[str]:
     results = PAPER[operator]
-    return ["{:.2f} ± {:.2f}".format(*results[t]) if t in results else "" for t in ("G-BFS", "N-A2C", "XGB", "OpEvo-published")]
+    return [
+        "{:.2f} ± {:.2f}".format(*results[t]) if t in results else ""
+        for t in ("G-BFS", "N-A2C", "XGB", "OpEvo-published")
+    ]
 
 
 def _decimals(row: list[list[float]]) -> int:
-    """Decimals for three significant digits of the largest: a CPU reaches hundredths of a TFLOPS."""
+    """Decimals for three significant digits of the largest: a CPU reaches hundredths of a
+    TFLOPS.
+    """
     largest = max(sum(row, [0.0]))
     return max(0, 2 - math.floor(math.log10(largest))) if largest else 2
 
@@ -84,4 +127,6 @@ def _mean(values: Iterable[float], digits: int) -> str:
     values = list(values)
     if not values:
         return ""
-    return f"{np.mean(values):.{digits}f}" + (f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else "")
+    return f"{np.mean(values):.{digits}f}" + (
+        f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
+    )

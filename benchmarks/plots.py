@@ -26,14 +26,24 @@ def draw(by: Mapping[str, Mapping[str, Array]], folder: Path) -> None:
     for landscape, curves in by.items():
         figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
         _draw_quartiles(axes, np.arange(1, len(next(iter(curves.values()))[0]) + 1), curves)
-        axes.set(xscale="log", xlabel="trials", ylabel="best so far / optimum", title=landscape, ylim=(0, 1.02))
+        axes.set(
+            xscale="log",
+            xlabel="trials",
+            ylabel="best so far / optimum",
+            title=landscape,
+            ylim=(0, 1.02),
+        )
         axes.legend(fontsize="small", ncol=2)
         figure.savefig(folder / f"{landscape.replace(', ', '-')}.png", dpi=110)
         plt.close(figure)
 
 
-def draw_panels(panels: Iterable[tuple[str, Array, Mapping[str, Array]]], title: str, goal: float, path: Path) -> None:
-    """Draw panels side by side, each of a label, its x values and the curves by tuner, shape (runs, len(x))."""
+def draw_panels(
+    panels: Iterable[tuple[str, Array, Mapping[str, Array]]], title: str, goal: float, path: Path
+) -> None:
+    """Draw panels side by side, each of a label, its x values and the curves by tuner, shape (runs,
+    len(x)).
+    """
     plt = _pyplot()
     panels = list(panels)
     figure, row = plt.subplots(1, len(panels), figsize=(8, 3.6), layout="constrained", sharey=True)
@@ -49,8 +59,12 @@ def draw_panels(panels: Iterable[tuple[str, Array, Mapping[str, Array]]], title:
     plt.close(figure)
 
 
-def draw_pairs(pairs: Iterable[tuple[float, float]], labels: tuple[str, str], xlabel: str, path: Path) -> None:
-    """Draw a row for each pair of values, a baseline's and a method's, sorted by their ratio, with a line between both."""
+def draw_pairs(
+    pairs: Iterable[tuple[float, float]], labels: tuple[str, str], xlabel: str, path: Path
+) -> None:
+    """Draw a row for each pair of values, a baseline's and a method's, sorted by their ratio, with
+    a line between both.
+    """
     plt = _pyplot()
     baseline, method = np.array(sorted(pairs, key=lambda pair: pair[1] / pair[0])).T
     rows = np.arange(len(baseline))
@@ -70,7 +84,9 @@ def _draw_quartiles(axes: Any, x: Array, curves: Mapping[str, Array]) -> None:
     for tuner, runs in curves.items():
         low, median, high = np.quantile(runs, [0.25, 0.5, 0.75], axis=0)
         (line,) = axes.step(x, median, where="post", label=tuner)
-        axes.fill_between(x, low, high, step="post", alpha=0.15, color=line.get_color(), linewidth=0)
+        axes.fill_between(
+            x, low, high, step="post", alpha=0.15, color=line.get_color(), linewidth=0
+        )
 
 
 def _pyplot() -> Any:

@@ -41,9 +41,13 @@ def layers() -> tuple[tvm.IRModule, dict[str, Any]]:
         variables.append(relay.var(f"data{len(variables)}", shape=shape))
         return variables[-1]
 
-    def convolution(image: int, inputs: int, outputs: int, kernel: int, stride: int, groups: int = 1) -> Any:
+    def convolution(
+        image: int, inputs: int, outputs: int, kernel: int, stride: int, groups: int = 1
+    ) -> Any:
         x, w = data(1, inputs, image, image), weight(outputs, inputs // groups, kernel, kernel)
-        y = relay.nn.conv2d(x, w, stride, kernel // 2, groups=groups, channels=outputs, kernel_size=kernel)
+        y = relay.nn.conv2d(
+            x, w, stride, kernel // 2, groups=groups, channels=outputs, kernel_size=kernel
+        )
         return relay.nn.relu(relay.nn.bias_add(y, weight(outputs)))
 
     def dense(rows: int, inputs: int, outputs: int) -> Any:
@@ -51,17 +55,24 @@ def layers() -> tuple[tvm.IRModule, dict[str, Any]]:
         return relay.nn.relu(relay.nn.bias_add(y, weight(outputs)))
 
     outputs = [convolution(*one) for one in CONVOLUTIONS]
-    outputs += [convolution(image, channels, channels, 3, stride, channels) for image, channels, stride in DEPTHWISE]
+    outputs += [
+        convolution(image, channels, channels, 3, stride, channels)
+        for image, channels, stride in DEPTHWISE
+    ]
     outputs += [dense(*one) for one in DENSE]
     network = relay.Tuple(outputs)
-    return tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(network), network)), params
+    return tvm.IRModule.from_expr(
+        relay.Function(relay.analysis.free_vars(network), network)
+    ), params
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--target", default=local_target(), help="default: this machine's CPU")
     parser.add_argument("--trials", type=int, default=64, help="of each task (default: 64)")
-    parser.add_argument("--log", help="AutoTVM log; resumed if it exists (default: a temporary one)")
+    parser.add_argument(
+        "--log", help="AutoTVM log; resumed if it exists (default: a temporary one)"
+    )
     parser.add_argument("--output", type=Path, help="default: the package's file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -71,10 +82,13 @@ def main() -> None:
         tasks = extract(fold(mod, params), target).tasks
         trials = len(tasks) * options.trials
         with mock.patch.object(search_tuner_module, "prior", return_value=()):
-            tune_network(mod, params, target, log, trials, task_scheduler="equal", seed=0, evaluate=False)
+            tune_network(
+                mod, params, target, log, trials, task_scheduler="equal", seed=0, evaluate=False
+            )
         history = read_history([log], Path())
         write_prior(
-            options.output or prior_file(target), {name: history.sources(name) for name in sorted({task.name for task in tasks})}
+            options.output or prior_file(target),
+            {name: history.sources(name) for name in sorted({task.name for task in tasks})},
         )
 
 

@@ -13,7 +13,9 @@ PAGES = Path(__file__).parents[1] / "docs" / "results"
 
 
 def section(name: str) -> str:
-    """The argument of ``--publish``, refused before anything is measured if no page has such a section."""
+    """The argument of ``--publish``, refused before anything is measured if no page has such a
+    section.
+    """
     try:
         _find(name)
     except ValueError as error:
@@ -29,11 +31,21 @@ def _find(section: str) -> tuple[Path, str, str]:
         _, closed, after = rest.partition(end)
         if found and closed:
             return page, before + begin, end + after
-    raise ValueError(f"{PAGES} has no section {section}: add {begin} and {end} to the page where its text belongs")
+    raise ValueError(
+        f"{PAGES} has no section {section}: add {begin} and {end} to the page where its text "
+        "belongs"
+    )
 
 
-def publish(section: str, text: str, name: str, arguments: Sequence[str] | None, pictures: Path | None = None) -> None:
-    """Replace a section's text and pictures; the text starts with the command ``python -m benchmarks.NAME ARGUMENTS``.
+def publish(
+    section: str,
+    text: str,
+    name: str,
+    arguments: Sequence[str] | None,
+    pictures: Path | None = None,
+) -> None:
+    """Replace a section's text and pictures; the text starts with the command ``python -m
+    benchmarks.NAME ARGUMENTS``.
 
     Raises
     ------
@@ -41,10 +53,16 @@ def publish(section: str, text: str, name: str, arguments: Sequence[str] | None,
         If no page has such a section.
     """
     page, before, after = _find(section)
-    command = f"python -m benchmarks.{name} {shlex.join(sys.argv[1:] if arguments is None else arguments)}"
+    command = (
+        f"python -m benchmarks.{name} "
+        f"{shlex.join(sys.argv[1:] if arguments is None else arguments)}"
+    )
     links = ""
     if pictures:
         shutil.rmtree(PAGES / section, ignore_errors=True)
         shutil.copytree(pictures, PAGES / section)
-        links = "".join(f"\n![{path.stem}]({section}/{path.name})" for path in sorted((PAGES / section).iterdir()))
+        links = "".join(
+            f"\n![{path.stem}]({section}/{path.name})"
+            for path in sorted((PAGES / section).iterdir())
+        )
     page.write_text(f"{before}\n`{command}`\n\n{text.strip()}\n{links}\n{after}")

@@ -1,7 +1,9 @@
-"""MetaSchedule candidates whose measurements are remembered: a builder and a runner for TVM's own loop.
+"""MetaSchedule candidates whose measurements are remembered: a builder and a runner for TVM's own
+loop.
 
-What was measured once is looked up; what was not is built, run and recorded. So all searches of a workload see the same
-landscape, with the noise of the first measurement, and it grows where they go: the spaces are far too large to be tabulated.
+What was measured once is looked up; what was not is built, run and recorded. So all searches of a
+workload see the same landscape, with the noise of the first measurement, and it grows where they
+go: the spaces are far too large to be tabulated.
 """
 
 from __future__ import annotations
@@ -33,23 +35,28 @@ class RecordedCandidates:
     file : Path
         With one candidate per line; created if missing.
     about : dict
-        What measurements depend on, such as the device: part of each line. Lines of another one are left alone.
+        What measurements depend on, such as the device: part of each line. Lines of another one are
+        left alone.
 
     Attributes
     ----------
     seconds : dict of str to float or None
-        The least of five repeats of each candidate, by the structural hash of its module; None if it failed.
+        The least of five repeats of each candidate, by the structural hash of its module; None if
+        it failed.
     measured : int
         Number of candidates that had no entry.
     builder, runner : Builder, Runner
-        MetaSchedule's. Use both together, and without TVM's ``RemoveBuildArtifact``: the runner removes what it ran.
+        MetaSchedule's. Use both together, and without TVM's ``RemoveBuildArtifact``: the runner
+        removes what it ran.
     """
 
     def __init__(self, file: Path, about: dict[str, Any]) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         self._file, self._about = file, about
         known = (line for line in resume.read(file) if about.items() <= line.items())
-        self.seconds: dict[str, float | None] = {line["candidate"]: line["seconds"] for line in known}
+        self.seconds: dict[str, float | None] = {
+            line["candidate"]: line["seconds"] for line in known
+        }
         self.measured = 0
         artifacts: dict[str, str] = {}  # the candidates that were built
         self.builder, self.runner = _Builder(self, artifacts), _Runner(self, artifacts)
@@ -67,11 +74,19 @@ class _Builder(PyBuilder):
 
     def __init__(self, recorded: RecordedCandidates, artifacts: dict[str, str]) -> None:
         super().__init__()
-        self._recorded, self._artifacts, self._builder = recorded, artifacts, LocalBuilder(link=True)
+        self._recorded, self._artifacts, self._builder = (
+            recorded,
+            artifacts,
+            LocalBuilder(link=True),
+        )
 
     def build(self, build_inputs: list[BuilderInput]) -> list[BuilderResult]:
         candidates = [str(structural_hash(one.mod)) for one in build_inputs]
-        new = {key: one for key, one in zip(candidates, build_inputs) if key not in self._recorded.seconds}
+        new = {
+            key: one
+            for key, one in zip(candidates, build_inputs)
+            if key not in self._recorded.seconds
+        }
         built = dict(zip(new, self._builder.build([*new.values()])))
         for key, result in built.items():
             if result.error_msg:
@@ -105,4 +120,8 @@ class _Runner(PyRunner):
             self._recorded.add(candidate, min(map(float, latencies)) if latencies else None)
             shutil.rmtree(Path(artifact).parent, ignore_errors=True)
         seconds = self._recorded.seconds[candidate]
-        return LocalRunnerFuture(None, "failed when it was recorded") if seconds is None else LocalRunnerFuture([seconds], None)
+        return (
+            LocalRunnerFuture(None, "failed when it was recorded")
+            if seconds is None
+            else LocalRunnerFuture([seconds], None)
+        )

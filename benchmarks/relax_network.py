@@ -1,14 +1,16 @@
 """A whole Relax network, tuned as TVM does it and with `tune_network`.
 
-    .venv/tvm/bin/python -m benchmarks.relax_network                        # AlexNet: half an hour on two cores
-    .venv/tvm/bin/python -m benchmarks.relax_network --networks resnet-18
-    .venv/tvm/bin/python -m benchmarks.relax_network --trials 64 --methods "tune_network, no transfer" tune_network
+    .venv/tvm/bin/python -m benchmarks.relax_network                        # AlexNet: half an hour
+    on two cores .venv/tvm/bin/python -m benchmarks.relax_network --networks resnet-18
+    .venv/tvm/bin/python -m benchmarks.relax_network --trials 64 --methods "tune_network, no
+    transfer" tune_network
 
-``tune_relax`` is TVM's function: the layouts of the model, evolutionary search with an XGBoost cost model. The second method
-is that search in `tune_network`, the third `tune_network` at its defaults. They take turns, with the same trials and the same
-builder and runner, which are faster than TVM's. TVM's search has rounds of less than its 64 candidates, which would leave tasks
-without any, and may exceed the trials in the last one. The tuned networks of a repetition and the untuned one are then timed
-in turn, in rounds with new memory, and their outputs compared. A stopped benchmark resumes.
+``tune_relax`` is TVM's function: the layouts of the model, evolutionary search with an XGBoost cost
+model. The second method is that search in `tune_network`, the third `tune_network` at its defaults.
+They take turns, with the same trials and the same builder and runner, which are faster than TVM's.
+TVM's search has rounds of less than its 64 candidates, which would leave tasks without any, and may
+exceed the trials in the last one. The tuned networks of a repetition and the untuned one are then
+timed in turn, in rounds with new memory, and their outputs compared. A stopped benchmark resumes.
 """
 
 import argparse
@@ -88,7 +90,9 @@ def repetition(job):
                 seconds[name] = time.perf_counter() - start
                 networks[name] = load(*tuned)
         comparison = Comparison(names)
-        comparison.time_networks([load(as_imported), *(networks[name] for name in names)], _TIMING_SECONDS)
+        comparison.time_networks(
+            [load(as_imported), *(networks[name] for name in names)], _TIMING_SECONDS
+        )
     errors = dict(zip(names, comparison.relative_errors))
     if not comparison.outputs_match:  # kept, or the next run would draw again
         return {"seconds": seconds, "milliseconds": {}, "relative_errors": errors}
@@ -102,7 +106,9 @@ def table(runs):
     wrong = [run for run in runs if not run["milliseconds"]]
     runs = [run for run in runs if run["milliseconds"]]
     rows = []
-    for network, name in dict.fromkeys((run["network"], name) for run in runs for name in run["milliseconds"]):
+    for network, name in dict.fromkeys(
+        (run["network"], name) for run in runs for name in run["milliseconds"]
+    ):
         mine = [run for run in runs if run["network"] == network]
         latency = np.array([run["milliseconds"][name] for run in mine])
         speedup = np.array([run["milliseconds"][mine[0]["methods"][0]] for run in mine]) / latency
@@ -110,14 +116,21 @@ def table(runs):
         took = "" if np.isnan(seconds).any() else f"{np.median(seconds):.0f}"
         rows.append([network, name, _spread(latency), _spread(speedup), took])
     baseline = runs[0]["methods"][0] if runs else ""
-    text = markdown.table(["network", "", "ms", f"times as fast as {baseline}", "seconds of tuning"], rows)
+    text = markdown.table(
+        ["network", "", "ms", f"times as fast as {baseline}", "seconds of tuning"], rows
+    )
     leads = [_lead(network, runs) for network in dict.fromkeys(run["network"] for run in runs)]
-    failures = [f"{run['network']}, seed {run['seed']}: outputs differ, errors {run['relative_errors']}" for run in wrong]
+    failures = [
+        f"{run['network']}, seed {run['seed']}: outputs differ, errors {run['relative_errors']}"
+        for run in wrong
+    ]
     return "\n\n".join([text, *leads, *failures]).strip()
 
 
 def _lead(network, runs):
-    """How many times as fast the last method is as each of the others, with intervals, if there are enough repetitions."""
+    """How many times as fast the last method is as each of the others, with intervals, if there are
+    enough repetitions.
+    """
     mine = [run["milliseconds"] for run in runs if run["network"] == network]
     *others, last = runs[0]["methods"]
     if len(mine) < 3:
@@ -127,7 +140,8 @@ def _lead(network, runs):
         interval = geometric_mean_interval([one[other] / one[last] for one in mine])
         leads.append("{:.2f} times ({:.2f} to {:.2f}) as fast as {}".format(*interval, other))
     return (
-        f"{network}: {last} is {' and '.join(leads)}; geometric means over {len(mine)} seeds, 95% intervals by Student's t of "
+        f"{network}: {last} is {' and '.join(leads)}; geometric means over {len(mine)} seeds, "
+        "95% intervals by Student's t of "
         "logarithms."
     )
 
@@ -137,21 +151,43 @@ def _spread(values):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description="Compare tune_network with TVM's tune_relax on whole networks.")
-    parser.add_argument("--networks", nargs="+", default=["alexnet"], choices=sorted(workloads.NETWORKS))
-    parser.add_argument("--trials", type=int, default=208, help="per network, over all its tasks (default: 208)")
+    parser = argparse.ArgumentParser(
+        description="Compare tune_network with TVM's tune_relax on whole networks."
+    )
+    parser.add_argument(
+        "--networks", nargs="+", default=["alexnet"], choices=sorted(workloads.NETWORKS)
+    )
+    parser.add_argument(
+        "--trials", type=int, default=208, help="per network, over all its tasks (default: 208)"
+    )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument(
-        "--methods", nargs="+", default=list(METHODS)[:3], choices=list(METHODS), help="the first is the baseline"
+        "--methods",
+        nargs="+",
+        default=list(METHODS)[:3],
+        choices=list(METHODS),
+        help="the first is the baseline",
     )
-    parser.add_argument("--out", type=Path, default=Path("tuned/relax-network.jsonl"), help="results, one repetition per line")
     parser.add_argument(
-        "--publish", type=publish.section, metavar="SECTION", help="write the table to this section of docs/results"
+        "--out",
+        type=Path,
+        default=Path("tuned/relax-network.jsonl"),
+        help="results, one repetition per line",
+    )
+    parser.add_argument(
+        "--publish",
+        type=publish.section,
+        metavar="SECTION",
+        help="write the table to this section of docs/results",
     )
     options = parser.parse_args(arguments)
     import_tensor_intrinsics()  # not in the time of the first method
     about = {"trials": options.trials, "methods": options.methods, **environment("llvm")}
-    jobs = [{"network": name, "seed": seed, **about} for name in options.networks for seed in range(options.seeds)]
+    jobs = [
+        {"network": name, "seed": seed, **about}
+        for name in options.networks
+        for seed in range(options.seeds)
+    ]
     text = table(run_missing(jobs, repetition, options.out, unit="repetition"))
     if options.publish:
         publish.publish(options.publish, text, "relax_network", arguments)

@@ -1,9 +1,11 @@
 """Make a prior of MetaSchedule's searches on CPUs: results of common layers.
 
-    .venv/tvm/bin/python -m benchmarks.relax_prior --target "llvm -mcpu=core-avx2"                        # anew: ten minutes
-    .venv/tvm/bin/python -m benchmarks.relax_prior --target "llvm -mcpu=core-avx2" --kinds winograd --append
+    .venv/tvm/bin/python -m benchmarks.relax_prior --target "llvm -mcpu=core-avx2"
+    # anew: ten minutes .venv/tvm/bin/python -m benchmarks.relax_prior --target "llvm
+    -mcpu=core-avx2" --kinds winograd --append
 
-All tasks get as many trials, and learn from each other and from the kinds before, but not from an earlier prior.
+All tasks get as many trials, and learn from each other and from the kinds before, but not from an
+earlier prior.
 """
 
 from __future__ import annotations
@@ -21,12 +23,28 @@ from tvm import relax
 from tvm.s_tir.meta_schedule.relax_integration import extract_tasks
 
 from autotvm_opevo.lowering.fast_math import FAST_MATH
-from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, local_target, lower_for_tuning, tune_network
+from autotvm_opevo.meta_schedule import (
+    OpEvoStrategy,
+    as_target,
+    local_target,
+    lower_for_tuning,
+    tune_network,
+)
 from autotvm_opevo.meta_schedule import strategy as strategy_module
 from autotvm_opevo.meta_schedule.history import read_history
 from autotvm_opevo.meta_schedule.prior import prior_file
 from autotvm_opevo.tuning.prior import read_prior, write_prior
-from benchmarks.layers import BATCH_MATMUL, CONVOLUTIONS, DENSE, DEPTHWISE, MATMUL, MEANS, POOLS, SOFTMAX, WINOGRAD
+from benchmarks.layers import (
+    BATCH_MATMUL,
+    CONVOLUTIONS,
+    DENSE,
+    DEPTHWISE,
+    MATMUL,
+    MEANS,
+    POOLS,
+    SOFTMAX,
+    WINOGRAD,
+)
 
 
 class _Layers:
@@ -40,19 +58,38 @@ class _Layers:
 
     def weight(self, *shape: int) -> Any:
         variable = relax.Var(f"weight{len(self._weights)}", relax.TensorType(shape, "float32"))
-        self._weights[variable] = tvm.runtime.tensor(self._rng.standard_normal(shape, dtype="float32"))
+        self._weights[variable] = tvm.runtime.tensor(
+            self._rng.standard_normal(shape, dtype="float32")
+        )
         return variable
 
     def add(self, layer: Callable[..., Any], *shapes: tuple[int, ...]) -> None:
         first = len(self._inputs)
-        variables = [relax.Var(f"data{first + i}", relax.TensorType(shape, "float32")) for i, shape in enumerate(shapes)]
+        variables = [
+            relax.Var(f"data{first + i}", relax.TensorType(shape, "float32"))
+            for i, shape in enumerate(shapes)
+        ]
         self._inputs += variables
         self._layers.append((variables, layer))
 
-    def convolution(self, image: int, inputs: int, outputs: int, kernel: int, stride: int, groups: int = 1) -> None:
-        weight, bias = self.weight(kernel, kernel, inputs // groups, outputs), self.weight(1, 1, 1, outputs)
-        options = {"strides": stride, "padding": kernel // 2, "groups": groups, "data_layout": "NHWC", "kernel_layout": "HWIO"}
-        self.add(lambda x: _relu(relax.op.nn.conv2d(x, weight, **options), bias), (1, image, image, inputs))
+    def convolution(
+        self, image: int, inputs: int, outputs: int, kernel: int, stride: int, groups: int = 1
+    ) -> None:
+        weight, bias = (
+            self.weight(kernel, kernel, inputs // groups, outputs),
+            self.weight(1, 1, 1, outputs),
+        )
+        options = {
+            "strides": stride,
+            "padding": kernel // 2,
+            "groups": groups,
+            "data_layout": "NHWC",
+            "kernel_layout": "HWIO",
+        }
+        self.add(
+            lambda x: _relu(relax.op.nn.conv2d(x, weight, **options), bias),
+            (1, image, image, inputs),
+        )
 
     def depthwise(self, image: int, channels: int, stride: int) -> None:
         self.convolution(image, channels, channels, 3, stride, groups=channels)
@@ -63,7 +100,9 @@ class _Layers:
 
     def dense(self, rows: int, inputs: int, outputs: int) -> None:
         weight, bias = self.weight(outputs, inputs), self.weight(1, outputs)
-        self.add(lambda x: _relu(relax.op.matmul(x, relax.op.permute_dims(weight)), bias), (rows, inputs))
+        self.add(
+            lambda x: _relu(relax.op.matmul(x, relax.op.permute_dims(weight)), bias), (rows, inputs)
+        )
 
     def batch_matmul(self, matrices: int, rows: int, inputs: int, columns: int) -> None:
         self.add(relax.op.matmul, (matrices, rows, inputs), (matrices, inputs, columns))
@@ -81,7 +120,9 @@ class _Layers:
                 results = [builder.emit(builder.normalize(layer(*x))) for x, layer in self._layers]
                 output = builder.emit_output(relax.Tuple(results))
             builder.emit_func_output(output)
-        return builder.finalize(), {variable.name: weight for variable, weight in self._weights.items()}
+        return builder.finalize(), {
+            variable.name: weight for variable, weight in self._weights.items()
+        }
 
 
 def _relu(x: Any, bias: Any) -> Any:
@@ -103,7 +144,9 @@ KINDS: dict[str, tuple[Callable[..., None], Sequence[tuple[int, ...]]]] = {
 
 
 def layers(kind: str) -> tuple[tvm.IRModule, dict[str, Any]]:
-    """All layers of a kind as one network; only the kind ``winograd`` has convolutions by Winograd's algorithm."""
+    """All layers of a kind as one network; only the kind ``winograd`` has convolutions by
+    Winograd's algorithm.
+    """
     net = _Layers()
     add, shapes = KINDS[kind]
     for shape in shapes:
@@ -116,17 +159,33 @@ def record(kind: str, target: tvm.target.Target, folder: Path, trials: int) -> N
     """Tune the layers of a kind with as many trials for each of their tasks."""
     mod, params = layers(kind)
     tasks = extract_tasks(lower_for_tuning(mod, params, target), target)
-    options: dict[str, Any] = {"strategy": OpEvoStrategy(seed=0), "task_scheduler": "equal", "seed": 0, "evaluate": False}
+    options: dict[str, Any] = {
+        "strategy": OpEvoStrategy(seed=0),
+        "task_scheduler": "equal",
+        "seed": 0,
+        "evaluate": False,
+    }
     tune_network(mod, params, target, folder, len(tasks) * trials, **options)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Make a prior of MetaSchedule's searches on CPUs: results of common layers.")
+    parser = argparse.ArgumentParser(
+        description="Make a prior of MetaSchedule's searches on CPUs: results of common layers."
+    )
     parser.add_argument("--target", default=local_target(), help="default: this machine's CPU")
-    parser.add_argument("--kinds", nargs="+", default=[*KINDS], choices=[*KINDS], help="of layers (default: all)")
-    parser.add_argument("--append", action="store_true", help="add to what the file has, which must not have these layers yet")
+    parser.add_argument(
+        "--kinds", nargs="+", default=[*KINDS], choices=[*KINDS], help="of layers (default: all)"
+    )
+    parser.add_argument(
+        "--append",
+        action="store_true",
+        help="add to what the file has, which must not have these layers yet",
+    )
     parser.add_argument("--trials", type=int, default=64, help="of each task (default: 64)")
-    parser.add_argument("--work-dir", help="MetaSchedule's work directory; resumed if it exists (default: a temporary one)")
+    parser.add_argument(
+        "--work-dir",
+        help="MetaSchedule's work directory; resumed if it exists (default: a temporary one)",
+    )
     parser.add_argument("--output", type=Path, help="default: the package's file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:

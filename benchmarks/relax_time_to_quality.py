@@ -1,10 +1,13 @@
-"""Latency of a Relax network over the time spent on tuning: TVM's `tune_relax` and `tune_network`, each at its defaults.
+"""Latency of a Relax network over the time spent on tuning: TVM's `tune_relax` and `tune_network`,
+each at its defaults.
 
-    .venv/tvm/bin/python -m benchmarks.relax_time_to_quality     # AlexNet, 1,000 trials: 20 minutes a repetition on two cores
+    .venv/tvm/bin/python -m benchmarks.relax_time_to_quality     # AlexNet, 1,000 trials: 20 minutes
+    a repetition on two cores
 
-``tune_relax`` has its own builder, rounds and task scheduler. `tune_network` then has ``--share`` of its time. What either had
-found after fractions of the time of ``tune_relax`` is built, and all of these networks and the untuned one are timed in turn, in
-rounds with new memory. Only the last of `tune_network` is confirmed. A stopped benchmark resumes with the next method.
+``tune_relax`` has its own builder, rounds and task scheduler. `tune_network` then has ``--share``
+of its time. What either had found after fractions of the time of ``tune_relax`` is built, and all
+of these networks and the untuned one are timed in turn, in rounds with new memory. Only the last of
+`tune_network` is confirmed. A stopped benchmark resumes with the next method.
 """
 
 import argparse
@@ -37,7 +40,9 @@ LABELS = {THEIRS: THEIRS, OURS: OURS}
 
 
 def count_over_time(tune, records, interval=1.0):
-    """Run a function; returns the seconds since its start and the number of records so far, each time that this grew."""
+    """Run a function; returns the seconds since its start and the number of records so far, each
+    time that this grew.
+    """
     done, start, counts = threading.Event(), time.perf_counter(), []
 
     def look():
@@ -61,17 +66,28 @@ def count_over_time(tune, records, interval=1.0):
 
 
 def tune(method, mod, params, folder, trials, seed, time_limit):
-    """Tune into a folder; returns counts of records over time, and the time taken. Done before, it is read back."""
+    """Tune into a folder; returns counts of records over time, and the time taken. Done before, it
+    is read back.
+    """
     spent = folder / "spent.json"
     if not spent.exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         if method == THEIRS:
             lowered = lower_as_imported(mod, params, cpu())
-            run = lambda: ms.relax_integration.tune_relax(lowered, {}, cpu(), str(folder), trials, seed=seed + 1)  # noqa: E731
+            run = lambda: ms.relax_integration.tune_relax(
+                lowered, {}, cpu(), str(folder), trials, seed=seed + 1
+            )  # noqa: E731
         else:
             run = lambda: tune_network(  # noqa: E731
-                mod, params, cpu(), folder, 100_000, time_limit=time_limit, seed=seed, evaluate=False
+                mod,
+                params,
+                cpu(),
+                folder,
+                100_000,
+                time_limit=time_limit,
+                seed=seed,
+                evaluate=False,
             )
         spent.write_text(json.dumps(count_over_time(run, folder / RECORDS)))
     return json.loads(spent.read_text())
@@ -81,7 +97,9 @@ def first_records(folder, count, file):
     """A database of the first records of another, in a folder of its own."""
     file.mkdir(parents=True, exist_ok=True)
     shutil.copy(folder / WORKLOADS, file)
-    (file / RECORDS).write_text("".join((folder / RECORDS).read_text().splitlines(keepends=True)[:count]))
+    (file / RECORDS).write_text(
+        "".join((folder / RECORDS).read_text().splitlines(keepends=True)[:count])
+    )
     return file
 
 
@@ -93,9 +111,20 @@ def stages(folder, counts, seconds, total):
         trials = max((count for at, count in counts if at <= moment), default=0)
         last = moment == seconds
         confirmed = folder / "best"
-        database = confirmed if last and confirmed.exists() else first_records(folder, trials, folder / f"until-{fraction}")
+        database = (
+            confirmed
+            if last and confirmed.exists()
+            else first_records(folder, trials, folder / f"until-{fraction}")
+        )
         if trials:
-            found.append({"stage": END if last else fraction, "seconds": moment, "trials": trials, "database": database})
+            found.append(
+                {
+                    "stage": END if last else fraction,
+                    "seconds": moment,
+                    "trials": trials,
+                    "database": database,
+                }
+            )
         if last:
             break
     return found
@@ -104,7 +133,10 @@ def stages(folder, counts, seconds, total):
 def repetition(job, options):
     """The stages of both methods with their latencies, and the untuned network's."""
     mod, params = workloads.network(job["network"])
-    lowered = {THEIRS: lower_as_imported(mod, params, cpu()), OURS: lower_for_tuning(mod, params, cpu())}
+    lowered = {
+        THEIRS: lower_as_imported(mod, params, cpu()),
+        OURS: lower_for_tuning(mod, params, cpu()),
+    }
     rows, total = [], None
     for method in (THEIRS, OURS):
         spent = job["trials"] if method == THEIRS else f"{job['trials']}-{job['share']:.3g}"
@@ -119,35 +151,65 @@ def repetition(job, options):
         comparison.time_networks([load(lowered[THEIRS]), *tuned], _TIMING_SECONDS)
     assert comparison.outputs_match, comparison.relative_errors
     untuned, *latencies = map(list, zip(*comparison.race.latencies))
-    return {"untuned": untuned, "stages": [{**row, "latency": timed} for row, timed in zip(rows, latencies)]}
+    return {
+        "untuned": untuned,
+        "stages": [{**row, "latency": timed} for row, timed in zip(rows, latencies)],
+    }
 
 
 def rows_of(runs):
     """One row per repetition, method and stage, as in the table and the figure."""
     return [
-        {**{key: run[key] for key in ("network", "repetition", "untuned")}, **stage} for run in runs for stage in run["stages"]
+        {**{key: run[key] for key in ("network", "repetition", "untuned")}, **stage}
+        for run in runs
+        for stage in run["stages"]
     ]
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description="Latency of a Relax network over the time spent on tuning.")
-    parser.add_argument("--networks", nargs="+", default=["alexnet"], choices=sorted(workloads.NETWORKS))
-    parser.add_argument("--trials", type=int, default=1000, help="of tune_relax, over all tasks (default: 1000)")
-    parser.add_argument("--share", type=float, default=0.1, help="of its time for tune_network (default: 0.1)")
-    parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--work-dir", type=Path, default=Path("tuned/relax_time_to_quality"), help="folder for the databases")
-    parser.add_argument(
-        "--out", type=Path, default=Path("tuned/relax_time_to_quality.jsonl"), help="results, a repetition a line"
+    parser = argparse.ArgumentParser(
+        description="Latency of a Relax network over the time spent on tuning."
     )
     parser.add_argument(
-        "--publish", type=publish.section, metavar="SECTION", help="write the table to this section of docs/results"
+        "--networks", nargs="+", default=["alexnet"], choices=sorted(workloads.NETWORKS)
+    )
+    parser.add_argument(
+        "--trials", type=int, default=1000, help="of tune_relax, over all tasks (default: 1000)"
+    )
+    parser.add_argument(
+        "--share", type=float, default=0.1, help="of its time for tune_network (default: 0.1)"
+    )
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument(
+        "--work-dir",
+        type=Path,
+        default=Path("tuned/relax_time_to_quality"),
+        help="folder for the databases",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("tuned/relax_time_to_quality.jsonl"),
+        help="results, a repetition a line",
+    )
+    parser.add_argument(
+        "--publish",
+        type=publish.section,
+        metavar="SECTION",
+        help="write the table to this section of docs/results",
     )
     parser.add_argument("--plot", type=Path, help="file for the figure")
     options = parser.parse_args(arguments)
     import_tensor_intrinsics()  # not in the time of the first method
     about = {"trials": options.trials, "share": options.share, **environment("llvm")}
-    jobs = [{"network": name, "repetition": index, **about} for index in range(options.repetitions) for name in options.networks]
-    rows = rows_of(run_missing(jobs, lambda job: repetition(job, options), options.out, unit="repetition"))
+    jobs = [
+        {"network": name, "repetition": index, **about}
+        for index in range(options.repetitions)
+        for name in options.networks
+    ]
+    rows = rows_of(
+        run_missing(jobs, lambda job: repetition(job, options), options.out, unit="repetition")
+    )
     text = table(rows, LABELS)
     if options.publish:
         publish.publish(options.publish, text, "relax_time_to_quality", arguments)

@@ -1,11 +1,13 @@
-"""Replay a landscape: AutoTVM's own loop, tasks and tuners, with a builder and a runner that look results up.
+"""Replay a landscape: AutoTVM's own loop, tasks and tuners, with a builder and a runner that look
+results up.
 
     landscape = load("benchmarks/landscapes/matmul-64.npz")
     task = replay.task(landscape)
     XGBTuner(task).tune(n_trial=512, measure_option=replay.measure_option(landscape))
 
-With *known constraints* tuners can propose tabulated configurations only (AutoTVM's ``multi_filter``). With *hidden constraints*
-they can propose any, and a configuration that is not in the table costs a trial and fails.
+With *known constraints* tuners can propose tabulated configurations only (AutoTVM's
+``multi_filter``). With *hidden constraints* they can propose any, and a configuration that is not
+in the table costs a trial and fails.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ _FLOP = 1e9
 
 
 def has_template(landscape: Landscape) -> bool:
-    """Whether AutoTVM can lower the landscape's configurations, as XGBTuner's loop features require."""
+    """Whether AutoTVM can lower the landscape's configurations, as XGBTuner's loop features
+    require.
+    """
     return "operator" in landscape.metadata
 
 
@@ -45,22 +49,37 @@ def task(landscape: Landscape, hidden: bool = True) -> Task:
     Raises
     ------
     ValueError
-        If the operator's template has changed since the recording, if constraints should be known but the landscape has a
-        template and gaps, or if a value is not a number.
+        If the operator's template has changed since the recording, if constraints should be known
+        but the landscape has a template and gaps, or if a value is not a number.
     """
     if has_template(landscape):
         if not hidden and len(landscape) < landscape.size:
-            raise ValueError(f"landscape {landscape.name} has gaps, which its template cannot know: replay it with hidden=True")
+            raise ValueError(
+                f"landscape {landscape.name} has gaps, which its template cannot know: replay "
+                "it with hidden=True"
+            )
         made = operators.task(landscape.metadata["operator"], landscape.metadata["target"])
         space = made.config_space.space_map
         if {
-            knob: [entity_value(entity) for entity in transform.entities] for knob, transform in space.items()
+            knob: [entity_value(entity) for entity in transform.entities]
+            for knob, transform in space.items()
         } != landscape.values:
-            raise ValueError(f"landscape {landscape.name} was recorded from another version of its template: record it again")
+            raise ValueError(
+                f"landscape {landscape.name} was recorded from another version of its "
+                "template: record it again"
+            )
         return made
-    others = {knob: value for knob, values in landscape.values.items() for value in values if not isinstance(value, (int, float))}
+    others = {
+        knob: value
+        for knob, values in landscape.values.items()
+        for value in values
+        if not isinstance(value, (int, float))
+    }
     if others:
-        raise ValueError(f"values of landscape {landscape.name} must be numbers, which are XGBTuner's features; {others} given")
+        raise ValueError(
+            f"values of landscape {landscape.name} must be numbers, which are XGBTuner's "
+            f"features; {others} given"
+        )
     key = f"{landscape.name}, {'hidden' if hidden else 'known'}"
     _LANDSCAPES[key] = landscape
     return autotvm.task.create("autotvm_opevo/landscape", args=(key, hidden), target="llvm")
@@ -88,7 +107,9 @@ class _Tabulated:
         self._landscape = landscape
 
     def __call__(self, entities: dict[str, Any]) -> bool:
-        indices = [values.index(entities[knob].val) for knob, values in self._landscape.values.items()]
+        indices = [
+            values.index(entities[knob].val) for knob, values in self._landscape.values.items()
+        ]
         return self._landscape.config_indices(np.array([indices]))[0] in self._landscape
 
 
@@ -117,7 +138,9 @@ class LookUp(Runner):
     def get_build_kwargs(self) -> dict[str, Any]:
         return {}
 
-    def run(self, measure_inputs: list[MeasureInput], build_results: list[Any]) -> list[MeasureResult]:
+    def run(
+        self, measure_inputs: list[MeasureInput], build_results: list[Any]
+    ) -> list[MeasureResult]:
         return [self._result(measured.config.index) for measured in measure_inputs]
 
     def _result(self, index: int) -> MeasureResult:

@@ -19,7 +19,9 @@ def read(file: Path) -> list[Result]:
     return [value for _, value in jsonl.read(lines) if value is not jsonl.MALFORMED]
 
 
-def run_missing(jobs: Sequence[Result], run: Callable[[Result], Result], file: Path, unit: str) -> list[Result]:
+def run_missing(
+    jobs: Sequence[Result], run: Callable[[Result], Result], file: Path, unit: str
+) -> list[Result]:
     """The results of all jobs; those missing from the file are run in turn, and appended.
 
     Parameters
@@ -36,7 +38,9 @@ def run_missing(jobs: Sequence[Result], run: Callable[[Result], Result], file: P
     file.parent.mkdir(parents=True, exist_ok=True)
     done = read(file)
     missing = [job for job in jobs if not any(job.items() <= result.items() for result in done)]
-    for job in tqdm(missing, initial=len(jobs) - len(missing), total=len(jobs), unit=unit, disable=None):
+    for job in tqdm(
+        missing, initial=len(jobs) - len(missing), total=len(jobs), unit=unit, disable=None
+    ):
         result = {**job, **run(job)}
         jsonl.append(file, result)
         done.append(result)

@@ -47,7 +47,13 @@ class Job:
     def key(self) -> dict[str, Any]:
         """What identifies a result; the digest tells apart landscapes recorded again."""
         digest = hashlib.sha256(Path(self.path).read_bytes()).hexdigest()[:12]
-        key = {"landscape": self.landscape, "digest": digest, "tuner": self.tuner, "seed": self.seed, "trials": self.trials}
+        key = {
+            "landscape": self.landscape,
+            "digest": digest,
+            "tuner": self.tuner,
+            "seed": self.seed,
+            "trials": self.trials,
+        }
         return key if self.batch == 8 else {**key, "batch": self.batch}
 
 
@@ -68,8 +74,12 @@ def find_landscapes(paths: Iterable[Path]) -> list[Path]:
     return files
 
 
-def jobs(files: Iterable[Path], names: Iterable[str], mode: str, seeds: int, trials: int, batch: int = 8) -> list[Job]:
-    """Every tuner on every landscape it supports, with every seed; XGBTuner, the slowest, comes last."""
+def jobs(
+    files: Iterable[Path], names: Iterable[str], mode: str, seeds: int, trials: int, batch: int = 8
+) -> list[Job]:
+    """Every tuner on every landscape it supports, with every seed; XGBTuner, the slowest, comes
+    last.
+    """
     made = []
     for file in files:
         landscape = load(file)
@@ -85,7 +95,8 @@ def jobs(files: Iterable[Path], names: Iterable[str], mode: str, seeds: int, tri
 
 
 def modes(landscape: Landscape, mode: str) -> list[bool]:
-    """Whether constraints are hidden: ``known`` is False, ``hidden`` True, ``both`` is one run of each.
+    """Whether constraints are hidden: ``known`` is False, ``hidden`` True, ``both`` is one run of
+    each.
 
     A complete landscape has no constraints; an AutoTVM template cannot know them.
     """
@@ -102,8 +113,9 @@ def run(job: Job) -> dict[str, Any]:
     Returns
     -------
     dict
-        The job's key; ``measured``, the number of trials; ``seconds``, the tuner's own CPU time; and ``steps``, one
-        ``(trial, fraction of the optimum, tuner's seconds so far)`` for each improvement.
+        The job's key; ``measured``, the number of trials; ``seconds``, the tuner's own CPU time;
+        and ``steps``, one ``(trial, fraction of the optimum, tuner's seconds so far)`` for each
+        improvement.
     """
     landscape, task = _prepared(job.path, job.hidden)
     steps: list[tuple[int, float, float]] = []
@@ -120,7 +132,11 @@ def run(job: Job) -> dict[str, Any]:
     with tuners.quiet(), tuners.in_process_features():
         tuner = tuners.make(job.tuner, task, job.seed)
         own = tuners.Stopwatch(tuner, process_time)
-        tuner.tune(job.trials, replay.measure_option(landscape, max(job.batch, tuners.least_batch(job.tuner))), callbacks=[note])
+        tuner.tune(
+            job.trials,
+            replay.measure_option(landscape, max(job.batch, tuners.least_batch(job.tuner))),
+            callbacks=[note],
+        )
     return {**job.key, "measured": measured, "seconds": own.seconds, "steps": steps}
 
 
@@ -131,14 +147,18 @@ def _prepared(path: str, hidden: bool) -> tuple[Landscape, Task]:
 
 
 def run_all(jobs: list[Job], file: Path, workers: int) -> list[dict[str, Any]]:
-    """The results of all jobs; those missing from the file, which is created if needed, are run and appended as they finish."""
+    """The results of all jobs; those missing from the file, which is created if needed, are run and
+    appended as they finish.
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
     done = {_key(result): result for result in read(file)}
     missing = [job for job in jobs if _key(job.key) not in done]
     with (
         single_threaded_children(),
         ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool,
-        tqdm(initial=len(jobs) - len(missing), total=len(jobs), unit="run", disable=None) as progress,
+        tqdm(
+            initial=len(jobs) - len(missing), total=len(jobs), unit="run", disable=None
+        ) as progress,
     ):
         try:
             for future in as_completed([pool.submit(run, job) for job in missing]):
@@ -153,7 +173,9 @@ def run_all(jobs: list[Job], file: Path, workers: int) -> list[dict[str, Any]]:
 
 
 def _key(result: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(result.get(name) for name in ("landscape", "digest", "tuner", "seed", "trials", "batch"))
+    return tuple(
+        result.get(name) for name in ("landscape", "digest", "tuner", "seed", "trials", "batch")
+    )
 
 
 @contextmanager

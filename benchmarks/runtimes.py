@@ -1,13 +1,15 @@
-"""Networks tuned by `tune_network` beside what people would pick instead: ONNX Runtime and OpenVINO, which need no tuning.
+"""Networks tuned by `tune_network` beside what people would pick instead: ONNX Runtime and
+OpenVINO, which need no tuning.
 
-    .venv/tvm/bin/pip install onnxruntime openvino
-    .venv/tvm/bin/python -m benchmarks.runtimes                              # six networks: a night
-    .venv/tvm/bin/python -m benchmarks.runtimes --networks alexnet mobilenet --repeats 2 --time-limit 60
+    .venv/tvm/bin/pip install onnxruntime openvino .venv/tvm/bin/python -m benchmarks.runtimes
+    # six networks: a night .venv/tvm/bin/python -m benchmarks.runtimes --networks alexnet mobilenet
+    --repeats 2 --time-limit 60
 
-All run the same ONNX file, batch 1, float32, in as many threads. A network is tuned several times with the command line's
-defaults; then each of these and each runtime, in turns, runs in processes of its own, since where its memory lies makes a process
-faster or slower. A process's latency is the median of its runs; a row has the median of the processes and their range. Tuning is
-not repeated when a benchmark was stopped.
+All run the same ONNX file, batch 1, float32, in as many threads. A network is tuned several times
+with the command line's defaults; then each of these and each runtime, in turns, runs in processes
+of its own, since where its memory lies makes a process faster or slower. A process's latency is the
+median of its runs; a row has the median of the processes and their range. Tuning is not repeated
+when a benchmark was stopped.
 """
 
 from __future__ import annotations
@@ -34,19 +36,53 @@ RIVALS = "ONNX Runtime", "OpenVINO"
 PACKAGES = {"TVM": "apache-tvm", "ONNX Runtime": "onnxruntime", "OpenVINO": "openvino"}
 # Seconds before a process times its runs, and of these; at least so many runs.
 _WARM_UP, _SECONDS, _MIN_RUNS = 1.0, 2.0, 10
-COLUMNS = "network", "trials", "tuning, s", "its operators", "tune_network", *RIVALS, "times as fast as the better"
+COLUMNS = (
+    "network",
+    "trials",
+    "tuning, s",
+    "its operators",
+    "tune_network",
+    *RIVALS,
+    "times as fast as the better",
+)
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Compare tuned networks with other runtimes.")
-    parser.add_argument("--networks", nargs="+", choices=[*onnx_networks.NETWORKS], default=[*onnx_networks.NETWORKS])
-    parser.add_argument("--repeats", type=int, default=5, help="how often each is tuned, with seeds from 0 on (default: 5)")
-    parser.add_argument("--processes", type=int, default=7, help="of each runtime, and of each tuned network (default: 7)")
-    parser.add_argument("--time-limit", type=float, default=300.0, help="of tuning, in seconds (default: 300)")
-    parser.add_argument("--trials", type=int, default=0, help="of tuning, besides the time limit (default: no limit)")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="(default: all cores)")
+    parser.add_argument(
+        "--networks",
+        nargs="+",
+        choices=[*onnx_networks.NETWORKS],
+        default=[*onnx_networks.NETWORKS],
+    )
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        default=5,
+        help="how often each is tuned, with seeds from 0 on (default: 5)",
+    )
+    parser.add_argument(
+        "--processes",
+        type=int,
+        default=7,
+        help="of each runtime, and of each tuned network (default: 7)",
+    )
+    parser.add_argument(
+        "--time-limit", type=float, default=300.0, help="of tuning, in seconds (default: 300)"
+    )
+    parser.add_argument(
+        "--trials",
+        type=int,
+        default=0,
+        help="of tuning, besides the time limit (default: no limit)",
+    )
+    parser.add_argument(
+        "--threads", type=int, default=len(os.sched_getaffinity(0)), help="(default: all cores)"
+    )
     parser.add_argument("--out", type=Path, default=Path("tuned/runtimes"))
-    parser.add_argument("--publish", type=publish.section, metavar="SECTION", help="write the table to docs/results")
+    parser.add_argument(
+        "--publish", type=publish.section, metavar="SECTION", help="write the table to docs/results"
+    )
     parser.add_argument("--time", nargs=2, metavar=("RUNTIME", "FILE"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.time:
@@ -72,32 +108,66 @@ def compare(network: str, options: argparse.Namespace) -> list[Any]:
     if not model.exists():
         onnx_networks.save(network, model)
     tuned = [tune(model, folder / str(seed), seed, options) for seed in range(options.repeats)]
-    alternatives = [("tune_network", folder / str(seed) / "network.so") for seed in range(options.repeats)]
+    alternatives = [
+        ("tune_network", folder / str(seed) / "network.so") for seed in range(options.repeats)
+    ]
     timed: dict[str, list[float]] = {"tune_network": [], **{rival: [] for rival in RIVALS}}
-    turns = [alternatives[i : i + 1] + [(rival, model) for rival in RIVALS] for i in range(options.repeats)]
+    turns = [
+        alternatives[i : i + 1] + [(rival, model) for rival in RIVALS]
+        for i in range(options.repeats)
+    ]
     rounds = ceil(options.processes / options.repeats)
     for turn in turns * rounds:
         for runtime, file in turn:
-            command = [sys.executable, "-m", "benchmarks.runtimes", "--threads", str(options.threads), "--time", runtime]
-            ran = subprocess.run([*command, str(file)], check=True, stdout=subprocess.PIPE, text=True, env=_environment(options))
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.runtimes",
+                "--threads",
+                str(options.threads),
+                "--time",
+                runtime,
+            ]
+            ran = subprocess.run(
+                [*command, str(file)],
+                check=True,
+                stdout=subprocess.PIPE,
+                text=True,
+                env=_environment(options),
+            )
             timed[runtime].append(json.loads(ran.stdout.splitlines()[-1]))
     (folder / "timed.json").write_text(json.dumps(timed))
     medians = {runtime: statistics.median(latencies) for runtime, latencies in timed.items()}
     ratio = min(medians[rival] for rival in RIVALS) / medians["tune_network"]
     operators = statistics.median(one["operators"] for one in tuned)
-    trials, seconds = (statistics.median(one[key] for one in tuned) for key in ("trials", "seconds"))
-    cells = [f"{1e3 * medians[name]:.1f} ({1e3 * min(timed[name]):.1f} to {1e3 * max(timed[name]):.1f})" for name in timed]
-    return [network, f"{trials:.0f}", f"{seconds:.0f}", f"{1e3 * operators:.1f}", *cells, f"{ratio:.2f}"]
+    trials, seconds = (
+        statistics.median(one[key] for one in tuned) for key in ("trials", "seconds")
+    )
+    cells = [
+        f"{1e3 * medians[name]:.1f} ({1e3 * min(timed[name]):.1f} to {1e3 * max(timed[name]):.1f})"
+        for name in timed
+    ]
+    return [
+        network,
+        f"{trials:.0f}",
+        f"{seconds:.0f}",
+        f"{1e3 * operators:.1f}",
+        *cells,
+        f"{ratio:.2f}",
+    ]
 
 
 def tune(model: Path, folder: Path, seed: int, options: argparse.Namespace) -> dict[str, float]:
-    """Tune a network in a process of its own, and export it; returns trials, seconds, and the sum of its operators."""
+    """Tune a network in a process of its own, and export it; returns trials, seconds, and the sum
+    of its operators.
+    """
     found = folder / "tuned.json"
     if not found.exists():
         folder.mkdir(parents=True, exist_ok=True)
         code = (
             "import sys; from benchmarks.runtimes import tune_and_export; "
-            f"tune_and_export({str(model)!r}, {str(folder)!r}, {seed}, {options.time_limit}, {options.trials})"
+            f"tune_and_export({str(model)!r}, {str(folder)!r}, {seed}, {options.time_limit}, "
+            f"{options.trials})"
         )
         subprocess.run([sys.executable, "-c", code], check=True, env=_environment(options))
     return dict(json.loads(found.read_text()))
@@ -110,8 +180,19 @@ def tune_and_export(model: str, folder: str, seed: int, time_limit: float, trial
 
     mod, params = relax.model_file(model)
     target, work_dir = local_target(), Path(folder) / "log"
-    result = tune_network(mod, params, target, work_dir, trials or 100_000, time_limit=time_limit, seed=seed, evaluate=False)
-    compile_network(mod, params, target, result.best_file).export_library(str(Path(folder) / "network.so"))
+    result = tune_network(
+        mod,
+        params,
+        target,
+        work_dir,
+        trials or 100_000,
+        time_limit=time_limit,
+        seed=seed,
+        evaluate=False,
+    )
+    compile_network(mod, params, target, result.best_file).export_library(
+        str(Path(folder) / "network.so")
+    )
     said = {"trials": result.trials, "seconds": result.seconds, "operators": result.latency}
     (Path(folder) / "tuned.json").write_text(json.dumps(said))
 
@@ -135,7 +216,11 @@ def time_runs(run: Callable[[], Any]) -> float:
 
 
 def _inputs(shape: Any) -> Any:
-    return np.random.default_rng(0).standard_normal([int(extent) for extent in shape]).astype("float32")
+    return (
+        np.random.default_rng(0)
+        .standard_normal([int(extent) for extent in shape])
+        .astype("float32")
+    )
 
 
 def _tvm(file: str, threads: int) -> Callable[[], Any]:
@@ -165,7 +250,11 @@ def _openvino(file: str, threads: int) -> Callable[[], Any]:
     import openvino
 
     # Float32, as the others have; by default it may compute in bfloat16 where the CPU can.
-    options = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
+    options = {
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_NUM_THREADS": threads,
+        "INFERENCE_PRECISION_HINT": "f32",
+    }
     compiled = openvino.compile_model(file, "CPU", options)
     request, values = compiled.create_infer_request(), _inputs(compiled.input(0).shape)
     return lambda: request.infer([values], share_inputs=True)

@@ -1,6 +1,7 @@
 """Statistical comparison of tuners by runs with several seeds on several landscapes.
 
-A tuner's results are an array of shape (landscapes, seeds). Seeds pair the runs of two tuners on a landscape.
+A tuner's results are an array of shape (landscapes, seeds). Seeds pair the runs of two tuners on a
+landscape.
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ class Difference:
     mean : float
         Mean over landscapes and seeds of the first tuner's results minus the second's.
     low, high : float
-        95% confidence interval of the mean, by Student's t with Satterthwaite's degrees of freedom over the landscapes; infinite
-        with one seed. It accounts for seeds, not for other landscapes.
+        95% confidence interval of the mean, by Student's t with Satterthwaite's degrees of freedom
+        over the landscapes; infinite with one seed. It accounts for seeds, not for other
+        landscapes.
     p : float
         Two-sided p-value of a paired sign-flip test.
     vargha_delaney_a : float
-        Effect size: the probability that a run of the first tuner beats one of the second, with ties counted half, averaged
-        over landscapes. 0.5 is no effect.
+        Effect size: the probability that a run of the first tuner beats one of the second, with
+        ties counted half, averaged over landscapes. 0.5 is no effect.
     """
 
     mean: float
@@ -40,7 +42,9 @@ class Difference:
     vargha_delaney_a: float
 
 
-def difference(first: Array, second: Array, rng: np.random.Generator, resamples: int = 9999) -> Difference:
+def difference(
+    first: Array, second: Array, rng: np.random.Generator, resamples: int = 9999
+) -> Difference:
     """Compare two tuners by results of which higher is better.
 
     Examples
@@ -61,7 +65,9 @@ def difference(first: Array, second: Array, rng: np.random.Generator, resamples:
 
 
 def _margin(variances: Array, freedom: int) -> float:
-    """Half of the 95% interval of a mean of means, given the variance of each and its degrees of freedom."""
+    """Half of the 95% interval of a mean of means, given the variance of each and its degrees of
+    freedom.
+    """
     total = variances.sum()
     if total == 0:
         return 0.0
@@ -70,7 +76,8 @@ def _margin(variances: Array, freedom: int) -> float:
 
 
 def geometric_mean_interval(ratios: Sequence[float]) -> tuple[float, float, float]:
-    """Geometric mean of at least two ratios, and its 95% interval by Student's t of their logarithms.
+    """Geometric mean of at least two ratios, and its 95% interval by Student's t of their
+    logarithms.
 
     Examples
     --------
@@ -85,7 +92,8 @@ def geometric_mean_interval(ratios: Sequence[float]) -> tuple[float, float, floa
 
 
 def verdicts(differences: list[Difference], level: float = 0.05) -> list[str]:
-    """Classify each difference as ahead, behind or tie, with Holm's control of the family-wise error rate.
+    """Classify each difference as ahead, behind or tie, with Holm's control of the family-wise
+    error rate.
 
     Examples
     --------
@@ -101,7 +109,8 @@ def verdicts(differences: list[Difference], level: float = 0.05) -> list[str]:
 
 
 def trials_to(curve: Array, goal: float) -> float:
-    """The first trial, counted from 1, at which the best so far reaches the goal; infinite if it never does.
+    """The first trial, counted from 1, at which the best so far reaches the goal; infinite if it
+    never does.
 
     >>> trials_to(np.array([0.2, 0.9, 0.9, 1.0]), 0.9), trials_to(np.array([0.2]), 0.9)
     (2.0, inf)
@@ -113,9 +122,11 @@ def trials_to(curve: Array, goal: float) -> float:
 def ratio_of_medians(
     first: Sequence[Array], second: Sequence[Array], rng: np.random.Generator, resamples: int = 9999
 ) -> tuple[float, float, float]:
-    """The ratio of two tuners' medians over all runs, and its 95% interval by a bootstrap of the seeds of each landscape.
+    """The ratio of two tuners' medians over all runs, and its 95% interval by a bootstrap of the
+    seeds of each landscape.
 
-    One seed less than there are is drawn of each landscape (Rao and Wu, 1988), or few seeds would seem to vary too little.
+    One seed less than there are is drawn of each landscape (Rao and Wu, 1988), or few seeds would
+    seem to vary too little.
 
     Parameters
     ----------
@@ -133,8 +144,14 @@ def ratio_of_medians(
     """
     ratio = np.median(np.concatenate(first)) / np.median(np.concatenate(second))
     above, below = (
-        np.median(np.concatenate([rng.choice(runs, (resamples, max(1, len(runs) - 1))) for runs in of], axis=1), axis=1)
+        np.median(
+            np.concatenate(
+                [rng.choice(runs, (resamples, max(1, len(runs) - 1))) for runs in of], axis=1
+            ),
+            axis=1,
+        )
         for of in (first, second)
     )
-    low, high = np.quantile(above / below, [0.025, 0.975], method="nearest")  # no interpolation between infinite ratios
+    # no interpolation between infinite ratios
+    low, high = np.quantile(above / below, [0.025, 0.975], method="nearest")
     return float(ratio), float(low), float(high)

@@ -36,51 +36,83 @@ def write_csv(results: Iterable[dict[str, Any]], path: Path) -> None:
     with open(path, "w", newline="") as file:
         table = csv.writer(file)
         at, to = [f"best_at_{n}" for n in CHECKPOINTS], [f"trials_to_{goal:.0%}" for goal in GOALS]
-        table.writerow(["landscape", "tuner", "seed", "trials", "measured", "tuner_seconds", *at, *to])
+        table.writerow(
+            ["landscape", "tuner", "seed", "trials", "measured", "tuner_seconds", *at, *to]
+        )
         for result in results:
             best = curve(result)
             key = [result[name] for name in ("landscape", "tuner", "seed", "trials", "measured")]
             scores = [f"{best[n - 1]:.4f}" if n <= len(best) else "" for n in CHECKPOINTS]
             reached = [trials_to(best, goal) for goal in GOALS]
-            table.writerow([*key, f"{result['seconds']:.3f}", *scores, *(int(t) if t < np.inf else "" for t in reached)])
+            table.writerow(
+                [
+                    *key,
+                    f"{result['seconds']:.3f}",
+                    *scores,
+                    *(int(t) if t < np.inf else "" for t in reached),
+                ]
+            )
 
 
 def tables(results: list[dict[str, Any]], methods: Iterable[str]) -> str:
-    """Markdown: averages, and each method against the baselines, over all landscapes, those with known and those with hidden
-    constraints; then each landscape."""
+    """Markdown: averages, and each method against the baselines, over all landscapes, those with
+    known and those with hidden constraints; then each landscape."""
     by = curves(results)
     hidden = {landscape: runs for landscape, runs in by.items() if landscape.endswith(HIDDEN)}
     known = {landscape: runs for landscape, runs in by.items() if landscape not in hidden}
     groups = [group for group in (known, hidden) if group]
     folded = f"<details><summary>Each landscape</summary>\n\n{per_landscape(by)}\n\n</details>"
     ran = [method for method in methods if method in _tuners(by)]
-    parts = [part for group in groups for part in (averages(group, results), *(comparison(group, method) for method in ran))]
+    parts = [
+        part
+        for group in groups
+        for part in (averages(group, results), *(comparison(group, method) for method in ran))
+    ]
     whole = [overall(results, ran)] if len(groups) > 1 else []
     return "\n\n".join([*whole, *parts, folded]) + "\n"
 
 
 def overall(results: list[dict[str, Any]], methods: Iterable[str]) -> str:
-    """All landscapes together, for the tuners that ran on all of them; XGBTuner is one tuner, whatever its features."""
+    """All landscapes together, for the tuners that ran on all of them; XGBTuner is one tuner,
+    whatever its features.
+    """
     merged = merge_xgb(results)
     by = curves(merged)
     everywhere = [tuner for tuner in _tuners(by) if all(tuner in runs for runs in by.values())]
     some = [result for result in merged if result["tuner"] in everywhere]
-    return "\n\n".join([_average(curves(some), everywhere, some), *(comparison(curves(some), method) for method in methods)])
+    return "\n\n".join(
+        [
+            _average(curves(some), everywhere, some),
+            *(comparison(curves(some), method) for method in methods),
+        ]
+    )
 
 
 def merge_xgb(results: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same results with XGBTuner as one tuner, whatever its features."""
-    return [{**result, "tuner": "XGB" if result["tuner"] == KNOBS else result["tuner"]} for result in results]
+    return [
+        {**result, "tuner": "XGB" if result["tuner"] == KNOBS else result["tuner"]}
+        for result in results
+    ]
 
 
 def averages(by: Curves, results: list[dict[str, Any]]) -> str:
     """One row per tuner, in a table for each set of landscapes that some tuner supports."""
     tuners = _tuners(by)
-    searched = {tuner: tuple(landscape for landscape, runs in by.items() if tuner in runs) for tuner in tuners}
+    searched = {
+        tuner: tuple(landscape for landscape, runs in by.items() if tuner in runs)
+        for tuner in tuners
+    }
     parts = []
     for landscapes in dict.fromkeys([tuple(by), *searched.values()]):
         some = {landscape: by[landscape] for landscape in landscapes}
-        parts.append(_average(some, [tuner for tuner in tuners if set(landscapes) <= set(searched[tuner])], results))
+        parts.append(
+            _average(
+                some,
+                [tuner for tuner in tuners if set(landscapes) <= set(searched[tuner])],
+                results,
+            )
+        )
     return "\n\n".join(parts)
 
 
@@ -90,7 +122,14 @@ def _average(by: Curves, tuners: list[str], results: list[dict[str, Any]]) -> st
         runs = [of[tuner] for of in by.values()]
         mine = [r for r in results if r["tuner"] == tuner and r["landscape"] in by]
         cost = np.mean([1e3 * r["seconds"] / max(r["measured"], 1) for r in mine])
-        rows.append([tuner, *_best(runs, _checkpoints(by)), *_reached(runs), "" if tuner.startswith("XGB") else f"{cost:.3g}"])
+        rows.append(
+            [
+                tuner,
+                *_best(runs, _checkpoints(by)),
+                *_reached(runs),
+                "" if tuner.startswith("XGB") else f"{cost:.3g}",
+            ]
+        )
     return f"{_AVERAGE.format(landscapes='; '.join(by))}\n\n{markdown.table([*_header(by), 'ms per trial'], rows)}"
 
 
@@ -99,9 +138,14 @@ def per_landscape(by: Curves) -> str:
     parts = []
     for landscape, runs in by.items():
         rows = [
-            [tuner, *_best([runs[tuner]], _checkpoints(by)), *_reached([runs[tuner]])] for tuner in _tuners(by) if tuner in runs
+            [tuner, *_best([runs[tuner]], _checkpoints(by)), *_reached([runs[tuner]])]
+            for tuner in _tuners(by)
+            if tuner in runs
         ]
-        parts.append(f"{landscape}: mean ± standard deviation over {_seeds(runs)} seeds\n\n{markdown.table(_header(by), rows)}")
+        parts.append(
+            f"{landscape}: mean ± standard deviation over {_seeds(runs)} "
+            f"seeds\n\n{markdown.table(_header(by), rows)}"
+        )
     return "\n\n".join(parts)
 
 
@@ -115,33 +159,50 @@ def comparison(by: Curves, method: str) -> str:
             continue
         seeds = min(_seeds({tuner: runs[tuner] for tuner in (method, baseline)}) for runs in shared)
         for n in _checkpoints(by):
-            first, second = (np.array([runs[tuner][:seeds, n - 1] for runs in shared]) for tuner in (method, baseline))
+            first, second = (
+                np.array([runs[tuner][:seeds, n - 1] for runs in shared])
+                for tuner in (method, baseline)
+            )
             differences.append((baseline, difference(first, second, rng)))
     cells: dict[str, list[str]] = defaultdict(list)
     for (baseline, d), verdict in zip(differences, verdicts([d for _, d in differences])):
         mean = f"{d.mean:+.3f}" if verdict == "tie" else f"**{d.mean:+.3f}**"
-        cells[baseline].append(f"{mean} ({d.low:+.3f} to {d.high:+.3f}; A {d.vargha_delaney_a:.2f})")
+        cells[baseline].append(
+            f"{mean} ({d.low:+.3f} to {d.high:+.3f}; A {d.vargha_delaney_a:.2f})"
+        )
     head = [f"{method} against", *(f"@{n}" for n in _checkpoints(by))]
     return f"{_COMPARISON.format(method=method)}\n\n{markdown.table(head, [[tuner, *texts] for tuner, texts in cells.items()])}"
 
 
 def _header(by: Curves) -> list[str]:
-    return ["tuner", *(f"@{n}" for n in _checkpoints(by)), *(f"trials to {goal:.0%}" for goal in GOALS)]
+    return [
+        "tuner",
+        *(f"@{n}" for n in _checkpoints(by)),
+        *(f"trials to {goal:.0%}" for goal in GOALS),
+    ]
 
 
 def _best(runs: list[Array], checkpoints: list[int]) -> list[str]:
     """Mean and standard deviation of the best so far, each averaged over landscapes."""
     means = {n: np.mean([r[:, n - 1].mean() for r in runs]) for n in checkpoints}
-    spreads = {n: np.mean([r[:, n - 1].std(ddof=1) if len(r) > 1 else 0.0 for r in runs]) for n in checkpoints}
+    spreads = {
+        n: np.mean([r[:, n - 1].std(ddof=1) if len(r) > 1 else 0.0 for r in runs])
+        for n in checkpoints
+    }
     return [f"{means[n]:.3f} ± {spreads[n]:.3f}" for n in checkpoints]
 
 
 def _reached(runs: list[Array]) -> list[str]:
-    """Median trials to each goal, averaged over landscapes; a median run that did not reach it counts with all its trials."""
+    """Median trials to each goal, averaged over landscapes; a median run that did not reach it
+    counts with all its trials.
+    """
     texts = []
     for goal in GOALS:
         medians = np.array([np.median([trials_to(best, goal) for best in r]) for r in runs])
-        texts.append(">" * bool(np.isinf(medians).any()) + f"{np.minimum(medians, runs[0].shape[1]).mean():.0f}")
+        texts.append(
+            ">" * bool(np.isinf(medians).any())
+            + f"{np.minimum(medians, runs[0].shape[1]).mean():.0f}"
+        )
     return texts
 
 

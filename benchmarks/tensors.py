@@ -1,4 +1,6 @@
-"""Tensor expressions of the paper's operators, shared by the versions for AutoTVM and for MetaSchedule."""
+"""Tensor expressions of the paper's operators, shared by the versions for AutoTVM and for
+MetaSchedule.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from tvm import te
 
 
 def batch_matmul(batch: int, n: int, k: int, m: int, transpose: str) -> tuple[Any, Any, Any]:
-    """Z_bnm = sum over k of X_bnk Y_bkm; `transpose` states if X and Y are stored transposed, as in "NT"."""
+    """Z_bnm = sum over k of X_bnk Y_bkm; `transpose` states if X and Y are stored transposed, as in
+    "NT".
+    """
     x = te.placeholder((batch, k, n) if transpose[0] == "T" else (batch, n, k), name="X")
     y = te.placeholder((batch, m, k) if transpose[1] == "T" else (batch, k, m), name="Y")
     r = te.reduce_axis((0, k), name="k")

@@ -1,14 +1,17 @@
-"""What results of other tasks are worth: OpEvo with and without them, on recorded landscapes of the same kernel.
+"""What results of other tasks are worth: OpEvo with and without them, on recorded landscapes of the
+same kernel.
 
-    python -m benchmarks.transfer                                     # all other shapes, on a CPU; three minutes on two cores
-    python -m benchmarks.transfer FOLDER                              # all other devices
-    python -m benchmarks.transfer FOLDER --sources each               # one other device at a time
-    python -m benchmarks.transfer FOLDER --sources each --mislead shuffled  # sources whose fitnesses say nothing
-    python -m benchmarks.transfer FOLDER --sources unrelated          # other kernels, which share names of knobs at best
+    python -m benchmarks.transfer                                     # all other shapes, on a CPU;
+    three minutes on two cores python -m benchmarks.transfer FOLDER                              #
+    all other devices python -m benchmarks.transfer FOLDER --sources each               # one other
+    device at a time python -m benchmarks.transfer FOLDER --sources each --mislead shuffled  #
+    sources whose fitnesses say nothing python -m benchmarks.transfer FOLDER --sources unrelated
+    # other kernels, which share names of knobs at best
 
-Every landscape is searched with 128 trials of OpEvo's own on the other ones of the same kernel as sources; files are named
-KERNEL_DEVICE or KERNEL-SHAPE. Configurations that were not measured there fail. The score is the optimum's time divided by the
-best one so far; beside it, that of the eight fastest configurations of the other tasks' whole tables, which no search knows.
+Every landscape is searched with 128 trials of OpEvo's own on the other ones of the same kernel as
+sources; files are named KERNEL_DEVICE or KERNEL-SHAPE. Configurations that were not measured there
+fail. The score is the optimum's time divided by the best one so far; beside it, that of the eight
+fastest configurations of the other tasks' whole tables, which no search knows.
 """
 
 import argparse
@@ -35,23 +38,33 @@ SHAPES = [FOLDER / "shapes", FOLDER / "matmul-64.npz", FOLDER / "conv-14.npz"]
 MISLEAD = {
     "": lambda fitness, rng: fitness,
     "shuffled": lambda fitness, rng: rng.permutation(fitness),
-    "inverted": lambda fitness, rng: np.divide(1.0, fitness, out=np.zeros_like(fitness), where=fitness > 0),
+    "inverted": lambda fitness, rng: np.divide(
+        1.0, fitness, out=np.zeros_like(fitness), where=fitness > 0
+    ),
 }
 
 
 @lru_cache
 def table(file):
-    """The space of a landscape, and the fitness of each configuration that was measured, by its index."""
+    """The space of a landscape, and the fitness of each configuration that was measured, by its
+    index.
+    """
     landscape = load(file)
     if replay.has_template(landscape):
         config_space = replay.task(landscape).config_space
         knob_space = KnobSpace(config_space)
         space = knob_space.space
-        rows = (knob_space.configuration(config_space.get(i)) for i in landscape.config_indices(landscape.knob_indices))
+        rows = (
+            knob_space.configuration(config_space.get(i))
+            for i in landscape.config_indices(landscape.knob_indices)
+        )
     else:
         space = Space({knob: Discrete(values) for knob, values in landscape.values.items()})
         knobs = landscape.values.items()
-        rows = ({knob: options[i] for (knob, options), i in zip(knobs, row)} for row in landscape.knob_indices)
+        rows = (
+            {knob: options[i] for (knob, options), i in zip(knobs, row)}
+            for row in landscape.knob_indices
+        )
     fitness = np.nan_to_num(1 / landscape.time.astype(float))
     return space, dict(zip(map(space.index, rows), fitness.tolist()))
 
@@ -98,7 +111,9 @@ def kernel_and_task(file):
 
 
 def pairs(files, sources):
-    """Targets, each with its sources: every other task of the kernel in turn, all of them, or all of other kernels."""
+    """Targets, each with its sources: every other task of the kernel in turn, all of them, or all
+    of other kernels.
+    """
     files = sorted(files, key=kernel_and_task)
     for _, group in groupby(files, key=lambda file: kernel_and_task(file)[0]):
         tasks = list(group)
@@ -108,14 +123,22 @@ def pairs(files, sources):
             unrelated = tuple(file for file in files if file not in tasks)
             yield from ((target, unrelated) for target in tasks if unrelated)
         elif len(tasks) > 2:
-            yield from ((target, tuple(other for other in tasks if other != target)) for target in tasks)
+            yield from (
+                (target, tuple(other for other in tasks if other != target)) for target in tasks
+            )
 
 
 def best_of(others, target):
-    """The score of the eight fastest configurations of other tasks' whole tables, in turn, which no search knows."""
+    """The score of the eight fastest configurations of other tasks' whole tables, in turn, which no
+    search knows.
+    """
     space, fitness = table(target)
-    model = TransferModel(space, np.random.default_rng(0), [Source(*table(other)) for other in others])
-    return max(fitness.get(index, 0.0) for index, _ in model.portfolio()[:BATCH]) / max(fitness.values())
+    model = TransferModel(
+        space, np.random.default_rng(0), [Source(*table(other)) for other in others]
+    )
+    return max(fitness.get(index, 0.0) for index, _ in model.portfolio()[:BATCH]) / max(
+        fitness.values()
+    )
 
 
 def interval(differences, rng):
@@ -126,21 +149,30 @@ def interval(differences, rng):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description="Compare OpEvo with and without results of other tasks.")
+    parser = argparse.ArgumentParser(
+        description="Compare OpEvo with and without results of other tasks."
+    )
     parser.add_argument(
         "landscapes",
         nargs="*",
         type=Path,
         default=SHAPES,
-        help="files named KERNEL_DEVICE.npz or KERNEL-SHAPE.npz, or folders (default: seven shapes each of two operators)",
+        help="files named KERNEL_DEVICE.npz or KERNEL-SHAPE.npz, or folders (default: seven shapes "
+        "each of two operators)",
     )
     parser.add_argument(
         "--sources",
         choices=["all", "each", "unrelated"],
         default="all",
-        help="all other tasks at once, one at a time, or those of other kernels, which have names of knobs in common at best",
+        help="all other tasks at once, one at a time, or those of other kernels, which have names "
+        "of knobs in common at best",
     )
-    parser.add_argument("--mislead", choices=sorted(MISLEAD), default="", help="what to do to the fitnesses of the sources")
+    parser.add_argument(
+        "--mislead",
+        choices=sorted(MISLEAD),
+        default="",
+        help="what to do to the fitnesses of the sources",
+    )
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--trials", type=int, default=128)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
@@ -150,23 +182,42 @@ def main(arguments=None):
     except FileNotFoundError as error:
         parser.error(str(error))
     if not found:
-        least = "three landscapes of the same kernel (two with --sources each)" if options.sources == "all" else "two landscapes"
+        least = (
+            "three landscapes of the same kernel (two with --sources each)"
+            if options.sources == "all"
+            else "two landscapes"
+        )
         parser.error(f"needs {least}, named KERNEL_DEVICE.npz or KERNEL-SHAPE.npz")
     curves = {}
     with ProcessPoolExecutor(options.workers) as pool:
         for name, mislead, used in (("alone", "", False), ("transfer", options.mislead, True)):
-            jobs = [(target, others if used else (), seed) for target, others in found for seed in range(options.seeds)]
-            runs = list(pool.map(partial(curve, trials=options.trials, mislead=mislead), jobs, chunksize=options.seeds))
+            jobs = [
+                (target, others if used else (), seed)
+                for target, others in found
+                for seed in range(options.seeds)
+            ]
+            runs = list(
+                pool.map(
+                    partial(curve, trials=options.trials, mislead=mislead),
+                    jobs,
+                    chunksize=options.seeds,
+                )
+            )
             curves[name] = np.array(runs).reshape(len(found), options.seeds, options.trials)
     print_tables(found, curves)
 
 
 def print_tables(found, curves):
-    """The mean score after some trials, with the difference and its interval; trials to 95% and 99%; and each pair's."""
+    """The mean score after some trials, with the difference and its interval; trials to 95% and
+    99%; and each pair's.
+    """
     alone, transfer = curves["alone"], curves["transfer"]
     rng = np.random.default_rng(0)
     checkpoints = [t for t in (8, 16, 32, 64, 128, 256, 512) if t <= alone.shape[2]]
-    print(f"{len(found)} pairs, {alone.shape[1]} seeds\n{'trials':<10}{'alone':>8}{'transfer':>10}   difference (95% interval)")
+    print(
+        f"{len(found)} pairs, {alone.shape[1]} "
+        f"seeds\n{'trials':<10}{'alone':>8}{'transfer':>10}   difference (95% interval)"
+    )
     for t in checkpoints:
         difference = transfer[..., t - 1] - alone[..., t - 1]
         low, high = interval(difference, rng)
@@ -176,16 +227,27 @@ def print_tables(found, curves):
         )
     for goal in (0.95, 0.99):
         needed = [np.mean([_median(runs, goal) for runs in some]) for some in (alone, transfer)]
-        print(f"to {goal:.0%}    {needed[0]:>8.0f}{needed[1]:>10.0f}   ratio {needed[1] / needed[0]:.2f}")
-    print(f"\n{'after 8 and ' + str(checkpoints[-1]) + ' trials':<56}{'alone':>14}{'transfer':>16}   their best 8")
+        print(
+            f"to {goal:.0%}    {needed[0]:>8.0f}{needed[1]:>10.0f}   ratio "
+            f"{needed[1] / needed[0]:.2f}"
+        )
+    print(
+        f"\n{'after 8 and ' + str(checkpoints[-1]) + ' trials':<56}{'alone':>14}{'transfer':>16}   their best 8"
+    )
     for (target, others), mine, theirs in zip(found, alone, transfer):
         name = f"{others[0].stem if len(others) == 1 else f'{len(others)} others'} -> {target.stem}"
-        cells = [f"{some[:, t - 1].mean():.2f}" for some in (mine, theirs) for t in (8, checkpoints[-1])]
-        print(f"{name:<56}{cells[0]:>8}{cells[1]:>6}{cells[2]:>10}{cells[3]:>6}{best_of(others, target):>15.2f}")
+        cells = [
+            f"{some[:, t - 1].mean():.2f}" for some in (mine, theirs) for t in (8, checkpoints[-1])
+        ]
+        print(
+            f"{name:<56}{cells[0]:>8}{cells[1]:>6}{cells[2]:>10}{cells[3]:>6}{best_of(others, target):>15.2f}"
+        )
 
 
 def _median(runs, goal):
-    """Median over seeds of the trials to a goal; 1.2 times the trials of a run that did not get there."""
+    """Median over seeds of the trials to a goal; 1.2 times the trials of a run that did not get
+    there.
+    """
     return np.median([min(trials_to(run, goal), 1.2 * len(run)) for run in runs])
 
 

@@ -1,4 +1,6 @@
-"""One trial: a configuration of an operator built, checked and timed in this process, which it may crash."""
+"""One trial: a configuration of an operator built, checked and timed in this process, which it may
+crash.
+"""
 
 from __future__ import annotations
 
@@ -44,13 +46,17 @@ def _run(function: Any, device: Any, arrays: list[Any], expected: Any) -> tuple[
     function(*arrays)
     if not np.allclose(arrays[-1].numpy(), expected, rtol=1e-3, atol=1e-4):
         return float("nan"), MeasureErrorNo.WRONG_ANSWER
-    timer = function.time_evaluator(function.entry_name, device, number=1, repeat=_REPEAT, min_repeat_ms=_MIN_REPEAT_MS)
+    timer = function.time_evaluator(
+        function.entry_name, device, number=1, repeat=_REPEAT, min_repeat_ms=_MIN_REPEAT_MS
+    )
     return float(np.median(timer(*arrays).results)) * 1e3, MeasureErrorNo.NO_ERROR
 
 
 @lru_cache(maxsize=1)
 def _prepared(operator: str, target: str) -> tuple[Task, list[tvm.nd.NDArray], Any]:
-    """The task, input and output arrays, and the expected output, computed by the default schedule on the CPU."""
+    """The task, input and output arrays, and the expected output, computed by the default schedule
+    on the CPU.
+    """
     task = operators.task(operator, target)
     with task.target:
         _, tensors = task.instantiate(task.config_space.get(0))

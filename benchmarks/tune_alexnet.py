@@ -1,11 +1,13 @@
-"""Tune AlexNet on this machine's CPU with `tune_network` and with XGBTuner, for a minute each: what ``make tune-network`` runs.
+"""Tune AlexNet on this machine's CPU with `tune_network` and with XGBTuner, for a minute each: what
+``make tune-network`` runs.
 
     python -m benchmarks.tune_alexnet
     python -m benchmarks.tune_alexnet --seconds 300 --network resnet-18
 
-Both have the same builder, runner, task scheduler and time; XGBTuner then chooses the configurations, and begins without the
-results of common layers that the package has for its own tuner, recorded on x86 CPUs. What each has found is built, and timed in
-turn with the untuned network. What this machine can gain at most is said first.
+Both have the same builder, runner, task scheduler and time; XGBTuner then chooses the
+configurations, and begins without the results of common layers that the package has for its own
+tuner, recorded on x86 CPUs. What each has found is built, and timed in turn with the untuned
+network. What this machine can gain at most is said first.
 """
 
 from __future__ import annotations
@@ -40,13 +42,18 @@ COMPARISON_SECONDS = 40
 
 
 def limits(mod: tvm.IRModule, params: Any, target: tvm.target.Target) -> tuple[float, float]:
-    """Milliseconds of the untuned network, and of its tunable operators if each were at the machine's limit."""
+    """Milliseconds of the untuned network, and of its tunable operators if each were at the
+    machine's limit.
+    """
     mod = fold(mod, params)
     runner = LocalRunner()
     roofline = runner.roofline(target)
     runner.close()
     tasks, operators, *_ = extract(mod, target)
-    fastest = [min((roofline.latency(*work(tasks[i])) for i in one.tasks), default=inf) for one in operators]
+    fastest = [
+        min((roofline.latency(*work(tasks[i])) for i in one.tasks), default=inf)
+        for one in operators
+    ]
     library = build(mod, target, None)
     with open_device(target, runner, 60) as (device, load):
         untuned = Instance(load(library), device, random_inputs(mod))
@@ -58,18 +65,30 @@ def conclusion(comparison: Comparison, seconds: float) -> str:
     """Which network is faster, in a sentence; the first log is `tune_network`'s."""
     untuned, ours, theirs = (comparison.race.latency(i).value * 1e3 for i in range(3))
     ratio, low, high = comparison.race.speedup(1, 2)
-    after = f"after {seconds:.0f} s of tuning each: {ours:.1f} ms, {theirs:.1f} ms, and {untuned:.1f} ms untuned"
+    after = (
+        f"after {seconds:.0f} s of tuning each: {ours:.1f} ms, {theirs:.1f} ms, and "
+        f"{untuned:.1f} ms untuned"
+    )
     if low <= 1 <= high:
-        return f"tune_network and XGBTuner cannot be told apart ({low:.2f} to {high:.2f} times), {after}."
+        return (
+            f"tune_network and XGBTuner cannot be told apart ({low:.2f} to {high:.2f} times), "
+            f"{after}."
+        )
     first, second = ("tune_network", "XGBTuner") if ratio > 1 else ("XGBTuner", "tune_network")
     return f"{first}'s network is {max(ratio, 1 / ratio):.2f} times as fast as {second}'s, {after}."
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Tune a network with tune_network and with XGBTuner, for as long each.")
-    parser.add_argument("--network", default="alexnet", help="alexnet, resnet-18, ... (default: alexnet)")
+    parser = argparse.ArgumentParser(
+        description="Tune a network with tune_network and with XGBTuner, for as long each."
+    )
+    parser.add_argument(
+        "--network", default="alexnet", help="alexnet, resnet-18, ... (default: alexnet)"
+    )
     parser.add_argument("--target", help="TVM target (default: this machine's CPU)")
-    parser.add_argument("--seconds", type=float, default=60, help="for tuning with each (default: 60)")
+    parser.add_argument(
+        "--seconds", type=float, default=60, help="for tuning with each (default: 60)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed (default: 0)")
     parser.add_argument("--out", type=Path, help="output directory (default: a new one in tuned/)")
     options = parser.parse_args(arguments)
@@ -83,9 +102,18 @@ def main(arguments: list[str] | None = None) -> None:
     mod, params = workloads.network(options.network)
     target = tvm.target.Target(options.target or local_target())
     untuned, limit = limits(mod, params, target)
-    print(f"{options.network} for {target}: {untuned:.1f} ms untuned; at this CPU's limits its operators take {limit:.1f} ms")
-    print(f"So at most {max(1.0, untuned / limit):.1f} times can be gained, without Winograd's algorithm, which AutoTVM lacks.")
-    print("tune_network begins with results of common layers, recorded on x86 CPUs; XGBTuner with none.")
+    print(
+        f"{options.network} for {target}: {untuned:.1f} ms untuned; at this CPU's limits its "
+        f"operators take {limit:.1f} ms"
+    )
+    print(
+        f"So at most {max(1.0, untuned / limit):.1f} times can be gained, without Winograd's "
+        "algorithm, which AutoTVM lacks."
+    )
+    print(
+        "tune_network begins with results of common layers, recorded on x86 CPUs; XGBTuner "
+        "with none."
+    )
     logs = []
     try:
         for name, tuner in TUNERS.items():

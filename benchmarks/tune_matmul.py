@@ -1,12 +1,14 @@
 """Compare OpEvoTuner with XGBTuner on a matrix multiplication: what ``make tune`` runs.
 
-    python -m benchmarks.tune_matmul                  # on this machine's CPU: five minutes on two cores
-    python -m benchmarks.tune_matmul --target cuda    # on an NVIDIA GPU: the paper's MM1, with TVM's own template
+    python -m benchmarks.tune_matmul                  # on this machine's CPU: five minutes on two
+    cores python -m benchmarks.tune_matmul --target cuda    # on an NVIDIA GPU: the paper's MM1,
+    with TVM's own template
 
-Both tuners have the same task, builder, runner and batches, of as many configurations as there are cores. XGBTuner has a number
-of trials; OpEvoTuner has as much time as they took. The best configuration of each, and OpEvoTuner's after as many trials, are
-then built again, checked against numpy, and timed beside the untuned schedule. The output folder, named at the end, has both
-logs, which ``autotvm.apply_history_best`` reads, a plot of the best so far over time, and figures.
+Both tuners have the same task, builder, runner and batches, of as many configurations as there are
+cores. XGBTuner has a number of trials; OpEvoTuner has as much time as they took. The best
+configuration of each, and OpEvoTuner's after as many trials, are then built again, checked against
+numpy, and timed beside the untuned schedule. The output folder, named at the end, has both logs,
+which ``autotvm.apply_history_best`` reads, a plot of the best so far over time, and figures.
 """
 
 import argparse
@@ -39,12 +41,14 @@ from autotvm_opevo.tuning.workers import call_once
 
 # Rows, depth and columns of the matrix multiplication on a CPU.
 SHAPE = 512, 512, 512
-# One configuration, timed while tuning and when rebuilt, differs by so much only if something else was running.
+# One configuration, timed while tuning and when rebuilt, differs by so much only if something else
+# was running.
 INTERFERENCE = 1.25
 # What differs by less is equally fast.
 EQUAL = 1.02
-# The rebuilt configurations are timed in turn so often, with a pause of so many seconds between: a virtual machine may be a third
-# slower for seconds, in which its host does other work. Each time in new arrays, since it matters where in memory they lie.
+# The rebuilt configurations are timed in turn so often, with a pause of so many seconds between: a
+# virtual machine may be a third slower for seconds, in which its host does other work. Each time in
+# new arrays, since it matters where in memory they lie.
 ROUNDS, PAUSE = 60, 0.1
 OURS, EQUAL_TRIALS, BASELINE = "OpEvoTuner", "OpEvoTuner, as many trials", "XGBTuner"
 
@@ -61,7 +65,9 @@ def matmul(n, k, m, dtype):
 
     cfg = autotvm.get_config()
     cfg.define_split("tile_y", y, num_outputs=3, filter=lambda tile: max(tile.size[1:]) <= 8)
-    cfg.define_split("tile_x", x, num_outputs=3, filter=lambda tile: tile.size[1] <= 8 and tile.size[2] <= 64)
+    cfg.define_split(
+        "tile_x", x, num_outputs=3, filter=lambda tile: tile.size[1] <= 8 and tile.size[2] <= 64
+    )
     cfg.define_split("tile_r", r, num_outputs=2, filter=lambda tile: tile.size[1] <= 16)
     y_outer, y_middle, y_inner = cfg["tile_y"].apply(schedule, c, y)
     x_outer, x_middle, x_inner = cfg["tile_x"].apply(schedule, c, x)
@@ -71,27 +77,38 @@ def matmul(n, k, m, dtype):
     cfg.define_annotate("innermost", [x_inner], policy="try_vec")
     cfg.define_knob("unroll", [0, 16])
 
-    schedule[c].reorder(y_outer, x_outer, y_middle, x_middle, *[inner[i] for i in cfg["order"].perm], x_inner)
+    schedule[c].reorder(
+        y_outer, x_outer, y_middle, x_middle, *[inner[i] for i in cfg["order"].perm], x_inner
+    )
     cfg["innermost"].apply(schedule, c, [x_inner])
     schedule[c].pragma(y_outer, "auto_unroll_max_step", cfg["unroll"].val)
     return schedule, [a, b, c]
 
 
 def make_task(target):
-    """The template above on a CPU; the paper's MM1, 512 x 1024 x 1024, with TOPI's template on a GPU."""
+    """The template above on a CPU; the paper's MM1, 512 x 1024 x 1024, with TOPI's template on a
+    GPU.
+    """
     if target.kind.name == "cuda":
         from tvm import topi  # noqa: F401  registers the template
 
         tensors = te.placeholder((512, 1024), name="x"), te.placeholder((1024, 1024), name="y")
-        return autotvm.task.create("dense_large_batch.gpu", args=(*tensors, None, "float32"), target=target)
+        return autotvm.task.create(
+            "dense_large_batch.gpu", args=(*tensors, None, "float32"), target=target
+        )
     return autotvm.task.create("autotvm_opevo/matmul", args=(*SHAPE, "float32"), target=target)
 
 
 def tune(tuner, log, trials, least_seconds=0.0):
-    """Tune for as many trials, or longer; returns the wall-clock seconds of each trial's end, and those in the tuner itself."""
+    """Tune for as many trials, or longer; returns the wall-clock seconds of each trial's end, and
+    those in the tuner itself.
+    """
     builder = LocalBuilder(timeout=10)
     runner = LocalRunner(
-        number=1, repeat=3, min_repeat_ms=50 if tuner.task.target.kind.name == "llvm" else 150, cooldown_interval=0
+        number=1,
+        repeat=3,
+        min_repeat_ms=50 if tuner.task.target.kind.name == "llvm" else 150,
+        cooldown_interval=0,
     )
     ends = []
     own_seconds = clock(tuner, "has_next", "next_batch", "update")
@@ -105,7 +122,9 @@ def tune(tuner, log, trials, least_seconds=0.0):
 
     tuner.has_next = has_time
     name = type(tuner).__name__
-    with tqdm(total=None if least_seconds else trials, desc=f"{name:>10}", unit=" trials", miniters=1) as bar:
+    with tqdm(
+        total=None if least_seconds else trials, desc=f"{name:>10}", unit=" trials", miniters=1
+    ) as bar:
 
         def show(tuner, inputs, results):
             ends.extend([time.perf_counter() - start] * len(inputs))
@@ -116,7 +135,11 @@ def tune(tuner, log, trials, least_seconds=0.0):
         option = autotvm.measure_option(builder=builder, runner=runner)
         start = time.perf_counter()
         try:
-            tuner.tune(len(tuner.task.config_space) if least_seconds else trials, option, callbacks=callbacks)
+            tuner.tune(
+                len(tuner.task.config_space) if least_seconds else trials,
+                option,
+                callbacks=callbacks,
+            )
         finally:
             builder.close()
             runner.close()
@@ -125,7 +148,9 @@ def tune(tuner, log, trials, least_seconds=0.0):
 
 
 def build(task, records=()):
-    """Build the operator with the best configuration of records, or with TVM's fallback if there is none."""
+    """Build the operator with the best configuration of records, or with TVM's fallback if there is
+    none.
+    """
     config = autotvm.task.space.FallbackConfigEntity()
     if records:
         with autotvm.apply_history_best(records) as best:
@@ -136,14 +161,24 @@ def build(task, records=()):
 
 
 def load(out, trials):
-    """The records of a run in its output folder, by name: XGBTuner's, OpEvoTuner's first ones, as many, and all of them."""
-    records = {name: list(autotvm.record.load_from_file(str(out / f"{name.lower()}.json"))) for name in (BASELINE, OURS)}
+    """The records of a run in its output folder, by name: XGBTuner's, OpEvoTuner's first ones, as
+    many, and all of them.
+    """
+    records = {
+        name: list(autotvm.record.load_from_file(str(out / f"{name.lower()}.json")))
+        for name in (BASELINE, OURS)
+    }
     return {BASELINE: records[BASELINE], EQUAL_TRIALS: records[OURS][:trials], OURS: records[OURS]}
 
 
 def gflops_of(task, records):
     """GFLOPS of every trial, 0 if it failed."""
-    return np.array([0.0 if result.error_no else task.flop / np.mean(result.costs) / 1e9 for _, result in records])
+    return np.array(
+        [
+            0.0 if result.error_no else task.flop / np.mean(result.costs) / 1e9
+            for _, result in records
+        ]
+    )
 
 
 def clock(tuner, *names):
@@ -166,8 +201,13 @@ def clock(tuner, *names):
 
 
 def inputs(task, device):
-    """Random operands with room for their product, and the expected product; TOPI's dense takes the weights transposed."""
-    shapes = [argument[1] for argument in task.args if isinstance(argument, tuple)] or [SHAPE[:2], SHAPE[1:]]
+    """Random operands with room for their product, and the expected product; TOPI's dense takes the
+    weights transposed.
+    """
+    shapes = [argument[1] for argument in task.args if isinstance(argument, tuple)] or [
+        SHAPE[:2],
+        SHAPE[1:],
+    ]
     rng = np.random.default_rng(0)
     x, y = (rng.standard_normal(shape, dtype="float32") for shape in shapes)
     expected = x @ (y.T if task.name.startswith("dense") else y)
@@ -175,17 +215,24 @@ def inputs(task, device):
 
 
 def time_in_turn(task, functions, device, rounds=None):
-    """Check each function, then time them in turn, in several sets of arrays; returns the GFLOPS of each one's fastest round."""
+    """Check each function, then time them in turn, in several sets of arrays; returns the GFLOPS of
+    each one's fastest round.
+    """
     rounds = rounds or ROUNDS
-    placements = [inputs(task, device) for _ in range(rounds)]  # all at once, or memory that is free again would be taken again
+    # all at once, or memory that is free again would be taken again
+    placements = [inputs(task, device) for _ in range(rounds)]
     arrays, expected = placements[0]
     for function in functions:
         function(*arrays)
         np.testing.assert_allclose(arrays[-1].numpy(), expected, rtol=1e-3, atol=1e-2)
-    evaluators = [f.time_evaluator(f.entry_name, device, number=1, repeat=1, min_repeat_ms=20) for f in functions]
+    evaluators = [
+        f.time_evaluator(f.entry_name, device, number=1, repeat=1, min_repeat_ms=20)
+        for f in functions
+    ]
     seconds = np.empty((rounds, len(functions)))
     for i, (arrays, _) in enumerate(placements):
-        for j in np.roll(range(len(functions)), -i):  # each is first in turn, when the processor has just woken up
+        # each is first in turn, when the processor has just woken up
+        for j in np.roll(range(len(functions)), -i):
             seconds[i, j] = evaluators[j](*arrays).results[0]
         time.sleep(PAUSE)
     return (task.flop / seconds.min(axis=0) / 1e9).tolist()
@@ -202,8 +249,18 @@ def plot(curves, path):
     """Plot the best so far over seconds; curves have the seconds and the GFLOPS of each trial."""
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
     for name, (seconds, scores) in curves.items():
-        axes.step(seconds, np.maximum.accumulate(scores), where="post", label=f"{name}, {len(scores)} trials")
-    axes.set(xlabel="seconds", ylabel="best GFLOPS so far", ylim=(0, None), title="One operator, one run of each tuner")
+        axes.step(
+            seconds,
+            np.maximum.accumulate(scores),
+            where="post",
+            label=f"{name}, {len(scores)} trials",
+        )
+    axes.set(
+        xlabel="seconds",
+        ylabel="best GFLOPS so far",
+        ylim=(0, None),
+        title="One operator, one run of each tuner",
+    )
     axes.grid(alpha=0.3)
     axes.legend()
     figure.savefig(path, dpi=120)
@@ -211,7 +268,9 @@ def plot(curves, path):
 
 
 def compare(now, name):
-    """How much faster OpEvoTuner's configuration is than XGBTuner's, in a part of a sentence; GFLOPS by name."""
+    """How much faster OpEvoTuner's configuration is than XGBTuner's, in a part of a sentence;
+    GFLOPS by name.
+    """
     ratio = now[name] / now[BASELINE]
     speeds = f"{now[name]:.1f} and {now[BASELINE]:.1f} GFLOPS"
     if 1 / EQUAL <= ratio <= EQUAL:
@@ -223,33 +282,55 @@ def conclusion(now, trials, seconds):
     """What was shown, in two lines: GFLOPS, trials and seconds by name."""
     durations = f"{seconds[EQUAL_TRIALS]:.0f} s and {seconds[BASELINE]:.0f} s"
     return (
-        f"After {seconds[OURS]:.0f} s of tuning each, {OURS}'s configuration is {compare(now, OURS)}.\n"
-        f"After {trials[EQUAL_TRIALS]} trials each, {durations}, it is {compare(now, EQUAL_TRIALS)}."
+        f"After {seconds[OURS]:.0f} s of tuning each, {OURS}'s configuration is "
+        f"{compare(now, OURS)}.\n"
+        f"After {trials[EQUAL_TRIALS]} trials each, {durations}, it is "
+        f"{compare(now, EQUAL_TRIALS)}."
     )
 
 
 def interference(best, now):
-    """Say which timings of the same configuration differ too much; empty if none do. GFLOPS while tuning and now, by tuner."""
-    apart = [name for name in best if max(best[name] / now[name], now[name] / best[name]) > INTERFERENCE]
-    named = "; ".join(f"{name}: {best[name]:.1f} GFLOPS while tuning and {now[name]:.1f} now" for name in apart)
-    return f"This machine may have been busy: {named}. Run it again when nothing else runs." if apart else ""
+    """Say which timings of the same configuration differ too much; empty if none do. GFLOPS while
+    tuning and now, by tuner.
+    """
+    apart = [
+        name for name in best if max(best[name] / now[name], now[name] / best[name]) > INTERFERENCE
+    ]
+    named = "; ".join(
+        f"{name}: {best[name]:.1f} GFLOPS while tuning and {now[name]:.1f} now" for name in apart
+    )
+    return (
+        f"This machine may have been busy: {named}. Run it again when nothing else runs."
+        if apart
+        else ""
+    )
 
 
 def parse_target(text):
-    """The target and None, or None and why it cannot be used: TVM parses cuda by asking the GPU, so that comes first."""
+    """The target and None, or None and why it cannot be used: TVM parses cuda by asking the GPU, so
+    that comes first.
+    """
     if text is None:
         return tvm.target.Target(local_target()), None
     if text.split()[:1] == ["cuda"]:
         if not tvm.cuda(0).exist:
             return None, "TVM finds no NVIDIA GPU: omit --target to tune for the CPU"
         if not shutil.which("nvcc"):
-            return None, "nvcc is not on the PATH: install the CUDA toolkit, which TVM needs to compile kernels"
+            return (
+                None,
+                "nvcc is not on the PATH: install the CUDA toolkit, which TVM needs to "
+                "compile kernels",
+            )
     return tvm.target.Target(text), None
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description="Tune a matrix multiplication with OpEvoTuner and with XGBTuner.")
-    parser.add_argument("--target", help="TVM target, llvm -mcpu=... or cuda (default: this machine's)")
+    parser = argparse.ArgumentParser(
+        description="Tune a matrix multiplication with OpEvoTuner and with XGBTuner."
+    )
+    parser.add_argument(
+        "--target", help="TVM target, llvm -mcpu=... or cuda (default: this machine's)"
+    )
     parser.add_argument("--trials", type=int, default=96, help="trials of XGBTuner (default: 96)")
     parser.add_argument("--seed", type=int, default=0, help="seed (default: 0)")
     parser.add_argument("--out", type=Path, help="output directory (default: a new one in tuned/)")
@@ -260,7 +341,9 @@ def main(arguments=None):
     try:
         target, missing = parse_target(options.target)
     except (ValueError, tvm.TVMError):
-        parser.error(f"--target must be a TVM target, such as llvm or cuda, {options.target!r} given")
+        parser.error(
+            f"--target must be a TVM target, such as llvm or cuda, {options.target!r} given"
+        )
     if missing:
         parser.exit(1, f"tune_matmul: {missing}\n")
 
@@ -292,23 +375,41 @@ def main(arguments=None):
     ends[EQUAL_TRIALS] = ends[OURS][: options.trials]
     gflops = {name: gflops_of(task, one) for name, one in records.items()}
     if failed := [name for name in gflops if not gflops[name].any()]:
-        parser.exit(1, f"tune_matmul: all trials of {' and '.join(failed)} failed; see AutoTVM's warning above for the errors\n")
+        parser.exit(
+            1,
+            f"tune_matmul: all trials of {' and '.join(failed)} failed; see AutoTVM's warning "
+            "above for the errors\n",
+        )
     device = tvm.device(target.kind.name, 0)
     (untuned,) = time_in_turn(task, [build(task)], device, rounds=1)
     again = time_in_turn(task, [build(task, one) for one in records.values()], device)
     now, best = dict(zip(gflops, again)), {name: one.max() for name, one in gflops.items()}
-    trials, seconds = {name: len(one) for name, one in gflops.items()}, {name: ends[name][-1] for name in gflops}
-    print("\n                            GFLOPS now   best while tuning   at trial     of   seconds")
+    trials, seconds = (
+        {name: len(one) for name, one in gflops.items()},
+        {name: ends[name][-1] for name in gflops},
+    )
+    print(
+        "\n                            GFLOPS now   best while tuning   at trial     of   seconds"
+    )
     print(f"{'untuned':<26}{untuned:>12.1f}")
     if target.kind.name == "llvm":
         print(f"{'numpy':<26}{numpy_gflops(task):>12.1f}   (on all cores, the others on one)")
     for name, one in gflops.items():
-        print(f"{name:<26}{now[name]:>12.1f}{best[name]:>20.1f}{one.argmax() + 1:>11}{trials[name]:>7}{seconds[name]:>10.1f}")
-    print("GFLOPS now: the best configurations, rebuilt and timed in turn; all outputs match numpy's.")
-    print(f"Seconds in the tuners themselves: {own_seconds[BASELINE]:.1f} in {BASELINE}, {own_seconds[OURS]:.1f} in {OURS}.")
+        print(
+            f"{name:<26}{now[name]:>12.1f}{best[name]:>20.1f}{one.argmax() + 1:>11}{trials[name]:>7}{seconds[name]:>10.1f}"
+        )
+    print(
+        "GFLOPS now: the best configurations, rebuilt and timed in turn; all outputs match numpy's."
+    )
+    print(
+        f"Seconds in the tuners themselves: {own_seconds[BASELINE]:.1f} in {BASELINE}, "
+        f"{own_seconds[OURS]:.1f} in {OURS}."
+    )
     plot({name: (ends[name], gflops[name]) for name in tuners}, out / "best_so_far.png")
     figures = {"now": now, "best": best, "trials": trials, "seconds": seconds}
-    (out / "figures.json").write_text(json.dumps({"target": str(target), "seed": options.seed, "untuned": untuned, **figures}))
+    (out / "figures.json").write_text(
+        json.dumps({"target": str(target), "seed": options.seed, "untuned": untuned, **figures})
+    )
     print(f"logs and plot: {out}")
     if said := interference(best, now):
         print(said)

@@ -45,21 +45,28 @@ def make(name: str, task: Task, seed: int) -> Tuner:
     Parameters
     ----------
     name : str
-        One of `NAMES` or of the variants, optionally followed by options, as in ``"OpEvo mutation_rate=0.3"``.
+        One of `NAMES` or of the variants, optionally followed by options, as in ``"OpEvo
+        mutation_rate=0.3"``.
     task : tvm.autotvm.task.Task
         A task that the tuner `handles`.
     seed : int
         Seeds the tuner, and the global generators that AutoTVM's own tuners draw from.
     """
     kind, *settings = name.split()
-    options = {option: json.loads(value) for option, value in (setting.split("=") for setting in settings)}
-    # With the same seed, OpEvo, OpEvo-published and the variants start from the same random configurations.
-    own = zlib.crc32(f"{'OpEvo' if kind in (*variants.TUNERS, 'OpEvo-published') else kind} {seed}".encode())
+    options = {
+        option: json.loads(value) for option, value in (setting.split("=") for setting in settings)
+    }
+    # With the same seed, OpEvo, OpEvo-published and the variants start from the same random
+    # configurations.
+    own = zlib.crc32(
+        f"{'OpEvo' if kind in (*variants.TUNERS, 'OpEvo-published') else kind} {seed}".encode()
+    )
     random.seed(own)
     np.random.seed(own)  # noqa: NPY002  the generator that AutoTVM's tuners use
     ours = OWN.get(kind) or variants.TUNERS.get(kind)
     tuner = ours(task, seed=own, **options) if ours else AUTOTVM[kind](task, **options)
-    tuner.set_error_threshold(float("inf"))  # after 150 consecutive failures AutoTVM would print every trial
+    # after 150 consecutive failures AutoTVM would print every trial
+    tuner.set_error_threshold(float("inf"))
     return tuner
 
 
@@ -70,7 +77,9 @@ def handles(name: str, task: Task) -> bool:
 
 
 def least_batch(name: str) -> int:
-    """Configurations per batch at least: 16 for Droplet, its default; smaller batches miss most of its search directions."""
+    """Configurations per batch at least: 16 for Droplet, its default; smaller batches miss most of
+    its search directions.
+    """
     return 16 if name == "Droplet" else 1
 
 
@@ -81,7 +90,8 @@ class Stopwatch:
     ----------
     tuner : tvm.autotvm.tuner.Tuner
     clock : callable
-        Returns seconds. ``time.process_time`` counts only this process and is thus independent of the machine's load.
+        Returns seconds. ``time.process_time`` counts only this process and is thus independent of
+        the machine's load.
 
     Attributes
     ----------
@@ -116,9 +126,11 @@ class Stopwatch:
 
 @contextmanager
 def in_process_features() -> Iterator[None]:
-    """Let XGBTuner extract features in this process, and cache them for later runs on the same task.
+    """Let XGBTuner extract features in this process, and cache them for later runs on the same
+    task.
 
-    It otherwise starts worker processes each time it trains, which is most of the time of a replay. The features are the same.
+    It otherwise starts worker processes each time it trains, which is most of the time of a replay.
+    The features are the same.
     """
     before = xgboost_cost_model.PopenPoolExecutor
     xgboost_cost_model.PopenPoolExecutor = _InProcessExecutor
@@ -145,12 +157,16 @@ class _InProcessExecutor:
 
     _cache: ClassVar[dict[Any, dict[tuple[str, int], Any]]] = {}
 
-    def __init__(self, max_workers: int | None, initializer: Callable[..., None], initargs: tuple[Any, ...]) -> None:
+    def __init__(
+        self, max_workers: int | None, initializer: Callable[..., None], initargs: tuple[Any, ...]
+    ) -> None:
         initializer(*initargs)
         task = initargs[-1]
         self._features = self._cache.setdefault((task.name, task.args, str(task.target)), {})
 
-    def map_with_error_catching(self, function: Callable[[int], Any], numbers: list[int]) -> list[Any]:
+    def map_with_error_catching(
+        self, function: Callable[[int], Any], numbers: list[int]
+    ) -> list[Any]:
         return [self._call(function, int(number)) for number in numbers]
 
     def _call(self, function: Callable[[int], Any], number: int) -> Any:

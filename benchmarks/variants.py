@@ -1,4 +1,5 @@
-"""Variants of OpEvo for the ablation: one part of the Gaussian-process search replaced by another, or left out.
+"""Variants of OpEvo for the ablation: one part of the Gaussian-process search replaced by another,
+or left out.
 
 `SEARCHES` has them by name, `TUNERS` has them as AutoTVM tuners.
 """
@@ -34,7 +35,8 @@ from autotvm_opevo.topology import Topology
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# --- kernels --------------------------------------------------------------------------------------------------------------------
+# --- kernels
+# --------------------------------------------------------------------------------------------------------------------
 
 
 class FixedHyperparameters(GraphKernel):
@@ -49,8 +51,12 @@ class IsotropicKernel(GraphKernel):
 
     def fit(self, x: Array, y: Array, start: Hyperparameters) -> Hyperparameters:
         distances = self.pairwise_distances(x).sum(axis=0, keepdims=True)
-        found = fit_hyperparameters(distances, y, Hyperparameters(start.inverse_lengthscales[:1], start.noise))
-        return Hyperparameters(np.repeat(found.inverse_lengthscales, len(start.inverse_lengthscales)), found.noise)
+        found = fit_hyperparameters(
+            distances, y, Hyperparameters(start.inverse_lengthscales[:1], start.noise)
+        )
+        return Hyperparameters(
+            np.repeat(found.inverse_lengthscales, len(start.inverse_lengthscales)), found.noise
+        )
 
 
 class CategoricalKernel(GraphKernel):
@@ -92,7 +98,9 @@ class RegularizedLaplacianKernel(CategoricalKernel):
 
     def gram(self, x1: Array, x2: Array, inverse_lengthscales: Array) -> Array:
         product = np.ones((len(x1), len(x2)))
-        for (values, vectors), a, i, j in zip(self._spectra, inverse_lengthscales, x1.T.astype(int), x2.T.astype(int)):
+        for (values, vectors), a, i, j in zip(
+            self._spectra, inverse_lengthscales, x1.T.astype(int), x2.T.astype(int)
+        ):
             stopping = (vectors / (1 - np.exp(-a) * values)) @ vectors.T
             scale = np.sqrt(np.diag(stopping))
             product *= (stopping / np.outer(scale, scale))[np.ix_(i, j)]
@@ -103,11 +111,18 @@ class RegularizedLaplacianKernel(CategoricalKernel):
 
         def neg_log_posterior(log_hyperparameters: Array) -> float:
             *inverse_lengthscales, noise = np.exp(log_hyperparameters)
-            likelihood, _ = neg_log_marginal_likelihood(self.gram(x, x, np.array(inverse_lengthscales)), noise, y)
+            likelihood, _ = neg_log_marginal_likelihood(
+                self.gram(x, x, np.array(inverse_lengthscales)), noise, y
+            )
             return likelihood + neg_log_prior(log_hyperparameters)[0]
 
-        begin, bounds = np.log([*start.inverse_lengthscales, start.noise]), log_bounds(len(start.inverse_lengthscales))
-        found = minimize(neg_log_posterior, begin, method="L-BFGS-B", bounds=bounds, options={"maxiter": 20})
+        begin, bounds = (
+            np.log([*start.inverse_lengthscales, start.noise]),
+            log_bounds(len(start.inverse_lengthscales)),
+        )
+        found = minimize(
+            neg_log_posterior, begin, method="L-BFGS-B", bounds=bounds, options={"maxiter": 20}
+        )
         *inverse_lengthscales, noise = np.exp(found.x)
         return Hyperparameters(np.array(inverse_lengthscales), noise)
 
@@ -118,7 +133,8 @@ def _spectrum(topology: Topology) -> tuple[Array, Array]:
     return values, vectors
 
 
-# --- targets, criteria and batches ----------------------------------------------------------------------------------------------
+# --- targets, criteria and batches
+# ----------------------------------------------------------------------------------------------
 
 
 class LogTarget(Model):
@@ -161,18 +177,26 @@ class UCB(Acquisition):
 
     def score(self, prediction: Prediction, target: int) -> Array:
         posterior = prediction.posterior
-        return prediction.log_prob_feasible + posterior.mean[:, target] + 2 * posterior.stddev[:, target]
+        return (
+            prediction.log_prob_feasible
+            + posterior.mean[:, target]
+            + 2 * posterior.stddev[:, target]
+        )
 
 
 class TopK(Acquisition):
-    """A batch is the best candidates one by one, not conditioned on each other nor on what is pending."""
+    """A batch is the best candidates one by one, not conditioned on each other nor on what is
+    pending.
+    """
 
     def condition_on(self, predictions: Sequence[Prediction], j: int) -> None:
         pass
 
 
 def _search(
-    kernel: type[GraphKernel] = GraphKernel, model: type[Model] = Model, acquisition: type[Acquisition] = Acquisition
+    kernel: type[GraphKernel] = GraphKernel,
+    model: type[Model] = Model,
+    acquisition: type[Acquisition] = Acquisition,
 ) -> type[OpEvo]:
     class Variant(OpEvo):
         def make_acquisition(self) -> Acquisition:
@@ -181,7 +205,8 @@ def _search(
     return Variant
 
 
-# --- candidates and initial designs ---------------------------------------------------------------------------------------------
+# --- candidates and initial designs
+# ---------------------------------------------------------------------------------------------
 
 
 class RandomCandidates(OpEvo):
@@ -201,7 +226,14 @@ class AlsoRandomCandidates(RandomCandidates):
     """Candidates are children and as many random configurations."""
 
     def _candidates(self, parents: Parents, portfolio: Sequence[int] = ()) -> list[int]:
-        return list(dict.fromkeys([*OpEvo._candidates(self, parents, portfolio), *super()._candidates(parents, portfolio)]))
+        return list(
+            dict.fromkeys(
+                [
+                    *OpEvo._candidates(self, parents, portfolio),
+                    *super()._candidates(parents, portfolio),
+                ]
+            )
+        )
 
 
 class AlsoNeighbours(OpEvo):
@@ -214,23 +246,35 @@ class AlsoNeighbours(OpEvo):
             for i, graph in enumerate(self._graphs)
             for step in graph.neighbours(vertices[i])
         ]
-        return list(dict.fromkeys([*super()._candidates(parents, portfolio), *filter(self._is_proposable, neighbours)]))
+        return list(
+            dict.fromkeys(
+                [*super()._candidates(parents, portfolio), *filter(self._is_proposable, neighbours)]
+            )
+        )
 
 
 class CornersFirst(OpEvo):
     """The first two configurations have all knobs at their first values, and all at their last."""
 
     def _propose(self, n: int) -> Iterator[int | None]:
-        corners = [] if self._known else [*filter(self._is_proposable, dict.fromkeys((0, self.space.size - 1)))]
+        corners = (
+            []
+            if self._known
+            else [*filter(self._is_proposable, dict.fromkeys((0, self.space.size - 1)))]
+        )
         yield from corners or super()._propose(n)
 
 
 class MaximinInit(OpEvo):
-    """Configurations drawn before the first success maximise the minimal kernel distance to those before."""
+    """Configurations drawn before the first success maximise the minimal kernel distance to those
+    before.
+    """
 
     def _draw(self) -> int | None:
         if self._known and not self._ranking:
-            drawn = dict.fromkeys(self.space.index(self.space.sample(self._rng)) for _ in range(200))
+            drawn = dict.fromkeys(
+                self.space.index(self.space.sample(self._rng)) for _ in range(200)
+            )
             candidates = [candidate for candidate in drawn if self._is_proposable(candidate)]
             if candidates:
                 return candidates[int(np.argmin(self._max_correlation(candidates)))]
@@ -238,7 +282,10 @@ class MaximinInit(OpEvo):
 
     def _max_correlation(self, candidates: list[int]) -> Array:
         kernel = GraphKernel(self.space)
-        x, known = (kernel.encode(map(self.space.vertices, numbers)) for numbers in (candidates, self._known))
+        x, known = (
+            kernel.encode(map(self.space.vertices, numbers))
+            for numbers in (candidates, self._known)
+        )
         return kernel.gram(x, known, prior_median(kernel.size).inverse_lengthscales).max(axis=1)
 
 
@@ -252,11 +299,28 @@ class SixteenInitial(OpEvo):
             yield from super()._propose(n)
 
 
-KERNELS = (WithoutLogSums, RegularizedLaplacianKernel, CategoricalKernel, IsotropicKernel, FixedHyperparameters)
-SUBCLASSES = (OnlyChildren, RandomCandidates, AlsoRandomCandidates, AlsoNeighbours, CornersFirst, MaximinInit, SixteenInitial)
+KERNELS = (
+    WithoutLogSums,
+    RegularizedLaplacianKernel,
+    CategoricalKernel,
+    IsotropicKernel,
+    FixedHyperparameters,
+)
+SUBCLASSES = (
+    OnlyChildren,
+    RandomCandidates,
+    AlsoRandomCandidates,
+    AlsoNeighbours,
+    CornersFirst,
+    MaximinInit,
+    SixteenInitial,
+)
 SEARCHES: dict[str, type[OpEvo]] = {
     **{kernel.__name__: _search(kernel=kernel) for kernel in KERNELS},
-    **{model.__name__: _search(model=model) for model in (LogTarget, RankTarget, LogAndRelativeTargets)},
+    **{
+        model.__name__: _search(model=model)
+        for model in (LogTarget, RankTarget, LogAndRelativeTargets)
+    },
     "IgnoreFailures": _search(acquisition=IgnoreFailures),
     "UCB": _search(model=LogTarget, acquisition=UCB),
     "PosteriorMean": _search(model=LogTarget, acquisition=PosteriorMean),

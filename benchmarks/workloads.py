@@ -27,7 +27,9 @@ def matmul(n: int, k: int, m: int) -> Any:
     """Z_nm = sum over k of X_nk Y_km."""
     x, y = te.placeholder((n, k), name="X"), te.placeholder((k, m), name="Y")
     r = te.reduce_axis((0, k), name="k")
-    return te.create_prim_func([x, y, te.compute((n, m), lambda i, j: te.sum(x[i, r] * y[r, j], axis=r), name="Z")])
+    return te.create_prim_func(
+        [x, y, te.compute((n, m), lambda i, j: te.sum(x[i, r] * y[r, j], axis=r), name="Z")]
+    )
 
 
 def convolution(image: tuple[int, ...], kernel: tuple[int, ...], stride: int, padding: int) -> Any:

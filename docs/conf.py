@@ -6,7 +6,8 @@ from pathlib import Path
 
 import autotvm_opevo
 
-# The gallery resolves what the tutorials import; without TVM these attributes would raise an ImportError.
+# The gallery resolves what the tutorials import; without TVM these attributes would raise an
+# ImportError.
 autotvm_opevo.OpEvoTuner = autotvm_opevo.tune_network = None
 
 ROOT = Path(__file__).parents[1]
@@ -30,7 +31,8 @@ html_title = f"autotvm_opevo {version}"
 default_role = "literal"
 myst_heading_anchors = 3
 napoleon_use_ivar = True
-suppress_warnings = ["config.cache"]  # sphinx_gallery_conf holds a function, which cannot be pickled
+# sphinx_gallery_conf holds a function, which cannot be pickled
+suppress_warnings = ["config.cache"]
 
 # Parsed, not imported: no environment has both AutoTVM and MetaSchedule.
 autoapi_dirs = [str(ROOT / "autotvm_opevo")]
@@ -52,7 +54,9 @@ sphinx_gallery_conf = {
 
 
 def setup(app):
-    """Turn links to tutorial scripts, which work when the Markdown is read directly, into links to their gallery pages."""
+    """Turn links to tutorial scripts, which work when the Markdown is read directly, into links to
+    their gallery pages.
+    """
 
     def link(_, name, text):
         text[0] = re.sub(r"\(\.\./tutorials/(\w+)\.py\)", r"(tutorials/\1.rst)", text[0])

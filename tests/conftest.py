@@ -1,4 +1,6 @@
-"""Hypothesis profiles, the default one for every run and ``--hypothesis-profile=soak`` for a long one; and a known machine."""
+"""Hypothesis profiles, the default one for every run and ``--hypothesis-profile=soak`` for a long
+one; and a known machine.
+"""
 
 import os
 import sys
@@ -14,12 +16,18 @@ settings.load_profile("default")
 
 @pytest.fixture(scope="session", autouse=True)
 def _machine_is_measured_once(tmp_path_factory):
-    """What it can do at most takes seconds of all its cores to measure, which each run that tunes does."""
+    """What it can do at most takes seconds of all its cores to measure, which each run that tunes
+    does.
+    """
     with pytest.MonkeyPatch.context() as patch:
         for name in ("autotvm_opevo.autotvm.runner", "autotvm_opevo.meta_schedule.runner"):
             if name in sys.modules:
                 measure = sys.modules[name].measure_roofline
-                patch.setattr(sys.modules[name], "measure_roofline", measured_once(measure, tmp_path_factory.mktemp("machine")))
+                patch.setattr(
+                    sys.modules[name],
+                    "measure_roofline",
+                    measured_once(measure, tmp_path_factory.mktemp("machine")),
+                )
         yield
 
 

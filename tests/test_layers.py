@@ -1,4 +1,6 @@
-"""Imports run one way, without circles. Imports inside functions and under TYPE_CHECKING count too."""
+"""Imports run one way, without circles. Imports inside functions and under TYPE_CHECKING count
+too.
+"""
 
 import ast
 from functools import lru_cache
@@ -10,7 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-# A module may import from its own room and from the rows below it, but not from other rooms in its row.
+# A module may import from its own room and from the rows below it, but not from other rooms in its
+# row.
 LAYERS = [
     ["__main__", "tvmc"],
     ["cli"],
@@ -30,11 +33,16 @@ LEVEL = {room: level for level, rooms in enumerate(reversed(LAYERS)) for room in
 def modules(package):
     """The files of a package by their modules' dotted names."""
     paths = (ROOT / package).rglob("*.py")
-    return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
+    return {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in paths
+    }
 
 
 def statements(package, module):
-    """The import statements of a module, as pairs of a dotted name and the names imported from it."""
+    """The import statements of a module, as pairs of a dotted name and the names imported from
+    it.
+    """
     path = modules(package)[module]
     parent = module if path.name == "__init__.py" else module.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_bytes())):
@@ -47,7 +55,9 @@ def statements(package, module):
 
 @lru_cache
 def imports(package):
-    """For every module of a package, the dotted names of the modules it imports; ``from a import b`` may import ``a.b``."""
+    """For every module of a package, the dotted names of the modules it imports; ``from a import
+    b`` may import ``a.b``.
+    """
     graph = {module: set() for module in modules(package)}
     for module, imported in graph.items():
         for source, names in statements(package, module):
@@ -59,7 +69,11 @@ def imports(package):
 
 
 def pairs(package):
-    return ((module, imported) for module, names in sorted(imports(package).items()) for imported in sorted(names))
+    return (
+        (module, imported)
+        for module, names in sorted(imports(package).items())
+        for imported in sorted(names)
+    )
 
 
 def circles(graph):
@@ -93,7 +107,9 @@ def is_in(module, *packages):
 
 @pytest.mark.parametrize("package", ["autotvm_opevo", "benchmarks"])
 def test_no_circular_imports(package):
-    check_none(circles(imports(package)), "modules must not import each other, not even inside functions")
+    check_none(
+        circles(imports(package)), "modules must not import each other, not even inside functions"
+    )
 
 
 @pytest.mark.parametrize("package", ["autotvm_opevo", "benchmarks"])
@@ -102,9 +118,13 @@ def test_no_module_imports_from_its_own_unfinished_package(package):
         f"{module} -> {source} ({', '.join(names)})"
         for module in modules(package)
         for source, names in statements(package, module)
-        if source != module and is_in(module, source) and any(is_in(imported, package) for imported in imports(package)[source])
+        if source != module
+        and is_in(module, source)
+        and any(is_in(imported, package) for imported in imports(package)[source])
     ]
-    check_none(found, "import the submodule by its full name: the package's __init__ may still be running")
+    check_none(
+        found, "import the submodule by its full name: the package's __init__ may still be running"
+    )
 
 
 def test_every_module_has_a_layer():

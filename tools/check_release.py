@@ -1,4 +1,5 @@
-"""Build the source distribution and the wheel, check both, and try the wheel in a fresh environment without TVM.
+"""Build the source distribution and the wheel, check both, and try the wheel in a fresh environment
+without TVM.
 
     .venv/release/bin/python tools/check_release.py
 
@@ -52,11 +53,19 @@ class CheckError(Exception):
 def run(*command, cwd=ROOT):
     """Run a command and return its output; on failure raise with all of it."""
     # Neither the repository nor its environments may stand in for what the wheel lacks.
-    env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+    }
     words = [str(word) for word in command]
-    done = subprocess.run(words, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(
+        words, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     if done.returncode:
-        raise CheckError(f"{' '.join(words)}\n{done.stdout}failed with exit status {done.returncode}")
+        raise CheckError(
+            f"{' '.join(words)}\n{done.stdout}failed with exit status {done.returncode}"
+        )
     return done.stdout
 
 
@@ -82,7 +91,10 @@ def check_sdist(sdist, folder):
         tracked = set(run("git", "ls-files").splitlines()) - NOT_DISTRIBUTED
         if files != tracked:
             missing, extra = sorted(tracked - files), sorted(files - tracked)
-            raise CheckError(f"{sdist.name} lacks {missing or 'nothing'} and has {extra or 'nothing'} beside what git tracks")
+            raise CheckError(
+                f"{sdist.name} lacks {missing or 'nothing'} and has {extra or 'nothing'} "
+                "beside what git tracks"
+            )
     return root
 
 
@@ -90,14 +102,23 @@ def check_wheel(wheel, source):
     """The wheel has every file of the package, and nothing else."""
     with zipfile.ZipFile(wheel) as archive:
         files = {name for name in archive.namelist() if ".dist-info/" not in name}
-    package = {path.relative_to(source).as_posix() for path in (source / "autotvm_opevo").rglob("*") if path.is_file()}
+    package = {
+        path.relative_to(source).as_posix()
+        for path in (source / "autotvm_opevo").rglob("*")
+        if path.is_file()
+    }
     if files != package:
         missing, extra = sorted(package - files), sorted(files - package)
-        raise CheckError(f"{wheel.name} lacks {missing or 'nothing'} and has {extra or 'nothing'} beside the package")
+        raise CheckError(
+            f"{wheel.name} lacks {missing or 'nothing'} and has {extra or 'nothing'} beside "
+            "the package"
+        )
 
 
 def try_wheel(wheel, folder):
-    """Install the wheel in a fresh environment, with nothing else, and use it from an empty directory."""
+    """Install the wheel in a fresh environment, with nothing else, and use it from an empty
+    directory.
+    """
     env, work = folder / "env", folder / "work"
     work.mkdir()
     run(sys.executable, "-m", "venv", env)
@@ -107,7 +128,10 @@ def try_wheel(wheel, folder):
     where = run(python, "-c", "import autotvm_opevo; print(autotvm_opevo.__file__)", cwd=work)
     if str(env) not in where:
         raise CheckError(f"imported {where.strip()}, which is not in {env}")
-    versions = {run(*command, "--version", cwd=work) for command in ([python, "-m", "autotvm_opevo"], [program])}
+    versions = {
+        run(*command, "--version", cwd=work)
+        for command in ([python, "-m", "autotvm_opevo"], [program])
+    }
     if versions != {f"autotvm_opevo {wheel.name.split('-')[1]}\n"}:
         raise CheckError(f"the versions differ: {versions} in {wheel.name}")
     run(program, "doctor", cwd=work)

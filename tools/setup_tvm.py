@@ -23,17 +23,26 @@ def check_machine():
     if sys.version_info < (3, 10):
         found = "Python %d.%d" % sys.version_info[:2]
         hint = "choose another with PYTHON=python3.12 make ..."
-        raise setup.SetupError("TVM 0.27 requires Python 3.10 or later, this is %s: %s" % (found, hint))
+        raise setup.SetupError(
+            "TVM 0.27 requires Python 3.10 or later, this is %s: %s" % (found, hint)
+        )
     try:
         import ensurepip  # noqa: F401
         import venv  # noqa: F401
     except ImportError:
-        raise setup.SetupError("this Python has no venv module (Debian, Ubuntu: apt install python3-venv)") from None
+        raise setup.SetupError(
+            "this Python has no venv module (Debian, Ubuntu: apt install python3-venv)"
+        ) from None
 
 
 def install(env):
     """Install everything into a fresh environment."""
-    package = ["--config-settings", "editable_mode=compat", "-e", setup.ROOT + "[tvm,plot,report,test]"]
+    package = [
+        "--config-settings",
+        "editable_mode=compat",
+        "-e",
+        setup.ROOT + "[tvm,plot,report,test]",
+    ]
     setup.pip(env, "installing TVM and packages", "install", *package)
     setup.run(env, "testing TVM", os.path.join(env, "bin", "python"), "-c", SELF_CHECK)
 

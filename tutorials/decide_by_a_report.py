@@ -6,7 +6,8 @@ Is a result good enough, or should tuning go on? The log has most of the answer:
 
     python tutorials/decide_by_a_report.py       # this machine's CPU: a minute on two cores
 
-It needs AutoTVM: ``make setup`` makes an environment with it, whose ``python`` is ``.venv/autotvm/bin/python``.
+It needs AutoTVM: ``make setup`` makes an environment with it, whose ``python`` is
+``.venv/autotvm/bin/python``.
 """
 
 import os
@@ -20,28 +21,26 @@ from autotvm_opevo.autotvm import compare_logs, local_target
 from autotvm_opevo.networks.relay import operator
 from autotvm_opevo.reporting import summarize
 
-# %%
-# A short run, and its verdict
-# ----------------------------
-# ``python -m autotvm_opevo report conv2d.json`` prints the same, and ``-o report.html`` writes the page that shows where each
-# answer comes from.
+# %% A short run, and its verdict ---------------------------- ``python -m autotvm_opevo report
+# conv2d.json`` prints the same, and ``-o report.html`` writes the page that shows where each answer
+# comes from.
 
 
 def tune(trials, log):
     mod, params = operator(
-        "nn.conv2d", [(1, 24, 30, 30), (40, 24, 3, 3)], attributes={"padding": (1, 1), "channels": 40, "kernel_size": (3, 3)}
+        "nn.conv2d",
+        [(1, 24, 30, 30), (40, 24, 3, 3)],
+        attributes={"padding": (1, 1), "channels": 40, "kernel_size": (3, 3)},
     )
     tune_network(mod, params, local_target(), log, trials=trials, seed=0, evaluate=False)
     print(summarize(log), end="\n\n")
     return mod, params
 
 
-# %%
-# Go on, and see what that brought
-# --------------------------------
-# The same call with more trials resumes from the log. Whether the new best is faster, only timing both in turn can tell: between
-# the runs the machine itself may have become faster or slower. The networks take longer than their operator, because they also
-# convert layouts.
+# %% Go on, and see what that brought -------------------------------- The same call with more
+# trials resumes from the log. Whether the new best is faster, only timing both in turn can tell:
+# between the runs the machine itself may have become faster or slower. The networks take longer
+# than their operator, because they also convert layouts.
 
 
 def main():

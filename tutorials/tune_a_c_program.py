@@ -2,13 +2,13 @@
 Tune a C program with a topology of your own
 ============================================
 
-The search does not depend on TVM: anything with knobs and a measurement can be tuned. Here it is a matrix product in C, with
-tiles, the loop order and the compiler flags as knobs::
+The search does not depend on TVM: anything with knobs and a measurement can be tuned. Here it is a
+matrix product in C, with tiles, the loop order and the compiler flags as knobs::
 
     python tutorials/tune_a_c_program.py        # 60 trials with gcc, and 15 for another size: half a minute
 
-The tiles, the loop order and the optimization level use topologies of this package. The set of flags gets one defined here.
-What was learned is then used for matrices of another size.
+The tiles, the loop order and the optimization level use topologies of this package. The set of
+flags gets one defined here. What was learned is then used for matrices of another size.
 """
 
 import argparse
@@ -21,12 +21,11 @@ from pathlib import Path
 from autotvm_opevo import OpEvo, Space
 from autotvm_opevo.topology import Categorical, Factorization, Permutation, Topology, check_topology
 
-# %%
-# A topology of your own
-# ----------------------
-# A topology numbers its values and lists the neighbours of each; a random walk needs no more. A step switches one flag on or off,
-# so the graph is a hypercube. It is implicit: with 40 flags it would have 2**40 vertices. The kernel of the Gaussian process also
-# needs distances: ``coordinates`` returns integers whose L1 distance is the number of steps.
+# %% A topology of your own ---------------------- A topology numbers its values and lists the
+# neighbours of each; a random walk needs no more. A step switches one flag on or off, so the graph
+# is a hypercube. It is implicit: with 40 flags it would have 2**40 vertices. The kernel of the
+# Gaussian process also needs distances: ``coordinates`` returns integers whose L1 distance is the
+# number of steps.
 
 
 class Subset(Topology):
@@ -56,17 +55,22 @@ class Subset(Topology):
         return f"Subset({list(self.things)})"
 
 
-# A mistake in such a class is easy to make and hard to notice: the search would silently cover only some of the values.
+# A mistake in such a class is easy to make and hard to notice: the search would silently cover only
+# some of the values.
 check_topology(Subset("abcd"))
 
 
-# %%
-# The space
-# ---------
-# Each of the three loops of n iterations is split in two, the inner loops run in any order, and the compiler gets one of three
-# optimization levels and any of six flags.
+# %% The space --------- Each of the three loops of n iterations is split in two, the inner loops
+# run in any order, and the compiler gets one of three optimization levels and any of six flags.
 
-FLAGS = ["-march=native", "-ffast-math", "-funroll-loops", "-fno-tree-vectorize", "-fprefetch-loop-arrays", "-fno-inline"]
+FLAGS = [
+    "-march=native",
+    "-ffast-math",
+    "-funroll-loops",
+    "-fno-tree-vectorize",
+    "-fprefetch-loop-arrays",
+    "-fno-inline",
+]
 
 
 def space_of(n):
@@ -82,11 +86,9 @@ def space_of(n):
     )
 
 
-# %%
-# The measurement
-# ---------------
-# A configuration is turned into a program, compiled, run and checked. The fitness is runs per second; a configuration that fails
-# to compile, times out or computes a wrong result has fitness 0.
+# %% The measurement --------------- A configuration is turned into a program, compiled, run and
+# checked. The fitness is runs per second; a configuration that fails to compile, times out or
+# computes a wrong result has fitness 0.
 
 PROGRAM = """
 #include <stdio.h>
@@ -138,7 +140,14 @@ def run(configuration, folder):
     """Run time in seconds and checksum of a configuration; raises if it fails."""
     code, program = folder / "product.c", folder / "product"
     code.write_text(source(configuration))
-    compiler = ["gcc", configuration["level"], *sorted(configuration["flags"]), str(code), "-o", str(program)]
+    compiler = [
+        "gcc",
+        configuration["level"],
+        *sorted(configuration["flags"]),
+        str(code),
+        "-o",
+        str(program),
+    ]
     subprocess.run(compiler, check=True, capture_output=True, timeout=30)
     done = subprocess.run([program], check=True, capture_output=True, text=True, timeout=10)
     seconds, checksum = done.stdout.split()
@@ -153,17 +162,24 @@ def fitness(configuration, folder, expected):
     return 1 / seconds if checksum == expected else 0.0
 
 
-# %%
-# Tune it
-# -------
-# Ask for eight configurations, measure them, tell the search the results, repeat. The baseline is the plain loop nest at -O2.
+# %% Tune it ------- Ask for eight configurations, measure them, tell the search the results,
+# repeat. The baseline is the plain loop nest at -O2.
 
 
 def tune(n, trials, seed, folder, history=()):
-    """Tune for matrices of n x n; returns the space, the configurations that were measured, and their fitnesses."""
+    """Tune for matrices of n x n; returns the space, the configurations that were measured, and
+    their fitnesses.
+    """
     space = space_of(n)
     print(f"{n} x {n}: {space.size:,} configurations")
-    plain = {"i": (1, n), "j": (1, n), "k": (1, n), "order": (0, 1, 2), "level": "-O2", "flags": frozenset()}
+    plain = {
+        "i": (1, n),
+        "j": (1, n),
+        "k": (1, n),
+        "order": (0, 1, 2),
+        "level": "-O2",
+        "flags": frozenset(),
+    }
     _, expected = run(plain, folder)
     search = OpEvo(space, seed=seed, history=history)
     tried, fitnesses = [], []
@@ -172,26 +188,33 @@ def tune(n, trials, seed, folder, history=()):
         search.tell(configurations, results)
         tried += configurations
         fitnesses += results
-        print(f"after {len(tried):>3} trials: {1e3 / search.best[1]:.3f} ms" if search.best else "all trials have failed")
+        print(
+            f"after {len(tried):>3} trials: {1e3 / search.best[1]:.3f} ms"
+            if search.best
+            else "all trials have failed"
+        )
     best, _ = search.best or (plain, 0.0)
     before, after = (run(configuration, folder)[0] for configuration in (plain, best))
-    print(f"before {1e3 * before:.3f} ms, after {1e3 * after:.3f} ms: {before / after:.1f} times as fast")
+    print(
+        f"before {1e3 * before:.3f} ms, after {1e3 * after:.3f} ms: {before / after:.1f} "
+        "times as fast"
+    )
     for knob, value in best.items():
         print(f"  {knob}: {' '.join(sorted(value)) if knob == 'flags' else value}")
     return space, tried, fitnesses
 
 
-# %%
-# Another size
-# ------------
-# ``history`` is what was measured of other tasks: their spaces, configurations and fitnesses. Knobs of the same name mean the
-# same; tiles of other extents are compared by the logarithms of their parts. The first batch has what was best before, and a
-# quarter of the trials is enough.
+# %% Another size ------------ ``history`` is what was measured of other tasks: their spaces,
+# configurations and fitnesses. Knobs of the same name mean the same; tiles of other extents are
+# compared by the logarithms of their parts. The first batch has what was best before, and a quarter
+# of the trials is enough.
 
 
 def main():
     parser = argparse.ArgumentParser(description="Tune a C program with OpEvo.")
-    parser.add_argument("--trials", type=int, default=60, help="number of configurations to measure (default: 60)")
+    parser.add_argument(
+        "--trials", type=int, default=60, help="number of configurations to measure (default: 60)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of the search (default: 0)")
     options = parser.parse_args()
     for name, least in (("trials", 1), ("seed", 0)):

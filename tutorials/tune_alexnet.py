@@ -2,8 +2,8 @@
 Tune AlexNet with OpEvo
 =======================
 
-This script tunes all operators of a network from one budget of trials, compiles the network with the best configurations, and
-runs it::
+This script tunes all operators of a network from one budget of trials, compiles the network with
+the best configurations, and runs it::
 
     python tutorials/tune_alexnet.py                             # this machine, 200 trials: two minutes on two cores
     python tutorials/tune_alexnet.py --target cuda --batch 16    # an NVIDIA GPU
@@ -11,7 +11,8 @@ runs it::
 
 You can interrupt it at any time: the same command resumes with the remaining trials.
 
-It needs AutoTVM: ``make setup`` makes an environment with it, whose ``python`` is ``.venv/autotvm/bin/python``.
+It needs AutoTVM: ``make setup`` makes an environment with it, whose ``python`` is
+``.venv/autotvm/bin/python``.
 """
 
 import argparse
@@ -29,17 +30,27 @@ from autotvm_opevo import OpEvoTuner, tune_network, use_all_cores
 from autotvm_opevo.autotvm import LocalBuilder, LocalRunner, local_target
 from autotvm_opevo.networks.relay import alexnet
 
-# %%
-# The network
-# -----------
-# AlexNet in Relay, with random weights. For your own model, ``relay.frontend`` returns the same pair.
+# %% The network ----------- AlexNet in Relay, with random weights. For your own model,
+# ``relay.frontend`` returns the same pair.
 
 parser = argparse.ArgumentParser(description="Tune AlexNet with OpEvo.")
 parser.add_argument("--target", help="TVM target (default: this machine's)")
 parser.add_argument("--batch", type=int, default=1, help="batch size (default: 1)")
-parser.add_argument("--trials", type=int, default=200, help="number of trials, including earlier ones (default: 200)")
-parser.add_argument("--time-limit", type=float, help="seconds for all trials and for timing the best again")
-parser.add_argument("--log", type=Path, default=Path("tuned/alexnet.json"), help="AutoTVM log (default: tuned/alexnet.json)")
+parser.add_argument(
+    "--trials",
+    type=int,
+    default=200,
+    help="number of trials, including earlier ones (default: 200)",
+)
+parser.add_argument(
+    "--time-limit", type=float, help="seconds for all trials and for timing the best again"
+)
+parser.add_argument(
+    "--log",
+    type=Path,
+    default=Path("tuned/alexnet.json"),
+    help="AutoTVM log (default: tuned/alexnet.json)",
+)
 options = parser.parse_args()
 options.log.parent.mkdir(parents=True, exist_ok=True)
 use_all_cores()  # TVM's default is half of them, for hyper-threads
@@ -47,24 +58,23 @@ use_all_cores()  # TVM's default is half of them, for hyper-threads
 mod, params = alexnet(options.batch)
 target = tvm.target.Target(options.target or local_target())
 
-# %%
-# Measurement
-# -----------
-# A builder and a runner with AutoTVM's parameters, but with workers that start faster. A GPU is measured for longer, because its
-# clock takes time to ramp up.
+# %% Measurement ----------- A builder and a runner with AutoTVM's parameters, but with workers that
+# start faster. A GPU is measured for longer, because its clock takes time to ramp up.
 
 measure_option = autotvm.measure_option(
     builder=LocalBuilder(timeout=10),
     runner=LocalRunner(
-        number=1, repeat=3, min_repeat_ms=50 if target.kind.name == "llvm" else 150, cooldown_interval=0, timeout=10
+        number=1,
+        repeat=3,
+        min_repeat_ms=50 if target.kind.name == "llvm" else 150,
+        cooldown_interval=0,
+        timeout=10,
     ),
 )
 
-# %%
-# Tuning
-# ------
-# Every distinct workload is a task. After a warm-up of a few trials each, the gradient-based task scheduler spends trials where
-# they should reduce the network's latency most: on tasks that run often, take long and still improve.
+# %% Tuning ------ Every distinct workload is a task. After a warm-up of a few trials each, the
+# gradient-based task scheduler spends trials where they should reduce the network's latency most:
+# on tasks that run often, take long and still improve.
 
 result = tune_network(
     mod,
@@ -79,17 +89,19 @@ result = tune_network(
 )
 print(result)
 
-# %%
-# Use the result
-# --------------
-# The printed result compares the network before and after tuning. To use it, apply the best records, as always with AutoTVM. What
-# runs the exported library needs TVM, but neither this package nor the log.
+# %% Use the result -------------- The printed result compares the network before and after tuning.
+# To use it, apply the best records, as always with AutoTVM. What runs the exported library needs
+# TVM, but neither this package nor the log.
 
 with autotvm.apply_history_best(str(result.best_file)), tvm.transform.PassContext(opt_level=3):
     library = relay.build(mod, target=target, params=params)
 file = options.log.with_suffix(".so")
 library.export_library(str(file))
 
-network = graph_executor.GraphModule(tvm.runtime.load_module(str(file))["default"](tvm.device(target.kind.name, 0)))
-network.run(data=np.random.default_rng(0).standard_normal((options.batch, 3, 224, 224), dtype="float32"))
+network = graph_executor.GraphModule(
+    tvm.runtime.load_module(str(file))["default"](tvm.device(target.kind.name, 0))
+)
+network.run(
+    data=np.random.default_rng(0).standard_normal((options.batch, 3, 224, 224), dtype="float32")
+)
 print("classes:", network.get_output(0).numpy().argmax(axis=1))

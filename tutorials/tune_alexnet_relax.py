@@ -2,8 +2,9 @@
 Tune AlexNet with today's TVM
 =============================
 
-TVM 0.20 removed AutoTVM; MetaSchedule, its successor, needs no templates. This script tunes all operators of a network with
-OpEvo as its search strategy, compiles the network with the best schedules, and runs it::
+TVM 0.20 removed AutoTVM; MetaSchedule, its successor, needs no templates. This script tunes all
+operators of a network with OpEvo as its search strategy, compiles the network with the best
+schedules, and runs it::
 
     python tutorials/tune_alexnet_relax.py                                # this machine, 208 trials: a minute or two
     python tutorials/tune_alexnet_relax.py --target nvidia/nvidia-h100    # a GPU
@@ -11,7 +12,8 @@ OpEvo as its search strategy, compiles the network with the best schedules, and 
 
 You can interrupt it at any time: the same command resumes with the remaining trials.
 
-It needs MetaSchedule: ``make setup-tvm`` makes an environment with it, whose ``python`` is ``.venv/tvm/bin/python``.
+It needs MetaSchedule: ``make setup-tvm`` makes an environment with it, whose ``python`` is
+``.venv/tvm/bin/python``.
 """
 
 import argparse
@@ -38,40 +40,45 @@ from autotvm_opevo.networks.relax import alexnet
 parser = argparse.ArgumentParser(description="Tune AlexNet with OpEvo and today's TVM.")
 parser.add_argument("--target", help="TVM target (default: this machine's)")
 parser.add_argument("--batch", type=int, default=1, help="batch size (default: 1)")
-parser.add_argument("--trials", type=int, default=208, help="number of trials, including earlier ones (default: 208)")
-parser.add_argument("--work-dir", default="tuned/alexnet-relax", help="work directory (default: tuned/alexnet-relax)")
+parser.add_argument(
+    "--trials",
+    type=int,
+    default=208,
+    help="number of trials, including earlier ones (default: 208)",
+)
+parser.add_argument(
+    "--work-dir",
+    default="tuned/alexnet-relax",
+    help="work directory (default: tuned/alexnet-relax)",
+)
 options = parser.parse_args()
 use_all_cores()  # TVM's default is half of them, for hyper-threads
 
-# %%
-# The network
-# -----------
-# AlexNet in Relax, with random weights. For your own ONNX model, ``model_file`` in the same module returns the same pair;
-# :doc:`tune_your_model` has PyTorch, too.
+# %% The network ----------- AlexNet in Relax, with random weights. For your own ONNX model,
+# ``model_file`` in the same module returns the same pair; :doc:`tune_your_model` has PyTorch, too.
 
 mod, params = alexnet(options.batch)
 target = as_target(options.target or local_target())
 
-# %%
-# Tuning
-# ------
-# Every distinct fused operator is a task. Trials go to the one that is expected to reduce the network's latency most per second.
-# The strategy is OpEvo with its Gaussian-process surrogate; ``strategy=OpEvoStrategy(surrogate=None)`` is OpEvo as published.
+# %% Tuning ------ Every distinct fused operator is a task. Trials go to the one that is expected to
+# reduce the network's latency most per second. The strategy is OpEvo with its Gaussian-process
+# surrogate; ``strategy=OpEvoStrategy(surrogate=None)`` is OpEvo as published.
 
 result = tune_network(mod, params, target, options.work_dir, trials=options.trials, seed=0)
 print(result)
 
-# %%
-# Use the result
-# --------------
-# The printed result compares the network before and after tuning. To use it, compile the network with the database of the best.
+# %% Use the result -------------- The printed result compares the network before and after tuning.
+# To use it, compile the network with the database of the best.
 
 executable = compile_network(mod, params, target, result.best_file)
 device = tvm.device("cpu" if target.kind.name == "llvm" else target.kind.name)
 machine = relax.VirtualMachine(executable, device)
 image = np.random.default_rng(1).standard_normal((options.batch, 3, 224, 224)).astype("float32")
 probabilities = machine["main"](tvm.runtime.tensor(image, device=device)).numpy()
-print(f"class {probabilities[0].argmax()} of {probabilities.shape[1]}, with probability {probabilities[0].max():.4f}")
+print(
+    f"class {probabilities[0].argmax()} of {probabilities.shape[1]}, with probability "
+    f"{probabilities[0].max():.4f}"
+)
 
 # %%
 # In an existing script

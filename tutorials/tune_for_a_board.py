@@ -2,31 +2,35 @@
 Tune for an ARM board
 =====================
 
-The search and all builds run here; a board only runs what was built, over TVM's RPC. This script tunes a network for a board, and
-builds it for the board's CPU. Without one it only builds, and shows that what was built is for ARM::
+The search and all builds run here; a board only runs what was built, over TVM's RPC. This script
+tunes a network for a board, and builds it for the board's CPU. Without one it only builds, and
+shows that what was built is for ARM::
 
     python tutorials/tune_for_a_board.py                                          # builds for aarch64
     python tutorials/tune_for_a_board.py --tracker 127.0.0.1:9190 --key board     # tunes, and runs there
 
-- **On this machine**: the tracker, ``python -m tvm.exec.rpc_tracker --host 0.0.0.0 --port 9190``, and this script, that is the
-  search, and LLVM, which compiles for the board.
-- **On the board**, which needs TVM and ``g++``: ``python -m tvm.exec.rpc_server --tracker THIS-MACHINE:9190 --key board``. It
-  links what it gets, runs it, and returns the time.
+- **On this machine**: the tracker, ``python -m tvm.exec.rpc_tracker --host 0.0.0.0 --port 9190``,
+  and this script, that is the search, and LLVM, which compiles for the board.
+- **On the board**, which needs TVM and ``g++``: ``python -m tvm.exec.rpc_server --tracker
+  THIS-MACHINE:9190 --key board``. It links what it gets, runs it, and returns the time.
 
-Object files are sent to the board, which links them itself: no cross compiler is needed here. Both need the same version of TVM;
-for 64-bit ARM, on the board::
+Object files are sent to the board, which links them itself: no cross compiler is needed here. Both
+need the same version of TVM; for 64-bit ARM, on the board::
 
     pip install 'apache-tvm[rpc]>=0.27,<0.28' 'apache-tvm-ffi>=0.1.14.post0,<0.1.15'
 
-*Not tried on a board yet*, but on an emulated 64-bit ARM CPU, whose server ``tools/emulated_board.sh`` makes: the outputs of
-the tuned networks match those of the untuned, also of a convolution by Winograd's algorithm. The tests look at what is built
-for aarch64, and do the rest with a server on the same x86-64 machine. With AutoTVM the commands are ``tune --rpc-tracker
---rpc-key``, but the TVM that ``make setup`` installs is for x86-64: build the same version on the board, with ``USE_RPC=ON``.
+*Not tried on a board yet*, but on an emulated 64-bit ARM CPU, whose server
+``tools/emulated_board.sh`` makes: the outputs of the tuned networks match those of the untuned,
+also of a convolution by Winograd's algorithm. The tests look at what is built for aarch64, and do
+the rest with a server on the same x86-64 machine. With AutoTVM the commands are ``tune
+--rpc-tracker --rpc-key``, but the TVM that ``make setup`` installs is for x86-64: build the same
+version on the board, with ``USE_RPC=ON``.
 
 An Android phone cannot link: TVM's RPC app for Android takes libraries that the NDK has linked, by
 ``LocalBuilder(build_func="ndk")`` with AutoTVM. This was not tried either.
 
-It needs MetaSchedule: ``make setup-tvm`` makes an environment with it, whose ``python`` is ``.venv/tvm/bin/python``.
+It needs MetaSchedule: ``make setup-tvm`` makes an environment with it, whose ``python`` is
+``.venv/tvm/bin/python``.
 """
 
 import argparse
@@ -41,27 +45,33 @@ from autotvm_opevo.meta_schedule import as_target, compile_network, make_runner,
 from autotvm_opevo.networks.relax import mlp
 
 parser = argparse.ArgumentParser(description="Tune a network for an ARM board.")
-parser.add_argument("--target", help="TVM target of the board (default: a 64-bit ARM CPU with 4 cores)")
-parser.add_argument("--tracker", metavar="HOST:PORT", help="RPC tracker; without one, nothing is tuned")
-parser.add_argument("--key", default="board", help="key with which the board registered (default: board)")
-parser.add_argument("--trials", type=int, default=64, help="number of trials, including earlier ones (default: 64)")
-parser.add_argument("--out", type=Path, default=Path("tuned/board"), help="output directory (default: tuned/board)")
+parser.add_argument(
+    "--target", help="TVM target of the board (default: a 64-bit ARM CPU with 4 cores)"
+)
+parser.add_argument(
+    "--tracker", metavar="HOST:PORT", help="RPC tracker; without one, nothing is tuned"
+)
+parser.add_argument(
+    "--key", default="board", help="key with which the board registered (default: board)"
+)
+parser.add_argument(
+    "--trials", type=int, default=64, help="number of trials, including earlier ones (default: 64)"
+)
+parser.add_argument(
+    "--out", type=Path, default=Path("tuned/board"), help="output directory (default: tuned/board)"
+)
 options = parser.parse_args()
 options.out.mkdir(parents=True, exist_ok=True)
 
-# %%
-# The target
-# ----------
-# ``-mtriple`` is the board's system, which ``gcc -dumpmachine`` prints there; ``-num-cores`` is its number of cores, not this
-# machine's. ``-mcpu=cortex-a72``, for example, makes use of all instructions of a Raspberry Pi 4.
+# %% The target ---------- ``-mtriple`` is the board's system, which ``gcc -dumpmachine`` prints
+# there; ``-num-cores`` is its number of cores, not this machine's. ``-mcpu=cortex-a72``, for
+# example, makes use of all instructions of a Raspberry Pi 4.
 
 target = as_target(options.target or "llvm -mtriple=aarch64-linux-gnu -mattr=+neon -num-cores=4")
 mod, params = mlp()
 
-# %%
-# Tune on the board
-# -----------------
-# Only the runner differs from tuning on one machine. In the end the network is timed on the board, untuned and tuned.
+# %% Tune on the board ----------------- Only the runner differs from tuning on one machine. In the
+# end the network is timed on the board, untuned and tuned.
 
 work_dir = options.out / "database"
 if options.tracker:
@@ -69,11 +79,10 @@ if options.tracker:
     runner = make_runner(timeout=30, key=options.key, host=host, port=int(port))
     print(tune_network(mod, params, target, work_dir, options.trials, runner=runner, seed=0))
 
-# %%
-# Build for the board
-# -------------------
-# With the extension ``.tar`` the library has object files. To link it here instead, name it ``.so``, and name the cross compiler:
-# ``export_library("model.so", fcompile=cc.cross_compiler("aarch64-linux-gnu-g++"))``, with ``from tvm.support import cc``.
+# %% Build for the board ------------------- With the extension ``.tar`` the library has object
+# files. To link it here instead, name it ``.so``, and name the cross compiler:
+# ``export_library("model.so", fcompile=cc.cross_compiler("aarch64-linux-gnu-g++"))``, with ``from
+# tvm.support import cc``.
 
 library = options.out / "model.tar"
 best = work_dir / "best" if options.tracker else None
@@ -102,7 +111,9 @@ if options.tracker:
     network = relax.VirtualMachine(board.load_module(library.name), board.cpu())
     image = np.random.default_rng(0).standard_normal((1, 784), dtype="float32")
     probabilities = network["main"](tvm.runtime.tensor(image, board.cpu())).numpy()
-    print(f"on the board: class {probabilities.argmax()}, with probability {probabilities.max():.4f}")
+    print(
+        f"on the board: class {probabilities.argmax()}, with probability {probabilities.max():.4f}"
+    )
 else:
     print("nothing was run: there is no --tracker")
 

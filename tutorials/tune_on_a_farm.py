@@ -2,8 +2,8 @@
 Tune on several devices
 =======================
 
-Phones, boards and GPUs are tuned over TVM's RPC: each device runs a server that registers with a tracker, and every trial goes to
-a free device. Three commands do it::
+Phones, boards and GPUs are tuned over TVM's RPC: each device runs a server that registers with a
+tracker, and every trial goes to a free device. Three commands do it::
 
     python -m tvm.exec.rpc_tracker --host 0.0.0.0 --port 9190                 # on one machine
     python -m tvm.exec.rpc_server --tracker TRACKER:9190 --key cpu            # on every device
@@ -16,7 +16,8 @@ This script does the same in Python, with a tracker and two devices that are thi
 
 If a device dies or hangs during a trial, the trial is run once more on another device.
 
-It needs AutoTVM: ``make setup`` makes an environment with it, whose ``python`` is ``.venv/autotvm/bin/python``.
+It needs AutoTVM: ``make setup`` makes an environment with it, whose ``python`` is
+``.venv/autotvm/bin/python``.
 """
 
 import os
@@ -32,19 +33,21 @@ from autotvm_opevo import tune_network
 from autotvm_opevo.autotvm import LocalBuilder, local_target
 from autotvm_opevo.networks.relay import operator
 
-# %%
-# Tuning on the devices
-# ---------------------
-# Only the runner differs from tuning on one machine. ``n_parallel`` is the number of devices used at the same time.
+# %% Tuning on the devices --------------------- Only the runner differs from tuning on one machine.
+# ``n_parallel`` is the number of devices used at the same time.
 
 
 def tune(host, port, log):
     mod, params = operator(
-        "nn.conv2d", [(1, 16, 28, 28), (32, 16, 3, 3)], attributes={"padding": (1, 1), "channels": 32, "kernel_size": (3, 3)}
+        "nn.conv2d",
+        [(1, 16, 28, 28), (32, 16, 3, 3)],
+        attributes={"padding": (1, 1), "channels": 32, "kernel_size": (3, 3)},
     )
     measure_option = autotvm.measure_option(
         builder=LocalBuilder(timeout=10),
-        runner=autotvm.RPCRunner("cpu", host, port, n_parallel=2, number=1, repeat=3, min_repeat_ms=20, timeout=10),
+        runner=autotvm.RPCRunner(
+            "cpu", host, port, n_parallel=2, number=1, repeat=3, min_repeat_ms=20, timeout=10
+        ),
     )
     return tune_network(mod, params, local_target(), log, trials=24, measure_option=measure_option)
 

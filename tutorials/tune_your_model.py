@@ -2,16 +2,17 @@
 From your ONNX model to a tuned library
 =======================================
 
-This script reads a model, tunes it with today's TVM, writes a library, and runs it in a process that imports only TVM and numpy::
+This script reads a model, tunes it with today's TVM, writes a library, and runs it in a process
+that imports only TVM and numpy::
 
     python tutorials/tune_your_model.py                       # a small model made here, 32 trials: under a minute on two cores
     python tutorials/tune_your_model.py --model yours.onnx --trials 1000
 
-You can interrupt it at any time: the same command resumes with the remaining trials. With AutoTVM, :doc:`tune_alexnet` has the
-same steps.
+You can interrupt it at any time: the same command resumes with the remaining trials. With AutoTVM,
+:doc:`tune_alexnet` has the same steps.
 
-It needs MetaSchedule: ``make setup-tvm`` makes an environment with it, whose ``python`` is ``.venv/tvm/bin/python``; reading
-ONNX needs ``pip install '.[onnx]'`` there, too.
+It needs MetaSchedule: ``make setup-tvm`` makes an environment with it, whose ``python`` is
+``.venv/tvm/bin/python``; reading ONNX needs ``pip install '.[onnx]'`` there, too.
 """
 
 import argparse
@@ -29,11 +30,20 @@ from autotvm_opevo import use_all_cores
 from autotvm_opevo.meta_schedule import as_target, compile_network, local_target, tune_network
 from autotvm_opevo.networks.relax import model_file
 
-parser = argparse.ArgumentParser(description="Tune an ONNX model, export it as a library, and run that.")
+parser = argparse.ArgumentParser(
+    description="Tune an ONNX model, export it as a library, and run that."
+)
 parser.add_argument("--model", type=Path, help="ONNX file (default: a small one, made here)")
 parser.add_argument("--target", help="TVM target (default: this machine's)")
-parser.add_argument("--trials", type=int, default=32, help="number of trials, including earlier ones (default: 32)")
-parser.add_argument("--out", type=Path, default=Path("tuned/your-model"), help="output directory (default: tuned/your-model)")
+parser.add_argument(
+    "--trials", type=int, default=32, help="number of trials, including earlier ones (default: 32)"
+)
+parser.add_argument(
+    "--out",
+    type=Path,
+    default=Path("tuned/your-model"),
+    help="output directory (default: tuned/your-model)",
+)
 options = parser.parse_args()
 options.out.mkdir(parents=True, exist_ok=True)
 use_all_cores()  # TVM's default is half of them, for hyper-threads
@@ -49,7 +59,9 @@ def save_small_model(path):
     weights = {"kernel": (32, 3, 3, 3), "matrix": (32, 10)}
     graph = helper.make_graph(
         [
-            helper.make_node("Conv", ["image", "kernel"], ["conv"], pads=[1, 1, 1, 1], strides=[2, 2]),
+            helper.make_node(
+                "Conv", ["image", "kernel"], ["conv"], pads=[1, 1, 1, 1], strides=[2, 2]
+            ),
             helper.make_node("Relu", ["conv"], ["relu"]),
             helper.make_node("GlobalAveragePool", ["relu"], ["mean"]),
             helper.make_node("Flatten", ["mean"], ["features"]),
@@ -58,18 +70,23 @@ def save_small_model(path):
         "small",
         [helper.make_tensor_value_info("image", TensorProto.FLOAT, (1, 3, 64, 64))],
         [helper.make_tensor_value_info("classes", TensorProto.FLOAT, (1, 10))],
-        [numpy_helper.from_array(rng.standard_normal(shape, dtype="float32"), name) for name, shape in weights.items()],
+        [
+            numpy_helper.from_array(rng.standard_normal(shape, dtype="float32"), name)
+            for name, shape in weights.items()
+        ],
     )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
 
 
 if options.model is None:
     options.model = options.out / "small.onnx"
     save_small_model(options.model)
 
-# %%
-# ``model_file`` reads it with TVM's frontend: a Relax module and its weights. For a model of PyTorch, with ``example`` a tuple of
-# inputs, TVM's frontend returns a module that holds its weights (run with PyTorch 2.13, without which its test is skipped)::
+# %% ``model_file`` reads it with TVM's frontend: a Relax module and its weights. For a model of
+# PyTorch, with ``example`` a tuple of inputs, TVM's frontend returns a module that holds its
+# weights (run with PyTorch 2.13, without which its test is skipped)::
 #
 #     from tvm.relax.frontend.torch import from_exported_program
 #
@@ -85,19 +102,14 @@ target = as_target(options.target or local_target())
 result = tune_network(mod, params, target, options.out / "database", options.trials)
 print(result)
 
-# %%
-# Export
-# ------
-# The network is compiled with the best schedules and linked to a shared library. It holds the weights, too, packed as these
-# schedules read them.
+# %% Export ------ The network is compiled with the best schedules and linked to a shared library.
+# It holds the weights, too, packed as these schedules read them.
 
 library = options.out / "model.so"
 compile_network(mod, params, target, result.best_file).export_library(str(library))
 
-# %%
-# Inference
-# ---------
-# What runs the library needs neither this package nor the database nor a compiler: TVM, of the version that built it, and numpy.
+# %% Inference --------- What runs the library needs neither this package nor the database nor a
+# compiler: TVM, of the version that built it, and numpy.
 
 INFERENCE = """
 import sys
@@ -127,7 +139,9 @@ subprocess.run([sys.executable, "-c", INFERENCE, *map(str, arguments)], check=Tr
 
 untuned = tvm.compile(relax.transform.BindParams("main", params or {})(mod), target)
 device = tvm.device(kind)
-expected = relax.VirtualMachine(untuned, device)["main"](*(tvm.runtime.tensor(array, device) for array in inputs))
+expected = relax.VirtualMachine(untuned, device)["main"](
+    *(tvm.runtime.tensor(array, device) for array in inputs)
+)
 expected = [array.numpy() for array in ([expected] if hasattr(expected, "numpy") else expected)]
 for array, untuned_array in zip(np.load(options.out / "outputs.npz").values(), expected):
     np.testing.assert_allclose(array, untuned_array, rtol=1e-3, atol=1e-3)

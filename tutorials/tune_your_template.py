@@ -2,12 +2,13 @@
 Tune a template of your own
 ===========================
 
-A template is a schedule with knobs. This one is of a matrix product; AutoTVM tunes it with ``OpEvoTuner`` in place of
-``XGBTuner``::
+A template is a schedule with knobs. This one is of a matrix product; AutoTVM tunes it with
+``OpEvoTuner`` in place of ``XGBTuner``::
 
     python tutorials/tune_your_template.py       # this machine's CPU, 32 trials: half a minute on two cores
 
-It needs AutoTVM: ``make setup`` makes an environment with it, whose ``python`` is ``.venv/autotvm/bin/python``.
+It needs AutoTVM: ``make setup`` makes an environment with it, whose ``python`` is
+``.venv/autotvm/bin/python``.
 """
 
 import argparse
@@ -23,15 +24,19 @@ from autotvm_opevo import OpEvoTuner
 from autotvm_opevo.autotvm import LocalBuilder, LocalRunner, local_target
 
 parser = argparse.ArgumentParser(description="Tune a template of your own.")
-parser.add_argument("--trials", type=int, default=32, help="number of configurations to measure (default: 32)")
-parser.add_argument("--log", default="my_matmul.json", help="AutoTVM log, resumed if it exists (default: my_matmul.json)")
+parser.add_argument(
+    "--trials", type=int, default=32, help="number of configurations to measure (default: 32)"
+)
+parser.add_argument(
+    "--log",
+    default="my_matmul.json",
+    help="AutoTVM log, resumed if it exists (default: my_matmul.json)",
+)
 options = parser.parse_args()
 
-# %%
-# The template
-# ------------
-# The computation, then a schedule whose choices are knobs. OpEvo sees the tiles as factorizations of 256: from ``[-1, 8]`` a
-# step leads to ``[-1, 4]`` and ``[-1, 16]``. The unroll factors are numbers on a line.
+# %% The template ------------ The computation, then a schedule whose choices are knobs. OpEvo sees
+# the tiles as factorizations of 256: from ``[-1, 8]`` a step leads to ``[-1, 4]`` and ``[-1, 16]``.
+# The unroll factors are numbers on a line.
 
 
 @autotvm.template("my/matmul")
@@ -67,8 +72,13 @@ if os.path.exists(options.log):
     tuner.load_history(autotvm.record.load_from_file(options.log))  # resumes
 tuner.tune(
     n_trial=options.trials,
-    measure_option=autotvm.measure_option(LocalBuilder(), LocalRunner(number=1, repeat=3, min_repeat_ms=10)),
-    callbacks=[autotvm.callback.progress_bar(options.trials), autotvm.callback.log_to_file(options.log)],
+    measure_option=autotvm.measure_option(
+        LocalBuilder(), LocalRunner(number=1, repeat=3, min_repeat_ms=10)
+    ),
+    callbacks=[
+        autotvm.callback.progress_bar(options.trials),
+        autotvm.callback.log_to_file(options.log),
+    ],
 )
 
 # %%
@@ -83,7 +93,9 @@ a, b = np.random.default_rng(0).standard_normal((2, 256, 256), dtype="float32")
 arrays = [tvm.nd.array(array) for array in (a, b, np.zeros_like(a))]
 product(*arrays)
 np.testing.assert_allclose(arrays[2].numpy(), a @ b, rtol=1e-3, atol=1e-3)
-seconds = product.time_evaluator(product.entry_name, tvm.cpu(), repeat=5, min_repeat_ms=20)(*arrays).median
+seconds = product.time_evaluator(product.entry_name, tvm.cpu(), repeat=5, min_repeat_ms=20)(
+    *arrays
+).median
 print(f"the product is right, at {task.flop / seconds / 1e9:.1f} GFLOPS")
 
 # %%

@@ -64,7 +64,8 @@ def write_whole(path: Path, lines: Iterable[bytes]) -> None:
 def set_aside(path: Path, good: Iterable[bytes], bad: Sequence[bytes]) -> None:
     """Keep the good lines in a file and move the bad ones to ``PATH.rejected``.
 
-    The rejected lines reach the disk before the file is replaced, so no line is lost if the process is killed in between.
+    The rejected lines reach the disk before the file is replaced, so no line is lost if the process
+    is killed in between.
     """
     if bad:
         with open(f"{path}.rejected", "ab") as file:
@@ -88,12 +89,14 @@ def terminated(lines: Iterable[bytes]) -> Iterable[bytes]:
     return (line if line.endswith(b"\n") else line + b"\n" for line in lines)
 
 
-# Locks of this process. A forked child would share them and keep them after we exit; a child that calls exec does not.
+# Locks of this process. A forked child would share them and keep them after we exit; a child that
+# calls exec does not.
 _locks: WeakSet[Lock] = WeakSet()
 
 
 class Lock:
-    """A lock file held by one process at a time. The kernel releases it when that process ends, whatever its children do.
+    """A lock file held by one process at a time. The kernel releases it when that process ends,
+    whatever its children do.
 
     Parameters
     ----------
@@ -125,13 +128,15 @@ class Lock:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                if not isinstance(error, BlockingIOError):  # such as of a network's file system without locks
+                # such as of a network's file system without locks
+                if not isinstance(error, BlockingIOError):
                     os.close(file)
                     raise OSError(error.errno, error.strerror, str(self._path)) from None
                 holder = os.pread(file, 32, 0).decode(errors="replace").strip() or "unknown"
                 os.close(file)
                 raise LogInUse(
-                    f"{what} is being written by the process with pid {holder}: wait for it, stop it, or use another log"
+                    f"{what} is being written by the process with pid {holder}: wait for it, "
+                    "stop it, or use another log"
                 ) from None
             try:
                 current = os.path.samestat(os.fstat(file), os.stat(self._path))
@@ -141,8 +146,12 @@ class Lock:
                 break
             os.close(file)  # its holder removed it after we opened it: try again with the new file
         try:
-            if os.pread(file, 64, 0).strip(b"0123456789\n"):  # a lock left behind by a killed process holds its pid
-                raise ValueError(f"{self._path} must not exist or be a lock of {what}, it is another file: choose another name")
+            # a lock left behind by a killed process holds its pid
+            if os.pread(file, 64, 0).strip(b"0123456789\n"):
+                raise ValueError(
+                    f"{self._path} must not exist or be a lock of {what}, it is another file: "
+                    "choose another name"
+                )
             os.ftruncate(file, 0)
             os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
         except BaseException:  # such as of a full disk

@@ -9,7 +9,9 @@ from pathlib import Path
 
 def program() -> str:
     """What the user typed to run this package: the console script's name, or the module's."""
-    return "autotvm-opevo" if Path(sys.argv[0]).stem == "autotvm-opevo" else "python -m autotvm_opevo"
+    return (
+        "autotvm-opevo" if Path(sys.argv[0]).stem == "autotvm-opevo" else "python -m autotvm_opevo"
+    )
 
 
 def command_line() -> str:

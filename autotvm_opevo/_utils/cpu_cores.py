@@ -1,4 +1,6 @@
-"""Cores of this machine that TVM leaves idle: on x86 it takes every second one for a hyper-thread, also where there are none."""
+"""Cores of this machine that TVM leaves idle: on x86 it takes every second one for a hyper-thread,
+also where there are none.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
-# Those that this process may use; known at import, since TVM binds the main thread to one of them when it runs a kernel.
+# Those that this process may use; known at import, since TVM binds the main thread to one of them
+# when it runs a kernel.
 _CPUS = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
 _CGROUPS, _OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 # Both count for TVM, the first one first.
@@ -20,9 +23,11 @@ logger = logging.getLogger(__name__)
 
 
 def physical_cores() -> int:
-    """Number of cores that this process may use, by its CPU affinity and its control groups' quotas; 0 if unknown.
+    """Number of cores that this process may use, by its CPU affinity and its control groups'
+    quotas; 0 if unknown.
 
-    Hyper-threads are not counted, and of a quota whole cores only: threads that share a part of one wait for each other.
+    Hyper-threads are not counted, and of a quota whole cores only: threads that share a part of one
+    wait for each other.
     """
     try:
         cores = len({Path(_SIBLINGS.format(cpu)).read_text() for cpu in _CPUS})
@@ -32,10 +37,11 @@ def physical_cores() -> int:
 
 
 def use_all_cores() -> str:
-    """Let TVM run kernels on all physical cores, unless ``TVM_NUM_THREADS`` or ``OMP_NUM_THREADS`` is set.
+    """Let TVM run kernels on all physical cores, unless ``TVM_NUM_THREADS`` or ``OMP_NUM_THREADS``
+    is set.
 
-    Call it before TVM runs anything in this process: it sets ``TVM_NUM_THREADS``, which TVM reads once, in the environment of
-    this process and of those that it starts.
+    Call it before TVM runs anything in this process: it sets ``TVM_NUM_THREADS``, which TVM reads
+    once, in the environment of this process and of those that it starts.
 
     Returns
     -------
@@ -51,11 +57,15 @@ def use_all_cores() -> str:
     if not cores or any(os.environ.get(name) for name in _VARIABLES):
         return ""
     os.environ[_VARIABLES[0]] = str(cores)
-    return f"TVM_NUM_THREADS={cores}: kernels run on all cores of this machine that this process may use"
+    return (
+        f"TVM_NUM_THREADS={cores}: kernels run on all cores of this machine that this process "
+        "may use"
+    )
 
 
 def idle_cores(threads: int) -> str:
-    """Say how to use all cores, if TVM runs kernels in fewer threads than there are; empty otherwise.
+    """Say how to use all cores, if TVM runs kernels in fewer threads than there are; empty
+    otherwise.
 
     Examples
     --------
@@ -65,7 +75,10 @@ def idle_cores(threads: int) -> str:
     cores = physical_cores()
     if not 0 < threads < cores:
         return ""
-    uses_all = f"TVM_NUM_THREADS={cores} uses all, which autotvm_opevo.use_all_cores() sets, as this package's commands do"
+    uses_all = (
+        f"TVM_NUM_THREADS={cores} uses all, which autotvm_opevo.use_all_cores() sets, as "
+        "this package's commands do"
+    )
     return f"TVM runs kernels on {threads} of {cores} cores: {uses_all}; deploy with the same"
 
 
@@ -77,7 +90,9 @@ def warn_of_idle_cores(threads: int) -> None:
 
 
 def _quotas() -> Iterator[float]:
-    """CPUs that this process's control groups, and those above them, may use at most (versions 1 and 2)."""
+    """CPUs that this process's control groups, and those above them, may use at most (versions 1
+    and 2).
+    """
     with suppress(OSError):
         for line in _OWN_CGROUPS.read_text().splitlines():
             _, controllers, path = line.split(":", 2)
@@ -88,7 +103,8 @@ def _quotas() -> Iterator[float]:
                         quota, period = (_CGROUPS / folder / "cpu.max").read_text().split()
                     elif "cpu" in controllers.split(","):
                         quota, period = (
-                            (_CGROUPS / "cpu" / folder / f"cpu.cfs_{one}_us").read_text() for one in ("quota", "period")
+                            (_CGROUPS / "cpu" / folder / f"cpu.cfs_{one}_us").read_text()
+                            for one in ("quota", "period")
                         )
                     else:
                         continue

@@ -29,5 +29,7 @@ def parse_duration(text: str) -> float:
     except ValueError:
         seconds = math.nan
     if not 0 < seconds < math.inf:
-        raise ValueError(f"must be a positive number of seconds, or such as 45s, 90m or 2h, {text!r} given")
+        raise ValueError(
+            f"must be a positive number of seconds, or such as 45s, 90m or 2h, {text!r} given"
+        )
     return seconds

@@ -1,4 +1,6 @@
-"""Import the TVM that an adapter needs, or raise an error that names what is installed and what to do."""
+"""Import the TVM that an adapter needs, or raise an error that names what is installed and what to
+do.
+"""
 
 from __future__ import annotations
 
@@ -64,21 +66,30 @@ def require(module: str, name: str, lacks: Callable[[], str], what_to_do: str) -
         tvm = import_module("tvm")
     except ModuleNotFoundError as error:
         if error.name != "tvm":
-            raise RequirementError(f"a TVM that lacks a module of its own: {error}", what_to_do) from error
+            raise RequirementError(
+                f"a TVM that lacks a module of its own: {error}", what_to_do
+            ) from error
         raise RequirementError("no TVM: there is no module 'tvm'", what_to_do) from error
     except Exception as error:  # OSError if its library cannot be loaded; others occur, too
         reason = f"{type(error).__name__}: {error}"
         raise RequirementError(f"a TVM that cannot be imported: {reason}", what_to_do) from error
-    found = f"TVM {getattr(tvm, '__version__', 'of unknown version')} in {getattr(tvm, '__path__', ['?'])[0]}"
+    found = (
+        f"TVM {getattr(tvm, '__version__', 'of unknown version')} in "
+        f"{getattr(tvm, '__path__', ['?'])[0]}"
+    )
     try:
         import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise RequirementError(f"{found}, whose {name} lacks a module: {error}", what_to_do) from error
+            raise RequirementError(
+                f"{found}, whose {name} lacks a module: {error}", what_to_do
+            ) from error
         raise RequirementError(f"{found}, {lacks()}", what_to_do) from error
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
-        raise RequirementError(f"{found}, whose {name} cannot be imported: {reason}", what_to_do) from error
+        raise RequirementError(
+            f"{found}, whose {name} cannot be imported: {reason}", what_to_do
+        ) from error
     return found
 
 
@@ -87,9 +98,11 @@ _memoize_folders: set[Path] = set()
 
 
 def _remove_memoize_folder_at_exit() -> None:
-    """Clean up after TVMs that create an empty folder in the working directory whenever they are imported.
+    """Clean up after TVMs that create an empty folder in the working directory whenever they are
+    imported.
 
-    Their worker processes do so, too, therefore the folder is removed when this process ends, not right after the import.
+    Their worker processes do so, too, therefore the folder is removed when this process ends, not
+    right after the import.
     """
     folder = Path.cwd() / _MEMOIZE_FOLDER
     if folder not in _memoize_folders:
@@ -98,7 +111,9 @@ def _remove_memoize_folder_at_exit() -> None:
 
 
 def _remove_if_unused(folder: Path) -> None:
-    caches = getattr(getattr(sys.modules.get("tvm.contrib.pickle_memoize"), "Cache", None), "cache_by_key", {})
+    caches = getattr(
+        getattr(sys.modules.get("tvm.contrib.pickle_memoize"), "Cache", None), "cache_by_key", {}
+    )
     if any(cache.save_at_exit for cache in caches.values()):
         return  # TVM writes into the folder after this
     with suppress(OSError):  # there is none, or it has files

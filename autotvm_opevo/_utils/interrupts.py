@@ -10,7 +10,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_interrupts_in_children() -> Iterator[None]:
-    """Shield threads and processes started within, and their children, from Ctrl-C; this thread gets it on leaving."""
+    """Shield threads and processes started within, and their children, from Ctrl-C; this thread
+    gets it on leaving.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -22,8 +24,9 @@ def no_interrupts_in_children() -> Iterator[None]:
 def interrupts_in_tvm(defer: bool = False) -> Iterator[None]:
     """Raise `KeyboardInterrupt` at the end, whatever TVM made of it.
 
-    From Python that C++ code calls, TVM makes another error of it; from a callback within a callback it crashes, unless it is
-    deferred to the end. Does nothing outside the main thread, or where another handler for SIGINT is installed.
+    From Python that C++ code calls, TVM makes another error of it; from a callback within a
+    callback it crashes, unless it is deferred to the end. Does nothing outside the main thread, or
+    where another handler for SIGINT is installed.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:

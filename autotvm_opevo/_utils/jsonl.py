@@ -1,4 +1,6 @@
-"""Files with one JSON value per line: logs, databases, journals, results. Lines may be torn or written by other tools."""
+"""Files with one JSON value per line: logs, databases, journals, results. Lines may be torn or
+written by other tools.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ def load(line: bytes | str) -> Any:
 
 
 def read(lines: Iterable[bytes]) -> Iterator[tuple[bytes, Any]]:
-    """Iterate over lines and their values, `MALFORMED` where a line cannot be parsed; skip blank lines and ``#`` comments.
+    """Iterate over lines and their values, `MALFORMED` where a line cannot be parsed; skip blank
+    lines and ``#`` comments.
 
     >>> [value for _, value in read([b"# head", b"", b"1", b"[2", b"3"])] == [1, MALFORMED, 3]
     True
@@ -36,7 +39,8 @@ def read(lines: Iterable[bytes]) -> Iterator[tuple[bytes, Any]]:
 
 
 def append(path: Path, *values: Any) -> None:
-    """Append values, one per line. A torn last line is terminated first, so it cannot corrupt the new ones.
+    """Append values, one per line. A torn last line is terminated first, so it cannot corrupt the
+    new ones.
 
     Raises
     ------

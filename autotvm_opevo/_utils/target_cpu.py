@@ -1,4 +1,6 @@
-"""The CPU of a target: whether LLVM knows it, and whether this machine's processor has the instructions that it implies."""
+"""The CPU of a target: whether LLVM knows it, and whether this machine's processor has the
+instructions that it implies.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-# CPUs that every LLVM knows, the best first, and the instructions that their code may have, by LLVM's names.
+# CPUs that every LLVM knows, the best first, and the instructions that their code may have, by
+# LLVM's names.
 _X86_64_V2 = {"sse3", "ssse3", "sse4.1", "sse4.2", "popcnt"}
 _AVX2 = _X86_64_V2 | {"avx", "avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe"}
 _AVX512 = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
@@ -30,11 +33,19 @@ _ALIASES = {
     **{"neon": "asimd", "fullfp16": "asimdhp", "dotprod": "asimddp", "lse": "atomics"},
 }
 _CPUINFO = Path("/proc/cpuinfo")
-_SYSCTL = ("sysctl", "-i", "machdep.cpu.features", "machdep.cpu.leaf7_features", "machdep.cpu.extfeatures", "hw.optional")
+_SYSCTL = (
+    "sysctl",
+    "-i",
+    "machdep.cpu.features",
+    "machdep.cpu.leaf7_features",
+    "machdep.cpu.extfeatures",
+    "hw.optional",
+)
 
 
 def check_cpu(cpu: str, known: Sequence[str], llvm: int) -> None:
-    """Raise if LLVM does not know a CPU: it would compile for a generic one and warn at every build.
+    """Raise if LLVM does not know a CPU: it would compile for a generic one and warn at every
+    build.
 
     Parameters
     ----------
@@ -57,21 +68,27 @@ def check_cpu(cpu: str, known: Sequence[str], llvm: int) -> None:
     ValueError: target's -mcpu must be a CPU that LLVM 10 knows, 'znver9' given: such as znver2 or znver1, or none
     """
     if cpu and known and cpu not in known:
-        alike = get_close_matches(cpu, known, n=3) or [name for name in ("core-avx2", "generic") if name in known]
+        alike = get_close_matches(cpu, known, n=3) or [
+            name for name in ("core-avx2", "generic") if name in known
+        ]
         such_as = f"such as {' or '.join(alike)}, or none" if alike else "another, or none"
-        raise ValueError(f"target's -mcpu must be a CPU that LLVM {llvm} knows, {cpu!r} given: {such_as}")
+        raise ValueError(
+            f"target's -mcpu must be a CPU that LLVM {llvm} knows, {cpu!r} given: {such_as}"
+        )
 
 
 def candidate_cpus(system_cpu: str, features_of: Callable[[str], Iterable[str]]) -> list[str]:
-    """CPUs whose code this processor says it can run, the best first; the last one is empty, for the architecture's baseline.
+    """CPUs whose code this processor says it can run, the best first; the last one is empty, for
+    the architecture's baseline.
 
     Parameters
     ----------
     system_cpu : str
-        LLVM's name for this processor, by family and model; ``"generic"`` or empty if it knows none.
+        LLVM's name for this processor, by family and model; ``"generic"`` or empty if it knows
+        none.
     features_of : callable
-        LLVM's features of a CPU that it knows. A hypervisor, the firmware or an emulator may hide some of them, and a virtual
-        machine's model may be older than its features.
+        LLVM's features of a CPU that it knows. A hypervisor, the firmware or an emulator may hide
+        some of them, and a virtual machine's model may be older than its features.
 
     Examples
     --------
@@ -83,7 +100,9 @@ def candidate_cpus(system_cpu: str, features_of: Callable[[str], Iterable[str]])
         return [""]
     generic = {name: needs for name, needs in GENERIC_CPUS.items() if not missing(needs)}
     implied = set(features_of(system_cpu)) if system_cpu not in ("", "generic") else set()
-    is_best = implied and not missing(implied) and all(needs <= implied for needs in generic.values())
+    is_best = (
+        implied and not missing(implied) and all(needs <= implied for needs in generic.values())
+    )
     return [*dict.fromkeys([*([system_cpu] if is_best else []), *generic]), ""]
 
 
@@ -97,13 +116,18 @@ def instructions(features: Iterable[str]) -> list[str]:
 
 
 def missing(features: Iterable[str]) -> list[str]:
-    """Of LLVM's features, the instructions that this processor does not report; none if it reports nothing.
+    """Of LLVM's features, the instructions that this processor does not report; none if it reports
+    nothing.
 
     >>> missing(["fast-lzcnt", "avx1024f"])
     ['avx1024f']
     """
     reported = reported_features()
-    return [one for one in instructions(features) if reported and not {_plain(one), _ALIASES.get(one, "")} & reported]
+    return [
+        one
+        for one in instructions(features)
+        if reported and not {_plain(one), _ALIASES.get(one, "")} & reported
+    ]
 
 
 def is_wide(features: Iterable[str]) -> bool:
@@ -112,14 +136,23 @@ def is_wide(features: Iterable[str]) -> bool:
 
 
 def reported_features() -> frozenset[str]:
-    """What this processor says that it has, in lower case, without dots, hyphens and underscores; empty if that is unknown."""
+    """What this processor says that it has, in lower case, without dots, hyphens and underscores;
+    empty if that is unknown.
+    """
     if _CPUINFO.exists():
         lines = (line.partition(":") for line in _CPUINFO.read_text().splitlines())
-        words = next((value for name, _, value in lines if name.strip() in ("flags", "Features")), "").split()
+        words = next(
+            (value for name, _, value in lines if name.strip() in ("flags", "Features")), ""
+        ).split()
     elif sys.platform == "darwin":
         text = subprocess.run(_SYSCTL, capture_output=True, text=True, timeout=10).stdout
         words = re.findall(r"hw\.optional\.(?:arm\.FEAT_)?(\S+): 1", text)
-        words += [word for line in text.splitlines() if line.startswith("machdep.cpu") for word in line.split()]
+        words += [
+            word
+            for line in text.splitlines()
+            if line.startswith("machdep.cpu")
+            for word in line.split()
+        ]
     else:
         words = []
     return frozenset(map(_plain, words))

@@ -6,7 +6,8 @@ from typing import Any
 
 
 def milliseconds(seconds: float) -> str:
-    """Format seconds as milliseconds, with three decimals, or three significant digits if that is less than one.
+    """Format seconds as milliseconds, with three decimals, or three significant digits if that is
+    less than one.
 
     >>> milliseconds(0.0415), milliseconds(2.13e-6)
     ('41.500', '0.00213')

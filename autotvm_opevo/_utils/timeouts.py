@@ -13,16 +13,19 @@ from tqdm import tqdm
 
 T = TypeVar("T")
 
-# Seconds to compile a network, and that this has to end after Ctrl-C; a second one ends the process at once.
+# Seconds to compile a network, and that this has to end after Ctrl-C; a second one ends the process
+# at once.
 _COMPILE_TIMEOUT, _COMPILE_GRACE = 3600.0, 60.0
 # Seconds after which a compilation says what it is, and how often it says so again.
 _SILENT, _AGAIN = 4.0, 60.0
 
 
 def run_with_timeout(seconds: float, function: Callable[[], T], what: str, grace: float = 0.0) -> T:
-    """Call a function in a thread; raise `TimeoutError`, and abandon the thread, if it does not return in time.
+    """Call a function in a thread; raise `TimeoutError`, and abandon the thread, if it does not
+    return in time.
 
-    After Ctrl-C it has `grace` seconds to return: a thread that is in TVM's code when Python ends can crash the process.
+    After Ctrl-C it has `grace` seconds to return: a thread that is in TVM's code when Python ends
+    can crash the process.
 
     >>> run_with_timeout(60, lambda: 7, "seven")
     7
@@ -53,9 +56,11 @@ def run_with_timeout(seconds: float, function: Callable[[], T], what: str, grace
 
 
 def run_compiler(compile: Callable[[], T], what: str) -> T:
-    """Call TVM's compiler in a thread, since Ctrl-C in one of its Python functions would crash the process.
+    """Call TVM's compiler in a thread, since Ctrl-C in one of its Python functions would crash the
+    process.
 
-    What takes more than some seconds says on standard error what it is, such as "building the network".
+    What takes more than some seconds says on standard error what it is, such as "building the
+    network".
     """
     with say_if_long(what):
         return run_with_timeout(_COMPILE_TIMEOUT, compile, f"TVM, which is {what}", _COMPILE_GRACE)
@@ -63,7 +68,9 @@ def run_compiler(compile: Callable[[], T], what: str) -> T:
 
 @contextmanager
 def say_if_long(what: str) -> Iterator[None]:
-    """Say on standard error what the block does if it takes more than some seconds, and every minute how long it has taken."""
+    """Say on standard error what the block does if it takes more than some seconds, and every
+    minute how long it has taken.
+    """
     ended, start = threading.Event(), time.monotonic()
 
     def say() -> None:

@@ -53,7 +53,11 @@ def as_seconds(name: str, value: Any) -> float:
     """
     number: Any = value
     try:
-        seconds = float(number) if isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) else 0.0
+        seconds = (
+            float(number)
+            if isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+            else 0.0
+        )
     except OverflowError:
         seconds = math.inf
     if not seconds > 0:

@@ -1,4 +1,6 @@
-"""The baselines of the paper as AutoTVM tuners, with the seeds, history and freedom from duplicates of OpEvoTuner."""
+"""The baselines of the paper as AutoTVM tuners, with the seeds, history and freedom from duplicates
+of OpEvoTuner.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ class GBFSTuner(SearchTuner):
     [[-1, 1], [-1, 1], [-1, 1]]
     """
 
-    def __init__(self, task: Task, *, sample_size: int = 5, seed: int | None = None, **xgb_only: Any) -> None:
+    def __init__(
+        self, task: Task, *, sample_size: int = 5, seed: int | None = None, **xgb_only: Any
+    ) -> None:
         super().__init__(task, lambda space: GBFS(space, sample_size, seed), **xgb_only)
 
 
@@ -68,7 +72,9 @@ class NA2CTuner(SearchTuner):
         If a knob is not a factorization, or an argument is out of range.
     """
 
-    def __init__(self, task: Task, *, steps: int = 3, seed: int | None = None, **xgb_only: Any) -> None:
+    def __init__(
+        self, task: Task, *, steps: int = 3, seed: int | None = None, **xgb_only: Any
+    ) -> None:
         super().__init__(task, lambda space: NA2C(space, steps, seed=seed), **xgb_only)
 
 
@@ -109,6 +115,12 @@ class NoSETuner(SearchTuner):
         **xgb_only: Any,
     ) -> None:
         def make_search(space: Space) -> NoSE:
-            return NoSE(space, population_size, mutation_rate=mutation_rate, neighbours=neighbours, seed=seed)
+            return NoSE(
+                space,
+                population_size,
+                mutation_rate=mutation_rate,
+                neighbours=neighbours,
+                seed=seed,
+            )
 
         super().__init__(task, make_search, **xgb_only)

@@ -1,4 +1,6 @@
-"""Build a tuner's next batch while one runs, in AutoTVM's own loop, with its builder and its remote or GPU runner."""
+"""Build a tuner's next batch while one runs, in AutoTVM's own loop, with its builder and its remote
+or GPU runner.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,16 @@ class BuildAhead(Builder):
     ----------
     builder : autotvm.LocalBuilder
     propose : callable
-        Returns the configurations of the next batch, in the order in which they will be asked for; none at the end.
+        Returns the configurations of the next batch, in the order in which they will be asked for;
+        none at the end.
     """
 
-    def __init__(self, builder: autotvm.LocalBuilder, propose: Callable[[], Sequence[MeasureInput]]) -> None:
+    def __init__(
+        self, builder: autotvm.LocalBuilder, propose: Callable[[], Sequence[MeasureInput]]
+    ) -> None:
         super().__init__(builder.timeout, builder.n_parallel)
-        other = copy.copy(builder)  # with the same workers and a folder of its own: building a batch removes the one before
+        # with the same workers and a folder of its own: building a batch removes the one before
+        other = copy.copy(builder)
         other.tmp_dir = tempfile.mkdtemp()
         self._builders = builder, other
         self._next_builder = cycle(self._builders)
@@ -52,7 +58,9 @@ class BuildAhead(Builder):
         return built
 
     def close(self) -> None:
-        """Wait for no build any more, and remove what was built; a build that has begun is removed when it ends."""
+        """Wait for no build any more, and remove what was built; a build that has begun is removed
+        when it ends.
+        """
         if self._ahead is not None:
             self._ahead.add_done_callback(lambda _: self._remove_files())
         self._remove_files()

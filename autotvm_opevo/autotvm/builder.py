@@ -24,7 +24,8 @@ from autotvm_opevo.autotvm.log import workload_key
 from autotvm_opevo.autotvm.processes import WORKER_MODULE
 from autotvm_opevo.tuning.workers import ForkServerError, WorkerPool
 
-# With an adaptive timeout: multiple of the 90% quantile of the builds, their least number, and the shortest, in seconds.
+# With an adaptive timeout: multiple of the 90% quantile of the builds, their least number, and the
+# shortest, in seconds.
 _TIMEOUT_FACTOR, _MIN_BUILDS, _MIN_TIMEOUT = 5, 4, 3.0
 
 
@@ -37,10 +38,12 @@ class Build(NamedTuple):
 
 
 class LocalBuilder(autotvm.LocalBuilder):
-    """Build on this machine; a drop-in replacement for ``autotvm.LocalBuilder``, for all of AutoTVM's tuners.
+    """Build on this machine; a drop-in replacement for ``autotvm.LocalBuilder``, for all of
+    AutoTVM's tuners.
 
-    Workers are forked from one process that has imported TVM, so that they start in milliseconds. In a batch larger than
-    `n_parallel`, a build starts as soon as another ends. Call `close` to end the workers before this process ends.
+    Workers are forked from one process that has imported TVM, so that they start in milliseconds.
+    In a batch larger than `n_parallel`, a build starts as soon as another ends. Call `close` to end
+    the workers before this process ends.
 
     Parameters
     ----------
@@ -51,11 +54,13 @@ class LocalBuilder(autotvm.LocalBuilder):
     build_kwargs : dict, optional
         Options of the build function, which override the runner's.
     build_func : {"default", "ndk", "stackvm"} or callable
-        As of AutoTVM's; ``tvm.contrib.cc.create_shared`` links, so that a runner on this machine need not.
+        As of AutoTVM's; ``tvm.contrib.cc.create_shared`` links, so that a runner on this machine
+        need not.
     adaptive_timeout : bool
-        Once there are four builds, give others five times their 90% quantile, but at least 3 s and at most `timeout`: what takes
-        longer to compile is rarely fast. The builds of the same task count, or those of all tasks while it has few. Of builds
-        that take too long, one after the other, every fourth doubles the time for the next; while the task has few, each does.
+        Once there are four builds, give others five times their 90% quantile, but at least 3 s and
+        at most `timeout`: what takes longer to compile is rarely fast. The builds of the same task
+        count, or those of all tasks while it has few. Of builds that take too long, one after the
+        other, every fourth doubles the time for the next; while the task has few, each does.
     **options
         The others of AutoTVM's.
 
@@ -81,13 +86,16 @@ class LocalBuilder(autotvm.LocalBuilder):
         adaptive_timeout: bool = False,
         **options: Any,
     ) -> None:
-        super().__init__(timeout, n_parallel, build_kwargs, build_func, **{"do_fork": True, **options})
+        super().__init__(
+            timeout, n_parallel, build_kwargs, build_func, **{"do_fork": True, **options}
+        )
         self.adaptive_timeout = adaptive_timeout
         self.tmp_dir: str
         self._remove_files = self._remover()
         self._remove_files()  # the base class makes a folder, used or not
         self.executor = WorkerPool(WORKER_MODULE, self.n_parallel)
-        self._seconds: dict[Any, list[float]] = defaultdict(list)  # of builds, by target and workload
+        # of builds, by target and workload
+        self._seconds: dict[Any, list[float]] = defaultdict(list)
         self._late: Counter[Any] = Counter()  # builds that took too long, since one that did not
 
     def build(self, measure_inputs: Sequence[MeasureInput]) -> list[BuildResult | MeasureResult]:
@@ -107,7 +115,15 @@ class LocalBuilder(autotvm.LocalBuilder):
             self._remove_files = self._remover()
         timeout = self._timeout(measured)
         scope = AutotvmGlobalScope.current
-        future = self.executor.submit(_build, measured, scope, self.build_func, self.tmp_dir, self.build_kwargs, timeout=timeout)
+        future = self.executor.submit(
+            _build,
+            measured,
+            scope,
+            self.build_func,
+            self.tmp_dir,
+            self.build_kwargs,
+            timeout=timeout,
+        )
         return Build(measured, future, timeout)
 
     def finish(self, build: Build) -> BuildResult | MeasureResult:
@@ -127,7 +143,9 @@ class LocalBuilder(autotvm.LocalBuilder):
         self._remove_files()
 
     def _remover(self) -> weakref.finalize[Any, Any]:
-        """Removes the folder when it is called, or when this process ends: nobody may call `close`."""
+        """Removes the folder when it is called, or when this process ends: nobody may call
+        `close`.
+        """
         return weakref.finalize(self, shutil.rmtree, self.tmp_dir, ignore_errors=True)
 
     def _timeout(self, measured: MeasureInput) -> float:
@@ -138,7 +156,8 @@ class LocalBuilder(autotvm.LocalBuilder):
         if not self.adaptive_timeout or len(seen) < _MIN_BUILDS:
             return float(self.timeout)
         limit = max(_MIN_TIMEOUT, _TIMEOUT_FACTOR * float(np.quantile(seen, 0.9)))
-        late = self._late[key] // _MIN_BUILDS if enough else self._late[key]  # the machine may be busier than it was
+        # the machine may be busier than it was
+        late = self._late[key] // _MIN_BUILDS if enough else self._late[key]
         return min(float(self.timeout), limit * 2.0**late)
 
     def _result(self, future: Future[BuildResult], limit: float) -> BuildResult | MeasureResult:
@@ -160,7 +179,12 @@ class LocalBuilder(autotvm.LocalBuilder):
 
     @staticmethod
     def _failure(error: Exception, kind: MeasureErrorNo, seconds: float) -> MeasureResult:
-        return MeasureResult(("".join(traceback.format_exception_only(type(error), error)), error), kind, seconds, time.time())
+        return MeasureResult(
+            ("".join(traceback.format_exception_only(type(error), error)), error),
+            kind,
+            seconds,
+            time.time(),
+        )
 
 
 def _build(
@@ -170,8 +194,11 @@ def _build(
     folder: str,
     options: dict[str, Any],
 ) -> BuildResult:
-    """Build one configuration, in a worker. Its time is that of the processor: a build may be paused, or share its core."""
+    """Build one configuration, in a worker. Its time is that of the processor: a build may be
+    paused, or share its core.
+    """
     reset_global_scope(scope)
     before = os.times()
     built = build_func(measured, folder, **options)
-    return built._replace(time_cost=sum(os.times()[:4]) - sum(before[:4]))  # with what it has started, such as a linker
+    # with what it has started, such as a linker
+    return built._replace(time_cost=sum(os.times()[:4]) - sum(before[:4]))

@@ -19,15 +19,33 @@ from tvm.autotvm.task import Task
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo._utils.validation import as_seconds
-from autotvm_opevo.autotvm.evaluation import Instance, build, computed_dtypes, open_device, random_inputs
+from autotvm_opevo.autotvm.evaluation import (
+    Instance,
+    build,
+    computed_dtypes,
+    open_device,
+    random_inputs,
+)
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.kernels import KernelInstance, build_kernel
-from autotvm_opevo.autotvm.log import Record, UnknownOption, parse, read_fields, seconds, workload_key
+from autotvm_opevo.autotvm.log import (
+    Record,
+    UnknownOption,
+    parse,
+    read_fields,
+    seconds,
+    workload_key,
+)
 from autotvm_opevo.autotvm.measure_option import check_device
 from autotvm_opevo.autotvm.rpc import complete, is_remote, require_devices
 from autotvm_opevo.autotvm.tophub import without_tophub
-from autotvm_opevo.tuning.comparison import NETWORKS_SHARE, Comparison, OperatorComparison, shown_when_aborted
+from autotvm_opevo.tuning.comparison import (
+    NETWORKS_SHARE,
+    Comparison,
+    OperatorComparison,
+    shown_when_aborted,
+)
 from autotvm_opevo.tuning.file_formats import about
 from autotvm_opevo.tuning.logs import check_logs, common_target
 from autotvm_opevo.tuning.naming import task_name
@@ -50,8 +68,9 @@ def compare_logs(
 ) -> Comparison:
     """Build a network with the best records of each log, and untuned, and time all of them in turn.
 
-    It ends once the fastest is told apart from each of the others, or within 1% of them. Then the operators that differ most are
-    timed in turn. With one log, it is compared with the untuned network.
+    It ends once the fastest is told apart from each of the others, or within 1% of them. Then the
+    operators that differ most are timed in turn. With one log, it is compared with the untuned
+    network.
 
     Parameters
     ----------
@@ -64,7 +83,8 @@ def compare_logs(
     logs : sequence of str or path
         AutoTVM's; they are only read. ``NAME.best.json`` of `tune_network` has what was confirmed.
     time_limit : float
-        Seconds for all timings; it takes longer by what the builds take, a few seconds for each log.
+        Seconds for all timings; it takes longer by what the builds take, a few seconds for each
+        log.
     runner : optional
         An ``autotvm.RPCRunner`` to time on a remote device; this machine's by default.
 
@@ -75,7 +95,8 @@ def compare_logs(
     Raises
     ------
     ValueError
-        If a log is given twice or has no successful record of this network on this target, or this machine lacks its device.
+        If a log is given twice or has no successful record of this network on this target, or this
+        machine lacks its device.
     OSError
         If a log cannot be read.
     RuntimeError
@@ -103,7 +124,9 @@ def compare_logs(
     time_limit = as_seconds("time_limit", time_limit)
     names = check_logs(logs)
     found = [_best_records(Path(log)) for log in logs]
-    target = tvm.target.Target(common_target([{key[0] for key in one} for one in found]) if target is None else target)
+    target = tvm.target.Target(
+        common_target([{key[0] for key in one} for one in found]) if target is None else target
+    )
     runner = runner or autotvm.LocalRunner()
     check_device(target, runner)
     if is_remote(runner):
@@ -112,7 +135,10 @@ def compare_logs(
     mod = run_compiler(partial(fold, mod, params), "folding constants")
     network = run_compiler(partial(extract, mod, target), "extracting tasks")
     if network.only_vm:
-        raise ValueError(f"networks that TVM's graph executor can run are compared, this one has {network.only_vm}")
+        raise ValueError(
+            "networks that TVM's graph executor can run are compared, this one has "
+            f"{network.only_vm}"
+        )
     tasks, operators = network.tasks, network.operators
     best = [_of_network(name, records, tasks, target) for name, records in zip(names, found)]
     compared = [_compare(operator, tasks, best) for operator in operators]
@@ -120,7 +146,10 @@ def compare_logs(
     with shown_when_aborted(comparison):
         print(f"building {pluralize(1 + len(names), 'network')} for {target}", file=sys.stderr)
         chosen = [[], *([*records.values()] for records in best)]
-        libraries = [run_compiler(partial(build, mod, target, records), "building a network") for records in chosen]
+        libraries = [
+            run_compiler(partial(build, mod, target, records), "building a network")
+            for records in chosen
+        ]
         with open_device(target, runner, time_limit) as (device, load):
             print(f"timing them in turn, for at most {time_limit:g} seconds", file=sys.stderr)
             inputs = random_inputs(mod)
@@ -138,8 +167,12 @@ def compare_logs(
 def _best_records(log: Path) -> _Best:
     """The fastest successful record of each task, of any network."""
     if log.is_dir():
-        raise ValueError(f"{log} is a folder, not a log of AutoTVM: a MetaSchedule database needs a TVM with MetaSchedule")
-    fastest: dict[str, tuple[float, Record]] = {}  # by the task's JSON, since parsing each record takes long
+        raise ValueError(
+            f"{log} is a folder, not a log of AutoTVM: a MetaSchedule database needs a TVM "
+            "with MetaSchedule"
+        )
+    # by the task's JSON, since parsing each record takes long
+    fastest: dict[str, tuple[float, Record]] = {}
     why = ""
     for line, fields in read_fields(log):
         key, latency = json.dumps(fields.input), seconds(fields.result)
@@ -151,14 +184,19 @@ def _best_records(log: Path) -> _Best:
         except ValueError:  # not a record
             continue
     if not fastest:
-        raise ValueError(f"{log} has no successful record of AutoTVM{why or about(log, 'check its name')}")
+        raise ValueError(
+            f"{log} has no successful record of AutoTVM{why or about(log, 'check its name')}"
+        )
     best: _Best = {}
-    for _, record in sorted(fastest.values(), key=lambda pair: pair[0]):  # a target can be written in several ways
+    # a target can be written in several ways
+    for _, record in sorted(fastest.values(), key=lambda pair: pair[0]):
         best.setdefault(workload_key(record[0].target, record[0].task), record)
     return best
 
 
-def _of_network(name: str, records: _Best, tasks: Sequence[Task], target: tvm.target.Target) -> _Best:
+def _of_network(
+    name: str, records: _Best, tasks: Sequence[Task], target: tvm.target.Target
+) -> _Best:
     """The records of a network's tasks."""
     keys = [workload_key(target, task) for task in tasks]
     found = {key: records[key] for key in keys if key in records}
@@ -167,19 +205,29 @@ def _of_network(name: str, records: _Best, tasks: Sequence[Task], target: tvm.ta
     workloads = {key[1] for key in keys}
     others = sorted({other for other, workload in records if workload in workloads})
     if others:
-        raise ValueError(f"{name} has records of this network for {', '.join(others)}, none for {target}: choose with --target")
+        raise ValueError(
+            f"{name} has records of this network for {', '.join(others)}, none for {target}: "
+            "choose with --target"
+        )
     measured, _ = next(iter(records.values()))
     example = f"{task_name(measured.task.name, measured.task.args)} for {measured.target}"
     raise ValueError(
-        f"{name} has no successful record of this network: it has {pluralize(len(records), 'task')}, such as {example}"
+        f"{name} has no successful record of this network: it has "
+        f"{pluralize(len(records), 'task')}, such as {example}"
     )
 
 
-def _compare(operator: Operator, tasks: Sequence[Task], logs: Sequence[_Best]) -> OperatorComparison:
+def _compare(
+    operator: Operator, tasks: Sequence[Task], logs: Sequence[_Best]
+) -> OperatorComparison:
     """An operator by the fastest record of each log."""
     keys = [workload_key(tasks[i].target, tasks[i]) for i in operator.tasks]
-    best = [min((log[key] for key in keys if key in log), key=_latency, default=None) for log in logs]
-    configurations = {(record[0].task.name, str(record[0].config)) if record else None for record in best}
+    best = [
+        min((log[key] for key in keys if key in log), key=_latency, default=None) for log in logs
+    ]
+    configurations = {
+        (record[0].task.name, str(record[0].config)) if record else None for record in best
+    }
     first = next((record[0].task for record in best if record), tasks[operator.tasks[0]])
     return OperatorComparison(
         name=task_name(first.name, first.args),

@@ -58,7 +58,8 @@ def evaluate_network(
     runner : Runner
         AutoTVM's.
     keep_untuned : callable
-        Takes the operators, by position, that are slower within the network than untuned; returns whether `best_file` changed.
+        Takes the operators, by position, that are slower within the network than untuned; returns
+        whether `best_file` changed.
     """
     untuned_library = run_compiler(partial(build, mod, target), "building the untuned network")
     library = run_compiler(partial(build, mod, target, best_file), "building the tuned network")
@@ -66,25 +67,46 @@ def evaluate_network(
     with open_device(target, runner, _REBUILD_SECONDS) as (device, load):
         untuned, tuned = load(untuned_library), load(library)
         if keep_untuned(_slower_operators(untuned, tuned, network, device, inputs)):
-            tuned = load(run_compiler(partial(build, mod, target, best_file), "building the tuned network again"))
+            tuned = load(
+                run_compiler(
+                    partial(build, mod, target, best_file), "building the tuned network again"
+                )
+            )
         before, after = (partial(Instance, library, device, inputs) for library in (untuned, tuned))
         return compare_with_untuned(before, after, computed_dtypes(mod))
 
 
 def _slower_operators(
-    untuned: Any, tuned: Any, network: Extraction, device: tvm.runtime.Device, inputs: dict[str, Array]
+    untuned: Any,
+    tuned: Any,
+    network: Extraction,
+    device: tvm.runtime.Device,
+    inputs: dict[str, Array],
 ) -> list[int]:
-    """The operators, by position, that are slower in the tuned network; none if that cannot be known."""
-    before, after = (partial(ProfiledInstance, library, device, inputs) for library in (untuned, tuned))
+    """The operators, by position, that are slower in the tuned network; none if that cannot be
+    known.
+    """
+    before, after = (
+        partial(ProfiledInstance, library, device, inputs) for library in (untuned, tuned)
+    )
     try:
         return find_slower(before, after, network.calls, network.parts)
-    except (AttributeError, RuntimeError) as error:  # a device's runtime can be built without the profiler
+    except (
+        AttributeError,
+        RuntimeError,
+    ) as error:  # a device's runtime can be built without the profiler
         logger.warning("the networks were not profiled: %s", last_line(str(error)))
         return []
 
 
-def build(mod: tvm.IRModule, target: tvm.target.Target, best: PathLike[str] | Sequence[Record] | None = None) -> Any:
-    """Build a network whose weights are bound with the best of a file of records, or of a sequence of them; untuned without."""
+def build(
+    mod: tvm.IRModule,
+    target: tvm.target.Target,
+    best: PathLike[str] | Sequence[Record] | None = None,
+) -> Any:
+    """Build a network whose weights are bound with the best of a file of records, or of a sequence
+    of them; untuned without.
+    """
     records = str(best) if isinstance(best, PathLike) else list(best or [])
     # The untuned one needs an empty context: without any, TVM downloads pre-tuned records.
     with _silent(), autotvm.apply_history_best(records), tvm.transform.PassContext(opt_level=3):
@@ -145,7 +167,8 @@ def _silent() -> Iterator[None]:
 def open_device(
     target: tvm.target.Target, runner: Runner, seconds: float = 0.0
 ) -> Iterator[tuple[tvm.runtime.Device, Callable[[Any], Any]]]:
-    """A device of the runner's tracker, or of this machine, and a function that loads a library there.
+    """A device of the runner's tracker, or of this machine, and a function that loads a library
+    there.
 
     A remote device is reserved for `seconds` more than it takes to run some networks once.
     """
@@ -154,7 +177,12 @@ def open_device(
         return
 
     def request() -> Any:
-        return request_remote(runner.key, runner.host, runner.port, timeout=int(min(_SESSION_TIMEOUT + seconds, _LONGEST)))
+        return request_remote(
+            runner.key,
+            runner.host,
+            runner.port,
+            timeout=int(min(_SESSION_TIMEOUT + seconds, _LONGEST)),
+        )
 
     remote = run_with_timeout(_REQUEST_TIMEOUT, request, f"a free device of key {runner.key!r}")
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,6 @@
-"""Extraction of a Relay network's AutoTVM tasks, how often the network runs each operator, and which of them layouts connect."""
+"""Extraction of a Relay network's AutoTVM tasks, how often the network runs each operator, and
+which of them layouts connect.
+"""
 
 from __future__ import annotations
 
@@ -32,16 +34,18 @@ class Extraction(NamedTuple):
     tasks : list of Task
         In network order.
     operators : list of Operator
-        Tunable operators. A dense layer on a CPU, for example, has two tasks, and the compiler uses the faster one; the first if
-        neither is tuned.
+        Tunable operators. A dense layer on a CPU, for example, has two tasks, and the compiler uses
+        the faster one; the first if neither is tuned.
     connections : list of Connection
         Operators between which the network transforms data if their layouts differ.
     calls : list of Call
         In the order in which the network runs them.
     left_out : str
-        The convolutions, dense layers and the like without a template, in words, and what helps; empty if there are none.
+        The convolutions, dense layers and the like without a template, in words, and what helps;
+        empty if there are none.
     only_vm : str
-        What the network has that only TVM's VM can run, in words; empty if the graph executor can run it.
+        What the network has that only TVM's VM can run, in words; empty if the graph executor can
+        run it.
     """
 
     tasks: list[Task]
@@ -53,18 +57,26 @@ class Extraction(NamedTuple):
 
     @property
     def parts(self) -> list[int]:
-        """The part of the network that each operator belongs to: what layouts connect is one, every other operator is its own."""
-        blocks = [all(has_blocks(self.tasks[i]) for i in operator.tasks) for operator in self.operators]
-        connections = [one for one in self.connections if blocks[one.producer] and blocks[one.consumer]]
+        """The part of the network that each operator belongs to: what layouts connect is one, every
+        other operator is its own.
+        """
+        blocks = [
+            all(has_blocks(self.tasks[i]) for i in operator.tasks) for operator in self.operators
+        ]
+        connections = [
+            one for one in self.connections if blocks[one.producer] and blocks[one.consumer]
+        ]
         return connected_parts(len(self.operators), connections)
 
 
 def extract(mod: tvm.IRModule, target: tvm.target.Target) -> Extraction:
-    """Extract a network's tasks, one for each distinct workload, and the operators that they implement.
+    """Extract a network's tasks, one for each distinct workload, and the operators that they
+    implement.
 
-    AutoTVM's own extraction does not tell which tasks implement the same operator, nor how often it runs. So the network is fused
-    as the compiler does, and AutoTVM's extraction is applied to each distinct fused function, which has at most one tunable
-    operator: the tasks it finds are alternative implementations of that operator. Operators whose shape depends on data are left
+    AutoTVM's own extraction does not tell which tasks implement the same operator, nor how often it
+    runs. So the network is fused as the compiler does, and AutoTVM's extraction is applied to each
+    distinct fused function, which has at most one tunable operator: the tasks it finds are
+    alternative implementations of that operator. Operators whose shape depends on data are left
     alone; what a loop or a branch has counts once.
 
     Raises
@@ -81,9 +93,15 @@ def extract(mod: tvm.IRModule, target: tvm.target.Target) -> Extraction:
     with autotvm.apply_history_best([]), _failures() as failures:
         for function, count in _fused(network):
             is_open = any(is_dynamic(one.checked_type) for one in [*function.params, function.body])
-            found = {} if is_open else {task.workload: task for task in _find_tasks(_as_module(function), target)}
+            found = (
+                {}
+                if is_open
+                else {task.workload: task for task in _find_tasks(_as_module(function), target)}
+            )
             if found:
-                tasks.update((workload, task) for workload, task in found.items() if workload not in tasks)
+                tasks.update(
+                    (workload, task) for workload, task in found.items() if workload not in tasks
+                )
                 workloads = _default_first(sorted(found, key=str), function, target)
                 counts[workloads] = counts.get(workloads, 0) + count
                 operator[tvm.ir.structural_hash(function)] = list(counts).index(workloads)
@@ -94,21 +112,34 @@ def extract(mod: tvm.IRModule, target: tvm.target.Target) -> Extraction:
         left_out = describe_left_out(others, mod, lambda alone: bool(_find_tasks(alone, target)))
     if not tasks:
         why = f": {left_out}" if left_out else ""
-        raise ValueError(f"nothing to tune: AutoTVM has no template for any operator of this network on {target}{why}")
+        raise ValueError(
+            "nothing to tune: AutoTVM has no template for any operator of this network on "
+            f"{target}{why}"
+        )
     positions = {workload: i for i, workload in enumerate(tasks)}
-    operators = [Operator(count, tuple(positions[workload] for workload in workloads)) for workloads, count in counts.items()]
+    operators = [
+        Operator(count, tuple(positions[workload] for workload in workloads))
+        for workloads, count in counts.items()
+    ]
 
     def position(function: relay.Function) -> int | None:
         return operator.get(tvm.ir.structural_hash(function))
 
     main = network["main"]
     connections, calls = find_connections(main, position), find_calls(main, position)
-    return Extraction(list(tasks.values()), operators, connections, calls, left_out, _only_vm(network))
+    return Extraction(
+        list(tasks.values()), operators, connections, calls, left_out, _only_vm(network)
+    )
 
 
 def _optimize(mod: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
-    """The network, fused as the compiler does, before it chooses layouts, which depend on the tuning results."""
-    with autotvm.apply_history_best([]), tvm.transform.PassContext(opt_level=3, disabled_pass={"AlterOpLayout"}):
+    """The network, fused as the compiler does, before it chooses layouts, which depend on the
+    tuning results.
+    """
+    with (
+        autotvm.apply_history_best([]),
+        tvm.transform.PassContext(opt_level=3, disabled_pass={"AlterOpLayout"}),
+    ):
         optimized, _ = relay.optimize(mod, target=target)
     return optimized
 
@@ -124,7 +155,9 @@ def _fused(network: tvm.IRModule) -> list[tuple[relay.Function, int]]:
             distinct.setdefault(key, expression.op)
             counts[key] += 1
 
-    names = sorted(network.get_global_vars(), key=lambda one: (one.name_hint != "main", one.name_hint))
+    names = sorted(
+        network.get_global_vars(), key=lambda one: (one.name_hint != "main", one.name_hint)
+    )
     for function in map(network.__getitem__, names):  # besides `main` those that call themselves
         if isinstance(function, relay.Function) and not _has(function, "Compiler"):
             relay.analysis.post_order_visit(function, visit)
@@ -147,12 +180,16 @@ def _find_tasks(mod: tvm.IRModule, target: tvm.target.Target) -> list[Task]:
 
 @contextmanager
 def _failures() -> Iterator[list[str]]:
-    """The messages of the errors in AutoTVM's extraction, which compiles in threads, instead of their tracebacks."""
+    """The messages of the errors in AutoTVM's extraction, which compiles in threads, instead of
+    their tracebacks.
+    """
     messages: list[str] = []
     before = threading.excepthook
 
     def keep(failed: threading.ExceptHookArgs) -> None:
-        if relay_integration._lower.__code__ in [frame.f_code for frame, _ in walk_tb(failed.exc_traceback)]:
+        if relay_integration._lower.__code__ in [
+            frame.f_code for frame, _ in walk_tb(failed.exc_traceback)
+        ]:
             messages.append(last_line(str(failed.exc_value)) or failed.exc_type.__name__)
         else:
             before(failed)
@@ -165,13 +202,19 @@ def _failures() -> Iterator[list[str]]:
 
 
 def _only_vm(network: tvm.IRModule) -> str:
-    """What a network has that the graph executor cannot run, in words; empty if there is nothing."""
+    """What a network has that the graph executor cannot run, in words; empty if there is
+    nothing.
+    """
     found: set[str] = set()
 
     def is_kernel(op: relay.Expr) -> bool:
-        """Whether what is called is an operator, or a function that is compiled as a whole, by TVM or another code generator."""
+        """Whether what is called is an operator, or a function that is compiled as a whole, by TVM
+        or another code generator.
+        """
         called = network[op] if isinstance(op, relay.GlobalVar) else op
-        is_function = isinstance(called, relay.Function) and (_has(called, "Primitive") or _has(called, "Compiler"))
+        is_function = isinstance(called, relay.Function) and (
+            _has(called, "Primitive") or _has(called, "Compiler")
+        )
         return is_function or isinstance(called, tvm.ir.Op)
 
     def visit(expression: relay.Expr) -> None:
@@ -188,7 +231,9 @@ def _only_vm(network: tvm.IRModule) -> str:
             found.add("shapes that depend on data")
 
     relay.analysis.post_order_visit(network["main"], visit)
-    if any(isinstance(variable.checked_type, relay.TupleType) for variable in network["main"].params):
+    if any(
+        isinstance(variable.checked_type, relay.TupleType) for variable in network["main"].params
+    ):
         found.add("tuples as inputs")
     return ", ".join(sorted(found))
 
@@ -196,17 +241,27 @@ def _only_vm(network: tvm.IRModule) -> str:
 def _default_first(
     workloads: list[tuple[object, ...]], function: relay.Function, target: tvm.target.Target
 ) -> tuple[tuple[object, ...], ...]:
-    """The workloads of an operator's alternatives, that of the implementation which the compiler takes without records first."""
+    """The workloads of an operator's alternatives, that of the implementation which the compiler
+    takes without records first.
+    """
     call = find_tunable(function)
     if len(workloads) > 1 and call:
-        inputs = [te.placeholder(one.checked_type.shape, one.checked_type.dtype) for one in call.args]
+        inputs = [
+            te.placeholder(one.checked_type.shape, one.checked_type.dtype) for one in call.args
+        ]
         with target:
-            _, outputs = relay.backend.te_compiler.select_implementation(call.op, call.attrs, inputs, call.checked_type, target)
-        workloads = sorted(workloads, key=lambda workload: workload != autotvm.task.get_workload(outputs))
+            _, outputs = relay.backend.te_compiler.select_implementation(
+                call.op, call.attrs, inputs, call.checked_type, target
+            )
+        workloads = sorted(
+            workloads, key=lambda workload: workload != autotvm.task.get_workload(outputs)
+        )
     return tuple(workloads)
 
 
 def _as_module(function: relay.Function) -> tvm.IRModule:
     """A module whose main function only calls `function`."""
-    inputs = [relay.var(f"p{i}", type_annotation=p.checked_type) for i, p in enumerate(function.params)]
+    inputs = [
+        relay.var(f"p{i}", type_annotation=p.checked_type) for i, p in enumerate(function.params)
+    ]
     return tvm.IRModule.from_expr(relay.Function(inputs, relay.Call(function, inputs)))

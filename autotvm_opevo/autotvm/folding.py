@@ -19,15 +19,21 @@ _UNARY: dict[str, Callable[..., Any]] = {
     "sqrt": np.sqrt,
     "rsqrt": lambda x: np.reciprocal(np.sqrt(x)),
 }
-_BINARY: dict[str, Callable[..., Any]] = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide}
+_BINARY: dict[str, Callable[..., Any]] = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "divide": np.divide,
+}
 _RESHAPES = ("expand_dims", "squeeze")
 
 
 def fold(mod: tvm.IRModule | relay.Function, params: dict[str, Any] | None) -> tvm.IRModule:
-    """Bind a network's weights, and fold what is constant into them, such as batch normalizations, as its compilation would.
+    """Bind a network's weights, and fold what is constant into them, such as batch normalizations,
+    as its compilation would.
 
-    Each compilation would do it again, and TVM compiles each constant operation for it, some hundreds in a network. Raises what
-    `as_module` does.
+    Each compilation would do it again, and TVM compiles each constant operation for it, some
+    hundreds in a network. Raises what `as_module` does.
     """
     fold_elementwise = relay.transform.function_pass(_fold_elementwise, opt_level=2)
     passes = [
@@ -43,8 +49,12 @@ def fold(mod: tvm.IRModule | relay.Function, params: dict[str, Any] | None) -> t
         return tvm.transform.Sequential(passes)(as_module(mod, params))
 
 
-def _fold_elementwise(function: relay.Function, mod: tvm.IRModule, context: tvm.transform.PassContext) -> relay.Function:
-    """Compute elementwise operations on float32 constants with numpy; `FoldConstant` is for all others."""
+def _fold_elementwise(
+    function: relay.Function, mod: tvm.IRModule, context: tvm.transform.PassContext
+) -> relay.Function:
+    """Compute elementwise operations on float32 constants with numpy; `FoldConstant` is for all
+    others.
+    """
     return rewrite(_Elementwise(), function, mod)
 
 
@@ -60,6 +70,8 @@ class _Elementwise(DFPatternCallback):
         if any(array.dtype != np.float32 for array in arrays):
             return post
         if post.op.name in _RESHAPES:
-            return relay.const(arrays[0].reshape([int(extent) for extent in pre.checked_type.shape]))
+            return relay.const(
+                arrays[0].reshape([int(extent) for extent in pre.checked_type.shape])
+            )
         with np.errstate(all="ignore"):  # as TVM does
             return relay.const((_UNARY | _BINARY)[post.op.name](*arrays))

@@ -16,7 +16,8 @@ from autotvm_opevo.search.transfer import Source
 
 
 class ForeignTuner:
-    """A tuner that forgets what a log has, and repeats itself, for a `TaskState`: known configurations get the known result.
+    """A tuner that forgets what a log has, and repeats itself, for a `TaskState`: known
+    configurations get the known result.
 
     Parameters
     ----------
@@ -67,4 +68,6 @@ class ForeignTuner:
         task = self._tuner.task
         inputs = [MeasureInput(task.target, task, config) for config in self._asked]
         if inputs:
-            self._tuner.update(inputs, [self._known[self._index(config)][1] for config in self._asked])
+            self._tuner.update(
+                inputs, [self._known[self._index(config)][1] for config in self._asked]
+            )

@@ -1,4 +1,6 @@
-"""Records of other tasks as sources of a transfer: of the same template, for other shapes, targets or devices."""
+"""Records of other tasks as sources of a transfer: of the same template, for other shapes, targets
+or devices.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,14 @@ from tvm.autotvm.task.space import ConfigEntity
 from tvm.target import Target
 
 from autotvm_opevo._utils.text import pluralize
-from autotvm_opevo.autotvm.log import Record, UnknownOption, fitness, parse, read_fields, workload_key
+from autotvm_opevo.autotvm.log import (
+    Record,
+    UnknownOption,
+    fitness,
+    parse,
+    read_fields,
+    workload_key,
+)
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.transfer import Source, thin_out
 from autotvm_opevo.tuning.file_formats import about
@@ -26,12 +35,15 @@ from autotvm_opevo.tuning.logs import best_file
 
 logger = logging.getLogger(__name__)
 
-# Of one template, at most this many tasks are looked at, those with the most records, and of each at most this many records.
+# Of one template, at most this many tasks are looked at, those with the most records, and of each
+# at most this many records.
 _MAX_TASKS, _MAX_RECORDS = 32, 512
 
 
 class _Trials(NamedTuple):
-    """Of one task: one of its inputs, and the configurations and fitnesses of its records, which are of one origin or more."""
+    """Of one task: one of its inputs, and the configurations and fitnesses of its records, which
+    are of one origin or more.
+    """
 
     example: MeasureInput
     configs: list[str]  # JSON, which takes a tenth of the memory of a `ConfigEntity`
@@ -53,16 +65,32 @@ class History:
         self.add(records)
 
     def describe(self, templates: Collection[str], target: Target | None = None) -> str:
-        """How much of it is of some templates and for a target, see `sources`, and how much is not."""
-        total = {name: sum(len(trials.configs) for trials in tasks.values()) for name, tasks in self._trials.items()}
-        known = [len(trials.configs) for name in total if name in templates for trials in self._tasks(name, target).values()]
+        """How much of it is of some templates and for a target, see `sources`, and how much is
+        not.
+        """
+        total = {
+            name: sum(len(trials.configs) for trials in tasks.values())
+            for name, tasks in self._trials.items()
+        }
+        known = [
+            len(trials.configs)
+            for name in total
+            if name in templates
+            for trials in self._tasks(name, target).values()
+        ]
         text = f"{pluralize(sum(known), 'record')} of {pluralize(len(known), 'task')}"
         others = [name for name in total if name not in templates]
         if others:
             left_out = sum(total[name] for name in others)
-            text += f"; {left_out} are of templates that this network does not have, such as {others[0]}"
+            text += (
+                f"; {left_out} are of templates that this network does not have, such as "
+                f"{others[0]}"
+            )
         if foreign := sum(count for name, count in total.items() if name in templates) - sum(known):
-            text += f"; {foreign} are of {'GPUs and the like' if target is not None and is_cpu(target) else 'CPUs'}"
+            text += (
+                f"; {foreign} are of "
+                f"{'GPUs and the like' if target is not None and is_cpu(target) else 'CPUs'}"
+            )
         return text
 
     def add(self, records: Iterable[Record], origin: str = "loaded records") -> None:
@@ -73,8 +101,13 @@ class History:
 
     def _add(self, trials: _Trials) -> None:
         """Add records of one task."""
-        template, key = trials.example.task.name, workload_key(trials.example.target, trials.example.task)
-        known = self._trials.setdefault(template, {}).setdefault(key, _Trials(trials.example, [], [], []))
+        template, key = (
+            trials.example.task.name,
+            workload_key(trials.example.target, trials.example.task),
+        )
+        known = self._trials.setdefault(template, {}).setdefault(
+            key, _Trials(trials.example, [], [], [])
+        )
         known.configs.extend(trials.configs)
         known.fitnesses.extend(trials.fitnesses)
         known.origins.extend(origin for origin in trials.origins if origin not in known.origins)
@@ -87,7 +120,8 @@ class History:
         return self.describe(self._trials)
 
     def sources(self, template: str, target: Target | None = None) -> list[Source]:
-        """The tasks of a template whose records can be used: for a target on a CPU, those of CPUs, otherwise of other devices.
+        """The tasks of a template whose records can be used: for a target on a CPU, those of CPUs,
+        otherwise of other devices.
 
         Where one template has both, its knobs mean something else on a GPU, such as threads.
         """
@@ -100,12 +134,22 @@ class History:
 
     def _tasks(self, template: str, target: Target | None) -> dict[Any, _Trials]:
         tasks = self._trials.get(template, {}).items()
-        return {key: one for key, one in tasks if target is None or is_cpu(one.example.target) == is_cpu(target)}
+        return {
+            key: one
+            for key, one in tasks
+            if target is None or is_cpu(one.example.target) == is_cpu(target)
+        }
 
     def unusable(self, template: str) -> int:
-        """Number of records of a template, of which `sources` could make nothing although some are of successful trials."""
+        """Number of records of a template, of which `sources` could make nothing although some are
+        of successful trials.
+        """
         tasks = self._trials.get(template, {}).items()
-        return sum(len(trials.configs) for key, trials in tasks if self._sources.get(key, ()) is None and any(trials.fitnesses))
+        return sum(
+            len(trials.configs)
+            for key, trials in tasks
+            if self._sources.get(key, ()) is None and any(trials.fitnesses)
+        )
 
 
 def is_cpu(target: Target) -> bool:
@@ -113,22 +157,30 @@ def is_cpu(target: Target) -> bool:
 
 
 def _source(trials: _Trials) -> Source | None:
-    """The results of one task; None if its search space cannot be created here, or none of its trials succeeded."""
+    """The results of one task; None if its search space cannot be created here, or none of its
+    trials succeeded.
+    """
     measured = trials.example
     try:
         task: Task = autotvm.task.create(measured.task.name, measured.task.args, measured.target)
         knobs = KnobSpace(task.config_space)
-    except Exception:  # a template raises what it likes, for arguments or a target that it was not made for
+    except (
+        Exception
+    ):  # a template raises what it likes, for arguments or a target that it was not made for
         return None
     results: dict[int, float] = {}
     best: dict[str, float] = {}
-    for value, config in sorted(zip(trials.fitnesses, trials.configs), key=lambda pair: -pair[0]):  # of equal ones, the first
+    # of equal ones, the first
+    for value, config in sorted(zip(trials.fitnesses, trials.configs), key=lambda pair: -pair[0]):
         best.setdefault(config, value)
     for config, value in thin_out(list(best.items()), _MAX_RECORDS):
-        with suppress(Exception):  # recorded with another version of the template, or no configuration at all
+        # recorded with another version of the template, or no configuration at all
+        with suppress(Exception):
             entity = ConfigEntity.from_json_dict(json.loads(config))
             results.setdefault(knobs.space.index(knobs.configuration(entity)), value)
-    return Source(knobs.space, results, ", ".join(trials.origins)) if any(results.values()) else None
+    return (
+        Source(knobs.space, results, ", ".join(trials.origins)) if any(results.values()) else None
+    )
 
 
 def read_history(files: Iterable[str | PathLike[str]], log: Path) -> History:
@@ -146,14 +198,19 @@ def read_history(files: Iterable[str | PathLike[str]], log: Path) -> History:
         if path in (log.resolve(), best_file(log).resolve()):
             continue
         if path.is_dir():
-            raise ValueError(f"history must be logs of AutoTVM, {path} is a folder{about(path, 'name the logs in it')}")
+            raise ValueError(
+                f"history must be logs of AutoTVM, {path} is a "
+                f"folder{about(path, 'name the logs in it')}"
+            )
         for trials in _read(path, str(given)):
             history._add(trials)
     return history
 
 
 def _read(path: Path, origin: str) -> list[_Trials]:
-    """The records of a log, at least one. It repeats the input of a task with each of them, which is parsed once."""
+    """The records of a log, at least one. It repeats the input of a task with each of them, which
+    is parsed once.
+    """
     tasks: dict[str, _Trials] = {}
     left_out: Counter[str] = Counter()  # records that cannot be used, by the reason
     for line, fields in read_fields(path):

@@ -1,4 +1,6 @@
-"""What the worker of `LocalRunner` does: load a kernel, and time it as often as is worth it, in tensors that stay."""
+"""What the worker of `LocalRunner` does: load a kernel, and time it as often as is worth it, in
+tensors that stay.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ _SHORT_MS, _SHORT_REPEATS = 1, 2
 class Thresholds(NamedTuple):
     """Seconds that decide how often a trial is measured.
 
-    Two short runs if both are above `far`; one measurement if it is above `close`; twice as many if it is below `doubtful`.
+    Two short runs if both are above `far`; one measurement if it is above `close`; twice as many if
+    it is below `doubtful`.
     """
 
     far: float = inf
@@ -45,7 +48,11 @@ def gpu_limits(kind: str) -> dict[str, int]:
 
 
 def measure(
-    kind: str, file: str, tensors: Sequence[Any], evaluation: tuple[int, int, float, str], thresholds: Thresholds
+    kind: str,
+    file: str,
+    tensors: Sequence[Any],
+    evaluation: tuple[int, int, float, str],
+    thresholds: Thresholds,
 ) -> tuple[float, ...]:
     """Seconds of one run, repeatedly, as often as the thresholds say."""
     number, repeat, min_repeat_ms, preproc = evaluation
@@ -55,7 +62,12 @@ def measure(
 
     def run(number: int, repeat: int, min_repeat_ms: float) -> list[float]:
         timer = module.time_evaluator(
-            module.entry_name, device, number=number, repeat=repeat, min_repeat_ms=int(min_repeat_ms), f_preproc=preproc
+            module.entry_name,
+            device,
+            number=number,
+            repeat=repeat,
+            min_repeat_ms=int(min_repeat_ms),
+            f_preproc=preproc,
         )
         return list(timer(*arguments).results)
 
@@ -68,7 +80,8 @@ def measure(
         costs += run(number, repeat - 1, min_repeat_ms)
     if costs[0] < thresholds.doubtful:
         costs += run(number, repeat, min_repeat_ms)
-    return tuple(sorted(costs)[1:-1]) if len(costs) > 2 else tuple(costs)  # without the extremes, as AutoTVM
+    # without the extremes, as AutoTVM
+    return tuple(sorted(costs)[1:-1]) if len(costs) > 2 else tuple(costs)
 
 
 def _arguments(tensors: Sequence[Any], device: tvm.runtime.Device) -> list[tvm.nd.NDArray]:
@@ -82,8 +95,12 @@ def _arguments(tensors: Sequence[Any], device: tvm.runtime.Device) -> list[tvm.n
     return _tensors[key]
 
 
-def _random(shape: tuple[int, ...], dtype: str, fill: bool, device: tvm.runtime.Device) -> tvm.nd.NDArray:
-    """A tensor with random elements between 1 and 10; large ones repeat a few, since filling would take longer than a run."""
+def _random(
+    shape: tuple[int, ...], dtype: str, fill: bool, device: tvm.runtime.Device
+) -> tvm.nd.NDArray:
+    """A tensor with random elements between 1 and 10; large ones repeat a few, since filling would
+    take longer than a run.
+    """
     tensor = tvm.nd.empty(shape, dtype, device)
     if fill:
         sample = np.random.default_rng(0).uniform(1, 10, 1 << 16)

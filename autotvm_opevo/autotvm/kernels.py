@@ -12,8 +12,11 @@ from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.tuning.programs import MIN_REPEAT_MS, Array
 
 
-def build_kernel(record: Record, target: tvm.target.Target) -> tuple[Any, list[tuple[tuple[int, ...], str]]]:
-    """Build the configuration of a record; returns the library, and the shapes and dtypes of its tensors.
+def build_kernel(
+    record: Record, target: tvm.target.Target
+) -> tuple[Any, list[tuple[tuple[int, ...], str]]]:
+    """Build the configuration of a record; returns the library, and the shapes and dtypes of its
+    tensors.
 
     `target` is the record's, with its host, which a log does not have.
     """
@@ -34,7 +37,9 @@ class KernelInstance:
 
     def __init__(self, library: Any, device: tvm.runtime.Device, tensors: Sequence[Array]) -> None:
         self._tensors = [tvm.nd.array(tensor, device) for tensor in tensors]
-        self._evaluate = library.time_evaluator(library.entry_name, device, number=1, repeat=1, min_repeat_ms=MIN_REPEAT_MS)
+        self._evaluate = library.time_evaluator(
+            library.entry_name, device, number=1, repeat=1, min_repeat_ms=MIN_REPEAT_MS
+        )
 
     def seconds(self) -> float:
         """The latency of one run, timed for a moment."""

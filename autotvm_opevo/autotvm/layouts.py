@@ -1,9 +1,11 @@
-"""Choose the records of a network's convolutions together, since it transforms the data between two of them whose layouts differ.
+"""Choose the records of a network's convolutions together, since it transforms the data between two
+of them whose layouts differ.
 
-On an x86 CPU, AutoTVM's convolutions store channels in blocks, as in NCHW16c, and how many channels a block has is up to their
-knobs. No trial contains the transforms between operators, so that the fastest record of each task need not make the fastest
-network (Liu et al., USENIX ATC 2019, Section 3.3). TVM's graph tuners choose a record for each node of a graph;
-``apply_history_best``, for which `tune_network` writes its best records, has one for each workload.
+On an x86 CPU, AutoTVM's convolutions store channels in blocks, as in NCHW16c, and how many channels
+a block has is up to their knobs. No trial contains the transforms between operators, so that the
+fastest record of each task need not make the fastest network (Liu et al., USENIX ATC 2019, Section
+3.3). TVM's graph tuners choose a record for each node of a graph; ``apply_history_best``, for which
+`tune_network` writes its best records, has one for each workload.
 """
 
 from __future__ import annotations
@@ -36,23 +38,28 @@ _KEEP_LAYOUT = {
     "nn.upsampling",
     "image.resize2d",
 }
-# What is not the confirmed best was timed less often, and is by chance too fast rather than too slow.
+# What is not the confirmed best was timed less often, and is by chance too fast rather than too
+# slow.
 _NOISE = 0.01
-# How many times as long as reading the same bytes again and again a transform takes within a network: it writes, too, in strides,
-# what other cores have in their caches. By TVM's debug executor, those of MobileNet take 5 to 7 times as long.
+# How many times as long as reading the same bytes again and again a transform takes within a
+# network: it writes, too, in strides, what other cores have in their caches. By TVM's debug
+# executor, those of MobileNet take 5 to 7 times as long.
 _TRANSFERS = 5.0
 
 
 class Connection(NamedTuple):
-    """Two convolutions, by position, of which one reads what the other returns, or whose outputs are added or concatenated.
+    """Two convolutions, by position, of which one reads what the other returns, or whose outputs
+    are added or concatenated.
 
     Attributes
     ----------
     producer, consumer : int
     joined : bool
-        Whether their outputs are, so that the consumer's output should have the layout of the producer's, not its input.
+        Whether their outputs are, so that the consumer's output should have the layout of the
+        producer's, not its input.
     size : int
-        Bytes to transform in a run of the network if the layouts differ. What two operators read counts twice.
+        Bytes to transform in a run of the network if the layouts differ. What two operators read
+        counts twice.
     """
 
     producer: int
@@ -62,7 +69,9 @@ class Connection(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A record with its latency in seconds, and how many channels a block of its input and of its output has."""
+    """A record with its latency in seconds, and how many channels a block of its input and of its
+    output has.
+    """
 
     record: Record
     latency: float
@@ -70,7 +79,9 @@ class Candidate(NamedTuple):
     output: int
 
 
-def find_connections(network: relay.Function, operator: Callable[[relay.Function], int | None]) -> list[Connection]:
+def find_connections(
+    network: relay.Function, operator: Callable[[relay.Function], int | None]
+) -> list[Connection]:
     """Find the convolutions that layouts connect.
 
     Parameters
@@ -78,7 +89,8 @@ def find_connections(network: relay.Function, operator: Callable[[relay.Function
     network : relay.Function
         Fused and typed, before the compiler chooses layouts.
     operator : callable
-        Takes one of its fused functions, and returns the operator's position; None if it is not tunable.
+        Takes one of its fused functions, and returns the operator's position; None if it is not
+        tunable.
     """
     sizes: Counter[tuple[int, int, bool]] = Counter()
     sources: dict[relay.Expr, int] = {}  # the convolution whose layout an expression has
@@ -89,11 +101,17 @@ def find_connections(network: relay.Function, operator: Callable[[relay.Function
         elif isinstance(expression, relay.Call) and isinstance(expression.op, relay.Function):
             data, others = _parameters(expression.op)
             consumer = operator(expression.op) if data else None
-            source = pass_on(expression) if consumer is None else connect(expression, consumer, data, others)
+            source = (
+                pass_on(expression)
+                if consumer is None
+                else connect(expression, consumer, data, others)
+            )
             if source is not None:
                 sources[expression] = source
 
-    def connect(call: relay.Call, consumer: int, data: Sequence[relay.Var], others: Sequence[relay.Var]) -> int:
+    def connect(
+        call: relay.Call, consumer: int, data: Sequence[relay.Var], others: Sequence[relay.Var]
+    ) -> int:
         for parameter, argument in zip(call.op.params, call.args):
             if argument in sources and parameter in data:
                 sizes[sources[argument], consumer, False] += _size(argument)
@@ -103,7 +121,9 @@ def find_connections(network: relay.Function, operator: Callable[[relay.Function
 
     def pass_on(call: relay.Call) -> int | None:
         arguments = [
-            one for argument in call.args for one in (argument.fields if isinstance(argument, relay.Tuple) else [argument])
+            one
+            for argument in call.args
+            for one in (argument.fields if isinstance(argument, relay.Tuple) else [argument])
         ]
         found = [one for one in arguments if one in sources]
         if not found or not _keeps_layout(call.op):
@@ -159,12 +179,16 @@ def candidates(task: Task, records: Iterable[Record], best: Record) -> list[Cand
 
 
 def choose(
-    candidates: Mapping[int, Sequence[Candidate]], counts: Sequence[int], connections: Iterable[Connection], bandwidth: float
+    candidates: Mapping[int, Sequence[Candidate]],
+    counts: Sequence[int],
+    connections: Iterable[Connection],
+    bandwidth: float,
 ) -> dict[int, Candidate]:
-    """Choose a candidate for each operator, so that they and the transforms between them take little time.
+    """Choose a candidate for each operator, so that they and the transforms between them take
+    little time.
 
-    One operator after the other takes what is best beside all others, until nothing changes; first from the fastest of each, then
-    from each size of blocks, and the best of these results counts.
+    One operator after the other takes what is best beside all others, until nothing changes; first
+    from the fastest of each, then from each size of blocks, and the best of these results counts.
 
     Parameters
     ----------
@@ -176,9 +200,13 @@ def choose(
     bandwidth : float
         Bytes per second of reading small arrays.
     """
-    candidates = {i: sorted(found, key=lambda one: one.latency) for i, found in candidates.items() if found}
+    candidates = {
+        i: sorted(found, key=lambda one: one.latency) for i, found in candidates.items() if found
+    }
     connected = [one for one in connections if {one.producer, one.consumer} <= candidates.keys()]
-    touching = {i: [one for one in connected if i in (one.producer, one.consumer)] for i in candidates}
+    touching = {
+        i: [one for one in connected if i in (one.producer, one.consumer)] for i in candidates
+    }
 
     def transforms(some: Iterable[Connection], chosen: Mapping[int, Candidate]) -> float:
         return sum(one.size for one in some if _differs(one, chosen)) * _TRANSFERS / bandwidth
@@ -187,7 +215,9 @@ def choose(
         return counts[i] * candidate.latency + transforms(touching[i], {**chosen, i: candidate})
 
     def total(chosen: Mapping[int, Candidate]) -> float:
-        return sum(counts[i] * one.latency for i, one in chosen.items()) + transforms(connected, chosen)
+        return sum(counts[i] * one.latency for i, one in chosen.items()) + transforms(
+            connected, chosen
+        )
 
     def descend(chosen: dict[int, Candidate]) -> dict[int, Candidate]:
         improved = True
@@ -201,13 +231,20 @@ def choose(
 
     starts = [{i: found[0] for i, found in candidates.items()}]
     for block in sorted({one.output for found in candidates.values() for one in found}):
-        starts.append({i: next((one for one in found if one.output == block), found[0]) for i, found in candidates.items()})
+        starts.append(
+            {
+                i: next((one for one in found if one.output == block), found[0])
+                for i, found in candidates.items()
+            }
+        )
     return min(map(descend, starts), key=total)
 
 
 def _differs(connection: Connection, chosen: Mapping[int, Candidate]) -> bool:
     consumer = chosen[connection.consumer]
-    return chosen[connection.producer].output != (consumer.output if connection.joined else consumer.input)
+    return chosen[connection.producer].output != (
+        consumer.output if connection.joined else consumer.input
+    )
 
 
 def _blocks(record: Record) -> tuple[int, int]:
@@ -216,7 +253,9 @@ def _blocks(record: Record) -> tuple[int, int]:
 
 
 def _parameters(function: relay.Function) -> tuple[list[relay.Var], list[relay.Var]]:
-    """The parameters of a fused function that are its convolution's input, and those of its other operators; none without one."""
+    """The parameters of a fused function that are its convolution's input, and those of its other
+    operators; none without one.
+    """
     data: list[relay.Var] = []
     others: list[relay.Var] = []
 
@@ -224,7 +263,9 @@ def _parameters(function: relay.Function) -> tuple[list[relay.Var], list[relay.V
         if _operator_name(expression) == "nn.conv2d":
             data.extend(relay.analysis.free_vars(expression.args[0]))
         elif isinstance(expression, relay.Call):
-            others.extend(argument for argument in expression.args if isinstance(argument, relay.Var))
+            others.extend(
+                argument for argument in expression.args if isinstance(argument, relay.Var)
+            )
 
     relay.analysis.post_order_visit(function.body, visit)
     return (data, others) if data else ([], [])
@@ -233,19 +274,37 @@ def _parameters(function: relay.Function) -> tuple[list[relay.Var], list[relay.V
 def _keeps_layout(function: relay.Function) -> bool:
     """Whether the compiler passes a layout on through all operators of a fused function."""
     names: set[str] = set()
-    relay.analysis.post_order_visit(function.body, lambda expression: names.add(_operator_name(expression)))
-    patterns = {name: tvm.ir.Op.get(name).get_attr("TOpPattern") for name in names - _KEEP_LAYOUT - {""}}
-    return all(pattern is not None and pattern <= relay.op.OpPattern.BROADCAST for pattern in patterns.values())
+    relay.analysis.post_order_visit(
+        function.body, lambda expression: names.add(_operator_name(expression))
+    )
+    patterns = {
+        name: tvm.ir.Op.get(name).get_attr("TOpPattern") for name in names - _KEEP_LAYOUT - {""}
+    }
+    return all(
+        pattern is not None and pattern <= relay.op.OpPattern.BROADCAST
+        for pattern in patterns.values()
+    )
 
 
 def _operator_name(expression: relay.Expr) -> str:
     """The name of the operator that is called; empty if none is."""
-    return str(expression.op.name) if isinstance(expression, relay.Call) and isinstance(expression.op, tvm.ir.Op) else ""
+    return (
+        str(expression.op.name)
+        if isinstance(expression, relay.Call) and isinstance(expression.op, tvm.ir.Op)
+        else ""
+    )
 
 
 def _size(expression: relay.Expr) -> int:
-    """Bytes of a tensor, or of the tensors of a tuple, with an extent of 1 where it depends on data."""
+    """Bytes of a tensor, or of the tensors of a tuple, with an extent of 1 where it depends on
+    data.
+    """
     kind = expression.checked_type
     tensors = kind.fields if isinstance(kind, relay.TupleType) else [kind]
-    known = [[int(extent) for extent in one.shape if isinstance(extent, tvm.tir.IntImm)] for one in tensors]
-    return sum(prod(shape) * tvm.DataType(one.dtype).bits // 8 for shape, one in zip(known, tensors))
+    known = [
+        [int(extent) for extent in one.shape if isinstance(extent, tvm.tir.IntImm)]
+        for one in tensors
+    ]
+    return sum(
+        prod(shape) * tvm.DataType(one.dtype).bits // 8 for shape, one in zip(known, tensors)
+    )

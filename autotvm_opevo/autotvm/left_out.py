@@ -1,4 +1,6 @@
-"""What of a network AutoTVM has no template for, and whether it would have one in another layout."""
+"""What of a network AutoTVM has no template for, and whether it would have one in another
+layout.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,12 @@ _CONVOLUTION, _LAYOUTS = re.compile(r"conv([123])d"), {"1": "NCW", "2": "NCHW", 
 
 
 def describe_left_out(
-    calls: Iterable[tuple[relay.Call, int]], mod: tvm.IRModule, has_template: Callable[[tvm.IRModule], bool]
+    calls: Iterable[tuple[relay.Call, int]],
+    mod: tvm.IRModule,
+    has_template: Callable[[tvm.IRModule], bool],
 ) -> str:
-    """Operators without a template, in words, and how to convert the network so that they have one; empty if there are none.
+    """Operators without a template, in words, and how to convert the network so that they have one;
+    empty if there are none.
 
     Parameters
     ----------
@@ -31,7 +36,8 @@ def describe_left_out(
         Whether there is one for the operator of a module.
     """
     counts: Counter[str] = Counter()
-    layouts: dict[str, str] = {}  # the one in which there would be a template, or none, by description: shapes do not matter
+    # the one in which there would be a template, or none, by description: shapes do not matter
+    layouts: dict[str, str] = {}
     for call, count in calls:
         if _HEAVY.search(call.op.name):
             what = _describe(call)
@@ -44,12 +50,17 @@ def describe_left_out(
     converted: Counter[str] = Counter()
     for what, count in counts.items():
         converted[layouts[what]] += count
-    would = " and ".join(f"{count} would have one in {layout}" for layout, count in converted.items() if layout)
-    command = " (of a model file on the command line, with --layout NCHW)" if "NCHW" in converted else ""
+    would = " and ".join(
+        f"{count} would have one in {layout}" for layout, count in converted.items() if layout
+    )
+    command = (
+        " (of a model file on the command line, with --layout NCHW)" if "NCHW" in converted else ""
+    )
     return (
         f"{text}. Of them, {would}. To convert the network before it is tuned{command}:\n"
         "    with tvm.transform.PassContext(opt_level=3):\n"
-        f"        mod = tvm.transform.Sequential([relay.transform.ConvertLayout({_convertible(mod)})])(mod)"
+        "        mod = "
+        f"tvm.transform.Sequential([relay.transform.ConvertLayout({_convertible(mod)})])(mod)"
     )
 
 
@@ -74,15 +85,21 @@ def _better_layout(call: relay.Call, has_template: Callable[[tvm.IRModule], bool
     """The layout in which an operator would have a template; empty if there is none."""
     if _is_open(call) or not _is_convertible(call):
         return ""
-    inputs = [relay.var(f"p{i}", type_annotation=one.checked_type) for i, one in enumerate(call.args)]
+    inputs = [
+        relay.var(f"p{i}", type_annotation=one.checked_type) for i, one in enumerate(call.args)
+    ]
     alone = tvm.IRModule.from_expr(relay.Function(inputs, relay.Call(call.op, inputs, call.attrs)))
     with tvm.transform.PassContext(opt_level=3):
-        converted = tvm.transform.Sequential([relay.transform.ConvertLayout(_convertible(alone))])(alone)
+        converted = tvm.transform.Sequential([relay.transform.ConvertLayout(_convertible(alone))])(
+            alone
+        )
     return _layout(call.op.name) if has_template(converted) else ""
 
 
 def _convertible(mod: tvm.IRModule) -> dict[str, list[str]]:
-    """The layouts of data and weights that convolutions should have, by operator, as ``ConvertLayout`` takes them."""
+    """The layouts of data and weights that convolutions should have, by operator, as
+    ``ConvertLayout`` takes them.
+    """
     names: set[str] = set()
 
     def visit(expression: relay.Expr) -> None:
@@ -95,7 +112,11 @@ def _convertible(mod: tvm.IRModule) -> dict[str, list[str]]:
 
 def _is_convertible(call: relay.Call) -> bool:
     """Whether an operator is a convolution whose layout TVM can convert."""
-    is_convolution = isinstance(call.op, tvm.ir.Op) and _CONVOLUTION.search(call.op.name) and hasattr(call.attrs, "data_layout")
+    is_convolution = (
+        isinstance(call.op, tvm.ir.Op)
+        and _CONVOLUTION.search(call.op.name)
+        and hasattr(call.attrs, "data_layout")
+    )
     return bool(is_convolution) and call.op.get_attr("FTVMConvertOpLayout") is not None
 
 

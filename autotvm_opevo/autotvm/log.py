@@ -1,7 +1,7 @@
 """AutoTVM's log files: read, repaired, appended to, and locked.
 
-A log is treated as data: it is parsed as JSON, and nothing in it is unpickled or evaluated. `TaskState.resume` resumes from its
-records.
+A log is treated as data: it is parsed as JSON, and nothing in it is unpickled or evaluated.
+`TaskState.resume` resumes from its records.
 """
 
 from __future__ import annotations
@@ -31,7 +31,12 @@ from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.space import Configuration
 from autotvm_opevo.tuning.file_formats import about
-from autotvm_opevo.tuning.record_lines import UNUSED_OPTIONS, option_names, split_line, without_options
+from autotvm_opevo.tuning.record_lines import (
+    UNUSED_OPTIONS,
+    option_names,
+    split_line,
+    without_options,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +73,9 @@ def workload_key(target: object, task: Task) -> tuple[str, Any]:
 
 
 def failure(result: MeasureResult) -> tuple[str, str]:
-    """Kind of a failure in words, and its message, which is empty for results from a log; both are for a success."""
+    """Kind of a failure in words, and its message, which is empty for results from a log; both are
+    for a success.
+    """
     if result.error_no == MeasureErrorNo.NO_ERROR:
         return "", ""
     kind = MeasureErrorNo(result.error_no).name.lower().replace("_", " ").replace(" error", "")
@@ -78,19 +85,29 @@ def failure(result: MeasureResult) -> tuple[str, str]:
     while isinstance(error, tuple):  # the builder wraps its errors twice
         error = error[-1]
     text = str(error).strip()
-    if not text or text.startswith("Traceback"):  # TVM may cut off the reason, at the end of the trace
+    # TVM may cut off the reason, at the end of the trace
+    if not text or text.startswith("Traceback"):
         text = str(trace).strip()
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     message = lines[-1] if lines else type(error).__name__
     if "code == RPCCode::kReturn" in message:
-        message = "the session ended without a result: the kernel crashed, or exceeded the runner's timeout"
+        message = (
+            "the session ended without a result: the kernel crashed, or exceeded the "
+            "runner's timeout"
+        )
     if isinstance(error, TimeoutError) and not str(error):
-        message = f"longer than the {'builder' if result.error_no == MeasureErrorNo.BUILD_TIMEOUT else 'runner'}'s timeout"
+        message = (
+            "longer than the "
+            f"{'builder' if result.error_no == MeasureErrorNo.BUILD_TIMEOUT else 'runner'}'s "
+            "timeout"
+        )
     return kind, message[:300]
 
 
 def configuration_of(measured: MeasureInput, task: Task, knobs: KnobSpace) -> Configuration | None:
-    """Configuration of a record, or None if the record belongs to another task, target or configuration space."""
+    """Configuration of a record, or None if the record belongs to another task, target or
+    configuration space.
+    """
     if workload_key(measured.target, measured.task) != workload_key(task.target, task):
         return None
     try:
@@ -100,7 +117,8 @@ def configuration_of(measured: MeasureInput, task: Task, knobs: KnobSpace) -> Co
 
 
 def parse(line: str) -> Record | None:
-    """Parse one line of a log; None for comments and for records of AutoTVM's log version 0.1, which TVM skips, too.
+    """Parse one line of a log; None for comments and for records of AutoTVM's log version 0.1,
+    which TVM skips, too.
 
     The record's target is as `known_target` has it.
 
@@ -118,7 +136,9 @@ def parse(line: str) -> Record | None:
         target, unknown = known_target(fields.input[0])
         if unknown:
             names = ", ".join(f"-{name}" for name in unknown)
-            raise UnknownOption(f"since TVM {tvm.__version__} does not know {names} in their target")
+            raise UnknownOption(
+                f"since TVM {tvm.__version__} does not know {names} in their target"
+            )
         if target != fields.input[0]:
             line = json.dumps({**jsonl.load(line), "input": [target, *fields.input[1:]]})
         found: Record = record.decode(line)
@@ -132,7 +152,8 @@ def parse(line: str) -> Record | None:
 
 @lru_cache(maxsize=1024)
 def known_target(text: str) -> tuple[str, list[str]]:
-    """A target without the options that this TVM has no longer and that change no schedule, and others that it does not know.
+    """A target without the options that this TVM has no longer and that change no schedule, and
+    others that it does not know.
 
     Examples
     --------
@@ -162,7 +183,8 @@ def parse_fields(line: str) -> Fields | None:
     Raises
     ------
     Exception
-        Of any kind, if AutoTVM could not use the record; the input and the configuration are not checked.
+        Of any kind, if AutoTVM could not use the record; the input and the configuration are not
+        checked.
     """
     if "\r" in line.removesuffix("\r"):
         raise ValueError("text readers would see more than one line")
@@ -175,15 +197,24 @@ def parse_fields(line: str) -> Fields | None:
     if not isinstance(target, str) or not isinstance(arguments, list):
         raise ValueError("no target or no arguments")
     costs, error_no, all_cost, timestamp = fields["result"]
-    if not costs or not all(isinstance(number, (int, float)) for number in (*costs, all_cost, timestamp)):
+    if not costs or not all(
+        isinstance(number, (int, float)) for number in (*costs, all_cost, timestamp)
+    ):
         raise ValueError("the result is not numeric")
-    if MeasureErrorNo(error_no) == MeasureErrorNo.NO_ERROR and not all(0 < float(cost) < math.inf for cost in costs):
+    if MeasureErrorNo(error_no) == MeasureErrorNo.NO_ERROR and not all(
+        0 < float(cost) < math.inf for cost in costs
+    ):
         raise ValueError("impossible time, which AutoTVM would take for the best")
-    return Fields(fields["input"], fields["config"], MeasureResult(tuple(costs), error_no, all_cost, timestamp))
+    return Fields(
+        fields["input"],
+        fields["config"],
+        MeasureResult(tuple(costs), error_no, all_cost, timestamp),
+    )
 
 
 def read_fields(path: Path) -> Iterator[tuple[str, Fields]]:
-    """The records of a log that is only read, with their lines: those that share a line one by one, and what is repeated once.
+    """The records of a log that is only read, with their lines: those that share a line one by one,
+    and what is repeated once.
 
     Other lines are skipped.
     """
@@ -209,18 +240,20 @@ def _fields(line: str) -> Fields | None:
 class Log:
     """AutoTVM log with a single writer; a context manager.
 
-    Entering locks the log and moves lines that AutoTVM cannot parse to ``PATH.rejected``. All other lines are kept unchanged,
-    those of records for targets that this TVM does not know too, but records that share a line, as in joined files, get one each.
-    The lock file is ``PATH.lock``; the lock is released when the process ends, however it ends.
+    Entering locks the log and moves lines that AutoTVM cannot parse to ``PATH.rejected``. All other
+    lines are kept unchanged, those of records for targets that this TVM does not know too, but
+    records that share a line, as in joined files, get one each. The lock file is ``PATH.lock``; the
+    lock is released when the process ends, however it ends.
 
-    An existing file without a single record is refused and left untouched, so that a mistyped name costs nothing. Exceptions are
-    files that a crash leaves behind: empty or blank ones, and logs whose every record is truncated.
+    An existing file without a single record is refused and left untouched, so that a mistyped name
+    costs nothing. Exceptions are files that a crash leaves behind: empty or blank ones, and logs
+    whose every record is truncated.
 
     Parameters
     ----------
     path : str or path
-        The file is created if it does not exist, and removed if an error ends the context before it has a record; its folder must
-        exist.
+        The file is created if it does not exist, and removed if an error ends the context before it
+        has a record; its folder must exist.
 
     Attributes
     ----------
@@ -248,19 +281,26 @@ class Log:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(os.path.realpath(path))  # replacing a symbolic link would leave its target unchanged
+        # replacing a symbolic link would leave its target unchanged
+        self.path = Path(os.path.realpath(path))
         self.records: list[Record] = []
         self.rejected = 0
-        self._left_out: Counter[str] = Counter()  # records that stay in the log and cannot be used, by the reason
+        # records that stay in the log and cannot be used, by the reason
+        self._left_out: Counter[str] = Counter()
         self._is_new = False
         self._file: int | None = None
         self._lock = Lock(self.path.with_name(self.path.name + ".lock"))
 
     def __enter__(self) -> Log:
         if not self.path.parent.is_dir():
-            raise FileNotFoundError(f"log_file must be in an existing folder, {self.path.parent} does not exist")
+            raise FileNotFoundError(
+                f"log_file must be in an existing folder, {self.path.parent} does not exist"
+            )
         if self.path.is_dir():
-            raise ValueError(f"log_file must be a file, {self.path} is a folder{about(self.path, 'name a file in it')}")
+            raise ValueError(
+                f"log_file must be a file, {self.path} is a "
+                f"folder{about(self.path, 'name a file in it')}"
+            )
         check_writable(self.path.parent, self.path)
         try:
             self._lock.acquire(self.path)
@@ -273,7 +313,12 @@ class Log:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
         if self._file is not None:
             if kind is not None and self._is_new and os.fstat(self._file).st_size == 0:
                 self.path.unlink()
@@ -303,12 +348,15 @@ class Log:
             os.ftruncate(self._file, whole)
             raise OSError(
                 error.errno,
-                f"cannot write the log: {error.strerror}. Earlier results are saved: make room and run this again",
+                f"cannot write the log: {error.strerror}. Earlier results are saved: make "
+                "room and run this again",
                 str(self.path),
             ) from error
 
     def _read(self) -> None:
-        """Fill `records`, and move malformed lines away; records that share a line get lines of their own."""
+        """Fill `records`, and move malformed lines away; records that share a line get lines of
+        their own.
+        """
         kept, malformed, was_joined = [], [], False
         with open(self.path, "rb") as file:
             for line in file:
@@ -316,7 +364,10 @@ class Log:
                 if self._load(text.rstrip("\n")):
                     kept.append(line)
                     continue
-                parts = [(part.encode(errors="surrogateescape"), self._load(part)) for part in split_line(text)]
+                parts = [
+                    (part.encode(errors="surrogateescape"), self._load(part))
+                    for part in split_line(text)
+                ]
                 if any(is_good for _, is_good in parts):
                     kept += [part for part, is_good in parts if is_good]
                     malformed += [part for part, is_good in parts if not is_good]
@@ -324,10 +375,13 @@ class Log:
                 else:
                     malformed.append(line)
         if not self.records and (self._left_out or not _is_crash_remnant(kept, malformed)):
-            unusable = next((f" that can be used, {why}: choose another name" for why in self._left_out), "")
+            unusable = next(
+                (f" that can be used, {why}: choose another name" for why in self._left_out), ""
+            )
             why = unusable or about(self.path, "choose another name")
             raise ValueError(
-                f"log_file must be a new file or an AutoTVM log, and {self.path}, which was left untouched, has no record{why}"
+                f"log_file must be a new file or an AutoTVM log, and {self.path}, which was "
+                f"left untouched, has no record{why}"
             )
         for why, count in self._left_out.items():
             logger.warning("%s of %s left out, %s", pluralize(count, "record"), self.path.name, why)
@@ -357,10 +411,13 @@ class Log:
 
 
 def _is_crash_remnant(comments: Sequence[bytes], malformed: Sequence[bytes]) -> bool:
-    """Whether a file without records is what a crash leaves of a log: nothing, blank lines, or truncated records.
+    """Whether a file without records is what a crash leaves of a log: nothing, blank lines, or
+    truncated records.
 
     Comments alone prove nothing: Markdown headings and shell scripts have them, too.
     """
     texts = [text for line in malformed if (text := line.strip())]
     truncated = [text for text in texts if text.startswith(_HEAD) or _HEAD.startswith(text)]
-    return texts == [text for text in truncated if jsonl.load(text) is jsonl.MALFORMED] and bool(texts or not comments)
+    return texts == [text for text in truncated if jsonl.load(text) is jsonl.MALFORMED] and bool(
+        texts or not comments
+    )

@@ -1,4 +1,6 @@
-"""AutoTVM's builders and runners, started once for all tasks of a network, and never waited for without a timeout."""
+"""AutoTVM's builders and runners, started once for all tasks of a network, and never waited for
+without a timeout.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,9 @@ _CPU_TARGETS = ("llvm", "c")
 class Measurer(measurer.Measurer):
     """See `tuning.measurer.Measurer`; candidates are ConfigEntities, trials are records.
 
-    With this package's builder, and its runner or an ``RPCRunner``, what runs next is built meanwhile; other builders and
-    runners, AutoTVM's own or a user's, measure one batch after the other.
+    With this package's builder, and its runner or an ``RPCRunner``, what runs next is built
+    meanwhile; other builders and runners, AutoTVM's own or a user's, measure one batch after the
+    other.
 
     Parameters
     ----------
@@ -56,12 +59,22 @@ class Measurer(measurer.Measurer):
     """
 
     def __init__(self, measure_option: dict[str, Any]) -> None:
-        if not isinstance(measure_option, dict) or not {"builder", "runner"} <= measure_option.keys():
-            raise ValueError(f"measure_option must come from autotvm.measure_option, {measure_option!r} given")
+        if (
+            not isinstance(measure_option, dict)
+            or not {"builder", "runner"} <= measure_option.keys()
+        ):
+            raise ValueError(
+                f"measure_option must come from autotvm.measure_option, {measure_option!r} given"
+            )
         self._builder, self._runner = measure_option["builder"], measure_option["runner"]
         builds, devices = int(self._builder.n_parallel), int(self._runner.n_parallel)
-        own_builder, own_runner = isinstance(self._builder, LocalBuilder), isinstance(self._runner, LocalRunner)
-        super().__init__(max(builds, devices), builds, devices, self._builder.executor if own_builder else None)
+        own_builder, own_runner = (
+            isinstance(self._builder, LocalBuilder),
+            isinstance(self._runner, LocalRunner),
+        )
+        super().__init__(
+            max(builds, devices), builds, devices, self._builder.executor if own_builder else None
+        )
         self._in_tuning: bool = False
         self._task: Task | None = None
         self._servers: Sequence[Any] = ()  # of AutoTVM's LocalRunner
@@ -72,13 +85,23 @@ class Measurer(measurer.Measurer):
             ForkServer.start(WORKER_MODULE)  # imports TVM while the caller extracts tasks
 
     def __enter__(self) -> Measurer:
-        # Children inherit the flag: while tuning, some templates omit what cannot be measured on its own.
+        # Children inherit the flag: while tuning, some templates omit what cannot be measured on
+        # its own.
         self._in_tuning, autotvm.GLOBAL_SCOPE.in_tuning = autotvm.GLOBAL_SCOPE.in_tuning, True
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
         autotvm.GLOBAL_SCOPE.in_tuning = self._in_tuning
-        self._close(self.pool.abort if self.pool is not None else getattr(self._runner, "interrupt", lambda: None))
+        self._close(
+            self.pool.abort
+            if self.pool is not None
+            else getattr(self._runner, "interrupt", lambda: None)
+        )
         self._end_servers()
         for owner in (self._builder, self._runner):
             if isinstance(owner, (LocalBuilder, LocalRunner)):
@@ -92,7 +115,9 @@ class Measurer(measurer.Measurer):
 
     @property
     def finalists(self) -> Finalists:
-        """The best trials of each task, with what was built for them; none with runners that do not keep it."""
+        """The best trials of each task, with what was built for them; none with runners that do not
+        keep it.
+        """
         stage = self._runner if isinstance(self._runner, LocalRunner) else self.pool
         return stage.finalists if stage is not None else Finalists()
 
@@ -129,16 +154,30 @@ class Measurer(measurer.Measurer):
         return build.measured, result
 
     def _measure(self, inputs: Sequence[MeasureInput]) -> list[MeasureResult]:
-        """Build a batch, all of it, and run it, with a builder or runner that is not this package's."""
+        """Build a batch, all of it, and run it, with a builder or runner that is not this
+        package's.
+        """
         builder, runner = self._builder, self._runner
         # Their own timeouts are enforced by children, which may hang themselves.
-        seconds = START_TIMEOUT + 2 * len(inputs) * (builder.timeout + (runner.n_parallel + 1) * runner.timeout)
-        with killed_after(seconds, *(getattr(owner, "executor", None) for owner in (builder, runner))):
+        seconds = START_TIMEOUT + 2 * len(inputs) * (
+            builder.timeout + (runner.n_parallel + 1) * runner.timeout
+        )
+        with killed_after(
+            seconds, *(getattr(owner, "executor", None) for owner in (builder, runner))
+        ):
             builds = builder.build(inputs)
             results: list[MeasureResult] = (self.pool or runner).run(inputs, builds)
-        ran = [result for result, build in zip(results, builds) if not isinstance(build, MeasureResult)]
-        if self._servers and ran and all(result.error_no == MeasureErrorNo.RUN_TIMEOUT for result in ran):
-            self._end_servers()  # they end slow trials themselves, so they must be dead: start new ones for the next batch
+        ran = [
+            result for result, build in zip(results, builds) if not isinstance(build, MeasureResult)
+        ]
+        if (
+            self._servers
+            and ran
+            and all(result.error_no == MeasureErrorNo.RUN_TIMEOUT for result in ran)
+        ):
+            # they end slow trials themselves, so they must be dead: start new ones for the next
+            # batch
+            self._end_servers()
         return results
 
     def _prepare(self, task: Task) -> None:
@@ -149,33 +188,47 @@ class Measurer(measurer.Measurer):
             self._runner.task = task
         else:
             with no_interrupts_in_children():
-                servers = run_with_timeout(START_TIMEOUT, lambda: self._runner.set_task(task), "a device to answer")
-            self._servers = servers if isinstance(self._runner, autotvm.LocalRunner) and servers else ()
+                servers = run_with_timeout(
+                    START_TIMEOUT, lambda: self._runner.set_task(task), "a device to answer"
+                )
+            self._servers = (
+                servers if isinstance(self._runner, autotvm.LocalRunner) and servers else ()
+            )
         self._builder.set_task(task, self._device_limits(task))
         self._task = task
 
     def _end_servers(self) -> None:
-        """End the tracker and the server of a LocalRunner; the tracker first, which would warn of a lost connection."""
+        """End the tracker and the server of a LocalRunner; the tracker first, which would warn of a
+        lost connection.
+        """
         for process in reversed(self._servers):
             process.terminate()
         self._servers, self._task = (), None
 
     def _device_limits(self, task: Task) -> Any:
-        """Properties of the device that the builder needs, such as a GPU's shared memory. Cached: asking occupies a device."""
+        """Properties of the device that the builder needs, such as a GPU's shared memory. Cached:
+        asking occupies a device.
+        """
         target = str(task.target)
         if target not in self._build_kwargs:
             self._build_kwargs[target] = (
-                self._runner.get_build_kwargs() if isinstance(self._runner, LocalRunner) else self._ask_device()
+                self._runner.get_build_kwargs()
+                if isinstance(self._runner, LocalRunner)
+                else self._ask_device()
             )
         return self._build_kwargs[target]
 
     def _ask_device(self) -> Any:
         def ask() -> Any:
-            return run_with_timeout(_DEVICE_TIMEOUT, self._runner.get_build_kwargs, "a device to report its properties")
+            return run_with_timeout(
+                _DEVICE_TIMEOUT, self._runner.get_build_kwargs, "a device to report its properties"
+            )
 
         with suppress(OSError, RuntimeError):
             return ask()
         try:  # another device of the same key
             return ask()
         except (OSError, RuntimeError) as error:
-            raise DevicePoolError(f"no device of key {self._runner.key!r} answers: {error}") from error
+            raise DevicePoolError(
+                f"no device of key {self._runner.key!r} answers: {error}"
+            ) from error

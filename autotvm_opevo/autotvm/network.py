@@ -29,7 +29,12 @@ from autotvm_opevo.autotvm.store import TrialStore
 from autotvm_opevo.autotvm.task_state import TaskState
 from autotvm_opevo.autotvm.tophub import without_tophub
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
-from autotvm_opevo.autotvm.tuner_factory import TunerFactory, can_learn, may_refuse_knobs, takes_seed
+from autotvm_opevo.autotvm.tuner_factory import (
+    TunerFactory,
+    can_learn,
+    may_refuse_knobs,
+    takes_seed,
+)
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.naming import describe_tuner
 from autotvm_opevo.tuning.result import TuningResult
@@ -56,8 +61,9 @@ def tune_network(
 ) -> TuningResult:
     """Tune all operators of a network from one budget of trials, resuming from a log.
 
-    However this function ends, the same call resumes with the trials that are left: all measurements are in the log, those of
-    AutoTVM's own builders and runners after each batch, and no configuration is measured twice.
+    However this function ends, the same call resumes with the trials that are left: all
+    measurements are in the log, those of AutoTVM's own builders and runners after each batch, and
+    no configuration is measured twice.
 
     Parameters
     ----------
@@ -67,34 +73,37 @@ def tune_network(
         Its weights, by name.
     target : str or tvm.target.Target
     log_file : str or path
-        AutoTVM's log, ``NAME.json``; created if missing, and locked against other processes. The best record of each task, of
-        convolutions together with the transforms between their layouts, is written to ``NAME.best.json`` beside it, with those of
-        other networks in the log; see `evaluate` for operators that are left untuned.
+        AutoTVM's log, ``NAME.json``; created if missing, and locked against other processes. The
+        best record of each task, of convolutions together with the transforms between their
+        layouts, is written to ``NAME.best.json`` beside it, with those of other networks in the
+        log; see `evaluate` for operators that are left untuned.
     trials : int
         Number of configurations to measure, those in the log included.
     measure_option : dict, optional
         From ``autotvm.measure_option``; `default_measure_option` by default.
     time_limit : float, optional
-        Seconds for all trials and for timing the best of them again; the running batch may exceed it by seconds.
+        Seconds for all trials and for timing the best of them again; the running batch may exceed
+        it by seconds.
     tuner : callable
         Creates the tuner of a task: one of AutoTVM's tuner classes, or a function.
     task_scheduler : {"gradient", "equal", "round-robin"} or callable
-        Chooses the task that gets the next trials: the one expected to reduce the network's latency most, all equally, or each
-        in turn.
+        Chooses the task that gets the next trials: the one expected to reduce the network's latency
+        most, all equally, or each in turn.
     early_stopping : int, optional
-        Stop tuning a task after this many consecutive trials without improvement; the others share its trials.
+        Stop tuning a task after this many consecutive trials without improvement; the others share
+        its trials.
     seed : int, optional
         Of tuners that take one, and of the task scheduler.
     evaluate : bool
-        Build the network untuned and tuned, compare their outputs, and time both. Operators that are slower within the network
-        than untuned are left so, and all of them if the network is slower, or its outputs differ; without the evaluation, that is
-        not known.
+        Build the network untuned and tuned, compare their outputs, and time both. Operators that
+        are slower within the network than untuned are left so, and all of them if the network is
+        slower, or its outputs differ; without the evaluation, that is not known.
     transfer : bool
-        Whether tasks of the same template learn from each other, from the history and, on a CPU, from what this package knows of
-        common layers. Only `OpEvoTuner` can.
+        Whether tasks of the same template learn from each other, from the history and, on a CPU,
+        from what this package knows of common layers. Only `OpEvoTuner` can.
     history : path, or iterable of paths
-        Logs of other networks, devices or runs to learn from, besides what `log_file` has of other networks. They are only read;
-        what they measured may be measured again.
+        Logs of other networks, devices or runs to learn from, besides what `log_file` has of other
+        networks. They are only read; what they measured may be measured again.
 
     Returns
     -------
@@ -103,7 +112,8 @@ def tune_network(
     Raises
     ------
     ValueError
-        If an argument is invalid, the network has nothing to tune, or this machine lacks the target's device.
+        If an argument is invalid, the network has nothing to tune, or this machine lacks the
+        target's device.
     LogInUse
         If another process is writing the log.
     DevicePoolError
@@ -136,12 +146,16 @@ def tune_network(
     task_scheduler = as_task_scheduler(task_scheduler)
     if not callable(tuner):
         raise ValueError(
-            f"tuner must be one of AutoTVM's tuner classes, or a function that creates a task's tuner; {tuner!r} given"
+            "tuner must be one of AutoTVM's tuner classes, or a function that creates a "
+            f"task's tuner; {tuner!r} given"
         )
     history = [history] if isinstance(history, (str, PathLike)) else list(history)
     if history and not (transfer and can_learn(tuner)):
         given = "transfer=False" if not transfer else describe_tuner(tuner, None)
-        raise ValueError(f"history needs transfer=True and a tuner that learns from it, such as OpEvoTuner; {given} given")
+        raise ValueError(
+            "history needs transfer=True and a tuner that learns from it, such as "
+            f"OpEvoTuner; {given} given"
+        )
     known = read_history(history, Path(log_file))
 
     option = measure_option or default_measure_option(target)
@@ -157,7 +171,9 @@ def tune_network(
             known.add(_of_others(log.records, network.tasks), str(log.path))
         seeds = np.random.SeedSequence(seed).generate_state(len(network.tasks) + 1)
         states = [
-            TaskState(task, tuner, None if seed is None else int(s), early_stopping, known, transfer)
+            TaskState(
+                task, tuner, None if seed is None else int(s), early_stopping, known, transfer
+            )
             for task, s in zip(network.tasks, seeds[1:])
         ]
         run = NetworkRun(states, network, TrialStore(log, journal), trials, measurer.batch, start)
@@ -168,22 +184,37 @@ def tune_network(
             if may_refuse_knobs(tuner):
                 for state in states:
                     state.create_tuner()  # raises now, and not once the other tasks are tuned
-            run.announce(describe_tuner(tuner, seed if takes_seed(tuner) else None, **learning), "log")
+            run.announce(
+                describe_tuner(tuner, seed if takes_seed(tuner) else None, **learning), "log"
+            )
             if network.left_out:
-                run.display.write(f"left untuned, without a template for this target: {network.left_out}")
+                run.display.write(
+                    f"left untuned, without a template for this target: {network.left_out}"
+                )
             if known:
                 run.display.write(f"learning from {learning['history']}")
             if run.left > 0:
                 with measurer:
                     run.measure_machine(option["runner"], target)
                     rng = np.random.default_rng(seeds[0])
-                    run.run(measurer, task_scheduler, rng, end_of_trials(start, time_limit), measurer.batch)
+                    run.run(
+                        measurer,
+                        task_scheduler,
+                        rng,
+                        end_of_trials(start, time_limit),
+                        measurer.batch,
+                    )
             run.best.write()
             if evaluate and run.succeeded and network.only_vm:
-                run.display.write(f"not compared with the untuned network: it has {network.only_vm}, which only TVM's VM can run")
+                run.display.write(
+                    f"not compared with the untuned network: it has {network.only_vm}, which "
+                    "only TVM's VM can run"
+                )
             elif evaluate and run.succeeded:
                 run.evaluate(
-                    lambda: evaluate_network(mod, target, network, run.best.path, option["runner"], run.best.keep_untuned)
+                    lambda: evaluate_network(
+                        mod, target, network, run.best.path, option["runner"], run.best.keep_untuned
+                    )
                 )
         except BaseException as error:
             with suppress(OSError):  # a full disk must not hide the error
@@ -196,4 +227,6 @@ def tune_network(
 def _of_others(records: Iterable[Record], tasks: Iterable[Task]) -> Iterator[Record]:
     """Of the records of a log, those of other networks' tasks, or for other targets."""
     own = {workload_key(task.target, task) for task in tasks}
-    return (record for record in records if workload_key(record[0].target, record[0].task) not in own)
+    return (
+        record for record in records if workload_key(record[0].target, record[0].task) not in own
+    )

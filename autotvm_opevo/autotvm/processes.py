@@ -15,7 +15,9 @@ START_TIMEOUT = 120.0
 
 
 def kill(executor: PopenPoolExecutor | None) -> None:
-    """Kill the processes of AutoTVM's pool; threads that wait for their results see the end of the pipe."""
+    """Kill the processes of AutoTVM's pool; threads that wait for their results see the end of the
+    pipe.
+    """
     for worker in list(getattr(executor, "_worker_map", {}).values()):
         with suppress(AttributeError):  # its own thread ends it, too, and may be faster
             worker._proc.kill()
@@ -31,7 +33,9 @@ def stop(executor: PopenPoolExecutor | None) -> None:
 
 @contextmanager
 def killed_after(seconds: float, *executors: PopenPoolExecutor | None) -> Iterator[None]:
-    """Kill the processes of pools that hang: after so many seconds in this context, and again each time they have passed."""
+    """Kill the processes of pools that hang: after so many seconds in this context, and again each
+    time they have passed.
+    """
     done = threading.Event()
 
     def watch() -> None:

@@ -1,4 +1,6 @@
-"""Networks as they are given: the function that is tuned, its weights, and whether the shapes of its inputs are known."""
+"""Networks as they are given: the function that is tuned, its weights, and whether the shapes of
+its inputs are known.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ _MAX_NAMES = 8
 
 
 def as_module(mod: Any, params: Any = None) -> tvm.IRModule:
-    """A copy of a Relay network as one function, ``main``, with its weights bound, and what it calls inlined.
+    """A copy of a Relay network as one function, ``main``, with its weights bound, and what it
+    calls inlined.
 
     Functions that call themselves, and those for external code generators, stay.
 
@@ -27,7 +30,8 @@ def as_module(mod: Any, params: Any = None) -> tvm.IRModule:
     Raises
     ------
     ValueError
-        If it is no network of Relay, has no ``main``, the weights have no names, or the shape of an input is unknown.
+        If it is no network of Relay, has no ``main``, the weights have no names, or the shape of an
+        input is unknown.
 
     Examples
     --------
@@ -40,15 +44,25 @@ def as_module(mod: Any, params: Any = None) -> tvm.IRModule:
     weights = _as_weights(params, [variable.name_hint for variable in module["main"].params])
     module["main"] = relay.build_module.bind_params_by_name(module["main"], weights)
     try:
-        module = relay.transform.InferType()(_inlined(relay.transform.RemoveUnusedFunctions()(module)))
+        module = relay.transform.InferType()(
+            _inlined(relay.transform.RemoveUnusedFunctions()(module))
+        )
     except tvm.TVMError as error:
-        if untyped := [variable.name_hint for variable in module["main"].params if variable.type_annotation is None]:
+        if untyped := [
+            variable.name_hint
+            for variable in module["main"].params
+            if variable.type_annotation is None
+        ]:
             raise _unknown(dict.fromkeys(untyped, "of any rank")) from error
         raise
     if unknown := dict(_unknown_inputs(module["main"])):
         raise _unknown(unknown)
     # With functions that call themselves, TVM's pass fails.
-    return relay.transform.DynamicToStatic()(module) if _has_dynamic_shapes(module) and len(module.functions) == 1 else module
+    return (
+        relay.transform.DynamicToStatic()(module)
+        if _has_dynamic_shapes(module) and len(module.functions) == 1
+        else module
+    )
 
 
 def _has_dynamic_shapes(module: tvm.IRModule) -> bool:
@@ -68,8 +82,14 @@ def _with_main(mod: Any) -> tvm.IRModule:
     if isinstance(mod, relay.Function):
         return tvm.IRModule.from_expr(mod)
     if not isinstance(mod, tvm.IRModule):
-        hint = ": relay.Function(relay.analysis.free_vars(mod), mod) makes it one" if isinstance(mod, relay.Expr) else ""
-        raise ValueError(f"mod must be an IRModule or a relay.Function, {type(mod).__name__} given{hint}")
+        hint = (
+            ": relay.Function(relay.analysis.free_vars(mod), mod) makes it one"
+            if isinstance(mod, relay.Expr)
+            else ""
+        )
+        raise ValueError(
+            f"mod must be an IRModule or a relay.Function, {type(mod).__name__} given{hint}"
+        )
     functions = {variable.name_hint: function for variable, function in mod.functions.items()}
     if "main" not in functions:
         names = sorted(functions)
@@ -77,14 +97,18 @@ def _with_main(mod: Any) -> tvm.IRModule:
         raise ValueError(f"mod must have a function main, it has {_listed(names) or 'none'}{hint}")
     if not isinstance(functions["main"], relay.Function):
         kind = type(functions["main"])
-        raise ValueError(f"mod must be a network of Relay, its main is a {kind.__module__}.{kind.__name__}")
+        raise ValueError(
+            f"mod must be a network of Relay, its main is a {kind.__module__}.{kind.__name__}"
+        )
     return mod.clone()
 
 
 def _inlined(module: tvm.IRModule) -> tvm.IRModule:
-    """A module whose functions that call no others are inlined, then those that call none any more, and so on.
+    """A module whose functions that call no others are inlined, then those that call none any more,
+    and so on.
 
-    ``relay.transform.Inline`` fails where a function is called twice; the pass for those of external code generators does not.
+    ``relay.transform.Inline`` fails where a function is called twice; the pass for those of
+    external code generators does not.
     """
     while leaves := list(_leaves(module)):
         for variable in leaves:
@@ -94,7 +118,9 @@ def _inlined(module: tvm.IRModule) -> tvm.IRModule:
 
 
 def _leaves(module: tvm.IRModule) -> Iterator[relay.GlobalVar]:
-    """The functions that call none of the others and can be inlined: not ``main``, and of no other code generator."""
+    """The functions that call none of the others and can be inlined: not ``main``, and of no other
+    code generator.
+    """
     called: dict[relay.GlobalVar, set[relay.GlobalVar]] = {}
     passed: set[relay.GlobalVar] = set()  # as values, to functions that call them
     for variable, function in module.functions.items():
@@ -107,7 +133,11 @@ def _leaves(module: tvm.IRModule) -> Iterator[relay.GlobalVar]:
 
             def visit(expression: relay.Expr, found: set[relay.GlobalVar] = found) -> None:
                 if isinstance(expression, relay.Call):
-                    passed.update(argument for argument in expression.args if isinstance(argument, relay.GlobalVar))
+                    passed.update(
+                        argument
+                        for argument in expression.args
+                        if isinstance(argument, relay.GlobalVar)
+                    )
                 elif isinstance(expression, relay.GlobalVar):
                     found.add(expression)
 
@@ -132,9 +162,15 @@ def _as_weights(params: Any, inputs: list[str]) -> dict[str, Any]:
 
 
 def _unknown_inputs(main: relay.Function) -> Iterator[tuple[str, str]]:
-    """The names of the inputs whose shape is unknown, and their shapes, in which a question mark stands for an unknown extent."""
+    """The names of the inputs whose shape is unknown, and their shapes, in which a question mark
+    stands for an unknown extent.
+    """
     for variable in main.params:
-        fields = variable.checked_type.fields if isinstance(variable.checked_type, relay.TupleType) else [variable.checked_type]
+        fields = (
+            variable.checked_type.fields
+            if isinstance(variable.checked_type, relay.TupleType)
+            else [variable.checked_type]
+        )
         shapes = [_extents(kind) for kind in fields if isinstance(kind, relay.TensorType)]
         if unknown := next((shape for shape in shapes if "?" in shape), None):
             yield variable.name_hint, f"({', '.join(unknown)}{',' * (len(unknown) == 1)})"
@@ -146,7 +182,9 @@ def _extents(kind: relay.TensorType) -> list[str]:
     >>> _extents(relay.TensorType((relay.Any(), 64)))
     ['?', '64']
     """
-    return [str(int(extent)) if isinstance(extent, tvm.tir.IntImm) else "?" for extent in kind.shape]
+    return [
+        str(int(extent)) if isinstance(extent, tvm.tir.IntImm) else "?" for extent in kind.shape
+    ]
 
 
 def _unknown(inputs: Mapping[str, str]) -> ValueError:
@@ -155,8 +193,10 @@ def _unknown(inputs: Mapping[str, str]) -> ValueError:
     name, shape = next(iter(inputs.items()))
     known = shape.replace("?", "1") if "?" in shape else "(1, 3, 224, 224)"
     return ValueError(
-        f"the shapes of all inputs must be known, that of {names} is not: give it to TVM's frontend, as in "
-        f"relay.frontend.from_onnx(model, shape={{{name!r}: {known}}}), or to relay.var({name!r}, shape={known}), and let "
+        f"the shapes of all inputs must be known, that of {names} is not: give it to TVM's "
+        "frontend, as in "
+        f"relay.frontend.from_onnx(model, shape={{{name!r}: {known}}}), or to "
+        f"relay.var({name!r}, shape={known}), and let "
         "relay.transform.DynamicToStatic()(mod) follow"
     )
 

@@ -10,28 +10,50 @@ import tvm
 from tvm import te
 from tvm.autotvm.task import Task
 
-from autotvm_opevo.tuning.roofline import BLOCKS, DEPTH, PARTS, READS, REPEAT_MS, REPEATS, Roofline, Work
+from autotvm_opevo.tuning.roofline import (
+    BLOCKS,
+    DEPTH,
+    PARTS,
+    READS,
+    REPEAT_MS,
+    REPEATS,
+    Roofline,
+    Work,
+)
 
 
 def work(task: Task) -> Work:
     """What one run of a task has to do.
 
-    Operations count for float32 only, whose peak is known, and not for Winograd's algorithm, which needs fewer.
+    Operations count for float32 only, whose peak is known, and not for Winograd's algorithm, which
+    needs fewer.
     """
-    tensors = [argument[1:3] for argument in task.args if isinstance(argument, tuple) and argument[:1] == ("TENSOR",)]
+    tensors = [
+        argument[1:3]
+        for argument in task.args
+        if isinstance(argument, tuple) and argument[:1] == ("TENSOR",)
+    ]
     size = sum(math.prod(shape) * tvm.DataType(dtype).bits // 8 for shape, dtype in tensors)
-    counted = tensors and all(dtype == "float32" for _, dtype in tensors) and "winograd" not in task.name
+    counted = (
+        tensors and all(dtype == "float32" for _, dtype in tensors) and "winograd" not in task.name
+    )
     return float(task.flop or 0) if counted else 0.0, float(size)
 
 
 def measure_roofline(target: str) -> Roofline:
-    """Measure this machine's CPU, in as many threads as TVM runs kernels, with the instructions of a target."""
+    """Measure this machine's CPU, in as many threads as TVM runs kernels, with the instructions of
+    a target.
+    """
     bandwidths = tuple((float(size), size / _seconds(*_read(size), target)) for size in READS)
-    return Roofline(measure_flops(target), bandwidths, int(tvm.get_global_func("runtime.NumThreads")()))
+    return Roofline(
+        measure_flops(target), bandwidths, int(tvm.get_global_func("runtime.NumThreads")())
+    )
 
 
 def measure_flops(target: str) -> float:
-    """float32 operations per second of this machine's best matrix product, with the instructions of a target."""
+    """float32 operations per second of this machine's best matrix product, with the instructions of
+    a target.
+    """
     blocks = [_block_product(*block) for block in BLOCKS]
     return max(flop / _seconds(schedule, tensors, target) for schedule, tensors, flop in blocks)
 
@@ -41,8 +63,13 @@ def _seconds(schedule: te.Schedule, tensors: list[te.Tensor], target: str) -> fl
     device = tvm.cpu()
     with tvm.transform.PassContext(opt_level=3):
         module = tvm.build(schedule, tensors, target)
-    arrays = [tvm.nd.array(np.ones([int(extent) for extent in tensor.shape], tensor.dtype), device) for tensor in tensors]
-    run: Any = module.time_evaluator(module.entry_name, device, number=1, repeat=REPEATS, min_repeat_ms=REPEAT_MS)
+    arrays = [
+        tvm.nd.array(np.ones([int(extent) for extent in tensor.shape], tensor.dtype), device)
+        for tensor in tensors
+    ]
+    run: Any = module.time_evaluator(
+        module.entry_name, device, number=1, repeat=REPEATS, min_repeat_ms=REPEAT_MS
+    )
     return float(min(run(*arrays).results))
 
 
@@ -67,11 +94,15 @@ def _read(size: int) -> tuple[te.Schedule, list[te.Tensor]]:
 
 
 def _block_product(rows: int, columns: int) -> tuple[te.Schedule, list[te.Tensor], float]:
-    """Many products of the same small matrices, which stay in the cache, into blocks that stay in registers."""
+    """Many products of the same small matrices, which stay in the cache, into blocks that stay in
+    registers.
+    """
     a = te.placeholder((DEPTH, rows), name="a")
     b = te.placeholder((DEPTH, columns), name="b")
     k = te.reduce_axis((0, DEPTH), name="k")
-    c = te.compute((PARTS, rows, columns), lambda i, y, x: te.sum(a[k, y] * b[k, x], axis=k), name="c")
+    c = te.compute(
+        (PARTS, rows, columns), lambda i, y, x: te.sum(a[k, y] * b[k, x], axis=k), name="c"
+    )
     schedule = te.create_schedule(c.op)
     local = schedule.cache_write(c, "local")
     i, y, x = schedule[c].op.axis

@@ -1,4 +1,6 @@
-"""Devices behind an RPC tracker: how many there are, and what to do when one dies, hangs or leaves."""
+"""Devices behind an RPC tracker: how many there are, and what to do when one dies, hangs or
+leaves.
+"""
 
 from __future__ import annotations
 
@@ -28,15 +30,17 @@ from autotvm_opevo.tuning.finalists import Finalist, Finalists
 
 logger = logging.getLogger(__name__)
 
-# Seconds to wait for a tracker's answer, and for a device to come back once the last one has left or hangs.
+# Seconds to wait for a tracker's answer, and for a device to come back once the last one has left
+# or hangs.
 _TRACKER_TIMEOUT, _DEVICE_TIMEOUT = 30.0, 60.0
 
 # What follows the address of an RPC proxy.
 _PROXY = " (proxy)"
 
-# AutoTVM's loader, which in addition frees what TVM leaves if it gets a device that has just died and requests another: the error
-# is in a reference cycle with the frames that hold the second session, so that its device would be busy until the session times
-# out. The cycle is young, which makes the collection quick. A lambda is pickled with its code: workers import only TVM.
+# AutoTVM's loader, which in addition frees what TVM leaves if it gets a device that has just died
+# and requests another: the error is in a reference cycle with the frames that hold the second
+# session, so that its device would be busy until the session times out. The cycle is young, which
+# makes the collection quick. A lambda is pickled with its code: workers import only TVM.
 _LOADER = default_module_loader(lambda *_: gc.collect(1))
 
 
@@ -50,7 +54,8 @@ def is_remote(runner: Runner) -> bool:
 
 
 def devices(key: str, host: str, port: int) -> int:
-    """Number of devices that a tracker has for a key, busy ones included; all that are behind one RPC proxy count as one.
+    """Number of devices that a tracker has for a key, busy ones included; all that are behind one
+    RPC proxy count as one.
 
     Raises
     ------
@@ -62,7 +67,9 @@ def devices(key: str, host: str, port: int) -> int:
 
 
 def addresses(key: str, host: str, port: int) -> list[str]:
-    """Where the devices of a key are, or their proxy, as far as a tracker knows; raises as `devices` does."""
+    """Where the devices of a key are, or their proxy, as far as a tracker knows; raises as
+    `devices` does.
+    """
 
     def servers() -> list[dict[str, Any]]:
         session = rpc.connect_tracker(host, port)
@@ -76,7 +83,8 @@ def addresses(key: str, host: str, port: int) -> list[str]:
         found = run_with_timeout(_TRACKER_TIMEOUT, servers, "an answer")
     except (OSError, RuntimeError) as error:
         raise DevicePoolError(
-            f"no tracker answers at {host}:{port} ({error}): start one with python -m tvm.exec.rpc_tracker --port {port}"
+            f"no tracker answers at {host}:{port} ({error}): start one with python -m "
+            f"tvm.exec.rpc_tracker --port {port}"
         ) from error
     at = [(str(server["key"]), ":".join(map(str, server["addr"]))) for server in found]
     proxies = [f"{address}{_PROXY}" for name, address in at if is_proxy_of(name, key)]
@@ -84,7 +92,8 @@ def addresses(key: str, host: str, port: int) -> list[str]:
 
 
 def is_proxy_of(server: str, key: str) -> bool:
-    """Whether a server is, by its name in a tracker, an RPC proxy for devices of a key, and maybe of others.
+    """Whether a server is, by its name in a tracker, an RPC proxy for devices of a key, and maybe
+    of others.
 
     >>> is_proxy_of("server:proxy[board,phone]", "phone"), is_proxy_of("server:phone", "phone")
     (True, False)
@@ -111,7 +120,8 @@ def _no_device(key: str, host: str, port: int) -> DevicePoolError:
 
 
 class DevicePool:
-    """Devices behind an ``RPCRunner``. Each trial runs on whichever is free, and a second time if its session broke.
+    """Devices behind an ``RPCRunner``. Each trial runs on whichever is free, and a second time if
+    its session broke.
 
     Attributes
     ----------
@@ -132,7 +142,8 @@ class DevicePool:
             runner.module_loader = _LOADER
         if not self._devices():
             raise _no_device(runner.key, runner.host, runner.port)
-        if runner.n_parallel > (os.cpu_count() or 1):  # AutoTVM limits parallel runs to this machine's cores
+        # AutoTVM limits parallel runs to this machine's cores
+        if runner.n_parallel > (os.cpu_count() or 1):
             runner.executor = PopenPoolExecutor(
                 max_workers=runner.n_parallel,
                 timeout=runner.timeout * (runner.n_parallel + 1),
@@ -155,7 +166,10 @@ class DevicePool:
             found = set(addresses(self._runner.key, self._runner.host, self._runner.port))
             for device in sorted(self._known - found):
                 logger.warning("the device at %s has left the tracker at %s", device, self._address)
-            self.lost = [*(device for device in self.lost if device not in found), *sorted(self._known - found)]
+            self.lost = [
+                *(device for device in self.lost if device not in found),
+                *sorted(self._known - found),
+            ]
             self._known = found
         return len(found)
 
@@ -196,7 +210,11 @@ class DevicePool:
     def _run_twice(self, measured: MeasureInput, build: Any) -> MeasureResult:
         """Run one build, and again if the session broke."""
         result = self._run(measured, build)
-        if _is_session_broken(result) and not isinstance(build, MeasureResult) and not self._aborted:
+        if (
+            _is_session_broken(result)
+            and not isinstance(build, MeasureResult)
+            and not self._aborted
+        ):
             self._await_device()
             result = self._run(measured, build)
             if _is_session_broken(result) and not self._aborted:
@@ -204,7 +222,9 @@ class DevicePool:
         return result
 
     def _run(self, measured: MeasureInput, build: Any) -> MeasureResult:
-        """Run one build once. A server on this machine deletes the file that was built, which is needed again: it gets a link."""
+        """Run one build once. A server on this machine deletes the file that was built, which is
+        needed again: it gets a link.
+        """
         if isinstance(build, MeasureResult):
             return build
         stem, extension = os.path.splitext(build.filename)
@@ -213,10 +233,13 @@ class DevicePool:
             os.link(build.filename, link)
         except OSError:  # not every file system has links
             shutil.copyfile(build.filename, link)
-        seconds = START_TIMEOUT + 2 * (self._runner.n_parallel + 1) * self._runner.timeout  # longer than its own, which may fail
+        # longer than its own, which may fail
+        seconds = START_TIMEOUT + 2 * (self._runner.n_parallel + 1) * self._runner.timeout
         try:
             with killed_after(seconds, getattr(self._runner, "executor", None)):
-                result: MeasureResult = self._runner.run([measured], [build._replace(filename=link)])[0]
+                result: MeasureResult = self._runner.run(
+                    [measured], [build._replace(filename=link)]
+                )[0]
             return result
         finally:
             with suppress(FileNotFoundError):
@@ -227,25 +250,39 @@ class DevicePool:
         try:
             run_with_timeout(_DEVICE_TIMEOUT, self._open_session, "a device to answer")
         except (OSError, RuntimeError) as error:
-            raise DevicePoolError(f"no device of key {self._runner.key!r} answers any more: {error}") from error
+            raise DevicePoolError(
+                f"no device of key {self._runner.key!r} answers any more: {error}"
+            ) from error
 
     def _open_session(self) -> None:
-        request_remote(self._runner.key, self._runner.host, self._runner.port, timeout=int(_DEVICE_TIMEOUT))
+        request_remote(
+            self._runner.key, self._runner.host, self._runner.port, timeout=int(_DEVICE_TIMEOUT)
+        )
 
     def _await_device(self) -> None:
-        """Wait for a device: without any, all trials would fail, and valid configurations be logged as failures."""
+        """Wait for a device: without any, all trials would fail, and valid configurations be logged
+        as failures.
+        """
         end = time.monotonic() + _DEVICE_TIMEOUT
         while not self._devices():
             if time.monotonic() > end or self._aborted:
-                raise DevicePoolError(f"the last device of key {self._runner.key!r} has left the tracker at {self._address}")
+                raise DevicePoolError(
+                    f"the last device of key {self._runner.key!r} has left the tracker at "
+                    f"{self._address}"
+                )
             time.sleep(1.0)
         if all(device.endswith(_PROXY) for device in self._known):
             self._check_device()  # a proxy stays when all devices behind it have left
 
 
 def _is_session_broken(result: MeasureResult) -> bool:
-    """Whether the session ended without a result: a timeout, or the server died, of itself or from the kernel."""
+    """Whether the session ended without a result: a timeout, or the server died, of itself or from
+    the kernel.
+    """
     if result.error_no == MeasureErrorNo.RUNTIME_DEVICE:
         # These come from a working device: the kernel failed, or took too long.
-        return not any(answer in str(result.costs[0]) for answer in ("Error caught from RPC call", "RPCSessionTimeoutError"))
+        return not any(
+            answer in str(result.costs[0])
+            for answer in ("Error caught from RPC call", "RPCSessionTimeoutError")
+        )
     return bool(result.error_no == MeasureErrorNo.RUN_TIMEOUT)

@@ -60,13 +60,17 @@ class NetworkRun(TuningRun):
 
     def measure_machine(self, runner: Runner, target: tvm.target.Target) -> None:
         """Find out how fast the tasks can be at most."""
-        self._journal.write(KnobsMapped.of({state.key: state.space.knobs for state in self._states}))
+        self._journal.write(
+            KnobsMapped.of({state.key: state.space.knobs for state in self._states})
+        )
         if not isinstance(runner, LocalRunner):
             for state in self._states:
                 state.progress.limit = 0.0  # of this machine, if an earlier run had it
             return
         measure = partial(runner.roofline, target)
-        if roofline := self.measure_limits(measure, lambda i: work(self._states[i].task), partial(cannot_run, target)):
+        if roofline := self.measure_limits(
+            measure, lambda i: work(self._states[i].task), partial(cannot_run, target)
+        ):
             self.best.bandwidth = roofline.bandwidth
 
     def _end_measuring(self, measurer: Any) -> None:

@@ -1,4 +1,6 @@
-"""AutoTVM's runner on this machine's device, in one worker that keeps its tensors and the device between trials."""
+"""AutoTVM's runner on this machine's device, in one worker that keeps its tensors and the device
+between trials.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ from autotvm_opevo.tuning.finalists import Finalist, Finalists
 from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.workers import ForkServerError, Worker
 
-# How many times the best's latency a trial may have that is measured repeatedly, when slow ones are pruned, and how many times as
-# fast as the best one must be to be doubted.
+# How many times the best's latency a trial may have that is measured repeatedly, when slow ones are
+# pruned, and how many times as fast as the best one must be to be doubted.
 _CLOSE = 1.1
 # Duration of a timing that confirms a trial, in milliseconds.
 _CONFIRMATION_MS = 20
@@ -33,10 +35,12 @@ _DEVICE_TIMEOUT = 60.0
 
 
 class LocalRunner(autotvm.LocalRunner):
-    """Run on this machine's device; a drop-in replacement for ``autotvm.LocalRunner``, for all of AutoTVM's tuners.
+    """Run on this machine's device; a drop-in replacement for ``autotvm.LocalRunner``, for all of
+    AutoTVM's tuners.
 
-    There is no tracker, no server and no new process for each trial: one worker keeps the device and the tensors, and is replaced
-    when a trial crashes, fails or takes too long. Call `close` to give the device back before this process ends.
+    There is no tracker, no server and no new process for each trial: one worker keeps the device
+    and the tensors, and is replaced when a trial crashes, fails or takes too long. Call `close` to
+    give the device back before this process ends.
 
     Parameters
     ----------
@@ -53,9 +57,10 @@ class LocalRunner(autotvm.LocalRunner):
     module_loader : None
         AutoTVM's is for remote devices.
     pruning : float, optional
-        A trial that takes this many times as long as the best of its task, in each of two runs of a millisecond, is not timed any
-        longer; its record has these two times. One that takes 1.1 times as long in the first of `repeat` measurements is not
-        measured again; one that is 1.1 times as fast is measured twice as often. By default, all trials are timed alike. A GPU
+        A trial that takes this many times as long as the best of its task, in each of two runs of a
+        millisecond, is not timed any longer; its record has these two times. One that takes 1.1
+        times as long in the first of `repeat` measurements is not measured again; one that is 1.1
+        times as fast is measured twice as often. By default, all trials are timed alike. A GPU
         takes longer to reach full speed: do not prune there.
 
     Attributes
@@ -90,8 +95,13 @@ class LocalRunner(autotvm.LocalRunner):
         pruning: float | None = None,
     ) -> None:
         if module_loader is not None:
-            raise ValueError("module_loader must be None: modules are loaded on this machine; use autotvm.RPCRunner for others")
-        super().__init__(timeout, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush)
+            raise ValueError(
+                "module_loader must be None: modules are loaded on this machine; use "
+                "autotvm.RPCRunner for others"
+            )
+        super().__init__(
+            timeout, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush
+        )
         if pruning is not None and not pruning >= 1:
             raise ValueError(f"pruning must be at least 1, or None, {pruning!r} given")
         self.pruning = pruning
@@ -110,7 +120,9 @@ class LocalRunner(autotvm.LocalRunner):
         return {"checks": {"gpu": self._worker.call(gpu_limits, kind, timeout=_DEVICE_TIMEOUT)}}
 
     def run(
-        self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[BuildResult | MeasureResult]
+        self,
+        measure_inputs: Sequence[MeasureInput],
+        build_results: Sequence[BuildResult | MeasureResult],
     ) -> list[MeasureResult]:
         """Run what was built, one after the other; returns results in the same order."""
         return [
@@ -119,7 +131,9 @@ class LocalRunner(autotvm.LocalRunner):
         ]
 
     def roofline(self, target: tvm.target.Target) -> Roofline:
-        """What this machine can do at most; unlimited, which is unknown, unless the target is its CPU."""
+        """What this machine can do at most; unlimited, which is unknown, unless the target is its
+        CPU.
+        """
         if target.kind.name != "llvm":
             return Roofline()
         found: Roofline = self._worker.call(measure_roofline, str(target), timeout=_DEVICE_TIMEOUT)
@@ -132,7 +146,16 @@ class LocalRunner(autotvm.LocalRunner):
         milliseconds = _CONFIRMATION_MS if cpu else max(_CONFIRMATION_MS, self.min_repeat_ms)
         effort = (1, 5, 0) if self.enable_cpu_cache_flush else (1, 1, milliseconds)
         try:
-            return float(np.mean(self._time(measured, finalist.built._replace(filename=finalist.file), effort, NO_THRESHOLDS)))
+            return float(
+                np.mean(
+                    self._time(
+                        measured,
+                        finalist.built._replace(filename=finalist.file),
+                        effort,
+                        NO_THRESHOLDS,
+                    )
+                )
+            )
         except ForkServerError:
             raise
         except Exception:
@@ -161,13 +184,19 @@ class LocalRunner(autotvm.LocalRunner):
             thresholds = Thresholds(self.pruning * best, _CLOSE * best, best / _CLOSE)
         costs: tuple[Any, ...]
         try:
-            costs = self._time(measured, build, (self.number, self.repeat, self.min_repeat_ms), thresholds)
+            costs = self._time(
+                measured, build, (self.number, self.repeat, self.min_repeat_ms), thresholds
+            )
             kind = MeasureErrorNo.NO_ERROR
         except ForkServerError:
             raise
         except Exception as error:
             self.restart()  # an error of a device outlives the trial
-            kind = MeasureErrorNo.RUN_TIMEOUT if isinstance(error, TimeoutError) else MeasureErrorNo.RUNTIME_DEVICE
+            kind = (
+                MeasureErrorNo.RUN_TIMEOUT
+                if isinstance(error, TimeoutError)
+                else MeasureErrorNo.RUNTIME_DEVICE
+            )
             text = "".join(traceback.format_exception_only(type(error), error))
             costs = text, RuntimeError(str(error)[:1024])
         end = time.time()
@@ -177,13 +206,28 @@ class LocalRunner(autotvm.LocalRunner):
         return result
 
     def _time(
-        self, measured: MeasureInput, build: BuildResult, effort: tuple[int, int, float], thresholds: Thresholds
+        self,
+        measured: MeasureInput,
+        build: BuildResult,
+        effort: tuple[int, int, float],
+        thresholds: Thresholds,
     ) -> tuple[float, ...]:
         """Call `measure` in the worker."""
         fill = "scatter" not in measured.task.name  # random indices would be out of range
-        tensors = self.ref_input or [(tuple(map(int, shape)), str(dtype), fill) for shape, dtype in build.arg_info]
-        evaluation = (*effort, "cache_flush_cpu_non_first_arg" if self.enable_cpu_cache_flush else "")
+        tensors = self.ref_input or [
+            (tuple(map(int, shape)), str(dtype), fill) for shape, dtype in build.arg_info
+        ]
+        evaluation = (
+            *effort,
+            "cache_flush_cpu_non_first_arg" if self.enable_cpu_cache_flush else "",
+        )
         costs: tuple[float, ...] = self._worker.call(
-            measure, measured.target.kind.name, build.filename, tensors, evaluation, thresholds, timeout=self.timeout
+            measure,
+            measured.target.kind.name,
+            build.filename,
+            tensors,
+            evaluation,
+            thresholds,
+            timeout=self.timeout,
         )
         return costs

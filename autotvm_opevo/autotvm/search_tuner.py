@@ -28,18 +28,28 @@ logger = logging.getLogger("autotvm")
 
 # Options of XGBTuner alone, accepted so that scripts keep working when only the class is replaced.
 _XGB_ONLY = frozenset(
-    ["plan_size", "feature_type", "loss_type", "num_threads", "optimizer", "diversity_filter_ratio", "log_interval"]
+    [
+        "plan_size",
+        "feature_type",
+        "loss_type",
+        "num_threads",
+        "optimizer",
+        "diversity_filter_ratio",
+        "log_interval",
+    ]
 )
 
-# Configurations in a first batch: as many as builders have cores would all be random. The others have half as many as there are
-# results.
+# Configurations in a first batch: as many as builders have cores would all be random. The others
+# have half as many as there are results.
 _FIRST_BATCH = 8
 
 _warned: set[str] = set()
 
 
 def _warn_once(topic: str, message: str, *values: object) -> None:
-    """Warn once per process and log repetitions at level INFO: scripts make a tuner for each of a network's tasks."""
+    """Warn once per process and log repetitions at level INFO: scripts make a tuner for each of a
+    network's tasks.
+    """
     logger.log(logging.INFO if topic in _warned else logging.WARNING, message, *values)
     _warned.add(topic)
 
@@ -63,8 +73,9 @@ class SearchTuner(Tuner):
     best_loaded : (MeasureInput, MeasureResult) or None
         Fastest record that `load_history` took.
     transfer : bool
-        Whether to learn from other tasks, if the search can: those of loaded records, and on a CPU common layers that come with
-        this package. Can be set until records are loaded, or the first batch is proposed.
+        Whether to learn from other tasks, if the search can: those of loaded records, and on a CPU
+        common layers that come with this package. Can be set until records are loaded, or the first
+        batch is proposed.
 
     Raises
     ------
@@ -81,13 +92,22 @@ class SearchTuner(Tuner):
         unknown = sorted(xgb_only.keys() - _XGB_ONLY)
         if unknown:
             parameters = inspect.signature(type(self)).parameters
-            own = [option for option in parameters if option not in ("task", "plan_size", "xgb_only")]
+            own = [
+                option for option in parameters if option not in ("task", "plan_size", "xgb_only")
+            ]
             allowed = f"{', '.join(own[:-1])} and {own[-1]}"
-            raise TypeError(f"{name} got unknown options {unknown}: its options are {allowed}; those of XGBTuner are ignored")
+            raise TypeError(
+                f"{name} got unknown options {unknown}: its options are {allowed}; those of "
+                "XGBTuner are ignored"
+            )
         if xgb_only:
-            _warn_once(f"{name} options", "%s ignores the options of XGBTuner %s.", name, sorted(xgb_only))
+            _warn_once(
+                f"{name} options", "%s ignores the options of XGBTuner %s.", name, sorted(xgb_only)
+            )
         if getattr(task, "config_space", None) is None:
-            raise ValueError(f"task must be made by autotvm.task.create or extract_from_program, {task!r} given")
+            raise ValueError(
+                f"task must be made by autotvm.task.create or extract_from_program, {task!r} given"
+            )
         super().__init__(task)
         self._knobs = KnobSpace(task.config_space)
         self._search = make_search(self._knobs.space)
@@ -108,15 +128,17 @@ class SearchTuner(Tuner):
     ) -> None:
         """Measure up to `n_trial` new configurations; the parameters are those of AutoTVM's tuners.
 
-        With AutoTVM's ``LocalBuilder``, a batch is built while another runs on remote devices or a GPU, unless the search needs
-        its results first. Stops early when the search space is exhausted. Loaded records are not measured again, so callbacks,
-        such as the one that writes the log, never see them. If the space is exhausted, or no trial beat the loaded records, a
+        With AutoTVM's ``LocalBuilder``, a batch is built while another runs on remote devices or a
+        GPU, unless the search needs its results first. Stops early when the search space is
+        exhausted. Loaded records are not measured again, so callbacks, such as the one that writes
+        the log, never see them. If the space is exhausted, or no trial beat the loaded records, a
         warning on the ``autotvm`` logger names the best configuration.
         """
         if n_trial < 1:
             return
         self.ttl = n_trial  # remaining trials; the base class updates it after each batch
-        if self.has_next():  # with nothing to measure, the base class would report that it found no valid schedule
+        # with nothing to measure, the base class would report that it found no valid schedule
+        if self.has_next():
             if self.proposes_ahead and can_build_ahead(measure_option, self.task):
                 self._tune_ahead(n_trial, measure_option, early_stopping, callbacks, si_prefix)
             else:
@@ -133,7 +155,9 @@ class SearchTuner(Tuner):
             )
 
     def _tune_ahead(self, n_trial: int, measure_option: dict[str, Any], *options: Any) -> None:
-        """AutoTVM's loop, with a builder that asks for the next batch before the results of one are known."""
+        """AutoTVM's loop, with a builder that asks for the next batch before the results of one are
+        known.
+        """
         left = n_trial - min(n_trial, measure_option["builder"].n_parallel)
 
         def propose() -> list[MeasureInput]:
@@ -141,7 +165,9 @@ class SearchTuner(Tuner):
             size = min(left, measure_option["builder"].n_parallel)
             left -= size
             self._ahead = self._ahead or self._ask(size)  # an interrupted call may have left some
-            return [MeasureInput(self.task.target, self.task, config) for config in self._ahead[:size]]
+            return [
+                MeasureInput(self.task.target, self.task, config) for config in self._ahead[:size]
+            ]
 
         builder = BuildAhead(measure_option["builder"], propose)
         try:
@@ -155,12 +181,16 @@ class SearchTuner(Tuner):
             return "No known configuration is valid"
         configuration, runs_per_second = self._search.best
         gflops = (self.task.flop or 0) * runs_per_second / 1e9
-        speed = f"{milliseconds(1 / runs_per_second)} ms" + (f", {gflops:.2f} GFLOPS" if gflops else "")
+        speed = f"{milliseconds(1 / runs_per_second)} ms" + (
+            f", {gflops:.2f} GFLOPS" if gflops else ""
+        )
         return f"Best configuration: {speed}, {self._knobs.config_entity(configuration)}"
 
     @property
     def proposes_ahead(self) -> bool:
-        """Whether it can propose while others are measured; a search by generations needs the results of one for the next."""
+        """Whether it can propose while others are measured; a search by generations needs the
+        results of one for the next.
+        """
         return not self._search.generational
 
     def has_next(self) -> bool:
@@ -171,7 +201,8 @@ class SearchTuner(Tuner):
     def next_batch(self, batch_size: int) -> list[ConfigEntity]:
         """Propose up to `batch_size` new configurations; empty only when the space is exhausted.
 
-        With a surrogate, the first batch has at most 8, and each of the others half as many as there are results.
+        With a surrogate, the first batch has at most 8, and each of the others half as many as
+        there are results.
         """
         ahead, self._ahead = self._ahead[:batch_size], self._ahead[batch_size:]
         return ahead or self._ask(batch_size)
@@ -203,12 +234,16 @@ class SearchTuner(Tuner):
         configurations = [self._knobs.configuration(measured.config) for measured in inputs]
         self._search.tell(configurations, list(map(fitness, results)))
 
-    def load_history(self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500) -> None:
-        """Add records from any tuner: of this task as if they had been measured now, of others as knowledge.
+    def load_history(
+        self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500
+    ) -> None:
+        """Add records from any tuner: of this task as if they had been measured now, of others as
+        knowledge.
 
-        This task's are not measured again, the best become parents at once, and the very best is ``best_config`` until a better
-        one is found. Those of the same template for other shapes, targets or devices make the search start from what was good
-        there, see `OpEvo.learn_from`. Others are skipped, with a warning once per process: those of other templates, and those of
+        This task's are not measured again, the best become parents at once, and the very best is
+        ``best_config`` until a better one is found. Those of the same template for other shapes,
+        targets or devices make the search start from what was good there, see `OpEvo.learn_from`.
+        Others are skipped, with a warning once per process: those of other templates, and those of
         GPUs on a CPU or of CPUs elsewhere.
 
         Parameters
@@ -224,14 +259,20 @@ class SearchTuner(Tuner):
             If `data_set` is a file name instead of records.
         """
         if isinstance(data_set, (str, bytes, PathLike)):
-            raise TypeError(f"data_set must be records, a file name given: pass autotvm.record.load_from_file({data_set!r})")
+            raise TypeError(
+                "data_set must be records, a file name given: pass "
+                f"autotvm.record.load_from_file({data_set!r})"
+            )
         configurations, fitnesses, others, skipped = [], [], 0, 0
         own_key, transfers = workload_key(self.task.target, self.task), self.can_transfer
         unusable = self._history.unusable(self.task.name)
         for measured, result in data_set:
             configuration = configuration_of(measured, self.task, self._knobs)
             if configuration is None:
-                is_other = measured.task.name == self.task.name and workload_key(measured.target, measured.task) != own_key
+                is_other = (
+                    measured.task.name == self.task.name
+                    and workload_key(measured.target, measured.task) != own_key
+                )
                 if transfers and is_other and is_cpu(measured.target) == is_cpu(self.task.target):
                     self._history.add([(measured, result)])  # at once: there may be 100,000
                     others += 1
@@ -247,9 +288,17 @@ class SearchTuner(Tuner):
                 self.best_measure_pair = self.best_loaded = (measured, result)
         self._search.tell(configurations, fitnesses)
         if others:
-            loaded = [id(source.results) for source in self._history.sources(self.task.name, self.task.target)]
-            used = [source for source in self.learn_from(self._others or []) if id(source.results) in loaded]
-            skipped += max(0, self._history.unusable(self.task.name) - unusable)  # with these, earlier ones may be usable
+            loaded = [
+                id(source.results)
+                for source in self._history.sources(self.task.name, self.task.target)
+            ]
+            used = [
+                source
+                for source in self.learn_from(self._others or [])
+                if id(source.results) in loaded
+            ]
+            # with these, earlier ones may be usable
+            skipped += max(0, self._history.unusable(self.task.name) - unusable)
             logger.info(
                 "%s for %s learns from other tasks of this template: %d, with %d records.",
                 type(self).__name__,
@@ -264,7 +313,9 @@ class SearchTuner(Tuner):
                 type(self).__name__,
                 len(configurations),
                 skipped,
-                "templates, configuration spaces or kinds of device" if transfers else "tasks, targets or configuration spaces",
+                "templates, configuration spaces or kinds of device"
+                if transfers
+                else "tasks, targets or configuration spaces",
             )
 
     @property
@@ -282,10 +333,16 @@ class SearchTuner(Tuner):
         return Source(self._search.space, self._search.results)
 
     def learn_from(self, sources: Sequence[Source]) -> list[Source]:
-        """Take results of other tasks into account, beside those loaded, in place of those given before; see `OpEvo`."""
+        """Take results of other tasks into account, beside those loaded, in place of those given
+        before; see `OpEvo`.
+        """
         self._others = list(sources)
         if not (self.can_transfer and isinstance(self._search, OpEvo)):
             return []
         return self._search.learn_from(
-            [*self._history.sources(self.task.name, self.task.target), *self._others, *prior(self.task)]
+            [
+                *self._history.sources(self.task.name, self.task.target),
+                *self._others,
+                *prior(self.task),
+            ]
         )

@@ -1,4 +1,6 @@
-"""AutoTVM's knobs as topologies: conversion of a ConfigSpace to a Space, and of configurations in both directions."""
+"""AutoTVM's knobs as topologies: conversion of a ConfigSpace to a Space, and of configurations in
+both directions.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,15 @@ from tvm.autotvm.task.space import (
 
 from autotvm_opevo._utils.validation import is_number
 from autotvm_opevo.search.space import Configuration, Space
-from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Permutation, Tiling, Topology
+from autotvm_opevo.topology import (
+    Categorical,
+    Discrete,
+    Factorization,
+    InducedSubgraph,
+    Permutation,
+    Tiling,
+    Topology,
+)
 
 logger = logging.getLogger("autotvm")
 
@@ -38,8 +48,9 @@ class KnobSpace:
     Parameters
     ----------
     config_space : tvm.autotvm.task.space.ConfigSpace
-        A task's ``config_space``. Its ``multi_filter`` becomes the space's constraint and is evaluated per configuration, whereas
-        AutoTVM's ``is_index_valid`` and ``len`` enumerate the whole space first.
+        A task's ``config_space``. Its ``multi_filter`` becomes the space's constraint and is
+        evaluated per configuration, whereas AutoTVM's ``is_index_valid`` and ``len`` enumerate the
+        whole space first.
 
     Attributes
     ----------
@@ -51,18 +62,31 @@ class KnobSpace:
         self._knobs = {name: Knob(transform) for name, transform in config_space.space_map.items()}
         unstructured = [name for name, knob in self._knobs.items() if not knob.readable]
         if unstructured:
-            logger.warning("Knobs without a known structure are treated as categorical: %s.", unstructured)
+            logger.warning(
+                "Knobs without a known structure are treated as categorical: %s.", unstructured
+            )
         multi_filter = getattr(config_space, "_shared_filter", None)  # since TVM 0.11
-        constraint = None if multi_filter is None else lambda configuration: multi_filter(self._entities(configuration))
+        constraint = (
+            None
+            if multi_filter is None
+            else lambda configuration: multi_filter(self._entities(configuration))
+        )
         self.space = Space({name: knob.topology for name, knob in self._knobs.items()}, constraint)
 
     def config_entity(self, configuration: Configuration) -> ConfigEntity:
-        """AutoTVM's ConfigEntity of a configuration; unlike ``ConfigSpace.get``, correct beyond 2**63 points."""
+        """AutoTVM's ConfigEntity of a configuration; unlike ``ConfigSpace.get``, correct beyond
+        2**63 points.
+        """
         index, stride = 0, 1
         for name, knob in self._knobs.items():
             index += stride * knob.position(configuration[name])
             stride *= knob.positions
-        return ConfigEntity(index, self._config_space.code_hash, self._entities(configuration), self._config_space._constraints)
+        return ConfigEntity(
+            index,
+            self._config_space.code_hash,
+            self._entities(configuration),
+            self._config_space._constraints,
+        )
 
     def configuration(self, config: ConfigEntity) -> Configuration:
         """The configuration of a ConfigEntity, possibly from a log.
@@ -74,11 +98,15 @@ class KnobSpace:
         """
         entities = config._entity_map
         if entities.keys() != self._knobs.keys():
-            raise ValueError(f"config must have the knobs {list(self._knobs)}, {list(entities)} given")
+            raise ValueError(
+                f"config must have the knobs {list(self._knobs)}, {list(entities)} given"
+            )
         return {name: knob.value(entities[name]) for name, knob in self._knobs.items()}
 
     def _entities(self, configuration: Configuration) -> OrderedDict[str, Any]:
-        return OrderedDict((name, knob.entity(configuration[name])) for name, knob in self._knobs.items())
+        return OrderedDict(
+            (name, knob.entity(configuration[name])) for name, knob in self._knobs.items()
+        )
 
 
 class Knob:
@@ -87,27 +115,36 @@ class Knob:
     Parameters
     ----------
     transform : tvm.autotvm.task.space.TransformSpace
-        As created by ``cfg.define_split``, ``define_reorder``, ``define_annotate`` or ``define_knob``.
+        As created by ``cfg.define_split``, ``define_reorder``, ``define_annotate`` or
+        ``define_knob``.
 
     Attributes
     ----------
     topology : Topology
-        Splits become factorizations, or tilings if they leave tails; reorders permutations; numbers discrete; annotations and all
-        other options categorical, with their JSON text as value, which tells True from 1 but not a list from a tuple.
+        Splits become factorizations, or tilings if they leave tails; reorders permutations; numbers
+        discrete; annotations and all other options categorical, with their JSON text as value,
+        which tells True from 1 but not a list from a tuple.
     readable : bool
-        False if the entities do not have the structure of their kind of knob; they are then treated as categorical.
+        False if the entities do not have the structure of their kind of knob; they are then treated
+        as categorical.
     positions : int
-        Number of entities in AutoTVM's list, in which several may be equal, and then share a vertex.
+        Number of entities in AutoTVM's list, in which several may be equal, and then share a
+        vertex.
     """
 
     def __init__(self, transform: TransformSpace) -> None:
         entities = [_loggable(entity) for entity in transform.entities]
         try:
-            reading = next((read(transform, entities) for kind, read in _KINDS if isinstance(transform, kind)), None)
+            reading = next(
+                (read(transform, entities) for kind, read in _KINDS if isinstance(transform, kind)),
+                None,
+            )
         except _UNREADABLE:
             reading = None
         self.readable = reading is not None
-        self.topology, self._read = reading or _categorical(entities, lambda entity: _text(vars(entity)))
+        self.topology, self._read = reading or _categorical(
+            entities, lambda entity: _text(vars(entity))
+        )
         self.positions = len(entities)
         self._entities: dict[Any, tuple[int, Any]] = {}
         for position, entity in enumerate(entities):
@@ -122,11 +159,15 @@ class Knob:
         return self._entities[value][1]
 
     def value(self, entity: Any) -> Any:
-        """The vertex of an entity, possibly from a log; raises `ValueError` if this knob has no such entity."""
+        """The vertex of an entity, possibly from a log; raises `ValueError` if this knob has no
+        such entity.
+        """
         try:
             value = self._read(entity)
         except _UNREADABLE as error:
-            raise ValueError(f"entity {entity!r} given, which is of another kind: {error}") from None
+            raise ValueError(
+                f"entity {entity!r} given, which is of another kind: {error}"
+            ) from None
         return self.topology[self.topology.index(value)]
 
 
@@ -193,7 +234,9 @@ def _categorical(entities: list[Any], read: Reader) -> Reading:
 
 
 def _text(value: Any) -> str:
-    """JSON text of a value, equal for a list and a tuple; its ``repr`` if JSON cannot represent it."""
+    """JSON text of a value, equal for a list and a tuple; its ``repr`` if JSON cannot represent
+    it.
+    """
     try:
         return json.dumps(value)
     except (TypeError, ValueError):

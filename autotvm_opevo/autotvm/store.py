@@ -55,7 +55,9 @@ class TrialStore:
         return self.log.path
 
     def append(self, task: TaskState, trial: Record) -> None:
-        """Write a trial to the log, and to the journal an error message, which the log lacks; then it is not lost any more."""
+        """Write a trial to the log, and to the journal an error message, which the log lacks; then
+        it is not lost any more.
+        """
         self.log.append([trial])
         kind, message = failure(trial[1])
         if kind:
@@ -64,14 +66,15 @@ class TrialStore:
     def best_of_others(self, workloads: Iterable[Any]) -> list[Record]:
         """The best record of each workload that the log had, but of these.
 
-        Until a trial of the workload follows, it is the one that the file of the best has, which may have been chosen together
-        with others, and what was left out of that file still is.
+        Until a trial of the workload follows, it is the one that the file of the best has, which
+        may have been chosen together with others, and what was left out of that file still is.
 
         Returns
         -------
         list of (MeasureInput, MeasureResult)
-            ``apply_history_best`` would take the fastest for any similar target. So a workload that was measured for several has
-            one record, for the target that was measured last, and `workloads` have none.
+            ``apply_history_best`` would take the fastest for any similar target. So a workload that
+            was measured for several has one record, for the target that was measured last, and
+            `workloads` have none.
         """
         own = set(workloads)
         groups: dict[Any, list[Record]] = defaultdict(list)
@@ -84,7 +87,9 @@ class TrialStore:
         for group in groups.values():
             task = key_of(group[-1])
             last = kept.get(task)
-            if (last or task in self.journal.history.left_out) and all(result.timestamp <= written for _, result in group):
+            if (last or task in self.journal.history.left_out) and all(
+                result.timestamp <= written for _, result in group
+            ):
                 found.extend([last] if last else [])
             else:
                 best = fastest(self.records[task], self.confirmed.get(task))
@@ -99,7 +104,9 @@ def key_of(record: Record) -> str:
 
 
 def fastest(records: Iterable[Record], confirmed: Record | None) -> Record:
-    """Of a task's records the one that was confirmed, unless a later one is faster; else the fastest of all."""
+    """Of a task's records the one that was confirmed, unless a later one is faster; else the
+    fastest of all.
+    """
     since = confirmed[1].timestamp if confirmed else -inf
     later = [record for record in records if record[1].timestamp > since]
     return min([*([confirmed] if confirmed else []), *later], key=lambda record: seconds(record[1]))

@@ -15,9 +15,11 @@ _first_kernel = partial(call_once, WORKER_MODULE, measure_flops)
 
 
 def local_target() -> str | tvm.target.Target:
-    """TVM's target for this machine's GPU if it has one, else for its CPU: the fastest whose code has run here.
+    """TVM's target for this machine's GPU if it has one, else for its CPU: the fastest whose code
+    has run here.
 
-    The first call on a machine compiles and runs two small kernels in a worker process, which takes some seconds.
+    The first call on a machine compiles and runs two small kernels in a worker process, which takes
+    some seconds.
 
     Examples
     --------
@@ -34,7 +36,9 @@ def local_cpu_target() -> str:
 
 
 def check_local(target: tvm.target.Target) -> None:
-    """Raise `ValueError` for a CPU's target whose code this machine cannot run, by its triple or its processor's features."""
+    """Raise `ValueError` for a CPU's target whose code this machine cannot run, by its triple or
+    its processor's features.
+    """
     this_machine.check_triple(str(target.attrs.get("mtriple", "")))
     this_machine.check_cpu_features(tvm, target, _first_kernel)
 

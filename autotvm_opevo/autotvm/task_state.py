@@ -25,7 +25,9 @@ from autotvm_opevo.tuning.task_scheduler import TaskProgress
 
 
 class Proposal(NamedTuple):
-    """Configurations to measure: those that the tuner was asked for, after the untuned one if that is not known."""
+    """Configurations to measure: those that the tuner was asked for, after the untuned one if that
+    is not known.
+    """
 
     candidates: list[ConfigEntity]
     asked: list[ConfigEntity]
@@ -69,7 +71,12 @@ class TaskState(task_state.TaskState):
         transfer: bool = True,
     ) -> None:
         key = task_key(str(task.target), task.name, task.args)
-        super().__init__(task, task_name(task.name, task.args), key, TaskProgress(float(task.flop or 0), task.name))
+        super().__init__(
+            task,
+            task_name(task.name, task.args),
+            key,
+            TaskProgress(float(task.flop or 0), task.name),
+        )
         self._knobs = KnobSpace(task.config_space)
         self.space = self._knobs.space
         self._history, self._transfer = history or History(), transfer
@@ -79,8 +86,11 @@ class TaskState(task_state.TaskState):
         self._make_tuner, self._seed, self._early_stopping = make_tuner, seed, early_stopping
         self._tuner: SearchTuner | ForeignTuner | None = None
 
-    def resume(self, records: Iterable[Record], round_size: int, confirmed: Record | None = None) -> int:
-        """Resume from the records of this task, as if they had been measured now, in rounds; returns their number.
+    def resume(
+        self, records: Iterable[Record], round_size: int, confirmed: Record | None = None
+    ) -> int:
+        """Resume from the records of this task, as if they had been measured now, in rounds;
+        returns their number.
 
         Of the trials that were known when one was confirmed as the best, that one is.
         """
@@ -92,13 +102,16 @@ class TaskState(task_state.TaskState):
                 continue
             taken += 1
             number = self.space.index(configuration)
-            if number not in mine or seconds(result) < seconds(mine[number][1]):  # the one that apply_history_best would use
+            # the one that apply_history_best would use
+            if number not in mine or seconds(result) < seconds(mine[number][1]):
                 mine[number] = MeasureInput(self.task.target, self.task, measured.config), result
         for trial, (number, record) in enumerate(mine.items(), start=1):
             self._learn(number, record)
             if trial % round_size == 0 or trial == len(mine):
                 self.end_round()
-        configuration = configuration_of(confirmed[0], self.task, self._knobs) if confirmed else None
+        configuration = (
+            configuration_of(confirmed[0], self.task, self._knobs) if confirmed else None
+        )
         if confirmed and configuration is not None and self.space.index(configuration) in mine:
             self.confirm(fastest(mine.values(), confirmed))
         return taken
@@ -115,22 +128,34 @@ class TaskState(task_state.TaskState):
 
     @property
     def untuned(self) -> Record | None:
-        """The record of the configuration that the compiler uses without tuning; None if it is not known or failed."""
+        """The record of the configuration that the compiler uses without tuning; None if it is not
+        known or failed.
+        """
         record = next((self._known.get(self._number(config)) for config in self._fallback()), None)
         return record if record and seconds(record[1]) < inf else None
 
     def learn_from(self, others: Iterable[TaskState]) -> None:
-        """Let the tuner learn from other tasks of the same template, while they are tuned, and from the history.
+        """Let the tuner learn from other tasks of the same template, while they are tuned, and from
+        the history.
 
         One that has no successful trial yet says nothing.
         """
         tuner = self.tuner
         if isinstance(tuner, ForeignTuner) or not tuner.can_transfer:
             return
-        tuners = [other.tuner for other in others if other is not self and other.task.name == self.task.name and other.best]
+        tuners = [
+            other.tuner
+            for other in others
+            if other is not self and other.task.name == self.task.name and other.best
+        ]
         sources = self._history.sources(self.task.name, self.task.target)
-        found = [other.as_source()._replace(origin=THIS_RUN) for other in tuners if isinstance(other, SearchTuner)]
-        sources += [source for source in found if any(source.results.values())]  # a tuner gets results by the batch
+        found = [
+            other.as_source()._replace(origin=THIS_RUN)
+            for other in tuners
+            if isinstance(other, SearchTuner)
+        ]
+        # a tuner gets results by the batch
+        sources += [source for source in found if any(source.results.values())]
         tuner.learn_from(sources)
 
     @property
@@ -141,14 +166,20 @@ class TaskState(task_state.TaskState):
     def propose(self, size: int, others: Sequence[TaskState] = ()) -> Proposal | None:
         """Ask the tuner for up to `size` configurations to measure.
 
-        The first one of all is the configuration that the compiler uses without tuning, so that a short run cannot make a network
-        slower. None if the task is exhausted, and then ``progress.active`` is False. The tuner may learn from other tasks.
+        The first one of all is the configuration that the compiler uses without tuning, so that a
+        short run cannot make a network slower. None if the task is exhausted, and then
+        ``progress.active`` is False. The tuner may learn from other tasks.
         """
         if others:
             self.learn_from(others)
         start = self._start()
-        # Ask first: with one result, OpEvo would generate children of that configuration instead of its first generation.
-        asked = self.tuner.next_batch(size - len(start)) if size > len(start) and not self._stopped_early() else []
+        # Ask first: with one result, OpEvo would generate children of that configuration instead of
+        # its first generation.
+        asked = (
+            self.tuner.next_batch(size - len(start))
+            if size > len(start) and not self._stopped_early()
+            else []
+        )
         candidates = {self._number(config): config for config in [*start, *asked]}
         if not candidates:
             self.progress.active = False
@@ -165,22 +196,30 @@ class TaskState(task_state.TaskState):
     def finish(self, proposal: Proposal) -> None:
         """Update the tuner, once all configurations of a proposal are measured."""
         if proposal.asked:
-            inputs = [MeasureInput(self.task.target, self.task, config) for config in proposal.asked]
-            self.tuner.update(inputs, [self._known[self._number(config)][1] for config in proposal.asked])
+            inputs = [
+                MeasureInput(self.task.target, self.task, config) for config in proposal.asked
+            ]
+            self.tuner.update(
+                inputs, [self._known[self._number(config)][1] for config in proposal.asked]
+            )
         self._load_into_tuner([self._known[self._number(config)] for config in proposal.start])
         self._starting = False
 
     @property
     def can_propose(self) -> bool:
-        """Whether the tuner can be asked now: AutoTVM's own need the results of one batch before the next.
+        """Whether the tuner can be asked now: AutoTVM's own need the results of one batch before
+        the next.
 
-        All must know of the untuned configuration, which they did not propose, or it could be measured twice.
+        All must know of the untuned configuration, which they did not propose, or it could be
+        measured twice.
         """
         return self.progress.pending == 0 or (self.tuner.proposes_ahead and not self._starting)
 
     @property
     def tuner(self) -> SearchTuner | ForeignTuner:
-        """The tuner, made on first use: some are expensive, and a small budget may never get to this task."""
+        """The tuner, made on first use: some are expensive, and a small budget may never get to
+        this task.
+        """
         return self.create_tuner()
 
     def create_tuner(self) -> SearchTuner | ForeignTuner:
@@ -209,7 +248,9 @@ class TaskState(task_state.TaskState):
         return [] if self._known or self.progress.pending else self._fallback()
 
     def _fallback(self) -> list[ConfigEntity]:
-        """The configuration that the compiler uses without tuning, as a list; empty if it is not in the space."""
+        """The configuration that the compiler uses without tuning, as a list; empty if it is not in
+        the space.
+        """
         fallback = FallbackConfigEntity()
         try:
             with self.task.target:
@@ -227,4 +268,7 @@ class TaskState(task_state.TaskState):
         self._count(latency, *failure(result))
 
     def _stopped_early(self) -> bool:
-        return self._early_stopping is not None and self.progress.trials - self._best_at >= self._early_stopping
+        return (
+            self._early_stopping is not None
+            and self.progress.trials - self._best_at >= self._early_stopping
+        )

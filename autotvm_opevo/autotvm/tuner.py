@@ -12,9 +12,11 @@ from autotvm_opevo.search.space import Space
 
 
 class OpEvoTuner(SearchTuner):
-    """Tune an AutoTVM task with OpEvo (Algorithm 1): no feature extraction, no pre-training, no repeated measurement.
+    """Tune an AutoTVM task with OpEvo (Algorithm 1): no feature extraction, no pre-training, no
+    repeated measurement.
 
-    A drop-in replacement for ``autotvm.tuner.XGBTuner``; callbacks, builders and runners are AutoTVM's.
+    A drop-in replacement for ``autotvm.tuner.XGBTuner``; callbacks, builders and runners are
+    AutoTVM's.
 
     Parameters
     ----------
@@ -29,10 +31,11 @@ class OpEvoTuner(SearchTuner):
     mutation_rate : float
         q, 0 < q < 1: near 0 exploits good configurations, near 1 explores.
     surrogate : {"gp", None}
-        A Gaussian process that selects among the children, or None for OpEvo as published; see `OpEvo`.
+        A Gaussian process that selects among the children, or None for OpEvo as published; see
+        `OpEvo`.
     transfer : bool
-        Whether to learn from other tasks of the same template: those of records that `load_history` gets, and on a CPU common
-        layers that come with this package. Needs ``surrogate="gp"``.
+        Whether to learn from other tasks of the same template: those of records that `load_history`
+        gets, and on a CPU common layers that come with this package. Needs ``surrogate="gp"``.
     seed : int, optional
         The same seed and the same measurements give the same proposals. Drawn at random by default.
     **xgb_only
@@ -79,5 +82,7 @@ class OpEvoTuner(SearchTuner):
         def make_search(space: Space) -> OpEvo:
             return OpEvo(space, parents_size, offspring_size, mutation_rate, seed, surrogate)
 
-        super().__init__(task, make_search, **xgb_only, **({} if plan_size is None else {"plan_size": plan_size}))
+        super().__init__(
+            task, make_search, **xgb_only, **({} if plan_size is None else {"plan_size": plan_size})
+        )
         self.transfer = transfer

@@ -24,7 +24,11 @@ def takes_seed(make_tuner: TunerFactory) -> bool:
 def may_refuse_knobs(make_tuner: TunerFactory) -> bool:
     """Whether its tuners may search some spaces only."""
     made, _ = _unwrap(make_tuner)
-    return isinstance(made, type) and issubclass(made, SearchTuner) and not issubclass(made, OpEvoTuner)
+    return (
+        isinstance(made, type)
+        and issubclass(made, SearchTuner)
+        and not issubclass(made, OpEvoTuner)
+    )
 
 
 def can_learn(make_tuner: TunerFactory) -> bool:
@@ -32,9 +36,17 @@ def can_learn(make_tuner: TunerFactory) -> bool:
     made, options = _unwrap(make_tuner)
     if not isinstance(made, type):
         return True
-    return issubclass(made, OpEvoTuner) and options.get("surrogate", "gp") == "gp" and options.get("transfer", True)
+    return (
+        issubclass(made, OpEvoTuner)
+        and options.get("surrogate", "gp") == "gp"
+        and options.get("transfer", True)
+    )
 
 
 def _unwrap(make_tuner: TunerFactory) -> tuple[Any, dict[str, Any]]:
     """What a partial calls, and with which options."""
-    return (make_tuner.func, make_tuner.keywords) if isinstance(make_tuner, partial) else (make_tuner, {})
+    return (
+        (make_tuner.func, make_tuner.keywords)
+        if isinstance(make_tuner, partial)
+        else (make_tuner, {})
+    )

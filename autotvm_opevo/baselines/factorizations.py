@@ -1,4 +1,6 @@
-"""The search spaces of Zhang et al., products of factorizations, and the configuration where their searches start."""
+"""The search spaces of Zhang et al., products of factorizations, and the configuration where their
+searches start.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +11,30 @@ from autotvm_opevo.topology import Factorization
 
 
 def require_factorizations(space: Space, method: str) -> dict[str, Factorization]:
-    """Return the knobs of a space of factorizations; raises `ValueError` if there are other knobs, or none.
+    """Return the knobs of a space of factorizations; raises `ValueError` if there are other knobs,
+    or none.
 
     >>> require_factorizations(Space({"tile": Factorization(8, parts=2)}), "G-BFS")
     {'tile': Factorization(8, parts=2)}
     """
-    others = [f"{name!r} is a {type(knob).__name__}" for name, knob in space.knobs.items() if not isinstance(knob, Factorization)]
+    others = [
+        f"{name!r} is a {type(knob).__name__}"
+        for name, knob in space.knobs.items()
+        if not isinstance(knob, Factorization)
+    ]
     if others or not space.knobs:
         raise ValueError(
-            f"{method} only moves prime factors between the parts of a loop: every knob of its space must be a Factorization, "
-            f"and there must be at least one; {', '.join(others) or 'no knobs'} given. OpEvo and NoSE search any space"
+            f"{method} only moves prime factors between the parts of a loop: every knob of "
+            "its space must be a Factorization, "
+            f"and there must be at least one; {', '.join(others) or 'no knobs'} given. OpEvo "
+            "and NoSE search any space"
         )
     return cast(dict[str, Factorization], space.knobs)
 
 
 def untiled(space: Space) -> Configuration:
-    """Return the configuration without multi-level tiling, [N, 1, ..., 1], of a space of factorizations (appendix B).
+    """Return the configuration without multi-level tiling, [N, 1, ..., 1], of a space of
+    factorizations (appendix B).
 
     >>> untiled(Space({"tile": Factorization(8, parts=3)}))
     {'tile': (8, 1, 1)}

@@ -11,10 +11,12 @@ from autotvm_opevo.search.space import Space
 
 
 class GBFS(Search):
-    """Greedy best-first search: expand the best unexpanded configuration by evaluating a random sample of its neighbours.
+    """Greedy best-first search: expand the best unexpanded configuration by evaluating a random
+    sample of its neighbours.
 
-    It starts from the configuration without multi-level tiling. Unlike the published version, it samples only new neighbours,
-    never expands a failed configuration, and continues from a random configuration when there is nothing left to expand.
+    It starts from the configuration without multi-level tiling. Unlike the published version, it
+    samples only new neighbours, never expands a failed configuration, and continues from a random
+    configuration when there is nothing left to expand.
 
     Parameters
     ----------
@@ -56,7 +58,10 @@ class GBFS(Search):
         for _, number in self._ranking:  # the priority queue, best first
             if number not in self._expanded:
                 self._expanded.add(number)
-                neighbours = [self._proposable(neighbour) for neighbour in self.space.neighbours(self.space[number])]
+                neighbours = [
+                    self._proposable(neighbour)
+                    for neighbour in self.space.neighbours(self.space[number])
+                ]
                 new = [neighbour for neighbour in neighbours if neighbour is not None]
                 yield from [new[i] for i in self._rng.permutation(len(new))[: self.sample_size]]
                 if new:

@@ -50,12 +50,14 @@ class Transition:
 
 
 class NA2C(Search):
-    """Run short episodes from the best configuration with a learned policy, and evaluate the new configurations they visit.
+    """Run short episodes from the best configuration with a learned policy, and evaluate the new
+    configurations they visit.
 
     The first configuration is the one without multi-level tiling.
 
-    Unlike the published version, the reward is the improvement in fitness, not the fitness itself; states are encoded as
-    logarithms of the parts; invalid actions are masked; rewards are discounted; and transitions are replayed.
+    Unlike the published version, the reward is the improvement in fitness, not the fitness itself;
+    states are encoded as logarithms of the parts; invalid actions are masked; rewards are
+    discounted; and transitions are replayed.
 
     Parameters
     ----------
@@ -123,7 +125,11 @@ class NA2C(Search):
         state_size = sum(knob.parts for knob in knobs.values())
         learning_rate = as_probability("learning_rate", learning_rate)
         self._policy = ActorCritic(
-            state_size, as_integer("hidden_size", hidden_size), len(self._actions), learning_rate, self._rng
+            state_size,
+            as_integer("hidden_size", hidden_size),
+            len(self._actions),
+            learning_rate,
+            self._rng,
         )
         self._unrewarded: list[Transition] = []  # those whose next state is not evaluated yet
         self._replay_buffer: deque[Transition] = deque(maxlen=_BUFFER_SIZE)
@@ -131,9 +137,15 @@ class NA2C(Search):
 
     def tell(self, configurations: Sequence[Mapping[str, Any]], fitnesses: Sequence[float]) -> None:
         super().tell(configurations, fitnesses)
-        evaluated = [transition for transition in self._unrewarded if transition.next_state in self.results]
+        evaluated = [
+            transition for transition in self._unrewarded if transition.next_state in self.results
+        ]
         if evaluated and self._ranking:
-            self._unrewarded = [transition for transition in self._unrewarded if transition.next_state not in self.results]
+            self._unrewarded = [
+                transition
+                for transition in self._unrewarded
+                if transition.next_state not in self.results
+            ]
             self._replay_buffer.extend(evaluated)
             for _ in range(_UPDATES):
                 self._update_policy()
@@ -174,37 +186,60 @@ class NA2C(Search):
 
     def _update_policy(self) -> None:
         """Update actor and critic once, on a minibatch of the replay buffer."""
-        drawn = self._rng.integers(len(self._replay_buffer), size=min(_MINIBATCH_SIZE, len(self._replay_buffer)))
+        drawn = self._rng.integers(
+            len(self._replay_buffer), size=min(_MINIBATCH_SIZE, len(self._replay_buffer))
+        )
         transitions = [self._replay_buffer[i] for i in drawn]
         rewards = np.array([self._reward(transition) for transition in transitions])
-        _, next_values = self._policy(*self._encode([transition.next_state for transition in transitions]))
+        _, next_values = self._policy(
+            *self._encode([transition.next_state for transition in transitions])
+        )
         targets = rewards + self.discount * next_values
         features, mask = self._encode([transition.state for transition in transitions])
-        self._policy.update(features, mask, np.array([transition.action for transition in transitions]), targets)
+        self._policy.update(
+            features, mask, np.array([transition.action for transition in transitions]), targets
+        )
 
     def _reward(self, transition: Transition) -> float:
-        """The improvement relative to the best fitness; a state that is not evaluated counts as 0."""
-        return (self.results[transition.next_state] - self.results.get(transition.state, 0.0)) / -self._ranking[0][0]
+        """The improvement relative to the best fitness; a state that is not evaluated counts as
+        0.
+        """
+        return (
+            self.results[transition.next_state] - self.results.get(transition.state, 0.0)
+        ) / -self._ranking[0][0]
 
     def _encode(self, states: Sequence[int]) -> tuple[Array, Array]:
-        """Features of states, shape (states, parts), and masks of their valid actions, shape (states, actions).
+        """Features of states, shape (states, parts), and masks of their valid actions, shape
+        (states, actions).
 
-        A feature is the logarithm of a part as a fraction of its product's, shifted to [-0.5, 0.5]. An action is valid if its
-        prime divides the part that it is taken from.
+        A feature is the logarithm of a part as a fraction of its product's, shifted to [-0.5, 0.5].
+        An action is valid if its prime divides the part that it is taken from.
         """
         for number in states:
             if number not in self._encoded:
                 state = self.space[number]
-                parts = [(part, product) for name, product in self._products.items() for part in state[name]]
-                features = np.array([log(part) / log(max(product, 2)) - 0.5 for part, product in parts])
-                mask = np.array([state[action.knob][action.n] % action.p == 0 for action in self._actions], dtype=bool)
+                parts = [
+                    (part, product)
+                    for name, product in self._products.items()
+                    for part in state[name]
+                ]
+                features = np.array(
+                    [log(part) / log(max(product, 2)) - 0.5 for part, product in parts]
+                )
+                mask = np.array(
+                    [state[action.knob][action.n] % action.p == 0 for action in self._actions],
+                    dtype=bool,
+                )
                 self._encoded[number] = features, mask
         encoded = [self._encoded[number] for number in states]
-        return np.array([features for features, _ in encoded]), np.array([mask for _, mask in encoded])
+        return np.array([features for features, _ in encoded]), np.array(
+            [mask for _, mask in encoded]
+        )
 
 
 class ActorCritic:
-    """A policy (actor) and a state value (critic), both linear in a shared hidden layer of ReLU units and trained by Adam.
+    """A policy (actor) and a state value (critic), both linear in a shared hidden layer of ReLU
+    units and trained by Adam.
 
     Parameters
     ----------
@@ -216,7 +251,14 @@ class ActorCritic:
         Draws the initial weights.
     """
 
-    def __init__(self, state_size: int, hidden_size: int, n_actions: int, learning_rate: float, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        state_size: int,
+        hidden_size: int,
+        n_actions: int,
+        learning_rate: float,
+        rng: np.random.Generator,
+    ) -> None:
         self._learning_rate = learning_rate
         self._weights = {
             "hidden": rng.normal(0, np.sqrt(2 / state_size), (state_size, hidden_size)),
@@ -224,12 +266,18 @@ class ActorCritic:
             "actor": rng.normal(0, 0.01, (hidden_size, n_actions)),
             "critic": rng.normal(0, 0.01, hidden_size),
         }
-        self._first_moments = {name: np.zeros_like(weight) for name, weight in self._weights.items()}
-        self._second_moments = {name: np.zeros_like(weight) for name, weight in self._weights.items()}
+        self._first_moments = {
+            name: np.zeros_like(weight) for name, weight in self._weights.items()
+        }
+        self._second_moments = {
+            name: np.zeros_like(weight) for name, weight in self._weights.items()
+        }
         self._updates = 0
 
     def __call__(self, states: Array, mask: Array) -> tuple[Array, Array]:
-        """Return action probabilities, shape (states, actions), 0 where `mask` is False, and state values, shape (states,)."""
+        """Return action probabilities, shape (states, actions), 0 where `mask` is False, and state
+        values, shape (states,).
+        """
         return self._forward(states, mask)[1:]
 
     def _forward(self, states: Array, mask: Array) -> tuple[Array, Array, Array]:
@@ -248,9 +296,12 @@ class ActorCritic:
         hidden, probabilities, values = self._forward(states, mask)
         n = len(states)
         advantages = targets - values
-        grad_logits = probabilities * advantages[:, None]  # of -log softmax: (probability - one-hot action) * advantage
+        # of -log softmax: (probability - one-hot action) * advantage
+        grad_logits = probabilities * advantages[:, None]
         grad_logits[np.arange(n), actions] -= advantages
-        grad_hidden = (grad_logits @ self._weights["actor"].T - advantages[:, None] * self._weights["critic"]) * (hidden > 0)
+        grad_hidden = (
+            grad_logits @ self._weights["actor"].T - advantages[:, None] * self._weights["critic"]
+        ) * (hidden > 0)
         gradients = {
             "hidden": states.T @ grad_hidden / n,
             "bias": grad_hidden.mean(axis=0),

@@ -1,4 +1,6 @@
-"""NoSE (Gatopoulos et al.): an evolutionary search that screens its offspring by k-nearest-neighbour regression."""
+"""NoSE (Gatopoulos et al.): an evolutionary search that screens its offspring by
+k-nearest-neighbour regression.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,13 @@ _MAX_ATTEMPTS = 20
 
 
 class NoSE(Search):
-    """Evolve a population, and evaluate only the offspring with the highest fitness predicted by k nearest neighbours.
+    """Evolve a population, and evaluate only the offspring with the highest fitness predicted by k
+    nearest neighbours.
 
-    A configuration is encoded as the vector of its vertex indices. Parents are selected by roulette wheel, and recombined by
-    single-point crossover and uniform mutation; duplicates are drawn again. The offspring with the highest predicted fitness
-    (`knn_predict`) are evaluated. The population is the best `population_size` of all evaluated configurations; the first
+    A configuration is encoded as the vector of its vertex indices. Parents are selected by roulette
+    wheel, and recombined by single-point crossover and uniform mutation; duplicates are drawn
+    again. The offspring with the highest predicted fitness (`knn_predict`) are evaluated. The
+    population is the best `population_size` of all evaluated configurations; the first
     `population_size` are random.
 
     Parameters
@@ -70,10 +74,12 @@ class NoSE(Search):
         super().__init__(space, seed)
         self.population_size = as_integer("population_size", population_size)
         self.offspring_size = as_integer(
-            "offspring_size", round(1.5 * self.population_size) if offspring_size is None else offspring_size
+            "offspring_size",
+            round(1.5 * self.population_size) if offspring_size is None else offspring_size,
         )
         self.elite_size = as_integer(
-            "elite_size", max(1, round(0.3 * self.population_size)) if elite_size is None else elite_size
+            "elite_size",
+            max(1, round(0.3 * self.population_size)) if elite_size is None else elite_size,
         )
         self.mutation_rate = as_probability("mutation_rate", mutation_rate)
         self.neighbours = as_integer("neighbours", neighbours)
@@ -82,7 +88,10 @@ class NoSE(Search):
     def _propose(self, n: int) -> Iterator[int | None]:
         missing = self.population_size - len(self.results)
         if missing > 0 or not self._ranking:
-            candidates, count = [], max(missing, self.elite_size) if self.results else self.population_size
+            candidates, count = (
+                [],
+                max(missing, self.elite_size) if self.results else self.population_size,
+            )
         else:
             candidates, count = self._elite(), self.elite_size
         yield from [*candidates, *[None] * (count - len(candidates))]
@@ -92,9 +101,12 @@ class NoSE(Search):
         offspring = self._offspring()
         if not offspring:
             return []
-        best = -self._ranking[0][0]  # scaled by the best, a sum of the largest floats does not overflow
+        # scaled by the best, a sum of the largest floats does not overflow
+        best = -self._ranking[0][0]
         fitnesses = [fitness / best for fitness in self.results.values()]
-        predictions = knn_predict(self._encode(offspring), self._encode(self.results), fitnesses, self.neighbours)
+        predictions = knn_predict(
+            self._encode(offspring), self._encode(self.results), fitnesses, self.neighbours
+        )
         return [offspring[i] for i in np.argsort(-predictions, kind="stable")[: self.elite_size]]
 
     def _offspring(self) -> list[int]:
@@ -105,18 +117,26 @@ class NoSE(Search):
         offspring: dict[int, None] = {}
         for _ in range(self.offspring_size):
             for _ in range(_MAX_ATTEMPTS):
-                first, second = np.searchsorted(wheel, self._rng.random(2) * wheel[-1], side="right").clip(max=len(parents) - 1)
-                number = self._proposable(self._mutate(self._crossover(parents[first], parents[second])))
+                first, second = np.searchsorted(
+                    wheel, self._rng.random(2) * wheel[-1], side="right"
+                ).clip(max=len(parents) - 1)
+                number = self._proposable(
+                    self._mutate(self._crossover(parents[first], parents[second]))
+                )
                 if number is not None and number not in offspring:
                     offspring[number] = None
                     break
         return list(offspring)
 
     def _crossover(self, first: Configuration, second: Configuration) -> Configuration:
-        """Single-point crossover: the first parent's knobs up to a random one, the second parent's from there."""
+        """Single-point crossover: the first parent's knobs up to a random one, the second parent's
+        from there.
+        """
         names = list(self.space.knobs)
         cut = int(self._rng.integers(1, len(names))) if len(names) > 1 else 0
-        return {name: (first if position < cut else second)[name] for position, name in enumerate(names)}
+        return {
+            name: (first if position < cut else second)[name] for position, name in enumerate(names)
+        }
 
     def _mutate(self, child: Configuration) -> Configuration:
         """Uniform mutation."""
@@ -130,12 +150,16 @@ class NoSE(Search):
         for number in numbers:
             if number not in self._encoded:
                 configuration = self.space[number]
-                self._encoded[number] = [float(knob.index(configuration[name])) for name, knob in self.space.knobs.items()]
+                self._encoded[number] = [
+                    float(knob.index(configuration[name]))
+                    for name, knob in self.space.knobs.items()
+                ]
         return np.array([self._encoded[number] for number in numbers])
 
 
 def knn_predict(candidates: Array, evaluated: Array, fitnesses: Sequence[float], k: int) -> Array:
-    """Predict fitness by inverse-distance weighting of the `k` nearest neighbours (Equations 1 to 3).
+    """Predict fitness by inverse-distance weighting of the `k` nearest neighbours (Equations 1 to
+    3).
 
     Parameters
     ----------

@@ -40,7 +40,9 @@ def shape(text: str) -> tuple[int, ...]:
     """
     extents = text.split("x")
     if not all(extent.isdecimal() and int(extent) > 0 for extent in extents):
-        raise ArgumentTypeError(f"must be extents of at least 1, such as 1x3x224x224, {text!r} given")
+        raise ArgumentTypeError(
+            f"must be extents of at least 1, such as 1x3x224x224, {text!r} given"
+        )
     return tuple(map(int, extents))
 
 
@@ -57,7 +59,9 @@ def named_shape(text: str) -> tuple[str, tuple[int, ...]]:
     """
     name, separator, extents = text.rpartition("=")  # a name may have one, too
     if not separator:
-        raise ArgumentTypeError(f"must be an input's name and shape, such as data=1x3x224x224, {text!r} given")
+        raise ArgumentTypeError(
+            f"must be an input's name and shape, such as data=1x3x224x224, {text!r} given"
+        )
     try:
         return name, shape(extents) if extents else ()
     except ArgumentTypeError as error:
@@ -74,7 +78,9 @@ def attribute(text: str) -> tuple[str, Any]:
     try:
         return name, json.loads(value)
     except ValueError:
-        raise ArgumentTypeError(f"must be a name and a value in JSON, such as strides=[2,2], {text!r} given") from None
+        raise ArgumentTypeError(
+            f"must be a name and a value in JSON, such as strides=[2,2], {text!r} given"
+        ) from None
 
 
 def address(text: str) -> tuple[str, int]:
@@ -85,5 +91,7 @@ def address(text: str) -> tuple[str, int]:
     """
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or not 0 < int(port) < 65_536:
-        raise ArgumentTypeError(f"must be a host and a port, such as 127.0.0.1:9190, {text!r} given")
+        raise ArgumentTypeError(
+            f"must be a host and a port, such as 127.0.0.1:9190, {text!r} given"
+        )
     return host or "127.0.0.1", int(port)

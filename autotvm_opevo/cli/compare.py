@@ -36,7 +36,9 @@ def add(commands: Any) -> None:
     """Add the command to the program's parser."""
     summary = "tell which of several logs makes a network fastest"
     compare = command(commands, "compare", summary, _EXAMPLES, _STATUS, _run, runs_kernels=True)
-    compare.add_argument("logs", nargs="+", metavar="LOG", help="AutoTVM log, or folder of a MetaSchedule database")
+    compare.add_argument(
+        "logs", nargs="+", metavar="LOG", help="AutoTVM log, or folder of a MetaSchedule database"
+    )
     workload.add_workload(compare)
     workload.add_target(compare, "the one for which the logs have records")
     compare.add_argument(
@@ -44,7 +46,8 @@ def add(commands: Any) -> None:
         type=duration,
         default=180.0,
         metavar="TIME",
-        help="end the timings after this time: seconds, or such as 2m (default: 3m); builds come before it",
+        help="end the timings after this time: seconds, or such as 2m (default: 3m); builds come "
+        "before it",
     )
     workload.add_devices(compare, "time on a device")
 
@@ -52,7 +55,9 @@ def add(commands: Any) -> None:
 def _run(options: argparse.Namespace) -> int:
     workload.check(options)
     check_logs(options.logs)  # before TVM is imported, which takes seconds
-    comparison = (_compare_meta_schedule if workload.has_meta_schedule(options) else _compare_autotvm)(options)
+    comparison = (
+        _compare_meta_schedule if workload.has_meta_schedule(options) else _compare_autotvm
+    )(options)
     print(comparison)
     return 0 if comparison.outputs_match else 1
 
@@ -67,15 +72,23 @@ def _compare_autotvm(options: argparse.Namespace) -> Comparison:
     from autotvm_opevo.networks import relay as workloads
 
     target = None if options.target is None else workload.autotvm_target(options.target)
-    runner = autotvm.RPCRunner(options.rpc_key, *options.rpc_tracker) if options.rpc_tracker else None
+    runner = (
+        autotvm.RPCRunner(options.rpc_key, *options.rpc_tracker) if options.rpc_tracker else None
+    )
     mod, params = workload.load(options, workloads)
-    return compare_logs(mod, params, target, options.logs, time_limit=options.time_limit, runner=runner)
+    return compare_logs(
+        mod, params, target, options.logs, time_limit=options.time_limit, runner=runner
+    )
 
 
 def _compare_meta_schedule(options: argparse.Namespace) -> Comparison:
     from autotvm_opevo.meta_schedule import compare_logs, make_runner
     from autotvm_opevo.networks import relax as workloads
 
-    runner = make_runner(TIMEOUT, options.rpc_key, *options.rpc_tracker) if options.rpc_tracker else None
+    runner = (
+        make_runner(TIMEOUT, options.rpc_key, *options.rpc_tracker) if options.rpc_tracker else None
+    )
     mod, params = workload.load(options, workloads)
-    return compare_logs(mod, params, options.target, options.logs, time_limit=options.time_limit, runner=runner)
+    return compare_logs(
+        mod, params, options.target, options.logs, time_limit=options.time_limit, runner=runner
+    )

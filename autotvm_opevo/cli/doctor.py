@@ -1,4 +1,6 @@
-"""``doctor``: check the installation, one line for each component, with a hint where one is missing or broken."""
+"""``doctor``: check the installation, one line for each component, with a hint where one is missing
+or broken.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,13 @@ _EXAMPLES = """examples:
 
 Check the installation: TVM and its adapters, compilers, devices and optional packages; suggest a --target for this CPU.
 """
-_STATUS = "exit status: 0 if everything installed works, with or without TVM; 1 if a component is broken or unsupported."
+_STATUS = (
+    "exit status: 0 if everything installed works, with or without TVM; 1 if a component is "
+    "broken or unsupported."
+)
 _MARKS = {True: "ok", False: "--", None: ""}
-# Seconds for a child process that queries the devices: a driver may hang, but a busy machine takes a minute to import TVM.
+# Seconds for a child process that queries the devices: a driver may hang, but a busy machine takes
+# a minute to import TVM.
 _PATIENCE = 180
 
 
@@ -78,7 +84,9 @@ def examine() -> list[Finding]:
     autotvm = adapters[0].ok is True
     return [
         Finding("autotvm_opevo", __version__),
-        Finding("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
+        Finding(
+            "Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+        ),
         Finding("libraries", ", ".join(f"{name} {_version(name)}" for name in libraries)),
         *adapters,
         *([*_compilers(), *_devices(autotvm)] if any(adapter.ok for adapter in adapters) else []),
@@ -87,7 +95,9 @@ def examine() -> list[Finding]:
 
 
 def _adapters() -> Iterator[Finding]:
-    """Both adapters; no TVM has both, and without any the search works on spaces of the user's own."""
+    """Both adapters; no TVM has both, and without any the search works on spaces of the user's
+    own.
+    """
     adapters = [_adapter("AutoTVM", _autotvm), _adapter("MetaSchedule", _meta_schedule)]
     one_works = any(adapter.ok for adapter in adapters)
     for adapter in adapters:
@@ -103,7 +113,9 @@ def _adapter(name: str, load: Callable[[], str]) -> Finding:
     try:
         return Finding(name, load())
     except ImportError as error:
-        return Finding(name, getattr(error, "found", str(error)), False, getattr(error, "what_to_do", ""))
+        return Finding(
+            name, getattr(error, "found", str(error)), False, getattr(error, "what_to_do", "")
+        )
 
 
 def _autotvm() -> str:
@@ -115,17 +127,35 @@ def _autotvm() -> str:
 def _meta_schedule() -> str:
     from autotvm_opevo.meta_schedule.requirement import require_meta_schedule
 
-    return f"{require_meta_schedule()}: `from autotvm_opevo.meta_schedule import OpEvoStrategy` works"
+    return (
+        f"{require_meta_schedule()}: `from autotvm_opevo.meta_schedule import OpEvoStrategy` works"
+    )
 
 
 def _compilers() -> Iterator[Finding]:
-    found = next((path for name in ("g++", "gcc", "clang++", "clang", "c++", "cc") if (path := shutil.which(name))), None)
+    found = next(
+        (
+            path
+            for name in ("g++", "gcc", "clang++", "clang", "c++", "cc")
+            if (path := shutil.which(name))
+        ),
+        None,
+    )
     if found:
         yield Finding("C compiler", found)
     else:
-        yield Finding("C compiler", "none found", False, "TVM needs one to link what it measures: install g++ or clang")
+        yield Finding(
+            "C compiler",
+            "none found",
+            False,
+            "TVM needs one to link what it measures: install g++ or clang",
+        )
     nvcc = shutil.which("nvcc")
-    yield Finding("CUDA compiler", nvcc) if nvcc else Finding("CUDA compiler", "none found; only needed for NVIDIA GPUs", None)
+    yield (
+        Finding("CUDA compiler", nvcc)
+        if nvcc
+        else Finding("CUDA compiler", "none found; only needed for NVIDIA GPUs", None)
+    )
 
 
 _QUERY = """
@@ -134,7 +164,8 @@ print(tvm.get_global_func("runtime.NumThreads", True) and tvm.get_global_func("r
 kinds = [kind for kind in ("cuda", "rocm", "opencl", "vulkan", "metal") if tvm.device(kind, 0).exist]
 print("llvm" if tvm.get_global_func("target.llvm_version_major", True) else "", *kinds)
 """
-# After the devices, of which a driver may hang; a first kernel of what the processor reports has run in a process of its own.
+# After the devices, of which a driver may hang; a first kernel of what the processor reports has
+# run in a process of its own.
 _CPU_QUERY = """
 from autotvm_opevo.{adapter}.targets import local_cpu_target
 print(local_cpu_target())
@@ -146,11 +177,19 @@ def _devices(autotvm: bool) -> Iterator[Finding]:
         command = [sys.executable, "-c", _QUERY]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE)
     except subprocess.TimeoutExpired:
-        what_to_do = "a driver hangs: tvm.device(...).exist does not return for cuda, rocm, opencl, vulkan or metal"
+        what_to_do = (
+            "a driver hangs: tvm.device(...).exist does not return for cuda, rocm, "
+            "opencl, vulkan or metal"
+        )
         yield Finding("devices", f"no answer within {_PATIENCE} s", False, what_to_do)
         return
     if done.returncode:
-        yield Finding("devices", last_line(done.stderr), False, "`import tvm` works, but querying the devices fails")
+        yield Finding(
+            "devices",
+            last_line(done.stderr),
+            False,
+            "`import tvm` works, but querying the devices fails",
+        )
         return
     *_, threads, kinds = ["", "", *done.stdout.splitlines()]
     gpus = [kind for kind in kinds.split() if kind != "llvm"]
@@ -166,7 +205,10 @@ def _devices(autotvm: bool) -> Iterator[Finding]:
         return
     what_to_do = "use a CPU target, or an RPCRunner with a tracker"
     if autotvm:
-        what_to_do = f"AutoTVM scripts for cuda, such as TVM's tune_conv2d_cuda.py, wait forever without a GPU: {what_to_do}"
+        what_to_do = (
+            "AutoTVM scripts for cuda, such as TVM's tune_conv2d_cuda.py, wait forever "
+            f"without a GPU: {what_to_do}"
+        )
     yield Finding("GPU", "none that TVM can use", None, what_to_do)
 
 
@@ -176,9 +218,17 @@ def _cpu(adapter: str) -> Finding:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE)
     except subprocess.TimeoutExpired:
-        return Finding("CPU", f"no kernel has run within {_PATIENCE} s", False, "end other work on this machine, and try again")
+        return Finding(
+            "CPU",
+            f"no kernel has run within {_PATIENCE} s",
+            False,
+            "end other work on this machine, and try again",
+        )
     if done.returncode:
-        what_to_do = "build TVM for this processor, or measure on another machine, with an RPCRunner and a tracker"
+        what_to_do = (
+            "build TVM for this processor, or measure on another machine, with an "
+            "RPCRunner and a tracker"
+        )
         return Finding("CPU", f"no kernel runs here: {last_line(done.stderr)}", False, what_to_do)
     return Finding("CPU", f'--target "{last_line(done.stdout)}"', what_to_do=last_line(done.stderr))
 
@@ -188,7 +238,11 @@ def _optional(autotvm: bool) -> Iterator[Finding]:
     if not xgboost:
         yield Finding("xgboost", "not installed; only needed for TVM's own cost models", None)
     elif autotvm and int(xgboost.partition(".")[0]) >= 2:
-        yield Finding("xgboost", f'{xgboost}: XGBTuner needs loss_type="rank-binary" or "reg"; "rank" fails since xgboost 2')
+        yield Finding(
+            "xgboost",
+            f'{xgboost}: XGBTuner needs loss_type="rank-binary" or "reg"; "rank" fails since '
+            "xgboost 2",
+        )
     else:
         yield Finding("xgboost", xgboost)
     yield _extra("reports", "jinja2", "matplotlib")

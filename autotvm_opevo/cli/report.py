@@ -21,20 +21,48 @@ _EXAMPLES = """examples:
 
 Print the verdict on tuning runs, or write a report: one self-contained HTML file, for screen and print. Logs are never modified.
 """
-_STATUS = "exit status: 0 success; 1 a file could not be read or written; 2 invalid arguments, or a file that is not a log."
+_STATUS = (
+    "exit status: 0 success; 1 a file could not be read or written; 2 invalid arguments, or "
+    "a file that is not a log."
+)
 
 
 def add(commands: Any) -> None:
     """Add the command to a parser's subcommands."""
-    report = command(commands, "report", "print a verdict on tuning runs, or write a page about them", _EXAMPLES, _STATUS, _run)
-    report.add_argument(
-        "logs", nargs="+", metavar="LOG", help="AutoTVM log, folder of a MetaSchedule database, or folder of several"
+    report = command(
+        commands,
+        "report",
+        "print a verdict on tuning runs, or write a page about them",
+        _EXAMPLES,
+        _STATUS,
+        _run,
     )
-    report.add_argument("-o", "--out", metavar="FILE", help="the HTML file to write (default: the verdict is printed)")
-    report.add_argument("--title", default="", help="title of the page (default: the names of the logs)")
+    report.add_argument(
+        "logs",
+        nargs="+",
+        metavar="LOG",
+        help="AutoTVM log, folder of a MetaSchedule database, or folder of several",
+    )
+    report.add_argument(
+        "-o",
+        "--out",
+        metavar="FILE",
+        help="the HTML file to write (default: the verdict is printed)",
+    )
+    report.add_argument(
+        "--title", default="", help="title of the page (default: the names of the logs)"
+    )
     report.add_argument("--png", metavar="DIR", help="also save all plots as images")
-    report.add_argument("--csv", metavar="DIR", help="also save all trials and the statistics of all knobs as tables")
-    report.add_argument("--watch", action="store_true", help="serve the page on 127.0.0.1 and update it while trials are added")
+    report.add_argument(
+        "--csv",
+        metavar="DIR",
+        help="also save all trials and the statistics of all knobs as tables",
+    )
+    report.add_argument(
+        "--watch",
+        action="store_true",
+        help="serve the page on 127.0.0.1 and update it while trials are added",
+    )
     report.add_argument("--port", type=int, help="port for --watch (default: any free port)")
     report.add_argument(
         "--import",
@@ -42,7 +70,8 @@ def add(commands: Any) -> None:
         action="append",
         default=[],
         metavar="MODULE",
-        help="import a module or file, such as my_templates.py, that registers your own templates; may be repeated",
+        help="import a module or file, such as my_templates.py, that registers your own templates; "
+        "may be repeated",
     )
 
 
@@ -50,7 +79,10 @@ def _run(options: argparse.Namespace) -> int:
     if options.watch:
         given = [f"--{name}" for name in ("out", "png", "csv") if getattr(options, name)]
         if given:
-            raise ValueError(f"--watch writes no files, {given[0]} given: run report again without --watch to write them")
+            raise ValueError(
+                f"--watch writes no files, {given[0]} given: run report again without --watch "
+                "to write them"
+            )
     elif not options.out and (options.title or options.png or options.csv):
         raise ValueError("--title, --png and --csv require -o FILE, such as -o report.html")
     elif options.port is not None:
@@ -61,7 +93,9 @@ def _run(options: argparse.Namespace) -> int:
         try:
             _import(module)
         except (Exception, SystemExit) as error:  # whatever the user's module raises
-            raise ValueError(f"--import {module}: {type(error).__name__}: {last_line(str(error))}") from error
+            raise ValueError(
+                f"--import {module}: {type(error).__name__}: {last_line(str(error))}"
+            ) from error
     if options.watch:
         from autotvm_opevo.reporting.serving import serve
 
@@ -70,7 +104,10 @@ def _run(options: argparse.Namespace) -> int:
     if options.out:
         from autotvm_opevo.reporting.page import report
 
-        print(f"report: {report(*options.logs, out=options.out, title=options.title, png=options.png, csv=options.csv)}")
+        print(
+            "report: "
+            f"{report(*options.logs, out=options.out, title=options.title, png=options.png, csv=options.csv)}"
+        )
     else:
         from autotvm_opevo.reporting.summary import summarize
 

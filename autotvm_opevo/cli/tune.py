@@ -38,24 +38,41 @@ compared; 2 invalid arguments; 130 interrupted."""
 
 def add(commands: Any) -> None:
     """Add the command to the program's parser."""
-    tune = command(commands, "tune", "tune a network, an operator or a model file", _EXAMPLES, _STATUS, _run, runs_kernels=True)
+    tune = command(
+        commands,
+        "tune",
+        "tune a network, an operator or a model file",
+        _EXAMPLES,
+        _STATUS,
+        _run,
+        runs_kernels=True,
+    )
     workload.add_workload(tune)
     workload.add_target(tune, "this machine's GPU if it has one, or its CPU")
-    tune.add_argument("--log", required=True, help="AutoTVM's log file or MetaSchedule's work directory; resumed if it exists")
+    tune.add_argument(
+        "--log",
+        required=True,
+        help="AutoTVM's log file or MetaSchedule's work directory; resumed if it exists",
+    )
     tune.add_argument(
         "--trials",
         type=positive,
-        help="total number of trials, including those in the log (default: 1000; with a time limit and the gradient-based task "
+        help="total number of trials, including those in the log (default: 1000; with a time limit "
+        "and the gradient-based task "
         "scheduler as many as it allows)",
     )
     tune.add_argument(
-        "--time-limit", type=duration, metavar="TIME", help="for all trials and timing the best again: seconds, or 45s, 90m, 2h"
+        "--time-limit",
+        type=duration,
+        metavar="TIME",
+        help="for all trials and timing the best again: seconds, or 45s, 90m, 2h",
     )
     tune.add_argument(
         "--tuner",
         choices=["opevo", "opevo-published", "xgb", "ga", "random", "gridsearch", "evolutionary"],
         default="opevo",
-        help="opevo uses a Gaussian-process surrogate, opevo-published is the paper's OpEvo; evolutionary is MetaSchedule's, the "
+        help="opevo uses a Gaussian-process surrogate, opevo-published is the paper's OpEvo; "
+        "evolutionary is MetaSchedule's, the "
         "others are AutoTVM's (default: opevo)",
     )
     tune.add_argument(
@@ -77,15 +94,24 @@ def add(commands: Any) -> None:
         metavar="LOG",
         help="a log or work directory of another network, device or run to learn from; repeatable",
     )
-    tune.add_argument("--no-transfer", action="store_true", help="let no task learn from another, nor from common layers")
+    tune.add_argument(
+        "--no-transfer",
+        action="store_true",
+        help="let no task learn from another, nor from common layers",
+    )
     tune.add_argument(
         "--seed",
         type=int,
-        help="random seed of OpEvo and of MetaSchedule's search; AutoTVM's own tuners take none, and with AutoTVM proposals also "
+        help="random seed of OpEvo and of MetaSchedule's search; AutoTVM's own tuners take none, "
+        "and with AutoTVM proposals also "
         "depend on how long builds take",
     )
     tune.add_argument(
-        "--timeout", type=duration, default=TIMEOUT, metavar="TIME", help="limit for one build and for one run (default: 20s)"
+        "--timeout",
+        type=duration,
+        default=TIMEOUT,
+        metavar="TIME",
+        help="limit for one build and for one run (default: 20s)",
     )
     workload.add_devices(tune, "measure on the devices")
 
@@ -96,7 +122,9 @@ def _run(options: argparse.Namespace) -> int:
         raise ValueError("--rpc-key requires --target, that of the devices")
     if options.no_transfer and options.history:
         raise ValueError("--history and --no-transfer exclude each other: leave one out")
-    result = (_tune_meta_schedule if workload.has_meta_schedule(options) else _tune_autotvm)(options)
+    result = (_tune_meta_schedule if workload.has_meta_schedule(options) else _tune_autotvm)(
+        options
+    )
     print(result)
     if result.comparison is None and not result.comparison_error:  # no trial has succeeded
         return 0 if any(row.works for row in result.rows) else 1
@@ -122,9 +150,15 @@ def _tune_meta_schedule(options: argparse.Namespace) -> Any:
         "evolutionary": "evolutionary",
     }
     if options.tuner not in strategies:
-        raise ValueError(f"--tuner must be one of {', '.join(strategies)} with MetaSchedule, {options.tuner!r} given")
+        raise ValueError(
+            f"--tuner must be one of {', '.join(strategies)} with MetaSchedule, "
+            f"{options.tuner!r} given"
+        )
     if options.tuner != "opevo" and (options.history or options.no_transfer):
-        raise ValueError(f"--history and --no-transfer require --tuner opevo with MetaSchedule, {options.tuner} given")
+        raise ValueError(
+            "--history and --no-transfer require --tuner opevo with MetaSchedule, "
+            f"{options.tuner} given"
+        )
     target = as_target(_target(options, local_target))
     mod, params = workload.load(options, workloads)
     host, port = options.rpc_tracker or (None, None)
@@ -197,10 +231,16 @@ def _trials(options: argparse.Namespace) -> int:
 
 
 def _target(options: argparse.Namespace, local_target: Callable[[], Any]) -> Any:
-    """The target that is given, else this machine's, which is said, and in how many threads kernels run."""
+    """The target that is given, else this machine's, which is said, and in how many threads kernels
+    run.
+    """
     if options.target is not None:
         return options.target
     target = local_target()
-    threads = f", with TVM_NUM_THREADS={os.environ['TVM_NUM_THREADS']}" if "TVM_NUM_THREADS" in os.environ else ""
+    threads = (
+        f", with TVM_NUM_THREADS={os.environ['TVM_NUM_THREADS']}"
+        if "TVM_NUM_THREADS" in os.environ
+        else ""
+    )
     print(f"no --target given, this machine's is {target}{threads}", file=sys.stderr)
     return target

@@ -1,4 +1,6 @@
-"""The options of all commands that build a network: which one, with which TVM, for which target, on which devices."""
+"""The options of all commands that build a network: which one, with which TVM, for which target, on
+which devices.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,21 @@ def add_workload(parser: argparse.ArgumentParser) -> None:
         help=f"with AutoTVM {', '.join(AUTOTVM)}; with MetaSchedule {', '.join(META_SCHEDULE)}",
     )
     what.add_argument(
-        "--operator", metavar="NAME", help="an operator of Relay (AutoTVM), such as nn.dense, or Relax, such as matmul"
+        "--operator",
+        metavar="NAME",
+        help="an operator of Relay (AutoTVM), such as nn.dense, or Relax, such as matmul",
     )
-    what.add_argument("--model", metavar="FILE", help="a file that TVM's frontends read, such as ONNX")
+    what.add_argument(
+        "--model", metavar="FILE", help="a file that TVM's frontends read, such as ONNX"
+    )
     parser.add_argument("--batch", type=positive, help="batch size of the network (default: 1)")
     parser.add_argument(
-        "--tensor", type=shape, action="append", default=[], metavar="8x16", help="shape of an operator's input; repeatable"
+        "--tensor",
+        type=shape,
+        action="append",
+        default=[],
+        metavar="8x16",
+        help="shape of an operator's input; repeatable",
     )
     parser.add_argument("--dtype", help="data type of the operator (default: float32)")
     parser.add_argument(
@@ -47,7 +58,8 @@ def add_workload(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--layout",
         metavar="NCHW",
-        help="layout to convert a model's convolutions to, such as NCHW for those of TensorFlow (AutoTVM)",
+        help="layout to convert a model's convolutions to, such as NCHW for those of TensorFlow "
+        "(AutoTVM)",
     )
 
 
@@ -59,9 +71,15 @@ def add_target(parser: argparse.ArgumentParser, default: str) -> None:
 
 def add_devices(parser: argparse.ArgumentParser, purpose: str) -> None:
     """Add the options for the devices of a tracker, given their purpose, and for the TVM."""
-    parser.add_argument("--rpc-tracker", metavar="HOST:PORT", type=address, help=f"{purpose} of this RPC tracker")
+    parser.add_argument(
+        "--rpc-tracker", metavar="HOST:PORT", type=address, help=f"{purpose} of this RPC tracker"
+    )
     parser.add_argument("--rpc-key", metavar="KEY", help="key of the devices")
-    parser.add_argument("--tvm", choices=["autotvm", "meta-schedule"], help="tuning system to use (default: the one installed)")
+    parser.add_argument(
+        "--tvm",
+        choices=["autotvm", "meta-schedule"],
+        help="tuning system to use (default: the one installed)",
+    )
 
 
 def check(options: argparse.Namespace) -> None:
@@ -69,7 +87,12 @@ def check(options: argparse.Namespace) -> None:
     if (options.rpc_tracker is None) != (options.rpc_key is None):
         raise ValueError("--rpc-tracker and --rpc-key require each other, only one is given")
     of_operators = [(name, "operator") for name in ("tensor", "dtype", "attribute")]
-    for name, only in (("batch", "network"), *of_operators, ("shape", "model"), ("layout", "model")):
+    for name, only in (
+        ("batch", "network"),
+        *of_operators,
+        ("shape", "model"),
+        ("layout", "model"),
+    ):
         if getattr(options, name) and not getattr(options, only):
             raise ValueError(f"--{name} requires --{only}")
     if options.layout and has_meta_schedule(options):
@@ -97,7 +120,9 @@ def autotvm_target(given: Any) -> Any:
     try:
         return tvm.target.Target(given)
     except (ValueError, tvm.TVMError):
-        raise ValueError(f"--target must be a target of TVM, such as llvm or cuda; {given!r} given") from None
+        raise ValueError(
+            f"--target must be a target of TVM, such as llvm or cuda; {given!r} given"
+        ) from None
 
 
 def load(options: argparse.Namespace, workloads: Any) -> Any:
@@ -105,6 +130,8 @@ def load(options: argparse.Namespace, workloads: Any) -> Any:
     if options.network:
         return workloads.network(options.network, options.batch or 1)
     if options.operator:
-        return workloads.operator(options.operator, options.tensor, options.dtype or "float32", dict(options.attribute))
+        return workloads.operator(
+            options.operator, options.tensor, options.dtype or "float32", dict(options.attribute)
+        )
     layout = {"layout": options.layout} if options.layout else {}
     return workloads.model_file(options.model, dict(options.shape), **layout)

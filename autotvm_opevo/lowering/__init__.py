@@ -1,1 +1,3 @@
-"""From a Relax network to functions that can be tuned: layouts, Winograd's algorithm, polynomials. Needs TVM 0.27."""
+"""From a Relax network to functions that can be tuned: layouts, Winograd's algorithm, polynomials.
+Needs TVM 0.27.
+"""

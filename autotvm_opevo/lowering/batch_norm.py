@@ -1,6 +1,8 @@
-"""Batch normalizations of inference: scales that are multiplied into the weights of what comes before, and added constants.
+"""Batch normalizations of inference: scales that are multiplied into the weights of what comes
+before, and added constants.
 
-TVM 0.27 lowers each to an operator with three outputs, into which no convolution is fused, and which is wrong in float16.
+TVM 0.27 lowers each to an operator with three outputs, into which no convolution is fused, and
+which is wrong in float16.
 """
 
 from __future__ import annotations
@@ -21,10 +23,12 @@ _SCALABLE = ("float32", "float64")
 
 
 def fold_batch_norms(mod: tvm.IRModule) -> tvm.IRModule:
-    """Fold batch normalizations of constants into the convolution or matrix product before them, and its bias.
+    """Fold batch normalizations of constants into the convolution or matrix product before them,
+    and its bias.
 
-    Where there is none, or another operator reads its output, too, they become a product and a sum, which are fused into what
-    comes before. Those in training mode, or with parameters that are not known, stay.
+    Where there is none, or another operator reads its output, too, they become a product and a sum,
+    which are fused into what comes before. Those in training mode, or with parameters that are not
+    known, stay.
 
     Parameters
     ----------
@@ -50,7 +54,9 @@ def fold_batch_norms(mod: tvm.IRModule) -> tvm.IRModule:
     if not any(_has_batch_norm(function) for function in mod.functions.values()):
         return mod
     # Of tuples of which an element is taken, and of convolutions without their scale.
-    return relax.transform.DeadCodeElimination()(relax.transform.CanonicalizeBindings()(_Folding.apply(mod)))
+    return relax.transform.DeadCodeElimination()(
+        relax.transform.CanonicalizeBindings()(_Folding.apply(mod))
+    )
 
 
 def _has_batch_norm(function: Any) -> bool:
@@ -68,7 +74,11 @@ def _has_batch_norm(function: Any) -> bool:
 class _Folding(BlockRewriter):
     def __init__(self, block: Any, mod: tvm.IRModule) -> None:
         super().__init__(block, mod)
-        self._values = {binding.var: binding.value for binding in block.bindings if isinstance(binding, relax.VarBinding)}
+        self._values = {
+            binding.var: binding.value
+            for binding in block.bindings
+            if isinstance(binding, relax.VarBinding)
+        }
         self._uses: Counter[Any] = Counter()
         for binding in block.bindings:
             relax.analysis.post_order_visit(binding.value, self._count)
@@ -82,7 +92,9 @@ class _Folding(BlockRewriter):
         if not isinstance(call, relax.Call) or call.op != _BATCH_NORM or call.attrs.training:
             return None
         data, *parameters = call.args
-        if not all(isinstance(one, tvm.ir.Constant) for one in parameters) or not isinstance(data.ty.shape, relax.ShapeExpr):
+        if not all(isinstance(one, tvm.ir.Constant) for one in parameters) or not isinstance(
+            data.ty.shape, relax.ShapeExpr
+        ):
             return None
         scale, shift = _scale_and_shift(parameters, call.attrs)
         axis = int(call.attrs.axis) % data.ty.ndim
@@ -97,20 +109,28 @@ class _Folding(BlockRewriter):
         return relax.Tuple([y, *parameters[2:]])
 
     def _scaled(self, data: Any, scale: Any, axis: int) -> Any:
-        """A convolution or matrix product with scaled weights, if `data` is one that nothing else reads."""
+        """A convolution or matrix product with scaled weights, if `data` is one that nothing else
+        reads.
+        """
         call = self._only_value(data)
         axes = _output_axes(call) if isinstance(call, relax.Call) else None
         if axes is None or axes[0] != axis:
             return None
         weight = call.args[1]
-        if not isinstance(weight, tvm.ir.Constant) or str(weight.ty.dtype) not in _SCALABLE or weight.ty.dtype != data.ty.dtype:
+        if (
+            not isinstance(weight, tvm.ir.Constant)
+            or str(weight.ty.dtype) not in _SCALABLE
+            or weight.ty.dtype != data.ty.dtype
+        ):
             return None
         extents = [-1 if i == axes[1] else 1 for i in range(weight.ty.ndim)]
         scaled = _constant(_array(weight) * scale.reshape(extents), weight)
         return self._emit(relax.Call(call.op, [call.args[0], scaled], call.attrs))
 
     def _without_bias(self, data: Any, axis: int) -> tuple[Any, Any]:
-        """What a bias was added to, and the bias, for each channel, if nothing else reads the sum; or `data` and 0."""
+        """What a bias was added to, and the bias, for each channel, if nothing else reads the sum;
+        or `data` and 0.
+        """
         call = self._only_value(data)
         if isinstance(call, relax.Call) and call.op == _ADD:
             constants = [arg for arg in call.args if isinstance(arg, tvm.ir.Constant)]
@@ -124,7 +144,11 @@ class _Folding(BlockRewriter):
 
     def _only_value(self, var: Any) -> Any:
         """The value of a variable that is read once, and no output of the block."""
-        return self._values.get(var) if isinstance(var, relax.DataflowVar) and self._uses[var] == 1 else None
+        return (
+            self._values.get(var)
+            if isinstance(var, relax.DataflowVar) and self._uses[var] == 1
+            else None
+        )
 
 
 def _scale_and_shift(parameters: list[Any], attrs: Any) -> tuple[Any, Any]:
@@ -136,7 +160,9 @@ def _scale_and_shift(parameters: list[Any], attrs: Any) -> tuple[Any, Any]:
 
 
 def _output_axes(call: Any) -> tuple[int, int] | None:
-    """The axis of the channels of the output, and of the weights that are factors of one of them; None for other operators."""
+    """The axis of the channels of the output, and of the weights that are factors of one of them;
+    None for other operators.
+    """
     name = getattr(call.op, "name", "")
     if name in _CONVOLUTIONS:
         return call.attrs.out_layout.index("C"), call.attrs.kernel_layout.index("O")

@@ -35,8 +35,16 @@ class BlockRewriter(ABC):
 
     def _rewritten(self) -> Any:
         for binding in self._block.bindings:
-            value = self._rewrite(binding.var, binding.value) if isinstance(binding, relax.VarBinding) else None
-            self._bindings.append(binding if value is None else relax.VarBinding(binding.var, self._builder.normalize(value)))
+            value = (
+                self._rewrite(binding.var, binding.value)
+                if isinstance(binding, relax.VarBinding)
+                else None
+            )
+            self._bindings.append(
+                binding
+                if value is None
+                else relax.VarBinding(binding.var, self._builder.normalize(value))
+            )
         return relax.DataflowBlock(self._bindings)
 
     @abstractmethod
@@ -59,6 +67,8 @@ def static_shape(tensor: Any) -> list[int] | None:
     >>> static_shape(relax.Var("x", relax.TensorType((2, tvm.tirx.Var("n", "int64")), "float32")))
     """
     shape = tensor.ty.shape if isinstance(tensor.ty, relax.TensorType) else None
-    if not isinstance(shape, relax.ShapeExpr) or not all(isinstance(extent, tvm.tirx.IntImm) for extent in shape):
+    if not isinstance(shape, relax.ShapeExpr) or not all(
+        isinstance(extent, tvm.tirx.IntImm) for extent in shape
+    ):
         return None
     return [int(extent) for extent in shape]

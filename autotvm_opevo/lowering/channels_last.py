@@ -1,8 +1,10 @@
-"""Convolutions in NHWC, and what lies between them: the innermost loop is over channels, in which values are contiguous.
+"""Convolutions in NHWC, and what lies between them: the innermost loop is over channels, in which
+values are contiguous.
 
-TVM's own pass, ``ConvertLayout``, has a rule for each of many operators. In TVM 0.27 that of ``layer_norm`` changes what is
-computed, without an error, and some lead to what cannot be compiled, such as that of transposed convolutions. Here are rules for
-the operators that networks have between convolutions, each of them tested; at all others images are transposed.
+TVM's own pass, ``ConvertLayout``, has a rule for each of many operators. In TVM 0.27 that of
+``layer_norm`` changes what is computed, without an error, and some lead to what cannot be compiled,
+such as that of transposed convolutions. Here are rules for the operators that networks have between
+convolutions, each of them tested; at all others images are transposed.
 """
 
 from __future__ import annotations
@@ -19,23 +21,51 @@ from tvm.relax import op
 
 from autotvm_opevo.lowering.block_rewriter import BlockRewriter, static_shape
 
-# The axes of one layout, in the order of the other. The latter is also where each axis of NCHW is in NHWC.
+# The axes of one layout, in the order of the other. The latter is also where each axis of NCHW is
+# in NHWC.
 _TO_NHWC, _TO_NCHW = [0, 2, 3, 1], [0, 3, 1, 2]
 _OIHW_TO_HWIO = [2, 3, 1, 0]
 
 # Operators that compute each element from those at the same place, after broadcasting.
 _ELEMENTWISE = {
-    *("abs", "astype", "ceil", "clip", "erf", "exp", "floor", "log", "negative", "round", "rsqrt", "sigmoid", "sign", "sqrt"),
-    *("square", "tanh", "nn.gelu", "nn.gelu_tanh", "nn.leakyrelu", "nn.relu", "nn.selu", "nn.silu", "nn.softplus"),
+    *(
+        "abs",
+        "astype",
+        "ceil",
+        "clip",
+        "erf",
+        "exp",
+        "floor",
+        "log",
+        "negative",
+        "round",
+        "rsqrt",
+        "sigmoid",
+        "sign",
+        "sqrt",
+    ),
+    *(
+        "square",
+        "tanh",
+        "nn.gelu",
+        "nn.gelu_tanh",
+        "nn.leakyrelu",
+        "nn.relu",
+        "nn.selu",
+        "nn.silu",
+        "nn.softplus",
+    ),
     *("add", "divide", "maximum", "minimum", "multiply", "power", "subtract"),
 }
 
 
 def with_channels_last(mod: tvm.IRModule) -> tvm.IRModule:
-    """Convert two-dimensional convolutions with constant weights to NHWC, and what lies between them.
+    """Convert two-dimensional convolutions with constant weights to NHWC, and what lies between
+    them.
 
-    Inputs and outputs stay as they are. So do convolutions with other weights, which would be transposed in each run, and what is
-    not in a dataflow block or has extents that are not known. Transposes that nothing reads are left to ``FoldConstant``.
+    Inputs and outputs stay as they are. So do convolutions with other weights, which would be
+    transposed in each run, and what is not in a dataflow block or has extents that are not known.
+    Transposes that nothing reads are left to ``FoldConstant``.
 
     Parameters
     ----------
@@ -50,15 +80,23 @@ class _Conversion(BlockRewriter):
 
     def __init__(self, block: Any, mod: tvm.IRModule) -> None:
         super().__init__(block, mod)
-        self._nhwc: dict[Any, Any] = {}  # by variable: an image, or a tuple of them, that was computed in NHWC
+        # by variable: an image, or a tuple of them, that was computed in NHWC
+        self._nhwc: dict[Any, Any] = {}
         self._transposed: dict[Any, Any] = {}  # by tensor: one that was not, in NHWC
-        self._stacks: dict[Any, list[Any]] = {}  # by variable: what is stacked along a new first axis
-        self._split: dict[Any, _SplitImage] = {}  # by variable: one whose axes were split, and maybe permuted
-        self._padded: dict[Any, tuple[Any, list[int]]] = {}  # by variable: what was padded with zeros, and how far
+        # by variable: what is stacked along a new first axis
+        self._stacks: dict[Any, list[Any]] = {}
+        # by variable: one whose axes were split, and maybe permuted
+        self._split: dict[Any, _SplitImage] = {}
+        # by variable: what was padded with zeros, and how far
+        self._padded: dict[Any, tuple[Any, list[int]]] = {}
 
     def _rewrite(self, var: Any, value: Any) -> Any:
         """The value of a variable, computed in NHWC; None if it stays as it is."""
-        name = getattr(value.op, "name", "").removeprefix("relax.") if isinstance(value, relax.Call) else ""
+        name = (
+            getattr(value.op, "name", "").removeprefix("relax.")
+            if isinstance(value, relax.Call)
+            else ""
+        )
         if name == "permute_dims":
             return self._permute_dims(var, value)
         if name == "reshape" and value.args[0] in self._nhwc:
@@ -97,7 +135,11 @@ class _Conversion(BlockRewriter):
     def _conv2d(self, call: Any) -> Any:
         (data, weight), attrs = call.args, call.attrs
         layouts = attrs.data_layout, attrs.kernel_layout, attrs.out_layout
-        if layouts != ("NCHW", "OIHW", "NCHW") or not isinstance(weight, tvm.ir.Constant) or not _is_static(data):
+        if (
+            layouts != ("NCHW", "OIHW", "NCHW")
+            or not isinstance(weight, tvm.ir.Constant)
+            or not _is_static(data)
+        ):
             return None
         kernel = _transposed_constant(weight, _OIHW_TO_HWIO)
         data, before = self._padded.get(data, (data, [0] * 4))
@@ -123,13 +165,17 @@ class _Conversion(BlockRewriter):
         of_stack = attrs.axis is not None and [*map(int, attrs.axis)] == [0] and not attrs.keepdims
         if len(images) < 2 or not of_stack or not self._is_region(images):
             return None
-        return reduce(lambda x, y: self._emit(op.add(x, y)), [self._image(image) for image in images])
+        return reduce(
+            lambda x, y: self._emit(op.add(x, y)), [self._image(image) for image in images]
+        )
 
     def _elementwise(self, call: Any) -> Any:
         tensors = [arg for arg in call.args if isinstance(arg.ty, relax.TensorType)]
         if not self._is_region(tensors):
             return None
-        args = [self._image(arg) if isinstance(arg.ty, relax.TensorType) else arg for arg in call.args]
+        args = [
+            self._image(arg) if isinstance(arg.ty, relax.TensorType) else arg for arg in call.args
+        ]
         return relax.Call(call.op, args, call.attrs)
 
     def _permute_dims(self, var: Any, call: Any) -> Any:
@@ -139,23 +185,34 @@ class _Conversion(BlockRewriter):
             self._split[var] = self._split[data].permuted(axes)
             return None
         if data in self._nhwc:
-            return op.permute_dims(self._nhwc[data], [_axis(axis) for axis in (axes if axes is not None else (3, 2, 1, 0))])
+            return op.permute_dims(
+                self._nhwc[data],
+                [_axis(axis) for axis in (axes if axes is not None else (3, 2, 1, 0))],
+            )
         if _is_static(data) and axes is not None and [int(axis) % 4 for axis in axes] == _TO_NCHW:
             self._transposed[var] = data
         return None
 
     def _split_axes(self, var: Any, call: Any) -> None:
-        """Note how the axes of an image are split: the first of three operators that shuffle channels, or move them to pixels."""
+        """Note how the axes of an image are split: the first of three operators that shuffle
+        channels, or move them to pixels.
+        """
         shape, extents = static_shape(call), static_shape(call.args[0])
         parts = _group(shape, extents) if shape and extents else None
         if shape and parts:
             in_nhwc = [part for axis in _TO_NHWC for part in parts[axis]]
-            self._split[var] = _SplitImage(self._nhwc[call.args[0]], shape, in_nhwc, list(range(len(shape))))
+            self._split[var] = _SplitImage(
+                self._nhwc[call.args[0]], shape, in_nhwc, list(range(len(shape)))
+            )
 
     def _merge_axes(self, call: Any) -> Any:
         """The last of these operators: all three of them, in NHWC."""
         split, shape = self._split[call.args[0]], static_shape(call)
-        merged = _group([split.shape[part] for part in split.order], shape) if shape and len(shape) == 4 else None
+        merged = (
+            _group([split.shape[part] for part in split.order], shape)
+            if shape and len(shape) == 4
+            else None
+        )
         if not shape or not merged:
             return None
         in_nhwc = [split.order[i] for axis in _TO_NHWC for i in merged[axis]]
@@ -165,10 +222,14 @@ class _Conversion(BlockRewriter):
 
     def _is_region(self, tensors: list[Any]) -> bool:
         """Whether tensors, of which one or more are in NHWC, can be combined in NHWC."""
-        return any(tensor in self._nhwc for tensor in tensors) and all(_is_static(tensor, 4) for tensor in tensors)
+        return any(tensor in self._nhwc for tensor in tensors) and all(
+            _is_static(tensor, 4) for tensor in tensors
+        )
 
     def _image(self, tensor: Any) -> Any:
-        """A tensor in NHWC. One with fewer axes gets those by which it would be broadcast; a scalar needs none."""
+        """A tensor in NHWC. One with fewer axes gets those by which it would be broadcast; a scalar
+        needs none.
+        """
         ndim = tensor.ty.ndim
         if ndim == 0:
             return tensor
@@ -177,7 +238,9 @@ class _Conversion(BlockRewriter):
         if tensor not in self._transposed:
             if isinstance(tensor, tvm.ir.Constant):
                 return _transposed_constant(tensor, _TO_NHWC)
-            image = tensor if ndim == 4 else self._emit(op.expand_dims(tensor, list(range(4 - ndim))))
+            image = (
+                tensor if ndim == 4 else self._emit(op.expand_dims(tensor, list(range(4 - ndim))))
+            )
             self._transposed[tensor] = self._emit(op.permute_dims(image, _TO_NHWC))
         return self._transposed[tensor]
 
@@ -185,13 +248,20 @@ class _Conversion(BlockRewriter):
         """The images of a value that is in NHWC, transposed."""
         if isinstance(value.ty, relax.TupleType):
             fields = (self._emit(relax.TupleGetItem(value, i)) for i in range(len(value.ty.fields)))
-            return relax.Tuple([self._emit(self._in_nchw(field)) if field.ty.ndim == 4 else field for field in fields])
+            return relax.Tuple(
+                [
+                    self._emit(self._in_nchw(field)) if field.ty.ndim == 4 else field
+                    for field in fields
+                ]
+            )
         return op.permute_dims(value, _TO_NCHW)
 
 
 @dataclass(frozen=True)
 class _SplitImage:
-    """An image in NHWC, the extents of the parts of its axes, and the order of these parts there and in the variable."""
+    """An image in NHWC, the extents of the parts of its axes, and the order of these parts there
+    and in the variable.
+    """
 
     image: Any
     shape: list[int]
@@ -229,7 +299,9 @@ def _is_static(tensor: Any, most: int | None = None) -> bool:
 
 
 def _transposed_constant(constant: Any, axes: list[int]) -> Any:
-    """One with four axes, of which the first are added if there are fewer. TVM would compile a function for each shape."""
+    """One with four axes, of which the first are added if there are fewer. TVM would compile a
+    function for each shape.
+    """
     values = constant.value.numpy()
     values = values.reshape([1] * (4 - values.ndim) + list(values.shape)).transpose(axes)
     return relax.const(np.ascontiguousarray(values), str(constant.ty.dtype))
@@ -263,14 +335,27 @@ def _reduce(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
 
 def _pad(x: Any, call: Any) -> Any:
     width = call.attrs.pad_width
-    return op.nn.pad(x, [width[2 * axis + i] for axis in _TO_NHWC for i in (0, 1)], call.attrs.pad_mode, call.attrs.pad_value)
+    return op.nn.pad(
+        x,
+        [width[2 * axis + i] for axis in _TO_NHWC for i in (0, 1)],
+        call.attrs.pad_mode,
+        call.attrs.pad_value,
+    )
 
 
 def _zero_padding(call: Any) -> list[int] | None:
-    """Zeros above, left of, below and right of an image, as a convolution adds them; None if something else is added."""
+    """Zeros above, left of, below and right of an image, as a convolution adds them; None if
+    something else is added.
+    """
     attrs = call.attrs
     width = [int(n) for n in attrs.pad_width]
-    if attrs.pad_mode != "constant" or attrs.pad_value != 0 or len(width) != 8 or any(width[:4]) or min(width) < 0:
+    if (
+        attrs.pad_mode != "constant"
+        or attrs.pad_value != 0
+        or len(width) != 8
+        or any(width[:4])
+        or min(width) < 0
+    ):
         return None
     top, bottom, left, right = width[4:]
     return [top, left, bottom, right]
@@ -304,24 +389,32 @@ def _batch_norm(x: Any, call: Any) -> Any:
 def _instance_norm(x: Any, call: Any) -> Any:
     attrs = call.attrs
     axes = [_axis(axis) for axis in attrs.axes]
-    return op.nn.instance_norm(x, *call.args[1:], _axis(attrs.channel_axis), axes, attrs.epsilon, attrs.center, attrs.scale)
+    return op.nn.instance_norm(
+        x, *call.args[1:], _axis(attrs.channel_axis), axes, attrs.epsilon, attrs.center, attrs.scale
+    )
 
 
 def _group_norm(x: Any, call: Any) -> Any:
     attrs = call.attrs
     axes = _axis(attrs.channel_axis), [_axis(axis) for axis in attrs.axes]
-    return op.nn.group_norm(x, *call.args[1:], attrs.num_groups, *axes, attrs.epsilon, attrs.center, attrs.scale)
+    return op.nn.group_norm(
+        x, *call.args[1:], attrs.num_groups, *axes, attrs.epsilon, attrs.center, attrs.scale
+    )
 
 
 def _strided_slice(x: Any, call: Any) -> Any:
     axes, *limits = call.args[1:]
     if not isinstance(axes, relax.Tuple):
         return None
-    return op.strided_slice(x, [_axis(axis) for axis in axes], *limits, assume_inbound=call.attrs.assume_inbound)
+    return op.strided_slice(
+        x, [_axis(axis) for axis in axes], *limits, assume_inbound=call.attrs.assume_inbound
+    )
 
 
 def _broadcast_to(x: Any, call: Any) -> Any:
-    """TVM's ONNX importer has one before each Sum; one that changes nothing would keep an activation from being fused."""
+    """TVM's ONNX importer has one before each Sum; one that changes nothing would keep an
+    activation from being fused.
+    """
     shape = static_shape(call)
     if shape is None or len(shape) != 4:
         return None
@@ -331,7 +424,8 @@ def _broadcast_to(x: Any, call: Any) -> Any:
 
 _WINDOW = "pool_size", "strides", "padding", "dilation", "ceil_mode", "count_include_pad"
 
-# Operators on one image, which is given in NHWC, with the call in NCHW. Images of the result are in NHWC, other tensors the same.
+# Operators on one image, which is given in NHWC, with the call in NCHW. Images of the result are in
+# NHWC, other tensors the same.
 _RULES: dict[str, Callable[[Any, Any], Any]] = {
     "nn.max_pool2d": _pool(op.nn.max_pool2d, *_WINDOW),
     "nn.avg_pool2d": _pool(op.nn.avg_pool2d, *_WINDOW),
@@ -351,6 +445,10 @@ _RULES: dict[str, Callable[[Any, Any], Any]] = {
     "image.resize2d": _resize2d,
     "split": lambda x, call: op.split(x, call.attrs.indices_or_sections, _axis(call.attrs.axis)),
     "strided_slice": _strided_slice,
-    "quantize": lambda x, call: op.quantize(x, *call.args[1:], _axis(call.attrs.axis), call.attrs.out_dtype),
-    "dequantize": lambda x, call: op.dequantize(x, *call.args[1:], _axis(call.attrs.axis), call.attrs.out_dtype),
+    "quantize": lambda x, call: op.quantize(
+        x, *call.args[1:], _axis(call.attrs.axis), call.attrs.out_dtype
+    ),
+    "dequantize": lambda x, call: op.dequantize(
+        x, *call.args[1:], _axis(call.attrs.axis), call.attrs.out_dtype
+    ),
 }

@@ -1,4 +1,6 @@
-"""The function of a Relax module that is tuned, and its parameters, in the forms in which Relax's frontends return them."""
+"""The function of a Relax module that is tuned, and its parameters, in the forms in which Relax's
+frontends return them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ _SHOWN = 12
 
 
 def entry_name(mod: tvm.IRModule) -> str:
-    """Name of the function that is tuned: ``main``, or the only one that can be called from outside.
+    """Name of the function that is tuned: ``main``, or the only one that can be called from
+    outside.
 
     Raises
     ------
@@ -29,52 +32,82 @@ def entry_name(mod: tvm.IRModule) -> str:
     'main'
     """
     if not isinstance(mod, tvm.IRModule):
-        raise ValueError(f"mod must be a tvm.IRModule, as Relax's frontends return one; {type(mod).__name__} given")
-    functions = {str(variable.name_hint): one for variable, one in mod.functions_items() if isinstance(one, relax.Function)}
+        raise ValueError(
+            "mod must be a tvm.IRModule, as Relax's frontends return one; "
+            f"{type(mod).__name__} given"
+        )
+    functions = {
+        str(variable.name_hint): one
+        for variable, one in mod.functions_items()
+        if isinstance(one, relax.Function)
+    }
     if "main" in functions:
         return "main"
-    public = [name for name, function in functions.items() if function.attrs and "global_symbol" in function.attrs]
+    public = [
+        name
+        for name, function in functions.items()
+        if function.attrs and "global_symbol" in function.attrs
+    ]
     names = public or list(functions)
     if not names:
         others = [variable.name_hint for variable, _ in mod.functions_items()]
-        raise ValueError(f"mod must have a Relax function main, it has {_join(others) or 'no function'}")
+        raise ValueError(
+            f"mod must have a Relax function main, it has {_join(others) or 'no function'}"
+        )
     if len(names) > 1:
         raise ValueError(
-            f"mod must have a function main, or a single one, it has {_join(names)}: name the one to tune main, such as "
+            f"mod must have a function main, or a single one, it has {_join(names)}: name the "
+            "one to tune main, such as "
             f'mod["main"] = mod["{names[0]}"].with_attr("global_symbol", "main")'
         )
     return names[0]
 
 
 def bind_params(mod: tvm.IRModule, params: Any) -> tvm.IRModule:
-    """Bind the weights of a module, which is left as it is, to constants; those without a value stay inputs.
+    """Bind the weights of a module, which is left as it is, to constants; those without a value
+    stay inputs.
 
     Parameters
     ----------
     mod : tvm.IRModule
     params : dict or list, optional
-        By name or variable; or all of them in the order of the function's parameters; or such lists by function, as
-        ``detach_params`` returns them; or pairs of name and value, as ``nn.Module.export_tvm`` does. Values are tensors, arrays
-        of numpy, or ``nn.Parameter`` with data. By default those that an importer has attached to the function.
+        By name or variable; or all of them in the order of the function's parameters; or such lists
+        by function, as ``detach_params`` returns them; or pairs of name and value, as
+        ``nn.Module.export_tvm`` does. Values are tensors, arrays of numpy, or ``nn.Parameter`` with
+        data. By default those that an importer has attached to the function.
 
     Raises
     ------
     ValueError
-        If a name is unknown, a list has not the length of the parameters, or a value is no tensor of its parameter's shape
-        and dtype.
+        If a name is unknown, a list has not the length of the parameters, or a value is no tensor
+        of its parameter's shape and dtype.
     """
     name = entry_name(mod)
-    functions = {variable.name_hint: variable for variable, one in mod.functions_items() if isinstance(one, relax.Function)}
+    functions = {
+        variable.name_hint: variable
+        for variable, one in mod.functions_items()
+        if isinstance(one, relax.Function)
+    }
     by_function = {name: params}
     named = isinstance(params, Mapping) and any(one.name in params for one in mod[name].params)
-    if isinstance(params, Mapping) and params and not named and all(_is_list(values) for values in params.values()):
+    if (
+        isinstance(params, Mapping)
+        and params
+        and not named
+        and all(_is_list(values) for values in params.values())
+    ):
         by_function = dict(params)
         if unknown := [str(one) for one in by_function if one not in functions]:
-            raise ValueError(f"params must have lists for functions of mod, which are {_join(functions)}; {_join(unknown)} given")
+            raise ValueError(
+                f"params must have lists for functions of mod, which are {_join(functions)}; "
+                f"{_join(unknown)} given"
+            )
     mod = mod.clone()
     for one, values in by_function.items():
         function = mod[functions[one]]
-        attached = list(function.attrs["params"]) if function.attrs and "params" in function.attrs else []
+        attached = (
+            list(function.attrs["params"]) if function.attrs and "params" in function.attrs else []
+        )
         if not values and len(attached) == len(_weights(function, len(attached))):
             values = attached
         if bindings := _bindings(function, one, values):
@@ -87,25 +120,34 @@ def _bindings(function: relax.Function, name: str, params: Any) -> dict[Any, Any
     variables = list(function.params)
     if params is None:
         return {}
-    if _is_list(params) and all(_is_list(one) and len(one) == 2 and isinstance(one[0], str) for one in params):
+    if _is_list(params) and all(
+        _is_list(one) and len(one) == 2 and isinstance(one[0], str) for one in params
+    ):
         params = dict(params)
     if _is_list(params):
         weights = _weights(function, len(params))
         if len(params) != len(weights):
             names = f"in the order of its parameters {_join(one.name for one in weights)}"
             what = names if weights else "which has its weights already"
-            raise ValueError(f"params must have {len(weights)} tensors for the function {name}, {what}; {len(params)} given")
+            raise ValueError(
+                f"params must have {len(weights)} tensors for the function {name}, {what}; "
+                f"{len(params)} given"
+            )
         pairs = list(zip(weights, params))
     elif isinstance(params, Mapping):
         pairs = [(_variable(variables, name, key), value) for key, value in params.items()]
     else:
         kind = type(params).__name__
-        raise ValueError(f"params must be a dict by name, or a list in the order of the parameters; {kind} given")
+        raise ValueError(
+            f"params must be a dict by name, or a list in the order of the parameters; {kind} given"
+        )
     return {variable: _as_tensor(value, variable) for variable, value in pairs}
 
 
 def _weights(function: relax.Function, count: int) -> list[Any]:
-    """The parameters that take the values of a list: those after the inputs, or the last ones if the module does not tell."""
+    """The parameters that take the values of a list: those after the inputs, or the last ones if
+    the module does not tell.
+    """
     inputs = function.attrs.get("num_input", None) if function.attrs else None
     variables = list(function.params)
     return variables[max(0, len(variables) - count) if inputs is None else int(inputs) :]
@@ -118,9 +160,15 @@ def _variable(variables: Sequence[Any], function: str, key: Any) -> Any:
     found = found or [one for one in variables if one.name == wanted]
     if not found:
         names = _join(one.name for one in variables)
-        raise ValueError(f"params must be of the function {function}, whose parameters are {names}; {str(wanted)!r} given")
+        raise ValueError(
+            f"params must be of the function {function}, whose parameters are {names}; "
+            f"{str(wanted)!r} given"
+        )
     if len(found) > 1:
-        raise ValueError(f"params must be by variable where names are not unique: {function} has {len(found)} named {wanted!r}")
+        raise ValueError(
+            f"params must be by variable where names are not unique: {function} has "
+            f"{len(found)} named {wanted!r}"
+        )
     return found[0]
 
 
@@ -130,7 +178,8 @@ def _as_tensor(value: Any, variable: Any) -> Any:
     if isinstance(value, Parameter):
         if value.data is None:
             raise ValueError(
-                f"params must have values, the nn.Parameter of {name!r} has none: set its data, or give tensors by name"
+                f"params must have values, the nn.Parameter of {name!r} has none: set its "
+                "data, or give tensors by name"
             )
         value = value.data
     elif isinstance(value, tvm.ir.GenericConst):
@@ -141,7 +190,8 @@ def _as_tensor(value: Any, variable: Any) -> Any:
         raise ValueError(f"params must be tensors or arrays, {name!r} is {type(value).__name__}")
     if not _fits(value, variable.ty):
         raise ValueError(
-            f"params must be of the shapes and dtypes of their parameters: {name!r} is {variable.ty}, "
+            f"params must be of the shapes and dtypes of their parameters: {name!r} is "
+            f"{variable.ty}, "
             f"{value.dtype} of shape {tuple(map(int, value.shape))} given"
         )
     return value
@@ -149,12 +199,18 @@ def _as_tensor(value: Any, variable: Any) -> Any:
 
 def _fits(value: Any, kind: tvm.ir.Type) -> bool:
     """Whether a tensor is of a type, which may leave its dtype and extents open."""
-    if not isinstance(kind, relax.TensorType) or (kind.dtype is not None and str(value.dtype) != str(kind.dtype)):
+    if not isinstance(kind, relax.TensorType) or (
+        kind.dtype is not None and str(value.dtype) != str(kind.dtype)
+    ):
         return False
     if not isinstance(kind.shape, relax.ShapeExpr):
         return kind.ndim in (-1, len(value.shape))
-    extents = [int(one) if isinstance(one, (int, tvm.tirx.IntImm)) else None for one in kind.shape.values]
-    return len(extents) == len(value.shape) and all(one in (None, int(extent)) for one, extent in zip(extents, value.shape))
+    extents = [
+        int(one) if isinstance(one, (int, tvm.tirx.IntImm)) else None for one in kind.shape.values
+    ]
+    return len(extents) == len(value.shape) and all(
+        one in (None, int(extent)) for one, extent in zip(extents, value.shape)
+    )
 
 
 def _is_list(value: Any) -> bool:

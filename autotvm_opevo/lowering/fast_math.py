@@ -1,10 +1,13 @@
-"""Functions that the compiler can vectorize: exp, tanh and erf as polynomials, instead of a call of the C library per element.
+"""Functions that the compiler can vectorize: exp, tanh and erf as polynomials, instead of a call of
+the C library per element.
 
-Powers to multiples of a quarter, as in local response normalization, become products of square roots.
+Powers to multiples of a quarter, as in local response normalization, become products of square
+roots.
 
-TVM's defaults call the C library, 5 to 50 times slower than TVM's polynomials in vectors of AVX2. Their relative errors
-are below 4e-7; those of exp are below 5e-6 on a CPU without fused multiply-adds. At the ends of float32's range exp is 0 below
--87.7 and infinite above 88.38. NaN stays NaN.
+TVM's defaults call the C library, 5 to 50 times slower than TVM's polynomials in vectors of AVX2.
+Their relative errors are below 4e-7; those of exp are below 5e-6 on a CPU without fused
+multiply-adds. At the ends of float32's range exp is 0 below -87.7 and infinite above 88.38. NaN
+stays NaN.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ Elementwise = Callable[[Any], Any]
 _MAX_QUARTERS = 16
 
 
-def _legalizer(name: str, function: Elementwise, *attributes: str) -> Callable[[relax.BlockBuilder, relax.Call], Any]:
+def _legalizer(
+    name: str, function: Elementwise, *attributes: str
+) -> Callable[[relax.BlockBuilder, relax.Call], Any]:
     def legalize(builder: relax.BlockBuilder, call: relax.Call) -> Any:
         (x,) = call.args
         if x.ty.dtype != "float32":
@@ -36,7 +41,9 @@ def _legalizer(name: str, function: Elementwise, *attributes: str) -> Callable[[
 def _erf(x: te.Tensor) -> te.Tensor:
     """TVM's clips its argument, which would make NaN a number."""
     y = topi.fast_erf(x)
-    return te.compute(x.shape, lambda *i: tvm.tirx.Select(tvm.tirx.isnan(x(*i)), x(*i), y(*i)), name="T_fast_erf")
+    return te.compute(
+        x.shape, lambda *i: tvm.tirx.Select(tvm.tirx.isnan(x(*i)), x(*i), y(*i)), name="T_fast_erf"
+    )
 
 
 def _sigmoid(x: te.Tensor) -> te.Tensor:
@@ -60,15 +67,23 @@ def _gelu_tanh(x: te.Tensor) -> te.Tensor:
 def _legalize_power(builder: relax.BlockBuilder, call: relax.Call) -> Any:
     x, exponent = call.args
     quarters = 0.0
-    if isinstance(exponent, tvm.ir.Constant) and exponent.value.numpy().size == 1 and exponent.ty.ndim <= x.ty.ndim:
+    if (
+        isinstance(exponent, tvm.ir.Constant)
+        and exponent.value.numpy().size == 1
+        and exponent.ty.ndim <= x.ty.ndim
+    ):
         quarters = 4.0 * float(exponent.value.numpy().ravel()[0])
-    if {str(x.ty.dtype), str(exponent.ty.dtype)} != {"float32"} or quarters not in range(1, _MAX_QUARTERS + 1):
+    if {str(x.ty.dtype), str(exponent.ty.dtype)} != {"float32"} or quarters not in range(
+        1, _MAX_QUARTERS + 1
+    ):
         return call.op.get_attr("FLegalize")(builder, call)
     return builder.call_te(_power, x, int(quarters), primfunc_name_hint="power")
 
 
 def _power(x: te.Tensor, quarters: int) -> te.Tensor:
-    """x to the power of a multiple of a quarter; of negative x it is NaN but for whole powers, of minus infinity, too."""
+    """x to the power of a multiple of a quarter; of negative x it is NaN but for whole powers, of
+    minus infinity, too.
+    """
 
     def element(*i: Any) -> Any:
         factors = [x(*i)] * (quarters // 4)
@@ -79,7 +94,8 @@ def _power(x: te.Tensor, quarters: int) -> te.Tensor:
     return te.compute(x.shape, element, name="T_fast_power")
 
 
-# How operators that are or contain such functions are legalized, for ``LegalizeOps``: in float32, under TVM's names.
+# How operators that are or contain such functions are legalized, for ``LegalizeOps``: in float32,
+# under TVM's names.
 FAST_MATH = {
     "relax.exp": _legalizer("tir_exp", topi.fast_exp),
     "relax.tanh": _legalizer("tir_tanh", topi.fast_tanh),

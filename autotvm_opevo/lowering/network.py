@@ -1,4 +1,6 @@
-"""From a Relax network to the functions that are tuned, and from scheduled functions to an executable."""
+"""From a Relax network to the functions that are tuned, and from scheduled functions to an
+executable.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ from autotvm_opevo.lowering.winograd import legalize_conv2d
 
 logger = logging.getLogger(__name__)
 
-# What `lower` does beyond TVM, in this order, in words for the user. Layouts of weights are up to the schedules.
+# What `lower` does beyond TVM, in this order, in words for the user. Layouts of weights are up to
+# the schedules.
 PASSES = {
     "batch_norm": "folding batch normalizations",
     "raising": "making operators of what the importer has lowered",
@@ -33,11 +36,15 @@ PASSES = {
 _SEVERAL_CALLS = ("relax.dynamic_strided_slice",)
 
 
-def lower(mod: tvm.IRModule, params: Any, target: tvm.target.Target, without: Container[str] = ()) -> tvm.IRModule:
-    """Bind a network's weights and lower it to operators, fused as TVM fuses them, in forms that can be scheduled to be fast.
+def lower(
+    mod: tvm.IRModule, params: Any, target: tvm.target.Target, without: Container[str] = ()
+) -> tvm.IRModule:
+    """Bind a network's weights and lower it to operators, fused as TVM fuses them, in forms that
+    can be scheduled to be fast.
 
-    Batch normalizations are folded into what comes before them. For a CPU, convolutions are converted to NHWC, and to Winograd's
-    algorithm where that pays; schedules may choose the layout of constant weights; exp, tanh and erf become polynomials.
+    Batch normalizations are folded into what comes before them. For a CPU, convolutions are
+    converted to NHWC, and to Winograd's algorithm where that pays; schedules may choose the layout
+    of constant weights; exp, tanh and erf become polynomials.
 
     Parameters
     ----------
@@ -78,13 +85,18 @@ def lower(mod: tvm.IRModule, params: Any, target: tvm.target.Target, without: Co
             rules.update(FAST_MATH)
         fused = _fuse(relax.transform.LegalizeOps(rules)(lowered) if rules else lowered, target)
     except Exception as error:  # of TVM's passes, or of ours
-        logger.warning("the network is tuned as TVM lowers it, since it cannot be lowered otherwise: %s", last_line(str(error)))
+        logger.warning(
+            "the network is tuned as TVM lowers it, since it cannot be lowered otherwise: %s",
+            last_line(str(error)),
+        )
         fused = _fuse(mod, target)
     return with_packable_weights(fused) if for_cpu else fused
 
 
 def check_shapes(mod: tvm.IRModule) -> None:
-    """Raise `ValueError` if an input of a network has a shape that is not known: TVM cannot tune for it."""
+    """Raise `ValueError` if an input of a network has a shape that is not known: TVM cannot tune
+    for it.
+    """
     unknown = [
         variable
         for variable in mod[entry_name(mod)].params
@@ -92,10 +104,19 @@ def check_shapes(mod: tvm.IRModule) -> None:
     ]
     if not unknown:
         return
-    symbols = {str(one.name): 1 for variable in unknown for one in _extents(variable.ty) or () if isinstance(one, tvm.tirx.Var)}
-    bind = f"bind them to the size that is run, with relax.transform.BindSymbolicVars({symbols})(mod)"
+    symbols = {
+        str(one.name): 1
+        for variable in unknown
+        for one in _extents(variable.ty) or ()
+        if isinstance(one, tvm.tirx.Var)
+    }
+    bind = (
+        f"bind them to the size that is run, with relax.transform.BindSymbolicVars({symbols})(mod)"
+    )
     what_to_do = bind if symbols else "give it a shape when it is imported"
-    raise ValueError(f"mod must have inputs of known shapes, {unknown[0].name} is {unknown[0].ty}: {what_to_do}")
+    raise ValueError(
+        f"mod must have inputs of known shapes, {unknown[0].name} is {unknown[0].ty}: {what_to_do}"
+    )
 
 
 def _extents(kind: tvm.ir.Type) -> list[Any] | None:
@@ -121,31 +142,45 @@ def count_changes(lowered: tvm.IRModule) -> dict[str, int]:
     Returns
     -------
     dict of str to int
-        ``"nhwc"``, convolutions in NHWC; ``"packed"``, operators whose schedules may pack constant weights; ``"winograd"``,
-        convolutions by Winograd's algorithm; ``"fast_math"``, operators with polynomials.
+        ``"nhwc"``, convolutions in NHWC; ``"packed"``, operators whose schedules may pack constant
+        weights; ``"winograd"``, convolutions by Winograd's algorithm; ``"fast_math"``, operators
+        with polynomials.
     """
-    operators = [function for function in lowered.functions.values() if isinstance(function, tvm.tirx.PrimFunc)]
+    operators = [
+        function
+        for function in lowered.functions.values()
+        if isinstance(function, tvm.tirx.PrimFunc)
+    ]
     blocks = [block_names(operator) for operator in operators]
     return {
         "nhwc": sum("conv2d_nhwc" in names for names in blocks),
-        "packed": sum(bool(operator.attrs and operator.attrs.get("layout_free_buffers")) for operator in operators),
+        "packed": sum(
+            bool(operator.attrs and operator.attrs.get("layout_free_buffers"))
+            for operator in operators
+        ),
         "winograd": sum("winograd_output" in names for names in blocks),
         "fast_math": sum("T_fast_" in names for names in blocks),
     }
 
 
 def lower_as_imported(mod: tvm.IRModule, params: Any, target: tvm.target.Target) -> tvm.IRModule:
-    """Lower a network as TVM does: layouts stay, convolutions are direct, and exp, tanh and erf call the C library."""
+    """Lower a network as TVM does: layouts stay, convolutions are direct, and exp, tanh and erf
+    call the C library.
+    """
     return _fuse(bind_params(mod, params), target)
 
 
 def _fold(mod: tvm.IRModule) -> tvm.IRModule:
     """Fold constants before operators are legalized.
 
-    TVM 0.27 legalizes an operator to see whether it can be folded. Of those that become several calls, all but the last stay
-    in the network, and call functions that do not.
+    TVM 0.27 legalizes an operator to see whether it can be folded. Of those that become several
+    calls, all but the last stay in the network, and call functions that do not.
     """
-    others = [name for name in tvm.ir.Op.list_op_names() if name.startswith("relax.") and name not in _SEVERAL_CALLS]
+    others = [
+        name
+        for name in tvm.ir.Op.list_op_names()
+        if name.startswith("relax.") and name not in _SEVERAL_CALLS
+    ]
     return relax.transform.FoldConstant()(relax.transform.LegalizeOps(skip_ops=others)(mod))
 
 
@@ -154,9 +189,12 @@ def _fuse(mod: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
         return relax.get_pipeline("zero")(mod)
 
 
-def build(mod: tvm.IRModule, target: tvm.target.Target, database: ms.database.Database | None = None) -> Any:
+def build(
+    mod: tvm.IRModule, target: tvm.target.Target, database: ms.database.Database | None = None
+) -> Any:
     """Build a lowered network with the best schedules of a database, or untuned."""
-    # Not with TVM's compile_relax: it fuses operators once more, and the database's schedules no longer apply.
+    # Not with TVM's compile_relax: it fuses operators once more, and the database's schedules no
+    # longer apply.
     database = ms.database.MemoryDatabase() if database is None else database
     with target, database, tvm.transform.PassContext(opt_level=3):
         return tvm.compile(pack_weights(relax.transform.MetaScheduleApplyDatabase()(mod)), target)

@@ -1,4 +1,6 @@
-"""Schedules that are quick to find and to compile, and fast enough to run a network once: loops over memory innermost."""
+"""Schedules that are quick to find and to compile, and fast enough to run a network once: loops
+over memory innermost.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ _MAX_TILE = 64
 def with_plain_schedules(mod: tvm.IRModule) -> tvm.IRModule:
     """Schedule the functions of a lowered network for a CPU, all in the same way.
 
-    TVM leaves them as loop nests in one thread, whose innermost loop is a reduction, which cannot be vectorized: AlexNet runs for
-    seconds, with these schedules for a tenth of a second.
+    TVM leaves them as loop nests in one thread, whose innermost loop is a reduction, which cannot
+    be vectorized: AlexNet runs for seconds, with these schedules for a tenth of a second.
 
     Examples
     --------
@@ -41,12 +43,17 @@ def _scheduled(function: tvm.tirx.PrimFunc) -> tvm.tirx.PrimFunc:
             _schedule_block(schedule, block)
     except ScheduleError:
         return function
-    return schedule.mod["main"].with_attrs(function.attrs) if function.attrs else schedule.mod["main"]
+    return (
+        schedule.mod["main"].with_attrs(function.attrs) if function.attrs else schedule.mod["main"]
+    )
 
 
 def _schedule_block(schedule: Schedule, block: Any) -> None:
     """Reduce for the elements of a row together; the rows are computed in parallel."""
-    loops, kinds = schedule.get_loops(block), [variable.iter_type for variable in schedule.get(block).iter_vars]
+    loops, kinds = (
+        schedule.get_loops(block),
+        [variable.iter_type for variable in schedule.get(block).iter_vars],
+    )
     spatial = [loop for loop, kind in zip(loops, kinds) if kind == _SPATIAL]
     reduction = [loop for loop, kind in zip(loops, kinds) if kind == _REDUCTION]
     if len(loops) != len(kinds) or len(spatial) + len(reduction) != len(loops) or not spatial:

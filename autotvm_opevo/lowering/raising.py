@@ -1,6 +1,8 @@
-"""Functions that Relax's ONNX importer has lowered already, of Clip and Pad: as operators again, which follow an image's layout.
+"""Functions that Relax's ONNX importer has lowered already, of Clip and Pad: as operators again,
+which follow an image's layout.
 
-Otherwise each convolution of a MobileNet would be followed by a function that transposes its image twice.
+Otherwise each convolution of a MobileNet would be followed by a function that transposes its image
+twice.
 """
 
 from __future__ import annotations
@@ -15,13 +17,17 @@ from tvm_ffi import structural_equal
 from autotvm_opevo.lowering.block_rewriter import BlockRewriter, static_shape
 
 _CALL_TIR = tvm.ir.Op.get("relax.call_tir")
-_BOUNDS = {tvm.tirx.Max: (topi.maximum, relax.op.maximum), tvm.tirx.Min: (topi.minimum, relax.op.minimum)}
+_BOUNDS = {
+    tvm.tirx.Max: (topi.maximum, relax.op.maximum),
+    tvm.tirx.Min: (topi.minimum, relax.op.minimum),
+}
 # A function of TVM's operator library, its arguments, and the operator that computes the same.
 _Candidate = tuple[Callable[..., Any], list[Any], Any]
 
 
 def raise_to_operators(mod: tvm.IRModule) -> tvm.IRModule:
-    """Replace calls of functions that TVM's operator library makes of a bound or a padding by operators that become the same.
+    """Replace calls of functions that TVM's operator library makes of a bound or a padding by
+    operators that become the same.
 
     Examples
     --------
@@ -41,11 +47,18 @@ def raise_to_operators(mod: tvm.IRModule) -> tvm.IRModule:
 class _Raising(BlockRewriter):
     def _rewrite(self, var: Any, call: Any) -> Any:
         """An operator that computes what a call does; None if none is known."""
-        if not isinstance(call, relax.Call) or call.op != _CALL_TIR or not getattr(call.args[1], "fields", None):
+        if (
+            not isinstance(call, relax.Call)
+            or call.op != _CALL_TIR
+            or not getattr(call.args[1], "fields", None)
+        ):
             return None
         function, tensors = self._mod[call.args[0]], list(call.args[1].fields)
         stored = _stored(function)
-        for compute, arguments, operator in (*_bounds(stored, tensors), *_pads(stored, tensors, call)):
+        for compute, arguments, operator in (
+            *_bounds(stored, tensors),
+            *_pads(stored, tensors, call),
+        ):
             builder = relax.BlockBuilder()
             same = builder.call_te(compute, *arguments)
             if structural_equal(builder.get()[same.args[0]], function):
@@ -74,9 +87,17 @@ def _bounds(stored: Any, tensors: list[Any]) -> Iterator[_Candidate]:
 
 
 def _pads(stored: Any, tensors: list[Any], call: Any) -> Iterator[_Candidate]:
-    """Paddings: as wide at the start of each axis as at its end, or wider by one at all starts or all ends where that is odd."""
+    """Paddings: as wide at the start of each axis as at its end, or wider by one at all starts or
+    all ends where that is odd.
+    """
     x, extents, padded = tensors[0], static_shape(tensors[0]), static_shape(call)
-    if len(tensors) > 1 or extents is None or padded is None or len(extents) != len(padded) or extents == padded:
+    if (
+        len(tensors) > 1
+        or extents is None
+        or padded is None
+        or len(extents) != len(padded)
+        or extents == padded
+    ):
         return
     totals = [after - before for before, after in zip(extents, padded)]
     if min(totals) < 0:
@@ -87,7 +108,11 @@ def _pads(stored: Any, tensors: list[Any], call: Any) -> Iterator[_Candidate]:
         after = [total - start for total, start in zip(totals, before)]
         width = [n for both in zip(before, after) for n in both]
         yield topi.nn.pad, [x, before, after, number], relax.op.nn.pad(x, width, "constant", number)
-        yield topi.nn.mirror_pad, [x, before, after, "REFLECT"], relax.op.nn.pad(x, width, "reflect")
+        yield (
+            topi.nn.mirror_pad,
+            [x, before, after, "REFLECT"],
+            relax.op.nn.pad(x, width, "reflect"),
+        )
         yield topi.nn.replicate_pad, [x, before, after], relax.op.nn.pad(x, width, "replicate")
         yield topi.nn.circular_pad, [x, before, after], relax.op.nn.pad(x, width, "circular")
 

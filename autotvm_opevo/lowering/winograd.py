@@ -1,13 +1,14 @@
-"""Convolutions by Winograd's algorithm (Lavin and Gray 2016): fewer multiplications, most of them a batched matrix product.
+"""Convolutions by Winograd's algorithm (Lavin and Gray 2016): fewer multiplications, most of them a
+batched matrix product.
 
-A tile of m x m outputs of an r x r kernel needs alpha x alpha inputs d, with alpha = m + r - 1, and alpha^2 instead of m^2 r^2
-multiplications::
+A tile of m x m outputs of an r x r kernel needs alpha x alpha inputs d, with alpha = m + r - 1, and
+alpha^2 instead of m^2 r^2 multiplications::
 
     Y = A^T [(G g G^T) * (B^T d B)] A
 
-The product * is element by element; summed over input channels, for all tiles, it is alpha^2 matrix products. Constant weights g
-are transformed when the network is lowered. So a convolution becomes three operators, each tuned on its own, and what follows is
-fused into the last one.
+The product * is element by element; summed over input channels, for all tiles, it is alpha^2 matrix
+products. Constant weights g are transformed when the network is lowered. So a convolution becomes
+three operators, each tuned on its own, and what follows is fused into the last one.
 """
 
 from __future__ import annotations
@@ -20,22 +21,27 @@ import numpy as np
 import tvm
 from tvm import relax, te, topi
 
-# Of the Toom-Cook algorithm, infinity aside. Few points, near 1, give the most accurate results (Barabasz et al. 2020).
+# Of the Toom-Cook algorithm, infinity aside. Few points, near 1, give the most accurate results
+# (Barabasz et al. 2020).
 _POINTS = (0.0, 1.0, -1.0, 0.5, -2.0)
 # Extents of a tile's inputs, those that have enough points.
 _ALPHAS = (4, 6)
-# Operations that a CPU does while it reads one float32 weight from memory: two cores of an AMD EPYC have 210 GFLOPS and 30 GB/s.
-# Layers with fewer operations per weight take as long as reading them; transformed, there are alpha^2 / r^2 times as many.
+# Operations that a CPU does while it reads one float32 weight from memory: two cores of an AMD EPYC
+# have 210 GFLOPS and 30 GB/s. Layers with fewer operations per weight take as long as reading them;
+# transformed, there are alpha^2 / r^2 times as many.
 _PER_WEIGHT = 28.0
 # Expected speedup from which on Winograd's algorithm is chosen.
 _MIN_SPEEDUP = 1.4
-# TVM's kOutEWiseFusable: operators into which elementwise ones are fused. It would not find out that the last one is of these.
+# TVM's kOutEWiseFusable: operators into which elementwise ones are fused. It would not find out
+# that the last one is of these.
 _OUT_ELEMENTWISE_FUSABLE = 4
 
 
 @dataclass(frozen=True)
 class _Convolution:
-    """A convolution with a square kernel of extent `r`: images, height and width of the output, and channels."""
+    """A convolution with a square kernel of extent `r`: images, height and width of the output, and
+    channels.
+    """
 
     n: int
     h: int
@@ -46,7 +52,9 @@ class _Convolution:
 
     @property
     def cost(self) -> float:
-        """Of the direct convolution in operations, or what could be done while its weights are read, if that is more."""
+        """Of the direct convolution in operations, or what could be done while its weights are
+        read, if that is more.
+        """
         return max(2.0 * self.n * self.h * self.w, _PER_WEIGHT) * self.ci * self.co * self.r**2
 
 
@@ -93,7 +101,8 @@ def choose_tiling(conv: _Convolution) -> _Tiling | None:
 
 
 def transform_matrices(alpha: int, r: int) -> tuple[Any, Any, Any]:
-    """The matrices A, shape (alpha, m), B, shape (alpha, alpha), and G, shape (alpha, r), in float64.
+    """The matrices A, shape (alpha, m), B, shape (alpha, alpha), and G, shape (alpha, r), in
+    float64.
 
     Examples
     --------
@@ -106,11 +115,14 @@ def transform_matrices(alpha: int, r: int) -> tuple[Any, Any, Any]:
     points = np.array(_POINTS[: alpha - 1])
 
     def evaluate(size: int) -> Any:
-        """The values of polynomials with `size` coefficients at the points and, their leading coefficient, at infinity."""
+        """The values of polynomials with `size` coefficients at the points and, their leading
+        coefficient, at infinity.
+        """
         return np.vstack([np.vander(points, size, increasing=True), np.eye(size)[-1]])
 
-    # Polynomials are multiplied by values, which are interpolated; the transpose of that, in one factor, correlates. TVM's
-    # `winograd_transform_matrices` has the same for a kernel, as tensor expressions.
+    # Polynomials are multiplied by values, which are interpolated; the transpose of that, in one
+    # factor, correlates. TVM's `winograd_transform_matrices` has the same for a kernel, as tensor
+    # expressions.
     a, b, g = evaluate(alpha - r + 1), np.linalg.inv(evaluate(alpha)), evaluate(r)
     # Denominators belong into G, which is applied in float64, so that B is exact in float32.
     denominators = [*(np.prod([p - q for q in points if q != p]) for p in points), 1.0]
@@ -118,23 +130,37 @@ def transform_matrices(alpha: int, r: int) -> tuple[Any, Any, Any]:
 
 
 def legalize_conv2d(builder: relax.BlockBuilder, call: relax.Call) -> Any:
-    """Legalize a convolution by Winograd's algorithm where that pays, else as TVM does it; for ``LegalizeOps``."""
+    """Legalize a convolution by Winograd's algorithm where that pays, else as TVM does it; for
+    ``LegalizeOps``.
+    """
     conv = _convolution(call)
     tiling = choose_tiling(conv) if conv else None
     if conv is None or tiling is None:
         return call.op.get_attr("FLegalize")(builder, call)
     alpha = tiling.alpha
     a, b, g = transform_matrices(alpha, conv.r)
-    weights = np.einsum("ei,fj,ijkl->efkl", g, g, call.args[1].value.numpy().astype("float64"), optimize=True)
+    weights = np.einsum(
+        "ei,fj,ijkl->efkl", g, g, call.args[1].value.numpy().astype("float64"), optimize=True
+    )
     constants = [
         relax.const(array.astype("float32"))
-        for array in (b, weights.reshape(alpha**2, conv.ci, conv.co), np.einsum("eh,fw->hwef", a, a).reshape(-1, alpha**2))
+        for array in (
+            b,
+            weights.reshape(alpha**2, conv.ci, conv.co),
+            np.einsum("eh,fw->hwef", a, a).reshape(-1, alpha**2),
+        )
     ]
     padding = [int(extent) for extent in call.attrs.padding]  # top, left, bottom, right
     transform_input = partial(_transform_input, tiling=tiling, padding=padding)
     transform_output = partial(_transform_output, tiling=tiling)
-    inputs = builder.emit(builder.call_te(transform_input, call.args[0], constants[0], primfunc_name_hint="winograd_input"))
-    products = builder.emit(builder.call_te(_multiply, inputs, constants[1], primfunc_name_hint="winograd_product"))
+    inputs = builder.emit(
+        builder.call_te(
+            transform_input, call.args[0], constants[0], primfunc_name_hint="winograd_input"
+        )
+    )
+    products = builder.emit(
+        builder.call_te(_multiply, inputs, constants[1], primfunc_name_hint="winograd_product")
+    )
     return builder.call_te(
         transform_output,
         products,
@@ -147,12 +173,15 @@ def legalize_conv2d(builder: relax.BlockBuilder, call: relax.Call) -> Any:
 def _convolution(call: relax.Call) -> _Convolution | None:
     """None where Winograd's algorithm does not apply."""
     attributes, data, weights = call.attrs, call.args[0].ty, call.args[1]
-    extents = [getattr(extent, "value", None) for tensor in (data, call.ty) for extent in tensor.shape]
+    extents = [
+        getattr(extent, "value", None) for tensor in (data, call.ty) for extent in tensor.shape
+    ]
     if (
         not isinstance(weights, tvm.ir.Constant)
         or None in extents
         or any(tensor.dtype != "float32" for tensor in (data, weights.ty, call.ty))
-        or (attributes.data_layout, attributes.kernel_layout, attributes.out_layout) != ("NHWC", "HWIO", "NHWC")
+        or (attributes.data_layout, attributes.kernel_layout, attributes.out_layout)
+        != ("NHWC", "HWIO", "NHWC")
         or attributes.groups != 1
         or {*map(int, attributes.strides), *map(int, attributes.dilation)} != {1}
     ):
@@ -163,7 +192,9 @@ def _convolution(call: relax.Call) -> _Convolution | None:
 
 
 def _transform_input(x: te.Tensor, b: te.Tensor, tiling: _Tiling, padding: list[int]) -> te.Tensor:
-    """B^T d B of all tiles and channels, shape (alpha^2, tiles, channels): first of their columns, then of their rows."""
+    """B^T d B of all tiles and channels, shape (alpha^2, tiles, channels): first of their columns,
+    then of their rows.
+    """
     conv, alpha, m = tiling.conv, tiling.alpha, tiling.m
     top, left, bottom, right = padding
     bottom, right = bottom + tiling.rows * m - conv.h, right + tiling.columns * m - conv.w
@@ -188,7 +219,9 @@ def _transform_input(x: te.Tensor, b: te.Tensor, tiling: _Tiling, padding: list[
 
 
 def _multiply(x: te.Tensor, weights: te.Tensor) -> te.Tensor:
-    """Products of alpha^2 matrices, summed over input channels; a matrix product of Relax would have no name of its own."""
+    """Products of alpha^2 matrices, summed over input channels; a matrix product of Relax would
+    have no name of its own.
+    """
     k = te.reduce_axis((0, x.shape[2]), "k")
     return te.compute(
         (*x.shape[:2], weights.shape[2]),
@@ -203,7 +236,8 @@ def _transform_output(x: te.Tensor, a: te.Tensor, tiling: _Tiling) -> te.Tensor:
     return te.compute(
         (conv.n, conv.h, conv.w, conv.co),
         lambda n, h, w, c: te.sum(
-            a[h % m * m + w % m, k] * x[k, (n * tiling.rows + h // m) * tiling.columns + w // m, c], axis=k
+            a[h % m * m + w % m, k] * x[k, (n * tiling.rows + h // m) * tiling.columns + w // m, c],
+            axis=k,
         ),
         name="winograd_output",
     )

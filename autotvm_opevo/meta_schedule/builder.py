@@ -24,8 +24,8 @@ _MAX_BUILDS = 1000
 class LocalBuilder(PyBuilder):
     """Build on this machine; a drop-in replacement for MetaSchedule's ``LocalBuilder``.
 
-    TVM's starts new processes for every batch, and each imports TVM and all tensor intrinsics, for seconds. Here workers are
-    forked from one process that has imported TVM, and stay.
+    TVM's starts new processes for every batch, and each imports TVM and all tensor intrinsics, for
+    seconds. Here workers are forked from one process that has imported TVM, and stay.
 
     Parameters
     ----------
@@ -34,7 +34,8 @@ class LocalBuilder(PyBuilder):
     timeout_sec : float
         Seconds for one build.
     link : bool
-        Link shared libraries, for a runner on this machine, which would do that itself, one after the other.
+        Link shared libraries, for a runner on this machine, which would do that itself, one after
+        the other.
 
     Attributes
     ----------
@@ -55,9 +56,15 @@ class LocalBuilder(PyBuilder):
     >>> ms.tune_tir(mod, target, work_dir, max_trials_global=64, builder=LocalBuilder())  # doctest: +SKIP
     """
 
-    def __init__(self, max_workers: int | None = None, timeout_sec: float = 30.0, *, link: bool = False) -> None:
+    def __init__(
+        self, max_workers: int | None = None, timeout_sec: float = 30.0, *, link: bool = False
+    ) -> None:
         super().__init__()
-        self.max_workers: int = cpu_count(logical=True) if max_workers is None else as_integer("max_workers", max_workers)
+        self.max_workers: int = (
+            cpu_count(logical=True)
+            if max_workers is None
+            else as_integer("max_workers", max_workers)
+        )
         self.timeout_sec, self.link = as_seconds("timeout_sec", timeout_sec), link
         self.workers = WorkerPool(WORKER_MODULE, self.max_workers, _MAX_BUILDS)
         self._folder: tempfile.TemporaryDirectory[str] | None = None  # of what is built
@@ -65,7 +72,10 @@ class LocalBuilder(PyBuilder):
     def build(self, build_inputs: list[BuilderInput]) -> list[BuilderResult]:
         """Build schedules; returns results in the same order."""
         try:
-            return [self.result(future)[0] for future in [self.start(one.mod, one.target) for one in build_inputs]]
+            return [
+                self.result(future)[0]
+                for future in [self.start(one.mod, one.target) for one in build_inputs]
+            ]
         except BaseException:
             self.close()
             raise
@@ -74,14 +84,20 @@ class LocalBuilder(PyBuilder):
         """Start to build a schedule; `result` waits for it."""
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="autotvm_opevo_")
-        return self.workers.submit(build_artifact, mod, target, self.link, self._folder.name, timeout=self.timeout_sec)
+        return self.workers.submit(
+            build_artifact, mod, target, self.link, self._folder.name, timeout=self.timeout_sec
+        )
 
     def result(self, future: Future[Any]) -> tuple[BuilderResult, float]:
-        """Wait for what was built, or for an error; with the seconds of the processor that it took."""
+        """Wait for what was built, or for an error; with the seconds of the processor that it
+        took.
+        """
         try:
             artifact, seconds = future.result()
         except TimeoutError:
-            return BuilderResult(None, f"LocalBuilder: Timeout, killed after {self.timeout_sec:g} seconds"), self.timeout_sec
+            return BuilderResult(
+                None, f"LocalBuilder: Timeout, killed after {self.timeout_sec:g} seconds"
+            ), self.timeout_sec
         except ForkServerError:
             raise
         except Exception as error:

@@ -26,7 +26,12 @@ from autotvm_opevo.meta_schedule.kernels import KernelInstance, build_kernel
 from autotvm_opevo.meta_schedule.naming import task_name
 from autotvm_opevo.meta_schedule.store import untuned_networks, wrong_passes
 from autotvm_opevo.meta_schedule.targets import as_target
-from autotvm_opevo.tuning.comparison import NETWORKS_SHARE, Comparison, OperatorComparison, shown_when_aborted
+from autotvm_opevo.tuning.comparison import (
+    NETWORKS_SHARE,
+    Comparison,
+    OperatorComparison,
+    shown_when_aborted,
+)
 from autotvm_opevo.tuning.logs import check_logs, common_target
 
 
@@ -39,11 +44,13 @@ def compare_logs(
     time_limit: float = 180,
     runner: Any = None,
 ) -> Comparison:
-    """Build a network with the best records of each database, and untuned, and time all of them in turn.
+    """Build a network with the best records of each database, and untuned, and time all of them in
+    turn.
 
-    It ends once the fastest is told apart from each of the others, or within 1% of them. Then the operators that differ most are
-    timed in turn. With one database, it is compared with the untuned network. A database can be of `tune_network`, which lowers
-    networks in its own way, or of TVM's ``tune_relax``; the operators of the one have no counterpart in the other.
+    It ends once the fastest is told apart from each of the others, or within 1% of them. Then the
+    operators that differ most are timed in turn. With one database, it is compared with the untuned
+    network. A database can be of `tune_network`, which lowers networks in its own way, or of TVM's
+    ``tune_relax``; the operators of the one have no counterpart in the other.
 
     Parameters
     ----------
@@ -54,7 +61,8 @@ def compare_logs(
     target : str, dict or tvm.target.Target, optional
         That of the databases' records by default, if they have one in common.
     logs : sequence of str or path
-        Folders of databases. The folder ``best`` in a work directory of `tune_network` has what was confirmed.
+        Folders of databases. The folder ``best`` in a work directory of `tune_network` has what was
+        confirmed.
     time_limit : float
         Seconds for all timings; it takes longer by what the builds take.
     runner : optional
@@ -67,7 +75,8 @@ def compare_logs(
     Raises
     ------
     ValueError
-        If a folder has no database, is given twice, or has no successful record of this network on this target.
+        If a folder has no database, is given twice, or has no successful record of this network on
+        this target.
     FileNotFoundError
         If a folder does not exist.
     RuntimeError
@@ -106,7 +115,10 @@ def compare_logs(
         ]
 
     lowered = run_compiler(lower_both, "lowering the network")
-    tuned = [_tuned(name, log, database, lowered, target) for name, log, database in zip(names, logs, databases)]
+    tuned = [
+        _tuned(name, log, database, lowered, target)
+        for name, log, database in zip(names, logs, databases)
+    ]
     comparison = Comparison(names, _operators(tuned), dtypes=computed_dtypes(mod))
     untuned = lowered[-1].mod
     with shown_when_aborted(comparison), open_device(target, runner, time_limit) as (device, put):
@@ -140,7 +152,9 @@ class _Lowered:
 
 @dataclass
 class _Tuned:
-    """What a database has for a network: the way to lower it, the best record of each task, and a database with only these."""
+    """What a database has for a network: the way to lower it, the best record of each task, and a
+    database with only these.
+    """
 
     lowered: _Lowered
     best: list[TuningRecord | None]
@@ -148,28 +162,45 @@ class _Tuned:
 
 
 def _common_target(databases: Sequence[Database]) -> tvm.target.Target:
-    targets = [{str(record.target): record.target for record in one.get_all_tuning_records()} for one in databases]
+    targets = [
+        {str(record.target): record.target for record in one.get_all_tuning_records()}
+        for one in databases
+    ]
     return targets[0][common_target(targets)]
 
 
 def _tuned(
-    name: str, log: str | PathLike[str], database: Database, lowered: Sequence[_Lowered], target: tvm.target.Target
+    name: str,
+    log: str | PathLike[str],
+    database: Database,
+    lowered: Sequence[_Lowered],
+    target: tvm.target.Target,
 ) -> _Tuned:
-    """The best records of a database, of the network lowered in the way for which there are more; none if untuned is better."""
+    """The best records of a database, of the network lowered in the way for which there are more;
+    none if untuned is better.
+    """
     best = [one.best(database) for one in lowered]
     if key_of(target, lowered[0].tasks) in untuned_networks(log):
         return _Tuned(lowered[1], [None] * len(lowered[1].tasks), MemoryDatabase())
     i = max(range(len(lowered)), key=lambda i: sum(record is not None for record in best[i]))
     if not any(best[i]):
         others = sorted({str(record.target) for record in database.get_all_tuning_records()})
-        what = f"{pluralize(len(database), 'record')} for {', '.join(others)}" if others else "no record"
-        raise ValueError(f"{name} has no successful record of this network for {target}: it has {what}")
+        what = (
+            f"{pluralize(len(database), 'record')} for {', '.join(others)}"
+            if others
+            else "no record"
+        )
+        raise ValueError(
+            f"{name} has no successful record of this network for {target}: it has {what}"
+        )
     warn_of_untuned(name, best[i].count(None), len(best[i]))
     return _Tuned(lowered[i], best[i], database_with(best[i]))
 
 
 def _operators(tuned: Sequence[_Tuned]) -> list[OperatorComparison]:
-    """The tasks by the best record of each log; none if the logs' networks were lowered in several ways."""
+    """The tasks by the best record of each log; none if the logs' networks were lowered in several
+    ways.
+    """
     if any(one.lowered is not tuned[0].lowered for one in tuned):
         return []
     return [
@@ -178,7 +209,8 @@ def _operators(tuned: Sequence[_Tuned]) -> list[OperatorComparison]:
             count=int(task.weight),
             best=list(best),
             latencies=[seconds(record.run_secs) if record else inf for record in best],
-            # A configuration is its trace. Printed, it is the same just measured and loaded again, whatever its instructions.
+            # A configuration is its trace. Printed, it is the same just measured and loaded again,
+            # whatever its instructions.
             same=len({str(record.trace) if record else None for record in best}) == 1,
         )
         for task, *best in zip(tuned[0].lowered.tasks, *(one.best for one in tuned))

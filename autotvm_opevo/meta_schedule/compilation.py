@@ -15,7 +15,13 @@ from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import build, lower, lower_as_imported
-from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, records_in, seconds
+from autotvm_opevo.meta_schedule.database import (
+    best_of,
+    database_with,
+    open_existing,
+    records_in,
+    seconds,
+)
 from autotvm_opevo.meta_schedule.extraction import key_of, lower_and_extract
 from autotvm_opevo.meta_schedule.store import untuned_networks, wrong_passes
 from autotvm_opevo.meta_schedule.targets import as_target
@@ -29,22 +35,25 @@ def compile_network(
     target: str | dict[str, Any] | tvm.target.Target,
     database: str | PathLike[str] | ms.database.Database | None = None,
 ) -> Any:
-    """Compile a network with the best schedules of a database that `tune_network` made; untuned without one.
+    """Compile a network with the best schedules of a database that `tune_network` made; untuned
+    without one.
 
     Parameters
     ----------
     mod : tvm.IRModule
         The network, as it was tuned: its function ``main``, or its only one.
     params : dict or list, optional
-        Its weights, by name: the executable holds them in the layouts that its schedules need. Or what Relax's frontends return:
-        a list in the order of the function's parameters, such lists by function (``detach_params``), or pairs of name and value
-        (``nn.Module.export_tvm``, if its parameters have data). Values are tensors or arrays of numpy; those without one stay
+        Its weights, by name: the executable holds them in the layouts that its schedules need. Or
+        what Relax's frontends return: a list in the order of the function's parameters, such lists
+        by function (``detach_params``), or pairs of name and value (``nn.Module.export_tvm``, if
+        its parameters have data). Values are tensors or arrays of numpy; those without one stay
         inputs.
     target : str, dict or tvm.target.Target
     database : str, path or Database, optional
-        ``result.best_file``, or any database or union of some, of which each operator gets the fastest record for this target, or
-        else for another one, with a warning. Operators without any stay untuned, with a warning, too. If `tune_network` found
-        that the network is faster untuned, its best file says so, and the network is compiled as imported; or lowered without
+        ``result.best_file``, or any database or union of some, of which each operator gets the
+        fastest record for this target, or else for another one, with a warning. Operators without
+        any stay untuned, with a warning, too. If `tune_network` found that the network is faster
+        untuned, its best file says so, and the network is compiled as imported; or lowered without
         a pass that changes its outputs.
 
     Returns
@@ -54,7 +63,8 @@ def compile_network(
     Raises
     ------
     ValueError
-        If the target is unknown, weights do not fit the network, or there is no database of that name that this TVM can read.
+        If the target is unknown, weights do not fit the network, or there is no database of that
+        name that this TVM can read.
     TimeoutError
         If TVM takes more than an hour.
 
@@ -74,9 +84,15 @@ def compile_network(
     mod = bind_params(mod, params)
     found, untuned, wrong = database, set(), {}
     if isinstance(database, (str, PathLike)):
-        found, untuned, wrong = open_existing(database), untuned_networks(database), wrong_passes(database)
+        found, untuned, wrong = (
+            open_existing(database),
+            untuned_networks(database),
+            wrong_passes(database),
+        )
     if not isinstance(found, (ms.database.Database, type(None))):
-        raise ValueError(f"database must be a folder or a database of MetaSchedule, {type(found).__name__} given")
+        raise ValueError(
+            f"database must be a folder or a database of MetaSchedule, {type(found).__name__} given"
+        )
 
     def compiled() -> Any:
         if found is None or isinstance(found, ms.database.ScheduleFnDatabase):
@@ -89,8 +105,12 @@ def compile_network(
     return run_compiler(compiled, "compiling the network")
 
 
-def _best_records(database: ms.database.Database, tasks: Sequence[Any], target: tvm.target.Target) -> ms.database.Database:
-    """The best record for each task of a lowered network, with warnings about those that have none for the target."""
+def _best_records(
+    database: ms.database.Database, tasks: Sequence[Any], target: tvm.target.Target
+) -> ms.database.Database:
+    """The best record for each task of a lowered network, with warnings about those that have none
+    for the target.
+    """
     mods = [task.dispatched[0] for task in tasks]
     best = [best_of(database, mod, target) for mod in mods]
     others = {str(record.target): record.target for record in records_in(database)}.values()
@@ -98,9 +118,18 @@ def _best_records(database: ms.database.Database, tasks: Sequence[Any], target: 
         if best[i] is None:
             elsewhere = [record for other in others if (record := best_of(database, mod, other))]
             best[i] = min(elsewhere, key=lambda record: seconds(record.run_secs), default=None)
-    if foreign := [record for record in best if record is not None and not structural_equal(record.target, target)]:
+    if foreign := [
+        record
+        for record in best
+        if record is not None and not structural_equal(record.target, target)
+    ]:
         names = ", ".join(sorted({str(record.target) for record in foreign}))
-        logger.warning("%s applied that the database has for %s only, not %s", pluralize(len(foreign), "record"), names, target)
+        logger.warning(
+            "%s applied that the database has for %s only, not %s",
+            pluralize(len(foreign), "record"),
+            names,
+            target,
+        )
     warn_of_untuned("the database", best.count(None), len(best))
     return database_with(best)
 
@@ -109,7 +138,8 @@ def warn_of_untuned(name: str, untuned: int, operators: int) -> None:
     """Warn if a database has no record for some operators of a network."""
     if untuned:
         logger.warning(
-            "%s has no record for %d of %s, which stay untuned: they may have been lowered differently, by another version or as "
+            "%s has no record for %d of %s, which stay untuned: they may have been lowered "
+            "differently, by another version or as "
             "another network",
             name,
             untuned,
@@ -117,10 +147,13 @@ def warn_of_untuned(name: str, untuned: int, operators: int) -> None:
         )
 
 
-def lower_for_tuning(mod: tvm.IRModule, params: Any, target: str | dict[str, Any] | tvm.target.Target) -> tvm.IRModule:
+def lower_for_tuning(
+    mod: tvm.IRModule, params: Any, target: str | dict[str, Any] | tvm.target.Target
+) -> tvm.IRModule:
     """Lower a network to the functions that are tuned; see `autotvm_opevo.lowering`.
 
-    The schedules of a database apply only to a network that was lowered like this; `compile_network` does it all.
+    The schedules of a database apply only to a network that was lowered like this;
+    `compile_network` does it all.
 
     Parameters
     ----------

@@ -82,11 +82,17 @@ def records_of(database: Database, mod: IRModule, target: Target) -> list[Tuning
     return sorted(records, key=lambda record: _mean(record.run_secs))
 
 
-def records_of_others(database: Database, mods: Iterable[IRModule], target: Target) -> list[TuningRecord]:
+def records_of_others(
+    database: Database, mods: Iterable[IRModule], target: Target
+) -> list[TuningRecord]:
     """Records of all workloads but these, and of other targets."""
     own = {database.commit_workload(mod) for mod in mods if database.has_workload(mod)}
     records = database.get_all_tuning_records()
-    return [one for one in records if one.workload not in own or not structural_equal(one.target, target)]
+    return [
+        one
+        for one in records
+        if one.workload not in own or not structural_equal(one.target, target)
+    ]
 
 
 def records_in(database: Database) -> list[TuningRecord]:
@@ -113,7 +119,9 @@ def _fastest(records: Iterable[TuningRecord]) -> TuningRecord | None:
 
 
 def database_with(records: Iterable[TuningRecord | None]) -> MemoryDatabase:
-    """A database with these records and no others, in memory: TVM takes the fastest for a workload, whatever its target."""
+    """A database with these records and no others, in memory: TVM takes the fastest for a workload,
+    whatever its target.
+    """
     database = MemoryDatabase()
     for record in records:
         if record is not None:
@@ -124,7 +132,9 @@ def database_with(records: Iterable[TuningRecord | None]) -> MemoryDatabase:
 def commit(database: Database, record: TuningRecord) -> None:
     """Add a record of another database."""
     workload = database.commit_workload(record.workload.mod)
-    database.commit_tuning_record(TuningRecord(record.trace, workload, record.run_secs, record.target, record.args_info))
+    database.commit_tuning_record(
+        TuningRecord(record.trace, workload, record.run_secs, record.target, record.args_info)
+    )
 
 
 def open_existing(work_dir: str | PathLike[str]) -> JSONDatabase:
@@ -140,10 +150,20 @@ def open_existing(work_dir: str | PathLike[str]) -> JSONDatabase:
         raise ValueError(describe_file(folder))
     missing = [name for name in (RECORD_FILE, WORKLOAD_FILE) if not (folder / name).exists()]
     if len(missing) == 1:
-        raise ValueError(f"{folder} has no {missing[0]}, the other file of its database of MetaSchedule: copy it there, too")
+        raise ValueError(
+            f"{folder} has no {missing[0]}, the other file of its database of MetaSchedule: "
+            "copy it there, too"
+        )
     if missing:
-        likely = next((file for file in sorted(folder.glob("*.json")) if kind_of_file(file) == RECORD_FILE), None)
-        what_to_do = f"{likely.name} may be one, which must be called {RECORD_FILE}" if likely else "check its name"
+        likely = next(
+            (file for file in sorted(folder.glob("*.json")) if kind_of_file(file) == RECORD_FILE),
+            None,
+        )
+        what_to_do = (
+            f"{likely.name} may be one, which must be called {RECORD_FILE}"
+            if likely
+            else "check its name"
+        )
         raise ValueError(f"{folder} has no database of MetaSchedule: {what_to_do}")
     return open_database(folder)
 
@@ -151,9 +171,10 @@ def open_existing(work_dir: str | PathLike[str]) -> JSONDatabase:
 def open_database(work_dir: str | PathLike[str]) -> JSONDatabase:
     """Open the database of a work directory; create it if missing, and repair it if torn.
 
-    TVM refuses a database with a single malformed line, such as a power cut or a kill leaves behind. Here such lines move to
-    ``database_*.json.rejected``. Nothing is repaired while `tune_network` runs in another process, or if the folder is read-only.
-    TVM's own tuning functions take no lock: wait until they have ended.
+    TVM refuses a database with a single malformed line, such as a power cut or a kill leaves
+    behind. Here such lines move to ``database_*.json.rejected``. Nothing is repaired while
+    `tune_network` runs in another process, or if the folder is read-only. TVM's own tuning
+    functions take no lock: wait until they have ended.
 
     Parameters
     ----------
@@ -167,8 +188,8 @@ def open_database(work_dir: str | PathLike[str]) -> JSONDatabase:
     Raises
     ------
     ValueError
-        If there is a file of that name that is no database, one of the two files of a database is missing, or TVM cannot read
-        well-formed lines.
+        If there is a file of that name that is no database, one of the two files of a database is
+        missing, or TVM cannot read well-formed lines.
 
     Examples
     --------
@@ -194,18 +215,21 @@ def open_database(work_dir: str | PathLike[str]) -> JSONDatabase:
 
 
 def repair(folder: Path) -> None:
-    """Move malformed lines of a database to ``database_*.json.rejected``. The caller must hold the lock.
+    """Move malformed lines of a database to ``database_*.json.rejected``. The caller must hold the
+    lock.
 
     Raises
     ------
     ValueError
-        If one of the files is no database, the records' workloads are missing, or TVM cannot read them; both are left untouched.
+        If one of the files is no database, the records' workloads are missing, or TVM cannot read
+        them; both are left untouched.
     """
     workload_file, record_file = folder / WORKLOAD_FILE, folder / RECORD_FILE
     workloads, records = _read(workload_file, workload_hash), _read(record_file, workload_number)
     if records and not workload_file.exists():
         raise ValueError(
-            f"work_dir must have both files of a database, {folder} has no {WORKLOAD_FILE}, to which its records refer: "
+            f"work_dir must have both files of a database, {folder} has no {WORKLOAD_FILE}, "
+            "to which its records refer: "
             "copy it there, too, or name another"
         )
     if workloads and workloads[0][1] is not None:
@@ -213,7 +237,10 @@ def repair(folder: Path) -> None:
     # Records refer to workloads by line number: those after a malformed line are lost.
     known = sum(1 for _ in takewhile(lambda pair: pair[1] is not None, workloads))
     _rewrite(workload_file, [(line, number < known) for number, (line, _) in enumerate(workloads)])
-    _rewrite(record_file, [(line, workload is not None and workload < known) for line, workload in records])
+    _rewrite(
+        record_file,
+        [(line, workload is not None and workload < known) for line, workload in records],
+    )
 
 
 def load_database(folder: Path) -> JSONDatabase:
@@ -234,19 +261,27 @@ def load_database(folder: Path) -> JSONDatabase:
 
 
 def _check_version(folder: Path, workload: Any) -> None:
-    """Raise if TVM cannot read the first workload of a database, which another version wrote: it is not ours to repair."""
+    """Raise if TVM cannot read the first workload of a database, which another version wrote: it is
+    not ours to repair.
+    """
     try:
         Workload.from_json(workload)
     except Exception as error:  # TVM raises many kinds
         written_by = None
         with suppress(ValueError):
             written_by = re.search(r'"tvm_version": *"(.+?)"', b64decode(workload[1]).decode())
-        reason = f"it is of TVM {written_by[1]}, use it with that one" if written_by else last_line(str(error))
+        reason = (
+            f"it is of TVM {written_by[1]}, use it with that one"
+            if written_by
+            else last_line(str(error))
+        )
         raise _unreadable(folder, reason) from error
 
 
 def _unreadable(folder: Path, reason: str) -> ValueError:
-    return ValueError(f"work_dir must have a database that TVM {_version()} can read, {folder} has not: {reason}")
+    return ValueError(
+        f"work_dir must have a database that TVM {_version()} can read, {folder} has not: {reason}"
+    )
 
 
 def _read(path: Path, parse: Callable[[Any], Any]) -> list[tuple[bytes, Any]]:
@@ -255,9 +290,12 @@ def _read(path: Path, parse: Callable[[Any], Any]) -> list[tuple[bytes, Any]]:
         return []
     with open(path, "rb") as file:
         lines = [(line, parse(jsonl.load(line))) for line in file]
-    if all(parsed is None for _, parsed in lines) and not all(_may_be_torn(line) for line, _ in lines):
+    if all(parsed is None for _, parsed in lines) and not all(
+        _may_be_torn(line) for line, _ in lines
+    ):
         raise ValueError(
-            f"work_dir must be a work directory of MetaSchedule or a new one, no line of {path} is of a database: name another"
+            "work_dir must be a work directory of MetaSchedule or a new one, no line of "
+            f"{path} is of a database: name another"
         )
     return lines
 
@@ -270,20 +308,28 @@ def workload_hash(value: Any) -> str | None:
 
 
 def workload_number(value: Any) -> int | None:
-    """Line number of a record's workload, which the record's line holds beside trace, latencies, target and arguments."""
+    """Line number of a record's workload, which the record's line holds beside trace, latencies,
+    target and arguments.
+    """
     if isinstance(value, list) and len(value) == 2 and isinstance(value[0], int) and value[0] >= 0:
         return value[0] if isinstance(value[1], list) and len(value[1]) == 4 else None
     return None
 
 
 def _may_be_torn(line: bytes) -> bool:
-    """Whether a power cut may have left this line of a database: blank, zeros, or the beginning of an array."""
+    """Whether a power cut may have left this line of a database: blank, zeros, or the beginning of
+    an array.
+    """
     text = line.strip(b"\0 \t\r\n")
-    return not text or (text.startswith(b"[") and not line.endswith(b"\n") and jsonl.load(text) is jsonl.MALFORMED)
+    return not text or (
+        text.startswith(b"[") and not line.endswith(b"\n") and jsonl.load(text) is jsonl.MALFORMED
+    )
 
 
 def _rewrite(path: Path, lines: Sequence[tuple[bytes, bool]]) -> None:
-    """Set aside all lines but the good ones, and terminate the last; leave the file alone if there is nothing to do."""
+    """Set aside all lines but the good ones, and terminate the last; leave the file alone if there
+    is nothing to do.
+    """
     good = [line for line, is_good in lines if is_good]
     if len(good) < len(lines) or not all(line.endswith(b"\n") for line in good):
         set_aside(path, good, [line for line, is_good in lines if not is_good])

@@ -1,4 +1,6 @@
-"""The device that runs the trials, opened to time networks and kernels there: this machine's, or one of an RPC tracker."""
+"""The device that runs the trials, opened to time networks and kernels there: this machine's, or
+one of an RPC tracker.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,21 @@ from tvm.s_tir.meta_schedule.runner import RPCRunner
 from autotvm_opevo._utils.timeouts import run_with_timeout
 from autotvm_opevo.meta_schedule.targets import device_type
 
-# Takes a built library to the device; what it returns loads the library, on this machine into newly allocated memory each time.
+# Takes a built library to the device; what it returns loads the library, on this machine into newly
+# allocated memory each time.
 Put = Callable[[Any], Callable[[], Any]]
 
-# Seconds to wait for a free remote device, and for which it is then reserved, so that networks can be built and run once.
+# Seconds to wait for a free remote device, and for which it is then reserved, so that networks can
+# be built and run once.
 _REQUEST_TIMEOUT, _SESSION_TIMEOUT = 300, 3600
 # The longest time that the tracker's protocol can tell.
 _LONGEST = 2**31 - 1
 
 
 @contextmanager
-def open_device(target: tvm.target.Target, runner: Any = None, seconds: float = 0.0) -> Iterator[tuple[tvm.runtime.Device, Put]]:
+def open_device(
+    target: tvm.target.Target, runner: Any = None, seconds: float = 0.0
+) -> Iterator[tuple[tvm.runtime.Device, Put]]:
     """A device, and a function that puts libraries there.
 
     Parameters
@@ -49,7 +55,8 @@ def open_device(target: tvm.target.Target, runner: Any = None, seconds: float = 
             def put(library: Any) -> Callable[[], Any]:
                 file = str(Path(folder) / f"{next(names)}.so")
                 library.export_library(file)
-                # Only a loaded one has weights of its own; they are freed with it, for which TVM's `load_module` has no option.
+                # Only a loaded one has weights of its own; they are freed with it, for which TVM's
+                # `load_module` has no option.
                 return lambda: tvm_ffi.load_module(file, keep_module_alive=False)
 
             yield tvm.device(device_type(target), 0), put
@@ -60,7 +67,8 @@ def open_device(target: tvm.target.Target, runner: Any = None, seconds: float = 
             file = Path(folder) / f"{next(names)}.tar"  # object code, which is linked over there
             library.export_library(str(file))
             session.upload(str(file))
-            module = session.load_module(file.name)  # once: the server links it, and keeps what it has loaded
+            # once: the server links it, and keeps what it has loaded
+            module = session.load_module(file.name)
             return lambda: module
 
         try:
@@ -74,7 +82,9 @@ def open_device(target: tvm.target.Target, runner: Any = None, seconds: float = 
 
 
 def _close(session: Any) -> None:
-    """Give the device back; the garbage collector may find what is left of the networks much later."""
+    """Give the device back; the garbage collector may find what is left of the networks much
+    later.
+    """
     session.get_function("CloseRPCConnection")()
 
 
@@ -86,4 +96,6 @@ def _request(config: Any, seconds: float) -> Any:
             config.tracker_key, config.session_priority, session_timeout=int(min(seconds, _LONGEST))
         )
 
-    return run_with_timeout(_REQUEST_TIMEOUT, request, f"a free device of key {config.tracker_key!r}")
+    return run_with_timeout(
+        _REQUEST_TIMEOUT, request, f"a free device of key {config.tracker_key!r}"
+    )

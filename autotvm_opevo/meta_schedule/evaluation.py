@@ -1,4 +1,6 @@
-"""Relax networks, built with the best of a database or untuned, on the device that runs the trials."""
+"""Relax networks, built with the best of a database or untuned, on the device that runs the
+trials.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ def evaluate_network(
     runner: Any = None,
     dtypes: Iterable[str] = (),
 ) -> Comparison:
-    """Compare a network as imported and with the best schedules of a database, where `runner` runs the trials.
+    """Compare a network as imported and with the best schedules of a database, where `runner` runs
+    the trials.
 
     `dtypes` are of what it computes.
     """
@@ -38,13 +41,19 @@ def evaluate_network(
 
 
 @contextmanager
-def network_loader(target: tvm.target.Target, inputs: Sequence[Array], runner: Any = None) -> Iterator[Load]:
-    """A function that builds a lowered network, untuned or with a database, and returns one that loads it."""
+def network_loader(
+    target: tvm.target.Target, inputs: Sequence[Array], runner: Any = None
+) -> Iterator[Load]:
+    """A function that builds a lowered network, untuned or with a database, and returns one that
+    loads it.
+    """
     with open_device(target, runner) as (device, put):
         yield load_on(target, inputs, device, put)
 
 
-def load_on(target: tvm.target.Target, inputs: Sequence[Array], device: tvm.runtime.Device, put: Put) -> Load:
+def load_on(
+    target: tvm.target.Target, inputs: Sequence[Array], device: tvm.runtime.Device, put: Put
+) -> Load:
     """The same on a device that is open."""
 
     def load(mod: tvm.IRModule, database: Any = None) -> Callable[[], Instance]:
@@ -57,13 +66,25 @@ def load_on(target: tvm.target.Target, inputs: Sequence[Array], device: tvm.runt
 
 
 class Instance:
-    """A built network on a device, with inputs in newly allocated memory; so are its weights if it was just loaded."""
+    """A built network on a device, with inputs in newly allocated memory; so are its weights if it
+    was just loaded.
+    """
 
-    def __init__(self, executable: Any, device: tvm.runtime.Device, inputs: Sequence[Array], name: str = "main") -> None:
+    def __init__(
+        self,
+        executable: Any,
+        device: tvm.runtime.Device,
+        inputs: Sequence[Array],
+        name: str = "main",
+    ) -> None:
         self._machine, self._name = relax.VirtualMachine(executable, device), name
         # The only way to get outputs that are tuples from a remote device.
-        self._machine.set_input(name, *[tvm.runtime.tensor(array, device=device) for array in inputs])
-        self._evaluate = self._machine.time_evaluator("invoke_stateful", device, number=1, min_repeat_ms=MIN_REPEAT_MS)
+        self._machine.set_input(
+            name, *[tvm.runtime.tensor(array, device=device) for array in inputs]
+        )
+        self._evaluate = self._machine.time_evaluator(
+            "invoke_stateful", device, number=1, min_repeat_ms=MIN_REPEAT_MS
+        )
 
     def outputs(self) -> list[Array]:
         """Run it; returns its output tensors."""
@@ -76,7 +97,9 @@ class Instance:
 
 
 def _flatten(outputs: Any) -> Iterator[Array]:
-    """The tensors and numbers of a network's outputs, which may be shapes, or tuples of tuples; of others nothing is compared."""
+    """The tensors and numbers of a network's outputs, which may be shapes, or tuples of tuples; of
+    others nothing is compared.
+    """
     if hasattr(outputs, "numpy"):
         yield outputs.numpy()
     elif isinstance(outputs, (bool, int, float)):
@@ -98,7 +121,9 @@ def computed_dtypes(mod: tvm.IRModule) -> set[str]:
     def visit(node: Any) -> None:
         if isinstance(node, relax.Call):
             fields = node.ty.fields if isinstance(node.ty, relax.TupleType) else [node.ty]
-            found.update(str(field.dtype) for field in fields if isinstance(field, relax.TensorType))
+            found.update(
+                str(field.dtype) for field in fields if isinstance(field, relax.TensorType)
+            )
 
     for function in mod.functions.values():
         if isinstance(function, relax.Function):
@@ -107,8 +132,16 @@ def computed_dtypes(mod: tvm.IRModule) -> set[str]:
 
 
 def random_inputs(mod: tvm.IRModule) -> list[Array]:
-    """Reproducible random inputs of a network, in the order of its parameters; a `ValueError` if one is not a tensor."""
+    """Reproducible random inputs of a network, in the order of its parameters; a `ValueError` if
+    one is not a tensor.
+    """
     variables = list(mod[entry_name(mod)].params)
-    if others := [variable for variable in variables if not isinstance(variable.ty, relax.TensorType)]:
-        raise ValueError(f"its inputs must be tensors to have random values, {others[0].name} is {others[0].ty}")
-    return random_arrays((tuple(map(int, variable.ty.shape)), str(variable.ty.dtype)) for variable in variables)
+    if others := [
+        variable for variable in variables if not isinstance(variable.ty, relax.TensorType)
+    ]:
+        raise ValueError(
+            f"its inputs must be tensors to have random values, {others[0].name} is {others[0].ty}"
+        )
+    return random_arrays(
+        (tuple(map(int, variable.ty.shape)), str(variable.ty.dtype)) for variable in variables
+    )

@@ -16,9 +16,12 @@ from autotvm_opevo.meta_schedule.store import network_key
 
 
 def lower_and_extract(
-    mod: tvm.IRModule, target: tvm.target.Target, wrong_passes: Mapping[tuple[str, ...], Container[str]]
+    mod: tvm.IRModule,
+    target: tvm.target.Target,
+    wrong_passes: Mapping[tuple[str, ...], Container[str]],
 ) -> tuple[tvm.IRModule, list[Any], list[str]]:
-    """Lower a network, with bound weights, without the passes that are known to be wrong for it; see `extract`.
+    """Lower a network, with bound weights, without the passes that are known to be wrong for it;
+    see `extract`.
 
     `wrong_passes` are those of a `TrialStore`.
     """
@@ -38,8 +41,8 @@ def key_of(target: tvm.target.Target, tasks: Iterable[Any]) -> tuple[str, ...]:
 def extract(lowered: tvm.IRModule, target: tvm.target.Target) -> tuple[list[Any], list[str]]:
     """The tasks of a lowered network, and the names of the operators that have none.
 
-    Those whose shapes or loops are known only in a run, such as what follows ``nonzero``, cannot be tuned: a schedule is for one
-    size.
+    Those whose shapes or loops are known only in a run, such as what follows ``nonzero``, cannot be
+    tuned: a schedule is for one size.
 
     Examples
     --------
@@ -60,8 +63,11 @@ def extract(lowered: tvm.IRModule, target: tvm.target.Target) -> tuple[list[Any]
 
 
 def _is_static(mod: tvm.IRModule) -> bool:
-    """Whether all parameters of an operator are tensors of known shapes, and its loops of known extents."""
+    """Whether all parameters of an operator are tensors of known shapes, and its loops of known
+    extents.
+    """
     shapes = [getattr(parameter.ty, "shape", None) for parameter in mod["main"].params]
     if not all(shape is not None and all(map(is_known, shape)) for shape in shapes):
         return False
-    return bool(ms.postproc.DisallowDynamicLoop().apply(Schedule(mod)))  # which rejects all candidates else
+    # which rejects all candidates else
+    return bool(ms.postproc.DisallowDynamicLoop().apply(Schedule(mod)))

@@ -33,8 +33,9 @@ from autotvm_opevo.tuning.logs import RECORD_FILE, WORKLOAD_FILE
 
 T = TypeVar("T")
 
-# At most this many workloads are looked at, those with the most records. TVM takes milliseconds and 80 kB for each record, so the
-# workloads share this many; of each at least 16 and at most 128 are used.
+# At most this many workloads are looked at, those with the most records. TVM takes milliseconds and
+# 80 kB for each record, so the workloads share this many; of each at least 16 and at most 128 are
+# used.
 _MAX_WORKLOADS, _RECORDS_TO_SHARE, _MIN_RECORDS, _MAX_RECORDS = 256, 2048, 16, 128
 
 
@@ -49,8 +50,9 @@ def read_history(work_dirs: Iterable[str | PathLike[str]]) -> list[Source]:
     Returns
     -------
     list of Source
-        For each workload and target with a success, the best of its results and some others, with knobs by role (see
-        `DecisionSpace.by_role`); of at most 256 workloads, and no copy of another.
+        For each workload and target with a success, the best of its results and some others, with
+        knobs by role (see `DecisionSpace.by_role`); of at most 256 workloads, and no copy of
+        another.
 
     Raises
     ------
@@ -63,11 +65,14 @@ def read_history(work_dirs: Iterable[str | PathLike[str]]) -> list[Source]:
     found: list[Source] = []
     for folder, given in folders.items():
         if folder.is_file():
-            raise ValueError(f"history must be work directories of MetaSchedule: {describe_file(given)}")
+            raise ValueError(
+                f"history must be work directories of MetaSchedule: {describe_file(given)}"
+            )
         records = _records(folder)
         if not records:
             raise ValueError(
-                f"history must be work directories of MetaSchedule, {folder} has no record: leave it out, or check its name"
+                f"history must be work directories of MetaSchedule, {folder} has no record: "
+                "leave it out, or check its name"
             )
         found += without_copies(sources_of(records, str(given)), found)
     return found
@@ -79,7 +84,11 @@ def sources_of(records: Iterable[TuningRecord], origin: str) -> list[Source]:
     for record in records:
         groups[record.workload, str(record.target)].append(record)
     selected = _select(groups.values(), lambda record: seconds(record.run_secs))
-    return [source._replace(origin=origin) for group in selected if (source := _source(group)) is not None]
+    return [
+        source._replace(origin=origin)
+        for group in selected
+        if (source := _source(group)) is not None
+    ]
 
 
 def without_copies(sources: Iterable[Source], known: Iterable[Source]) -> list[Source]:
@@ -122,7 +131,8 @@ def _records(folder: Path) -> list[TuningRecord]:
 def _copy_some(folder: Path, temporary: Path) -> None:
     """Copy the lines of records that are used, and those that `repair` has to judge."""
     workloads = _count_workloads(temporary / WORKLOAD_FILE)
-    groups: dict[tuple[int, str], list[tuple[float, int]]] = defaultdict(list)  # latencies and positions
+    # latencies and positions
+    groups: dict[tuple[int, str], list[tuple[float, int]]] = defaultdict(list)
     malformed, position = [], 0
     with open(folder / RECORD_FILE, "rb") as file, open(temporary / RECORD_FILE, "wb") as copy:
         for line in file:
@@ -143,7 +153,9 @@ def _count_workloads(path: Path) -> int:
     if not path.exists():
         return 0
     with open(path, "rb") as file:
-        return sum(1 for _ in takewhile(lambda line: workload_hash(jsonl.load(line)) is not None, file))
+        return sum(
+            1 for _ in takewhile(lambda line: workload_hash(jsonl.load(line)) is not None, file)
+        )
 
 
 def _parse(line: bytes, workloads: int) -> tuple[tuple[int, str], float] | None:
@@ -160,13 +172,21 @@ def _parse(line: bytes, workloads: int) -> tuple[tuple[int, str], float] | None:
 
 
 def _source(records: list[TuningRecord]) -> Source | None:
-    """The results of one workload; None if its sketches cannot be generated here, or none of its trials succeeded."""
+    """The results of one workload; None if its sketches cannot be generated here, or none of its
+    trials succeeded.
+    """
     try:
         context = ms.TuneContext(
-            mod=records[0].workload.mod, target=records[0].target, space_generator="post-order-apply", rand_state=1
+            mod=records[0].workload.mod,
+            target=records[0].target,
+            space_generator="post-order-apply",
+            rand_state=1,
         )
         decisions = DecisionSpace(context.mod, context.generate_design_space(), [])
-    except (RuntimeError, ValueError):  # of a target that this TVM was not built for, or a structure that it no longer has
+    except (
+        RuntimeError,
+        ValueError,
+    ):  # of a target that this TVM was not built for, or a structure that it no longer has
         return None
     results: dict[int, float] = {}
     for record in sorted(records, key=lambda record: -fitness(record.run_secs)):

@@ -14,10 +14,16 @@ from autotvm_opevo.tuning.programs import MIN_REPEAT_MS, Array, random_arrays
 
 
 def build_kernel(record: TuningRecord) -> tuple[Any, list[Array]]:
-    """Build the schedule of a record; returns the library, and random tensors for it; integers are 1, as when it was measured."""
+    """Build the schedule of a record; returns the library, and random tensors for it; integers are
+    1, as when it was measured.
+    """
     library = build_schedule(record.as_measure_candidate().sch.mod, record.target)
-    arrays = random_arrays((tuple(map(int, tensor.shape)), str(tensor.dtype)) for tensor in record.args_info)
-    return library, [np.ones_like(array) if array.dtype.name in INDICES else array for array in arrays]
+    arrays = random_arrays(
+        (tuple(map(int, tensor.shape)), str(tensor.dtype)) for tensor in record.args_info
+    )
+    return library, [
+        np.ones_like(array) if array.dtype.name in INDICES else array for array in arrays
+    ]
 
 
 class KernelInstance:
@@ -25,7 +31,9 @@ class KernelInstance:
 
     def __init__(self, library: Any, device: tvm.runtime.Device, tensors: Sequence[Array]) -> None:
         self._tensors = [tvm.runtime.tensor(tensor, device=device) for tensor in tensors]
-        self._evaluate = library.time_evaluator("main", device, number=1, repeat=1, min_repeat_ms=MIN_REPEAT_MS)
+        self._evaluate = library.time_evaluator(
+            "main", device, number=1, repeat=1, min_repeat_ms=MIN_REPEAT_MS
+        )
 
     def seconds(self) -> float:
         """The latency of one run, timed for a moment."""

@@ -72,8 +72,8 @@ class Measurer(measurer.Measurer):
     Parameters
     ----------
     builder, runner
-        MetaSchedule's. With this package's builder, and its runner or an ``RPCRunner``, what runs next is built meanwhile; others
-        measure one batch after the other.
+        MetaSchedule's. With this package's builder, and its runner or an ``RPCRunner``, what runs
+        next is built meanwhile; others measure one batch after the other.
     target : tvm.target.Target
     batch : int
         Number of candidates that are proposed at a time, at most.
@@ -86,13 +86,29 @@ class Measurer(measurer.Measurer):
 
     def __init__(self, builder: Any, runner: Any, target: tvm.target.Target, batch: int) -> None:
         self.builder, self.runner, self._target = builder, runner, target
-        self._builds_ahead = ahead = isinstance(builder, LocalBuilder) and isinstance(runner, (LocalRunner, RPCRunner))
+        self._builds_ahead = ahead = isinstance(builder, LocalBuilder) and isinstance(
+            runner, (LocalRunner, RPCRunner)
+        )
         builds = builder.max_workers if ahead else batch
-        devices = runner.rpc_config.count_num_servers(allow_missing=True) if ahead and isinstance(runner, RPCRunner) else 1
+        devices = (
+            runner.rpc_config.count_num_servers(allow_missing=True)
+            if ahead and isinstance(runner, RPCRunner)
+            else 1
+        )
         self.finalists = Finalists()
-        super().__init__(min(batch, max(builds, devices)), builds, max(1, devices), builder.workers if ahead else None)
+        super().__init__(
+            min(batch, max(builds, devices)),
+            builds,
+            max(1, devices),
+            builder.workers if ahead else None,
+        )
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
         self._close(self.runner.interrupt if isinstance(self.runner, LocalRunner) else lambda: None)
         self.finalists.clear()
 
@@ -101,7 +117,9 @@ class Measurer(measurer.Measurer):
             builds = [self.builder.start(one.sch.mod, self._target) for one in candidates]
             return [self.builder.result(build)[0] for build in builds]
         with interrupts_in_tvm():
-            return list(self.builder.build([BuilderInput(one.sch.mod, self._target) for one in candidates]))
+            return list(
+                self.builder.build([BuilderInput(one.sch.mod, self._target) for one in candidates])
+            )
 
     def time_again(self, finalist: Finalist) -> float:
         """Seconds of one run of a finalist; infinite if it fails now."""
@@ -122,7 +140,10 @@ class Measurer(measurer.Measurer):
         if not self._builds_ahead:
             return [measurer.measured(trial) for trial in self._measure(key, candidates)]
         on_this_cpu = isinstance(self.runner, LocalRunner) and self._is_cpu
-        builds = [_Build(key, candidate, self.builder.start(candidate.sch.mod, self._target)) for candidate in candidates]
+        builds = [
+            _Build(key, candidate, self.builder.start(candidate.sch.mod, self._target))
+            for candidate in candidates
+        ]
         return [self._run_when_built(build, on_this_cpu) for build in builds]
 
     def _run(self, build: _Build, on_device: AbstractContextManager[None]) -> Trial:
@@ -136,7 +157,9 @@ class Measurer(measurer.Measurer):
         return self._keep(build.task, _trial(build.candidate, built, result, spent), built)
 
     def _keep(self, task: str, trial: Trial, built: BuilderResult) -> Trial:
-        """Keep what was built if it is one of the best, and delete the builder's, which has a folder of its own."""
+        """Keep what was built if it is one of the best, and delete the builder's, which has a
+        folder of its own.
+        """
         if built.artifact_path:
             self.finalists.add(task, trial, built, str(built.artifact_path), trial.latency)
             shutil.rmtree(Path(str(built.artifact_path)).parent, ignore_errors=True)
@@ -144,7 +167,8 @@ class Measurer(measurer.Measurer):
 
     def _run_on_device(self, candidate: MeasureCandidate, artifact: str) -> RunnerResult:
         kind = device_type(self._target)
-        if isinstance(self.runner, LocalRunner):  # not by TVM, which would make other errors of its own
+        # not by TVM, which would make other errors of its own
+        if isinstance(self.runner, LocalRunner):
             return RunnerResult(*self.runner.run_alone(artifact, kind, candidate.args_info))
         with interrupts_in_tvm():
             (future,) = self.runner.run([RunnerInput(artifact, kind, candidate.args_info)])
@@ -154,18 +178,32 @@ class Measurer(measurer.Measurer):
         """Build and run a batch, with a builder or runner that is not this package's."""
         start, kind = time.monotonic(), device_type(self._target)
         built = self._build(candidates)
-        runnable = [(one, candidate) for one, candidate in zip(built, candidates) if not one.error_msg]
-        inputs = [RunnerInput(str(one.artifact_path), kind, candidate.args_info) for one, candidate in runnable]
+        runnable = [
+            (one, candidate) for one, candidate in zip(built, candidates) if not one.error_msg
+        ]
+        inputs = [
+            RunnerInput(str(one.artifact_path), kind, candidate.args_info)
+            for one, candidate in runnable
+        ]
         with interrupts_in_tvm():
             ran = iter([future.result() for future in self.runner.run(inputs)] if inputs else [])
         results = [None if one.error_msg else next(ran) for one in built]
         each = (time.monotonic() - start) / len(candidates)
-        return [self._keep(key, _trial(*one, each), one[1]) for one in zip(candidates, built, results)]
+        return [
+            self._keep(key, _trial(*one, each), one[1]) for one in zip(candidates, built, results)
+        ]
 
 
-def _trial(candidate: MeasureCandidate, built: BuilderResult, ran: RunnerResult | None, spent: float) -> Trial:
+def _trial(
+    candidate: MeasureCandidate, built: BuilderResult, ran: RunnerResult | None, spent: float
+) -> Trial:
     result = RunnerResult(None, built.error_msg) if ran is None else ran
     if seconds(result.run_secs) < inf:
         return Trial(candidate, result, "", spent)
     kind = "build" if ran is None else "run"
-    return Trial(candidate, result, f"{kind} timeout" if "Timeout, killed" in str(result.error_msg) else kind, spent)
+    return Trial(
+        candidate,
+        result,
+        f"{kind} timeout" if "Timeout, killed" in str(result.error_msg) else kind,
+        spent,
+    )

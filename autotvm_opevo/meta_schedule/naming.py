@@ -19,6 +19,11 @@ def kind_of(task: Any) -> str:
 
 
 def task_name(task: Any) -> str:
-    """The operators of a task and the shapes of its first two tensors, such as an image and the weights."""
-    shapes = ["x".join(map(str, tensor.shape)) or "scalar" for tensor in ArgInfo.from_prim_func(task.dispatched[0]["main"])[:2]]
+    """The operators of a task and the shapes of its first two tensors, such as an image and the
+    weights.
+    """
+    shapes = [
+        "x".join(map(str, tensor.shape)) or "scalar"
+        for tensor in ArgInfo.from_prim_func(task.dispatched[0]["main"])[:2]
+    ]
     return " ".join([kind_of(task), *shapes])

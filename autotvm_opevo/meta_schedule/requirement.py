@@ -8,8 +8,10 @@ from importlib.metadata import PackageNotFoundError, version
 from autotvm_opevo._utils.imports import require
 
 _WHAT_TO_DO = (
-    "OpEvoStrategy needs apache-tvm 0.27, which has MetaSchedule, and Python 3.10 or later: pip install '.[tvm]' in a clone of "
-    "autotvm_opevo (`make tune-relax` makes an environment with one). autotvm_opevo.OpEvo needs no TVM."
+    "OpEvoStrategy needs apache-tvm 0.27, which has MetaSchedule, and Python 3.10 or later: "
+    "pip install '.[tvm]' in a clone of "
+    "autotvm_opevo (`make tune-relax` makes an environment with one). autotvm_opevo.OpEvo "
+    "needs no TVM."
 )
 
 
@@ -26,7 +28,8 @@ def require_meta_schedule() -> str:
     if ffi >= (0, 1, 15) and _version("apache-tvm")[:2] == (0, 27):
         given = ".".join(map(str, ffi))
         raise ImportError(
-            f"found {found} with apache-tvm-ffi {given}, with which it crashes: pip install 'apache-tvm-ffi<0.1.15'"
+            f"found {found} with apache-tvm-ffi {given}, with which it crashes: pip install "
+            "'apache-tvm-ffi<0.1.15'"
         )
     return found
 
@@ -36,7 +39,10 @@ def _lacks() -> str:
         import_module("tvm.autotvm")
     except Exception:
         return "which has no tvm.s_tir.meta_schedule"
-    return "whose AutoTVM has OpEvoTuner (`from autotvm_opevo import OpEvoTuner`), but no tvm.s_tir.meta_schedule"
+    return (
+        "whose AutoTVM has OpEvoTuner (`from autotvm_opevo import OpEvoTuner`), but no "
+        "tvm.s_tir.meta_schedule"
+    )
 
 
 def _version(package: str) -> tuple[int, ...]:

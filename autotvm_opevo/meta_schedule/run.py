@@ -1,4 +1,6 @@
-"""One call of `tune_network`: trials into a work directory, the best into a database of their own."""
+"""One call of `tune_network`: trials into a work directory, the best into a database of their
+own.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,12 @@ class NetworkRun(TuningRun):
     store: TrialStore
 
     def __init__(
-        self, states: Sequence[TaskState], target: tvm.target.Target, store: TrialStore, trials: int, start: float
+        self,
+        states: Sequence[TaskState],
+        target: tvm.target.Target,
+        store: TrialStore,
+        trials: int,
+        start: float,
     ) -> None:
         self._states, self._target = states, target
         self._network = network_key(target, [state.key for state in states])
@@ -68,11 +75,18 @@ class NetworkRun(TuningRun):
 
     def _round(self, task: int, size: int) -> int:
         """See `TuningRun`."""
-        return min(size, _FEW) if not self._states[task].progress.begun and self._is_small(task) else size
+        return (
+            min(size, _FEW)
+            if not self._states[task].progress.begun and self._is_small(task)
+            else size
+        )
 
     def _is_small(self, task: int) -> bool:
         """Whether a task hardly matters, if all are at their limits; False if these are unknown."""
-        limits = [operator.count * self._states[operator.tasks[0]].progress.limit for operator in self._operators]
+        limits = [
+            operator.count * self._states[operator.tasks[0]].progress.limit
+            for operator in self._operators
+        ]
         return limits[task] < _SMALL_SHARE * sum(limits)
 
     def _finalists(self, measurer: Measurer, task: TaskState) -> list[Finalist]:
@@ -84,23 +98,33 @@ class NetworkRun(TuningRun):
         """See `TuningRun`."""
         if isinstance(best, Trial):
             workload, candidate = self.store.database.commit_workload(task.mod), best.candidate
-            best = TuningRecord(candidate.sch.trace, workload, [latency], self._target, candidate.args_info)
+            best = TuningRecord(
+                candidate.sch.trace, workload, [latency], self._target, candidate.args_info
+            )
         self.store.set_best(best)
         task.confirmed(latency)
         return ""
 
     def choose_unmeasured(self) -> None:
-        """Choose a schedule for each operator without a trial, since on a CPU it would be a loop nest of scalars without any."""
+        """Choose a schedule for each operator without a trial, since on a CPU it would be a loop
+        nest of scalars without any.
+        """
         missing = [i for i, state in enumerate(self._states) if not state.progress.trials]
         if not missing or not self.succeeded or self._target.kind.name != "llvm":
             return
         with self.phase("searching"), say_if_long("choosing schedules without a trial"):
-            chosen = [record for i in missing if (record := self._states[i].choose_unmeasured(self._states)) is not None]
+            chosen = [
+                record
+                for i in missing
+                if (record := self._states[i].choose_unmeasured(self._states)) is not None
+            ]
         for record in chosen:
             self.store.set_best(record)
         if chosen:
             operators = pluralize(len(chosen), "operator")
-            self.display.write(f"{operators} without a trial: the schedule is what would have been measured first")
+            self.display.write(
+                f"{operators} without a trial: the schedule is what would have been measured first"
+            )
 
     def name_unused(self, origins: Iterable[str]) -> None:
         """Say from which histories no task learned, once some have been tuned."""
@@ -108,16 +132,20 @@ class NetworkRun(TuningRun):
         for origin in dict.fromkeys(origins):
             if self.trials > self._resumed and origin not in used:
                 self.display.write(
-                    f"nothing was learned from {origin}: its tasks have other structures, or others were more similar"
+                    f"nothing was learned from {origin}: its tasks have other structures, or "
+                    "others were more similar"
                 )
 
     def write_best(self) -> Any:
-        """Write the best record of each task to a database of its own, where those of other networks are kept; returns a database
-        with this network's. Of a network that computes something else there are none, so that nobody deploys them."""
+        """Write the best record of each task to a database of its own, where those of other
+        networks are kept; returns a database with this network's. Of a network that computes
+        something else there are none, so that nobody deploys them."""
         is_wrong = self._comparison is not None and not self._comparison.outputs_match
         if self._comparison is None and self.trials > self._resumed:
             self.store.untuned.discard(self._network)  # until it is compared again
-        self.store.write_best(left_out={(state.key, str(self._target)) for state in self._states if is_wrong})
+        self.store.write_best(
+            left_out={(state.key, str(self._target)) for state in self._states if is_wrong}
+        )
         return database_with([] if is_wrong else [state.best for state in self._states])
 
     def _use_untuned(self, is_better: bool) -> None:

@@ -1,4 +1,6 @@
-"""Runners: on this machine, in one worker that keeps its tensors, or on the devices of an RPC tracker."""
+"""Runners: on this machine, in one worker that keeps its tensors, or on the devices of an RPC
+tracker.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ import tvm
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.arg_info import ArgInfo
-from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, PyRunner, RPCConfig, RPCRunner, RunnerInput
+from tvm.s_tir.meta_schedule.runner import (
+    EvaluatorConfig,
+    PyRunner,
+    RPCConfig,
+    RPCRunner,
+    RunnerInput,
+)
 from tvm.s_tir.meta_schedule.runner.local_runner import LocalRunnerFuture
 from tvm.s_tir.meta_schedule.runner.utils import alloc_argument_common
 
@@ -33,16 +41,18 @@ _LONGEST_SESSION = 86_400.0
 class LocalRunner(PyRunner):
     """Run on this machine's device; a drop-in replacement for MetaSchedule's ``LocalRunner``.
 
-    One worker keeps the device and the tensors for all candidates, and is replaced when one crashes or takes too long. So all
-    candidates of a task are measured in the same memory: where it lies makes kernels that wait for it up to twice as fast.
+    One worker keeps the device and the tensors for all candidates, and is replaced when one crashes
+    or takes too long. So all candidates of a task are measured in the same memory: where it lies
+    makes kernels that wait for it up to twice as fast.
 
     Parameters
     ----------
     timeout_sec : float
         Seconds for one candidate.
     evaluator_config : EvaluatorConfig, optional
-        MetaSchedule's: how often, and for how long, one candidate is run. By default three times, for 10 ms each, on a CPU;
-        other devices take longer to reach full speed, and get TVM's default.
+        MetaSchedule's: how often, and for how long, one candidate is run. By default three times,
+        for 10 ms each, on a CPU; other devices take longer to reach full speed, and get TVM's
+        default.
 
     Raises
     ------
@@ -57,7 +67,9 @@ class LocalRunner(PyRunner):
     >>> ms.tune_tir(mod, target, work_dir, max_trials_global=64, runner=LocalRunner())  # doctest: +SKIP
     """
 
-    def __init__(self, timeout_sec: float = 30.0, evaluator_config: EvaluatorConfig | None = None) -> None:
+    def __init__(
+        self, timeout_sec: float = 30.0, evaluator_config: EvaluatorConfig | None = None
+    ) -> None:
         super().__init__()
         self.timeout_sec = as_seconds("timeout_sec", timeout_sec)
         self.evaluator_config = evaluator_config
@@ -66,12 +78,15 @@ class LocalRunner(PyRunner):
     def run(self, runner_inputs: list[RunnerInput]) -> list[LocalRunnerFuture]:
         """Run candidates one after the other; returns results in the same order."""
         return [
-            LocalRunnerFuture(*self.run_alone(str(one.artifact_path), str(one.device_type), one.args_info))
+            LocalRunnerFuture(
+                *self.run_alone(str(one.artifact_path), str(one.device_type), one.args_info)
+            )
             for one in runner_inputs
         ]
 
     def roofline(self, target: tvm.target.Target) -> Roofline:
-        """What this machine's CPU can do at most, as measured now; for other targets that is unknown.
+        """What this machine's CPU can do at most, as measured now; for other targets that is
+        unknown.
 
         Raises
         ------
@@ -84,19 +99,29 @@ class LocalRunner(PyRunner):
         return found
 
     def close(self) -> None:
-        """End the worker, which gives back the device and the memory; the next run starts another."""
+        """End the worker, which gives back the device and the memory; the next run starts
+        another.
+        """
         self._worker.kill()
 
     def interrupt(self) -> None:
         """End what runs, from any thread; it fails."""
         self._worker.interrupt()
 
-    def run_alone(self, artifact: str, device_type: str, args_info: Iterable[ArgInfo]) -> tuple[list[float] | None, str | None]:
-        """Run what was built for a candidate; returns its latencies in seconds, and an error message."""
+    def run_alone(
+        self, artifact: str, device_type: str, args_info: Iterable[ArgInfo]
+    ) -> tuple[list[float] | None, str | None]:
+        """Run what was built for a candidate; returns its latencies in seconds, and an error
+        message.
+        """
         tensors = [tensor.as_json() for tensor in args_info]
-        config = self.evaluator_config or (_CPU_EFFORT if device_type == "cpu" else EvaluatorConfig())
+        config = self.evaluator_config or (
+            _CPU_EFFORT if device_type == "cpu" else EvaluatorConfig()
+        )
         try:
-            return self._worker.call(run_artifact, artifact, device_type, tensors, config, timeout=self.timeout_sec), None
+            return self._worker.call(
+                run_artifact, artifact, device_type, tensors, config, timeout=self.timeout_sec
+            ), None
         except TimeoutError:
             return None, f"LocalRunner: Timeout, killed after {self.timeout_sec:g} seconds"
         except ForkServerError:
@@ -113,11 +138,15 @@ def is_local(runner: Any) -> bool:
 
 
 def has_device(runner: Any) -> bool:
-    """Whether networks can be timed where a runner runs candidates: on this machine, or on the devices of a tracker."""
+    """Whether networks can be timed where a runner runs candidates: on this machine, or on the
+    devices of a tracker.
+    """
     return is_local(runner) or isinstance(runner, RPCRunner)
 
 
-def make_runner(timeout: float, key: str | None = None, host: str | None = None, port: int | None = None) -> Any:
+def make_runner(
+    timeout: float, key: str | None = None, host: str | None = None, port: int | None = None
+) -> Any:
     """Create a runner on this machine, or one of TVM's with one worker for each device.
 
     Parameters
@@ -141,23 +170,35 @@ def make_runner(timeout: float, key: str | None = None, host: str | None = None,
     if key is None and host is None and port is None:
         return LocalRunner(timeout_sec=timeout)
     if key is None or host is None or port is None:
-        raise ValueError(f"devices need a key and their tracker's host and port; {key!r}, {host!r} and {port!r} given")
+        raise ValueError(
+            f"devices need a key and their tracker's host and port; {key!r}, {host!r} and "
+            f"{port!r} given"
+        )
     seconds = min(as_seconds("timeout", timeout), _LONGEST_SESSION)
-    config = RPCConfig(host, port, key, session_timeout_sec=math.ceil(seconds))  # whole ones; TVM takes 0 as no limit
+    # whole ones; TVM takes 0 as no limit
+    config = RPCConfig(host, port, key, session_timeout_sec=math.ceil(seconds))
     try:
-        socket.create_connection((host, port), timeout=_CONNECT_TIMEOUT).close()  # TVM itself would retry for a minute
+        # TVM itself would retry for a minute
+        socket.create_connection((host, port), timeout=_CONNECT_TIMEOUT).close()
         devices = config.count_num_servers(allow_missing=True)
     except Exception as error:  # of sockets and of TVM's
         raise RuntimeError(f"cannot reach the tracker at {host}:{port}: {error}") from error
     if not devices:
-        raise RuntimeError(f"the tracker at {host}:{port} has no device of key {key!r}: start a server there, or check the key")
+        raise RuntimeError(
+            f"the tracker at {host}:{port} has no device of key {key!r}: start a server "
+            "there, or check the key"
+        )
     return RPCRunner(config, max_workers=devices, f_alloc_argument=_allocator())
 
 
 def _allocator() -> Callable[..., Any]:
-    """What allocates the tensors of a kernel on a remote device: as TVM does, but integers, which may be indices, are 1."""
+    """What allocates the tensors of a kernel on a remote device: as TVM does, but integers, which
+    may be indices, are 1.
+    """
 
-    def allocate(session: Any, device: tvm.runtime.Device, args_info: Any, alloc_repeat: int) -> Any:
+    def allocate(
+        session: Any, device: tvm.runtime.Device, args_info: Any, alloc_repeat: int
+    ) -> Any:
         random_fill = session.get_function("tvm.contrib.random.random_fill_for_measure")
 
         def fill(tensor: tvm.runtime.Tensor) -> None:
@@ -169,4 +210,5 @@ def _allocator() -> Callable[..., Any]:
 
         return alloc_argument_common(fill, device, args_info, alloc_repeat)
 
-    return allocate  # a nested function goes to TVM's processes by value, which need not find this package
+    # a nested function goes to TVM's processes by value, which need not find this package
+    return allocate

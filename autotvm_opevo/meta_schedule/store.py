@@ -17,7 +17,14 @@ from tvm.s_tir.meta_schedule.database import JSONDatabase, TuningRecord, Workloa
 from tvm.target import Target
 
 from autotvm_opevo._utils import jsonl
-from autotvm_opevo.meta_schedule.database import commit, load_database, records_of, repair, seconds, workload_key
+from autotvm_opevo.meta_schedule.database import (
+    commit,
+    load_database,
+    records_of,
+    repair,
+    seconds,
+    workload_key,
+)
 from autotvm_opevo.meta_schedule.measurer import Trial
 from autotvm_opevo.tuning.journal import JOURNAL, Journal, TrialEnded
 from autotvm_opevo.tuning.logs import BEST_DATABASE, RECORD_FILE, WORKLOAD_FILE
@@ -25,19 +32,22 @@ from autotvm_opevo.tuning.logs import BEST_DATABASE, RECORD_FILE, WORKLOAD_FILE
 # A task of any network: the structural hash of its workload, and its target.
 _Task = tuple[str, str]
 
-# The files there with the number of records that the work directory had, with the networks that are better untuned, and with the
-# passes that change what networks compute; and what is appended to the folder's name while it is replaced.
+# The files there with the number of records that the work directory had, with the networks that are
+# better untuned, and with the passes that change what networks compute; and what is appended to the
+# folder's name while it is replaced.
 _TRIALS, _UNTUNED, _WRONG, _ASIDE = "trials", "untuned.json", "wrong_passes.json", ".old"
 # Seconds that TVM stores for a failed trial.
 _FAILED = 1e10
 
 
 class TrialStore:
-    """See `tuning.store.TrialStore`; the trials are of any networks and targets. The caller must hold the work directory's lock.
+    """See `tuning.store.TrialStore`; the trials are of any networks and targets. The caller must
+    hold the work directory's lock.
 
-    Of the trials that were known when the best of a task was timed again, or when the last call ended, that one stays the best;
-    a later one can be faster. A database has no timestamps, and TVM sorts its records by latency: what is later is known by the
-    lines of its file, which are in order.
+    Of the trials that were known when the best of a task was timed again, or when the last call
+    ended, that one stays the best; a later one can be faster. A database has no timestamps, and TVM
+    sorts its records by latency: what is later is known by the lines of its file, which are in
+    order.
 
     Parameters
     ----------
@@ -80,7 +90,9 @@ class TrialStore:
         if not len(self.database) or not best.exists():
             return
         repair(best)
-        self._best = {self._task_of(record): record for record in load_database(best).get_all_tuning_records()}
+        self._best = {
+            self._task_of(record): record for record in load_database(best).get_all_tuning_records()
+        }
         self.untuned, self.wrong_passes = untuned_networks(best), wrong_passes(best)
         for record in _later_records(self.path):
             self._later[self._task_of(record)].append(record)
@@ -90,7 +102,8 @@ class TrialStore:
         return records_of(self.database, task.mod, task.target)
 
     def append(self, task: Any, trial: Trial) -> None:
-        """Write a trial of a `TaskState`, and to the journal when it ended and its error, which the database lacks.
+        """Write a trial of a `TaskState`, and to the journal when it ended and its error, which the
+        database lacks.
 
         Raises
         ------
@@ -99,39 +112,61 @@ class TrialStore:
         """
         run_secs = trial.result.run_secs if not trial.failure else [_FAILED]
         workload, candidate = self.database.commit_workload(task.mod), trial.candidate
-        record = TuningRecord(candidate.sch.trace, workload, run_secs, task.target, candidate.args_info)
+        record = TuningRecord(
+            candidate.sch.trace, workload, run_secs, task.target, candidate.args_info
+        )
         self.database.commit_tuning_record(record)
         before, self._size = self._size, _size(self.path)
         if self._size == before or not _ends_with_newline(self.path):
-            raise OSError(f"{self.path} does not have the last trials: make room on its disk; the same call then resumes")
+            raise OSError(
+                f"{self.path} does not have the last trials: make room on its disk; the same "
+                "call then resumes"
+            )
         self._later[self._task_of(record)].append(record)
         self.journal.write(TrialEnded(task=task.key, failure=trial.failure, message=trial.message))
 
     def best(self, task: Any) -> TuningRecord | None:
-        """The best record of a `TaskState`: the one that was set, unless a later trial is faster, or else the fastest trial."""
+        """The best record of a `TaskState`: the one that was set, unless a later trial is faster,
+        or else the fastest trial.
+        """
         return self._fastest((task.key, str(task.target)), self.records(task))
 
     def set_best(self, record: TuningRecord) -> None:
-        """Set the best record of a task, until a later trial is faster: it was timed again, or chosen without any trial."""
+        """Set the best record of a task, until a later trial is faster: it was timed again, or
+        chosen without any trial.
+        """
         task = self._task_of(record)
         self._best[task] = record
         self._later.pop(task, None)
 
     def write_best(self, left_out: Container[tuple[str, str]] = ()) -> None:
-        """Write the best of each task but some, by their workloads' keys and their targets; see the function `write_best`."""
-        tasks: dict[_Task, list[TuningRecord]] = {task: [] for task in self._best}  # some without a trial
+        """Write the best of each task but some, by their workloads' keys and their targets; see the
+        function `write_best`.
+        """
+        # some without a trial
+        tasks: dict[_Task, list[TuningRecord]] = {task: [] for task in self._best}
         for record in self.database.get_all_tuning_records():
             tasks.setdefault(self._task_of(record), []).append(record)
-        found = (self._fastest(task, records) for task, records in tasks.items() if task not in left_out)
+        found = (
+            self._fastest(task, records) for task, records in tasks.items() if task not in left_out
+        )
         best = [one for one in found if one is not None]
-        write_best(self.path, best, count_records(self.path), self.untuned, self.wrong_passes.items())
+        write_best(
+            self.path, best, count_records(self.path), self.untuned, self.wrong_passes.items()
+        )
 
     def _fastest(self, task: _Task, records: Sequence[TuningRecord]) -> TuningRecord | None:
         best = self._best.get(task)
         if best and records and seconds(best.run_secs) == inf:
             best = None  # it was chosen without a trial, and now there are some
-        succeeded = [one for one in (self._later[task] if best else records) if seconds(one.run_secs) < inf]
-        return min([best, *succeeded] if best else succeeded, key=lambda one: seconds(one.run_secs), default=None)
+        succeeded = [
+            one for one in (self._later[task] if best else records) if seconds(one.run_secs) < inf
+        ]
+        return min(
+            [best, *succeeded] if best else succeeded,
+            key=lambda one: seconds(one.run_secs),
+            default=None,
+        )
 
     def _task_of(self, record: TuningRecord) -> _Task:
         """Known by its content, since each database has workloads of its own."""
@@ -150,9 +185,10 @@ def write_best(
 ) -> Path:
     """Write a database with one record a task into a work directory, in place of an earlier one.
 
-    It is the best of the first `trials` records there: later ones, of a call that was killed, can be better. Networks of
-    `untuned`, by their keys, are better untuned; `wrong_passes` has pairs of a key and passes. If the process is killed
-    meanwhile, the next `TrialStore` brings back the earlier one.
+    It is the best of the first `trials` records there: later ones, of a call that was killed, can
+    be better. Networks of `untuned`, by their keys, are better untuned; `wrong_passes` has pairs of
+    a key and passes. If the process is killed meanwhile, the next `TrialStore` brings back the
+    earlier one.
 
     Raises
     ------
@@ -190,13 +226,19 @@ def network_key(target: Target, tasks: Iterable[str]) -> tuple[str, ...]:
 
 
 def untuned_networks(best: str | PathLike[str]) -> set[tuple[str, ...]]:
-    """The keys of the networks that are better untuned, of a database of the best; see `network_key`."""
+    """The keys of the networks that are better untuned, of a database of the best; see
+    `network_key`.
+    """
     return {tuple(map(str, value)) for value in _lists(Path(best) / _UNTUNED)}
 
 
 def wrong_passes(folder: str | PathLike[str]) -> dict[tuple[str, ...], list[str]]:
-    """The passes that change what networks compute, by the networks' keys, of a work directory or a database of the best."""
-    lists = (one for file in (_WRONG, f"{BEST_DATABASE}/{_WRONG}") for one in _lists(Path(folder) / file))
+    """The passes that change what networks compute, by the networks' keys, of a work directory or a
+    database of the best.
+    """
+    lists = (
+        one for file in (_WRONG, f"{BEST_DATABASE}/{_WRONG}") for one in _lists(Path(folder) / file)
+    )
     return {tuple(map(str, key)): list(map(str, passes)) for key, passes in lists}
 
 

@@ -38,12 +38,14 @@ logger = logging.getLogger("tvm.s_tir.meta_schedule.opevo")
 
 @derived_object
 class OpEvoStrategy(PySearchStrategy):
-    """Search with OpEvo (Algorithm 1), guided by a Gaussian process, in place of MetaSchedule's own strategies.
+    """Search with OpEvo (Algorithm 1), guided by a Gaussian process, in place of MetaSchedule's own
+    strategies.
 
-    Pass an instance as ``strategy=`` to ``tune_tir``, ``tune_relax`` or ``extracted_tasks_to_tune_contexts``; builders, runners,
-    task schedulers and databases are TVM's, and no cost model is needed. Each task has a search of its own. Records of a task in
-    the database, from any strategy, count as its trials; those of the same sketches inform the search, and no candidate is
-    measured twice.
+    Pass an instance as ``strategy=`` to ``tune_tir``, ``tune_relax`` or
+    ``extracted_tasks_to_tune_contexts``; builders, runners, task schedulers and databases are
+    TVM's, and no cost model is needed. Each task has a search of its own. Records of a task in the
+    database, from any strategy, count as its trials; those of the same sketches inform the search,
+    and no candidate is measured twice.
 
     Parameters
     ----------
@@ -54,18 +56,22 @@ class OpEvoStrategy(PySearchStrategy):
     mutation_rate : float
         q, 0 < q < 1: near 0 exploits good configurations, near 1 explores.
     surrogate : {"gp", None}
-        ``"gp"``: a Gaussian process chooses among many children. None: OpEvo as published. See `OpEvo`.
+        ``"gp"``: a Gaussian process chooses among many children. None: OpEvo as published. See
+        `OpEvo`.
     transfer : bool
-        Whether tasks whose sketches have the same structure learn from each other, on a CPU also from results of common layers
-        that come with this package; see `OpEvo.learn_from`. Needs ``surrogate="gp"``.
+        Whether tasks whose sketches have the same structure learn from each other, on a CPU also
+        from results of common layers that come with this package; see `OpEvo.learn_from`. Needs
+        ``surrogate="gp"``.
     history : path, or iterable of paths
         Work directories of other networks, devices and runs to learn from; needs ``transfer``.
     batch_size : int
-        Maximum number of candidates measured before the search learns from them; ``num_trials_per_iter`` is a limit, too.
-        Smaller batches need fewer trials, larger ones keep more builders busy.
+        Maximum number of candidates measured before the search learns from them;
+        ``num_trials_per_iter`` is a limit, too. Smaller batches need fewer trials, larger ones keep
+        more builders busy.
     seed : int, optional
-        Makes proposals reproducible, given the same measurements; tasks of different names get different random numbers. By
-        default the task's own ``rand_state``, which ``tune_tir(seed=...)`` sets.
+        Makes proposals reproducible, given the same measurements; tasks of different names get
+        different random numbers. By default the task's own ``rand_state``, which
+        ``tune_tir(seed=...)`` sets.
 
     Attributes
     ----------
@@ -107,15 +113,24 @@ class OpEvoStrategy(PySearchStrategy):
             "mutation_rate": mutation_rate,
             "surrogate": surrogate,
         }
-        self.batch_size, self._seed, self._transfer = as_integer("batch_size", batch_size), seed, transfer
+        self.batch_size, self._seed, self._transfer = (
+            as_integer("batch_size", batch_size),
+            seed,
+            transfer,
+        )
         OpEvo(Space({}), seed=seed, **self._options)  # raises on invalid options before any tuning
         self._task_search: TaskSearch | None = None
         # Shared by all clones. Weak: TVM calls no `post_tuning` after an error.
-        self._searches: list[ref[TaskSearch]] | None = [] if transfer and surrogate == "gp" else None
+        self._searches: list[ref[TaskSearch]] | None = (
+            [] if transfer and surrogate == "gp" else None
+        )
         self.learned_from: dict[str, dict[str, int]] = {}
         paths = [history] if isinstance(history, (str, PathLike)) else list(history)
         if paths and self._searches is None:
-            raise ValueError('history needs transfer=True and surrogate="gp": without them, nothing is learned from it')
+            raise ValueError(
+                'history needs transfer=True and surrogate="gp": without them, nothing is '
+                "learned from it"
+            )
         self.history = read_history(paths)
         self._left = self._per_round = 0  # trials, of the task and of a batch
         self._batch: list[MeasureCandidate] = []  # is being measured
@@ -157,19 +172,35 @@ class OpEvoStrategy(PySearchStrategy):
     ) -> None:
         """Called by TVM before a task's first trial."""
         records = [] if database is None else records_of(database, self._mod, self._target)
-        search = self.search(self._name, self._mod, design_spaces, self._postprocs, self._rand_state)
+        search = self.search(
+            self._name, self._mod, design_spaces, self._postprocs, self._rand_state
+        )
         search.load(records)
         self._task_search = search
-        self._left, self._per_round = max_trials - len(records), min(self.batch_size, num_trials_per_iter)
+        self._left, self._per_round = (
+            max_trials - len(records),
+            min(self.batch_size, num_trials_per_iter),
+        )
         if self._searches is not None:
             self._searches.append(ref(search))
 
-    def search(self, name: str, mod: IRModule, sketches: list[Schedule], postprocs: list[Any], rand_state: int) -> TaskSearch:
-        """The search of a task, with this strategy's options; its seed is unlike those of others, or all would draw the same."""
+    def search(
+        self,
+        name: str,
+        mod: IRModule,
+        sketches: list[Schedule],
+        postprocs: list[Any],
+        rand_state: int,
+    ) -> TaskSearch:
+        """The search of a task, with this strategy's options; its seed is unlike those of others,
+        or all would draw the same.
+        """
         decisions = DecisionSpace(mod, sketches, postprocs)
         seed = rand_state
         if self._seed is not None:
-            seed = int(np.random.SeedSequence([self._seed, crc32(name.encode())]).generate_state(1)[0])
+            seed = int(
+                np.random.SeedSequence([self._seed, crc32(name.encode())]).generate_state(1)[0]
+            )
         return TaskSearch(name, decisions, OpEvo(decisions.space, seed=seed, **self._options))
 
     def generate_measure_candidates(self) -> list[MeasureCandidate] | None:
@@ -188,18 +219,29 @@ class OpEvoStrategy(PySearchStrategy):
     def _sources(self) -> Iterator[Source]:
         """Results of other tasks: of this run, of the history, and of the package."""
         for known in self._searches or ():
-            if (search := known()) and search is not self._task_search and any(search.source.results.values()):
+            if (
+                (search := known())
+                and search is not self._task_search
+                and any(search.source.results.values())
+            ):
                 yield search.source
         yield from self.history
         yield from prior(self._target)
 
-    def notify_runner_results(self, measure_candidates: list[MeasureCandidate], results: list[RunnerResult]) -> None:
+    def notify_runner_results(
+        self, measure_candidates: list[MeasureCandidate], results: list[RunnerResult]
+    ) -> None:
         """Take the results of the batch."""
         assert self._task_search is not None, "pre_tuning comes first"
         self._task_search.tell(self._batch, [fitness(result.run_secs) for result in results])
         errors = Counter(last_line(result.error_msg) for result in results if result.error_msg)
         if errors.total() == len(results):
-            logger.warning("%s: all %d candidates failed, mostly: %s", self._name, len(results), errors.most_common(1)[0][0])
+            logger.warning(
+                "%s: all %d candidates failed, mostly: %s",
+                self._name,
+                len(results),
+                errors.most_common(1)[0][0],
+            )
 
     def post_tuning(self) -> None:
         """Called by TVM after a task's last trial."""
@@ -207,8 +249,14 @@ class OpEvoStrategy(PySearchStrategy):
 
     def clone(self) -> Any:
         """The same strategy, for another task."""
-        strategy = OpEvoStrategy(batch_size=self.batch_size, seed=self._seed, transfer=self._transfer, **self._options)
-        strategy._searches, strategy.history, strategy.learned_from = self._searches, self.history, self.learned_from
+        strategy = OpEvoStrategy(
+            batch_size=self.batch_size, seed=self._seed, transfer=self._transfer, **self._options
+        )
+        strategy._searches, strategy.history, strategy.learned_from = (
+            self._searches,
+            self.history,
+            self.learned_from,
+        )
         return strategy
 
     def with_history(self, history: list[Source]) -> Any:
@@ -219,6 +267,8 @@ class OpEvoStrategy(PySearchStrategy):
 
 
 def warn_of_exhaustion(name: str, search: TaskSearch, left: int) -> None:
-    """Say that a task proposes nothing any more: small spaces end, others should have some candidates."""
+    """Say that a task proposes nothing any more: small spaces end, others should have some
+    candidates.
+    """
     level = logging.INFO if search.succeeded else logging.WARNING
     logger.log(level, "%s: no more candidates, %d trials are left", name, left)

@@ -18,10 +18,11 @@ from autotvm_opevo.tuning.workers import call_once
 
 
 def local_target() -> str | Target:
-    """TVM's target for this machine's GPU if it has one, else for its CPU: the fastest whose code has run here.
+    """TVM's target for this machine's GPU if it has one, else for its CPU: the fastest whose code
+    has run here.
 
-    `as_target` completes it. The first call on a machine compiles and runs two small kernels in a worker process, which takes
-    some seconds.
+    `as_target` completes it. The first call on a machine compiles and runs two small kernels in a
+    worker process, which takes some seconds.
 
     Returns
     -------
@@ -42,7 +43,9 @@ def local_cpu_target() -> str:
 
 
 def check_local(target: Target) -> None:
-    """Raise `ValueError` for a CPU's target whose code this machine cannot run, by its triple or its processor's features."""
+    """Raise `ValueError` for a CPU's target whose code this machine cannot run, by its triple or
+    its processor's features.
+    """
     this_machine.check_triple(str(target.attrs.get("mtriple", "")))
     this_machine.check_cpu_features(tvm, target, _first_kernel)
 
@@ -60,8 +63,9 @@ def _first_kernel(target: str) -> float:
 def as_target(target: str | dict[str, Any] | Target) -> Target:
     """Convert to a target that MetaSchedule can tune for.
 
-    A CPU without ``num-cores``, which MetaSchedule needs, gets the number of threads in which TVM runs kernels in this process.
-    Options in a string, which TVM took before 0.20, are accepted: ``"llvm -mcpu=core-avx2"``.
+    A CPU without ``num-cores``, which MetaSchedule needs, gets the number of threads in which TVM
+    runs kernels in this process. Options in a string, which TVM took before 0.20, are accepted:
+    ``"llvm -mcpu=core-avx2"``.
 
     Parameters
     ----------
@@ -74,7 +78,8 @@ def as_target(target: str | dict[str, Any] | Target) -> Target:
     Raises
     ------
     ValueError
-        If TVM does not know the target, LLVM does not know the CPU, or a GPU lacks attributes that MetaSchedule needs.
+        If TVM does not know the target, LLVM does not know the CPU, or a GPU lacks attributes that
+        MetaSchedule needs.
 
     Examples
     --------
@@ -83,20 +88,36 @@ def as_target(target: str | dict[str, Any] | Target) -> Target:
     ('llvm', 'core-avx2', 4)
     """
     try:
-        found = target if isinstance(target, Target) else Target(_options(target) if isinstance(target, str) else target)
+        found = (
+            target
+            if isinstance(target, Target)
+            else Target(_options(target) if isinstance(target, str) else target)
+        )
     except (RuntimeError, TypeError, ValueError) as error:
         raise ValueError(
-            f"target must be a target of TVM, such as llvm or nvidia/nvidia-h100; {target!r} given: {last_line(str(error))}"
+            f"target must be a target of TVM, such as llvm or nvidia/nvidia-h100; {target!r} "
+            f"given: {last_line(str(error))}"
         ) from None
     if found.kind.name == "llvm" and "num-cores" not in found.attrs:
         found = Target({**dict(found.export()), "num-cores": kernel_threads()})
     if found.kind.name == "llvm":
-        without = Target({name: value for name, value in dict(found.export()).items() if name != "mcpu"})
-        check_cpu(str(found.attrs.get("mcpu", "")), [str(name) for name in llvm_get_cpu_archlist(without)], llvm_version_major())
-    missing = [name for name in ("max_threads_per_block", "max_shared_memory_per_block") if name not in found.attrs]
+        without = Target(
+            {name: value for name, value in dict(found.export()).items() if name != "mcpu"}
+        )
+        check_cpu(
+            str(found.attrs.get("mcpu", "")),
+            [str(name) for name in llvm_get_cpu_archlist(without)],
+            llvm_version_major(),
+        )
+    missing = [
+        name
+        for name in ("max_threads_per_block", "max_shared_memory_per_block")
+        if name not in found.attrs
+    ]
     if "gpu" in found.keys and missing:
         raise ValueError(
-            f"target must have the GPU's {' and '.join(missing)}, which {target!r} lacks: name the device, such as "
+            f"target must have the GPU's {' and '.join(missing)}, which {target!r} lacks: "
+            "name the device, such as "
             "nvidia/nvidia-h100, or use this machine's with tvm.target.Target.from_device"
         )
     return found
@@ -113,7 +134,13 @@ def _options(text: str) -> str | dict[str, Any]:
     if not found:
         return text
     kind, options = found.groups()
-    return {"kind": kind, **{name: _value(name, value) for name, value in re.findall(r"\s-([\w-]+)[=\s](\S+)", options)}}
+    return {
+        "kind": kind,
+        **{
+            name: _value(name, value)
+            for name, value in re.findall(r"\s-([\w-]+)[=\s](\S+)", options)
+        },
+    }
 
 
 def _value(name: str, text: str) -> Any:

@@ -1,4 +1,6 @@
-"""The search of one task: between OpEvo, which proposes configurations, and TVM, which measures candidates."""
+"""The search of one task: between OpEvo, which proposes configurations, and TVM, which measures
+candidates.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +19,17 @@ from autotvm_opevo.tuning.journal import THIS_RUN
 
 logger = logging.getLogger("tvm.s_tir.meta_schedule.opevo")
 
-# Maximum number of consecutive configurations without a new candidate, before a batch is cut short, and before the task is given
-# up if the batch would be empty.
+# Maximum number of consecutive configurations without a new candidate, before a batch is cut short,
+# and before the task is given up if the batch would be empty.
 _MAX_MISSES, _MAX_MISSES_EMPTY = 64, 512
 
 
 class TaskSearch:
     """Turn an OpEvo search's configurations into candidates, and TVM's results into its fitnesses.
 
-    Several configurations can yield the same candidate, which is known by the configuration of its trace. Only that one is
-    measured and told: told under all its names, a good candidate would take the place of all other parents.
+    Several configurations can yield the same candidate, which is known by the configuration of its
+    trace. Only that one is measured and told: told under all its names, a good candidate would take
+    the place of all other parents.
 
     Parameters
     ----------
@@ -42,27 +45,34 @@ class TaskSearch:
 
     def __init__(self, name: str, decisions: DecisionSpace, search: OpEvo) -> None:
         self._name, self._decisions, self._search = name, decisions, search
-        self._fitness: dict[int, float] = {}  # by a candidate's index in the space; 0 for a rejected one
+        # by a candidate's index in the space; 0 for a rejected one
+        self._fitness: dict[int, float] = {}
         self.source = decisions.by_role(self._fitness)._replace(origin=THIS_RUN)
-        self._pending: dict[int, MeasureCandidate] = {}  # by index, what is being measured, oldest first
+        # by index, what is being measured, oldest first
+        self._pending: dict[int, MeasureCandidate] = {}
         self._seeded = False
-        self._translated: dict[int, tuple[Source, Source | None]] = {}  # of other tasks, by the identity of their results
+        # of other tasks, by the identity of their results
+        self._translated: dict[int, tuple[Source, Source | None]] = {}
 
     def learn_from(self, others: Iterable[Source]) -> list[Source]:
-        """Let the search learn from other tasks; those of another structure say nothing. Returns the sources that are used.
+        """Let the search learn from other tasks; those of another structure say nothing. Returns
+        the sources that are used.
 
         Parameters
         ----------
         others : iterable of Source
             Their results by role, see `DecisionSpace.by_role`.
         """
-        return self._search.learn_from([source for other in others if (source := self._translate(other))])
+        return self._search.learn_from(
+            [source for other in others if (source := self._translate(other))]
+        )
 
     def _translate(self, other: Source) -> Source | None:
         """See `DecisionSpace.translate`; remembered, since it is asked before every batch."""
         key = id(other.results)
         if key not in self._translated:
-            self._translated[key] = other, self._decisions.translate(other)  # with the source, which keeps its id
+            # with the source, which keeps its id
+            self._translated[key] = other, self._decisions.translate(other)
         return self._translated[key][1]
 
     def load(self, records: Sequence[Any]) -> None:
@@ -77,10 +87,16 @@ class TaskSearch:
             self._record(self._index(configuration), fitness(record.run_secs))
         if records:
             counts = len(records) - skipped, skipped
-            logger.info("%s: loaded %d records from the database, skipped %d of other sketches or spaces", self._name, *counts)
+            logger.info(
+                "%s: loaded %d records from the database, skipped %d of other sketches or spaces",
+                self._name,
+                *counts,
+            )
 
     def propose(self, size: int) -> list[MeasureCandidate]:
-        """Up to `size` new candidates that pass all postprocessors; none when the search is finished."""
+        """Up to `size` new candidates that pass all postprocessors; none when the search is
+        finished.
+        """
         batch: list[MeasureCandidate] = []
         misses = 0
         while len(batch) < size and misses < (_MAX_MISSES if batch else _MAX_MISSES_EMPTY):
@@ -107,7 +123,9 @@ class TaskSearch:
         return any(self._fitness.values())
 
     def _try_add(self, configuration: Configuration, batch: list[MeasureCandidate]) -> bool:
-        """Add a configuration's candidate to the batch; return False if it has none, or none that is new."""
+        """Add a configuration's candidate to the batch; return False if it has none, or none that
+        is new.
+        """
         canonical = self._decisions.canonicalize(configuration)
         index = self._index(canonical)
         candidate = None
@@ -133,11 +151,14 @@ class TaskSearch:
     def _seed(self, batch: list[MeasureCandidate], size: int) -> None:
         """Add a simple configuration of each sketch, where all random ones were rejected.
 
-        They become parents before they are measured, so that the rest of the batch can be their children.
+        They become parents before they are measured, so that the rest of the batch can be their
+        children.
         """
         self._seeded = True
         for configurations in self._decisions.seed_configurations():
-            if len(batch) < size and any(self._try_add(configuration, batch) for configuration in configurations):
+            if len(batch) < size and any(
+                self._try_add(configuration, batch) for configuration in configurations
+            ):
                 self._search.tell([self._decisions.space[list(self._pending)[-1]]], [1.0])
 
     def _record(self, index: int, result: float) -> None:

@@ -34,8 +34,8 @@ class Proposal(NamedTuple):
 
 
 class TvmStrategy(NamedTuple):
-    """One of TVM's strategies, or a user's, with what TVM's loop would give it: a cost model, which all tasks share, and the
-    largest number of trials, in all and in a batch."""
+    """One of TVM's strategies, or a user's, with what TVM's loop would give it: a cost model, which
+    all tasks share, and the largest number of trials, in all and in a batch."""
 
     strategy: Any
     cost_model: Any
@@ -66,7 +66,9 @@ class TaskState(task_state.TaskState):
 
     learned_from: Mapping[str, int] = {}
 
-    def __init__(self, task: Any, target: Target, store: TrialStore, strategy: Any, rand_state: int) -> None:
+    def __init__(
+        self, task: Any, target: Target, store: TrialStore, strategy: Any, rand_state: int
+    ) -> None:
         self.mod, self.target, self._store = task.dispatched[0], target, store
         self._strategy, self._rand_state = strategy, rand_state
         progress = TaskProgress(flop=float(estimate_tir_flops(self.mod)), kind=kind_of(task))
@@ -75,7 +77,8 @@ class TaskState(task_state.TaskState):
         for record in records:
             latency = seconds(record.run_secs)
             self._count(latency, "failed" if latency == inf else "")
-        self._before, self._seconds = len(records), 0.0  # trials of earlier calls, and the seconds of all others
+        # trials of earlier calls, and the seconds of all others
+        self._before, self._seconds = len(records), 0.0
         if self.best:
             self.latency = seconds(self.best.run_secs)
         if records:
@@ -111,10 +114,13 @@ class TaskState(task_state.TaskState):
         self._count(trial.latency, trial.failure, trial.message)
         now = self.progress.trials - self._before
         self._seconds += trial.seconds
-        self.progress.seconds = self._seconds * self.progress.trials / now  # earlier calls took as long for each trial
+        # earlier calls took as long for each trial
+        self.progress.seconds = self._seconds * self.progress.trials / now
 
     def choose_unmeasured(self, others: Sequence[Any]) -> TuningRecord | None:
-        """A record of what would be measured first, as far as that is known without a trial; no measured one is slower."""
+        """A record of what would be measured first, as far as that is known without a trial; no
+        measured one is slower.
+        """
         return None
 
     @abstractmethod
@@ -134,14 +140,21 @@ class TaskState(task_state.TaskState):
 
 
 class OpEvoTask(TaskState):
-    """A task of which OpEvo gets each result as it comes, and proposes while others are measured."""
+    """A task of which OpEvo gets each result as it comes, and proposes while others are
+    measured.
+    """
 
     @cached_property
     def search(self) -> Any:
         """Made on first use: a small budget may never get to this task."""
         context = self._context()
-        sketches, postprocs = context.generate_design_space(), list(context.space_generator.postprocs)
-        search = self._strategy.search(str(self.task.task_name), self.mod, sketches, postprocs, self._rand_state)
+        sketches, postprocs = (
+            context.generate_design_space(),
+            list(context.space_generator.postprocs),
+        )
+        search = self._strategy.search(
+            str(self.task.task_name), self.mod, sketches, postprocs, self._rand_state
+        )
         search.load(self.records)
         return search
 
@@ -165,7 +178,9 @@ class OpEvoTask(TaskState):
         """See `TaskState`."""
         for candidate in self._propose(1, others):
             workload = self._store.database.commit_workload(self.mod)
-            return TuningRecord(candidate.sch.trace, workload, [UNMEASURED], self.target, candidate.args_info)
+            return TuningRecord(
+                candidate.sch.trace, workload, [UNMEASURED], self.target, candidate.args_info
+            )
         return None
 
     def _sources(self, others: Sequence[OpEvoTask]) -> Iterable[Source]:
@@ -208,7 +223,9 @@ class StrategyTask(TaskState):
             self._tvm.notify_runner_results(proposal.candidates, [trial.result for trial in trials])
             built = [trial for trial in trials if not trial.failure.startswith("build")]
             if self._strategy.cost_model is not None and built:
-                self._strategy.cost_model.update(self._tvm, [one.candidate for one in built], [one.result for one in built])
+                self._strategy.cost_model.update(
+                    self._tvm, [one.candidate for one in built], [one.result for one in built]
+                )
 
     def _propose(self, size: int, others: Sequence[Any]) -> list[MeasureCandidate]:
         with interrupts_in_tvm(defer=True):

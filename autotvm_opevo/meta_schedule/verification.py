@@ -19,16 +19,22 @@ from autotvm_opevo.tuning.programs import Array, compare_outputs
 
 logger = logging.getLogger(__name__)
 
-# Types whose random values are safe to compute with: a wrong index or a division by zero would end this process.
+# Types whose random values are safe to compute with: a wrong index or a division by zero would end
+# this process.
 _SAFE = {"float16", "bfloat16", "float32", "float64", "bool"}
-# Seconds after which no other network is built: to find out whether one is wrong, and then which pass.
+# Seconds after which no other network is built: to find out whether one is wrong, and then which
+# pass.
 _SECONDS, _SEARCH_SECONDS = 20.0, 60.0
 
 
-def find_wrong_passes(mod: tvm.IRModule, lowered: tvm.IRModule, target: tvm.target.Target) -> list[str] | None:
-    """The passes of `lower` that change what a network computes, on random inputs on this machine's CPU.
+def find_wrong_passes(
+    mod: tvm.IRModule, lowered: tvm.IRModule, target: tvm.target.Target
+) -> list[str] | None:
+    """The passes of `lower` that change what a network computes, on random inputs on this machine's
+    CPU.
 
-    A warning names the one that is wrong, since the outputs are right without it; without such a one it is all of them.
+    A warning names the one that is wrong, since the outputs are right without it; without such a
+    one it is all of them.
 
     Parameters
     ----------
@@ -41,8 +47,8 @@ def find_wrong_passes(mod: tvm.IRModule, lowered: tvm.IRModule, target: tvm.targ
     Returns
     -------
     list of str or None
-        Names of `PASSES`; None if it is not known, since it takes too long, the network has integers, which can be indices or
-        divisors, or it cannot be run as imported.
+        Names of `PASSES`; None if it is not known, since it takes too long, the network has
+        integers, which can be indices or divisors, or it cannot be run as imported.
 
     Examples
     --------
@@ -52,10 +58,14 @@ def find_wrong_passes(mod: tvm.IRModule, lowered: tvm.IRModule, target: tvm.targ
     >>> find_wrong_passes(mod, lower(mod, None, target), target)
     []
     """
-    return run_compiler(lambda: _find_wrong_passes(mod, lowered, target), "verifying the lowered network")
+    return run_compiler(
+        lambda: _find_wrong_passes(mod, lowered, target), "verifying the lowered network"
+    )
 
 
-def _find_wrong_passes(mod: tvm.IRModule, lowered: tvm.IRModule, target: tvm.target.Target) -> list[str] | None:
+def _find_wrong_passes(
+    mod: tvm.IRModule, lowered: tvm.IRModule, target: tvm.target.Target
+) -> list[str] | None:
     end, name = time.monotonic() + _SECONDS, entry_name(mod)
 
     def outputs(one: tvm.IRModule) -> list[Array]:
@@ -90,9 +100,14 @@ def _find_wrong_passes(mod: tvm.IRModule, lowered: tvm.IRModule, target: tvm.tar
         for one in reversed(PASSES):
             without = lower(mod, None, target, {one})
             if not structural_equal(without, lowered) and not difference(without):
-                what = "%s changes the outputs of this network (%s), and is left out: please report it"
+                what = (
+                    "%s changes the outputs of this network (%s), and is left out: please report it"
+                )
                 logger.warning(what, PASSES[one], found)
                 return [one]
-    what = "lowering changes the outputs of this network (%s), which is tuned as TVM lowers it: please report it"
+    what = (
+        "lowering changes the outputs of this network (%s), which is tuned as TVM lowers it: "
+        "please report it"
+    )
     logger.warning(what, found)
     return list(PASSES)

@@ -27,25 +27,34 @@ TensorInfo = Sequence[Any]
 # The dtypes of integers that may be indices, or divisors.
 INDICES = ("int32", "int64", "uint32", "uint64")
 
-# The tensors of all kernels that a worker has run, as long as the largest, by device, position and dtype.
+# The tensors of all kernels that a worker has run, as long as the largest, by device, position and
+# dtype.
 _memory: dict[tuple[str, int, str], Any] = {}
 
 
 def build_schedule(mod: tvm.IRModule, target: tvm.target.Target) -> Any:
-    """Build the module of a schedule, for a CPU without importing all tensor intrinsics: its body holds those that it uses."""
+    """Build the module of a schedule, for a CPU without importing all tensor intrinsics: its body
+    holds those that it uses.
+    """
     if target.kind.name != "llvm":
         import_tensor_intrinsics()  # which that does, too, in several times as long
         return default_build(mod, target, None)
     # TVM measures with weights that are packed already.
-    return tvm.tirx.build(RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(mod), target=target)
+    return tvm.tirx.build(
+        RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(mod), target=target
+    )
 
 
-def build_artifact(mod: tvm.IRModule, target: tvm.target.Target, link: bool, folder: str) -> tuple[str, float]:
-    """Build the module of a schedule and write it to a file in a new folder of `folder`: a shared library, or object files.
+def build_artifact(
+    mod: tvm.IRModule, target: tvm.target.Target, link: bool, folder: str
+) -> tuple[str, float]:
+    """Build the module of a schedule and write it to a file in a new folder of `folder`: a shared
+    library, or object files.
 
     Returns its name, and the seconds of the processor: a build may be paused, or share its core.
     """
-    tempfile.tempdir = folder  # of what TVM writes in between, too, which a killed worker leaves behind
+    # of what TVM writes in between, too, which a killed worker leaves behind
+    tempfile.tempdir = folder
     before = os.times()
     library = build_schedule(mod, target)
     if link:
@@ -56,23 +65,31 @@ def build_artifact(mod: tvm.IRModule, target: tvm.target.Target, link: bool, fol
     return file, sum(os.times()[:4]) - sum(before[:4])  # with what it has started, such as a linker
 
 
-def run_artifact(artifact: str, device_type: str, tensors: Sequence[TensorInfo], config: EvaluatorConfig) -> list[float]:
+def run_artifact(
+    artifact: str, device_type: str, tensors: Sequence[TensorInfo], config: EvaluatorConfig
+) -> list[float]:
     """Run what was built; returns latencies in seconds."""
     device = tvm.runtime.device(device_type, 0)
     if artifact.endswith(".so"):
-        library = tvm_ffi.load_module(artifact, keep_module_alive=False)  # or thousands of trials would stay in memory
+        # or thousands of trials would stay in memory
+        library = tvm_ffi.load_module(artifact, keep_module_alive=False)
     else:  # object files, which TVM links, and keeps
         library = tvm.runtime.load_module(artifact)
-    latencies: list[float] = run_evaluator_common(library, device, config, [kept_tensors(device_type, device, tensors)])
+    latencies: list[float] = run_evaluator_common(
+        library, device, config, [kept_tensors(device_type, device, tensors)]
+    )
     return latencies
 
 
-def kept_tensors(device_type: str, device: tvm.runtime.Device, tensors: Sequence[TensorInfo]) -> list[Any]:
+def kept_tensors(
+    device_type: str, device: tvm.runtime.Device, tensors: Sequence[TensorInfo]
+) -> list[Any]:
     """Tensors for a kernel, in memory that is the same for all kernels.
 
-    Where memory lies makes kernels that wait for it up to twice as fast; and to fill it takes as long as to run them. The last
-    tensor is a kernel's output, which is never another one's input; further outputs, which few kernels have, may be. Integers are
-    1 for each kernel: random indices would be anywhere, and a divisor could be 0. For them, a table of one row has room for two.
+    Where memory lies makes kernels that wait for it up to twice as fast; and to fill it takes as
+    long as to run them. The last tensor is a kernel's output, which is never another one's input;
+    further outputs, which few kernels have, may be. Integers are 1 for each kernel: random indices
+    would be anywhere, and a divisor could be 0. For them, a table of one row has room for two.
     """
     rows = 2 if any(dtype in INDICES for _, dtype, _ in tensors) else 1
     found = []

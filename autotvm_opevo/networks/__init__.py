@@ -1,1 +1,3 @@
-"""Well-known networks, single operators and model files, in Relay (`relay`) and in Relax (`relax`)."""
+"""Well-known networks, single operators and model files, in Relay (`relay`) and in Relax
+(`relax`).
+"""

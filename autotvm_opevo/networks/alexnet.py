@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 
 class Convolution(NamedTuple):
-    """A square convolution, followed by a ReLU and, if `pooled`, by a max-pooling of 3 x 3 with stride 2."""
+    """A square convolution, followed by a ReLU and, if `pooled`, by a max-pooling of 3 x 3 with
+    stride 2.
+    """
 
     channels: int
     kernel: int
@@ -24,6 +26,7 @@ CONVOLUTIONS = (
     Convolution(256, 3, 1, 1, False),
     Convolution(256, 3, 1, 1, True),
 )
-# Elements of the last feature map, and outputs of the dense layers; a ReLU follows all but the last, which has a softmax.
+# Elements of the last feature map, and outputs of the dense layers; a ReLU follows all but the
+# last, which has a softmax.
 FEATURES = 256 * 6 * 6
 DENSE = (4096, 4096, 1000)

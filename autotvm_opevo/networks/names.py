@@ -1,4 +1,6 @@
-"""Names of the networks that come with the adapters, to check one before TVM is imported, which takes seconds."""
+"""Names of the networks that come with the adapters, to check one before TVM is imported, which
+takes seconds.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""ONNX files: their inputs by the names in the file, and the shapes that a user gives for them. Imports no TVM."""
+"""ONNX files: their inputs by the names in the file, and the shapes that a user gives for them.
+Imports no TVM.
+"""
 
 from __future__ import annotations
 
@@ -62,45 +64,68 @@ def static_shapes(
     Raises
     ------
     ValueError
-        If there is no input of a name, a shape is none of its rank, or the file leaves a shape open that is not given.
+        If there is no input of a name, a shape is none of its rank, or the file leaves a shape open
+        that is not given.
     """
     known = {one.name: _extents(one) for one in inputs_of(model)}
     found: dict[str, list[int]] = {}
     for given, shape in (shapes or {}).items():
         name = given if given in known else other_names().get(given)
         if name is None:
-            there_are = f"its inputs are {', '.join(map(repr, known))}" if known else "it has no inputs"
+            there_are = (
+                f"its inputs are {', '.join(map(repr, known))}" if known else "it has no inputs"
+            )
             raise ValueError(f"shapes must be of inputs of {path}, {given!r} given: {there_are}")
-        extents, rank = [as_integer(f"each extent of {given!r}", extent) for extent in shape], known[name]
+        extents, rank = (
+            [as_integer(f"each extent of {given!r}", extent) for extent in shape],
+            known[name],
+        )
         if rank is not None and len(rank) != len(extents):
             dimensions = pluralize(len(rank), "dimension")
-            raise ValueError(f"the shape of input {name!r} of {path} must have {dimensions}, {tuple(shape)} given")
+            raise ValueError(
+                f"the shape of input {name!r} of {path} must have {dimensions}, "
+                f"{tuple(shape)} given"
+            )
         if found.setdefault(name, extents) != extents:
-            raise ValueError(f"input {name!r} of {path} must have one shape, {tuple(found[name])} and {tuple(shape)} given")
+            raise ValueError(
+                f"input {name!r} of {path} must have one shape, {tuple(found[name])} and "
+                f"{tuple(shape)} given"
+            )
     _require({name: extents for name, extents in known.items() if name not in found}, path)
     return found
 
 
 def _require(shapes: Mapping[str, Sequence[int | None] | None], path: str | PathLike[str]) -> None:
     """Raise if a shape is not known, with an example of what to do for all of them."""
-    unknown = {name: extents for name, extents in shapes.items() if extents is None or None in extents}
+    unknown = {
+        name: extents for name, extents in shapes.items() if extents is None or None in extents
+    }
     if not unknown:
         return
     examples = {
-        name: tuple(extent or 1 for extent in extents) if extents is not None else _EXAMPLE for name, extents in unknown.items()
+        name: tuple(extent or 1 for extent in extents) if extents is not None else _EXAMPLE
+        for name, extents in unknown.items()
     }
-    options = " ".join("--shape " + shlex.quote(f"{name}={'x'.join(map(str, shape))}") for name, shape in examples.items())
+    options = " ".join(
+        "--shape " + shlex.quote(f"{name}={'x'.join(map(str, shape))}")
+        for name, shape in examples.items()
+    )
     name, extents = next(iter(unknown.items()))
     what = "a dynamic shape" if extents is not None else "a shape of unknown rank"
     raise ValueError(
-        f"input {name!r} of {path} has {what}, which must be given: for example {options} on the command line, "
+        f"input {name!r} of {path} has {what}, which must be given: for example {options} on "
+        "the command line, "
         f"or shapes={examples} in Python"
     )
 
 
 def _extents(value: Any) -> list[int | None] | None:
-    """The extents of an input, None for those that the file leaves open; None if not even their number is known."""
+    """The extents of an input, None for those that the file leaves open; None if not even their
+    number is known.
+    """
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
         return None
-    return [dimension.dim_value if dimension.dim_value > 0 else None for dimension in tensor.shape.dim]
+    return [
+        dimension.dim_value if dimension.dim_value > 0 else None for dimension in tensor.shape.dim
+    ]

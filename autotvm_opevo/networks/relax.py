@@ -21,7 +21,9 @@ Layer = Callable[[Any], Any]
 
 
 class _NetworkBuilder:
-    """Build a network layer by layer, with He-initialized weights, which preserve the activations' scale."""
+    """Build a network layer by layer, with He-initialized weights, which preserve the activations'
+    scale.
+    """
 
     def __init__(self, *shape: int) -> None:
         self._rng = np.random.default_rng(0)
@@ -33,17 +35,23 @@ class _NetworkBuilder:
     def weight(self, name: str, *shape: int, mean: float = 0.0) -> relax.Var:
         scale = np.sqrt(2.0 / np.prod(shape[1:])) if len(shape) > 1 and shape[0] > 1 else 0.1
         variable = relax.Var(name, relax.TensorType(shape, "float32"))
-        values = self._rng.standard_normal(shape, dtype="float32") * np.float32(scale) + np.float32(mean)
+        values = self._rng.standard_normal(shape, dtype="float32") * np.float32(scale) + np.float32(
+            mean
+        )
         self._weights[variable] = tvm.runtime.tensor(values)
         return variable
 
     def add(self, layer: Layer) -> None:
         self._layers.append(layer)
 
-    def conv2d(self, name: str, inputs: int, outputs: int, kernel: int, stride: int, padding: int) -> Layer:
+    def conv2d(
+        self, name: str, inputs: int, outputs: int, kernel: int, stride: int, padding: int
+    ) -> Layer:
         weight = self.weight(f"{name}_weight", outputs, inputs, kernel, kernel)
         bias = self.weight(f"{name}_bias", 1, outputs, 1, 1)
-        return lambda x: relax.op.add(relax.op.nn.conv2d(x, weight, strides=stride, padding=padding), bias)
+        return lambda x: relax.op.add(
+            relax.op.nn.conv2d(x, weight, strides=stride, padding=padding), bias
+        )
 
     def dense(self, name: str, inputs: int, outputs: int) -> Layer:
         weight = self.weight(f"{name}_weight", outputs, inputs)
@@ -51,7 +59,10 @@ class _NetworkBuilder:
         return lambda x: relax.op.add(relax.op.matmul(x, relax.op.permute_dims(weight)), bias)
 
     def layer_norm(self, name: str, features: int) -> Layer:
-        gamma, beta = self.weight(f"{name}_gamma", features, mean=1.0), self.weight(f"{name}_beta", features)
+        gamma, beta = (
+            self.weight(f"{name}_gamma", features, mean=1.0),
+            self.weight(f"{name}_beta", features),
+        )
         return lambda x: relax.op.nn.layer_norm(x, gamma, beta, axes=[-1])
 
     def build(self) -> Model:
@@ -63,7 +74,9 @@ class _NetworkBuilder:
                     x = builder.emit(builder.normalize(layer(x)))
                 x = builder.emit_output(x)
             builder.emit_func_output(x)
-        return builder.finalize(), {variable.name: weight for variable, weight in self._weights.items()}
+        return builder.finalize(), {
+            variable.name: weight for variable, weight in self._weights.items()
+        }
 
 
 def mlp(batch: int = 1) -> Model:
@@ -83,7 +96,8 @@ def mlp(batch: int = 1) -> Model:
 
 
 def alexnet(batch: int = 1) -> Model:
-    """AlexNet for images of 224 x 224, with one column of channels (Krizhevsky 2014), and random weights.
+    """AlexNet for images of 224 x 224, with one column of channels (Krizhevsky 2014), and random
+    weights.
 
     Examples
     --------
@@ -94,7 +108,11 @@ def alexnet(batch: int = 1) -> Model:
     net = _NetworkBuilder(batch, *layers.INPUT)
     channels = layers.INPUT[0]
     for i, layer in enumerate(layers.CONVOLUTIONS, start=1):
-        net.add(net.conv2d(f"conv{i}", channels, layer.channels, layer.kernel, layer.stride, layer.padding))
+        net.add(
+            net.conv2d(
+                f"conv{i}", channels, layer.channels, layer.kernel, layer.stride, layer.padding
+            )
+        )
         net.add(relax.op.nn.relu)
         if layer.pooled:
             net.add(lambda x: relax.op.nn.max_pool2d(x, pool_size=(3, 3), strides=(2, 2)))
@@ -109,7 +127,8 @@ def alexnet(batch: int = 1) -> Model:
 
 
 def resnet_18(batch: int = 1) -> Model:
-    """ResNet-18 for images of 224 x 224 (He et al. 2016), with batch normalization folded into the convolutions.
+    """ResNet-18 for images of 224 x 224 (He et al. 2016), with batch normalization folded into the
+    convolutions.
 
     Examples
     --------
@@ -127,7 +146,9 @@ def resnet_18(batch: int = 1) -> Model:
             name, stride = f"conv{stage}_{block}", 2 if stage > 1 and block == 1 else 1
             first = net.conv2d(f"{name}a", inputs, outputs, 3, stride, 1)
             second = net.conv2d(f"{name}b", outputs, outputs, 3, 1, 1)
-            shortcut = net.conv2d(f"{name}c", inputs, outputs, 1, stride, 0) if stride > 1 else lambda x: x
+            shortcut = (
+                net.conv2d(f"{name}c", inputs, outputs, 1, stride, 0) if stride > 1 else lambda x: x
+            )
             net.add(_residual(first, second, shortcut))
             inputs = outputs
     net.add(lambda x: relax.op.mean(x, axis=[2, 3]))
@@ -152,10 +173,16 @@ def bert_small(batch: int = 1) -> Model:
     tokens, hidden, heads = 128, 512, 8
     net = _NetworkBuilder(batch, tokens, hidden)
     for i in range(4):
-        query, key, value = (net.dense(f"{name}{i}", hidden, hidden) for name in ("query", "key", "value"))
+        query, key, value = (
+            net.dense(f"{name}{i}", hidden, hidden) for name in ("query", "key", "value")
+        )
         output, first, second = (
             net.dense(f"{name}{i}", *extents)
-            for name, extents in [("output", (hidden, hidden)), ("first", (hidden, 4 * hidden)), ("second", (4 * hidden, hidden))]
+            for name, extents in [
+                ("output", (hidden, hidden)),
+                ("first", (hidden, 4 * hidden)),
+                ("second", (4 * hidden, hidden)),
+            ]
         )
         net.add(_attention(query, key, value, output, [batch, tokens, heads, hidden // heads]))
         net.add(net.layer_norm(f"attention_norm{i}", hidden))
@@ -164,14 +191,23 @@ def bert_small(batch: int = 1) -> Model:
     return net.build()
 
 
-def _attention(query: Layer, key: Layer, value: Layer, output: Layer, split: Sequence[int]) -> Layer:
-    """Self-attention and its shortcut; `split` has the extents of batch, tokens, heads, and features of a head."""
+def _attention(
+    query: Layer, key: Layer, value: Layer, output: Layer, split: Sequence[int]
+) -> Layer:
+    """Self-attention and its shortcut; `split` has the extents of batch, tokens, heads, and
+    features of a head.
+    """
     batch, tokens, heads, features = split
 
     def layer(x: Any) -> Any:
-        q, k, v = (relax.op.permute_dims(relax.op.reshape(f(x), split), [0, 2, 1, 3]) for f in (query, key, value))
+        q, k, v = (
+            relax.op.permute_dims(relax.op.reshape(f(x), split), [0, 2, 1, 3])
+            for f in (query, key, value)
+        )
         scores = relax.op.matmul(q, relax.op.permute_dims(k, [0, 1, 3, 2]))
-        weights = relax.op.nn.softmax(relax.op.multiply(scores, relax.const(features**-0.5, "float32")))
+        weights = relax.op.nn.softmax(
+            relax.op.multiply(scores, relax.const(features**-0.5, "float32"))
+        )
         mixed = relax.op.permute_dims(relax.op.matmul(weights, v), [0, 2, 1, 3])
         return relax.op.add(output(relax.op.reshape(mixed, (batch, tokens, heads * features))), x)
 
@@ -182,7 +218,12 @@ def _feed_forward(first: Layer, second: Layer) -> Layer:
     return lambda x: relax.op.add(second(relax.op.nn.gelu(first(x))), x)
 
 
-NETWORKS: dict[str, Callable[[int], Model]] = {"alexnet": alexnet, "bert-small": bert_small, "mlp": mlp, "resnet-18": resnet_18}
+NETWORKS: dict[str, Callable[[int], Model]] = {
+    "alexnet": alexnet,
+    "bert-small": bert_small,
+    "mlp": mlp,
+    "resnet-18": resnet_18,
+}
 
 
 def network(name: str, batch: int = 1) -> Model:
@@ -198,7 +239,10 @@ def network(name: str, batch: int = 1) -> Model:
 
 
 def operator(
-    name: str, shapes: Sequence[Sequence[int]], dtype: str = "float32", attributes: Mapping[str, Any] | None = None
+    name: str,
+    shapes: Sequence[Sequence[int]],
+    dtype: str = "float32",
+    attributes: Mapping[str, Any] | None = None,
 ) -> Model:
     """Create a network of a single Relax operator.
 
@@ -228,8 +272,13 @@ def operator(
     for part in name.split("."):
         found = getattr(found, part, None)
     if not callable(found):
-        raise ValueError(f"operator must be one of Relax's, such as matmul or nn.conv2d; {name!r} given")
-    inputs = [relax.Var(f"input{i}", relax.TensorType(tuple(shape), dtype)) for i, shape in enumerate(shapes)]
+        raise ValueError(
+            f"operator must be one of Relax's, such as matmul or nn.conv2d; {name!r} given"
+        )
+    inputs = [
+        relax.Var(f"input{i}", relax.TensorType(tuple(shape), dtype))
+        for i, shape in enumerate(shapes)
+    ]
     builder = relax.BlockBuilder()
     try:
         with builder.function("main", inputs):
@@ -238,20 +287,24 @@ def operator(
             builder.emit_func_output(output)
     except (AttributeError, RuntimeError, TypeError, ValueError) as error:
         raise ValueError(
-            f"operator {name} cannot take tensors of {list(map(tuple, shapes))} with {attributes or {}}: {last_line(str(error))}"
+            f"operator {name} cannot take tensors of {list(map(tuple, shapes))} with "
+            f"{attributes or {}}: {last_line(str(error))}"
         ) from error
     return builder.finalize(), {}
 
 
-def model_file(path: str | PathLike[str], shapes: Mapping[str, Sequence[int]] | None = None) -> Model:
+def model_file(
+    path: str | PathLike[str], shapes: Mapping[str, Sequence[int]] | None = None
+) -> Model:
     """Load an ONNX model with TVM's frontend.
 
     Parameters
     ----------
     path : str or path
     shapes : dict, optional
-        Shapes of inputs, where the model has dynamic dimensions: by the names in the file, or by those that Relax gives inputs
-        whose names are no identifiers, such as ``input_1`` for ``input.1``.
+        Shapes of inputs, where the model has dynamic dimensions: by the names in the file, or by
+        those that Relax gives inputs whose names are no identifiers, such as ``input_1`` for
+        ``input.1``.
 
     Raises
     ------
@@ -271,13 +324,18 @@ def model_file(path: str | PathLike[str], shapes: Mapping[str, Sequence[int]] | 
 
 
 def _names_in_file(model: Any) -> dict[str, str]:
-    """The inputs' names in an ONNX file by those that Relax gives them, which depend on all of them."""
+    """The inputs' names in an ONNX file by those that Relax gives them, which depend on all of
+    them.
+    """
     from onnx import helper
     from tvm.relax.frontend.onnx import from_onnx
 
     inputs = inputs_of(model)
-    alone = helper.make_model(helper.make_graph([], "inputs", inputs, inputs), opset_imports=model.opset_import)
+    alone = helper.make_model(
+        helper.make_graph([], "inputs", inputs, inputs), opset_imports=model.opset_import
+    )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of new names, and of what is wrong with a graph without nodes
+        # of new names, and of what is wrong with a graph without nodes
+        warnings.simplefilter("ignore")
         variables = from_onnx(alone)["main"].params
     return {variable.name: one.name for variable, one in zip(variables, inputs)}

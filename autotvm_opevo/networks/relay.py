@@ -21,7 +21,8 @@ Model = tuple[tvm.IRModule, dict[str, tvm.nd.NDArray]]
 
 
 def alexnet(batch: int = 1) -> Model:
-    """AlexNet for images of 224 x 224, with one column of channels (Krizhevsky 2014), and random weights.
+    """AlexNet for images of 224 x 224, with one column of channels (Krizhevsky 2014), and random
+    weights.
 
     Examples
     --------
@@ -43,9 +44,14 @@ def alexnet(batch: int = 1) -> Model:
             x = relay.nn.max_pool2d(x, pool_size=(3, 3), strides=(2, 2))
     x = relay.nn.batch_flatten(x)
     for i, units in enumerate(layers.DENSE, start=1):
-        x = relay.nn.bias_add(relay.nn.dense(x, relay.var(f"dense{i}_weight"), units=units), relay.var(f"dense{i}_bias"))
+        x = relay.nn.bias_add(
+            relay.nn.dense(x, relay.var(f"dense{i}_weight"), units=units),
+            relay.var(f"dense{i}_bias"),
+        )
         x = relay.nn.relu(x) if i < len(layers.DENSE) else relay.nn.softmax(x)
-    mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(x), x)))
+    mod = relay.transform.InferType()(
+        tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(x), x))
+    )
     return mod, _random_weights(mod, excluding="data")
 
 
@@ -77,7 +83,10 @@ NETWORKS: dict[str, Callable[[int], Model]] = {
 
 
 def operator(
-    name: str, shapes: Sequence[Sequence[int]], dtype: str = "float32", attributes: Mapping[str, Any] | None = None
+    name: str,
+    shapes: Sequence[Sequence[int]],
+    dtype: str = "float32",
+    attributes: Mapping[str, Any] | None = None,
 ) -> Model:
     """Create a network of a single Relay operator, which AutoTVM tunes with TOPI's templates.
 
@@ -107,25 +116,40 @@ def operator(
     for part in name.split("."):
         found = getattr(found, part, None)
     if not callable(found):
-        raise ValueError(f"operator must be one of Relay's, such as nn.dense or nn.conv2d; {name!r} given")
+        raise ValueError(
+            f"operator must be one of Relay's, such as nn.dense or nn.conv2d; {name!r} given"
+        )
     try:
         tvm.DataType(dtype)
     except (ValueError, tvm.TVMError):
-        raise ValueError(f"dtype must be one of TVM's, such as float32 or int8; {dtype!r} given") from None
-    if name == "nn.dense" and len({tuple(shape)[-1:] for shape in shapes}) > 1:  # Relay does not check this
-        raise ValueError(f"operator nn.dense takes tensors with equally many columns, {list(map(tuple, shapes))} given")
-    inputs = [relay.var(f"input{i}", shape=tuple(shape), dtype=dtype) for i, shape in enumerate(shapes)]
+        raise ValueError(
+            f"dtype must be one of TVM's, such as float32 or int8; {dtype!r} given"
+        ) from None
+    # Relay does not check this
+    if name == "nn.dense" and len({tuple(shape)[-1:] for shape in shapes}) > 1:
+        raise ValueError(
+            "operator nn.dense takes tensors with equally many columns, "
+            f"{list(map(tuple, shapes))} given"
+        )
+    inputs = [
+        relay.var(f"input{i}", shape=tuple(shape), dtype=dtype) for i, shape in enumerate(shapes)
+    ]
     try:
         return relay.transform.InferType()(
             tvm.IRModule.from_expr(relay.Function(inputs, found(*inputs, **(attributes or {}))))
         ), {}
     except (TypeError, ValueError, tvm.TVMError) as error:
         raise ValueError(
-            f"operator {name} cannot take tensors of {list(map(tuple, shapes))} with {attributes or {}}: {last_line(str(error))}"
+            f"operator {name} cannot take tensors of {list(map(tuple, shapes))} with "
+            f"{attributes or {}}: {last_line(str(error))}"
         ) from error
 
 
-def model_file(path: str | PathLike[str], shapes: Mapping[str, Sequence[int]] | None = None, layout: str | None = None) -> Model:
+def model_file(
+    path: str | PathLike[str],
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    layout: str | None = None,
+) -> Model:
     """Load a model of another framework with TVM's frontends: ONNX, or others that are installed.
 
     Parameters
@@ -140,8 +164,8 @@ def model_file(path: str | PathLike[str], shapes: Mapping[str, Sequence[int]] | 
     Raises
     ------
     ValueError
-        If the file cannot be read, an ONNX file has no input of a name, a dynamic shape is not given, or its convolutions cannot
-        have the layout.
+        If the file cannot be read, an ONNX file has no input of a name, a dynamic shape is not
+        given, or its convolutions cannot have the layout.
     ImportError
         If the framework is not installed.
     """
@@ -156,19 +180,32 @@ def model_file(path: str | PathLike[str], shapes: Mapping[str, Sequence[int]] | 
     from tvm.driver import tvmc
 
     try:
-        loaded = tvmc.load(str(path), shape_dict={name: list(shape) for name, shape in (shapes or {}).items()} or None)
+        loaded = tvmc.load(
+            str(path),
+            shape_dict={name: list(shape) for name, shape in (shapes or {}).items()} or None,
+        )
     except tvmc.TVMCImportError as error:
         raise ImportError(f"to read {path}, install {error}") from error
     except Exception as error:  # each frontend raises its own
-        why = "unknown file extension; use one such as .onnx" if "infer the model format" in str(error) else str(error)
+        why = (
+            "unknown file extension; use one such as .onnx"
+            if "infer the model format" in str(error)
+            else str(error)
+        )
         raise ValueError(f"cannot read {path} with TVM's frontends: {last_line(why)}") from error
     for variable in loaded.mod["main"].params:
         kind = variable.type_annotation
-        extents = [int(one) if isinstance(one, tvm.tir.IntImm) else None for one in getattr(kind, "shape", ())]
+        extents = [
+            int(one) if isinstance(one, tvm.tir.IntImm) else None
+            for one in getattr(kind, "shape", ())
+        ]
         if None in extents:
             raise ValueError(
-                f"input {variable.name_hint!r} of {path} has a dynamic shape, which must be given: for example "
-                f"--shape {variable.name_hint}={'x'.join(str(extent or 1) for extent in extents)} on the command line"
+                f"input {variable.name_hint!r} of {path} has a dynamic shape, which must be "
+                "given: for example "
+                "--shape "
+                f"{variable.name_hint}={'x'.join(str(extent or 1) for extent in extents)} on "
+                "the command line"
             )
     return (_with_layout(loaded.mod, layout) if layout else loaded.mod), loaded.params
 
@@ -181,7 +218,9 @@ def _with_layout(mod: tvm.IRModule, layout: str) -> tvm.IRModule:
             return convert_graph_layout(mod, layout)
     except Exception as error:  # what it raises depends on the layout
         why = last_line(str(error))
-        raise ValueError(f"layout must be one that TVM converts to, such as NCHW; {layout!r} given: {why}") from error
+        raise ValueError(
+            f"layout must be one that TVM converts to, such as NCHW; {layout!r} given: {why}"
+        ) from error
 
 
 def _random_weights(mod: tvm.IRModule, excluding: str) -> dict[str, tvm.nd.NDArray]:
@@ -192,5 +231,7 @@ def _random_weights(mod: tvm.IRModule, excluding: str) -> dict[str, tvm.nd.NDArr
         if variable.name_hint != excluding:
             shape = tuple(map(int, variable.checked_type.shape))
             scale = np.sqrt(2.0 / np.prod(shape[1:])) if len(shape) > 1 else 0.1
-            weights[variable.name_hint] = tvm.nd.array(rng.standard_normal(shape, dtype="float32") * np.float32(scale))
+            weights[variable.name_hint] = tvm.nd.array(
+                rng.standard_normal(shape, dtype="float32") * np.float32(scale)
+            )
     return weights

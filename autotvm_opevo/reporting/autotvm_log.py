@@ -1,4 +1,6 @@
-"""Parser of AutoTVM logs. Reads plain JSON: needs no TVM, and neither unpickles nor evaluates anything."""
+"""Parser of AutoTVM logs. Reads plain JSON: needs no TVM, and neither unpickles nor evaluates
+anything.
+"""
 
 from __future__ import annotations
 
@@ -35,20 +37,28 @@ _FAILURES = (
 
 
 def with_triples(lines: Iterable[bytes]) -> dict[str, str]:
-    """Targets of records without a triple, and the same with the only one that occurs. Early TVMs do not write their machine's.
+    """Targets of records without a triple, and the same with the only one that occurs. Early TVMs
+    do not write their machine's.
 
     >>> with_triples([b'{"input": ["llvm -keys=cpu -link-params=0", ', b'{"input": ["llvm -keys=cpu -mtriple=x86_64-linux", '])
     {'llvm -keys=cpu': 'llvm -keys=cpu -mtriple=x86_64-linux'}
     """
-    targets = {found[1].decode(errors="replace") for line in lines if (found := _TARGET.match(line))}
+    targets = {
+        found[1].decode(errors="replace") for line in lines if (found := _TARGET.match(line))
+    }
     known: dict[str, set[str]] = {}
     for target in map(without_options, targets):
         known.setdefault(without_options(target, {"mtriple"}), set()).add(target)
-    return {target: max(same, key=len) for target, same in known.items() if len(same) == 2 and target in same}
+    return {
+        target: max(same, key=len)
+        for target, same in known.items()
+        if len(same) == 2 and target in same
+    }
 
 
 def split_records(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines with a record each, as joined files may not have them; a record that is repeated there is one trial.
+    """Lines with a record each, as joined files may not have them; a record that is repeated there
+    is one trial.
 
     >>> list(split_records([b'{"input": 1}{"input": 2}', b'{"input": 1}']))
     [b'{"input": 1}', b'{"input": 2}']
@@ -58,7 +68,10 @@ def split_records(lines: Iterable[bytes]) -> Iterator[bytes]:
         if line.startswith(b"#") or (_WHOLE.match(line) and line.find(_HEAD, 1) < 0):
             parts = [line]
         else:
-            parts = [part.encode(errors="surrogateescape") for part in split_line(line.decode(errors="surrogateescape"))]
+            parts = [
+                part.encode(errors="surrogateescape")
+                for part in split_line(line.decode(errors="surrogateescape"))
+            ]
         for part in parts:
             if not part.startswith(_HEAD):
                 yield part
@@ -74,7 +87,8 @@ def _timestamp(value: Any) -> float:
 
 
 def autotvm_trial(record: Any, triples: Mapping[str, str]) -> Trial:
-    """The trial of a record; raises an error of any common type if it is none. Targets without a triple get one of `triples`.
+    """The trial of a record; raises an error of any common type if it is none. Targets without a
+    triple get one of `triples`.
 
     >>> trial = autotvm_trial({"input": ["llvm", "dense", [["TENSOR", [1, 8], "float32"]], {}], "config": {"index": 3,
     ...     "code_hash": None, "entity": [["tile_x", "sp", [-1, 4]]]}, "result": [[0.002], 0, 1.5, 1795260407.0]}, {})
@@ -89,7 +103,10 @@ def autotvm_trial(record: Any, triples: Mapping[str, str]) -> Trial:
     failure = _FAILURES[error_no]
     if error_no == 0 and not 0 < latency < math.inf:  # no valid measurement
         latency, failure = math.inf, "unknown"
-    knobs = {printable(name): _parse_value(kind, value) for name, kind, value in record["config"]["entity"]}
+    knobs = {
+        printable(name): _parse_value(kind, value)
+        for name, kind, value in record["config"]["entity"]
+    }
     name = printable(task_name(template, arguments))
     return Trial(
         task_key(target, template, arguments),
@@ -106,7 +123,9 @@ def autotvm_trial(record: Any, triples: Mapping[str, str]) -> Trial:
 
 def _parse_value(kind: str, value: Any) -> Value:
     if kind == "sp":
-        kind, tile = ("inner tile", _integers(value[1:])) if value[0] == -1 else ("tile", _integers(value))
+        kind, tile = (
+            ("inner tile", _integers(value[1:])) if value[0] == -1 else ("tile", _integers(value))
+        )
         if min(tile, default=0) < 1:
             raise ValueError(f"the parts of a tile must be positive integers, {value} given")
         return Value(kind, tile)

@@ -24,8 +24,17 @@ def save_plots(logs: Sequence[TuningLog], folder: Path) -> None:
     network, slowdown = Network(logs), slowdowns(logs)
     _save(overview_plots(network, logs, slowdown), folder)
     for task in network.tasks:
-        plots = [*progress_plots(task, slowdown), *importance_plots(importance(task)), *knob_plots(task, KnobSpaces(task))]
-        _save(plots, folder / f"{task.number:02} {_file_name(task.name)}" if len(network.tasks) > 1 else folder)
+        plots = [
+            *progress_plots(task, slowdown),
+            *importance_plots(importance(task)),
+            *knob_plots(task, KnobSpaces(task)),
+        ]
+        _save(
+            plots,
+            folder / f"{task.number:02} {_file_name(task.name)}"
+            if len(network.tasks) > 1
+            else folder,
+        )
 
 
 def _save(plots: Sequence[Plot], folder: Path) -> None:
@@ -44,17 +53,23 @@ def _file_name(text: str) -> str:
 
 
 def save_tables(logs: Sequence[TuningLog], folder: Path) -> None:
-    """Write ``trials.csv``, a row per trial, and ``knobs.csv``, a row per tried value. Latencies in ms, empty for failures."""
+    """Write ``trials.csv``, a row per trial, and ``knobs.csv``, a row per tried value. Latencies in
+    ms, empty for failures.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     header = ["log", "task", "trial", "time", "latency_ms", "best_so_far_ms"]
     _write(folder / "trials.csv", header, _trials(logs))
-    _write(folder / "knobs.csv", ["log", "task", "knob", "value", "trials", "best_ms"], _knobs(logs))
+    _write(
+        folder / "knobs.csv", ["log", "task", "knob", "value", "trials", "best_ms"], _knobs(logs)
+    )
 
 
 def _trials(logs: Sequence[TuningLog]) -> Iterator[list[Any]]:
     for log in logs:
         for task in log.tasks.values():
-            for number, (time, latency, best) in enumerate(zip(task.times, task.latencies, task.best_so_far), start=1):
+            for number, (time, latency, best) in enumerate(
+                zip(task.times, task.latencies, task.best_so_far), start=1
+            ):
                 yield [
                     log.label,
                     task.name,
@@ -70,7 +85,14 @@ def _knobs(logs: Sequence[TuningLog]) -> Iterator[list[Any]]:
         for task in log.tasks.values():
             for name, knob in task.knobs.items():
                 for value, stats in knob.stats.items():
-                    yield [log.label, task.name, name, format_value(value), stats.trials, _format_number(stats.best * 1e3)]
+                    yield [
+                        log.label,
+                        task.name,
+                        name,
+                        format_value(value),
+                        stats.trials,
+                        _format_number(stats.best * 1e3),
+                    ]
 
 
 def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -82,7 +104,11 @@ def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
 
 def _escape_formula(cell: Any) -> Any:
     """Quote text that a spreadsheet would run as a formula."""
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") and not _is_number(cell) else cell
+    return (
+        f"'{cell}"
+        if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") and not _is_number(cell)
+        else cell
+    )
 
 
 def _is_number(text: str) -> bool:

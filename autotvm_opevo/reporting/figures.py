@@ -16,16 +16,19 @@ import numpy as np
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-# The light theme's colours; the page has a variable for each. SERIES has the colours of logs, and repeats if there are more.
+# The light theme's colours; the page has a variable for each. SERIES has the colours of logs, and
+# repeats if there are more.
 INK = "#1f2328"
 QUIET = "#59636e"
 RULE = "#c9cdd2"
 PAPER = "#ffffff"
 SERIES = ("#1f6fb4", "#d1572b", "#2f8f5b", "#8a55b5", "#b08900", "#5d6b78")
-# Colour of a vertex by how fast its best trial was, in tenths of the task's best. The dark theme reverses the colour map, so that
-# the best vertices stand out there, too.
+# Colour of a vertex by how fast its best trial was, in tenths of the task's best. The dark theme
+# reverses the colour map, so that the best vertices stand out there, too.
 FITNESS = tuple(to_hex(matplotlib.colormaps["viridis_r"](tenths / 10)) for tenths in range(11))
-FITNESS_ON_DARK = tuple(to_hex(matplotlib.colormaps["viridis"](0.2 + 0.08 * tenths)) for tenths in range(11))
+FITNESS_ON_DARK = tuple(
+    to_hex(matplotlib.colormaps["viridis"](0.2 + 0.08 * tenths)) for tenths in range(11)
+)
 STYLE: Any = {
     "axes.axisbelow": True,
     "axes.edgecolor": RULE,
@@ -72,7 +75,9 @@ _VARIABLES = {
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure with title and caption; for a knob's graph, with a tooltip for each vertex, by index."""
+    """A figure with title and caption; for a knob's graph, with a tooltip for each vertex, by
+    index.
+    """
 
     title: str
     caption: str
@@ -110,7 +115,14 @@ def named_bars(names: Sequence[str], bars: float = 1) -> Iterator[tuple[Figure, 
     below = height * np.arange(len(names)) + _NAME
     with new_figure(height=0.65 + len(names) * height) as (figure, axes):
         for y, name in zip(below, names):
-            axes.annotate(truncate(name, _MAX_NAME), (0, y), (1, 1.5), textcoords="offset points", va="bottom", fontsize=8)
+            axes.annotate(
+                truncate(name, _MAX_NAME),
+                (0, y),
+                (1, 1.5),
+                textcoords="offset points",
+                va="bottom",
+                fontsize=8,
+            )
         axes.set_yticks([])
         axes.set_ylim(len(names) * height, 0)
         axes.grid(axis="y", visible=False)
@@ -118,11 +130,20 @@ def named_bars(names: Sequence[str], bars: float = 1) -> Iterator[tuple[Figure, 
 
 
 def add_legend(figure: Figure, series: int) -> None:
-    """Add a legend if there are several series, and few enough to leave room for the chart; of long labels it has the ends."""
+    """Add a legend if there are several series, and few enough to leave room for the chart; of long
+    labels it has the ends.
+    """
     if 1 < series <= _MAX_LEGEND:
         handles, labels = figure.axes[0].get_legend_handles_labels()
-        ends = [label if len(label) <= _MAX_LABEL else f"…{label[1 - _MAX_LABEL :]}" for label in labels]
-        figure.legend(handles, ends, loc="outside upper right", ncols=2 if max(map(len, ends)) <= _MAX_LABEL // 2 else 1)
+        ends = [
+            label if len(label) <= _MAX_LABEL else f"…{label[1 - _MAX_LABEL :]}" for label in labels
+        ]
+        figure.legend(
+            handles,
+            ends,
+            loc="outside upper right",
+            ncols=2 if max(map(len, ends)) <= _MAX_LABEL // 2 else 1,
+        )
 
 
 def escape_label(name: str) -> str:
@@ -147,7 +168,11 @@ def svg(figure: Figure, title: str, tooltips: Sequence[str] = ()) -> str:
     """
     text = io.StringIO()
     with matplotlib.rc_context({**STYLE, "svg.hashsalt": title}):
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+        figure.savefig(
+            text,
+            format="svg",
+            metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
+        )
     for namespace, address in (("", _SVG), ("xlink", "http://www.w3.org/1999/xlink")):
         ElementTree.register_namespace(namespace, address)
     root = ElementTree.fromstring(text.getvalue())
@@ -180,4 +205,8 @@ def _use_page_style(style: str) -> str:
     'font-size: 8px; fill: var(--ink)'
     """
     style = re.sub(r"font: ([\d.]+px) [^;]*", r"font-size: \1", style)
-    return re.sub(r"#[0-9a-f]{6}", lambda color: f"var({_VARIABLES[color[0]]})" if color[0] in _VARIABLES else color[0], style)
+    return re.sub(
+        r"#[0-9a-f]{6}",
+        lambda color: f"var({_VARIABLES[color[0]]})" if color[0] in _VARIABLES else color[0],
+        style,
+    )

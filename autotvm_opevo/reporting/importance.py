@@ -1,18 +1,21 @@
-"""Which knobs mattered: functional analysis of variance of a Gaussian process that is fitted to the trials.
+"""Which knobs mattered: functional analysis of variance of a Gaussian process that is fitted to the
+trials.
 
-A search prefers what was good, so that the values of different knobs are correlated among its trials, and a knob that has no
-effect seems to have that of another. A model of all knobs together tells them apart (Hutter, Hoos and Leyton-Brown 2014, who
-take a random forest). Here it is the Gaussian process of the search: its kernel is a product over knobs, so that the variance of
-its posterior mean decomposes exactly.
+A search prefers what was good, so that the values of different knobs are correlated among its
+trials, and a knob that has no effect seems to have that of another. A model of all knobs together
+tells them apart (Hutter, Hoos and Leyton-Brown 2014, who take a random forest). Here it is the
+Gaussian process of the search: its kernel is a product over knobs, so that the variance of its
+posterior mean decomposes exactly.
 
 Notation
 --------
-x_j, v               the value of knob j in a trial, and any of the values that were tried
-K_j                  correlation of the values of knob j with those of the trials, shape (values, n): exp(-a_j d_j)
-m_j                  mean of K_j over the values, shape (n,)
-alpha                (gram + noise I)^-1 y, shape (n,): the posterior mean is f(x) = sum_i alpha_i prod_j K_j[x_j, i]
-f_S                  the part of f that is due to the knobs S together, but to no fewer of them:
-                     f_S(x) = sum_i alpha_i prod_{j in S} (K_j[x_j, i] - m_j[i]) prod_{j not in S} m_j[i]
+x_j, v               the value of knob j in a trial, and any of the values that were tried K_j
+correlation of the values of knob j with those of the trials, shape (values, n): exp(-a_j d_j) m_j
+mean of K_j over the values, shape (n,) alpha                (gram + noise I)^-1 y, shape (n,): the
+posterior mean is f(x) = sum_i alpha_i prod_j K_j[x_j, i] f_S                  the part of f that is
+due to the knobs S together, but to no fewer of them:
+                     f_S(x) = sum_i alpha_i prod_{j in S} (K_j[x_j, i] - m_j[i]) prod_{j not in S}
+                     m_j[i]
 """
 
 from __future__ import annotations
@@ -45,18 +48,22 @@ MIN_PAIR = 0.05
 
 @dataclass(frozen=True)
 class Importance:
-    """Shares of the variance of the log latency, if each knob took each value that was tried equally often.
+    """Shares of the variance of the log latency, if each knob took each value that was tried
+    equally often.
 
     Attributes
     ----------
     alone : dict of str to float
         What each knob explains by itself.
     pairs : dict of (str, str) to float
-        What two knobs explain together beyond what each does by itself; all pairs, also where it may be chance.
+        What two knobs explain together beyond what each does by itself; all pairs, also where it
+        may be chance.
     correlation : dict of str to float
-        Learned correlation of the latencies at neighbouring values, q: near 1, a step on the knob's graph changes little.
+        Learned correlation of the latencies at neighbouring values, q: near 1, a step on the knob's
+        graph changes little.
     predicted : float
-        Share of the variance of the trials that the model predicts when it does not know the trial (leave-one-out), at most 1.
+        Share of the variance of the trials that the model predicts when it does not know the trial
+        (leave-one-out), at most 1.
     """
 
     alone: dict[str, float]
@@ -72,25 +79,41 @@ class Importance:
     @property
     def interactions(self) -> dict[tuple[str, str], float]:
         """The pairs that interact by more than chance, largest first."""
-        return {pair: share for pair, share in sorted(self.pairs.items(), key=lambda item: -item[1]) if share >= MIN_PAIR}
+        return {
+            pair: share
+            for pair, share in sorted(self.pairs.items(), key=lambda item: -item[1])
+            if share >= MIN_PAIR
+        }
 
 
 def importance(task: TaskInLogs) -> Importance | None:
-    """Decompose the variance of a task's successful trials in all logs; None if there are too few, or less than two knobs vary.
+    """Decompose the variance of a task's successful trials in all logs; None if there are too few,
+    or less than two knobs vary.
 
-    Of trials that set different knobs, those of different sketches, only such count as set the knobs that the best one does.
+    Of trials that set different knobs, those of different sketches, only such count as set the
+    knobs that the best one does.
     """
     trials = list(islice(_successes_like_the_best(task), _MAX_TRIALS))
     if len(trials) < _MIN_TRIALS:
         return None
     settings, latencies = zip(*trials)
-    values = {name: list(dict.fromkeys(setting[name] for setting in settings)) for name in settings[0]}
-    topologies = {name: graph_over(task.knobs[name].kind, own) for name, own in values.items() if len(own) > 1}
-    return fanova(topologies, settings, latencies) if len(topologies) > 1 and len(set(latencies)) > 1 else None
+    values = {
+        name: list(dict.fromkeys(setting[name] for setting in settings)) for name in settings[0]
+    }
+    topologies = {
+        name: graph_over(task.knobs[name].kind, own) for name, own in values.items() if len(own) > 1
+    }
+    return (
+        fanova(topologies, settings, latencies)
+        if len(topologies) > 1 and len(set(latencies)) > 1
+        else None
+    )
 
 
 def _successes_like_the_best(task: TaskInLogs) -> Iterator[tuple[dict[str, Hashable], float]]:
-    """Settings and latency in seconds of successful trials that set the same knobs as the best, in random order."""
+    """Settings and latency in seconds of successful trials that set the same knobs as the best, in
+    random order.
+    """
     trials = [
         (latency, one.task.settings, i)
         for one in task.in_logs
@@ -108,7 +131,9 @@ def _successes_like_the_best(task: TaskInLogs) -> Iterator[tuple[dict[str, Hasha
 
 
 def fanova(
-    topologies: Mapping[str, Topology], settings: Sequence[Mapping[str, Hashable]], latencies: Sequence[float]
+    topologies: Mapping[str, Topology],
+    settings: Sequence[Mapping[str, Hashable]],
+    latencies: Sequence[float],
 ) -> Importance:
     """Fit a model to successful trials, and decompose its variance.
 
@@ -134,11 +159,15 @@ def fanova(
     y = (y - y.mean()) / y.std()
     values, rows = zip(*(_values([setting[name] for setting in settings]) for name in topologies))
     distances = [_distances(topology, own) for topology, own in zip(topologies.values(), values)]
-    with threadpool_limits(1, user_api="blas"):  # on matrices this small, more threads only wait for each other
+    # on matrices this small, more threads only wait for each other
+    with threadpool_limits(1, user_api="blas"):
         between_trials = np.array([d[np.ix_(row, row)] for d, row in zip(distances, rows)])
         fitted = fit_hyperparameters(between_trials, y, prior_median(len(distances)))
         rates = fitted.inverse_lengthscales
-        inverse = inv(np.exp(-np.tensordot(rates, between_trials, 1)) + (fitted.noise + JITTER) * np.eye(len(y)))
+        inverse = inv(
+            np.exp(-np.tensordot(rates, between_trials, 1))
+            + (fitted.noise + JITTER) * np.eye(len(y))
+        )
         alpha = inverse @ y
         correlations = [np.exp(-rate * d[:, row]) for rate, d, row in zip(rates, distances, rows)]
         alone, pairs = _shares(alpha, correlations)
@@ -165,16 +194,24 @@ def _distances(topology: Topology, values: Sequence[Hashable]) -> Array:
     return np.sign(distances) if topology.is_categorical else distances
 
 
-def _shares(alpha: Array, correlations: Sequence[Array]) -> tuple[list[float], dict[tuple[int, int], float]]:
+def _shares(
+    alpha: Array, correlations: Sequence[Array]
+) -> tuple[list[float], dict[tuple[int, int], float]]:
     """Shares of the variance of f: of each f_{j}, and of each f_{i, j}."""
     means = [k.mean(axis=0) for k in correlations]
     constant = [np.outer(m, m) for m in means]
     varying = [(k - m).T @ (k - m) / len(k) for k, m in zip(correlations, means)]
 
     def variance(*knobs: int) -> float:
-        return float(alpha @ _product([varying[j] if j in knobs else constant[j] for j in range(len(means))]) @ alpha)
+        return float(
+            alpha
+            @ _product([varying[j] if j in knobs else constant[j] for j in range(len(means))])
+            @ alpha
+        )
 
-    total = float(alpha @ (_product([v + c for v, c in zip(varying, constant)]) - _product(constant)) @ alpha)
+    total = float(
+        alpha @ (_product([v + c for v, c in zip(varying, constant)]) - _product(constant)) @ alpha
+    )
     alone = [variance(j) / total for j in range(len(means))]
     return alone, {pair: variance(*pair) / total for pair in combinations(range(len(means)), 2)}
 

@@ -1,6 +1,7 @@
 """Graphs of knobs: vertices, layout, and the statistics of each vertex.
 
-A log has only the values that were tried; all of them are known from the journal or from AutoTVM's template.
+A log has only the values that were tried; all of them are known from the journal or from AutoTVM's
+template.
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ import numpy as np
 from autotvm_opevo._utils.text import printable
 from autotvm_opevo.reporting.knobs import Knob, Value, ValueStats, describe_value
 from autotvm_opevo.reporting.network import TaskInLogs
-from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Permutation, Tiling, Topology
+from autotvm_opevo.topology import (
+    Categorical,
+    Discrete,
+    Factorization,
+    InducedSubgraph,
+    Permutation,
+    Tiling,
+    Topology,
+)
 from autotvm_opevo.topology.factorization import prime_factors
 from autotvm_opevo.topology.serialization import from_json
 
@@ -75,7 +84,8 @@ class KnobGraph:
 
 
 def knob_graph(name: str, knob: Knob, full: Topology | None = None) -> KnobGraph:
-    """The graph of a knob, over all vertices if they are known and not too many, else over the best values that were tried.
+    """The graph of a knob, over all vertices if they are known and not too many, else over the best
+    values that were tried.
 
     Parameters
     ----------
@@ -99,7 +109,13 @@ def knob_graph(name: str, knob: Knob, full: Topology | None = None) -> KnobGraph
     if full is not None and full.size <= MAX_VERTICES:
         return KnobGraph(name, knob.kind, full, full.size, knob.stats)
     best: list[Any] = sorted(knob.stats, key=lambda value: knob.stats[value].best)[:MAX_VERTICES]
-    return KnobGraph(name, knob.kind, graph_over(knob.kind, best, full), full.size if full is not None else 0, knob.stats)
+    return KnobGraph(
+        name,
+        knob.kind,
+        graph_over(knob.kind, best, full),
+        full.size if full is not None else 0,
+        knob.stats,
+    )
 
 
 def _infer_full(knob: Knob) -> Topology | None:
@@ -116,7 +132,9 @@ def _infer_full(knob: Knob) -> Topology | None:
 
 
 def graph_over(kind: str, values: Sequence[Any], full: Topology | None = None) -> Topology:
-    """The graph over some values, with the edges of the full graph if that is known, else those of the kind of knob."""
+    """The graph over some values, with the edges of the full graph if that is known, else those of
+    the kind of knob.
+    """
     if isinstance(full, (Categorical, Discrete)):
         return type(full)(values)
     if full is not None:
@@ -130,17 +148,21 @@ def graph_over(kind: str, values: Sequence[Any], full: Topology | None = None) -
             return InducedSubgraph(Permutation(len(values[0])), values)
         if kind == "number":
             return Discrete(values)
-    except ValueError:  # values of different graphs, such as tiles of a loop whose extent has changed
+    except (
+        ValueError
+    ):  # values of different graphs, such as tiles of a loop whose extent has changed
         pass
     return Categorical(values)
 
 
 def positions(topology: Topology) -> Array:
-    """Lay out the vertices: numbers on a line, tiles by the logarithms of their parts, everything else on a circle.
+    """Lay out the vertices: numbers on a line, tiles by the logarithms of their parts, everything
+    else on a circle.
 
-    Each part of a tile has a direction, scaled by the part's logarithm: all edges that move the same prime between the same parts
-    have the same length. Three parts give the paper's triangle; with more, the directions are irregular so that no two vertices
-    coincide. With two parts, each prime has a direction instead: the tiles of 12 = 2 x 2 x 3 form a grid of three by two.
+    Each part of a tile has a direction, scaled by the part's logarithm: all edges that move the
+    same prime between the same parts have the same length. Three parts give the paper's triangle;
+    with more, the directions are irregular so that no two vertices coincide. With two parts, each
+    prime has a direction instead: the tiles of 12 = 2 x 2 x 3 form a grid of three by two.
 
     Returns
     -------
@@ -149,8 +171,10 @@ def positions(topology: Topology) -> Array:
     """
     graph = topology.whole
     if isinstance(graph, (Factorization, Tiling)):
-        inner = np.array([[math.log(part) for part in value] for value in topology])  # Python integers: they may exceed 64 bits
-        if isinstance(graph, Tiling):  # the outermost part is the loop's extent divided by the inner ones
+        # Python integers: they may exceed 64 bits
+        inner = np.array([[math.log(part) for part in value] for value in topology])
+        # the outermost part is the loop's extent divided by the inner ones
+        if isinstance(graph, Tiling):
             inner = np.column_stack([-inner.sum(axis=1), inner])
         if inner.shape[1] == 2:
             return _centred(_prime_exponents([int(value[-1]) for value in topology]))
@@ -162,16 +186,22 @@ def positions(topology: Topology) -> Array:
 
 
 def _prime_exponents(numbers: list[int]) -> Array:
-    """Positions of numbers: each prime has a direction in the first quadrant, scaled by the logarithm of its power."""
+    """Positions of numbers: each prime has a direction in the first quadrant, scaled by the
+    logarithm of its power.
+    """
     factors = [prime_factors(number) for number in numbers]
     primes = sorted({p for exponents in factors for p in exponents}) or [2]
     angles = np.linspace(0, np.pi / 2, len(primes))
-    powers = np.array([[exponents.get(p, 0) * math.log(p) for p in primes] for exponents in factors])
+    powers = np.array(
+        [[exponents.get(p, 0) * math.log(p) for p in primes] for exponents in factors]
+    )
     return np.asarray(powers @ np.column_stack([np.cos(angles), np.sin(angles)]))
 
 
 def _directions(parts: int) -> Array:
-    """Corners of a regular polygon; of more than three, each is turned and moved outwards a little more than the one before."""
+    """Corners of a regular polygon; of more than three, each is turned and moved outwards a little
+    more than the one before.
+    """
     j = np.arange(parts)
     skew = 0.0 if parts == 3 else 1.0
     angles, radii = np.pi / 2 + 2 * np.pi * j / parts + 0.23 * skew * j, 1 + 0.19 * skew * j
@@ -185,9 +215,11 @@ def _centred(points: Array) -> Array:
 
 
 class KnobSpaces:
-    """The topologies of a task's knobs, as far as they are known, and the vertices that the values of its log are.
+    """The topologies of a task's knobs, as far as they are known, and the vertices that the values
+    of its log are.
 
-    Without a journal that has them, they are those of AutoTVM's template, if it is registered: importing it takes seconds.
+    Without a journal that has them, they are those of AutoTVM's template, if it is registered:
+    importing it takes seconds.
 
     Parameters
     ----------
@@ -204,17 +236,22 @@ class KnobSpaces:
         return bool(self._topologies)
 
     def complete(self, name: str, value: Value) -> Value:
-        """Add the outermost part to an inner tile, if the knob's topology is known; return any other value unchanged."""
+        """Add the outermost part to an inner tile, if the knob's topology is known; return any
+        other value unchanged.
+        """
         if value.kind != "inner tile" or name not in self._topologies:
             return value
         try:
             vertex = _vertex(self._topologies[name], value)
         except ValueError:  # the template has changed since
             return value
-        return value if vertex == value.value else Value("tile", vertex)  # with a tail, the outermost part follows from the loop
+        # with a tail, the outermost part follows from the loop
+        return value if vertex == value.value else Value("tile", vertex)
 
     def complete_knob(self, name: str, knob: Knob) -> tuple[Knob, Topology | None]:
-        """A knob with its values as vertices of its topology, and the topology; unchanged and None if that is unknown."""
+        """A knob with its values as vertices of its topology, and the topology; unchanged and None
+        if that is unknown.
+        """
         topology = self._topologies.get(name)
         if topology is None:
             return knob, None
@@ -230,8 +267,8 @@ class KnobSpaces:
 def _vertex(topology: Topology, value: Value) -> Hashable:
     """The vertex that a value of a log is; raises `ValueError` if there is none.
 
-    Logs can lack the outermost part of a tile; with tails, it follows from the loop, and the vertices lack it. AutoTVM's
-    categories are JSON.
+    Logs can lack the outermost part of a tile; with tails, it follows from the loop, and the
+    vertices lack it. AutoTVM's categories are JSON.
     """
     vertex: Any = value.value
     forms = [vertex]
@@ -265,7 +302,8 @@ def _registered(key: str) -> Mapping[str, Topology]:
 
 
 def _space(target: str, template: str, arguments: Any) -> Any:
-    from autotvm_opevo.autotvm.space import KnobSpace  # isort: skip  # first: explains what is missing without AutoTVM
+    # isort: skip  # first: explains what is missing without AutoTVM
+    from autotvm_opevo.autotvm.space import KnobSpace
     from tvm import autotvm, relay  # noqa: F401  # registers the templates of Relay's operators
     from tvm.target import Target
 

@@ -10,7 +10,19 @@ from matplotlib.figure import Figure
 from scipy.spatial.distance import pdist
 
 from autotvm_opevo._utils.text import milliseconds, pluralize
-from autotvm_opevo.reporting.figures import BAR, FITNESS, INK, PAPER, QUIET, RULE, SERIES, Plot, named_bars, new_figure, truncate
+from autotvm_opevo.reporting.figures import (
+    BAR,
+    FITNESS,
+    INK,
+    PAPER,
+    QUIET,
+    RULE,
+    SERIES,
+    Plot,
+    named_bars,
+    new_figure,
+    truncate,
+)
 from autotvm_opevo.reporting.importance import MIN_PAIR, Importance
 from autotvm_opevo.reporting.knob_graphs import Array, KnobGraph, KnobSpaces, knob_graph
 from autotvm_opevo.reporting.knobs import ValueStats
@@ -36,8 +48,10 @@ def importance_plots(found: Importance | None) -> list[Plot]:
         else f"No two together explain {MIN_PAIR:.0%} more, as far as these trials can tell."
     )
     caption = (
-        f"Which knobs mattered: what each explains of the variance of the log latency by itself. {pairs} The model predicts "
-        f"{found.predicted:.0%} of the variance of trials that it does not know. q is the correlation of neighbouring values: "
+        "Which knobs mattered: what each explains of the variance of the log latency by "
+        f"itself. {pairs} The model predicts "
+        f"{found.predicted:.0%} of the variance of trials that it does not know. q is the "
+        "correlation of neighbouring values: "
         "near 1, a step changes little."
     )
     return [Plot("importance of each knob", caption, _importance(found))]
@@ -57,7 +71,9 @@ def _knob_caption(graph: KnobGraph) -> str:
     tried = [value for value in graph.topology if value in graph.stats]
     succeeded = [value for value in tried if graph.stats[value].best < math.inf]
     fastest = sorted(succeeded, key=lambda value: graph.stats[value].best)[:3]
-    best = ", ".join(f"{graph.describe(value)} ({milliseconds(graph.stats[value].best)} ms)" for value in fastest)
+    best = ", ".join(
+        f"{graph.describe(value)} ({milliseconds(graph.stats[value].best)} ms)" for value in fastest
+    )
     if graph.size == len(graph.topology):
         count = f"{len(tried)} of {graph.size} values tried"
     else:
@@ -68,13 +84,31 @@ def _knob_caption(graph: KnobGraph) -> str:
 
 
 def _importance(found: Importance) -> Figure:
-    """Draw a bar for the share of each knob, with its learned correlation, and below for that of each pair that interacts."""
+    """Draw a bar for the share of each knob, with its learned correlation, and below for that of
+    each pair that interacts.
+    """
     alone = dict(sorted(found.alone.items(), key=lambda item: -item[1]))
     shares = [100 * share for share in [*alone.values(), *found.interactions.values()]]
-    with named_bars([*alone, *(" and ".join(pair) for pair in found.interactions)]) as (figure, axes, middle):
-        axes.barh(middle, shares, 0.9 * BAR, color=[SERIES[0]] * len(alone) + [SERIES[1]] * len(found.interactions))
+    with named_bars([*alone, *(" and ".join(pair) for pair in found.interactions)]) as (
+        figure,
+        axes,
+        middle,
+    ):
+        axes.barh(
+            middle,
+            shares,
+            0.9 * BAR,
+            color=[SERIES[0]] * len(alone) + [SERIES[1]] * len(found.interactions),
+        )
         for y, share, name in zip(middle, shares, alone):
-            axes.text(share + 1, y, f"q = {found.correlation[name]:.2f}", va="center", fontsize=7, color=QUIET)
+            axes.text(
+                share + 1,
+                y,
+                f"q = {found.correlation[name]:.2f}",
+                va="center",
+                fontsize=7,
+                color=QUIET,
+            )
         axes.set_xlim(0, 112)  # with room for the text
         axes.set_xticks(range(0, 101, 20))
         axes.set_xlabel("% of the variance")
@@ -90,24 +124,40 @@ def draw_graph(graph: KnobGraph, best: float) -> Figure:
     ----------
     graph : KnobGraph
     best : float
-        The task's best latency in seconds. Its ratio to a vertex's best latency determines the colour, from `FITNESS`.
+        The task's best latency in seconds. Its ratio to a vertex's best latency determines the
+        colour, from `FITNESS`.
     """
     positions, values = graph.positions, list(graph.topology)
     width, height = np.ptp(positions, axis=0)
     flat = height == 0.0
-    inches = 0.9 if flat else float(np.clip(_GRAPH * (height + 0.4) / (width + 0.4), 1.2, 0.8 * _GRAPH))
+    inches = (
+        0.9 if flat else float(np.clip(_GRAPH * (height + 0.4) / (width + 0.4), 1.2, 0.8 * _GRAPH))
+    )
     with new_figure(_GRAPH, inches) as (figure, axes):
         axes.set_axis_off()
         if not flat:
             axes.set_aspect("equal")
         edges = np.array(list(graph.edges), dtype=int).reshape(-1, 2)
-        gaps = np.full(len(edges), np.nan)  # one path with gaps is a tenth of the size of many paths
-        path = [np.column_stack([positions[edges[:, 0], k], positions[edges[:, 1], k], gaps]).ravel() for k in (0, 1)]
+        # one path with gaps is a tenth of the size of many paths
+        gaps = np.full(len(edges), np.nan)
+        path = [
+            np.column_stack([positions[edges[:, 0], k], positions[edges[:, 1], k], gaps]).ravel()
+            for k in (0, 1)
+        ]
         axes.plot(*path, color=RULE, linewidth=0.7, zorder=1)
-        fitness = np.array([best / stats.best if (stats := graph.stats.get(value)) else math.nan for value in values])
+        fitness = np.array(
+            [
+                best / stats.best if (stats := graph.stats.get(value)) else math.nan
+                for value in values
+            ]
+        )
         size = 160 if len(values) <= _MAX_LABELS else float(np.clip(5000 / len(values), 14, 90))
         # 65 of an inch's 72 points leave room for labels.
-        rooms = [(inch - 0.1) / extent for inch, extent in ((_GRAPH, width), (inches, height)) if extent > 0]
+        rooms = [
+            (inch - 0.1) / extent
+            for inch, extent in ((_GRAPH, width), (inches, height))
+            if extent > 0
+        ]
         points = positions * 65 * min(rooms, default=0.0) / (1 + 2 * _MARGIN)
         if len(values) > 1:  # no vertex may hide another
             size = min(size, max(_MIN_VERTEX, float(pdist(points).min()) ** 2))
@@ -127,11 +177,22 @@ def draw_graph(graph: KnobGraph, best: float) -> Figure:
                 gid="vertices " + " ".join(map(str, np.flatnonzero(subset))),
             )
         fittest = int(np.nan_to_num(fitness, nan=-1).argmax())
-        labels = [truncate(graph.describe(value), 18) for value in values] if len(values) <= _MAX_LABELS else []
+        labels = (
+            [truncate(graph.describe(value), 18) for value in values]
+            if len(values) <= _MAX_LABELS
+            else []
+        )
         for i in range(len(values)) if labels and not _overlap(labels, points) else [fittest]:
-            below = {"xytext": (0, -0.6 * math.sqrt(size) - 3), "textcoords": "offset points", "ha": "center", "va": "top"}
+            below = {
+                "xytext": (0, -0.6 * math.sqrt(size) - 3),
+                "textcoords": "offset points",
+                "ha": "center",
+                "va": "top",
+            }
             box = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.5, "alpha": 0.8}
-            axes.annotate(truncate(graph.describe(values[i]), 18), positions[i], **below, bbox=box, zorder=3)
+            axes.annotate(
+                truncate(graph.describe(values[i]), 18), positions[i], **below, bbox=box, zorder=3
+            )
         axes.margins(_MARGIN, 0.5 if flat else _MARGIN)
     return figure
 
@@ -146,11 +207,18 @@ def _overlap(labels: Sequence[str], points: Array) -> bool:
 
 def tooltips(graph: KnobGraph) -> list[str]:
     """Text to show for each vertex, by index."""
-    return [f"{graph.describe(value)}: {_format_stats(graph.stats.get(value))}" for value in graph.topology]
+    return [
+        f"{graph.describe(value)}: {_format_stats(graph.stats.get(value))}"
+        for value in graph.topology
+    ]
 
 
 def _format_stats(stats: ValueStats | None) -> str:
     if not stats:
         return "not tried"
     trials = pluralize(stats.trials, "trial")
-    return f"{trials}, best {milliseconds(stats.best)} ms" if stats.best < math.inf else f"{trials}, all failed"
+    return (
+        f"{trials}, best {milliseconds(stats.best)} ms"
+        if stats.best < math.inf
+        else f"{trials}, all failed"
+    )

@@ -18,8 +18,8 @@ class Value:
     Attributes
     ----------
     kind : {"tile", "inner tile", "order", "number", "annotation", "choice"}
-        The type of the knob: a factorization, a factorization without its outermost part (which the log omits), a permutation, a
-        number, one annotation per loop, or one of several options.
+        The type of the knob: a factorization, a factorization without its outermost part (which the
+        log omits), a permutation, a number, one annotation per loop, or one of several options.
     value : hashable
         The vertex. For an inner tile: the known parts; for an annotation: the tuple of annotations.
     options : tuple
@@ -56,7 +56,8 @@ class ValueStats:
 
 @dataclass
 class Knob:
-    """A knob and statistics of the values that were tried. `kind`, `options` and `innermost` are as in `Value`.
+    """A knob and statistics of the values that were tried. `kind`, `options` and `innermost` are as
+    in `Value`.
 
     Examples
     --------
@@ -100,7 +101,8 @@ def format_value(value: Any) -> str:
     """
     if isinstance(value, str) and value.startswith('["'):
         annotations = jsonl.load(value)
-        value = value if annotations is jsonl.MALFORMED else tuple(map(printable, annotations))  # JSON's escapes are decoded
+        # JSON's escapes are decoded
+        value = value if annotations is jsonl.MALFORMED else tuple(map(printable, annotations))
     if isinstance(value, tuple):
         is_tile = all(isinstance(part, int) for part in value) and min(value, default=0) > 0
         return ("x" if is_tile else " ").join(map(str, value))
@@ -129,7 +131,9 @@ def describe_value(name: str, value: Value) -> str:
     if value.kind == "inner tile":
         return f"?x{text}"
     if value.kind == "annotation":
-        return ", ".join(_DESCRIPTIONS.get(annotation, annotation) for annotation in text.split(" "))
+        return ", ".join(
+            _DESCRIPTIONS.get(annotation, annotation) for annotation in text.split(" ")
+        )
     if value.kind == "choice":
         return _DESCRIPTIONS.get(text, text)
     if name.startswith("location of "):
@@ -137,7 +141,13 @@ def describe_value(name: str, value: Value) -> str:
     return text
 
 
-_DESCRIPTIONS = {"vec": "vectorized", "unroll": "unrolled", "none": "not annotated", "true": "yes", "false": "no"}
+_DESCRIPTIONS = {
+    "vec": "vectorized",
+    "unroll": "unrolled",
+    "none": "not annotated",
+    "true": "yes",
+    "false": "no",
+}
 
 
 def format_schedule(knobs: Mapping[str, Value]) -> list[str]:

@@ -1,4 +1,6 @@
-"""Logs of tuning runs, whichever tool wrote them: opened by their paths, with their tasks, runs and time."""
+"""Logs of tuning runs, whichever tool wrote them: opened by their paths, with their tasks, runs and
+time.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,19 @@ import numpy as np
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import printable
 from autotvm_opevo.reporting.autotvm_log import autotvm_trial, split_records, with_triples
-from autotvm_opevo.reporting.meta_schedule_log import SketchNumbers, meta_schedule_trial, workload_hashes
+from autotvm_opevo.reporting.meta_schedule_log import (
+    SketchNumbers,
+    meta_schedule_trial,
+    workload_hashes,
+)
 from autotvm_opevo.reporting.trials import Array, Task, Trial
 from autotvm_opevo.tuning import journal
 from autotvm_opevo.tuning.file_formats import about, identify, kind_of_file
 from autotvm_opevo.tuning.journal import Event, RunHistory, TrialEnded
 from autotvm_opevo.tuning.logs import BEST_FILE, RECORD_FILE, WORKLOAD_FILE, is_best, short_names
 
-# Which files of a folder may be AutoTVM's logs, what the records in their lines have, and how many lines are looked at.
+# Which files of a folder may be AutoTVM's logs, what the records in their lines have, and how many
+# lines are looked at.
 _SUFFIXES, _AUTOTVM, _HEAD = (".json", ".log"), (b'{"', b'"input"', b'"config"', b'"result"'), 100
 # Longer gaps are pauses: a batch of 64 builds and runs that all time out takes half an hour.
 _LONGEST_BATCH = 3600.0
@@ -39,11 +46,13 @@ class TuningLog:
     tasks : dict of str to Task
         In order of their first trials.
     malformed, unrelated : int
-        Number of lines that are not JSON, and of those that are but hold no trial. Blank lines and comments are not counted.
+        Number of lines that are not JSON, and of those that are but hold no trial. Blank lines and
+        comments are not counted.
     runs : RunHistory
         The runs that wrote the log, according to its journal.
     elapsed : array of float
-        Seconds of tuning, without pauses, until the end of each trial, in order of time; empty if some timestamps are unknown.
+        Seconds of tuning, without pauses, until the end of each trial, in order of time; empty if
+        some timestamps are unknown.
     pauses : list of float
         Duration in seconds of each pause between runs.
     path : Path
@@ -70,7 +79,14 @@ class TuningLog:
                 continue
             try:
                 self.add(parse_trial(value))
-            except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+            except (
+                ArithmeticError,
+                AttributeError,
+                LookupError,
+                RecursionError,
+                TypeError,
+                ValueError,
+            ):
                 self.unrelated += 1
 
     def add(self, trial: Trial) -> None:
@@ -82,7 +98,9 @@ class TuningLog:
         self._size += 1
 
     def merge_journal(self, events: Iterable[Event]) -> None:
-        """Add what a journal knows of the trials, and compute the time spent on them. Call once, after all trials are added."""
+        """Add what a journal knows of the trials, and compute the time spent on them. Call once,
+        after all trials are added.
+        """
         events, runs = list(events), self.runs
         runs.replay(events)
         by_task: dict[str, list[TrialEnded]] = {}
@@ -91,11 +109,16 @@ class TuningLog:
                 by_task.setdefault(event.task, []).append(event)
         runs.tuners, runs.command = list(map(printable, runs.tuners)), printable(runs.command)
         runs.phases = {printable(phase): seconds for phase, seconds in runs.phases.items()}
-        targets = Counter(task.journal_key for task in self.tasks.values())  # a key may leave out the target
+        # a key may leave out the target
+        targets = Counter(task.journal_key for task in self.tasks.values())
         for task in self.tasks.values():
             task.name = printable(self.runs.names.get(task.journal_key, task.name))
             task.topologies = self.runs.knobs.get(task.journal_key, {})
-            confirmation = self.runs.confirmed.get(task.journal_key) if targets[task.journal_key] == 1 else None
+            confirmation = (
+                self.runs.confirmed.get(task.journal_key)
+                if targets[task.journal_key] == 1
+                else None
+            )
             task.merge_journal(by_task.get(task.journal_key, ()), confirmation, self.runs.cut_off)
         times = [task.times for task in self.tasks.values()]
         per_task, self.elapsed, self.pauses = time_spent(times, self.runs.starts, self.runs.ready)
@@ -112,14 +135,16 @@ class TuningLog:
 
 
 def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) -> list[TuningLog]:
-    """Read logs, and label each by its file name, or by as much of its path as makes the labels unique.
+    """Read logs, and label each by its file name, or by as much of its path as makes the labels
+    unique.
 
     Parameters
     ----------
     paths : sequence of str or path
         AutoTVM logs, folders of MetaSchedule databases, or folders of any of them.
     must_exist : bool
-        Whether a missing file, and one without a trial, is an error; if not, both are read as empty logs.
+        Whether a missing file, and one without a trial, is an error; if not, both are read as empty
+        logs.
 
     Raises
     ------
@@ -129,25 +154,40 @@ def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) 
         If a file cannot be read.
     """
     if not paths:
-        raise ValueError("logs must be at least one: an AutoTVM log, or the folder of a MetaSchedule database; none given")
+        raise ValueError(
+            "logs must be at least one: an AutoTVM log, or the folder of a MetaSchedule "
+            "database; none given"
+        )
     if not all(isinstance(path, (str, os.PathLike)) for path in paths):
         raise ValueError(f"logs must be paths, one argument each; {paths!r} given")
     files = _expand(paths)
     if len({file.resolve() for file in files}) < len(files):
-        raise ValueError(f"logs must be different files, one of {', '.join(map(str, files))} is given twice")
+        raise ValueError(
+            f"logs must be different files, one of {', '.join(map(str, files))} is given twice"
+        )
     sketches: SketchNumbers = {}
     labels = short_names([file.resolve() if file.name in ("", "..") else file for file in files])
     triples = with_triples(_lines(files))
-    logs = [_open_log(file, label, must_exist, sketches, triples) for file, label in zip(files, labels)]
+    logs = [
+        _open_log(file, label, must_exist, sketches, triples) for file, label in zip(files, labels)
+    ]
     if empty := [str(file) for file, log in zip(files, logs) if must_exist and not len(log)]:
-        raise ValueError(f"logs must have trials, there is none in {' and '.join(empty)} yet: --watch waits for the first")
+        raise ValueError(
+            f"logs must have trials, there is none in {' and '.join(empty)} yet: --watch "
+            "waits for the first"
+        )
     _make_names_unique(logs)
     return logs
 
 
 def fingerprint(paths: Sequence[str | os.PathLike[str]]) -> str:
     """A string that changes whenever one of the logs or journals does."""
-    files = [file for path in _expand(paths) for file in (_records_file(path), _journal_file(path)) if file.exists()]
+    files = [
+        file
+        for path in _expand(paths)
+        for file in (_records_file(path), _journal_file(path))
+        if file.exists()
+    ]
     return "-".join(f"{stat.st_size}.{stat.st_mtime_ns}" for stat in map(os.stat, files))
 
 
@@ -157,12 +197,18 @@ def input_files(paths: Sequence[str | os.PathLike[str]]) -> set[Path]:
     return {
         file.resolve()
         for log in logs
-        for file in (_records_file(log), _journal_file(log), _records_file(log).with_name(WORKLOAD_FILE))
+        for file in (
+            _records_file(log),
+            _journal_file(log),
+            _records_file(log).with_name(WORKLOAD_FILE),
+        )
     }
 
 
 def _expand(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """Paths, with the logs of a folder in its place; a folder without any, or with a database, stays."""
+    """Paths, with the logs of a folder in its place; a folder without any, or with a database,
+    stays.
+    """
     files = []
     for path in map(Path, paths):
         is_folder_of_logs = path.is_dir() and not (path / RECORD_FILE).exists()
@@ -171,7 +217,11 @@ def _expand(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
 
 
 def _is_log(path: Path) -> bool:
-    return (path / RECORD_FILE).exists() if path.is_dir() else path.suffix in _SUFFIXES and _is_autotvm_log(path)
+    return (
+        (path / RECORD_FILE).exists()
+        if path.is_dir()
+        else path.suffix in _SUFFIXES and _is_autotvm_log(path)
+    )
 
 
 def _is_autotvm_log(path: Path) -> bool:
@@ -190,7 +240,9 @@ def _lines(files: Iterable[Path]) -> Iterator[bytes]:
                 yield from lines
 
 
-def _open_log(path: Path, label: str, must_exist: bool, sketches: SketchNumbers, triples: Mapping[str, str]) -> TuningLog:
+def _open_log(
+    path: Path, label: str, must_exist: bool, sketches: SketchNumbers, triples: Mapping[str, str]
+) -> TuningLog:
     path = path.parent if path.name in (RECORD_FILE, WORKLOAD_FILE) else path
     log = TuningLog(printable(label), path)
     file = _records_file(path)
@@ -200,14 +252,17 @@ def _open_log(path: Path, label: str, must_exist: bool, sketches: SketchNumbers,
             return log
         if path.is_dir():
             raise ValueError(
-                f"{path} must be an AutoTVM log, the folder of a MetaSchedule database, or a folder of some; it contains no log "
+                f"{path} must be an AutoTVM log, the folder of a MetaSchedule database, or a "
+                "folder of some; it contains no log "
                 f"NAME.json or NAME.log and no {RECORD_FILE}"
             )
     is_database = file.name == RECORD_FILE
     with open(file, "rb") as lines:
         if is_database or kind_of_file(file) == RECORD_FILE:  # under another name
             workloads = file.with_name(WORKLOAD_FILE)
-            known = workloads.read_bytes().splitlines() if is_database and workloads.exists() else []
+            known = (
+                workloads.read_bytes().splitlines() if is_database and workloads.exists() else []
+            )
             hashes = workload_hashes(known)
             log.read(lines, lambda record: meta_schedule_trial(record, hashes, sketches))
         else:
@@ -215,16 +270,21 @@ def _open_log(path: Path, label: str, must_exist: bool, sketches: SketchNumbers,
     log.merge_journal(journal.read(_journal_file(path)))
     # A first line that is still being written is no reason to refuse the file.
     others = log.unrelated + log.malformed
-    if not log.tasks and (others > jsonl.is_torn(file) or (others and not is_database and identify(file))):
+    if not log.tasks and (
+        others > jsonl.is_torn(file) or (others and not is_database and identify(file))
+    ):
         what = "" if is_database else about(file, "check its name")
         raise ValueError(
-            f"{path} must be an AutoTVM log or the folder of a MetaSchedule database, none of its lines is a trial{what}"
+            f"{path} must be an AutoTVM log or the folder of a MetaSchedule database, none of "
+            f"its lines is a trial{what}"
         )
     return log
 
 
 def _make_names_unique(logs: Sequence[TuningLog]) -> None:
-    """Add targets to the names of tasks that share a name, or numbers where the targets are not what differs."""
+    """Add targets to the names of tasks that share a name, or numbers where the targets are not
+    what differs.
+    """
     by_name: dict[str, dict[str, list[Task]]] = {}
     for log in logs:
         for task in log.tasks.values():
@@ -260,13 +320,14 @@ def time_spent(
     Parameters
     ----------
     times : sequence of array of float
-        For each task, the timestamps in seconds at which its trials ended. If any is NaN, the result is empty: the unknown trials
-        took an unknown part of the time.
+        For each task, the timestamps in seconds at which its trials ended. If any is NaN, the
+        result is empty: the unknown trials took an unknown part of the time.
     starts : sequence of float
-        Timestamps at which runs started, as far as known. The time between the last trial before a start and the start is a
-        pause, however short.
+        Timestamps at which runs started, as far as known. The time between the last trial before a
+        start and the start is a pause, however short.
     ready : sequence of float
-        Timestamps at which runs began to measure, as far as known. What they took to start counts as tuning, but as no task's.
+        Timestamps at which runs began to measure, as far as known. What they took to start counts
+        as tuning, but as no task's.
 
     Returns
     -------
@@ -307,8 +368,14 @@ def time_spent(
     gaps_of_tasks[starting] = now[starting] - last_ready[starting]
     durations[order] = gaps_of_tasks
     ends = np.cumsum([len(task) for task in times])
-    per_task = [_cumulative(durations[end - len(task) : end], task) for task, end in zip(times, ends)]
-    return per_task, np.cumsum(gaps), [float(pause) for pause in paused[1:] if pause >= _SHORTEST_PAUSE]
+    per_task = [
+        _cumulative(durations[end - len(task) : end], task) for task, end in zip(times, ends)
+    ]
+    return (
+        per_task,
+        np.cumsum(gaps),
+        [float(pause) for pause in paused[1:] if pause >= _SHORTEST_PAUSE],
+    )
 
 
 def _last(moments: Sequence[float], now: Array) -> Array:

@@ -1,4 +1,6 @@
-"""Parser of MetaSchedule databases. Reads plain JSON and needs no TVM: a trace has both its decisions and their options."""
+"""Parser of MetaSchedule databases. Reads plain JSON and needs no TVM: a trace has both its
+decisions and their options.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ def workload_hashes(lines: Iterable[bytes]) -> list[str]:
 
 
 def meta_schedule_trial(record: Any, workloads: Sequence[str], sketches: SketchNumbers) -> Trial:
-    """The trial of a record, which has neither a timestamp nor an error; raises an error of any common type if it is none.
+    """The trial of a record, which has neither a timestamp nor an error; raises an error of any
+    common type if it is none.
 
     Parameters
     ----------
@@ -42,7 +45,8 @@ def meta_schedule_trial(record: Any, workloads: Sequence[str], sketches: SketchN
     workloads : sequence of str
         The hashes of the database's workloads, which identify tasks across databases.
     sketches : dict
-        Filled with the numbers of sketches. Share it between all logs of a report, so that a sketch has the same number in each.
+        Filled with the numbers of sketches. Share it between all logs of a report, so that a sketch
+        has the same number in each.
 
     Examples
     --------
@@ -67,7 +71,16 @@ def meta_schedule_trial(record: Any, workloads: Sequence[str], sketches: SketchN
     name = printable(" ".join([trace.block, *shapes]))
     failure = "" if succeeded else "not measured" if latency == UNMEASURED else UNKNOWN_FAILURE
     latency = latency if succeeded else math.inf
-    return Trial(task, name, latency, failure, printable(_format_target(target)), math.nan, knobs, workload_hash)
+    return Trial(
+        task,
+        name,
+        latency,
+        failure,
+        printable(_format_target(target)),
+        math.nan,
+        knobs,
+        workload_hash,
+    )
 
 
 def _format_target(target: dict[str, Any]) -> str:
@@ -76,7 +89,9 @@ def _format_target(target: dict[str, Any]) -> str:
     >>> _format_target({"kind": "llvm", "mcpu": "core-avx2", "keys": ["cpu"], "num-cores": 2, "tag": ""})
     'llvm -mcpu=core-avx2 -num-cores=2'
     """
-    options = (f"-{name}={target[name]}" for name in ("arch", "mcpu", "num-cores") if name in target)
+    options = (
+        f"-{name}={target[name]}" for name in ("arch", "mcpu", "num-cores") if name in target
+    )
     return " ".join([str(target["kind"]), *options])
 
 
@@ -86,48 +101,82 @@ class _Trace:
     Attributes
     ----------
     block : str
-        What the workload computes: the block tiled first or, if none is, the first block other than the root.
+        What the workload computes: the block tiled first or, if none is, the first block other than
+        the root.
     sketch : str
         The instructions before the postprocessors', without decisions: they identify the sketch.
     knobs : dict of str to Value
     """
 
     def __init__(self, instructions: list[Any], decisions: dict[int, Any]) -> None:
-        end = next((i for i, (kind, *_) in enumerate(instructions) if kind == "EnterPostproc"), len(instructions))
+        end = next(
+            (i for i, (kind, *_) in enumerate(instructions) if kind == "EnterPostproc"),
+            len(instructions),
+        )
         instructions = instructions[:end]
-        # The maximum number of parallel loops is an input, though TVM's own search varies it, and no part of the sketch.
+        # The maximum number of parallel loops is an input, though TVM's own search varies it, and
+        # no part of the sketch.
         self.sketch = json.dumps(
             [
-                [kind, [] if attributes == ["meta_schedule.parallel"] else inputs, attributes, *rest]
+                [
+                    kind,
+                    [] if attributes == ["meta_schedule.parallel"] else inputs,
+                    attributes,
+                    *rest,
+                ]
                 for kind, inputs, attributes, *rest in instructions
             ]
         )
         self._names: dict[str, str] = {}  # of the blocks and loops that variables stand for
-        annotations = {inputs[1]: attributes[0] for kind, inputs, attributes, _ in instructions if kind == "Annotate"}
+        annotations = {
+            inputs[1]: attributes[0]
+            for kind, inputs, attributes, _ in instructions
+            if kind == "Annotate"
+        }
         self.knobs: dict[str, Value] = {}
         counts: Counter[str] = Counter()
         for position, (kind, inputs, attributes, outputs) in enumerate(instructions):
             self._name_outputs(kind, inputs, attributes, outputs)
             if position not in decisions:
                 continue
-            name, value = self._parse_decision(kind, inputs, attributes, decisions[position], annotations.get(outputs[0], ""))
+            name, value = self._parse_decision(
+                kind, inputs, attributes, decisions[position], annotations.get(outputs[0], "")
+            )
             counts[name] += 1
-            self.knobs[printable(name) if counts[name] == 1 else f"{printable(name)} ({counts[name]})"] = value
-        tiled = (self._names.get(inputs[0], "") for kind, inputs, _, _ in instructions if kind == "SamplePerfectTile")
-        blocks = (str(attributes[0]) for kind, _, attributes, _ in instructions if kind in _GET_BLOCK)
-        candidates = [*(loop.partition(",")[0] for loop in tiled if loop), *(block for block in blocks if block != "root")]
+            self.knobs[
+                printable(name) if counts[name] == 1 else f"{printable(name)} ({counts[name]})"
+            ] = value
+        tiled = (
+            self._names.get(inputs[0], "")
+            for kind, inputs, _, _ in instructions
+            if kind == "SamplePerfectTile"
+        )
+        blocks = (
+            str(attributes[0]) for kind, _, attributes, _ in instructions if kind in _GET_BLOCK
+        )
+        candidates = [
+            *(loop.partition(",")[0] for loop in tiled if loop),
+            *(block for block in blocks if block != "root"),
+        ]
         self.block = candidates[0] if candidates else "main"
 
-    def _name_outputs(self, kind: str, inputs: list[Any], attributes: list[Any], outputs: list[str]) -> None:
+    def _name_outputs(
+        self, kind: str, inputs: list[Any], attributes: list[Any], outputs: list[str]
+    ) -> None:
         if kind in _GET_BLOCK:
             self._names[outputs[0]] = str(attributes[0])
         elif kind == "GetLoops":
             block = self._names.get(inputs[0], "a block")
-            self._names.update((loop, f"{block}, loop {number}") for number, loop in enumerate(outputs, start=1))
+            self._names.update(
+                (loop, f"{block}, loop {number}") for number, loop in enumerate(outputs, start=1)
+            )
         elif kind in _COPIES:
             self._names[outputs[0]] = f"{self._names.get(inputs[0], 'a block')}, {_COPIES[kind]}"
         elif kind in _RELATIVES:
-            self._names.update((block, f"{_RELATIVES[kind]} of {self._names.get(inputs[0], 'a block')}") for block in outputs)
+            self._names.update(
+                (block, f"{_RELATIVES[kind]} of {self._names.get(inputs[0], 'a block')}")
+                for block in outputs
+            )
 
     def _parse_decision(
         self, kind: str, inputs: list[Any], attributes: list[Any], decision: Any, annotation: str
@@ -140,9 +189,13 @@ class _Trace:
             return name, Value("tile", tile, innermost=int(attributes[1]))
         if kind == "SampleCategorical":
             options = tuple(map(printable, attributes[0]))
-            name = str(annotation).removeprefix("meta_schedule.").replace("_", " ") or "choice of " + ", ".join(map(str, options))
+            name = str(annotation).removeprefix("meta_schedule.").replace(
+                "_", " "
+            ) or "choice of " + ", ".join(map(str, options))
             return name, Value("choice", options[int(decision)], options)
-        return f"location of {self._names.get(inputs[0], 'a block')}", Value("number", int(decision))
+        return f"location of {self._names.get(inputs[0], 'a block')}", Value(
+            "number", int(decision)
+        )
 
 
 _GET_BLOCK = ("GetSBlock", "GetBlock")

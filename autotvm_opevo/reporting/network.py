@@ -1,4 +1,6 @@
-"""The tasks of all logs as a network: its operators, how often each runs, and the tasks that implement them."""
+"""The tasks of all logs as a network: its operators, how often each runs, and the tasks that
+implement them.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ class TaskInLogs:
 
     @property
     def latency(self) -> float:
-        """What the best takes, in seconds, in the log where it takes least; infinite if all trials failed."""
+        """What the best takes, in seconds, in the log where it takes least; infinite if all trials
+        failed.
+        """
         return min(task.latency for _, _, task in self.in_logs)
 
     @cached_property
@@ -72,7 +76,8 @@ class TaskInLogs:
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator of the network. Times are in seconds for all its runs, and infinite if all trials failed.
+    """One operator of the network. Times are in seconds for all its runs, and infinite if all
+    trials failed.
 
     Attributes
     ----------
@@ -86,16 +91,26 @@ class Operator:
     counts: Mapping[int, int]
 
     def count_in(self, index: int) -> int:
-        """Number of runs according to a log's journal; if it has none, another log's; otherwise 1."""
+        """Number of runs according to a log's journal; if it has none, another log's; otherwise
+        1.
+        """
         return self.counts.get(index, next(iter(self.counts.values()), 1))
 
     def seconds_in(self, index: int) -> float:
         """Time with the best configuration in a log."""
-        return self.count_in(index) * min((task.latency for task in self.tasks_in(index)), default=math.inf)
+        return self.count_in(index) * min(
+            (task.latency for task in self.tasks_in(index)), default=math.inf
+        )
 
     def first_seconds_in(self, index: int) -> float:
-        """Time with the first successful configuration in a log, of the implementation that is fastest in the end."""
-        return self.count_in(index) * self.fastest_in(index).first_success if self.tasks_in(index) else math.inf
+        """Time with the first successful configuration in a log, of the implementation that is
+        fastest in the end.
+        """
+        return (
+            self.count_in(index) * self.fastest_in(index).first_success
+            if self.tasks_in(index)
+            else math.inf
+        )
 
     def fastest_in(self, index: int) -> Task:
         """The fastest implementation in a log that has one."""
@@ -109,18 +124,29 @@ class Operator:
 
     @property
     def name(self) -> str:
-        """Name of the fastest implementation, with the number of runs if that is the same in all logs and not 1."""
+        """Name of the fastest implementation, with the number of runs if that is the same in all
+        logs and not 1.
+        """
         counts = {self.count_in(index) for index in self._logs()}
         name = self.implementations[0].name
         return f"{min(counts)} times {name}" if len(counts) == 1 and counts != {1} else name
 
     def tasks_in(self, index: int) -> list[Task]:
         """The implementations in a log."""
-        return [task for implementation in self.implementations for i, _, task in implementation.in_logs if i == index]
+        return [
+            task
+            for implementation in self.implementations
+            for i, _, task in implementation.in_logs
+            if i == index
+        ]
 
     def _logs(self) -> Iterator[int]:
         """Indices of the logs that contain it, repeated for each implementation."""
-        return (index for implementation in self.implementations for index, _, _ in implementation.in_logs)
+        return (
+            index
+            for implementation in self.implementations
+            for index, _, _ in implementation.in_logs
+        )
 
 
 class Network:
@@ -135,7 +161,8 @@ class Network:
     tasks : list of TaskInLogs
         In order of first appearance.
     operators : list of Operator
-        By time, highest first; those without a successful trial are last. A task in no journal is an operator by itself.
+        By time, highest first; those without a successful trial are last. A task in no journal is
+        an operator by itself.
     log_count : int
     has_counts : bool
         Whether journals have the number of runs of every task.
@@ -147,11 +174,16 @@ class Network:
         for index, log in enumerate(logs):
             for key, task in log.tasks.items():
                 by_key.setdefault(key, []).append(TaskInLog(index, log.label, task))
-        self.tasks = [TaskInLogs(number, in_logs) for number, in_logs in enumerate(by_key.values(), start=1)]
+        self.tasks = [
+            TaskInLogs(number, in_logs) for number, in_logs in enumerate(by_key.values(), start=1)
+        ]
         known = list(_journal_operators([log.runs.operators for log in logs], self.tasks))
         numbers = {task.number for operator in known for task in operator.implementations}
         self.has_counts = len(numbers) == len(self.tasks)
-        self.operators = [*known, *(Operator([task], {}) for task in self.tasks if task.number not in numbers)]
+        self.operators = [
+            *known,
+            *(Operator([task], {}) for task in self.tasks if task.number not in numbers),
+        ]
         self.operators.sort(key=lambda operator: (operator.seconds == math.inf, -operator.seconds))
         self._untried = [_count_untried(log) for log in logs]
 
@@ -160,20 +192,32 @@ class Network:
         return [operator for operator in self.operators if operator.tasks_in(index)]
 
     def count_unsolved(self, index: int) -> int:
-        """Number of operators without a successful trial in a log, including those that only its journal mentions."""
-        return self._untried[index] + sum(operator.seconds_in(index) == math.inf for operator in self.operators_in(index))
+        """Number of operators without a successful trial in a log, including those that only its
+        journal mentions.
+        """
+        return self._untried[index] + sum(
+            operator.seconds_in(index) == math.inf for operator in self.operators_in(index)
+        )
 
     def seconds_in(self, index: int) -> float:
-        """Total time in seconds of the operators with a successful trial in a log, with the best configurations there."""
-        return math.fsum(seconds for operator in self.operators if (seconds := operator.seconds_in(index)) < math.inf)
+        """Total time in seconds of the operators with a successful trial in a log, with the best
+        configurations there.
+        """
+        return math.fsum(
+            seconds
+            for operator in self.operators
+            if (seconds := operator.seconds_in(index)) < math.inf
+        )
 
     def best_so_far(self, index: int) -> Array:
-        """Total time of a log's operators after each of its trials, in order of time, or of the log where that is unknown.
+        """Total time of a log's operators after each of its trials, in order of time, or of the log
+        where that is unknown.
 
         Returns
         -------
         array of float
-            Seconds for each trial, infinite until every operator has a successful one. Empty if one never has.
+            Seconds for each trial, infinite until every operator has a successful one. Empty if one
+            never has.
         """
         operators = self.operators_in(index)
         implementations = [operator.tasks_in(index) for operator in operators]
@@ -201,9 +245,13 @@ def _count_untried(log: TuningLog) -> int:
     return sum(tried.isdisjoint(keys) for keys in (log.runs.networks or [log.runs.operators])[-1])
 
 
-def _journal_operators(by_log: Sequence[Mapping[tuple[str, ...], int]], tasks: Sequence[TaskInLogs]) -> Iterator[Operator]:
+def _journal_operators(
+    by_log: Sequence[Mapping[tuple[str, ...], int]], tasks: Sequence[TaskInLogs]
+) -> Iterator[Operator]:
     """The operators that the logs' journals mention, with those of their tasks that have trials."""
-    for keys in _merge_overlapping([set(operator) for operators in by_log for operator in operators]):
+    for keys in _merge_overlapping(
+        [set(operator) for operators in by_log for operator in operators]
+    ):
         counts = {
             index: count
             for index, operators in enumerate(by_log)
@@ -219,7 +267,8 @@ def _journal_operators(by_log: Sequence[Mapping[tuple[str, ...], int]], tasks: S
 
 
 def _merge_overlapping(sets: Sequence[set[str]]) -> list[set[str]]:
-    """Merge sets that share an element: journals of different logs may know different implementations of an operator.
+    """Merge sets that share an element: journals of different logs may know different
+    implementations of an operator.
 
     >>> [sorted(merged) for merged in _merge_overlapping([{"a", "b"}, {"c"}, {"b", "d"}])]
     [['c'], ['a', 'b', 'd']]

@@ -62,15 +62,16 @@ def report(
 ) -> Path:
     """Write a report of tuning runs: one self-contained HTML file, for screen and print.
 
-    For each task it shows the best latency so far over trials and over time, failures, the best configurations, and each knob's
-    graph with the best trial at each vertex. Several logs are overlaid, to compare tuners.
+    For each task it shows the best latency so far over trials and over time, failures, the best
+    configurations, and each knob's graph with the best trial at each vertex. Several logs are
+    overlaid, to compare tuners.
 
     Parameters
     ----------
     *logs : str or path
-        AutoTVM logs, written by any tuner, folders of them, or folders of MetaSchedule databases; the runs may still be in
-        progress. They are never modified. A knob's graph is complete if the task's template is registered; otherwise it has the
-        values that were tried.
+        AutoTVM logs, written by any tuner, folders of them, or folders of MetaSchedule databases;
+        the runs may still be in progress. They are never modified. A knob's graph is complete if
+        the task's template is registered; otherwise it has the values that were tried.
     out : str or path
         The HTML file.
     title : str
@@ -78,7 +79,8 @@ def report(
     png : str or path, optional
         Folder in which to save all plots as images; created if needed.
     csv : str or path, optional
-        Folder in which to save all trials and the statistics of all knobs as tables; created if needed.
+        Folder in which to save all trials and the statistics of all knobs as tables; created if
+        needed.
 
     Returns
     -------
@@ -88,7 +90,8 @@ def report(
     Raises
     ------
     ValueError
-        If a path is not a log or has no trial, `out` is one of the logs or not a file, or `png` or `csv` is not a folder.
+        If a path is not a log or has no trial, `out` is one of the logs or not a file, or `png` or
+        `csv` is not a folder.
     OSError
         If a log cannot be read or a file cannot be written.
 
@@ -115,7 +118,9 @@ def report(
     if page.resolve() in input_files(logs):
         raise ValueError(f"out must not be one of the logs, which are never modified; {page} given")
     if page.exists() and not page.is_file():
-        raise ValueError(f"out must be a regular file, {page} is {'a folder' if page.is_dir() else 'none'}")
+        raise ValueError(
+            f"out must be a regular file, {page} is {'a folder' if page.is_dir() else 'none'}"
+        )
     write_whole(page, [render(contents, title).encode()])
     if png is not None:
         save_plots(contents, Path(png))
@@ -124,7 +129,9 @@ def report(
     return page
 
 
-def render(logs: Sequence[TuningLog], title: str = "", poll_ms: int = 0, fingerprint: str = "") -> str:
+def render(
+    logs: Sequence[TuningLog], title: str = "", poll_ms: int = 0, fingerprint: str = ""
+) -> str:
     """Render the page as HTML.
 
     Parameters
@@ -133,12 +140,19 @@ def render(logs: Sequence[TuningLog], title: str = "", poll_ms: int = 0, fingerp
     title : str
         Defaults to the labels of the logs.
     poll_ms : int
-        Interval in milliseconds at which the page checks whether the logs have changed; 0 for a static page.
+        Interval in milliseconds at which the page checks whether the logs have changed; 0 for a
+        static page.
     fingerprint : str
         The answer to that check as long as they have not.
     """
     loader = PackageLoader("autotvm_opevo.reporting", ".")
-    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+    environment = Environment(
+        loader=loader,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
     network, slowdown = Network(logs), slowdowns(logs)
     return environment.get_template("page.html").render(
         title=title or " and ".join(log.label for log in logs),
@@ -148,12 +162,17 @@ def render(logs: Sequence[TuningLog], title: str = "", poll_ms: int = 0, fingerp
         fingerprint=fingerprint,
         fitness=list(zip(FITNESS, FITNESS_ON_DARK)),
         logs=[
-            {"color": f"var(--series-{index % len(SERIES)})", **about_log(index, log, network)} for index, log in enumerate(logs)
+            {"color": f"var(--series-{index % len(SERIES)})", **about_log(index, log, network)}
+            for index, log in enumerate(logs)
         ],
         comparisons=list(compare_with_first(logs)),
         plots=[_embed(plot) for plot in overview_plots(network, logs, slowdown)],
         has_counts=network.has_counts,
-        show_counts=any(operator.count_in(index) > 1 for operator in network.operators for index in range(len(logs))),
+        show_counts=any(
+            operator.count_in(index) > 1
+            for operator in network.operators
+            for index in range(len(logs))
+        ),
         has_times=any(len(log.elapsed) for log in logs),
         has_limits=any(log.runs.limits for log in logs),
         has_flop=any(log.runs.flop for log in logs),
@@ -167,14 +186,18 @@ def render(logs: Sequence[TuningLog], title: str = "", poll_ms: int = 0, fingerp
     )
 
 
-def _role(network: Network, operator: Operator, implementation: TaskInLogs, logs: Sequence[TuningLog]) -> dict[str, Any]:
+def _role(
+    network: Network, operator: Operator, implementation: TaskInLogs, logs: Sequence[TuningLog]
+) -> dict[str, Any]:
     """A task's role in the network, in each log that contains it."""
     return {
         "counts": [operator.count_in(index) for index, _, _ in implementation.in_logs],
         "shares": [_share(network, operator, task) for task in implementation.in_logs],
         "times": [_time_share(logs[index], task) for index, _, task in implementation.in_logs],
         "speeds": [_speed(logs[index], task) for index, _, task in implementation.in_logs],
-        "states": [_state(task, operator.tasks_in(index)) for index, _, task in implementation.in_logs],
+        "states": [
+            _state(task, operator.tasks_in(index)) for index, _, task in implementation.in_logs
+        ],
         "others": [
             (other.number, other.name, _format_ms(other.latency))
             for other in operator.implementations
@@ -190,9 +213,14 @@ def _time_share(log: TuningLog, task: Task) -> str:
 
 
 def _speed(log: TuningLog, task: Task) -> dict[str, str]:
-    """A task's best in operations and bytes per second, and as a share of the machine's limit, if known."""
+    """A task's best in operations and bytes per second, and as a share of the machine's limit, if
+    known.
+    """
     memory = " (memory)" if task.journal_key in log.runs.memory_bound else ""
-    flop, size, limit = (known.get(task.journal_key, 0.0) for known in (log.runs.flop, log.runs.sizes, log.runs.limits))
+    flop, size, limit = (
+        known.get(task.journal_key, 0.0)
+        for known in (log.runs.flop, log.runs.sizes, log.runs.limits)
+    )
     solved = task.latency < math.inf
     return {
         "gflops": f"{flop / task.latency / 1e9:.1f}" if flop and solved else "",
@@ -202,13 +230,19 @@ def _speed(log: TuningLog, task: Task) -> dict[str, str]:
 
 
 def _state(task: Task, implementations: Sequence[Task]) -> str:
-    """What is to be said of a task in a log: whether the network uses another, and whether its best was timed again."""
+    """What is to be said of a task in a log: whether the network uses another, and whether its best
+    was timed again.
+    """
     slower = min(other.latency for other in implementations) < task.latency < math.inf
-    return ", ".join(["slower implementation"] * slower + [_certainty(task)] * (task.latency < math.inf))
+    return ", ".join(
+        ["slower implementation"] * slower + [_certainty(task)] * (task.latency < math.inf)
+    )
 
 
 def _certainty(task: Task) -> str:
-    """Whether a task's best was timed again, how much its timings differ, and whether others may be as fast."""
+    """Whether a task's best was timed again, how much its timings differ, and whether others may be
+    as fast.
+    """
     found = task.confirmation
     if found is None:
         return "one trial"
@@ -239,7 +273,12 @@ def _task(task: TaskInLogs, slowdown: Mapping[int, float]) -> dict[str, Any]:
         if len(knob.stats) == 1 and knob.trials == trials and name not in drawn
     ]
     found = importance(task)
-    best = [spaces.complete(name, value) for one in task.in_logs for *_, knobs in one.task.top for name, value in knobs.items()]
+    best = [
+        spaces.complete(name, value)
+        for one in task.in_logs
+        for *_, knobs in one.task.top
+        for name, value in knobs.items()
+    ]
     return {
         "number": task.number,
         "succeeded": task.best < math.inf,
@@ -248,7 +287,10 @@ def _task(task: TaskInLogs, slowdown: Mapping[int, float]) -> dict[str, Any]:
         "in_logs": [_task_in_log(label, one, spaces, task.best) for _, label, one in task.in_logs],
         "has_inner_tile": any(value.kind == "inner tile" for value in best),
         "spaces_known": spaces.known,
-        "progress": [_embed(plot, task.name) for plot in [*progress_plots(task, slowdown), *importance_plots(found)]],
+        "progress": [
+            _embed(plot, task.name)
+            for plot in [*progress_plots(task, slowdown), *importance_plots(found)]
+        ],
         "knobs": [_embed(plot, task.name) for plot in knobs],
         "constant": constant,
         "importance_unknown": _importance_unknown(found),
@@ -256,19 +298,23 @@ def _task(task: TaskInLogs, slowdown: Mapping[int, float]) -> dict[str, Any]:
 
 
 def _importance_unknown(found: Importance | None) -> str:
-    """Why the trials cannot tell which knobs mattered, if they cannot and are not too few anyway."""
+    """Why the trials cannot tell which knobs mattered, if they cannot and are not too few
+    anyway.
+    """
     if found is None or found.is_reliable:
         return ""
     predicted = f"{found.predicted:.0%} of" if found.predicted > 0 else "nothing of"
     return (
-        f"Which knobs mattered cannot be told from these trials: a model of them predicts {predicted} the variance of trials "
+        "Which knobs mattered cannot be told from these trials: a model of them predicts "
+        f"{predicted} the variance of trials "
         "that it does not know."
     )
 
 
 def _embed(plot: Plot, task: str = "") -> dict[str, Any]:
     drawing = svg(plot.figure, f"{task}: {plot.title}" if task else plot.title, plot.tooltips)
-    return {"title": plot.title, "caption": plot.caption, "svg": Markup(drawing)}  # ElementTree has escaped it
+    # ElementTree has escaped it
+    return {"title": plot.title, "caption": plot.caption, "svg": Markup(drawing)}
 
 
 def _task_in_log(label: str, task: Task, spaces: KnobSpaces, best_of_all: float) -> dict[str, Any]:
@@ -285,13 +331,16 @@ def _task_in_log(label: str, task: Task, spaces: KnobSpaces, best_of_all: float)
         "time": format_duration(float(elapsed.max())) if len(elapsed) and elapsed.max() > 0 else "",
         **_gain(task),
         "failures": [
-            (kind, count, _cost(task, kind), _most_common_message(task, kind)) for kind, count in task.failures.most_common()
+            (kind, count, _cost(task, kind), _most_common_message(task, kind))
+            for kind, count in task.failures.most_common()
         ],
         "top": [
             (
                 milliseconds(latency),
                 trial,
-                format_schedule({name: spaces.complete(name, value) for name, value in knobs.items()}),
+                format_schedule(
+                    {name: spaces.complete(name, value) for name, value in knobs.items()}
+                ),
             )
             for latency, trial, knobs in task.top
         ],
@@ -303,12 +352,17 @@ def _format_ms(seconds: float) -> str:
 
 
 def _near_best(task: Task, best_of_all: float) -> dict[str, Any]:
-    """The first trial that came near the best latency of all logs, and the time until then, if known."""
+    """The first trial that came near the best latency of all logs, and the time until then, if
+    known.
+    """
     near = np.isfinite(task.latencies) & (task.latencies <= _NEAR_BEST * best_of_all)
     if not near.any():
         return {"near_trial": "never", "near_time": ""}
     first = int(np.argmax(near))
-    return {"near_trial": first + 1, "near_time": format_duration(float(task.elapsed[first])) if len(task.elapsed) else ""}
+    return {
+        "near_trial": first + 1,
+        "near_time": format_duration(float(task.elapsed[first])) if len(task.elapsed) else "",
+    }
 
 
 def _gain(task: Task) -> dict[str, str]:
@@ -328,5 +382,11 @@ def _cost(task: Task, kind: str) -> str:
 
 
 def _most_common_message(task: Task, kind: str) -> str:
-    messages = task.messages.get(kind) or (sum(task.messages.values(), Counter()) if kind == UNKNOWN_FAILURE else None)
-    return messages.most_common(1)[0][0] if messages else "unknown: the journal that tune_network writes would have it"
+    messages = task.messages.get(kind) or (
+        sum(task.messages.values(), Counter()) if kind == UNKNOWN_FAILURE else None
+    )
+    return (
+        messages.most_common(1)[0][0]
+        if messages
+        else "unknown: the journal that tune_network writes would have it"
+    )

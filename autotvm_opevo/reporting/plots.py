@@ -27,9 +27,12 @@ from autotvm_opevo.reporting.network import Network, TaskInLog, TaskInLogs
 from autotvm_opevo.reporting.summary import compare
 from autotvm_opevo.reporting.trials import Array, Task
 
-# Of a larger network, only the slowest operators are shown, and none with a smaller share of the latency.
+# Of a larger network, only the slowest operators are shown, and none with a smaller share of the
+# latency.
 _MAX_BARS, _MIN_SHARE = 24, 0.005
-_BANDS = "Bands reach to where a curve would be if the machine had been as fast as for the first log"
+_BANDS = (
+    "Bands reach to where a curve would be if the machine had been as fast as for the first log"
+)
 _MAX_DOTS = 600
 # Up to this many trials, the axis has room for all, however slow.
 _MAX_TRIALS_ALL_SHOWN = 48
@@ -42,17 +45,25 @@ _MIN_BATCHES = 2
 _SAME_BATCH = 0.05
 
 
-def overview_plots(network: Network, logs: Sequence[TuningLog], slowdown: Mapping[int, float]) -> list[Plot]:
-    """Plots of all tasks together, with the bands of `slowdowns`: total latency, throughput, and latency of each operator."""
+def overview_plots(
+    network: Network, logs: Sequence[TuningLog], slowdown: Mapping[int, float]
+) -> list[Plot]:
+    """Plots of all tasks together, with the bands of `slowdowns`: total latency, throughput, and
+    latency of each operator.
+    """
     plots = []
     weighting = (
-        "weighted by the number of runs in the network" if network.has_counts else "one run of each, as some counts are unknown"
+        "weighted by the number of runs in the network"
+        if network.has_counts
+        else "one run of each, as some counts are unknown"
     )
     if len(network.operators) > 1:
         curves = [(i, log.label, network.best_so_far(i)) for i, log in enumerate(logs)]
         over_trials = draw_total(curves, slowdown=slowdown)
         over_time = draw_total(curves, [log.elapsed for log in logs], slowdown)
-        caption = f"Total latency of all operators with their best configurations so far, {weighting}"
+        caption = (
+            f"Total latency of all operators with their best configurations so far, {weighting}"
+        )
         if any(network.operators_in(i) != network.operators for i in range(len(logs))):
             caption += ". The logs do not have the same operators"
         if slowdown:
@@ -60,33 +71,57 @@ def overview_plots(network: Network, logs: Sequence[TuningLog], slowdown: Mappin
         if over_trials:
             plots.append(Plot("total latency over trials", f"{caption}.", over_trials))
         if over_time:
-            plots.append(Plot("total latency over time", "The same over tuning time, without pauses.", over_time))
+            plots.append(
+                Plot(
+                    "total latency over time",
+                    "The same over tuning time, without pauses.",
+                    over_time,
+                )
+            )
     throughput = draw_throughput([(i, log.label, log.elapsed) for i, log in enumerate(logs)])
     if throughput:
-        caption = "Trials per minute. Where there are few, builds or runs took long or timed out, or the tuner was busy."
+        caption = (
+            "Trials per minute. Where there are few, builds or runs took long or timed out, "
+            "or the tuner was busy."
+        )
         plots.append(Plot("trials per minute", caption, throughput))
     if len(network.operators) > 1:
         plots += _operator_latencies(network, logs, weighting)
     return plots
 
 
-def _operator_latencies(network: Network, logs: Sequence[TuningLog], weighting: str) -> Iterator[Plot]:
-    """Latency of each operator: first and best trial if there is one log, else the best trial in each log."""
+def _operator_latencies(
+    network: Network, logs: Sequence[TuningLog], weighting: str
+) -> Iterator[Plot]:
+    """Latency of each operator: first and best trial if there is one log, else the best trial in
+    each log.
+    """
     solved = [operator for operator in network.operators if operator.seconds < math.inf]
     if not solved:
         return
     least = _MIN_SHARE * math.fsum(operator.seconds for operator in solved)
     shown = ([operator for operator in solved if operator.seconds >= least] or solved)[:_MAX_BARS]
     series = [
-        (log.label, SERIES[i % len(SERIES)], [_bar(operator.seconds_in(i)) for operator in shown]) for i, log in enumerate(logs)
+        (log.label, SERIES[i % len(SERIES)], [_bar(operator.seconds_in(i)) for operator in shown])
+        for i, log in enumerate(logs)
     ]
     trials = "best trial in each log"
     if len(logs) == 1:
-        (_, color, best), first = series[0], [_bar(operator.first_seconds_in(0)) for operator in shown]
-        series, trials = [("first trial", RULE, first), ("best trial", color, best)], "first successful trial and best trial"
+        (_, color, best), first = (
+            series[0],
+            [_bar(operator.first_seconds_in(0)) for operator in shown],
+        )
+        series, trials = (
+            [("first trial", RULE, first), ("best trial", color, best)],
+            "first successful trial and best trial",
+        )
     subset = f"; the {len(shown)} slowest of {len(solved)}" if len(solved) > len(shown) else ""
     caption = f"Latency of each operator, {weighting}: {trials}{subset}."
-    yield Plot("latency of each operator", caption, draw_operators([operator.name for operator in shown], series))
+    yield Plot(
+        "latency of each operator",
+        caption,
+        draw_operators([operator.name for operator in shown], series),
+    )
 
 
 def _bar(seconds: float) -> float:
@@ -95,8 +130,12 @@ def _bar(seconds: float) -> float:
 
 
 def slowdowns(logs: Sequence[TuningLog]) -> dict[int, float]:
-    """How many times as long the same took as for the first log, by the index of each log for which it differs."""
-    return {i: found.ratio for i, log in enumerate(logs) if (found := compare(log, logs[0])).differs}
+    """How many times as long the same took as for the first log, by the index of each log for which
+    it differs.
+    """
+    return {
+        i: found.ratio for i, log in enumerate(logs) if (found := compare(log, logs[0])).differs
+    }
 
 
 def progress_plots(task: TaskInLogs, slowdown: Mapping[int, float]) -> list[Plot]:
@@ -108,12 +147,16 @@ def progress_plots(task: TaskInLogs, slowdown: Mapping[int, float]) -> list[Plot
         caption = "Best latency so far over trials."
         if len(task.in_logs) == 1:
             beyond = _count_above(over_trials, task.in_logs[0].task)
-            caption += " Each dot is a trial" + (f"; {pluralize(beyond, 'slower one')} off the chart." if beyond else ".")
+            caption += " Each dot is a trial" + (
+                f"; {pluralize(beyond, 'slower one')} off the chart." if beyond else "."
+            )
         if any(index in slowdown for index, _, _ in task.in_logs):
             caption += f" {_BANDS}."
         plots.append(Plot("best so far over trials", caption, over_trials))
     if over_time:
-        plots.append(Plot("best so far over time", "The same over the time spent on this task.", over_time))
+        plots.append(
+            Plot("best so far over time", "The same over the time spent on this task.", over_time)
+        )
     return plots
 
 
@@ -125,9 +168,12 @@ def _count_above(figure: Figure, task: Task) -> int:
 
 
 def draw_task(
-    in_logs: Sequence[TaskInLog], over_time: bool = False, slowdown: Mapping[int, float] | None = None
+    in_logs: Sequence[TaskInLog],
+    over_time: bool = False,
+    slowdown: Mapping[int, float] | None = None,
 ) -> Figure | None:
-    """Draw the best latency so far of a task in each log. If there is only one log, dots are its trials.
+    """Draw the best latency so far of a task in each log. If there is only one log, dots are its
+    trials.
 
     Parameters
     ----------
@@ -145,9 +191,20 @@ def draw_task(
     """
     curves = []
     for index, label, task in in_logs:
-        if task.best < math.inf and len(task) > 1 and (not over_time or len(np.unique(task.elapsed)) > _MIN_BATCHES):
+        if (
+            task.best < math.inf
+            and len(task) > 1
+            and (not over_time or len(np.unique(task.elapsed)) > _MIN_BATCHES)
+        ):
             order = np.argsort(task.elapsed, kind="stable") if over_time else np.arange(len(task))
-            curves.append((index, label, task.elapsed[order] if over_time else order + 1.0, task.latencies[order]))
+            curves.append(
+                (
+                    index,
+                    label,
+                    task.elapsed[order] if over_time else order + 1.0,
+                    task.latencies[order],
+                )
+            )
     return _draw_best_so_far(curves, over_time, slowdown or {}, dots=len(curves) == 1)
 
 
@@ -161,11 +218,14 @@ def draw_total(
     Parameters
     ----------
     curves : sequence of (int, str, array of float)
-        For each log: index, label, and seconds after each trial, infinite until every operator has a successful trial.
+        For each log: index, label, and seconds after each trial, infinite until every operator has
+        a successful trial.
     elapsed : sequence of array of float, optional
-        For each log, the time in seconds at which its trials ended. Plots over time instead of the number of trials.
+        For each log, the time in seconds at which its trials ended. Plots over time instead of the
+        number of trials.
     slowdown : mapping of int to float, optional
-        How many times as long the same took for a log, by its index: a band reaches to where its curve would be otherwise.
+        How many times as long the same took for a log, by its index: a band reaches to where its
+        curve would be otherwise.
 
     Returns
     -------
@@ -182,28 +242,53 @@ def draw_total(
 
 
 def _draw_best_so_far(
-    curves: Sequence[tuple[int, str, Array, Array]], over_time: bool, slowdown: Mapping[int, float], dots: bool = False
+    curves: Sequence[tuple[int, str, Array, Array]],
+    over_time: bool,
+    slowdown: Mapping[int, float],
+    dots: bool = False,
 ) -> Figure | None:
-    """Draw for each log, given its index, label, and seconds or numbers of trials with their latencies, the lowest one so far."""
+    """Draw for each log, given its index, label, and seconds or numbers of trials with their
+    latencies, the lowest one so far.
+    """
     if not curves:
         return None
-    scale, unit = _time_unit(max(float(x[-1]) for _, _, x, _ in curves)) if over_time else (1.0, "trials")
+    scale, unit = (
+        _time_unit(max(float(x[-1]) for _, _, x, _ in curves)) if over_time else (1.0, "trials")
+    )
     shown = [latencies for *_, latencies in curves]
     with new_figure() as (figure, axes):
         for index, label, x, latencies in curves:
             style: dict[str, Any] = {"color": SERIES[index % len(SERIES)]}
             if dots:
                 some = np.unique(np.linspace(0, len(x) - 1, _MAX_DOTS).astype(int))
-                axes.plot(x[some] / scale, latencies[some] * 1e3, ".", gid="trials", alpha=0.5, markersize=4.5, **style)
+                axes.plot(
+                    x[some] / scale,
+                    latencies[some] * 1e3,
+                    ".",
+                    gid="trials",
+                    alpha=0.5,
+                    markersize=4.5,
+                    **style,
+                )
             best = np.minimum.accumulate(latencies)
-            corners = np.unique([*np.flatnonzero(best < np.append(math.inf, best[:-1])), len(best) - 1])
-            steps: dict[str, Any] = {"drawstyle": "steps-post", "linewidth": 1.6, "label": escape_label(label), "gid": "best"}
+            corners = np.unique(
+                [*np.flatnonzero(best < np.append(math.inf, best[:-1])), len(best) - 1]
+            )
+            steps: dict[str, Any] = {
+                "drawstyle": "steps-post",
+                "linewidth": 1.6,
+                "label": escape_label(label),
+                "gid": "best",
+            }
             axes.plot(x[corners] / scale, best[corners] * 1e3, **steps, **style)
-            if index in slowdown:  # a band to where it would be if the machine had been as fast as for the first log
+            # a band to where it would be if the machine had been as fast as for the first log
+            if index in slowdown:
                 solved = np.isfinite(best)
                 shown.append(best / slowdown[index])
                 band: dict[str, Any] = {"step": "post", "alpha": 0.2, "linewidth": 0}
-                axes.fill_between(x[solved] / scale, best[solved] * 1e3, shown[-1][solved] * 1e3, **band, **style)
+                axes.fill_between(
+                    x[solved] / scale, best[solved] * 1e3, shown[-1][solved] * 1e3, **band, **style
+                )
         _format_best_so_far(axes, shown, unit)
         add_legend(figure, len(curves))
     return figure
@@ -222,7 +307,11 @@ def draw_throughput(curves: Sequence[tuple[int, str, Any]]) -> Figure | None:
     Figure or None
         None if no log has timestamps.
     """
-    drawn = [(index, label, elapsed) for index, label, elapsed in curves if len(elapsed) > 1 and elapsed.max() > 0]
+    drawn = [
+        (index, label, elapsed)
+        for index, label, elapsed in curves
+        if len(elapsed) > 1 and elapsed.max() > 0
+    ]
     if not drawn:
         return None
     scale, unit = _time_unit(max(float(elapsed.max()) for _, _, elapsed in drawn))
@@ -232,7 +321,9 @@ def draw_throughput(curves: Sequence[tuple[int, str, Any]]) -> Figure | None:
             last, edges = _batch_ends(elapsed), np.linspace(0, elapsed[-1], 1 + bins)
             counts = np.diff(np.interp(edges, np.append(0, elapsed[last]), np.append(0, last + 1)))
             style: dict[str, Any] = {"color": SERIES[index % len(SERIES)], "linewidth": 1.4}
-            axes.stairs(counts / np.diff(edges) * 60, edges / scale, label=escape_label(label), **style)
+            axes.stairs(
+                counts / np.diff(edges) * 60, edges / scale, label=escape_label(label), **style
+            )
         axes.set_ylim(bottom=0)
         axes.set_xlabel(unit)
         axes.set_ylabel("trials per minute")
@@ -241,12 +332,17 @@ def draw_throughput(curves: Sequence[tuple[int, str, Any]]) -> Figure | None:
 
 
 def _batch_ends(elapsed: Array) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    """Index of the last trial of each batch: results that arrive together were measured since the batch before."""
+    """Index of the last trial of each batch: results that arrive together were measured since the
+    batch before.
+    """
     return np.flatnonzero(np.append(np.diff(elapsed) > _SAME_BATCH, True))
 
 
-def draw_operators(names: Sequence[str], series: Sequence[tuple[str, str, Sequence[float]]]) -> Figure:
-    """Draw bars of operators' latencies. Where one would squash the others, the axis ends before it, and it says its latency.
+def draw_operators(
+    names: Sequence[str], series: Sequence[tuple[str, str, Sequence[float]]]
+) -> Figure:
+    """Draw bars of operators' latencies. Where one would squash the others, the axis ends before
+    it, and it says its latency.
 
     Parameters
     ----------
@@ -257,7 +353,8 @@ def draw_operators(names: Sequence[str], series: Sequence[tuple[str, str, Sequen
     """
     longest = max(max(values) for *_, values in series)
     limit = _MAX_STRETCH * max(
-        (min(filter(None, bars), default=0.0) for bars in zip(*(values for *_, values in series))), default=0.0
+        (min(filter(None, bars), default=0.0) for bars in zip(*(values for *_, values in series))),
+        default=0.0,
     )
     with named_bars(names, len(series)) as (figure, axes, middle):
         for i, (label, color, values) in enumerate(series):
@@ -265,7 +362,14 @@ def draw_operators(names: Sequence[str], series: Sequence[tuple[str, str, Sequen
             axes.barh(ys, values, 0.9 * BAR, color=color, label=escape_label(label))
             for y, value in zip(ys, values):
                 if 0 < limit < value:
-                    axes.text(0.995 * limit, y, f"{value:.3g} →", ha="right", va="center_baseline", fontsize=6.5)
+                    axes.text(
+                        0.995 * limit,
+                        y,
+                        f"{value:.3g} →",
+                        ha="right",
+                        va="center_baseline",
+                        fontsize=6.5,
+                    )
         if 0 < limit < longest:
             axes.set_xlim(0, limit)
         axes.set_xlabel("ms")
@@ -275,17 +379,26 @@ def draw_operators(names: Sequence[str], series: Sequence[tuple[str, str, Sequen
 
 
 def _format_best_so_far(axes: Any, latencies: Sequence[Array], unit: str) -> None:
-    """Label the axes and set limits that show most of the latencies (in seconds), on a logarithmic scale if they vary a lot."""
+    """Label the axes and set limits that show most of the latencies (in seconds), on a logarithmic
+    scale if they vary a lot.
+    """
     finite = [one[np.isfinite(one)] * 1e3 for one in latencies]
     low = min(float(ms.min()) for ms in finite)
-    high = max(max(float(ms[0]), float(np.quantile(ms, 0.75 if len(ms) > _MAX_TRIALS_ALL_SHOWN else 1.0))) for ms in finite)
+    high = max(
+        max(float(ms[0]), float(np.quantile(ms, 0.75 if len(ms) > _MAX_TRIALS_ALL_SHOWN else 1.0)))
+        for ms in finite
+    )
     logarithmic = bool(high > 5 * low)
     if logarithmic:
         axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high > 50 * low else (1, 1.5, 2, 3, 5, 7)))
+        axes.yaxis.set_major_locator(
+            LogLocator(subs=(1, 2, 5) if high > 50 * low else (1, 1.5, 2, 3, 5, 7))
+        )
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_locator(NullLocator())
-    axes.set_ylim(low * 0.85 if logarithmic else low - 0.06 * (high - low) - 0.01 * low, high * 1.05)
+    axes.set_ylim(
+        low * 0.85 if logarithmic else low - 0.06 * (high - low) - 0.01 * low, high * 1.05
+    )
     axes.set_xlabel(unit)
     axes.set_ylabel("best so far, ms" + " (log scale)" * logarithmic)
     axes.xaxis.set_major_locator(MaxNLocator(MAX_TICKS, integer=unit == "trials"))

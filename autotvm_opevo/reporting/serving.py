@@ -1,4 +1,6 @@
-"""Serve a report of runs in progress on this machine; it is rendered again whenever a log has grown."""
+"""Serve a report of runs in progress on this machine; it is rendered again whenever a log has
+grown.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,12 @@ from autotvm_opevo.reporting.page import render
 # Interval at which the page checks for new trials.
 _POLL_MS = 3_000
 # Shown while a log cannot be read; reloads until it can.
-_RETRY_PAGE = '<!DOCTYPE html><meta charset="utf-8"><meta http-equiv="refresh" content="3"><title>waiting</title><p>{}</p>'
-# Rendering uses a core that trials are measured on, so it pauses for this multiple of the time it took.
+_RETRY_PAGE = (
+    '<!DOCTYPE html><meta charset="utf-8"><meta http-equiv="refresh" '
+    'content="3"><title>waiting</title><p>{}</p>'
+)
+# Rendering uses a core that trials are measured on, so it pauses for this multiple of the time it
+# took.
 _PAUSE_FACTOR = 9
 
 
@@ -47,27 +53,37 @@ def serve(logs: Sequence[str | os.PathLike[str]], title: str = "", port: int = 0
     try:
         server = make_server(logs, title, port)
     except OSError as error:
-        raise OSError(f"cannot listen on port {port} ({error.strerror}): give another, or none for any free port") from error
+        raise OSError(
+            f"cannot listen on port {port} ({error.strerror}): give another, or none for any "
+            "free port"
+        ) from error
     with server:
         print(f"http://127.0.0.1:{server.server_address[1]}/ (Ctrl-C to stop)", flush=True)
         with suppress(KeyboardInterrupt):
             server.serve_forever()
 
 
-def make_server(logs: Sequence[str | os.PathLike[str]], title: str = "", port: int = 0) -> ThreadingHTTPServer:
+def make_server(
+    logs: Sequence[str | os.PathLike[str]], title: str = "", port: int = 0
+) -> ThreadingHTTPServer:
     """Create the server that `serve` runs."""
     lock = threading.Lock()
-    rendered, text, earliest = "", b"", 0.0  # fingerprint and text of the page, and when it may be rendered again
+    # fingerprint and text of the page, and when it may be rendered again
+    rendered, text, earliest = "", b"", 0.0
 
     def page() -> bytes:
-        """The page, rendered once per state of the logs for all clients, using at most a tenth of the time."""
+        """The page, rendered once per state of the logs for all clients, using at most a tenth of
+        the time.
+        """
         nonlocal rendered, text, earliest
         with lock:
             current = fingerprint(logs)
             if not text or (current != rendered and time.monotonic() >= earliest):
                 start = time.monotonic()
                 try:
-                    text = render(open_logs(logs, must_exist=False), title, _POLL_MS, current).encode()
+                    text = render(
+                        open_logs(logs, must_exist=False), title, _POLL_MS, current
+                    ).encode()
                     rendered = current
                 finally:
                     earliest = time.monotonic() + _PAUSE_FACTOR * (time.monotonic() - start)
@@ -80,7 +96,8 @@ def make_server(logs: Sequence[str | os.PathLike[str]], title: str = "", port: i
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             host = self.headers.get("Host", "").partition(":")[0]
-            if host not in ("127.0.0.1", "localhost"):  # DNS rebinding: another site's name resolved to this machine
+            # DNS rebinding: another site's name resolved to this machine
+            if host not in ("127.0.0.1", "localhost"):
                 self.send_error(403)
             elif self.path == "/":
                 self._answer("text/html; charset=utf-8", page)
@@ -97,7 +114,10 @@ def make_server(logs: Sequence[str | os.PathLike[str]], title: str = "", port: i
                 try:
                     status, text = 200, body()
                 except Exception as error:  # such as a log that is being replaced
-                    status, text = 503, _RETRY_PAGE.format(escape(f"{type(error).__name__}: {error}")).encode()
+                    status, text = (
+                        503,
+                        _RETRY_PAGE.format(escape(f"{type(error).__name__}: {error}")).encode(),
+                    )
                 self.send_response(status)
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(text)))

@@ -1,4 +1,6 @@
-"""What a report begins with: of each log a summary, warnings and the verdict, and whether several can be compared."""
+"""What a report begins with: of each log a summary, warnings and the verdict, and whether several
+can be compared.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ _CLEAR = 0.1
 
 
 def summarize(*logs: str | os.PathLike[str]) -> str:
-    """What a report begins with, as text: of each log a summary and the verdict, and whether several can be compared.
+    """What a report begins with, as text: of each log a summary and the verdict, and whether
+    several can be compared.
 
     Parameters
     ----------
@@ -65,9 +68,16 @@ def summarize(*logs: str | os.PathLike[str]) -> str:
     lines = [line for line, _ in compare_with_first(opened)]
     for index, log in enumerate(opened):
         about = about_log(index, log, network)
-        lines += ["", f"{about['label']}: {about['summary']}", *(f"warning: {text}" for text in about["warnings"])]
+        lines += [
+            "",
+            f"{about['label']}: {about['summary']}",
+            *(f"warning: {text}" for text in about["warnings"]),
+        ]
         for answer in about["verdict"]:
-            lines += [f"{answer.question} {answer.text}", *([f"    {answer.command}"] if answer.command else [])]
+            lines += [
+                f"{answer.question} {answer.text}",
+                *([f"    {answer.command}"] if answer.command else []),
+            ]
     return "\n".join(lines).strip()
 
 
@@ -88,9 +98,15 @@ def compare_with_first(logs: Sequence[TuningLog]) -> Iterator[tuple[str, bool]]:
         found = compare(log, logs[0])
         basis = f"{pluralize(found.count, 'configuration')} that both have"
         if math.isnan(found.ratio):
-            yield f"{both}: {basis}, too few to tell whether the machine was as fast for both", False
+            yield (
+                f"{both}: {basis}, too few to tell whether the machine was as fast for both",
+                False,
+            )
             continue
-        interval = f"{found.ratio:.2f} times as long for the second ({found.low:.2f} to {found.high:.2f}), by {basis}"
+        interval = (
+            f"{found.ratio:.2f} times as long for the second ({found.low:.2f} to "
+            f"{found.high:.2f}), by {basis}"
+        )
         if found.is_unclear:
             yield f"{both} are hard to compare: the same took {interval}", True
         elif found.differs:
@@ -102,8 +118,13 @@ def compare_with_first(logs: Sequence[TuningLog]) -> Iterator[tuple[str, bool]]:
 def _summary(index: int, log: TuningLog, network: Network) -> Iterator[str]:
     trials = f"{pluralize(len(log), 'trial')} of {pluralize(len(log.tasks), 'task')}"
     if len(log.elapsed) and log.elapsed[-1] > 0:
-        first = datetime.fromtimestamp(min(float(task.times.min()) for task in log.tasks.values()), timezone.utc)
-        trials += f" in {format_duration(float(log.elapsed[-1]))}, the first at {first:%Y-%m-%d %H:%M} UTC"
+        first = datetime.fromtimestamp(
+            min(float(task.times.min()) for task in log.tasks.values()), timezone.utc
+        )
+        trials += (
+            f" in {format_duration(float(log.elapsed[-1]))}, the first at "
+            f"{first:%Y-%m-%d %H:%M} UTC"
+        )
     yield trials
     if log.runs.tuners:
         yield f"tuned by {', then '.join(log.runs.tuners)}"
@@ -114,15 +135,22 @@ def _summary(index: int, log: TuningLog, network: Network) -> Iterator[str]:
         yield f"{failed} failed"
     if log.runs.latency:
         before, after = log.runs.latency
-        yield f"latency of the network {milliseconds(before)} ms before tuning, {milliseconds(after)} ms after"
+        yield (
+            f"latency of the network {milliseconds(before)} ms before tuning, "
+            f"{milliseconds(after)} ms after"
+        )
 
 
 def _describe_lowering(one: NetworkLowered) -> str:
     """What was changed before a network was tuned; empty if nothing."""
     parts = [f"{pluralize(one.nhwc, 'convolution')} in NHWC"] * bool(one.nhwc)
-    parts += [f"constant weights of {pluralize(one.packed, 'operator')} packed as the schedules read them"] * bool(one.packed)
+    parts += [
+        f"constant weights of {pluralize(one.packed, 'operator')} packed as the schedules read them"
+    ] * bool(one.packed)
     parts += [pluralize(one.winograd, "Winograd convolution")] * bool(one.winograd)
-    parts += [f"exp, tanh or erf as polynomials in {pluralize(one.fast_math, 'operator')}"] * bool(one.fast_math)
+    parts += [f"exp, tanh or erf as polynomials in {pluralize(one.fast_math, 'operator')}"] * bool(
+        one.fast_math
+    )
     return ", ".join(parts)
 
 
@@ -133,7 +161,10 @@ def _warnings(index: int, log: TuningLog, network: Network) -> Iterator[str]:
         if count:
             yield f"{pluralize(count, f'{kind} line')} skipped"
     if len(log.runs.networks) > 1:
-        yield f"this log has {len(log.runs.networks)} networks or targets: totals and shares are of all of them together"
+        yield (
+            f"this log has {len(log.runs.networks)} networks or targets: totals and shares are "
+            "of all of them together"
+        )
     unsolved = network.count_unsolved(index)
     if unsolved and log.tasks:
         have = "operator has" if unsolved == 1 else "operators have"
@@ -143,7 +174,10 @@ def _warnings(index: int, log: TuningLog, network: Network) -> Iterator[str]:
     if len(log.elapsed) and not log.runs.starts and network.log_count > 1:
         yield "its time begins with the first result: AutoTVM's log does not say how long that took"
     if log.pauses:
-        yield f"{pluralize(len(log.pauses), 'pause')} ({format_duration(sum(log.pauses))} in total) not counted as tuning time"
+        yield (
+            f"{pluralize(len(log.pauses), 'pause')} ({format_duration(sum(log.pauses))} in "
+            "total) not counted as tuning time"
+        )
     if lost := list(dict.fromkeys(map(printable, log.runs.lost))):
         yield f"{pluralize(len(lost), 'device')} left while tuning: {', '.join(lost)}"
     if log.has_best_only:
@@ -197,4 +231,6 @@ def compare(log: TuningLog, other: TuningLog) -> Comparability:
     if count < _MIN_SHARED:
         return Comparability(math.nan, math.nan, math.nan, count)
     skipped = int(stats.binom.ppf((1 - _CONFIDENCE) / 2, count, 0.5)) - 1
-    return Comparability(float(np.median(ratios)), float(ratios[skipped]), float(ratios[-1 - skipped]), count)
+    return Comparability(
+        float(np.median(ratios)), float(ratios[skipped]), float(ratios[-1 - skipped]), count
+    )

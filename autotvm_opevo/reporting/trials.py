@@ -130,9 +130,11 @@ class Task:
     repeated : int
         Number of trials whose configuration had been measured before.
     elapsed : array of float
-        Seconds spent on this task until the end of each trial; empty if some timestamps are unknown.
+        Seconds spent on this task until the end of each trial; empty if some timestamps are
+        unknown.
     confirmation : Confirmation, optional
-        The timings of its best trial at the end of a run; None if there are none, or a later trial was faster.
+        The timings of its best trial at the end of a run; None if there are none, or a later trial
+        was faster.
     """
 
     def __init__(self, first: Trial) -> None:
@@ -154,7 +156,8 @@ class Task:
 
     def add(self, trial: Trial, position: int = 0) -> None:
         """Add a trial, given its position among the log's."""
-        self.journal_key = trial.journal_key or trial.task  # of the last one, which the run with the journal may have added
+        # of the last one, which the run with the journal may have added
+        self.journal_key = trial.journal_key or trial.task
         self.cost += trial.cost
         self._positions.append(position)
         self._latencies.append(trial.latency)
@@ -162,11 +165,15 @@ class Task:
         self.settings.append(trial.knobs)
         if trial.failure:
             self.failures[trial.failure] += 1
-            self.failure_costs[trial.failure] = self.failure_costs.get(trial.failure, 0.0) + trial.cost
+            self.failure_costs[trial.failure] = (
+                self.failure_costs.get(trial.failure, 0.0) + trial.cost
+            )
         # Hash the text: Python hashes -1 and -2 alike, and both are compute locations.
         configuration = hash(str([(name, value.value) for name, value in trial.knobs.items()]))
         self.repeated += configuration in self._measured
-        self._measured[configuration] = min(trial.latency, self._measured.get(configuration, math.inf))
+        self._measured[configuration] = min(
+            trial.latency, self._measured.get(configuration, math.inf)
+        )
         for name, value in trial.knobs.items():
             knob = self.knobs.get(name)
             if knob is None:
@@ -175,30 +182,55 @@ class Task:
                 knob.kind = "choice"
             knob.add(value.value, trial.latency)
         if trial.latency < (self._top[-1][0] if len(self._top) == _TOP else math.inf):
-            self._top = nsmallest(_TOP, [*self._top, (trial.latency, len(self._latencies), trial.knobs)], key=lambda x: x[:2])
+            self._top = nsmallest(
+                _TOP,
+                [*self._top, (trial.latency, len(self._latencies), trial.knobs)],
+                key=lambda x: x[:2],
+            )
 
     def merge_journal(
-        self, events: Sequence[TrialEnded], confirmation: Confirmation | None, cut_off: Sequence[float] = ()
+        self,
+        events: Sequence[TrialEnded],
+        confirmation: Confirmation | None,
+        cut_off: Sequence[float] = (),
     ) -> None:
-        """Add error messages and the confirmation from a journal and, if it covers all trials, what the log lacks: timestamps and
-        failures. A run that is `cut_off` may have had no time to write its last events."""
+        """Add error messages and the confirmation from a journal and, if it covers all trials, what
+        the log lacks: timestamps and failures. A run that is `cut_off` may have had no time to
+        write its last events."""
         lacks_times = not np.isfinite(self.times).all()
         events = _completed(events, len(self), cut_off) if lacks_times else events
         if lacks_times and len(events) == len(self):
             self._times = array("d", (event.time for event in events))
-            kinds = (event.failure or UNKNOWN_FAILURE * (latency == math.inf) for event, latency in zip(events, self._latencies))
+            kinds = (
+                event.failure or UNKNOWN_FAILURE * (latency == math.inf)
+                for event, latency in zip(events, self._latencies)
+            )
             self.failures = Counter(printable(kind) for kind in kinds if kind)
             self.cost, self.failure_costs = 0.0, {}
         for event in events:
             if event.message:
-                self.messages.setdefault(printable(event.failure), Counter())[printable(event.message)] += 1
-        if confirmation and not (self.latencies[self.times > confirmation.time] < np.median(confirmation.latencies)).any():
+                self.messages.setdefault(printable(event.failure), Counter())[
+                    printable(event.message)
+                ] += 1
+        if (
+            confirmation
+            and not (
+                self.latencies[self.times > confirmation.time] < np.median(confirmation.latencies)
+            ).any()
+        ):
             self.confirmation = confirmation
 
     def ratios(self, other: Task) -> list[float]:
-        """Latency here divided by that in another log, of each configuration that succeeded in both."""
-        both = ((latency, other._measured.get(configuration, math.inf)) for configuration, latency in self._measured.items())
-        return [mine / theirs for mine, theirs in both if 0 < mine < math.inf and 0 < theirs < math.inf]
+        """Latency here divided by that in another log, of each configuration that succeeded in
+        both.
+        """
+        both = (
+            (latency, other._measured.get(configuration, math.inf))
+            for configuration, latency in self._measured.items()
+        )
+        return [
+            mine / theirs for mine, theirs in both if 0 < mine < math.inf and 0 < theirs < math.inf
+        ]
 
     def __len__(self) -> int:
         return len(self._latencies)
@@ -220,7 +252,9 @@ class Task:
 
     @property
     def kind(self) -> str:
-        """What it computes, such as ``"conv2d_NCHWc"``: the first word of its name, without the target."""
+        """What it computes, such as ``"conv2d_NCHWc"``: the first word of its name, without the
+        target.
+        """
         return self.name.partition(" ")[0].partition(".")[0]
 
     @property
@@ -235,8 +269,14 @@ class Task:
 
     @property
     def latency(self) -> float:
-        """What its best takes, in seconds: the best trial may have been a lucky one, so as it was confirmed if that is longer."""
-        return max(self.best, float(np.median(self.confirmation.latencies))) if self.confirmation else self.best
+        """What its best takes, in seconds: the best trial may have been a lucky one, so as it was
+        confirmed if that is longer.
+        """
+        return (
+            max(self.best, float(np.median(self.confirmation.latencies)))
+            if self.confirmation
+            else self.best
+        )
 
     @property
     def first_success(self) -> float:
@@ -255,8 +295,12 @@ class Task:
         return list(self._top)
 
 
-def _completed(events: Sequence[TrialEnded], trials: int, cut_off: Sequence[float]) -> Sequence[TrialEnded]:
-    """The events of as many trials, if those that lack are the last of a run that was cut off: at the time of the one before."""
+def _completed(
+    events: Sequence[TrialEnded], trials: int, cut_off: Sequence[float]
+) -> Sequence[TrialEnded]:
+    """The events of as many trials, if those that lack are the last of a run that was cut off: at
+    the time of the one before.
+    """
     missing = trials - len(events)
     if missing <= 0 or not events or not cut_off:
         return events

@@ -1,4 +1,6 @@
-"""The verdict on a log: has tuning converged, how good and how sure is the result, where did the time go, what next."""
+"""The verdict on a log: has tuning converged, how good and how sure is the result, where did the
+time go, what next.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ from autotvm_opevo.reporting.network import Network, Operator
 from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Array, Task
 from autotvm_opevo.tuning.result import EXHAUSTED, describe_chosen
 
-# Tuning has converged if the last half of the trials brought less, with at least so many trials for each operator; before that,
-# curves of recorded runs often fell again.
+# Tuning has converged if the last half of the trials brought less, with at least so many trials for
+# each operator; before that, curves of recorded runs often fell again.
 CONVERGED, MIN_TRIALS = 0.01, 64
 # Failures that are a larger part of the trials deserve a remark.
 _MANY_FAILURES = 0.25
@@ -26,7 +28,8 @@ _MAX_NAMES = 2
 _OVERVIEW, _TASKS = "#overview", "#tasks"
 # An operator that reaches more of its limit has little left that is worth a trial.
 _AT_LIMIT = 0.9
-# Limits that an operator exceeds by more were measured while the machine was slower: they are no limits.
+# Limits that an operator exceeds by more were measured while the machine was slower: they are no
+# limits.
 _MAX_REACHED = 1.5
 # Of limits that are unknown for a larger part of the latency, nothing is said.
 _MAX_UNKNOWN = 0.05
@@ -55,7 +58,8 @@ class Answer:
 
 
 class _Operators:
-    """The operators of a log: what they take, and what they take at least on the machine that they were measured on.
+    """The operators of a log: what they take, and what they take at least on the machine that they
+    were measured on.
 
     Parameters
     ----------
@@ -69,7 +73,8 @@ class _Operators:
     solved : list of Operator
         Those with a successful trial.
     unsolved : int
-        Number of those without, including those that only the journal mentions; `failed` has those with trials.
+        Number of those without, including those that only the journal mentions; `failed` has those
+        with trials.
     total : float
         Seconds of those with a successful trial.
     measured : list of Operator
@@ -85,26 +90,38 @@ class _Operators:
         tried = network.operators_in(index)
         self.solved = [one for one in tried if self.seconds(one) < math.inf]
         self.failed = [one for one in tried if self.seconds(one) == math.inf]
-        self.unsolved, self.total = network.count_unsolved(index), math.fsum(map(self.seconds, self.solved))
-        self.measured = [one for one in self.solved if one.fastest_in(index).journal_key in log.runs.limits]
+        self.unsolved, self.total = (
+            network.count_unsolved(index),
+            math.fsum(map(self.seconds, self.solved)),
+        )
+        self.measured = [
+            one for one in self.solved if one.fastest_in(index).journal_key in log.runs.limits
+        ]
         unknown = math.fsum(self.seconds(one) for one in self.solved if one not in self.measured)
         self.exceeded = [one for one in self.measured if self.reached(one) > _MAX_REACHED]
-        self.limits_known = bool(self.solved) and not self.exceeded and unknown <= _MAX_UNKNOWN * self.total
+        self.limits_known = (
+            bool(self.solved) and not self.exceeded and unknown <= _MAX_UNKNOWN * self.total
+        )
 
     def seconds(self, operator: Operator) -> float:
         """What an operator takes with its best configuration."""
         return operator.seconds_in(self.index)
 
     def limit(self, operator: Operator) -> float:
-        """The seconds that an operator takes at least, with all its runs; what was not measured, such as of one that only moves
-        data, is what it takes.
+        """The seconds that an operator takes at least, with all its runs; what was not measured,
+        such as of one that only moves data, is what it takes.
         """
         if operator not in self.measured:
             return self.seconds(operator)
-        return operator.count_in(self.index) * self.log.runs.limits[operator.fastest_in(self.index).journal_key]
+        return (
+            operator.count_in(self.index)
+            * self.log.runs.limits[operator.fastest_in(self.index).journal_key]
+        )
 
     def reached(self, operator: Operator) -> float:
-        """The share of its limit that an operator reaches; above 1 if the limit, which is measured, was too high."""
+        """The share of its limit that an operator reaches; above 1 if the limit, which is measured,
+        was too high.
+        """
         return self.limit(operator) / self.seconds(operator)
 
     @property
@@ -112,11 +129,15 @@ class _Operators:
         """The relative speedup up to the limits; infinite if they are unknown."""
         if not self.limits_known:
             return math.inf
-        return self.total / math.fsum(min(self.limit(one), self.seconds(one)) for one in self.solved) - 1
+        return (
+            self.total / math.fsum(min(self.limit(one), self.seconds(one)) for one in self.solved)
+            - 1
+        )
 
 
 def verdict(index: int, log: TuningLog, network: Network) -> list[Answer]:
-    """Answer the questions that one has after a run; none for a log without trials, or with the best of another log only.
+    """Answer the questions that one has after a run; none for a log without trials, or with the
+    best of another log only.
 
     Parameters
     ----------
@@ -139,7 +160,8 @@ def verdict(index: int, log: TuningLog, network: Network) -> list[Answer]:
 
 
 def gain_of_last(best: Array, part: float) -> float:
-    """Relative speedup in the last part of the trials; infinite if there was no result before it, NaN if there is none.
+    """Relative speedup in the last part of the trials; infinite if there was no result before it,
+    NaN if there is none.
 
     >>> gain_of_last(np.array([3.0, 2.0, 1.5, 1.0]), 0.5)
     1.0
@@ -151,19 +173,36 @@ def gain_of_last(best: Array, part: float) -> float:
 def _converged(operators: _Operators, network: Network) -> Answer:
     question = "Converged?"
     if operators.unsolved:
-        return Answer(question, f"No: {pluralize(operators.unsolved, 'operator')} without a successful trial.", _TASKS)
+        return Answer(
+            question,
+            f"No: {pluralize(operators.unsolved, 'operator')} without a successful trial.",
+            _TASKS,
+        )
     if operators.log.runs.stop_reason == EXHAUSTED:
-        return Answer(question, "Yes: every task ended: its search space is exhausted, or it stopped early.", _TASKS)
+        return Answer(
+            question,
+            "Yes: every task ended: its search space is exhausted, or it stopped early.",
+            _TASKS,
+        )
     if operators.left < CONVERGED:
-        return Answer(question, f"Yes: the machine's limits leave {max(0.0, operators.left):.1%}.", _TASKS)
+        return Answer(
+            question, f"Yes: the machine's limits leave {max(0.0, operators.left):.1%}.", _TASKS
+        )
     gain = gain_of_last(network.best_so_far(operators.index), 0.5)
     if not math.isfinite(gain):
-        return Answer(question, "Unknown: some operators had their first result late.", _OVERVIEW, known=False)
+        return Answer(
+            question, "Unknown: some operators had their first result late.", _OVERVIEW, known=False
+        )
     brought = f"the last half of the trials brought {_percent(gain)}"
     if gain >= CONVERGED:
         return Answer(question, f"No: {brought}.", _OVERVIEW)
     if _trials_per_operator(operators) < MIN_TRIALS:
-        return Answer(question, f"Too early to tell: fewer than {MIN_TRIALS} trials for an operator.", _OVERVIEW, known=False)
+        return Answer(
+            question,
+            f"Too early to tell: fewer than {MIN_TRIALS} trials for an operator.",
+            _OVERVIEW,
+            known=False,
+        )
     return Answer(question, f"Probably: {brought}.", _OVERVIEW)
 
 
@@ -172,24 +211,43 @@ def _percent(gain: float) -> str:
 
 
 def _trials_per_operator(operators: _Operators) -> float:
-    """Mean number of trials of an operator, weighted by latency if that is less: trials of others say little."""
+    """Mean number of trials of an operator, weighted by latency if that is less: trials of others
+    say little.
+    """
     trials = [sum(map(len, one.tasks_in(operators.index))) for one in operators.solved]
-    return float(min(np.mean(trials), np.average(trials, weights=list(map(operators.seconds, operators.solved)))))
+    return float(
+        min(
+            np.mean(trials),
+            np.average(trials, weights=list(map(operators.seconds, operators.solved))),
+        )
+    )
 
 
 def _how_good(operators: _Operators) -> Answer:
     question, index, log, seconds = "How good?", operators.index, operators.log, operators.total
     if not operators.solved:
         return Answer(question, "Unknown: no trial succeeded.", known=False)
-    flop = math.fsum(one.count_in(index) * _flop(one.fastest_in(index), log) for one in operators.solved)
+    flop = math.fsum(
+        one.count_in(index) * _flop(one.fastest_in(index), log) for one in operators.solved
+    )
     partly = " for the operators with a successful trial" if operators.unsolved else ""
-    text = f"{milliseconds(seconds)} ms{partly}" + (f", {flop / seconds / 1e9:.0f} GFLOPS" if flop > 0 else "")
+    text = f"{milliseconds(seconds)} ms{partly}" + (
+        f", {flop / seconds / 1e9:.0f} GFLOPS" if flop > 0 else ""
+    )
     if not operators.limits_known:
-        slowest = [one.name for one in sorted(operators.solved, key=operators.seconds, reverse=True)]
-        why = "how fast this device can be is unknown: tune_network measures it if it is this machine's CPU"
+        slowest = [
+            one.name for one in sorted(operators.solved, key=operators.seconds, reverse=True)
+        ]
+        why = (
+            "how fast this device can be is unknown: tune_network measures it if it is this "
+            "machine's CPU"
+        )
         why += f". Most of it is {_some(slowest)}"
         if operators.exceeded:
-            why = f"the machine's limits were measured while it was slower than when it ran {operators.exceeded[0].name}"
+            why = (
+                "the machine's limits were measured while it was slower than when it ran "
+                f"{operators.exceeded[0].name}"
+            )
         return Answer(question, f"{text}; {why}.", _TASKS, known=False)
     text += f", {1 / (1 + operators.left):.0%} of what this machine's limits allow"
     if others := [one for one in operators.measured if operators.reached(one) <= _AT_LIMIT]:
@@ -199,21 +257,35 @@ def _how_good(operators: _Operators) -> Answer:
 
 
 def _flop(task: Task, log: TuningLog) -> float:
-    """Operations of a task: none if the journal knows the task but no operations; NaN if it does not."""
-    return log.runs.flop.get(task.journal_key, 0.0 if task.journal_key in log.runs.names else math.nan)
+    """Operations of a task: none if the journal knows the task but no operations; NaN if it does
+    not.
+    """
+    return log.runs.flop.get(
+        task.journal_key, 0.0 if task.journal_key in log.runs.names else math.nan
+    )
 
 
 def _how_sure(operators: _Operators) -> Answer:
     question, runs = "How sure?", operators.log.runs
-    confirmed = [(one, found) for one in operators.solved if (found := one.fastest_in(operators.index).confirmation)]
+    confirmed = [
+        (one, found)
+        for one in operators.solved
+        if (found := one.fastest_in(operators.index).confirmation)
+    ]
     chosen = describe_chosen(runs.aligned, runs.kept_untuned)
     of_network = f" The file of the best has {' and '.join(chosen)}." if chosen else ""
     if not confirmed:
-        text = "Every best rests on one trial, maybe a lucky one: tune_network times the best again if a run is long enough."
+        text = (
+            "Every best rests on one trial, maybe a lucky one: tune_network times the best "
+            "again if a run is long enough."
+        )
         return Answer(question, text + of_network, known=False)
     share = math.fsum(operators.seconds(one) for one, _ in confirmed) / operators.total
     noise = np.median([found.spread for _, found in confirmed])
-    part = f"{len(confirmed)} of {pluralize(len(operators.solved), 'operator')}, {share:.0%} of the latency"
+    part = (
+        f"{len(confirmed)} of {pluralize(len(operators.solved), 'operator')}, {share:.0%} of "
+        "the latency"
+    )
     text = f"{part}, confirmed in turn within {noise:.1%}"
     if tied := [one.name for one, found in confirmed if found.ties]:
         text += f"; another configuration may be as fast for {_some(tied)}"
@@ -227,7 +299,9 @@ def _some(names: Sequence[str]) -> str:
     'a, b and 2 others'
     """
     others = len(names) - _MAX_NAMES
-    return " and ".join([", ".join(names[:_MAX_NAMES]), *([pluralize(others, "other")] if others > 0 else [])])
+    return " and ".join(
+        [", ".join(names[:_MAX_NAMES]), *([pluralize(others, "other")] if others > 0 else [])]
+    )
 
 
 def _time(log: TuningLog) -> Answer:
@@ -236,14 +310,20 @@ def _time(log: TuningLog) -> Answer:
     parts = [f"{phase} {format_duration(seconds)}" for phase, seconds in phases if seconds >= 0.5]
     if len(log.runs.starts) > log.runs.timed or not parts:  # killed runs did not tell
         since = "in all" if log.runs.starts else "since the first result"
-        parts += [f"{format_duration(float(log.elapsed[-1]))} {since}"] if len(log.elapsed) and log.elapsed[-1] > 0 else []
+        parts += (
+            [f"{format_duration(float(log.elapsed[-1]))} {since}"]
+            if len(log.elapsed) and log.elapsed[-1] > 0
+            else []
+        )
     failures = _failures(log.tasks.values())
     if (count := sum(failures.values())) > _MANY_FAILURES * len(log):
         kind, most = failures.most_common(1)[0]
         of_kind = f", {most} with {kind}" if kind != UNKNOWN_FAILURE else ""
         parts.append(f"{count / len(log):.0%} of the trials failed{of_kind}")
     if not parts:
-        return Answer(question, "Unknown: the journal that tune_network writes has it.", known=False)
+        return Answer(
+            question, "Unknown: the journal that tune_network writes has it.", known=False
+        )
     return Answer(question, f"{', '.join(parts)}.", _OVERVIEW if log.runs.phases else _TASKS)
 
 
@@ -258,19 +338,38 @@ def _next(operators: _Operators, converged: bool) -> Answer:
     own = {key for keys in (runs.networks or [{}])[-1] for key in keys}
     made = sum(len(task) for task in log.tasks.values() if not own or task.journal_key in own)
     trials = runs.budget if made < runs.budget else 2 * made
-    more = Answer(question, f"More trials: tune again into this log, {trials} in all.", command=runs.command)
+    more = Answer(
+        question, f"More trials: tune again into this log, {trials} in all.", command=runs.command
+    )
     if runs.stop_reason == "time limit":
-        more = Answer(question, "More time: tune again into this log, for as long.", command=runs.command)
+        more = Answer(
+            question, "More time: tune again into this log, for as long.", command=runs.command
+        )
     if operators.unsolved:
         return _next_for_failed(operators) if operators.failed else more
     if runs.speedup and runs.speedup.is_slower:
-        text = "Use the untuned network, which is faster as a whole: trials time each operator alone, in memory of its own."
+        text = (
+            "Use the untuned network, which is faster as a whole: trials time each operator "
+            "alone, in memory of its own."
+        )
         return Answer(question, text)
-    if not (converged or (operators.limits_known and all(operators.reached(one) > _AT_LIMIT for one in operators.solved))):
+    if not (
+        converged
+        or (
+            operators.limits_known
+            and all(operators.reached(one) > _AT_LIMIT for one in operators.solved)
+        )
+    ):
         return more
     if runs.latency and runs.latency[1] >= runs.latency[0]:
-        return Answer(question, "Nothing: the network as a whole was no faster than untuned, so more trials may not help it.")
-    return Answer(question, "Nothing: use the result. Another seed, or a larger search space, may find more.")
+        return Answer(
+            question,
+            "Nothing: the network as a whole was no faster than untuned, so more trials may "
+            "not help it.",
+        )
+    return Answer(
+        question, "Nothing: use the result. Another seed, or a larger search space, may find more."
+    )
 
 
 def _next_for_failed(operators: _Operators) -> Answer:
@@ -279,4 +378,8 @@ def _next_for_failed(operators: _Operators) -> Answer:
     kind = failures.most_common(1)[0][0] if failures else UNKNOWN_FAILURE
     most = "" if kind == UNKNOWN_FAILURE else f", most often with {kind}"
     what = "give each trial more time" if "timeout" in kind else "see why"
-    return Answer("What next?", f"All trials of {_some([one.name for one in operators.failed])} failed{most}: {what}.", _TASKS)
+    return Answer(
+        "What next?",
+        f"All trials of {_some([one.name for one in operators.failed])} failed{most}: {what}.",
+        _TASKS,
+    )

@@ -1,7 +1,8 @@
-"""Acquisition: which candidates to evaluate next, by expected improvement and probability of feasibility.
+"""Acquisition: which candidates to evaluate next, by expected improvement and probability of
+feasibility.
 
-Feasible means here that a configuration builds and runs, which only a trial can tell (hidden constraints); configurations that a
-`Space`'s constraint excludes are never candidates.
+Feasible means here that a configuration builds and runs, which only a trial can tell (hidden
+constraints); configurations that a `Space`'s constraint excludes are never candidates.
 """
 
 from __future__ import annotations
@@ -28,13 +29,16 @@ _MIN_PROB_FEASIBLE, _MIN_RELATIVE_FITNESS = 0.02, 1e-9
 
 
 def log_fitness(fitness: Array) -> Array:
-    """Logarithm of the fitness relative to the best, by which equal ratios become equal differences; NaN for failures.
+    """Logarithm of the fitness relative to the best, by which equal ratios become equal
+    differences; NaN for failures.
 
     >>> log_fitness(np.array([1.0, 0.0, 4.0])).round(2).tolist()
     [-1.39, nan, 0.0]
     """
     best = fitness.max(initial=0.0) or 1.0
-    targets: Array = np.where(fitness > 0, np.log(np.maximum(fitness / best, _MIN_RELATIVE_FITNESS)), np.nan)
+    targets: Array = np.where(
+        fitness > 0, np.log(np.maximum(fitness / best, _MIN_RELATIVE_FITNESS)), np.nan
+    )
     return targets
 
 
@@ -49,20 +53,26 @@ def normal_scores(values: Array) -> Array:
 
 
 def log_ei(mean: Array, stddev: Array, best_f: float) -> Array:
-    """Logarithm of the expected improvement over `best_f` of normal variables, accurate even where the improvement underflows.
+    """Logarithm of the expected improvement over `best_f` of normal variables, accurate even where
+    the improvement underflows.
 
-    log EI = log stddev + log h(z) with z = (mean - best_f) / stddev and h(z) = phi(z) + z Phi(z); below z = -1 in the form of
-    Ament et al. (2023, Unexpected Improvements to Expected Improvement), phi(z) (1 - |z| Phi(z) / phi(z)), with the scaled
-    complementary error function.
+    log EI = log stddev + log h(z) with z = (mean - best_f) / stddev and h(z) = phi(z) + z Phi(z);
+    below z = -1 in the form of Ament et al. (2023, Unexpected Improvements to Expected
+    Improvement), phi(z) (1 - |z| Phi(z) / phi(z)), with the scaled complementary error function.
 
     >>> log_ei(np.array([0.0, -40.0]), np.array([1.0, 1.0]), 0.0).round(4).tolist()
     [-0.9189, -808.2986]
     """
     z = (mean - best_f) / stddev
-    z_body, abs_z = np.maximum(z, -1.0), np.maximum(-z, 1.0)  # clamped, since both branches are evaluated
+    # clamped, since both branches are evaluated
+    z_body, abs_z = np.maximum(z, -1.0), np.maximum(-z, 1.0)
     body = np.log(np.exp(-(z_body**2) / 2) / np.sqrt(2 * np.pi) + z_body * ndtr(z_body))
     near = np.minimum(abs_z, 1e5)  # beyond, h(z) = phi(z) / z^2 to the last digit
-    ratio = np.where(abs_z > near, -2 * np.log(abs_z), np.log1p(-np.sqrt(np.pi / 2) * near * erfcx(near / np.sqrt(2))))
+    ratio = np.where(
+        abs_z > near,
+        -2 * np.log(abs_z),
+        np.log1p(-np.sqrt(np.pi / 2) * near * erfcx(near / np.sqrt(2))),
+    )
     tail = -(abs_z**2) / 2 - np.log(2 * np.pi) / 2 + ratio
     log_h: Array = np.where(z > -1, body, tail)
     return np.log(stddev) + log_h
@@ -88,8 +98,9 @@ class Prediction(NamedTuple):
 class Model:
     """Two Gaussian processes: one of the targets, one of the feasibility.
 
-    The targets are the log fitness and its normal score. The other process is fitted to 0 for failures and 1 for successes, as in
-    least-squares classification; its clipped mean is P(feasible).
+    The targets are the log fitness and its normal score. The other process is fitted to 0 for
+    failures and 1 for successes, as in least-squares classification; its clipped mean is
+    P(feasible).
 
     Parameters
     ----------
@@ -101,11 +112,20 @@ class Model:
         Number of results below which the model is not used.
     """
 
-    def __init__(self, space: Space, rng: np.random.Generator, kernel: GraphKernel | None = None, min_results: int = 1) -> None:
+    def __init__(
+        self,
+        space: Space,
+        rng: np.random.Generator,
+        kernel: GraphKernel | None = None,
+        min_results: int = 1,
+    ) -> None:
         self.min_results = min_results
         self._space, self._kernel = space, GraphKernel(space) if kernel is None else kernel
         self._train_x = self._encode([])
-        self._objective, self._feasibility = GaussianProcess(self._kernel, rng), GaussianProcess(self._kernel, rng)
+        self._objective, self._feasibility = (
+            GaussianProcess(self._kernel, rng),
+            GaussianProcess(self._kernel, rng),
+        )
 
     def predict(self, results: Mapping[int, float], numbers: Sequence[int]) -> Prediction:
         """What is expected of configurations.
@@ -113,7 +133,8 @@ class Model:
         Parameters
         ----------
         results : mapping of int to float
-            Fitness by index, 0 for failures, at least one of them positive. Between calls, entries may only be appended.
+            Fitness by index, 0 for failures, at least one of them positive. Between calls, entries
+            may only be appended.
         numbers : sequence of int
             Indices of configurations.
         """
@@ -121,19 +142,29 @@ class Model:
         feasible, x = ~np.isnan(log_f), self._encode(numbers)
         log_prob_feasible = np.zeros(len(x))
         if not feasible.all():
-            mean = self._feasibility.posterior(train_x, feasible[:, None].astype(float), len(results), x).mean
+            mean = self._feasibility.posterior(
+                train_x, feasible[:, None].astype(float), len(results), x
+            ).mean
             log_prob_feasible = np.log(np.clip(mean[:, 0], _MIN_PROB_FEASIBLE, 1.0))
         own, train_y = int(feasible[: len(results)].sum()), self.targets(log_f[feasible])
         posterior = self._objective.posterior(train_x[feasible], train_y, own, x)
-        return Prediction(posterior, log_prob_feasible, (train_y[:own] if own else posterior.mean).max(axis=0))
+        return Prediction(
+            posterior, log_prob_feasible, (train_y[:own] if own else posterior.mean).max(axis=0)
+        )
 
     def targets(self, log_f: Array) -> Array:
-        """What is modelled of the log fitness of successes, shape (n, targets); hyperparameters are fitted to the first."""
+        """What is modelled of the log fitness of successes, shape (n, targets); hyperparameters are
+        fitted to the first.
+        """
         return np.stack([log_f, normal_scores(log_f)], axis=1)
 
     def _training_set(self, results: Mapping[int, float]) -> tuple[Array, Array]:
-        """Encoded configurations and their log fitness, NaN for failures; those of `results` come first."""
-        self._train_x = np.concatenate([self._train_x, self._encode(islice(results, len(self._train_x), None))])
+        """Encoded configurations and their log fitness, NaN for failures; those of `results` come
+        first.
+        """
+        self._train_x = np.concatenate(
+            [self._train_x, self._encode(islice(results, len(self._train_x), None))]
+        )
         return self._train_x, log_fitness(np.array(list(results.values())))
 
     def _encode(self, numbers: Iterable[int]) -> Array:
@@ -155,16 +186,24 @@ class Acquisition:
         self._models = models
         self._turn = 0
 
-    def select(self, pools: Sequence[Sequence[int]], results: Mapping[int, float], pending: Sequence[int], n: int) -> list[int]:
+    def select(
+        self,
+        pools: Sequence[Sequence[int]],
+        results: Mapping[int, float],
+        pending: Sequence[int],
+        n: int,
+    ) -> list[int]:
         """Up to `n` candidates, in the order of selection.
 
         Parameters
         ----------
         pools : sequence of sequence of int
-            Indices of candidates, without results. The pools take turns, and may overlap; the first one has those of empty ones.
+            Indices of candidates, without results. The pools take turns, and may overlap; the first
+            one has those of empty ones.
         results : mapping of int to float
-            Fitness by index, 0 for failures; without a positive one, or with fewer than a model needs, none is selected, unless a
-            model can do without results. Between calls, entries may only be appended.
+            Fitness by index, 0 for failures; without a positive one, or with fewer than a model
+            needs, none is selected, unless a model can do without results. Between calls, entries
+            may only be appended.
         pending : sequence of int
             Indices of configurations under evaluation.
         n : int
@@ -172,21 +211,35 @@ class Acquisition:
         """
         if not any(pools):
             return []
-        # On matrices this small, more threads only wait for each other, above all while builders keep every core busy.
+        # On matrices this small, more threads only wait for each other, above all while builders
+        # keep every core busy.
         with _blas().limit(limits=1, user_api="blas"):
             return self._select(pools, results, pending[-_MAX_PENDING:], n)
 
-    def _select(self, pools: Sequence[Sequence[int]], results: Mapping[int, float], pending: Sequence[int], n: int) -> list[int]:
+    def _select(
+        self,
+        pools: Sequence[Sequence[int]],
+        results: Mapping[int, float],
+        pending: Sequence[int],
+        n: int,
+    ) -> list[int]:
         candidates = list(dict.fromkeys(chain(*pools)))
         succeeded = any(results.values())
-        models = [m for m in self._models if m.min_results == 0 or (succeeded and len(results) >= m.min_results)]
+        models = [
+            m
+            for m in self._models
+            if m.min_results == 0 or (succeeded and len(results) >= m.min_results)
+        ]
         if not models:
             return []
         predictions = [model.predict(results, [*candidates, *pending]) for model in models]
         for j in range(len(candidates), len(candidates) + len(pending)):
             self.condition_on(predictions, j)
         position = {number: j for j, number in enumerate(candidates)}
-        open_ = [np.isin(np.arange(len(candidates) + len(pending)), [position[c] for c in pool]) for pool in pools]
+        open_ = [
+            np.isin(np.arange(len(candidates) + len(pending)), [position[c] for c in pool])
+            for pool in pools
+        ]
         selected: list[int] = []
         while len(selected) < min(n, len(candidates)):
             prediction = predictions[self._turn % len(predictions)]
@@ -203,7 +256,9 @@ class Acquisition:
     def score(self, prediction: Prediction, target: int) -> Array:
         """Acquisition value of each point: log EI of a target + log P(feasible)."""
         posterior, log_prob_feasible, best_f = prediction
-        return log_prob_feasible + log_ei(posterior.mean[:, target], posterior.stddev[:, target], best_f[target])
+        return log_prob_feasible + log_ei(
+            posterior.mean[:, target], posterior.stddev[:, target], best_f[target]
+        )
 
     def condition_on(self, predictions: Sequence[Prediction], j: int) -> None:
         """Take point j for an evaluation that is pending."""
@@ -213,5 +268,7 @@ class Acquisition:
 
 @cache
 def _blas() -> ThreadpoolController:
-    """The BLAS libraries of numpy and scipy, found once: looking for them takes longer than a proposal."""
+    """The BLAS libraries of numpy and scipy, found once: looking for them takes longer than a
+    proposal.
+    """
     return ThreadpoolController()

@@ -1,4 +1,6 @@
-"""Ask and tell, which every search shares: no configuration is proposed twice, and an exhausted space ends the search."""
+"""Ask and tell, which every search shares: no configuration is proposed twice, and an exhausted
+space ends the search.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from autotvm_opevo.search.space import Configuration, Space
 
 logger = logging.getLogger(__name__)
 
-# Random draws before a space of at most _MAX_ENUMERATED points is enumerated, and before walks take their place in a larger one.
+# Random draws before a space of at most _MAX_ENUMERATED points is enumerated, and before walks take
+# their place in a larger one.
 _DRAWS, _MAX_DRAWS = 100, 10_000
 _MAX_ENUMERATED = 10**6
 
@@ -28,15 +31,16 @@ _MAX_ENUMERATED = 10**6
 class Search(ABC):
     """Find the configuration with the highest fitness in few evaluations.
 
-    No configuration is proposed twice, nor one whose result was told. A subclass decides what comes next, by `_propose`.
+    No configuration is proposed twice, nor one whose result was told. A subclass decides what comes
+    next, by `_propose`.
 
     Parameters
     ----------
     space : Space
         The search space.
     seed : int, optional
-        Makes the search reproducible: with the same seed, the same calls of `ask` and `tell` give the same proposals. Drawn if
-        None.
+        Makes the search reproducible: with the same seed, the same calls of `ask` and `tell` give
+        the same proposals. Drawn if None.
 
     Attributes
     ----------
@@ -45,7 +49,8 @@ class Search(ABC):
     seed : int
         As given, or as drawn.
     results : dict of int to float
-        Fitness of all configurations that were told, by index in the space, 0 for failures. Not to be changed.
+        Fitness of all configurations that were told, by index in the space, 0 for failures. Not to
+        be changed.
 
     Raises
     ------
@@ -53,7 +58,8 @@ class Search(ABC):
         If an argument is out of range.
     """
 
-    # Whether a generation needs all results of the one before: then a batch ends with the generation.
+    # Whether a generation needs all results of the one before: then a batch ends with the
+    # generation.
     generational = False
 
     def __init__(self, space: Space, seed: int | None = None) -> None:
@@ -64,12 +70,14 @@ class Search(ABC):
         self._rng = np.random.default_rng(self.seed)
         # Configurations are stored as their numbers in the space.
         self.results: dict[int, float] = {}
-        self._ranking: list[tuple[float, int]] = []  # (-fitness, number), best first, without failures
+        # (-fitness, number), best first, without failures
+        self._ranking: list[tuple[float, int]] = []
         self._known: set[int] = set()  # queued, proposed or told: never proposed again
         self._queue: deque[int] = deque()  # to be proposed next
         self._pending: dict[int, None] = {}  # queued or proposed, not yet told, oldest first
         self._last_n = 1  # as `ask` was asked last
-        self._remaining: list[int] | None = None  # once enumerated: a superset of what may be proposed, in random order
+        # once enumerated: a superset of what may be proposed, in random order
+        self._remaining: list[int] | None = None
         self._walks: FeasibleWalks | None = None  # once random draws have found nothing feasible
         self._likely_draws: Iterator[Configuration] = iter(())
         self._starts_in_vain = -1  # number of starts from which these found nothing
@@ -86,9 +94,10 @@ class Search(ABC):
     def ask(self, n: int = 1) -> list[Configuration]:
         """Propose up to `n` configurations, none of them proposed or told before.
 
-        The list is shorter when the space is nearly exhausted, and at the end of a generation whose results the search needs. It
-        is empty when nothing is left. Where a constraint leaves so little of a space too large to enumerate that random draws
-        find nothing feasible, what comes next is near what is known to be. If nothing is found, a warning names the constraint.
+        The list is shorter when the space is nearly exhausted, and at the end of a generation whose
+        results the search needs. It is empty when nothing is left. Where a constraint leaves so
+        little of a space too large to enumerate that random draws find nothing feasible, what comes
+        next is near what is known to be. If nothing is found, a warning names the constraint.
 
         Raises
         ------
@@ -97,7 +106,11 @@ class Search(ABC):
         """
         n = as_integer("n", n, at_least=0)
         batch: list[Configuration] = []
-        while len(batch) < n and not (self.generational and batch and not self._queue) and self._fill_queue(n - len(batch)):
+        while (
+            len(batch) < n
+            and not (self.generational and batch and not self._queue)
+            and self._fill_queue(n - len(batch))
+        ):
             batch.append(self.space[self._queue.popleft()])
         self._last_n = max(n, 1)
         return batch
@@ -122,29 +135,37 @@ class Search(ABC):
         return bool(self._queue)
 
     def tell(self, configurations: Sequence[Mapping[str, Any]], fitnesses: Sequence[float]) -> None:
-        """Report results: of proposals, in any order and grouping, and of configurations that were never proposed.
+        """Report results: of proposals, in any order and grouping, and of configurations that were
+        never proposed.
 
         All or nothing: an invalid argument leaves the search as it was.
 
         Parameters
         ----------
         configurations : sequence of dict
-            Told again, a configuration keeps its latest fitness. Infeasible configurations may be told and become parents, though
-            they are never proposed.
+            Told again, a configuration keeps its latest fitness. Infeasible configurations may be
+            told and become parents, though they are never proposed.
         fitnesses : sequence of float, same length
             Higher is better, only ratios matter; 0 for a failure.
 
         Raises
         ------
         ValueError
-            If the lengths differ, a configuration is not in the space, or a fitness is negative, NaN or infinite.
+            If the lengths differ, a configuration is not in the space, or a fitness is negative,
+            NaN or infinite.
         """
-        if isinstance(configurations, Mapping) or not (hasattr(configurations, "__len__") and hasattr(fitnesses, "__len__")):
+        if isinstance(configurations, Mapping) or not (
+            hasattr(configurations, "__len__") and hasattr(fitnesses, "__len__")
+        ):
             raise ValueError(
-                f"tell needs a sequence of configurations and a sequence of fitnesses, {configurations!r} and {fitnesses!r} given"
+                "tell needs a sequence of configurations and a sequence of fitnesses, "
+                f"{configurations!r} and {fitnesses!r} given"
             )
         if len(configurations) != len(fitnesses):
-            raise ValueError(f"tell needs one fitness per configuration, {len(fitnesses)} given for {len(configurations)}")
+            raise ValueError(
+                f"tell needs one fitness per configuration, {len(fitnesses)} given for "
+                f"{len(configurations)}"
+            )
         results = list(zip(map(self.space.index, configurations), map(check_fitness, fitnesses)))
         for number, fitness in results:
             self._record(number, fitness)
@@ -170,7 +191,8 @@ class Search(ABC):
         self._pending.pop(number, None)
 
     def discard(self, configurations: Sequence[Mapping[str, Any]]) -> None:
-        """Withdraw proposals that get no result: they are not proposed again, and the search learns nothing from them.
+        """Withdraw proposals that get no result: they are not proposed again, and the search learns
+        nothing from them.
 
         For proposals that turn out to be aliases of another configuration, which alone is told.
 
@@ -184,7 +206,8 @@ class Search(ABC):
             self._pending.pop(number, None)
 
     def expect(self, configurations: Sequence[Mapping[str, Any]]) -> None:
-        """Mark configurations as pending: their results will follow, as that of the one that an alias stands for.
+        """Mark configurations as pending: their results will follow, as that of the one that an
+        alias stands for.
 
         Raises
         ------
@@ -198,10 +221,11 @@ class Search(ABC):
 
     @abstractmethod
     def _propose(self, n: int) -> Iterator[int | None]:
-        """Yield what comes next, by number, at least one if anything is left: configurations that may be proposed, or None for a
-        random one.
+        """Yield what comes next, by number, at least one if anything is left: configurations that
+        may be proposed, or None for a random one.
 
-        Each is known before the next is asked for. `n` are wanted; the rest of more is proposed later.
+        Each is known before the next is asked for. `n` are wanted; the rest of more is proposed
+        later.
         """
 
     def _proposable(self, configuration: Configuration) -> int | None:
@@ -213,10 +237,14 @@ class Search(ABC):
 
     def _is_proposable(self, number: int) -> bool:
         """Whether the configuration is feasible and was not seen before."""
-        return number not in self._known and (self.space.constraint is None or self.space.is_feasible(self.space[number]))
+        return number not in self._known and (
+            self.space.constraint is None or self.space.is_feasible(self.space[number])
+        )
 
     def _draw(self) -> int | None:
-        """A random configuration that may be proposed; None when there is none, or none is found."""
+        """A random configuration that may be proposed; None when there is none, or none is
+        found.
+        """
         enumerable = self.space.size <= _MAX_ENUMERATED
         if self._walks is not None:
             return self._draw_near()
@@ -227,8 +255,14 @@ class Search(ABC):
                     return number
             if not enumerable:
                 return self._draw_near() if self.space.constraint else None
-            remaining = [i for i, c in enumerate(self.space) if i not in self._known and self.space.is_feasible(c)]
-            if not remaining and not any(self.space.is_feasible(self.space[number]) for number in self._known):
+            remaining = [
+                i
+                for i, c in enumerate(self.space)
+                if i not in self._known and self.space.is_feasible(c)
+            ]
+            if not remaining and not any(
+                self.space.is_feasible(self.space[number]) for number in self._known
+            ):
                 self._warn_of_constraint("none")
             self._remaining = [remaining[i] for i in self._rng.permutation(len(remaining))]
         while self._remaining:
@@ -238,14 +272,22 @@ class Search(ABC):
         return None
 
     def _draw_near(self) -> int | None:
-        """A configuration that may be proposed near one that is known, or else a likely one; None if none is found."""
+        """A configuration that may be proposed near one that is known, or else a likely one; None
+        if none is found.
+        """
         if self._walks is None:
-            self._walks, self._likely_draws = FeasibleWalks(self.space, self._rng), likely_draws(self.space, self._rng)
+            self._walks, self._likely_draws = (
+                FeasibleWalks(self.space, self._rng),
+                likely_draws(self.space, self._rng),
+            )
         starts = self._starts()
         if len(starts) == self._starts_in_vain:
             return None
-        likely = (number for one in self._likely_draws if (number := self._proposable(one)) is not None)
-        with say_if_long(f"looking for what the constraint {self._constraint_name} allows"):  # a predicate can be slow
+        likely = (
+            number for one in self._likely_draws if (number := self._proposable(one)) is not None
+        )
+        # a predicate can be slow
+        with say_if_long(f"looking for what the constraint {self._constraint_name} allows"):
             number = next(chain(self._walks.walk(starts, self._proposable), likely), None)
         if number is None:
             self._starts_in_vain = len(starts)
@@ -264,8 +306,10 @@ class Search(ABC):
         """Say, once, that the search ends for the constraint's sake."""
         if not self._warned:
             logger.warning(
-                "%s finds no %sfeasible configuration: the constraint %s leaves %s of %s. Check it, declare sizes whose product "
-                "is given as one Factorization, or fold it into a topology, such as an InducedSubgraph of what it allows.",
+                "%s finds no %sfeasible configuration: the constraint %s leaves %s of %s. "
+                "Check it, declare sizes whose product "
+                "is given as one Factorization, or fold it into a topology, such as an "
+                "InducedSubgraph of what it allows.",
                 type(self).__name__,
                 "other " if self._known else "",
                 self._constraint_name,
@@ -277,11 +321,14 @@ class Search(ABC):
 
 def check_fitness(fitness: Any) -> float:
     if not is_number(fitness) or not 0 <= fitness <= sys.float_info.max:
-        raise ValueError(f"fitness must be a finite number of at least 0 (0 for a failure), {fitness!r} given")
+        raise ValueError(
+            f"fitness must be a finite number of at least 0 (0 for a failure), {fitness!r} given"
+        )
     return float(fitness)
 
 
 def _entropy() -> int:
-    entropy = np.random.SeedSequence().entropy  # from the operating system: no global generator is read
+    # from the operating system: no global generator is read
+    entropy = np.random.SeedSequence().entropy
     assert isinstance(entropy, int)
     return entropy

@@ -8,19 +8,23 @@ import numpy as np
 
 from autotvm_opevo.search.space import Configuration, Space
 
-# Number of draws, and how many are made at a time; where a knob's value is among its vertices, in 2**53rds.
+# Number of draws, and how many are made at a time; where a knob's value is among its vertices, in
+# 2**53rds.
 _DRAWS, _CHUNK, _LEVELS = 200_000, 1000, 2**53
-# Configurations that are looked at before walks are given up, and values of a knob that can make up for a step of another.
+# Configurations that are looked at before walks are given up, and values of a knob that can make up
+# for a step of another.
 _MAX_VISITS, _MAX_VALUES = 50_000, 1000
 # Probability that a walk goes on from where it has found nothing.
 _Q = 0.5
 
 
 def likely_draws(space: Space, rng: np.random.Generator) -> Iterator[Configuration]:
-    """Configurations of which more satisfy usual constraints than of random ones; 200,000, a quarter of them random.
+    """Configurations of which more satisfy usual constraints than of random ones; 200,000, a
+    quarter of them random.
 
-    Limits, and sums and products that are given, are met where most knobs have their first or last value, on one side or on both.
-    Orders, such as x < y < z, are met where values rise or fall from knob to knob.
+    Limits, and sums and products that are given, are met where most knobs have their first or last
+    value, on one side or on both. Orders, such as x < y < z, are met where values rise or fall from
+    knob to knob.
     """
     values = [list(knob) if knob.size <= _MAX_VALUES else knob for knob in space.knobs.values()]
     sizes, last = [knob.size for knob in space.knobs.values()], _LEVELS - 1
@@ -33,15 +37,18 @@ def likely_draws(space: Space, rng: np.random.Generator) -> Iterator[Configurati
         ordered.sort(axis=1)
         ordered[::2] = ordered[::2, ::-1]
         for row in levels.tolist():
-            yield {name: known[size * at // _LEVELS] for name, known, size, at in zip(space.knobs, values, sizes, row)}
+            yield {
+                name: known[size * at // _LEVELS]
+                for name, known, size, at in zip(space.knobs, values, sizes, row)
+            }
 
 
 class FeasibleWalks:
     """Walks from some configurations to feasible ones near them, through infeasible ones.
 
-    One knob takes a step on its graph. If that is infeasible, another takes each value that could make up for it, as one part of
-    a product is multiplied and another divided; of a large graph, each neighbour. If none does, the walk goes on from the step,
-    or ends, and another begins.
+    One knob takes a step on its graph. If that is infeasible, another takes each value that could
+    make up for it, as one part of a product is multiplied and another divided; of a large graph,
+    each neighbour. If none does, the walk goes on from the step, or ends, and another begins.
 
     Parameters
     ----------
@@ -51,10 +58,15 @@ class FeasibleWalks:
 
     def __init__(self, space: Space, rng: np.random.Generator) -> None:
         self._space, self._rng = space, rng
-        self._values = {name: list(knob) for name, knob in space.knobs.items() if knob.size <= _MAX_VALUES}
+        self._values = {
+            name: list(knob) for name, knob in space.knobs.items() if knob.size <= _MAX_VALUES
+        }
 
-    def walk(self, starts: Sequence[int], find: Callable[[Configuration], int | None]) -> Iterator[int]:
-        """Yield where walks from `starts` end, by number, until 50,000 configurations have been looked at.
+    def walk(
+        self, starts: Sequence[int], find: Callable[[Configuration], int | None]
+    ) -> Iterator[int]:
+        """Yield where walks from `starts` end, by number, until 50,000 configurations have been
+        looked at.
 
         Parameters
         ----------
@@ -85,6 +97,8 @@ class FeasibleWalks:
             configuration[name] = steps[int(self._rng.integers(len(steps)))]
         yield dict(configuration)
         for other in others[:1]:
-            values = self._values.get(other) or self._space.knobs[other].neighbours(configuration[other])
+            values = self._values.get(other) or self._space.knobs[other].neighbours(
+                configuration[other]
+            )
             for i in self._rng.permutation(len(values))[:_MAX_VALUES]:
                 yield {**configuration, other: values[int(i)]}

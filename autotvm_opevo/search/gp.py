@@ -1,42 +1,42 @@
-"""Gaussian process regression: the kernel on the knobs' graphs, hyperparameters by marginal likelihood and priors, the posterior.
+"""Gaussian process regression: the kernel on the knobs' graphs, hyperparameters by marginal
+likelihood and priors, the posterior.
 
 Notation
 --------
-n                    number of training points: evaluated configurations, or a subset of them
-x, train_x           encoded points, shape (n, columns): the coordinates of all knobs, side by side
-y                    a target, shape (n,)
-train_y              targets, shape (n, targets), which share the kernel and its hyperparameters
-d_i(x_i, x'_i)       distance between two values of knob i on its graph, in steps
-s_j(x)               log-sum j, see below
-a_i                  inverse lengthscale of knob or log-sum i, per step; q_i = exp(-a_i) is the correlation per step
-k(x, x')             the kernel, exp(-sum_i a_i d_i(x_i, x'_i) - sum_j a_j |s_j(x) - s_j(x')|)
-gram                 k(x, x), kernel between all training points, shape (n, n)
-noise                noise variance, as a fraction of the signal variance
-mean                 means of the columns of train_y
-factor               lower Cholesky factor of gram + noise I
-alpha                (gram + noise I)^-1 (train_y - mean), shape (n, targets)
-variance, sigma^2    signal variance of a target, (y - mean)^T alpha / n: its maximum-likelihood estimate
-whitened_cross_cov   factor^-1 k(train_x, x), shape (n, points)
+n                    number of training points: evaluated configurations, or a subset of them x,
+train_x           encoded points, shape (n, columns): the coordinates of all knobs, side by side y
+a target, shape (n,) train_y              targets, shape (n, targets), which share the kernel and
+its hyperparameters d_i(x_i, x'_i)       distance between two values of knob i on its graph, in
+steps s_j(x)               log-sum j, see below a_i                  inverse lengthscale of knob or
+log-sum i, per step; q_i = exp(-a_i) is the correlation per step k(x, x')             the kernel,
+exp(-sum_i a_i d_i(x_i, x'_i) - sum_j a_j |s_j(x) - s_j(x')|) gram                 k(x, x), kernel
+between all training points, shape (n, n) noise                noise variance, as a fraction of the
+signal variance mean                 means of the columns of train_y factor               lower
+Cholesky factor of gram + noise I alpha                (gram + noise I)^-1 (train_y - mean), shape
+(n, targets) variance, sigma^2    signal variance of a target, (y - mean)^T alpha / n: its
+maximum-likelihood estimate whitened_cross_cov   factor^-1 k(train_x, x), shape (n, points)
 
-A q-random walk reaches distance d with probability at most q^d (OpEvo, Gao et al., AAAI 2021, Section 4.3): the farther one
-configuration is from another, the less its result says about the other's. By analogy, the kernel is the exponential ARD kernel
-(Laplacian) on graph distances,
+A q-random walk reaches distance d with probability at most q^d (OpEvo, Gao et al., AAAI 2021,
+Section 4.3): the farther one configuration is from another, the less its result says about the
+other's. By analogy, the kernel is the exponential ARD kernel (Laplacian) on graph distances,
 
     k(x, x') = prod_i q_i ^ d_i(x_i, x'_i)
 
-q_i is learned per knob and unrelated to the mutation rate: near 1 the knob is irrelevant, near 0 results at different values are
-uncorrelated.
+q_i is learned per knob and unrelated to the mutation rate: near 1 the knob is irrelevant, near 0
+results at different values are uncorrelated.
 
-d_i is the L1 distance between the `coordinates` of the topology, divided by the shortest edge at the first vertex;
-between different values of a `Categorical` it is 1. It equals the graph distance on lines, complete graphs and factorizations.
-Between permutations it is half the number of positions that differ; in a split with a remainder, where moving a prime factor
-is one step, it counts two; in an induced subgraph it is the distance in the whole graph. exp(-L1 distance) is positive definite
-where coordinates are distinct, and so is k.
+d_i is the L1 distance between the `coordinates` of the topology, divided by the shortest edge at
+the first vertex; between different values of a `Categorical` it is 1. It equals the graph distance
+on lines, complete graphs and factorizations. Between permutations it is half the number of
+positions that differ; in a split with a remainder, where moving a prime factor is one step, it
+counts two; in an induced subgraph it is the distance in the whole graph. exp(-L1 distance) is
+positive definite where coordinates are distinct, and so is k.
 
-What a tiled kernel needs and how fast it runs goes by products over its loops: the threads of a block are the same part of every
-tile multiplied, and so is what is kept in registers. So factorizations with the same number of parts, three or more, also count
-together: log-sum s_j is half the sum over them of log2 of part j, in steps like theirs. Distances on single
-knobs cannot tell that two tilings have the same products.
+What a tiled kernel needs and how fast it runs goes by products over its loops: the threads of a
+block are the same part of every tile multiplied, and so is what is kept in registers. So
+factorizations with the same number of parts, three or more, also count together: log-sum s_j is
+half the sum over them of log2 of part j, in steps like theirs. Distances on single knobs cannot
+tell that two tilings have the same products.
 """
 
 from __future__ import annotations
@@ -57,12 +57,17 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 # Encodings are cached for topologies with at most this many vertices.
 _MAX_CACHED = 1000
-# Factorizations of at least so many parts have log-sums: those of two, outer and inner loops, need none.
+# Factorizations of at least so many parts have log-sums: those of two, outer and inner loops, need
+# none.
 _MIN_PARTS = 3
-# Log-normal priors, by median and standard deviation of the logarithm: one step on a knob's graph keeps 87% of the correlation,
-# 68% to 95% within one standard deviation. At the bounds a knob is irrelevant, its values are independent, or half of the
-# variance is noise.
-_INVERSE_LENGTHSCALE, _INVERSE_LENGTHSCALE_SCALE, _INVERSE_LENGTHSCALE_BOUNDS = 0.14, 1.0, (1e-3, 20.0)
+# Log-normal priors, by median and standard deviation of the logarithm: one step on a knob's graph
+# keeps 87% of the correlation, 68% to 95% within one standard deviation. At the bounds a knob is
+# irrelevant, its values are independent, or half of the variance is noise.
+_INVERSE_LENGTHSCALE, _INVERSE_LENGTHSCALE_SCALE, _INVERSE_LENGTHSCALE_BOUNDS = (
+    0.14,
+    1.0,
+    (1e-3, 20.0),
+)
 _NOISE, _NOISE_SCALE, _NOISE_BOUNDS = 0.01, 2.0, (1e-4, 1.0)
 _MAX_ITERATIONS = 20
 # Maximum number of training points, and of those that hyperparameters are fitted to.
@@ -95,7 +100,9 @@ def prior_median(knobs: int) -> Hyperparameters:
 
 
 class EncodedValue(NamedTuple):
-    """What the kernel knows of a knob's value: its coordinates in steps, and log2 of the parts of a factorization."""
+    """What the kernel knows of a knob's value: its coordinates in steps, and log2 of the parts of a
+    factorization.
+    """
 
     coordinates: Array
     log_parts: Array
@@ -127,7 +134,9 @@ class KnobCoordinates:
     def encode(self, value: Any) -> EncodedValue:
         """Coordinates and parts of a value."""
         coordinates, log_parts = self._encoder(value), self.topology.log_parts(value)
-        return EncodedValue(np.asarray(coordinates, dtype=float), np.asarray(log_parts, dtype=float))
+        return EncodedValue(
+            np.asarray(coordinates, dtype=float), np.asarray(log_parts, dtype=float)
+        )
 
     def encode_vertex(self, vertex: int) -> EncodedValue:
         """Coordinates and parts of the value with this index."""
@@ -166,18 +175,28 @@ class GraphKernel:
 
     @staticmethod
     def groups(parts: Sequence[int]) -> list[list[int]]:
-        """Factorizations that have log-sums: at least two with the same number of parts, given that of each knob.
+        """Factorizations that have log-sums: at least two with the same number of parts, given that
+        of each knob.
 
         >>> GraphKernel.groups([3, 2, 4, 3, 2])
         [[0, 3]]
         """
-        groups = [[i for i, mine in enumerate(parts) if mine == number] for number in sorted(set(parts)) if number >= _MIN_PARTS]
+        groups = [
+            [i for i, mine in enumerate(parts) if mine == number]
+            for number in sorted(set(parts))
+            if number >= _MIN_PARTS
+        ]
         return [group for group in groups if len(group) > 1]
 
     def encode(self, configurations: Iterable[Sequence[int]]) -> Array:
-        """Coordinates in steps, shape (n, columns), of configurations given by their vertex numbers."""
+        """Coordinates in steps, shape (n, columns), of configurations given by their vertex
+        numbers.
+        """
         rows = list(configurations)
-        return self._join(len(rows), [[knob.encode_vertex(row[i]) for row in rows] for i, knob in enumerate(self._knobs)])
+        return self._join(
+            len(rows),
+            [[knob.encode_vertex(row[i]) for row in rows] for i, knob in enumerate(self._knobs)],
+        )
 
     def _join(self, n: int, values: Sequence[Sequence[EncodedValue]]) -> Array:
         """Coordinates of all knobs, and log-sums, side by side."""
@@ -193,7 +212,9 @@ class GraphKernel:
         """Steps between all pairs of points on each knob's graph, shape (size, n, n)."""
         distances = np.zeros((self.size, len(x), len(x)))
         for i, categorical, column in zip(self._knob_of, self._is_categorical, x.T):
-            distances[i] += column[:, None] != column if categorical else abs(column[:, None] - column)
+            distances[i] += (
+                column[:, None] != column if categorical else abs(column[:, None] - column)
+            )
         return distances
 
     def gram(self, x1: Array, x2: Array, inverse_lengthscales: Array) -> Array:
@@ -241,8 +262,11 @@ def log_bounds(knobs: int) -> Array:
     return np.log([_INVERSE_LENGTHSCALE_BOUNDS] * knobs + [_NOISE_BOUNDS])
 
 
-def neg_log_posterior(log_hyperparameters: Array, distances: Array, y: Array) -> tuple[float, Array]:
-    """Negative log posterior density of the logarithms of the hyperparameters, up to a constant, and its gradient.
+def neg_log_posterior(
+    log_hyperparameters: Array, distances: Array, y: Array
+) -> tuple[float, Array]:
+    """Negative log posterior density of the logarithms of the hyperparameters, up to a constant,
+    and its gradient.
 
     Parameters
     ----------
@@ -255,13 +279,17 @@ def neg_log_posterior(log_hyperparameters: Array, distances: Array, y: Array) ->
     *inverse_lengthscales, noise = np.exp(log_hyperparameters)
     gram = np.exp(-np.tensordot(inverse_lengthscales, distances, 1))
     nll, d_gram = neg_log_marginal_likelihood(gram, noise, y)
-    gradient = np.append(-np.array(inverse_lengthscales) * np.tensordot(distances, d_gram * gram, 2), noise * np.trace(d_gram))
+    gradient = np.append(
+        -np.array(inverse_lengthscales) * np.tensordot(distances, d_gram * gram, 2),
+        noise * np.trace(d_gram),
+    )
     nlp, d_prior = neg_log_prior(log_hyperparameters)
     return nll + nlp, gradient + d_prior
 
 
 def neg_log_marginal_likelihood(gram: Array, noise: float, y: Array) -> tuple[float, Array]:
-    """Negative log marginal likelihood of the targets, up to a constant, and its derivative with respect to the Gram matrix.
+    """Negative log marginal likelihood of the targets, up to a constant, and its derivative with
+    respect to the Gram matrix.
 
     The signal variance is profiled out: it takes its maximum-likelihood value.
     """
@@ -275,7 +303,9 @@ def neg_log_marginal_likelihood(gram: Array, noise: float, y: Array) -> tuple[fl
 
 
 def neg_log_prior(log_hyperparameters: Array) -> tuple[float, Array]:
-    """Negative log prior density of the logarithms of the hyperparameters, up to a constant, and its gradient."""
+    """Negative log prior density of the logarithms of the hyperparameters, up to a constant, and
+    its gradient.
+    """
     knobs = len(log_hyperparameters) - 1
     scales = np.array([_INVERSE_LENGTHSCALE_SCALE] * knobs + [_NOISE_SCALE])
     z = (log_hyperparameters - np.log([_INVERSE_LENGTHSCALE] * knobs + [_NOISE])) / scales
@@ -283,7 +313,8 @@ def neg_log_prior(log_hyperparameters: Array) -> tuple[float, Array]:
 
 
 class GaussianProcess:
-    """A Gaussian process on a subsample of the results, whose hyperparameters are refitted as results arrive.
+    """A Gaussian process on a subsample of the results, whose hyperparameters are refitted as
+    results arrive.
 
     Parameters
     ----------
@@ -301,20 +332,27 @@ class GaussianProcess:
         self.hyperparameters, self._fitted_to = prior_median(kernel.size), -1
 
     def posterior(self, train_x: Array, train_y: Array, own: int, x: Array) -> Posterior:
-        """Posterior at `x`; of many results, the best half are used, and a random sample of the others.
+        """Posterior at `x`; of many results, the best half are used, and a random sample of the
+        others.
 
-        The first target says which are best, and is what hyperparameters are fitted to. `own` is the number of results of the
-        task that is tuned.
+        The first target says which are best, and is what hyperparameters are fitted to. `own` is
+        the number of results of the task that is tuned.
         """
         y = train_y[:, 0]
         train, fit = self._subsample(y, _MAX_TRAIN), self._subsample(y, _MAX_FIT)
-        if own > self._fitted_to and own >= _REFIT_GROWTH * self._fitted_to and np.ptp(y[fit]) > 1e-9:
+        if (
+            own > self._fitted_to
+            and own >= _REFIT_GROWTH * self._fitted_to
+            and np.ptp(y[fit]) > 1e-9
+        ):
             self.hyperparameters = self._kernel.fit(train_x[fit], y[fit], self.hyperparameters)
             self._fitted_to = own
         return Posterior(self._kernel, self.hyperparameters, train_x[train], train_y[train], x)
 
     def _subsample(self, y: Array, size: int) -> np.ndarray[Any, np.dtype[np.intp]]:
-        """Indices of at most `size` results: all, or half of them the best and half drawn from the rest."""
+        """Indices of at most `size` results: all, or half of them the best and half drawn from the
+        rest.
+        """
         order = np.argsort(-y, kind="stable")
         if len(order) <= size:
             return order
@@ -323,7 +361,8 @@ class GaussianProcess:
 
 
 class Posterior:
-    """Posterior of a Gaussian process at some points, which can be conditioned on pending evaluations, one after the other.
+    """Posterior of a Gaussian process at some points, which can be conditioned on pending
+    evaluations, one after the other.
 
     Parameters
     ----------
@@ -339,8 +378,19 @@ class Posterior:
     mean : array of float, shape (points, targets)
     """
 
-    def __init__(self, kernel: GraphKernel, hyperparameters: Hyperparameters, train_x: Array, train_y: Array, x: Array) -> None:
-        self._kernel, self._inverse_lengthscales, self._x = kernel, hyperparameters.inverse_lengthscales, x
+    def __init__(
+        self,
+        kernel: GraphKernel,
+        hyperparameters: Hyperparameters,
+        train_x: Array,
+        train_y: Array,
+        x: Array,
+    ) -> None:
+        self._kernel, self._inverse_lengthscales, self._x = (
+            kernel,
+            hyperparameters.inverse_lengthscales,
+            x,
+        )
         self._noise = hyperparameters.noise + JITTER
         gram = kernel.gram(train_x, train_x, self._inverse_lengthscales)
         factor = cholesky(gram + self._noise * np.eye(len(train_x)), lower=True)
@@ -352,7 +402,8 @@ class Posterior:
         self._whitened_cross_cov = solve_triangular(factor, cross, lower=True)
         # Without noise, as a fraction of the signal variance.
         self._variance = 1 - (self._whitened_cross_cov**2).sum(axis=0)
-        self._updates: list[Array] = []  # rows u; each subtracts u u^T from the posterior covariance
+        # rows u; each subtracts u u^T from the posterior covariance
+        self._updates: list[Array] = []
 
     @property
     def stddev(self) -> Array:
@@ -360,8 +411,12 @@ class Posterior:
         return np.outer(np.sqrt(np.maximum(self._variance, 1e-12)), self._sigma)
 
     def condition_on(self, j: int) -> None:
-        """Condition on a pending evaluation of point j: only the variance changes, as if the mean had been observed there."""
-        covariance = self._kernel.gram(self._x, self._x[j : j + 1], self._inverse_lengthscales)[:, 0]
+        """Condition on a pending evaluation of point j: only the variance changes, as if the mean
+        had been observed there.
+        """
+        covariance = self._kernel.gram(self._x, self._x[j : j + 1], self._inverse_lengthscales)[
+            :, 0
+        ]
         covariance -= self._whitened_cross_cov.T @ self._whitened_cross_cov[:, j]
         for update in self._updates:
             covariance -= update[j] * update

@@ -1,4 +1,6 @@
-"""OpEvo (Algorithm 1): evolution by q-random walks, guided by a Gaussian process unless told otherwise."""
+"""OpEvo (Algorithm 1): evolution by q-random walks, guided by a Gaussian process unless told
+otherwise.
+"""
 
 from __future__ import annotations
 
@@ -13,34 +15,45 @@ from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.search.acquisition import Acquisition, Model
 from autotvm_opevo.search.base import Search
 from autotvm_opevo.search.space import Configuration, Space
-from autotvm_opevo.search.transfer import Source, TransferModel, are_same, nearest_sources, source_of
+from autotvm_opevo.search.transfer import (
+    Source,
+    TransferModel,
+    are_same,
+    nearest_sources,
+    source_of,
+)
 
 # A configuration by its vertex numbers, and its fitness.
 Vertices = Sequence[int]
 Parents = Sequence[tuple[Vertices, float]]
 
-# Children made for the acquisition to select from; with results of other tasks, also random configurations.
+# Children made for the acquisition to select from; with results of other tasks, also random
+# configurations.
 _CANDIDATES, _RANDOM_CANDIDATES = 200, 100
 # Where random draws find nothing feasible, also where so many walks from the parents end.
 _WALKS = 50
-# With this many results of its own, a search that knows of other tasks selects every second candidate without them.
+# With this many results of its own, a search that knows of other tasks selects every second
+# candidate without them.
 _MIN_RESULTS_ALONE = 8
-# A child that is known or infeasible is mutated again, with at most _MAX_WALKS mutations in all; then another child is made, at
-# most _MAX_CHILDREN; then a random configuration takes its place.
+# A child that is known or infeasible is mutated again, with at most _MAX_WALKS mutations in all;
+# then another child is made, at most _MAX_CHILDREN; then a random configuration takes its place.
 _MAX_WALKS, _MAX_CHILDREN = 10, 10
 
 
 class OpEvo(Search):
     """Find the configuration with the highest fitness in few evaluations.
 
-    Until a success is known, configurations are drawn at random, `parents_size` at a time. From then on the best `parents_size`
-    configurations known are the parents: each knob of a child comes from a parent selected in proportion to fitness (Equation 2)
-    and takes a q-random walk on its graph (Equation 3). No configuration is proposed twice, nor one whose result was told.
+    Until a success is known, configurations are drawn at random, `parents_size` at a time. From
+    then on the best `parents_size` configurations known are the parents: each knob of a child comes
+    from a parent selected in proportion to fitness (Equation 2) and takes a q-random walk on its
+    graph (Equation 3). No configuration is proposed twice, nor one whose result was told.
 
-    With the Gaussian-process surrogate, `ask` makes up to 200 distinct children and proposes those with the highest acquisition
-    value: log expected improvement plus log probability of feasibility. After 16 results and two batches without a better one,
-    a third of the proposals are selected from the neighbours of the best configuration, and a third from random configurations.
-    Without the surrogate, children are proposed as they are made, `offspring_size` from the same parents.
+    With the Gaussian-process surrogate, `ask` makes up to 200 distinct children and proposes those
+    with the highest acquisition value: log expected improvement plus log probability of
+    feasibility. After 16 results and two batches without a better one, a third of the proposals are
+    selected from the neighbours of the best configuration, and a third from random configurations.
+    Without the surrogate, children are proposed as they are made, `offspring_size` from the same
+    parents.
 
     Parameters
     ----------
@@ -49,17 +62,19 @@ class OpEvo(Search):
     parents_size : int
         lambda, the number of parents. More are more robust, fewer converge faster.
     offspring_size : int
-        rho, the number of children made from the same parents; with a surrogate, as many are selected as `ask` asks for.
+        rho, the number of children made from the same parents; with a surrogate, as many are
+        selected as `ask` asks for.
     mutation_rate : float
         q, 0 < q < 1: near 0 exploits, near 1 explores.
     seed : int, optional
-        Makes the search reproducible: with the same seed, the same calls of `ask` and `tell` give the same proposals. Drawn if
-        None.
+        Makes the search reproducible: with the same seed, the same calls of `ask` and `tell` give
+        the same proposals. Drawn if None.
     surrogate : {"gp", None}
-        ``"gp"`` selects among many children by a Gaussian process on the knobs' graphs, None is OpEvo as published.
+        ``"gp"`` selects among many children by a Gaussian process on the knobs' graphs, None is
+        OpEvo as published.
     history : sequence of (Space, sequence of configurations, sequence of float)
-        What was measured of other tasks: their spaces, in which knobs of the same name mean the same, configurations, and
-        fitnesses. Needs ``surrogate="gp"``. See `learn_from`.
+        What was measured of other tasks: their spaces, in which knobs of the same name mean the
+        same, configurations, and fitnesses. Needs ``surrogate="gp"``. See `learn_from`.
 
     Attributes
     ----------
@@ -84,8 +99,8 @@ class OpEvo(Search):
     ({'tile': (64, 1), 'unroll': 64}, 128.0)
     """
 
-    # After this many results without a better one, and at least two batches, neighbours of the best and random configurations
-    # are candidates in pools of their own.
+    # After this many results without a better one, and at least two batches, neighbours of the best
+    # and random configurations are candidates in pools of their own.
     patience = 16
 
     def __init__(
@@ -100,7 +115,9 @@ class OpEvo(Search):
     ) -> None:
         super().__init__(space, seed)
         if surrogate not in ("gp", None):
-            raise ValueError(f'surrogate must be "gp", or None for OpEvo as published; {surrogate!r} given')
+            raise ValueError(
+                f'surrogate must be "gp", or None for OpEvo as published; {surrogate!r} given'
+            )
         self.surrogate = surrogate
         self._acquisition = self.make_acquisition() if surrogate else None
         self._since_best = 0  # results since a better one
@@ -125,12 +142,14 @@ class OpEvo(Search):
         return tuple(self._transfer_model.sources) if self._transfer_model else ()
 
     def learn_from(self, sources: Sequence[Source]) -> list[Source]:
-        """Take results of other tasks into account, in place of those given before; returns the sources that are used.
+        """Take results of other tasks into account, in place of those given before; returns the
+        sources that are used.
 
-        At most eight are, those with the most similar knobs, and none much less similar than the nearest. Until `parents_size`
-        configurations are known, their best ones are proposed, in turn. Then the Gaussian process has the task as one more knob,
-        which is learned like the others; and from 8 results on, every second proposal is selected without the other tasks, which
-        can mislead.
+        At most eight are, those with the most similar knobs, and none much less similar than the
+        nearest. Until `parents_size` configurations are known, their best ones are proposed, in
+        turn. Then the Gaussian process has the task as one more knob, which is learned like the
+        others; and from 8 results on, every second proposal is selected without the other tasks,
+        which can mislead.
 
         Raises
         ------
@@ -154,7 +173,9 @@ class OpEvo(Search):
         return used
 
     def make_acquisition(self) -> Acquisition:
-        """What selects among candidates while no other task is known; subclasses may have another kernel, model or criterion."""
+        """What selects among candidates while no other task is known; subclasses may have another
+        kernel, model or criterion.
+        """
         return Acquisition([Model(self.space, self._rng)])
 
     def tell(self, configurations: Sequence[Mapping[str, Any]], fitnesses: Sequence[float]) -> None:
@@ -169,18 +190,30 @@ class OpEvo(Search):
         return -self._ranking[0][0] if self._ranking else 0.0
 
     def _propose(self, n: int) -> Iterator[int | None]:
-        """Children of the parents, or random configurations while there are no parents; fewer where no more are found."""
+        """Children of the parents, or random configurations while there are no parents; fewer where
+        no more are found.
+        """
         portfolio = self._transfer_model.portfolio() if self._transfer_model else []
-        start = [number for number, _ in portfolio if self._is_proposable(number)][: max(0, self.parents_size - len(self._known))]
+        start = [number for number, _ in portfolio if self._is_proposable(number)][
+            : max(0, self.parents_size - len(self._known))
+        ]
         if start:
             yield from start
             return
-        parents = [(self.space.vertices(number), -fitness) for fitness, number in self._ranking[: self.parents_size]]
+        parents = [
+            (self.space.vertices(number), -fitness)
+            for fitness, number in self._ranking[: self.parents_size]
+        ]
         if len(parents) < self.parents_size:
             best = parents[0][1] if parents else 1.0
-            unknown = [(number, relative) for number, relative in portfolio if number not in self.results]  # here, they may fail
+            # here, they may fail
+            unknown = [
+                (number, relative) for number, relative in portfolio if number not in self.results
+            ]
             others = unknown[: self.parents_size - len(parents)]
-            parents += [(self.space.vertices(number), best * relative) for number, relative in others]
+            parents += [
+                (self.space.vertices(number), best * relative) for number, relative in others
+            ]
         if self._acquisition is None or not (parents or self._transfer_model):
             for _ in range(self.offspring_size if parents else self.parents_size):
                 yield self._child(parents)
@@ -190,16 +223,21 @@ class OpEvo(Search):
             pools += [self._neighbours(parents[0][0]), self._random(_CANDIDATES)]
         selected = self._acquisition.select(pools, self.results, list(self._pending), n)
         yield from selected
-        if not selected:  # no candidate may be proposed: try single children, then a random configuration
+        # no candidate may be proposed: try single children, then a random configuration
+        if not selected:
             yield self._child(parents)
 
     def _candidates(self, parents: Parents, portfolio: Sequence[int] = ()) -> list[int]:
-        """Distinct children that may be proposed, and a portfolio; all that is left, once it is enumerated and few."""
+        """Distinct children that may be proposed, and a portfolio; all that is left, once it is
+        enumerated and few.
+        """
         if self._remaining is not None and len(self._remaining) <= _CANDIDATES:
             candidates = self._remaining
         else:
             children = _CANDIDATES if parents else 0
-            candidates = [self.space.number(self._mutate(self._crossover(parents))) for _ in range(children)]
+            candidates = [
+                self.space.number(self._mutate(self._crossover(parents))) for _ in range(children)
+            ]
             if self._transfer_model:  # the portfolio's basin can be another than the optimum's
                 candidates += [*portfolio, *self._random(_RANDOM_CANDIDATES)]
             candidates += islice(self._walked(parents), _WALKS)
@@ -233,9 +271,13 @@ class OpEvo(Search):
         return next(self._walked(parents), None)
 
     def _walked(self, parents: Parents) -> Iterator[int]:
-        """Configurations that may be proposed near the parents, where random draws find nothing feasible."""
+        """Configurations that may be proposed near the parents, where random draws find nothing
+        feasible.
+        """
         if self._walks is not None:
-            yield from self._walks.walk([self.space.number(vertices) for vertices, _ in parents], self._proposable)
+            yield from self._walks.walk(
+                [self.space.number(vertices) for vertices, _ in parents], self._proposable
+            )
 
     def _starts(self) -> list[int]:
         """See `Search`; also what was best for other tasks."""
@@ -244,10 +286,15 @@ class OpEvo(Search):
 
     def _mutate(self, child: Vertices) -> Vertices:
         """Every knob takes a q-random walk on its graph (Equation 3)."""
-        return [random_walk.sample(graph, vertex, self.mutation_rate, self._rng) for graph, vertex in zip(self._graphs, child)]
+        return [
+            random_walk.sample(graph, vertex, self.mutation_rate, self._rng)
+            for graph, vertex in zip(self._graphs, child)
+        ]
 
     def _crossover(self, parents: Parents) -> Vertices:
-        """Multi-parent recombination: every knob comes from a parent selected in proportion to fitness (Equation 2)."""
+        """Multi-parent recombination: every knob comes from a parent selected in proportion to
+        fitness (Equation 2).
+        """
         best = parents[0][1]
         cumulative = list(accumulate(fitness / best for _, fitness in parents))
         draws = self._rng.random(len(self.space.knobs)) * cumulative[-1]

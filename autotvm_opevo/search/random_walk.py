@@ -1,10 +1,10 @@
 """The q-random walk (Section 4.3) and its exact stopping distribution (appendix A).
 
-At every vertex, the walk continues with probability q to a uniformly random neighbour (Equation 3), and stops with
-probability 1 - q. It also stops at a vertex without neighbours.
+At every vertex, the walk continues with probability q to a uniformly random neighbour (Equation 3),
+and stops with probability 1 - q. It also stops at a vertex without neighbours.
 
-`sample` needs a graph with ``neighbours(value)``; the other functions also need ``graph[i]``, ``graph.index(value)`` and
-``len(graph)``.
+`sample` needs a graph with ``neighbours(value)``; the other functions also need ``graph[i]``,
+``graph.index(value)`` and ``len(graph)``.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def sample(graph: Topology | IndexedGraph, start: Any, q: float, rng: np.random.
 def distribution(graph: Topology, start: Any, q: float) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Stopping distribution of a walk from `start`: ``(1 - q) (I - Q)^-1 p0`` of appendix A.
 
-    One sparse solve: 0.1 s for a factorization with 1,771 vertices, 2 s for the 5,040 permutations of 7, 10 s and 0.6 GB for
-    3,000 categories, which have 9 million edges.
+    One sparse solve: 0.1 s for a factorization with 1,771 vertices, 2 s for the 5,040 permutations
+    of 7, 10 s and 0.6 GB for 3,000 categories, which have 9 million edges.
 
     Parameters
     ----------
@@ -129,8 +129,9 @@ def distribution(graph: Topology, start: Any, q: float) -> np.ndarray[Any, np.dt
     p0 = np.zeros(len(graph))
     p0[graph.index(start)] = 1.0
     transition = transition_matrix(graph, q)
-    # I - Q is an M-matrix with diagonally dominant columns. It needs no pivoting, and without pivoting no small probability
-    # is lost to cancellation. Its sparsity pattern is symmetric, which the ordering exploits.
+    # I - Q is an M-matrix with diagonally dominant columns. It needs no pivoting, and without
+    # pivoting no small probability is lost to cancellation. Its sparsity pattern is symmetric,
+    # which the ordering exploits.
     system = (identity(len(graph), format="csc") - transition).tocsc()
     options = {"SymmetricMode": True}
     solver = splu(system, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
@@ -139,7 +140,8 @@ def distribution(graph: Topology, start: Any, q: float) -> np.ndarray[Any, np.dt
 
 
 def transition_matrix(graph: Topology, q: float) -> coo_array:
-    """Equation 3 as a sparse matrix Q: column u holds the probability q / |S(u)| of a step from u to each neighbour.
+    """Equation 3 as a sparse matrix Q: column u holds the probability q / |S(u)| of a step from u
+    to each neighbour.
 
     A vertex without neighbours has a self-loop, which keeps the walk where it is.
     """

@@ -18,16 +18,17 @@ Configuration = dict[str, Any]
 class Space:
     """The Cartesian product of the knobs' values, with an optional constraint.
 
-    A configuration is a dict of knob names and values. Its index is the mixed-radix number whose digits are the indices of the
-    values in their topologies; the last knob varies fastest. Indices are Python integers, since a space may have more than
-    2**63 configurations.
+    A configuration is a dict of knob names and values. Its index is the mixed-radix number whose
+    digits are the indices of the values in their topologies; the last knob varies fastest. Indices
+    are Python integers, since a space may have more than 2**63 configurations.
 
     Parameters
     ----------
     knobs : mapping of str to Topology
         X_1 to X_mu of Equation 1. Without knobs, the space consists of one empty configuration.
     constraint : callable, optional
-        Takes a configuration and returns whether it is feasible. Searches propose feasible configurations only.
+        Takes a configuration and returns whether it is feasible. Searches propose feasible
+        configurations only.
 
     Attributes
     ----------
@@ -51,15 +52,24 @@ class Space:
     1
     """
 
-    def __init__(self, knobs: Mapping[str, Topology], constraint: Callable[[Configuration], bool] | None = None) -> None:
+    def __init__(
+        self,
+        knobs: Mapping[str, Topology],
+        constraint: Callable[[Configuration], bool] | None = None,
+    ) -> None:
         if not isinstance(knobs, Mapping):
             raise ValueError(f"knobs must be a mapping of names to topologies, {knobs!r} given")
         self.knobs = dict(knobs)
         for name, topology in self.knobs.items():
             if not isinstance(topology, Topology):
-                raise ValueError(f"knob {name!r} must be a Topology (see autotvm_opevo.topology), {topology!r} given")
+                raise ValueError(
+                    f"knob {name!r} must be a Topology (see autotvm_opevo.topology), "
+                    f"{topology!r} given"
+                )
         if constraint is not None and not callable(constraint):
-            raise ValueError(f"constraint must be a function of a configuration, or None; {constraint!r} given")
+            raise ValueError(
+                f"constraint must be a function of a configuration, or None; {constraint!r} given"
+            )
         self.constraint = constraint
         self.size = prod(topology.size for topology in self.knobs.values())
 
@@ -72,7 +82,10 @@ class Space:
             If a knob is missing or unknown, or a value is not one of its knob's.
         """
         if not isinstance(configuration, Mapping) or configuration.keys() != self.knobs.keys():
-            raise ValueError(f"a configuration must be a dict of the knobs {list(self.knobs)}, {configuration!r} given")
+            raise ValueError(
+                f"a configuration must be a dict of the knobs {list(self.knobs)}, "
+                f"{configuration!r} given"
+            )
         vertices = []
         for name, topology in self.knobs.items():
             try:
@@ -82,8 +95,13 @@ class Space:
         return self.number(vertices)
 
     def __getitem__(self, index: int) -> Configuration:
-        """Return the configuration at `index`, 0 <= index < size; raises `IndexError` if it is out of range."""
-        return {name: topology[vertex] for (name, topology), vertex in zip(self.knobs.items(), self.vertices(index))}
+        """Return the configuration at `index`, 0 <= index < size; raises `IndexError` if it is out
+        of range.
+        """
+        return {
+            name: topology[vertex]
+            for (name, topology), vertex in zip(self.knobs.items(), self.vertices(index))
+        }
 
     def vertices(self, index: int) -> tuple[int, ...]:
         """Return the index of every knob's value in its topology, for the configuration at `index`.
@@ -99,7 +117,9 @@ class Space:
         """
         rest = operator.index(index)
         if not 0 <= rest < self.size:
-            raise IndexError(f"configuration index {rest} given, allowed for this space are 0 to {self.size - 1}")
+            raise IndexError(
+                f"configuration index {rest} given, allowed for this space are 0 to {self.size - 1}"
+            )
         vertices = []
         for topology in reversed(self.knobs.values()):
             rest, vertex = divmod(rest, topology.size)
@@ -107,7 +127,8 @@ class Space:
         return tuple(reversed(vertices))
 
     def number(self, vertices: Iterable[int]) -> int:
-        """Return the index of the configuration whose values have these indices in their topologies: the inverse of `vertices`.
+        """Return the index of the configuration whose values have these indices in their
+        topologies: the inverse of `vertices`.
 
         >>> from autotvm_opevo.topology import Discrete
         >>> Space({"x": Discrete([1, 2, 3]), "y": Discrete([1, 2])}).number([2, 1])
@@ -122,12 +143,15 @@ class Space:
         return self.size
 
     def __iter__(self) -> Iterator[Configuration]:
-        """Iterate over all configurations in the order of their indices, infeasible ones included."""
+        """Iterate over all configurations in the order of their indices, infeasible ones
+        included.
+        """
         for values in product(*self.knobs.values()):
             yield dict(zip(self.knobs, values))
 
     def neighbours(self, configuration: Configuration) -> Iterator[Configuration]:
-        """Iterate over the configurations that differ in one knob, by one step on its graph, infeasible ones included.
+        """Iterate over the configurations that differ in one knob, by one step on its graph,
+        infeasible ones included.
 
         >>> from autotvm_opevo.topology import Discrete
         >>> list(Space({"x": Discrete([1, 2, 3]), "y": Discrete([1, 2])}).neighbours({"x": 1, "y": 2}))

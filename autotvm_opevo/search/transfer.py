@@ -1,12 +1,14 @@
 """Transfer: results of other tasks in the model of one.
 
-The task is one more knob of the kernel: a star, whose centre is the task that is tuned, with an edge to each of the others. So q
-of an edge is the correlation with one of them: near 1 it carries over whole, near 0 it is ignored. It is the task covariance of a
-multi-task Gaussian process, in which two other tasks are correlated through the centre only, by q_s q_t.
+The task is one more knob of the kernel: a star, whose centre is the task that is tuned, with an
+edge to each of the others. So q of an edge is the correlation with one of them: near 1 it carries
+over whole, near 0 it is ignored. It is the task covariance of a multi-task Gaussian process, in
+which two other tasks are correlated through the centre only, by q_s q_t.
 
-What is left is a common scale: the fitness of one task means nothing to another. So the fitness of each task is divided by its
-best, and every task has a mean of its own on the logarithmic scale, estimated by generalised least squares under the kernel: what
-a task's results say beyond what the others' let expect.
+What is left is a common scale: the fitness of one task means nothing to another. So the fitness of
+each task is divided by its best, and every task has a mean of its own on the logarithmic scale,
+estimated by generalised least squares under the kernel: what a task's results say beyond what the
+others' let expect.
 """
 
 from __future__ import annotations
@@ -32,11 +34,13 @@ T = TypeVar("T")
 
 # Maximum number of other tasks, and of their results in all.
 _MAX_SOURCES, _MAX_RESULTS = 8, 128
-# A task that is further away than the nearest by more than this is not used: products of many rows say little about one row.
+# A task that is further away than the nearest by more than this is not used: products of many rows
+# say little about one row.
 _MAX_DOUBLINGS = 5
 # Number of the sources' best configurations that are candidates.
 _PORTFOLIO = 32
-# At most this many vertices are looked at for the one that is nearest to a value, and this many neighbours of a vertex.
+# At most this many vertices are looked at for the one that is nearest to a value, and this many
+# neighbours of a vertex.
 _MAX_SPREAD, _MAX_NEIGHBOURS = 1000, 1000
 # The coordinate of no category, unlike that of any.
 _NO_CATEGORY = -2
@@ -49,8 +53,8 @@ class Source(NamedTuple):
     ----------
     space : Space
     results : mapping of int to float
-        Fitness by index in that space, 0 for failures. Entries may be appended while it is used; one that changes is noticed
-        with the next that is appended.
+        Fitness by index in that space, 0 for failures. Entries may be appended while it is used;
+        one that changes is noticed with the next that is appended.
     origin : str
         Where they come from, for reports, such as a file; empty if unknown.
     """
@@ -63,8 +67,9 @@ class Source(NamedTuple):
 class SharedKnob(KnobCoordinates):
     """Coordinates, in steps, of a knob's values, and of the values that it has in other tasks.
 
-    The topology says which of those are comparable, and how: see its `is_comparable` and `encoder`. Values of a task whose knob
-    is not, or that has none, are as far from all others as their average.
+    The topology says which of those are comparable, and how: see its `is_comparable` and `encoder`.
+    Values of a task whose knob is not, or that has none, are as far from all others as their
+    average.
 
     Parameters
     ----------
@@ -75,23 +80,31 @@ class SharedKnob(KnobCoordinates):
     """
 
     def __init__(self, topology: Topology, others: Sequence[Topology | None]) -> None:
-        peers = [other if other is not None and topology.is_comparable(other) else None for other in others]
+        peers = [
+            other if other is not None and topology.is_comparable(other) else None
+            for other in others
+        ]
         self._comparable = [peer is not None for peer in peers]
         super().__init__(topology, [peer for peer in peers if peer is not None])
         count = min(topology.size, _MAX_SPREAD)
-        self._spread = [i * topology.size // count for i in range(count)]  # all vertices, or a thousand of them
+        # all vertices, or a thousand of them
+        self._spread = [i * topology.size // count for i in range(count)]
         self._spread_coordinates: Array | None = None
         absent = np.full(self.width, _NO_CATEGORY)
         if not topology.is_categorical and not all(self._comparable):
             absent = self._coordinates_of_spread().mean(axis=0)
-        self._absent = EncodedValue(absent, np.full(self.parts, math.log2(topology.extent) / max(self.parts, 1)))
+        self._absent = EncodedValue(
+            absent, np.full(self.parts, math.log2(topology.extent) / max(self.parts, 1))
+        )
 
     def encode_other(self, task: int, value: Any) -> EncodedValue:
         """Coordinates and parts of a value of another task."""
         return self.encode(value) if self._comparable[task] else self._absent
 
     def nearest(self, task: int, value: Any) -> int:
-        """Vertex number of the value that is nearest to another task's; in a large graph, nearer than its neighbours."""
+        """Vertex number of the value that is nearest to another task's; in a large graph, nearer
+        than its neighbours.
+        """
         if self._comparable[task] and value in self.topology:
             return self.topology.index(value)
         point = self.encode_other(task, value).coordinates
@@ -100,7 +113,9 @@ class SharedKnob(KnobCoordinates):
 
     def _coordinates_of_spread(self) -> Array:
         if self._spread_coordinates is None:
-            self._spread_coordinates = np.array([self.encode_vertex(vertex).coordinates for vertex in self._spread])
+            self._spread_coordinates = np.array(
+                [self.encode_vertex(vertex).coordinates for vertex in self._spread]
+            )
         return self._spread_coordinates
 
     def _descend(self, vertex: int, point: Array) -> int:
@@ -110,7 +125,9 @@ class SharedKnob(KnobCoordinates):
             return float(abs(self.encode(value).coordinates - point).sum())
 
         value = self.topology[vertex]
-        while distance(step := min(self.topology.neighbours(value)[:_MAX_NEIGHBOURS], key=distance)) < distance(value):
+        while distance(
+            step := min(self.topology.neighbours(value)[:_MAX_NEIGHBOURS], key=distance)
+        ) < distance(value):
             value = step
         return self.topology.index(value)
 
@@ -128,7 +145,8 @@ class MultiTaskKernel(GraphKernel):
 
     def __init__(self, space: Space, others: Sequence[Space]) -> None:
         self._shared = {
-            name: SharedKnob(topology, [other.knobs.get(name) for other in others]) for name, topology in space.knobs.items()
+            name: SharedKnob(topology, [other.knobs.get(name) for other in others])
+            for name, topology in space.knobs.items()
         }
         super().__init__(space, list(self._shared.values()))
         self._others = len(others)
@@ -144,7 +162,10 @@ class MultiTaskKernel(GraphKernel):
     def encode_other(self, task: int, configurations: Iterable[Configuration]) -> Array:
         """Coordinates in steps, shape (n, columns), of another task's configurations."""
         rows = list(configurations)
-        values = [[knob.encode_other(task, row.get(name)) for row in rows] for name, knob in self._shared.items()]
+        values = [
+            [knob.encode_other(task, row.get(name)) for row in rows]
+            for name, knob in self._shared.items()
+        ]
         edges = np.zeros((len(rows), self._others))
         edges[:, task] = 1
         return np.concatenate([self._join(len(rows), values), edges], axis=1)
@@ -180,7 +201,9 @@ class TransferModel(Model):
         self._selected_of = [0] * len(sources)  # results, when some of them were selected
 
     def portfolio(self) -> list[tuple[int, float]]:
-        """The sources' best, in turn, as the nearest configurations here, with fitness relative to each source's best."""
+        """The sources' best, in turn, as the nearest configurations here, with fitness relative to
+        each source's best.
+        """
         counts = [len(source.results) for source in self.sources]
         if counts == self._portfolio_of:
             return self._portfolio
@@ -188,7 +211,13 @@ class TransferModel(Model):
         for task, source in enumerate(self.sources):
             space, results = source.space, source.results
             best = nsmallest(_PORTFOLIO, results, key=lambda number: -results[number])
-            ranked.append([(task, space[number], results[number] / results[best[0]]) for number in best if results[number]])
+            ranked.append(
+                [
+                    (task, space[number], results[number] / results[best[0]])
+                    for number in best
+                    if results[number]
+                ]
+            )
         found: dict[int, float] = {}
         for entry in (entry for entries in zip_longest(*ranked) for entry in entries if entry):
             task, configuration, relative = entry
@@ -199,25 +228,39 @@ class TransferModel(Model):
         return self._portfolio
 
     def _training_set(self, results: Mapping[int, float]) -> tuple[Array, Array]:
-        parts = [super()._training_set(results), *(self._select(task) for task in range(len(self.sources)))]
+        parts = [
+            super()._training_set(results),
+            *(self._select(task) for task in range(len(self.sources))),
+        ]
         x, y = (np.concatenate(arrays) for arrays in zip(*parts))
-        return x, self._align(x, y, np.repeat(np.arange(len(parts)), [len(log_f) for _, log_f in parts]))
+        return x, self._align(
+            x, y, np.repeat(np.arange(len(parts)), [len(log_f) for _, log_f in parts])
+        )
 
     def _select(self, task: int) -> tuple[Array, Array]:
         """Some results of a source."""
         space, results = self.sources[task].space, self.sources[task].results
         if self._selected_of[task] != len(results):
             size = max(2, _MAX_RESULTS // len(self.sources))
-            numbers, fitness = np.array(list(results), dtype=object), np.array(list(results.values()))
+            numbers, fitness = (
+                np.array(list(results), dtype=object),
+                np.array(list(results.values())),
+            )
             order = thin_out(np.argsort(-fitness, kind="stable").tolist(), size)
             encoded = self._tasks.encode_other(task, [space[number] for number in numbers[order]])
-            self._selected[task], self._selected_of[task] = (encoded, log_fitness(fitness[order])), len(results)
+            self._selected[task], self._selected_of[task] = (
+                (encoded, log_fitness(fitness[order])),
+                len(results),
+            )
         return self._selected[task]
 
     def _align(self, x: Array, y: Array, tasks: Array) -> Array:
         """Log fitness on a common scale."""
         feasible = ~np.isnan(y)
-        own, others = np.flatnonzero(feasible & (tasks == 0)), np.flatnonzero(feasible & (tasks > 0))
+        own, others = (
+            np.flatnonzero(feasible & (tasks == 0)),
+            np.flatnonzero(feasible & (tasks > 0)),
+        )
         if len(own) > _MAX_RESULTS:
             own = own[np.linspace(0, len(own) - 1, _MAX_RESULTS).astype(int)]
         used = np.concatenate([own, others])
@@ -238,15 +281,25 @@ class TransferModel(Model):
 
 
 def nearest_sources(space: Space, sources: Sequence[Source]) -> list[Source]:
-    """Up to eight sources with successes, whose spaces are most like this one, and not much less so than the nearest."""
-    usable = [source for source in sources if any(source.results.values()) and _has_common_knob(space, source.space)]
+    """Up to eight sources with successes, whose spaces are most like this one, and not much less so
+    than the nearest.
+    """
+    usable = [
+        source
+        for source in sources
+        if any(source.results.values()) and _has_common_knob(space, source.space)
+    ]
     ranked = [(_dissimilarity(space, source.space), i) for i, source in enumerate(usable)]
     nearest = nsmallest(_MAX_SOURCES, ranked)
-    return [usable[i] for dissimilarity, i in nearest if dissimilarity <= nearest[0][0] + _MAX_DOUBLINGS]
+    return [
+        usable[i] for dissimilarity, i in nearest if dissimilarity <= nearest[0][0] + _MAX_DOUBLINGS
+    ]
 
 
 def _dissimilarity(space: Space, other: Space) -> float:
-    """Number of knobs that have no counterpart, plus the doublings between the extents of tiled loops."""
+    """Number of knobs that have no counterpart, plus the doublings between the extents of tiled
+    loops.
+    """
     dissimilarity = float(len(other.knobs.keys() - space.knobs.keys()))
     for name, topology in space.knobs.items():
         peer = other.knobs.get(name)
@@ -258,22 +311,33 @@ def _dissimilarity(space: Space, other: Space) -> float:
 
 
 def _has_common_knob(space: Space, other: Space) -> bool:
-    return any(name in other.knobs and topology.is_comparable(other.knobs[name]) for name, topology in space.knobs.items())
+    return any(
+        name in other.knobs and topology.is_comparable(other.knobs[name])
+        for name, topology in space.knobs.items()
+    )
 
 
 def are_same(sources: Sequence[Source], others: Sequence[Source]) -> bool:
     """Whether two lists have the same tasks, in the same order."""
-    return len(sources) == len(others) and all(one.results is other.results for one, other in zip(sources, others))
+    return len(sources) == len(others) and all(
+        one.results is other.results for one, other in zip(sources, others)
+    )
 
 
 def source_of(entry: tuple[Space, Sequence[Configuration], Sequence[float]]) -> Source:
     """The source that an entry of an `OpEvo`'s history is; raises `ValueError` if it is invalid."""
     if not (isinstance(entry, Sequence) and len(entry) == 3 and isinstance(entry[0], Space)):
         kind = type(entry).__name__
-        raise ValueError(f"history must be a list of (space, configurations, fitnesses), one for each task; it has a {kind}")
+        raise ValueError(
+            "history must be a list of (space, configurations, fitnesses), one for each "
+            f"task; it has a {kind}"
+        )
     space, configurations, fitnesses = entry
     if len(configurations) != len(fitnesses):
-        raise ValueError(f"history needs one fitness per configuration, {len(fitnesses)} given for {len(configurations)}")
+        raise ValueError(
+            f"history needs one fitness per configuration, {len(fitnesses)} given for "
+            f"{len(configurations)}"
+        )
     return Source(space, dict(zip(map(space.index, configurations), map(check_fitness, fitnesses))))
 
 
@@ -287,7 +351,8 @@ def count_origins(sources: Iterable[Source]) -> dict[str, int]:
 
 
 def thin_out(ranked: Sequence[T], size: int) -> list[T]:
-    """At most `size` results: the best half as they are, the others thinned out, since a model needs an order of them, too.
+    """At most `size` results: the best half as they are, the others thinned out, since a model
+    needs an order of them, too.
 
     Parameters
     ----------
@@ -303,4 +368,7 @@ def thin_out(ranked: Sequence[T], size: int) -> list[T]:
     best = size // 2
     if len(ranked) <= size:
         return list(ranked)
-    return [*ranked[:best], *(ranked[i] for i in np.linspace(best, len(ranked) - 1, size - best).astype(int))]
+    return [
+        *ranked[:best],
+        *(ranked[i] for i in np.linspace(best, len(ranked) - 1, size - best).astype(int)),
+    ]

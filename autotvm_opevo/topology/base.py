@@ -1,4 +1,6 @@
-"""`Topology`, the base class of all knobs, `Graph`, which may be infinite, and helpers for their subclasses."""
+"""`Topology`, the base class of all knobs, `Graph`, which may be infinite, and helpers for their
+subclasses.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +14,25 @@ import numpy as np
 # From a value to its coordinates in steps, a sequence of numbers.
 Encoder = Callable[[Any], Any]
 
-# At most this many neighbours of the first vertex tell how long a step is; of larger graphs, JSON has no list of vertices.
+# At most this many neighbours of the first vertex tell how long a step is; of larger graphs, JSON
+# has no list of vertices.
 _MAX_NEIGHBOURS, _MAX_LISTED = 1000, 200
 
 
 class Graph(ABC):
     """An undirected graph that may be infinite, and what the rest of the package asks a graph.
 
-    `InducedSubgraph` makes a knob of it. A subclass implements `neighbours` and `coordinates`; everything else has a default.
+    `InducedSubgraph` makes a knob of it. A subclass implements `neighbours` and `coordinates`;
+    everything else has a default.
 
     Attributes
     ----------
     is_categorical : bool
-        Whether all values are one step from each other: coordinates then differ or not, however much. False by default.
+        Whether all values are one step from each other: coordinates then differ or not, however
+        much. False by default.
     extent : int
-        Of the loop that the values tile; 1, the default, for other knobs. Tasks are the more similar, the nearer theirs are.
+        Of the loop that the values tile; 1, the default, for other knobs. Tasks are the more
+        similar, the nearer theirs are.
     """
 
     is_categorical: bool = False
@@ -38,7 +44,9 @@ class Graph(ABC):
 
     @abstractmethod
     def coordinates(self, value: Any) -> tuple[int, ...]:
-        """Return integer coordinates of `value` whose L1 distance approximates the distance on the graph."""
+        """Return integer coordinates of `value` whose L1 distance approximates the distance on the
+        graph.
+        """
 
     @property
     def whole(self) -> Graph:
@@ -53,19 +61,23 @@ class Graph(ABC):
         return type(self) is type(other.whole) and repr(self) == repr(other.whole)
 
     def encoder(self, peers: Sequence[Graph] = ()) -> Encoder:
-        """Return a function from a value, of this graph or of comparable ones, `peers`, to its coordinates in steps.
+        """Return a function from a value, of this graph or of comparable ones, `peers`, to its
+        coordinates in steps.
 
-        The kernel of the Gaussian process takes the L1 distance of these coordinates for the number of steps. By default they are
-        `coordinates`.
+        The kernel of the Gaussian process takes the L1 distance of these coordinates for the number
+        of steps. By default they are `coordinates`.
         """
         return self.coordinates
 
     def log_parts(self, value: Any) -> Sequence[float]:
-        """Return log2 of the parts that a loop is tiled into, of which the kernel has sums; by default none, for other knobs."""
+        """Return log2 of the parts that a loop is tiled into, of which the kernel has sums; by
+        default none, for other knobs.
+        """
         return ()
 
     def to_json(self) -> list[Any]:
-        """Return a list that JSON can represent, from which `serialization.from_json` makes the graph: a kind, and its arguments.
+        """Return a list that JSON can represent, from which `serialization.from_json` makes the
+        graph: a kind, and its arguments.
 
         Of an infinite graph, a subgraph adds its values to the arguments.
 
@@ -80,9 +92,10 @@ class Graph(ABC):
 class Topology(Graph):
     """The values of a knob as the vertices of an undirected graph, ``G = (V, E)`` of Section 3.
 
-    A subclass sets `size`, the number of vertices, and implements `__getitem__`, `index` and `neighbours`. ``len`` returns
-    `size` too, but Python limits it to 2**63 - 1. With these it has the Gaussian process, transfer between equal topologies, and
-    JSON; `coordinates`, `is_comparable` with `encoder`, and `to_json` make them better.
+    A subclass sets `size`, the number of vertices, and implements `__getitem__`, `index` and
+    `neighbours`. ``len`` returns `size` too, but Python limits it to 2**63 - 1. With these it has
+    the Gaussian process, transfer between equal topologies, and JSON; `coordinates`,
+    `is_comparable` with `encoder`, and `to_json` make them better.
 
     Attributes
     ----------
@@ -95,7 +108,9 @@ class Topology(Graph):
 
     @abstractmethod
     def __getitem__(self, index: int) -> Any:
-        """Return the vertex at `index`, 0 <= index < size; raises `IndexError` if it is out of range."""
+        """Return the vertex at `index`, 0 <= index < size; raises `IndexError` if it is out of
+        range.
+        """
 
     @abstractmethod
     def index(self, value: Any) -> int:
@@ -103,21 +118,24 @@ class Topology(Graph):
 
     @abstractmethod
     def neighbours(self, value: Any) -> Sequence[Any]:
-        """Return the values adjacent to `value`, ``S(value)`` of Section 4.3, without repetition and without `value` itself.
+        """Return the values adjacent to `value`, ``S(value)`` of Section 4.3, without repetition
+        and without `value` itself.
 
         Raises `ValueError` if `value` is not a vertex.
         """
 
     def coordinates(self, value: Any) -> tuple[int, ...]:
-        """Return integer coordinates whose L1 distance grows with the distance on the graph, and is not 0 between neighbours.
+        """Return integer coordinates whose L1 distance grows with the distance on the graph, and is
+        not 0 between neighbours.
 
-        `InducedSubgraph` adds bridges where this distance is smallest, and the kernel of the Gaussian process takes it for the
-        number of steps. Defaults to the vertex's index.
+        `InducedSubgraph` adds bridges where this distance is smallest, and the kernel of the
+        Gaussian process takes it for the number of steps. Defaults to the vertex's index.
         """
         return (self.index(value),)
 
     def encoder(self, peers: Sequence[Graph] = ()) -> Encoder:
-        """See `Graph.encoder`; by default, `coordinates` divided by the length of the shortest edge at the first vertex.
+        """See `Graph.encoder`; by default, `coordinates` divided by the length of the shortest edge
+        at the first vertex.
 
         Raises
         ------
@@ -128,14 +146,17 @@ class Topology(Graph):
         return lambda value: np.multiply(self.coordinates(value), scale)
 
     def _step_length(self) -> float:
-        """L1 distance between the first vertex and its nearest neighbour, on most graphs that of every edge."""
+        """L1 distance between the first vertex and its nearest neighbour, on most graphs that of
+        every edge.
+        """
         start = self[0]
         origin = np.array(self.coordinates(start))
         neighbours = list(self.neighbours(start)[:_MAX_NEIGHBOURS])
         lengths = [float(abs(origin - self.coordinates(value)).sum()) for value in neighbours]
         if 0.0 in lengths:
             raise ValueError(
-                f"coordinates must differ between neighbours, and no value may be its own neighbour: {self!r} has the same for "
+                "coordinates must differ between neighbours, and no value may be its own "
+                f"neighbour: {self!r} has the same for "
                 f"{start!r} and {neighbours[lengths.index(0.0)]!r}; see topology.check_topology"
             )
         return min(lengths, default=1.0)
@@ -149,8 +170,15 @@ class Topology(Graph):
             If there are more than 200 vertices.
         """
         if self.size > _MAX_LISTED:
-            raise TypeError(f"{self!r} cannot be written as JSON: its class needs a `to_json`, beyond {_MAX_LISTED} vertices")
-        return ["graph", list(self), [[self.index(neighbour) for neighbour in self.neighbours(value)] for value in self]]
+            raise TypeError(
+                f"{self!r} cannot be written as JSON: its class needs a `to_json`, beyond "
+                f"{_MAX_LISTED} vertices"
+            )
+        return [
+            "graph",
+            list(self),
+            [[self.index(neighbour) for neighbour in self.neighbours(value)] for value in self],
+        ]
 
     def sample(self, rng: np.random.Generator) -> Any:
         """Draw a vertex uniformly at random."""
@@ -173,12 +201,17 @@ class Topology(Graph):
         """Return `index` as a plain int; raises `IndexError` if it is out of range."""
         index = operator.index(index)
         if not 0 <= index < self.size:
-            raise IndexError(f"vertex index {index} given, allowed for {self!r} are 0 to {self.size - 1}")
+            raise IndexError(
+                f"vertex index {index} given, allowed for {self!r} are 0 to {self.size - 1}"
+            )
         return index
 
     def _invalid_value(self, value: Any) -> ValueError:
         """The error to raise for a value that is not a vertex."""
-        return ValueError(f"value {value!r} given, allowed are the {self.size} vertices of {self!r}, such as {self[0]!r}")
+        return ValueError(
+            f"value {value!r} given, allowed are the {self.size} vertices of {self!r}, such "
+            f"as {self[0]!r}"
+        )
 
 
 class LazySequence(Sequence[Any]):

@@ -39,7 +39,9 @@ class Discrete(Topology):
         given = nonempty_list(values)
         for value in given:
             if not is_number(value):
-                raise ValueError(f"values must be finite numbers, {value!r} given (Categorical takes anything)")
+                raise ValueError(
+                    f"values must be finite numbers, {value!r} given (Categorical takes anything)"
+                )
         self._values: list[float] = sorted(given)
         self._index = {value: i for i, value in enumerate(self._values)}
         self.size = len(self._values)
@@ -64,7 +66,9 @@ class Discrete(Topology):
         return isinstance(other.whole, Discrete)
 
     def encoder(self, peers: Sequence[Graph] = ()) -> Encoder:
-        """See `Graph.encoder`; other numbers are between the next smaller and the next larger one."""
+        """See `Graph.encoder`; other numbers are between the next smaller and the next larger
+        one.
+        """
         own = super().encoder()
 
         def encode(value: Any) -> Any:
@@ -133,7 +137,9 @@ class Categorical(Topology):
         return isinstance(other.whole, Categorical)
 
     def encoder(self, peers: Sequence[Graph] = ()) -> Encoder:
-        """See `Graph.encoder`; all values of other tasks that this one does not have share a coordinate."""
+        """See `Graph.encoder`; all values of other tasks that this one does not have share a
+        coordinate.
+        """
         return lambda value: [self.index(value) if value in self else _OTHER]
 
     def to_json(self) -> list[Any]:
@@ -144,7 +150,9 @@ class Categorical(Topology):
 
 
 def _key(value: Any) -> tuple[type, Any]:
-    """A dict key that differs between types: the type and the value, or its repr if it is not hashable."""
+    """A dict key that differs between types: the type and the value, or its repr if it is not
+    hashable.
+    """
     if isinstance(value, np.generic):
         value = value.item()  # a numpy scalar equals the Python number it holds
     try:

@@ -35,9 +35,17 @@ class ExplicitGraph(Topology):
         self._index = {value: i for i, value in enumerate(self._values)}
         self.size = len(self._values)
         if len(self._index) < self.size:
-            raise ValueError(f"values must be distinct, {self.size - len(self._index)} of {self.size} are duplicates")
-        if len(adjacency) != self.size or not all(j in range(self.size) for adjacent in adjacency for j in adjacent):
-            raise ValueError(f"adjacency must have the indices of the neighbours of {self.size} vertices, {adjacency!r} given")
+            raise ValueError(
+                f"values must be distinct, {self.size - len(self._index)} of {self.size} are "
+                "duplicates"
+            )
+        if len(adjacency) != self.size or not all(
+            j in range(self.size) for adjacent in adjacency for j in adjacent
+        ):
+            raise ValueError(
+                f"adjacency must have the indices of the neighbours of {self.size} vertices, "
+                f"{adjacency!r} given"
+            )
         self._adjacency = [list(adjacent) for adjacent in adjacency]
 
     def __getitem__(self, index: int) -> Any:

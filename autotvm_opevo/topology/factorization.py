@@ -1,4 +1,6 @@
-"""Loop tilings (Section 3, factorization parameters): prime factors move between the parts of a product."""
+"""Loop tilings (Section 3, factorization parameters): prime factors move between the parts of a
+product.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ import numpy as np
 from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.topology.base import Encoder, Graph, LazySequence, Topology, int_tuple
 
-# Trial division up to this limit takes about 50 ms at worst, and fully factors every number below its square.
+# Trial division up to this limit takes about 50 ms at worst, and fully factors every number below
+# its square.
 _MAX_DIVISOR = 10**6
 
 
@@ -48,8 +51,9 @@ class Factorization(Topology):
         self._exponents = prime_factors(self.product)
         self.size = prod(_num_compositions(e, self.parts) for e in self._exponents.values())
 
-    # For every prime of C, a vertex splits the prime's exponent among the nu parts: a weak composition of the exponent. The
-    # index is the mixed-radix number whose digits are the lexicographic ranks of these compositions.
+    # For every prime of C, a vertex splits the prime's exponent among the nu parts: a weak
+    # composition of the exponent. The index is the mixed-radix number whose digits are the
+    # lexicographic ranks of these compositions.
 
     def __getitem__(self, index: int) -> tuple[int, ...]:
         rest = self._check_index(index)
@@ -64,7 +68,9 @@ class Factorization(Topology):
         vertex = self._validate(value)
         index = 0
         for p, exponent in self._exponents.items():
-            index = index * _num_compositions(exponent, self.parts) + _rank([_exponent(p, a) for a in vertex])
+            index = index * _num_compositions(exponent, self.parts) + _rank(
+                [_exponent(p, a) for a in vertex]
+            )
         return index
 
     def neighbours(self, value: Any) -> Sequence[tuple[int, ...]]:
@@ -89,13 +95,17 @@ class Factorization(Topology):
         return isinstance(whole, Factorization) and whole.parts == self.parts
 
     def encoder(self, peers: Sequence[Graph] = ()) -> Encoder:
-        """See `Graph.encoder`; with other products, logarithms of the parts, in steps that move a factor of two."""
+        """See `Graph.encoder`; with other products, logarithms of the parts, in steps that move a
+        factor of two.
+        """
         if any(peer.extent != self.extent for peer in peers):
             return lambda value: self.log_parts(value) / 2
         return super().encoder()
 
     def log_parts(self, value: Any) -> Any:
-        """Return log2 of each part, as if the first one, the outermost loop, made up for another product."""
+        """Return log2 of each part, as if the first one, the outermost loop, made up for another
+        product.
+        """
         return np.log2(np.array([value[0] * (self.product / prod(value)), *value[1:]], dtype=float))
 
     def to_json(self) -> list[Any]:
@@ -112,10 +122,11 @@ class Factorization(Topology):
 
 
 class Tiling(Graph):
-    """The infinite graph of tile sizes that need not divide the loop, such as TVM's splits with tails: 60 as [-1, 16, 4].
+    """The infinite graph of tile sizes that need not divide the loop, such as TVM's splits with
+    tails: 60 as [-1, 16, 4].
 
-    A vertex is a tuple of positive integers. An edge multiplies or divides one part by a prime, or moves a prime factor from
-    one part to another. A search space uses an `InducedSubgraph` of it.
+    A vertex is a tuple of positive integers. An edge multiplies or divides one part by a prime, or
+    moves a prime factor from one part to another. A search space uses an `InducedSubgraph` of it.
 
     Parameters
     ----------
@@ -146,11 +157,17 @@ class Tiling(Graph):
             divisible = [n for n, a in enumerate(vertex) if a % p == 0]
             neighbours += [vertex[:n] + (a * p,) + vertex[n + 1 :] for n, a in enumerate(vertex)]
             neighbours += [vertex[:n] + (vertex[n] // p,) + vertex[n + 1 :] for n in divisible]
-            neighbours += [_move_factor(vertex, n, m, p) for n, m in permutations(range(len(vertex)), 2) if n in divisible]
+            neighbours += [
+                _move_factor(vertex, n, m, p)
+                for n, m in permutations(range(len(vertex)), 2)
+                if n in divisible
+            ]
         return neighbours
 
     def coordinates(self, value: Any) -> tuple[int, ...]:
-        """Return the exponent of every prime in every part; a step changes one or two of them by one."""
+        """Return the exponent of every prime in every part; a step changes one or two of them by
+        one.
+        """
         vertex = self._validate(value)
         return tuple(_exponent(p, a) for p in self._primes for a in vertex)
 
@@ -160,7 +177,9 @@ class Tiling(Graph):
         return isinstance(whole, Tiling) and whole._parts == self._parts
 
     def encoder(self, peers: Sequence[Graph] = ()) -> Encoder:
-        """See `Graph.encoder`; with other primes, logarithms of the parts, in steps that double one."""
+        """See `Graph.encoder`; with other primes, logarithms of the parts, in steps that double
+        one.
+        """
         if any(repr(peer.whole) != repr(self) for peer in peers):
             return lambda value: np.log2(np.array(value, dtype=float))
         return super().encoder()
@@ -171,7 +190,10 @@ class Tiling(Graph):
     def _validate(self, value: Any) -> tuple[int, ...]:
         vertex = int_tuple(value)
         if len(vertex) != self._parts or min(vertex, default=0) < 1:
-            raise ValueError(f"{value!r} is not a vertex of {self!r}: it must have {self._parts} positive integers")
+            raise ValueError(
+                f"{value!r} is not a vertex of {self!r}: it must have {self._parts} positive "
+                "integers"
+            )
         return vertex
 
     def __repr__(self) -> str:
@@ -188,7 +210,9 @@ def prime_factors(number: int) -> dict[int, int]:
     rest, p = number, 2
     while p * p <= rest:
         if p > _MAX_DIVISOR:
-            raise ValueError(f"an extent must have at most one prime factor above {_MAX_DIVISOR}, {number} given")
+            raise ValueError(
+                f"an extent must have at most one prime factor above {_MAX_DIVISOR}, {number} given"
+            )
         while rest % p == 0:
             exponents[p] = exponents.get(p, 0) + 1
             rest //= p
@@ -216,7 +240,9 @@ def _exponent(p: int, number: int) -> int:
 
 
 def _num_compositions(total: int, parts: int) -> int:
-    """The number of weak compositions: tuples of `parts` non-negative integers whose sum is `total`."""
+    """The number of weak compositions: tuples of `parts` non-negative integers whose sum is
+    `total`.
+    """
     return comb(total + parts - 1, parts - 1)
 
 
@@ -224,7 +250,8 @@ def _rank(composition: list[int]) -> int:
     """The lexicographic rank of a weak composition among those of the same sum and length."""
     rank, total, parts = 0, sum(composition), len(composition)
     for e in composition:
-        # The compositions whose first element is less than e: all of them, minus those whose first element is at least e.
+        # The compositions whose first element is less than e: all of them, minus those whose first
+        # element is at least e.
         rank += _num_compositions(total, parts) - _num_compositions(total - e, parts)
         total -= e
         parts -= 1
@@ -238,7 +265,8 @@ def _unrank(rank: int, total: int, parts: int) -> list[int]:
     composition = []
     for remaining in range(parts, 1, -1):
         e = 0
-        while rank >= (count := _num_compositions(total - e, remaining - 1)):  # those whose first element is e
+        # those whose first element is e
+        while rank >= (count := _num_compositions(total - e, remaining - 1)):
             rank -= count
             e += 1
         composition.append(e)

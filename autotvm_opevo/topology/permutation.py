@@ -36,7 +36,8 @@ class Permutation(Topology):
         self.n = as_integer("n", n)
         self.size = factorial(self.n)
 
-    # The index of a permutation is its lexicographic rank, whose digits in the factorial number system are its Lehmer code.
+    # The index of a permutation is its lexicographic rank, whose digits in the factorial number
+    # system are its Lehmer code.
 
     def __getitem__(self, index: int) -> tuple[int, ...]:
         rank = self._check_index(index)
@@ -60,7 +61,8 @@ class Permutation(Topology):
         vertex = self._validate(value)
 
         def neighbour(k: int) -> tuple[int, ...]:
-            j = (1 + isqrt(8 * k + 1)) // 2  # k enumerates the pairs i < j: (0, 1), (0, 2), (1, 2), (0, 3), ...
+            # k enumerates the pairs i < j: (0, 1), (0, 2), (1, 2), (0, 3), ...
+            j = (1 + isqrt(8 * k + 1)) // 2
             i = k - j * (j - 1) // 2
             swapped = list(vertex)
             swapped[i], swapped[j] = swapped[j], swapped[i]
@@ -69,8 +71,12 @@ class Permutation(Topology):
         return LazySequence(self.n * (self.n - 1) // 2, neighbour)
 
     def coordinates(self, value: Any) -> tuple[int, ...]:
-        """Return the flattened permutation matrix: the L1 distance is twice the number of positions that differ."""
-        return tuple(int(element == column) for element in self._validate(value) for column in range(self.n))
+        """Return the flattened permutation matrix: the L1 distance is twice the number of positions
+        that differ.
+        """
+        return tuple(
+            int(element == column) for element in self._validate(value) for column in range(self.n)
+        )
 
     def to_json(self) -> list[Any]:
         return ["order", self.n]

@@ -38,7 +38,8 @@ def _subgraph(values: Sequence[Any], kind: str, *arguments: Any) -> Topology:
     return InducedSubgraph(from_json(kind, *arguments), values)
 
 
-# What makes a topology, by its kind. Add the kind of a topology of your own, if it has a `to_json` of its own.
+# What makes a topology, by its kind. Add the kind of a topology of your own, if it has a `to_json`
+# of its own.
 KINDS: dict[str, Callable[..., Topology]] = {
     "tile": Factorization,
     "tile with tail": _tiling,

@@ -19,19 +19,21 @@ _CHUNK_SIZE = 1 << 22  # number of distances in memory at a time: 32 MiB
 class InducedSubgraph(ExplicitGraph):
     """The subgraph induced by some vertices of a graph, with bridges that make it connected.
 
-    A filter can disconnect a graph, and no walk would leave the component it starts in. So every connected component is
-    bridged to the nearest other one, until the graph is connected: edges are added between all pairs of vertices, one in the
-    component and one outside, whose `coordinates` are closest in L1 distance. Values mean what they mean in the whole graph.
+    A filter can disconnect a graph, and no walk would leave the component it starts in. So every
+    connected component is bridged to the nearest other one, until the graph is connected: edges are
+    added between all pairs of vertices, one in the component and one outside, whose `coordinates`
+    are closest in L1 distance. Values mean what they mean in the whole graph.
 
-    Construction visits the neighbours of every value once. Bridging takes time quadratic in the number of values: about a
-    second for a few thousand.
+    Construction visits the neighbours of every value once. Bridging takes time quadratic in the
+    number of values: about a second for a few thousand.
 
     Parameters
     ----------
     graph : Graph
         A topology, or a graph that may be infinite.
     values : iterable
-        The vertices to keep: at least one; distinct and hashable. They are indexed in the order given.
+        The vertices to keep: at least one; distinct and hashable. They are indexed in the order
+        given.
 
     Attributes
     ----------
@@ -41,7 +43,8 @@ class InducedSubgraph(ExplicitGraph):
     Raises
     ------
     ValueError
-        If `graph` is no graph, or `values` is empty, has duplicates, or holds a value that is not a vertex of `graph`.
+        If `graph` is no graph, or `values` is empty, has duplicates, or holds a value that is not a
+        vertex of `graph`.
 
     Examples
     --------
@@ -56,7 +59,9 @@ class InducedSubgraph(ExplicitGraph):
             raise ValueError(f"graph must be a Topology or another Graph, {graph!r} given")
         kept = [hashable(value) for value in nonempty_list(values)]
         position = {value: i for i, value in enumerate(kept)}
-        super().__init__(kept, [[position[v] for v in graph.neighbours(u) if v in position] for u in kept])
+        super().__init__(
+            kept, [[position[v] for v in graph.neighbours(u) if v in position] for u in kept]
+        )
         self.graph = graph
         self.is_categorical, self.extent = graph.is_categorical, graph.extent
         self._add_bridges()
@@ -80,18 +85,30 @@ class InducedSubgraph(ExplicitGraph):
 
     def to_json(self) -> list[Any]:
         whole = self.graph.to_json()
-        return ["subgraph", list(self), *whole] if isinstance(self.graph, Topology) else [*whole, list(self)]
+        return (
+            ["subgraph", list(self), *whole]
+            if isinstance(self.graph, Topology)
+            else [*whole, list(self)]
+        )
 
     def _add_bridges(self) -> None:
-        """Bridge components until the graph is connected; each round at least halves their number."""
+        """Bridge components until the graph is connected; each round at least halves their
+        number.
+        """
         points: np.ndarray[Any, Any] | None = None
         while True:
             n_components, labels = self._components()
             if n_components == 1:
                 return
             if points is None:
-                points = np.array([self.graph.coordinates(value) for value in self._values], dtype=float)
-            bridges = {(min(i, j), max(i, j)) for c in range(n_components) for i, j in _closest_pairs(points, labels == c)}
+                points = np.array(
+                    [self.graph.coordinates(value) for value in self._values], dtype=float
+                )
+            bridges = {
+                (min(i, j), max(i, j))
+                for c in range(n_components)
+                for i, j in _closest_pairs(points, labels == c)
+            }
             for i, j in sorted(bridges):
                 self._adjacency[i].append(j)
                 self._adjacency[j].append(i)
@@ -100,7 +117,9 @@ class InducedSubgraph(ExplicitGraph):
         """The number of connected components, and the component of every vertex."""
         edges = [(i, j) for i, adjacent in enumerate(self._adjacency) for j in adjacent]
         rows, columns = np.array(edges, dtype=int).reshape(-1, 2).T
-        matrix = coo_array((np.ones(len(edges), dtype=bool), (rows, columns)), shape=(self.size, self.size))
+        matrix = coo_array(
+            (np.ones(len(edges), dtype=bool), (rows, columns)), shape=(self.size, self.size)
+        )
         n_components, labels = connected_components(matrix, directed=False)
         return int(n_components), labels
 
@@ -108,7 +127,9 @@ class InducedSubgraph(ExplicitGraph):
         return f"InducedSubgraph({self.graph!r}, {self.size} values)"
 
 
-def _closest_pairs(points: np.ndarray[Any, Any], inside: np.ndarray[Any, Any]) -> list[tuple[int, int]]:
+def _closest_pairs(
+    points: np.ndarray[Any, Any], inside: np.ndarray[Any, Any]
+) -> list[tuple[int, int]]:
     """All pairs of a vertex inside and a vertex outside at the minimum L1 distance."""
     (ours,), (others,) = np.nonzero(inside), np.nonzero(~inside)
     minimum = np.inf

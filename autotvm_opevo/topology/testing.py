@@ -12,10 +12,11 @@ from autotvm_opevo.topology.base import Topology
 
 
 def check_topology(topology: Topology, max_vertices: int = 1000) -> None:
-    """Check that a topology satisfies the contract of `Topology`; a violation could silently break a search.
+    """Check that a topology satisfies the contract of `Topology`; a violation could silently break
+    a search.
 
-    Indices must be contiguous, other values and indices rejected, and neighbours distinct vertices, symmetric, and different
-    in their coordinates. Connectivity is not checked.
+    Indices must be contiguous, other values and indices rejected, and neighbours distinct vertices,
+    symmetric, and different in their coordinates. Connectivity is not checked.
 
     Parameters
     ----------
@@ -43,7 +44,9 @@ def check_topology(topology: Topology, max_vertices: int = 1000) -> None:
     try:
         size = as_integer("size", topology.size)
     except (AttributeError, ValueError) as error:
-        raise ValueError(f"size of a {kind} must be an integer of at least 1, set before anything else: {error}") from error
+        raise ValueError(
+            f"size of a {kind} must be an integer of at least 1, set before anything else: {error}"
+        ) from error
     count = min(size, as_integer("max_vertices", max_vertices))
     values = {
         index: _call(kind, "__getitem__", lambda index: topology[index], index)
@@ -52,7 +55,10 @@ def check_topology(topology: Topology, max_vertices: int = 1000) -> None:
     for index, value in values.items():
         returned = _call(kind, "index", topology.index, value)
         if returned != index:
-            raise ValueError(f"index of a {kind}: {value!r} is the vertex at index {index}, {returned!r} returned")
+            raise ValueError(
+                f"index of a {kind}: {value!r} is the vertex at index {index}, {returned!r} "
+                "returned"
+            )
     _check_rejections(kind, topology)
     for value in values.values():
         _check_neighbours(kind, topology, value)
@@ -71,7 +77,8 @@ def _check_rejections(kind: str, topology: Topology) -> None:
         except Exception as error:  # user code may raise anything
             outcome = f"raised {error!r}"
         raise ValueError(
-            f"{method} of a {kind} must raise {expected.__name__} for an invalid argument; for {invalid!r} it {outcome}"
+            f"{method} of a {kind} must raise {expected.__name__} for an invalid argument; "
+            f"for {invalid!r} it {outcome}"
         )
 
 
@@ -83,13 +90,22 @@ def _check_neighbours(kind: str, topology: Topology, value: Any) -> None:
     for neighbour in neighbours:
         other = _call(kind, "index", topology.index, neighbour)
         if not 0 <= other < topology.size or topology[other] != neighbour:
-            raise ValueError(f"neighbours of a {kind}: {neighbour!r}, a neighbour of {value!r}, is not a vertex")
+            raise ValueError(
+                f"neighbours of a {kind}: {neighbour!r}, a neighbour of {value!r}, is not a vertex"
+            )
         if other == index:
             raise ValueError(f"neighbours of a {kind}: {value!r} is its own neighbour")
         if other in seen:
-            raise ValueError(f"neighbours of a {kind}: {neighbour!r} is listed twice as a neighbour of {value!r}")
+            raise ValueError(
+                f"neighbours of a {kind}: {neighbour!r} is listed twice as a neighbour of {value!r}"
+            )
         seen.add(other)
-        back = _call(kind, "neighbours", lambda value: [topology.index(v) for v in topology.neighbours(value)], neighbour)
+        back = _call(
+            kind,
+            "neighbours",
+            lambda value: [topology.index(v) for v in topology.neighbours(value)],
+            neighbour,
+        )
         if index not in back:
             raise ValueError(
                 f"neighbours of a {kind}: {neighbour!r} is a neighbour of {value!r}, "
@@ -97,19 +113,30 @@ def _check_neighbours(kind: str, topology: Topology, value: Any) -> None:
             )
         others = _coordinates(kind, topology, neighbour)
         if len(others) != len(coordinates):
-            raise ValueError(f"coordinates of a {kind}: {value!r} has {len(coordinates)}, {neighbour!r} has {len(others)}")
+            raise ValueError(
+                f"coordinates of a {kind}: {value!r} has {len(coordinates)}, {neighbour!r} "
+                f"has {len(others)}"
+            )
         if np.array_equal(coordinates, others):
             raise ValueError(
-                f"coordinates of a {kind}: {value!r} and its neighbour {neighbour!r} have the same coordinates, {coordinates}"
+                f"coordinates of a {kind}: {value!r} and its neighbour {neighbour!r} have the "
+                f"same coordinates, {coordinates}"
             )
 
 
 def _coordinates(kind: str, topology: Topology, value: Any) -> tuple[int, ...]:
-    return _call(kind, "coordinates", lambda value: tuple(map(operator.index, topology.coordinates(value))), value)  # type: ignore[no-any-return]
+    return _call(
+        kind,
+        "coordinates",
+        lambda value: tuple(map(operator.index, topology.coordinates(value))),
+        value,
+    )  # type: ignore[no-any-return]
 
 
 def _call(kind: str, method: str, function: Any, argument: Any) -> Any:
     try:
         return function(argument)
     except Exception as error:  # user code may raise anything
-        raise ValueError(f"{method} of a {kind}: {argument!r} raises {type(error).__name__}: {error}") from error
+        raise ValueError(
+            f"{method} of a {kind}: {argument!r} raises {type(error).__name__}: {error}"
+        ) from error

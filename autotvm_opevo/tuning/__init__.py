@@ -1,1 +1,3 @@
-"""What both adapters share, without TVM: task scheduler, run, measurer, workers, race, comparison, journal, progress."""
+"""What both adapters share, without TVM: task scheduler, run, measurer, workers, race, comparison,
+journal, progress.
+"""

@@ -1,4 +1,6 @@
-"""The comparison of tuning logs: a network built with the best of each, and untuned, as data and as text. Imports no TVM."""
+"""The comparison of tuning logs: a network built with the best of each, and untuned, as data and as
+text. Imports no TVM.
+"""
 
 from __future__ import annotations
 
@@ -60,14 +62,17 @@ class OperatorComparison:
 
     @property
     def spread(self) -> float:
-        """Seconds by which the logs differ in a run of the network; infinite if only some have the operator."""
+        """Seconds by which the logs differ in a run of the network; infinite if only some have the
+        operator.
+        """
         known = [latency for latency in self.latencies if latency < inf]
         return self.count * (max(self.latencies) - min(known)) if known and not self.same else 0.0
 
 
 @dataclass
 class Comparison:
-    """Latencies of a network built untuned and with the best of each of several logs; ``print`` shows it as tables.
+    """Latencies of a network built untuned and with the best of each of several logs; ``print``
+    shows it as tables.
 
     Attributes
     ----------
@@ -78,13 +83,16 @@ class Comparison:
     race : Race
         Position 0 is the untuned network, position ``i`` the i-th log.
     relative_errors : list of float
-        Largest difference of each log's outputs from the untuned network's, relative to their largest absolute value.
+        Largest difference of each log's outputs from the untuned network's, relative to their
+        largest absolute value.
     outputs_match : bool
         Whether rounding explains these differences.
     dtypes : set of str
-        Of what the network computes: values of eight bits or fewer are rounded to others, whole steps apart.
+        Of what the network computes: values of eight bits or fewer are rounded to others, whole
+        steps apart.
     stop_reason : str
-        ``"decided"``, ``"time limit"``, ``"rounds"``, ``"different outputs"``, ``"interrupted"`` or the name of an exception.
+        ``"decided"``, ``"time limit"``, ``"rounds"``, ``"different outputs"``, ``"interrupted"`` or
+        the name of an exception.
     """
 
     logs: list[str]
@@ -102,13 +110,23 @@ class Comparison:
 
     @property
     def winner(self) -> str | None:
-        """The log that is faster than all others, or ``"untuned"`` if it is than the only one; None if that is not known."""
-        return self._names[self.race.fastest] if self.race.latencies and len(self.race.racing) == 1 else None
+        """The log that is faster than all others, or ``"untuned"`` if it is than the only one; None
+        if that is not known.
+        """
+        return (
+            self._names[self.race.fastest]
+            if self.race.latencies and len(self.race.racing) == 1
+            else None
+        )
 
     @property
     def untuned_is_better(self) -> bool:
-        """Of one log: whether its network is slower than the untuned one, or computes something else."""
-        return not self.outputs_match or (bool(self.race.latencies) and self.race.speedup(1, 0).is_slower)
+        """Of one log: whether its network is slower than the untuned one, or computes something
+        else.
+        """
+        return not self.outputs_match or (
+            bool(self.race.latencies) and self.race.speedup(1, 0).is_slower
+        )
 
     @property
     def differing(self) -> list[OperatorComparison]:
@@ -116,13 +134,17 @@ class Comparison:
         return [operator for operator in self.operators if operator.spread > 0][:_SHOWN_OPERATORS]
 
     def time_networks(self, networks: Sequence[Callable[[], Instance]], seconds: float) -> None:
-        """Compare the outputs of the untuned network and of each log's, and time them, for at most so many seconds."""
+        """Compare the outputs of the untuned network and of each log's, and time them, for at most
+        so many seconds.
+        """
 
         def run_once() -> list[tuple[float, bool]]:
             expected, *actual = [network().outputs() for network in networks]
             return [compare_outputs(expected, outputs, self.dtypes) for outputs in actual]
 
-        compared = run_with_timeout(_FIRST_RUN_TIMEOUT, run_once, "the device to run the networks", GRACE)
+        compared = run_with_timeout(
+            _FIRST_RUN_TIMEOUT, run_once, "the device to run the networks", GRACE
+        )
         self.relative_errors = [error for error, _ in compared]
         self.outputs_match = all(match for _, match in compared)
         if self.outputs_match:
@@ -131,18 +153,26 @@ class Comparison:
             self.stop_reason = "different outputs"
 
     def time_operators(self, load: Callable[[Any], Callable[[], Timed]], seconds: float) -> None:
-        """Time the operators of all logs that differ most, each for its part of at most so many seconds, if the outputs match.
+        """Time the operators of all logs that differ most, each for its part of at most so many
+        seconds, if the outputs match.
 
-        `load` builds a record and returns a function that puts it into newly allocated memory. An error here does not cost the
-        user what is known of the networks, unless an operator hangs.
+        `load` builds a record and returns a function that puts it into newly allocated memory. An
+        error here does not cost the user what is known of the networks, unless an operator hangs.
         """
         if not self.outputs_match:
             return
-        timed = [operator for operator in self.operators if 0 < operator.spread < inf][:_SHOWN_OPERATORS]
+        timed = [operator for operator in self.operators if 0 < operator.spread < inf][
+            :_SHOWN_OPERATORS
+        ]
         for operator in timed:
             try:
-                alternatives = [run_compiler(partial(load, record), f"building {operator.name}") for record in operator.best]
-                operator.race.run(alternatives, time.monotonic() + seconds / len(timed), _OPERATOR_ROUNDS)
+                alternatives = [
+                    run_compiler(partial(load, record), f"building {operator.name}")
+                    for record in operator.best
+                ]
+                operator.race.run(
+                    alternatives, time.monotonic() + seconds / len(timed), _OPERATOR_ROUNDS
+                )
             except TimeoutError:
                 raise  # what hangs may still use the device
             except Exception as error:
@@ -164,21 +194,30 @@ class Comparison:
         for i, name in enumerate(self._names):
             latency = self.race.latency(i)
             faster = _faster(self.race.speedup(i, 0), "untuned") if i else ""
-            rows.append([name, milliseconds(latency.value), _interval(latency, milliseconds), faster])
+            rows.append(
+                [name, milliseconds(latency.value), _interval(latency, milliseconds), faster]
+            )
         return _table(rows, "<><<")
 
     def describe_outputs(self) -> str:
         """Whether outputs match, and in which sense."""
         if not self.outputs_match:
             return "outputs DIFFER"
-        return "outputs match as quantized values do" if is_quantized(self.dtypes) else "outputs match"
+        return (
+            "outputs match as quantized values do" if is_quantized(self.dtypes) else "outputs match"
+        )
 
     def _network(self) -> list[str]:
         """Latencies, how they were timed, and whether the outputs match."""
         lines = self.table()
-        lines.append(f"{pluralize(len(self.race.latencies), 'round')}, timed in turn; ended by: {self.stop_reason}")
+        lines.append(
+            f"{pluralize(len(self.race.latencies), 'round')}, timed in turn; ended by: "
+            f"{self.stop_reason}"
+        )
         if self.relative_errors:
-            errors = ", ".join(f"{error:.1e} ({log})" for log, error in zip(self.logs, self.relative_errors))
+            errors = ", ".join(
+                f"{error:.1e} ({log})" for log, error in zip(self.logs, self.relative_errors)
+            )
             lines.append(f"{self.describe_outputs()}, relative error {errors}")
         return lines
 
@@ -187,14 +226,23 @@ class Comparison:
         if not self.race.latencies:
             return []
         fastest = self.race.fastest
-        others = sorted((i for i in self.race.contestants if i != fastest), key=lambda i: self.race.latency(i).value)
-        return [_sentence(self._names[fastest], self._names[i], self.race.speedup(fastest, i)) for i in others]
+        others = sorted(
+            (i for i in self.race.contestants if i != fastest),
+            key=lambda i: self.race.latency(i).value,
+        )
+        return [
+            _sentence(self._names[fastest], self._names[i], self.race.speedup(fastest, i))
+            for i in others
+        ]
 
     def _while_tuning(self) -> list[str]:
         """The operators that differ most, as the logs have them."""
         rows = [["operator", "runs", *self.logs]]
         for operator in self.differing:
-            cells = [milliseconds(latency) if latency < inf else "untuned" for latency in operator.latencies]
+            cells = [
+                milliseconds(latency) if latency < inf else "untuned"
+                for latency in operator.latencies
+            ]
             rows.append([operator.name, str(operator.count), *cells])
         title = "where the logs differ most, ms of a run as measured while tuning, not in turn"
         return [title, *_table(rows, "<" + ">" * (1 + len(self.logs)))] if self.differing else []
@@ -207,19 +255,32 @@ class Comparison:
             if race.latencies:
                 fastest, second, *_ = sorted(range(race.size), key=lambda i: race.latency(i).value)
                 cells = [milliseconds(race.latency(i).value) for i in range(race.size)]
-                rows.append([operator.name, *cells, _brief(self.logs[fastest], race.speedup(fastest, second))])
+                rows.append(
+                    [
+                        operator.name,
+                        *cells,
+                        _brief(self.logs[fastest], race.speedup(fastest, second)),
+                    ]
+                )
         title = "timed in turn, each alone"
         return [title, *_table(rows, "<" + ">" * len(self.logs) + "<")] if len(rows) > 1 else []
 
 
 def _table(rows: Sequence[Sequence[str]], alignments: str) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows)]
-    cells = [[f"{cell:{align}{width}}" for cell, align, width in zip(row, alignments, widths)] for row in rows]
+    cells = [
+        [f"{cell:{align}{width}}" for cell, align, width in zip(row, alignments, widths)]
+        for row in rows
+    ]
     return ["  ".join(row).rstrip() for row in cells]
 
 
 def _sentence(fast: str, slow: str, speedup: Estimate) -> str:
-    return f"{fast} is {_faster(speedup, slow)}" if speedup.is_told_apart else f"{fast} and {slow} {_tie(speedup)}"
+    return (
+        f"{fast} is {_faster(speedup, slow)}"
+        if speedup.is_told_apart
+        else f"{fast} and {slow} {_tie(speedup)}"
+    )
 
 
 def _brief(fast: str, speedup: Estimate) -> str:
@@ -227,7 +288,11 @@ def _brief(fast: str, speedup: Estimate) -> str:
 
 
 def _tie(speedup: Estimate) -> str:
-    why = "too few rounds, or too much noise" if speedup.difference > 1 else f"within {speedup.difference:.1%}"
+    why = (
+        "too few rounds, or too much noise"
+        if speedup.difference > 1
+        else f"within {speedup.difference:.1%}"
+    )
     return f"cannot be told apart ({why})"
 
 
@@ -240,11 +305,17 @@ def _faster(speedup: Estimate, other: str = "") -> str:
 
 
 def _interval(estimate: Estimate, text: Callable[[float], str]) -> str:
-    return "(unknown)" if estimate.high == inf else f"({text(estimate.low)} to {text(estimate.high)})"
+    return (
+        "(unknown)" if estimate.high == inf else f"({text(estimate.low)} to {text(estimate.high)})"
+    )
 
 
-def compare_with_untuned(untuned: Callable[[], Instance], tuned: Callable[[], Instance], dtypes: set[str]) -> Comparison:
-    """Compare a network before and after tuning, in some seconds; `dtypes` are of what it computes."""
+def compare_with_untuned(
+    untuned: Callable[[], Instance], tuned: Callable[[], Instance], dtypes: set[str]
+) -> Comparison:
+    """Compare a network before and after tuning, in some seconds; `dtypes` are of what it
+    computes.
+    """
     comparison = Comparison(["tuned"], dtypes=dtypes)
     with say_if_long("timing the network untuned and tuned"):
         comparison.time_networks([untuned, tuned], _EVALUATION_SECONDS)

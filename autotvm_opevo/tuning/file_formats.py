@@ -1,4 +1,6 @@
-"""What a file is that is given in the place of a log or a database, and what can be done with it. Imports no TVM."""
+"""What a file is that is given in the place of a log or a database, and what can be done with it.
+Imports no TVM.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ _PACKED = {
 _TAR, _UTF_16, _HTML = b"ustar", (b"\xff\xfe", b"\xfe\xff"), (b"<!doctype html", b"<html")
 # Target and task, in Base64, of a record that is pickled.
 _PICKLE = re.compile(rb"[^\t]+\tgA[\w+/=]+\t")
-# How much of a file is looked at: bytes, and lines with JSON; and the largest that is read as one JSON document, in bytes.
+# How much of a file is looked at: bytes, and lines with JSON; and the largest that is read as one
+# JSON document, in bytes.
 _HEAD, _LINES, _MAX_DOCUMENT = 1 << 16, 20, 1 << 24
 
 
@@ -33,17 +36,24 @@ class Format(NamedTuple):
     what_to_do: str = ""
 
 
-_DATABASE = Format("a MetaSchedule database, whose schedules AutoTVM cannot use", "give its folder to report")
+_DATABASE = Format(
+    "a MetaSchedule database, whose schedules AutoTVM cannot use", "give its folder to report"
+)
 _ANSOR = Format("a log of Ansor (auto_scheduler), whose schedules AutoTVM cannot use")
 _OLD = Format("a log in AutoTVM's format 0.1, which no TVM since 0.7 reads")
-_PICKLED = Format("a log in AutoTVM's pickle format", "write its records as JSON with autotvm.record.encode")
+_PICKLED = Format(
+    "a log in AutoTVM's pickle format", "write its records as JSON with autotvm.record.encode"
+)
 _JOURNAL = Format("the journal of a run", "name the log beside it, without .journal")
 _NOTEBOOK = Format("a Jupyter notebook")
-_DOCUMENT = Format("a JSON document over several lines", "write each record that it has on a line of its own")
+_DOCUMENT = Format(
+    "a JSON document over several lines", "write each record that it has on a line of its own"
+)
 
 
 def about(path: Path, otherwise: str) -> str:
-    """What a file or folder without a record is, as far as that is known, and what to do: the end of a sentence.
+    """What a file or folder without a record is, as far as that is known, and what to do: the end
+    of a sentence.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -55,7 +65,9 @@ def about(path: Path, otherwise: str) -> str:
     found = identify(path)
     if found is None:
         return f": {otherwise}"
-    return f", it is {found.name}: {f'{found.what_to_do}, or ' if found.what_to_do else ''}{otherwise}"
+    return (
+        f", it is {found.name}: {f'{found.what_to_do}, or ' if found.what_to_do else ''}{otherwise}"
+    )
 
 
 def identify(path: Path) -> Format | None:
@@ -81,7 +93,8 @@ def identify(path: Path) -> Format | None:
 
 
 def kind_of_file(path: Path) -> str:
-    """`RECORD_FILE` or `WORKLOAD_FILE` for a file with lines like theirs, ``"AutoTVM"`` for a log of it; else empty.
+    """`RECORD_FILE` or `WORKLOAD_FILE` for a file with lines like theirs, ``"AutoTVM"`` for a log
+    of it; else empty.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
@@ -91,12 +104,16 @@ def kind_of_file(path: Path) -> str:
     """
     value = next(_values(path), None)
     if isinstance(value, dict):
-        return "AutoTVM" if {"input", "result"} <= value.keys() or {"i", "r"} <= value.keys() else ""
+        return (
+            "AutoTVM" if {"input", "result"} <= value.keys() or {"i", "r"} <= value.keys() else ""
+        )
     return _file_of_database(value)
 
 
 def _file_of_database(value: Any) -> str:
-    """Which of the two files of a MetaSchedule database has lines like this value; empty for others."""
+    """Which of the two files of a MetaSchedule database has lines like this value; empty for
+    others.
+    """
     if not isinstance(value, list) or len(value) != 2:
         return ""
     first, second = value
@@ -117,13 +134,19 @@ def describe_file(path: Path) -> str:
     """
     kind = kind_of_file(path)
     if kind == "AutoTVM":
-        return f"{path} is a log of AutoTVM, not a database of MetaSchedule: it needs TVM 0.8 to 0.19"
+        return (
+            f"{path} is a log of AutoTVM, not a database of MetaSchedule: it needs TVM 0.8 to 0.19"
+        )
     if path.name in (RECORD_FILE, WORKLOAD_FILE):
-        return f"{path} is one of the two files of a database of MetaSchedule: name their folder, {path.parent}"
+        return (
+            f"{path} is one of the two files of a database of MetaSchedule: name their folder, "
+            f"{path.parent}"
+        )
     if kind:
         other = RECORD_FILE if kind == WORKLOAD_FILE else WORKLOAD_FILE
         return (
-            f"{path} is one of the two files of a database of MetaSchedule: call it {kind}, put it into a folder with the "
+            f"{path} is one of the two files of a database of MetaSchedule: call it {kind}, "
+            "put it into a folder with the "
             f"{other} that belongs to it, and name the folder"
         )
     return f"{path} is a file, not a database of MetaSchedule: name the folder of one"

@@ -1,4 +1,6 @@
-"""The best trials of each task with what was built for them, to be timed again when tuning ends. Imports no TVM."""
+"""The best trials of each task with what was built for them, to be timed again when tuning ends.
+Imports no TVM.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ class Finalists:
         self._lock = threading.Lock()
 
     def of(self, task: Any) -> list[Finalist]:
-        """The best trials of a task, by its key, the fastest first; none that are out of reach of any noise."""
+        """The best trials of a task, by its key, the fastest first; none that are out of reach of
+        any noise.
+        """
         found = self._found[task]
         return [one for one in found if one.seconds <= MAX_RATIO * found[0].seconds]
 
@@ -58,7 +62,9 @@ class Finalists:
         return found[0].seconds if found else inf
 
     def add(self, task: Any, trial: Any, built: Any, file: str, seconds: float) -> None:
-        """Keep what was built for a trial if it is one of the best; see `Finalist`, `file` is the builder's."""
+        """Keep what was built for a trial if it is one of the best; see `Finalist`, `file` is the
+        builder's.
+        """
         with self._lock:
             found = self._found[task]
             if seconds == inf or (len(found) == FINALISTS and seconds >= found[-1].seconds):

@@ -1,4 +1,6 @@
-"""The process that starts workers: imports TVM, then forks for each request. See `autotvm_opevo.tuning.workers`."""
+"""The process that starts workers: imports TVM, then forks for each request. See
+`autotvm_opevo.tuning.workers`.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ _REAP_INTERVAL = 1.0
 
 
 def main() -> None:
-    """Import a module and fork for each request on a socket, both named by the last arguments; kill all children at its end."""
+    """Import a module and fork for each request on a socket, both named by the last arguments; kill
+    all children at its end.
+    """
     *_, module, descriptor = sys.argv
     importlib.import_module(module)
     children: set[int] = set()
@@ -100,4 +104,6 @@ def _answer(message: bytes) -> bytes:
     try:
         return bytes(cloudpickle.dumps(answer))
     except Exception as error:
-        return pickle.dumps((True, RuntimeError(f"{type(error).__name__}: {error}; cannot send {answer[1]!r}")))
+        return pickle.dumps(
+            (True, RuntimeError(f"{type(error).__name__}: {error}; cannot send {answer[1]!r}"))
+        )

@@ -1,8 +1,10 @@
-"""The journal of a log: events of tuning runs that AutoTVM's log and MetaSchedule's database have no room for.
+"""The journal of a log: events of tuning runs that AutoTVM's log and MetaSchedule's database have
+no room for.
 
-AutoTVM's log has no error messages; MetaSchedule's database has no timestamps either. `tune_network` writes them to a journal
-beside the log, one event per line. Reports read it, and later runs with the same log: which trials were confirmed, and how fast
-the machine was. The journal is optional: a log without one, or with a damaged one, remains valid. Needs no TVM.
+AutoTVM's log has no error messages; MetaSchedule's database has no timestamps either.
+`tune_network` writes them to a journal beside the log, one event per line. Reports read it, and
+later runs with the same log: which trials were confirmed, and how fast the machine was. The journal
+is optional: a log without one, or with a damaged one, remains valid. Needs no TVM.
 """
 
 from __future__ import annotations
@@ -56,8 +58,9 @@ class Event(msgspec.Struct, kw_only=True, omit_defaults=True, tag=True):
 
 
 class RunStarted(Event):
-    """A run has trials to make, up to `budget`, those of earlier runs included. `operators` are pairs of how often the network
-    runs an operator and the tasks that implement it; `flop` and `names` are the tasks' operations, and their names in tables."""
+    """A run has trials to make, up to `budget`, those of earlier runs included. `operators` are
+    pairs of how often the network runs an operator and the tasks that implement it; `flop` and
+    `names` are the tasks' operations, and their names in tables."""
 
     operators: list[tuple[Annotated[int, msgspec.Meta(ge=1)], list[str]]]
     tuner: str
@@ -68,19 +71,23 @@ class RunStarted(Event):
 
 
 class KnobsMapped(Event):
-    """The topology of each knob by task, as JSON: a log has only the values that were tried, and a tile's inner parts."""
+    """The topology of each knob by task, as JSON: a log has only the values that were tried, and a
+    tile's inner parts.
+    """
 
     knobs: dict[str, dict[str, list[Any]]]
 
     @classmethod
     def of(cls, knobs: Mapping[str, Mapping[str, Topology]]) -> KnobsMapped:
-        """Of larger subgraphs, the whole graph instead of all vertices; without what cannot be written."""
+        """Of larger subgraphs, the whole graph instead of all vertices; without what cannot be
+        written.
+        """
         return cls({task: _as_json(by_name) for task, by_name in knobs.items()})
 
 
 class NetworkLowered(Event):
-    """Numbers of convolutions that were converted to NHWC, of operators whose schedules pack their weights, of convolutions by
-    Winograd's algorithm, and of operators with vectorizable functions."""
+    """Numbers of convolutions that were converted to NHWC, of operators whose schedules pack their
+    weights, of convolutions by Winograd's algorithm, and of operators with vectorizable functions."""
 
     nhwc: int = 0
     packed: int = 0
@@ -89,8 +96,9 @@ class NetworkLowered(Event):
 
 
 class MachineMeasured(Event):
-    """The seconds that each task takes at least, for which of them the memory is the reason, the bytes of their tensors; and
-    operations per second, bytes per second of large and of small arrays, and the threads of TVM's kernels."""
+    """The seconds that each task takes at least, for which of them the memory is the reason, the
+    bytes of their tensors; and operations per second, bytes per second of large and of small
+    arrays, and the threads of TVM's kernels."""
 
     limits: ByTask
     memory_bound: list[str] = msgspec.field(default_factory=list)
@@ -106,7 +114,9 @@ class MeasuringBegan(Event):
 
 
 class TrialEnded(Event):
-    """A trial has failed or, with MetaSchedule, ended in any way: the kind of failure, and the error message."""
+    """A trial has failed or, with MetaSchedule, ended in any way: the kind of failure, and the
+    error message.
+    """
 
     task: str
     failure: str = ""
@@ -114,8 +124,8 @@ class TrialEnded(Event):
 
 
 class BestConfirmed(Event):
-    """A task's best trials have been timed again: the winner as a line of AutoTVM's log (empty with MetaSchedule), its latencies
-    in seconds, and how many others may be as fast."""
+    """A task's best trials have been timed again: the winner as a line of AutoTVM's log (empty with
+    MetaSchedule), its latencies in seconds, and how many others may be as fast."""
 
     task: str
     record: str
@@ -130,8 +140,8 @@ class DevicesLeft(Event):
 
 
 class RunEnded(Event):
-    """Seconds of each phase of a run; why it ended, as in `TuningResult`; and how many others each task learned from, by their
-    origin."""
+    """Seconds of each phase of a run; why it ended, as in `TuningResult`; and how many others each
+    task learned from, by their origin."""
 
     phases: dict[str, NotNegative]
     stop_reason: str = ""
@@ -139,8 +149,8 @@ class RunEnded(Event):
 
 
 class BestWritten(Event):
-    """For how many tasks and operators the file of the best does not have the fastest, as in `TuningResult`, and the tasks that
-    it has no record of, though they have some."""
+    """For how many tasks and operators the file of the best does not have the fastest, as in
+    `TuningResult`, and the tasks that it has no record of, though they have some."""
 
     aligned: int = 0
     kept_untuned: int = 0
@@ -148,7 +158,9 @@ class BestWritten(Event):
 
 
 class NetworkCompared(Event):
-    """Seconds of the network before and after tuning, and how many times as fast it is, with its interval if there is one."""
+    """Seconds of the network before and after tuning, and how many times as fast it is, with its
+    interval if there is one.
+    """
 
     before: Positive
     after: Positive
@@ -178,7 +190,8 @@ _EVENTS = Union[
 
 
 class Journal:
-    """Appends events to a journal. If it cannot be written, a warning is logged once and tuning continues.
+    """Appends events to a journal. If it cannot be written, a warning is logged once and tuning
+    continues.
 
     Parameters
     ----------
@@ -219,12 +232,17 @@ class Journal:
             jsonl.append(self.path, msgspec.to_builtins(stamped, enc_hook=_builtin))
         except OSError as error:
             if not self._warned:
-                logger.warning("cannot write %s: a report and a later run will miss what it has: %s", self.path, error.strerror)
+                logger.warning(
+                    "cannot write %s: a report and a later run will miss what it has: %s",
+                    self.path,
+                    error.strerror,
+                )
             self._warned = True
 
 
 def read(path: Path) -> Iterator[Event]:
-    """Iterate over the valid events of a journal, skipping all other lines; empty if there is no journal.
+    """Iterate over the valid events of a journal, skipping all other lines; empty if there is no
+    journal.
 
     Lines of version 0.1.0, which have no type, are skipped with a warning.
     """
@@ -241,8 +259,8 @@ def read(path: Path) -> Iterator[Event]:
 
 
 class Confirmation(NamedTuple):
-    """When a task's best trial was timed again, as a Unix timestamp in seconds, its latencies in seconds, and how many others
-    may be as fast; and the record of `BestConfirmed`."""
+    """When a task's best trial was timed again, as a Unix timestamp in seconds, its latencies in
+    seconds, and how many others may be as fast; and the record of `BestConfirmed`."""
 
     time: float
     latencies: list[float]
@@ -285,7 +303,8 @@ class RunHistory:
     timed : int
         Number of runs that wrote their phases: what is killed does not.
     cut_off : list of float
-        Unix timestamps of the starts that follow runs that did not; infinity if the last one has not, which may still run.
+        Unix timestamps of the starts that follow runs that did not; infinity if the last one has
+        not, which may still run.
     stop_reason : str
         Why the last run ended, as in `TuningResult`; empty if unknown.
     lost : list of str
@@ -303,13 +322,15 @@ class RunHistory:
     knobs : dict of str to dict
         By task: the topology of each knob as JSON, as far as known.
     flop, limits : dict of str to float
-        By task: operations, and the seconds that the machine needs for them at least, as far as known.
+        By task: operations, and the seconds that the machine needs for them at least, as far as
+        known.
     memory_bound : set of str
         Tasks whose limit is that of the memory, not of the operations.
     sizes : dict of str to float
         By task: the bytes of its tensors, as far as known.
     flops, memory_bandwidth : float
-        Operations per second that the machine can do, and bytes per second that its memory can; 0 if unknown.
+        Operations per second that the machine can do, and bytes per second that its memory can; 0
+        if unknown.
     bandwidths : dict of str to float
         By task: bytes per second of small arrays when its limit was measured.
     threads : int
@@ -317,7 +338,8 @@ class RunHistory:
     confirmed : dict of str to Confirmation
         By task: when its best trial was timed again last.
     aligned, kept_untuned : int
-        For how many tasks and operators the file of the best has not the fastest; see `TuningResult`.
+        For how many tasks and operators the file of the best has not the fastest; see
+        `TuningResult`.
     left_out : set of str
         Tasks that this file has no record of, though they have some.
     """
@@ -371,11 +393,17 @@ class RunHistory:
             self.sizes.update(_known(event.sizes))
             self.bandwidths.update(dict.fromkeys(limits, event.bandwidth))
             self.memory_bound = (self.memory_bound - limits.keys()) | {*event.memory_bound}
-            self.flops, self.memory_bandwidth, self.threads = event.flops, event.memory_bandwidth, event.threads
+            self.flops, self.memory_bandwidth, self.threads = (
+                event.flops,
+                event.memory_bandwidth,
+                event.threads,
+            )
         elif isinstance(event, MeasuringBegan):
             self.ready.append(event.time)
         elif isinstance(event, BestConfirmed):
-            self.confirmed[event.task] = Confirmation(event.time, event.latencies, event.ties, event.record)
+            self.confirmed[event.task] = Confirmation(
+                event.time, event.latencies, event.ties, event.record
+            )
         elif isinstance(event, DevicesLeft):
             self.lost.extend(event.addresses)
         elif isinstance(event, RunEnded):
@@ -386,7 +414,11 @@ class RunHistory:
             for phase, seconds in _known(event.phases).items():
                 self.phases[phase] = self.phases.get(phase, 0.0) + seconds
         elif isinstance(event, BestWritten):
-            self.aligned, self.kept_untuned, self.left_out = event.aligned, event.kept_untuned, {*event.left_out}
+            self.aligned, self.kept_untuned, self.left_out = (
+                event.aligned,
+                event.kept_untuned,
+                {*event.left_out},
+            )
         elif isinstance(event, NetworkCompared):
             self.latency = event.before, event.after
             self.speedup = Estimate(*event.speedup) if len(event.speedup) == 3 else None
@@ -408,7 +440,9 @@ class RunHistory:
 
 
 def _builtin(value: Any) -> Any:
-    """A scalar of numpy as Python's; any other object, a vertex of a user's own topology, as text."""
+    """A scalar of numpy as Python's; any other object, a vertex of a user's own topology, as
+    text.
+    """
     return value.item() if hasattr(value, "item") else repr(value)
 
 

@@ -7,14 +7,15 @@ from collections.abc import Collection, Sequence
 from os import PathLike
 from pathlib import Path
 
-# Where `tune_network` keeps the best records: a file beside AutoTVM's log, a database in MetaSchedule's work directory.
+# Where `tune_network` keeps the best records: a file beside AutoTVM's log, a database in
+# MetaSchedule's work directory.
 BEST_FILE = ".best.json"
 BEST_DATABASE = "best"
 # The files of a MetaSchedule database, as TVM names them.
 WORKLOAD_FILE = "database_workload.json"
 RECORD_FILE = "database_tuning_record.json"
-# Seconds, in a database, of a schedule that was chosen without a trial: TVM takes it only where there is no other. Those of a
-# failed trial are more, and TVM never takes it.
+# Seconds, in a database, of a schedule that was chosen without a trial: TVM takes it only where
+# there is no other. Those of a failed trial are more, and TVM never takes it.
 UNMEASURED = 1e8
 
 
@@ -28,7 +29,9 @@ def best_file(log: Path) -> Path:
 
 
 def best_of(log: Path) -> Path:
-    """The best records of a log or work directory if `tune_network` has written any, else the log itself."""
+    """The best records of a log or work directory if `tune_network` has written any, else the log
+    itself.
+    """
     best = log / BEST_DATABASE if log.is_dir() else best_file(log)
     return best if best.exists() else log
 
@@ -39,7 +42,9 @@ def is_best(log: Path) -> bool:
     >>> is_best(Path("alexnet.best.json")), is_best(Path("alexnet.json"))
     (True, False)
     """
-    return log.name.endswith(BEST_FILE) or (log.name == BEST_DATABASE and (log.resolve().parent / RECORD_FILE).exists())
+    return log.name.endswith(BEST_FILE) or (
+        log.name == BEST_DATABASE and (log.resolve().parent / RECORD_FILE).exists()
+    )
 
 
 def check_logs(logs: Sequence[str | PathLike[str]]) -> list[str]:
@@ -100,6 +105,9 @@ def common_target(logs: Sequence[Collection[str]]) -> str:
     """
     common = set.intersection(*map(set, logs))
     if len(common) != 1:
-        number, known = "more than one" if common else "no", ", ".join(sorted({target for log in logs for target in log}))
+        number, known = (
+            "more than one" if common else "no",
+            ", ".join(sorted({target for log in logs for target in log})),
+        )
         raise ValueError(f"target must be given, the logs have {number} target in common: {known}")
     return common.pop()

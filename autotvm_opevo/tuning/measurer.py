@@ -1,4 +1,6 @@
-"""Measuring candidates of any task: what runs next is built while something runs. Imports no TVM."""
+"""Measuring candidates of any task: what runs next is built while something runs. Imports no
+TVM.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,8 @@ class Build(Protocol):
 class Measurer(ABC):
     """Measure candidates of any task; a context manager, which ends all child processes on leaving.
 
-    Trials are built, wait for a device, and run; what is built first runs first. A builder or runner that takes whole batches
-    measures one while it is submitted.
+    Trials are built, wait for a device, and run; what is built first runs first. A builder or
+    runner that takes whole batches measures one while it is submitted.
 
     Parameters
     ----------
@@ -46,7 +48,9 @@ class Measurer(ABC):
         As given.
     """
 
-    def __init__(self, batch: int, builds: int, devices: int, builders: WorkerPool | None = None) -> None:
+    def __init__(
+        self, batch: int, builds: int, devices: int, builders: WorkerPool | None = None
+    ) -> None:
         self.batch, self._builds, self._devices, self._builders = batch, builds, devices, builders
         self._threads = ThreadPoolExecutor(devices)
         self._building: set[Future[Any]] = set()
@@ -61,12 +65,19 @@ class Measurer(ABC):
         return self
 
     @abstractmethod
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
         """End all child processes."""
 
     @abstractmethod
     def submit(self, task: Any, candidates: Sequence[Any]) -> Sequence[Future[Any]]:
-        """Measure candidates of a task, both of the adapter's TVM; returns the future of each one's trial."""
+        """Measure candidates of a task, both of the adapter's TVM; returns the future of each one's
+        trial.
+        """
 
     @property
     def building(self) -> int:
@@ -76,11 +87,15 @@ class Measurer(ABC):
     @property
     def hungry(self) -> bool:
         """Whether builders or devices would be idle without another batch."""
-        return self.building <= self._builds and len(self._trials) <= 2 * max(self._builds, self._devices)
+        return self.building <= self._builds and len(self._trials) <= 2 * max(
+            self._builds, self._devices
+        )
 
     @property
     def seconds_running(self) -> float:
-        """Seconds during which trials ran, per device; 0 if that is not known apart from building."""
+        """Seconds during which trials ran, per device; 0 if that is not known apart from
+        building.
+        """
         return sum(self._ran) / self._devices
 
     @contextmanager
@@ -95,7 +110,9 @@ class Measurer(ABC):
             self._free.set()
 
     def cancel(self) -> None:
-        """Drop the trials that do not run yet, and what is built for them: it would disturb what is timed."""
+        """Drop the trials that do not run yet, and what is built for them: it would disturb what is
+        timed.
+        """
         for trial in list(self._trials):
             trial.cancel()
         if self._builders is not None:
@@ -118,7 +135,9 @@ class Measurer(ABC):
 
     @abstractmethod
     def _run(self, build: Any, on_device: AbstractContextManager[None]) -> Any:
-        """Run what was built; returns the trial. What needs the device for itself is within the context manager."""
+        """Run what was built; returns the trial. What needs the device for itself is within the
+        context manager.
+        """
 
     def _close(self, interrupt: Callable[[], object]) -> None:
         """End all trials; `interrupt` makes those that run fail."""

@@ -1,4 +1,6 @@
-"""Names of AutoTVM's tasks, and of tuners and strategies, in logs and for people. Imports no TVM."""
+"""Names of AutoTVM's tasks, and of tuners and strategies, in logs and for people. Imports no
+TVM.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ def task_key(target: str, template: str, arguments: Any) -> str:
 
 
 def task_name(template: str, arguments: Any) -> str:
-    """Name a task by its template and the shapes of its tensors, or its other arguments if it has no tensors.
+    """Name a task by its template and the shapes of its tensors, or its other arguments if it has
+    no tensors.
 
     >>> task_name("dense", (("TENSOR", (1, 8), "float32"), None)), task_name("matmul", (512, "float32"))
     ('dense 1x8', 'matmul 512 float32')
@@ -32,7 +35,8 @@ def _is_tensor(argument: Any) -> bool:
 
 
 def describe_tuner(tuner: Any, seed: int | None, **others: Any) -> str:
-    """Name a tuner, or a function that makes one, with its options, others that it gets, and the seed.
+    """Name a tuner, or a function that makes one, with its options, others that it gets, and the
+    seed.
 
     >>> from autotvm_opevo import OpEvo
     >>> describe_tuner(partial(OpEvo, surrogate=None), 0), describe_tuner(OpEvo, None, transfer=False)
@@ -40,7 +44,9 @@ def describe_tuner(tuner: Any, seed: int | None, **others: Any) -> str:
     """
     options = tuner.keywords if isinstance(tuner, partial) else {}
     factory = tuner.func if isinstance(tuner, partial) else tuner
-    return describe(getattr(factory, "__name__", type(factory).__name__), {**options, **others}, seed)
+    return describe(
+        getattr(factory, "__name__", type(factory).__name__), {**options, **others}, seed
+    )
 
 
 def describe(name: str, options: dict[str, Any], seed: int | None) -> str:

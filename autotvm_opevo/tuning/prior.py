@@ -1,4 +1,5 @@
-"""What searches know before their first trial: files with results of common layers, which come with the package.
+"""What searches know before their first trial: files with results of common layers, which come with
+the package.
 
 ``python -m benchmarks.prior`` and ``python -m benchmarks.relax_prior`` make them.
 """
@@ -25,7 +26,9 @@ _RESULTS = 32
 
 @lru_cache(maxsize=2)
 def read_prior(path: Path) -> Mapping[str, Sequence[Source]]:
-    """The sources in a file, by the name of their template; MetaSchedule's, with knobs by role, have an empty one."""
+    """The sources in a file, by the name of their template; MetaSchedule's, with knobs by role,
+    have an empty one.
+    """
     sources: dict[str, list[Source]] = defaultdict(list)
     with open(path, encoding="utf-8") as file:
         for entry in map(json.loads, file):
@@ -47,13 +50,19 @@ def _source_as_json(source: Source) -> dict[str, Any]:
     best = ranked[0][1]
     kept = thin_out(ranked, _RESULTS)
     return {
-        "knobs": {name: _unrestricted(topology).to_json() for name, topology in source.space.knobs.items()},
-        "results": [[*source.space[index].values(), float(f"{result / best:.3g}")] for index, result in kept],
+        "knobs": {
+            name: _unrestricted(topology).to_json() for name, topology in source.space.knobs.items()
+        },
+        "results": [
+            [*source.space[index].values(), float(f"{result / best:.3g}")] for index, result in kept
+        ],
     }
 
 
 def _unrestricted(topology: Topology) -> Topology:
-    """The whole graph, if it is finite: what results were limited to does not matter to another task."""
+    """The whole graph, if it is finite: what results were limited to does not matter to another
+    task.
+    """
     return topology.whole if isinstance(topology.whole, Topology) else topology
 
 

@@ -12,12 +12,15 @@ Array = np.ndarray[Any, Any]
 
 # The shortest duration of one timing, in milliseconds.
 MIN_REPEAT_MS = 50
-# Largest error that rounding explains, relative to an output's largest value: where numbers have 16 bits, and otherwise.
+# Largest error that rounding explains, relative to an output's largest value: where numbers have 16
+# bits, and otherwise.
 _HALF_TOLERANCE, _TOLERANCE = 3e-2, 1e-3
-# Where values are quantized to eight bits or fewer: the same, and the root mean square of errors relative to that of values. What
-# is rounded to the next step changes sums of the next layer, and so which of these are: errors of a step or two are common.
+# Where values are quantized to eight bits or fewer: the same, and the root mean square of errors
+# relative to that of values. What is rounded to the next step changes sums of the next layer, and
+# so which of these are: errors of a step or two are common.
 _QUANTIZED_TOLERANCE, _QUANTIZED_RMS = 0.2, 8e-2
-# Share of integers, such as positions of the largest values, that rounding changes: with quantized values, and otherwise.
+# Share of integers, such as positions of the largest values, that rounding changes: with quantized
+# values, and otherwise.
 _QUANTIZED_SHARE, _SHARE = 5e-2, 1e-3
 
 
@@ -35,14 +38,17 @@ class Instance(Timed, Protocol):
         """Run it; returns its output tensors."""
 
 
-def compare_outputs(expected: Sequence[Array], actual: Sequence[Array], dtypes: Iterable[str] = ()) -> tuple[float, bool]:
+def compare_outputs(
+    expected: Sequence[Array], actual: Sequence[Array], dtypes: Iterable[str] = ()
+) -> tuple[float, bool]:
     """The largest relative error of an output, and whether rounding explains all errors.
 
     Parameters
     ----------
     expected, actual : sequence of array
     dtypes : iterable of str
-        Of what the network computes in between: the coarsest decides by how much outputs may differ.
+        Of what the network computes in between: the coarsest decides by how much outputs may
+        differ.
 
     Examples
     --------
@@ -61,7 +67,9 @@ def compare_outputs(expected: Sequence[Array], actual: Sequence[Array], dtypes: 
     matches = [
         error <= (_HALF_TOLERANCE if half else _TOLERANCE)
         or (quantized and error <= _QUANTIZED_TOLERANCE and _rms_error(x, y) <= _QUANTIZED_RMS)
-        or (x.dtype.kind in "biu" and (x != y).mean() <= (_QUANTIZED_SHARE if quantized else _SHARE))
+        or (
+            x.dtype.kind in "biu" and (x != y).mean() <= (_QUANTIZED_SHARE if quantized else _SHARE)
+        )
         for x, y, error in zip(expected, actual, errors)
     ]
     return max(errors, default=0.0), all(matches)
@@ -78,7 +86,8 @@ def is_quantized(dtypes: Iterable[str]) -> bool:
 
 
 def random_arrays(types: Iterable[tuple[tuple[int, ...], str]]) -> list[Array]:
-    """Reproducible random tensors of the given shapes and dtypes; integers, which may be indices, are 0 or 1.
+    """Reproducible random tensors of the given shapes and dtypes; integers, which may be indices,
+    are 0 or 1.
 
     Examples
     --------
@@ -87,12 +96,17 @@ def random_arrays(types: Iterable[tuple[tuple[int, ...], str]]) -> list[Array]:
     """
     rng = np.random.default_rng(0)
     return [
-        (rng.standard_normal(shape) if "float" in dtype else rng.integers(0, 2, shape)).astype(dtype) for shape, dtype in types
+        (rng.standard_normal(shape) if "float" in dtype else rng.integers(0, 2, shape)).astype(
+            dtype
+        )
+        for shape, dtype in types
     ]
 
 
 def _relative_error(x: Array, y: Array) -> float:
-    """Largest difference relative to the largest value of `x`; infinite where only one of the two is finite."""
+    """Largest difference relative to the largest value of `x`; infinite where only one of the two
+    is finite.
+    """
     x, y = x.astype("float64"), y.astype("float64")
     if not np.array_equal(np.isfinite(x), np.isfinite(y)):
         return float("inf")
@@ -100,11 +114,17 @@ def _relative_error(x: Array, y: Array) -> float:
     if not finite.any():
         return 0.0
     scale = np.abs(x[finite]).max()
-    return float(np.abs(x[finite] - y[finite]).max() / scale) if scale else float(np.abs(y[finite]).max())
+    return (
+        float(np.abs(x[finite] - y[finite]).max() / scale)
+        if scale
+        else float(np.abs(y[finite]).max())
+    )
 
 
 def _rms_error(x: Array, y: Array) -> float:
-    """Root mean square of the differences relative to that of `x`, which are finite where both are."""
+    """Root mean square of the differences relative to that of `x`, which are finite where both
+    are.
+    """
     finite = np.isfinite(x.astype("float64"))
     x, y = x[finite].astype("float64"), y[finite].astype("float64")
     return float(np.sqrt(np.square(x - y).sum() / np.square(x).sum()))

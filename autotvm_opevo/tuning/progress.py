@@ -1,4 +1,6 @@
-"""Progress of a tuning run: a table redrawn in place on a terminal, one line per round elsewhere. Imports no TVM."""
+"""Progress of a tuning run: a table redrawn in place on a terminal, one line per round elsewhere.
+Imports no TVM.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ class Row:
     dominant_error : str
         The most common error's message while all trials fail; empty otherwise.
     limit : float
-        Latency in seconds that no trial can be below; 0 if unknown. The table has it as a percentage of `latency`.
+        Latency in seconds that no trial can be below; 0 if unknown. The table has it as a
+        percentage of `latency`.
     """
 
     name: str
@@ -58,7 +61,9 @@ class Row:
         return _format_line(width, self.name, str(self.trials), *best, self.failures)
 
 
-def _format_line(width: int, task: str, trials: str, ms: str, gflops: str, share: str, limit: str, failed: str) -> str:
+def _format_line(
+    width: int, task: str, trials: str, ms: str, gflops: str, share: str, limit: str, failed: str
+) -> str:
     return f"{task[:width]:<{width}} {trials:>6} {ms:>7} {gflops:>6} {share:>5} {limit:>5} {failed}".rstrip()
 
 
@@ -67,7 +72,9 @@ def _header(width: int) -> str:
 
 
 def _width(rows: Sequence[Row]) -> int:
-    """Width of the first column: no wider than the names, so that the table fits on a terminal of 80 columns."""
+    """Width of the first column: no wider than the names, so that the table fits on a terminal of
+    80 columns.
+    """
     return min(42, max((len(row.name) for row in rows), default=4))
 
 
@@ -102,7 +109,13 @@ class ProgressDisplay:
     8/8 trials, network 2.000 ms: dense 8 trials, 2.000 ms, 16.0 GFLOPS, 100% of the network
     """
 
-    def __init__(self, trials: int, done: int = 0, time_limit: float | None = None, file: TextIO | None = None) -> None:
+    def __init__(
+        self,
+        trials: int,
+        done: int = 0,
+        time_limit: float | None = None,
+        file: TextIO | None = None,
+    ) -> None:
         self._file = file or sys.stderr
         self._trials, self._done, self._time_limit = trials, done, time_limit
         self._start = time.monotonic()
@@ -118,8 +131,11 @@ class ProgressDisplay:
             bar.close()
         self._bars = []
 
-    def show(self, rows: Sequence[Row], current: int, latency: float, end_of_round: bool = True) -> None:
-        """Show all tasks, of which `current` is being tuned, and the network's estimated `latency` in seconds.
+    def show(
+        self, rows: Sequence[Row], current: int, latency: float, end_of_round: bool = True
+    ) -> None:
+        """Show all tasks, of which `current` is being tuned, and the network's estimated `latency`
+        in seconds.
 
         A terminal is redrawn on every call; elsewhere a line is written at the end of a round.
         """
@@ -128,12 +144,20 @@ class ProgressDisplay:
             self._redraw(rows, current, latency, trials)
         elif end_of_round:
             left = self._seconds_left(trials)
-            network = f"{trials}/{pluralize(self._trials, 'trial')}, {_format_network(rows, latency)}"
-            self.write(f"{network}: {_format_task(rows[current])}" + (f", {_format_seconds(left)} left" if left else ""))
+            network = (
+                f"{trials}/{pluralize(self._trials, 'trial')}, {_format_network(rows, latency)}"
+            )
+            self.write(
+                f"{network}: {_format_task(rows[current])}"
+                + (f", {_format_seconds(left)} left" if left else "")
+            )
         for row in rows:
             if row.dominant_error and (row.name, row.dominant_error) not in self._reported_errors:
                 self._reported_errors.add((row.name, row.dominant_error))
-                self.write(f"{row.name}: all {pluralize(row.trials, 'trial')} failed, mostly: {row.dominant_error}")
+                self.write(
+                    f"{row.name}: all {pluralize(row.trials, 'trial')} failed, mostly: "
+                    f"{row.dominant_error}"
+                )
 
     def write(self, line: str) -> None:
         """Write a line above the table."""
@@ -144,14 +168,21 @@ class ProgressDisplay:
             options: dict[str, Any] = {"file": self._file, "dynamic_ncols": True, "leave": False}
             # tqdm's own estimate of the time left ignores a time limit
             bar_format = "{n_fmt}/{total_fmt} trials |{bar}| {elapsed}{postfix}"
-            header = tqdm(total=self._trials, initial=self._done, position=0, bar_format=bar_format, **options)
-            lines = [tqdm(total=0, position=i, bar_format="{desc}", **options) for i in range(1, len(rows) + 2)]
+            header = tqdm(
+                total=self._trials, initial=self._done, position=0, bar_format=bar_format, **options
+            )
+            lines = [
+                tqdm(total=0, position=i, bar_format="{desc}", **options)
+                for i in range(1, len(rows) + 2)
+            ]
             self._bars = [header, *lines]
             lines[0].set_description_str(" " + _header(_width(rows)))
         header, _, *lines = self._bars
         header.n = min(trials, self._trials)
         left = self._seconds_left(trials)
-        header.set_postfix_str((f"{_format_seconds(left)} left, " if left else "") + _format_network(rows, latency))
+        header.set_postfix_str(
+            (f"{_format_seconds(left)} left, " if left else "") + _format_network(rows, latency)
+        )
         for i, (line, row) in enumerate(zip(lines, rows)):
             line.set_description_str(f"{'>' if i == current else ' '}{row.format(_width(rows))}")
 
@@ -168,13 +199,20 @@ class ProgressDisplay:
 def _format_network(rows: Sequence[Row], latency: float) -> str:
     """The network's latency, and how many tasks it covers while some have had no trial."""
     begun = sum(row.trials > 0 for row in rows)
-    return f"network {milliseconds(latency)} ms" + (f" ({begun} of {len(rows)} tasks)" if begun < len(rows) else "")
+    return f"network {milliseconds(latency)} ms" + (
+        f" ({begun} of {len(rows)} tasks)" if begun < len(rows) else ""
+    )
 
 
 def _format_task(row: Row) -> str:
-    best = f"{milliseconds(row.latency)} ms, {row.gflops:.1f} GFLOPS, {row.share:.0%} of the network"
+    best = (
+        f"{milliseconds(row.latency)} ms, {row.gflops:.1f} GFLOPS, {row.share:.0%} of the network"
+    )
     failed = f", failed: {row.failures}" if row.failures else ""
-    return f"{row.name} {pluralize(row.trials, 'trial')}, {best if row.works else 'none succeeded'}{failed}"
+    return (
+        f"{row.name} {pluralize(row.trials, 'trial')}, "
+        f"{best if row.works else 'none succeeded'}{failed}"
+    )
 
 
 def _format_seconds(seconds: float) -> str:

@@ -47,7 +47,9 @@ _CONFIRMATION_ALPHA = 0.5
 
 
 class Estimate(NamedTuple):
-    """A positive quantity and its confidence interval. What it says of differences is of a ratio, such as a speedup."""
+    """A positive quantity and its confidence interval. What it says of differences is of a ratio,
+    such as a speedup.
+    """
 
     value: float
     low: float
@@ -143,7 +145,9 @@ class Race:
     (True, 0, [0], '1.20')
     """
 
-    def __init__(self, size: int, contestants: Sequence[int] | None = None, alpha: float = 0.05) -> None:
+    def __init__(
+        self, size: int, contestants: Sequence[int] | None = None, alpha: float = 0.05
+    ) -> None:
         self.latencies: list[list[float]] = []
         self.size, self.alpha = size, alpha
         self.contestants = list(range(size)) if contestants is None else list(contestants)
@@ -168,7 +172,9 @@ class Race:
 
     @property
     def racing(self) -> list[int]:
-        """The contestants that may be the fastest: none that failed, or is slower with confidence."""
+        """The contestants that may be the fastest: none that failed, or is slower with
+        confidence.
+        """
         if not self.latencies or not self._fit:
             return self._fit
         fastest = self.fastest
@@ -193,7 +199,9 @@ class Race:
         if len(self.latencies) < MIN_ROUNDS or not racing:
             return not racing
         fastest = self.fastest
-        return all(self.speedup(fastest, i).difference < _INDIFFERENCE for i in racing if i != fastest)
+        return all(
+            self.speedup(fastest, i).difference < _INDIFFERENCE for i in racing if i != fastest
+        )
 
     @property
     def _fit(self) -> list[int]:
@@ -208,7 +216,9 @@ class Race:
         first = len(self.latencies) % max(1, len(positions))
         return [*positions[first:], *positions[:first]]
 
-    def run(self, alternatives: Sequence[Callable[[], Timed]], end: float, max_rounds: int = 100) -> str:
+    def run(
+        self, alternatives: Sequence[Callable[[], Timed]], end: float, max_rounds: int = 100
+    ) -> str:
         """Time programs in turn, round after round, until more would tell nothing.
 
         Returns why it ended: ``"decided"``, ``"time limit"`` or ``"rounds"``.
@@ -232,7 +242,10 @@ class Race:
         def time_round() -> list[float]:
             order = self.order(range(self.size))
             instances = [alternatives[i]() for i in order]
-            end, timings = time.monotonic() + _ROUND_SECONDS, [instance.seconds for instance in instances]
+            end, timings = (
+                time.monotonic() + _ROUND_SECONDS,
+                [instance.seconds for instance in instances],
+            )
             rows = [[seconds() for seconds in timings]]
             while len(rows) < _REPEATS and time.monotonic() < end:
                 rows.append([seconds() for seconds in timings])
@@ -248,7 +261,9 @@ class Race:
         return "decided"
 
 
-def confirm(tasks: Sequence[Sequence[Any]], measurer: Timer, seconds: float) -> Iterator[tuple[int, Race]]:
+def confirm(
+    tasks: Sequence[Sequence[Any]], measurer: Timer, seconds: float
+) -> Iterator[tuple[int, Race]]:
     """Let the finalists of several tasks race, the first tasks first when time is short.
 
     Those that are slower with confidence leave (Maron and Moore, 1994). Yields the position and the
@@ -263,18 +278,28 @@ def confirm(tasks: Sequence[Sequence[Any]], measurer: Timer, seconds: float) -> 
         After so many, no round is begun.
     """
     end = time.monotonic() + seconds
-    races = {i: Race(len(finalists), alpha=_CONFIRMATION_ALPHA) for i, finalists in enumerate(tasks) if finalists}
+    races = {
+        i: Race(len(finalists), alpha=_CONFIRMATION_ALPHA)
+        for i, finalists in enumerate(tasks)
+        if finalists
+    }
     turns = [i for i in races for _ in range(_FIRST_ROUNDS)]
     while turns and time.monotonic() < end:
         for i in turns:
             if i in races and time.monotonic() < end:
                 race = races[i]
                 measurer.restart()
-                latencies = {one: measurer.time_again(tasks[i][one]) for one in race.order(race.racing)}
+                latencies = {
+                    one: measurer.time_again(tasks[i][one]) for one in race.order(race.racing)
+                }
                 race.add([latencies.get(one, inf) for one in range(race.size)])
                 if race.finished or len(race.latencies) >= _LAST_ROUND:
                     del races[i]
                     if race.racing:
                         yield i, race
         turns = list(races)
-    yield from ((i, race) for i, race in races.items() if race.racing and len(race.latencies) >= _FIRST_ROUNDS)
+    yield from (
+        (i, race)
+        for i, race in races.items()
+        if race.racing and len(race.latencies) >= _FIRST_ROUNDS
+    )

@@ -1,4 +1,6 @@
-"""Lines of AutoTVM's logs as people keep them: written by another TVM, or joined. Imports no TVM."""
+"""Lines of AutoTVM's logs as people keep them: written by another TVM, or joined. Imports no
+TVM.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,19 @@ import json
 import re
 from collections.abc import Collection
 
-# Options of the whole compiler, which targets had in TVM 0.7 to 0.9. They change how a program is called, and no schedule.
+# Options of the whole compiler, which targets had in TVM 0.7 to 0.9. They change how a program is
+# called, and no schedule.
 UNUSED_OPTIONS = frozenset(
     {
-        *("constants-byte-alignment", "executor", "interface-api", "link-params", "runtime", "system-lib", "unpacked-api"),
+        *(
+            "constants-byte-alignment",
+            "executor",
+            "interface-api",
+            "link-params",
+            "runtime",
+            "system-lib",
+            "unpacked-api",
+        ),
         "workspace-byte-alignment",
     }
 )
@@ -28,7 +39,8 @@ def option_names(target: str) -> set[str]:
 
 
 def without_options(target: str, names: Collection[str] = UNUSED_OPTIONS) -> str:
-    """A target without some options, and with that of the name that `target` had until TVM 0.6 under today's.
+    """A target without some options, and with that of the name that `target` had until TVM 0.6
+    under today's.
 
     >>> without_options("llvm -keys=cpu -link-params=0 --system-lib -target=aarch64-linux-gnu")
     'llvm -keys=cpu -mtriple=aarch64-linux-gnu'
@@ -40,7 +52,8 @@ def without_options(target: str, names: Collection[str] = UNUSED_OPTIONS) -> str
 def split_line(line: str) -> list[str]:
     """The records of a line, where there should be one, and what else is there.
 
-    Files that are joined where the first has no line end have such lines, and those that a power cut has damaged.
+    Files that are joined where the first has no line end have such lines, and those that a power
+    cut has damaged.
 
     >>> split_line('{"input": 1}{"input": 2}, {"input": ["ll{"input": 3} # best')
     ['{"input": 1}', '{"input": 2}', ',', '{"input": ["ll', '{"input": 3}', '# best']

@@ -22,11 +22,14 @@ def describe_chosen(aligned: int, kept_untuned: int) -> list[str]:
     lines = []
     if aligned:
         lines.append(
-            f"{pluralize(aligned, 'task')} with another record than the fastest, since layout transforms would cost more"
+            f"{pluralize(aligned, 'task')} with another record than the fastest, since layout "
+            "transforms would cost more"
         )
     if kept_untuned:
         operators = pluralize(kept_untuned, "operator")
-        lines.append(f"{operators} left untuned, since within the network what is faster alone was no faster")
+        lines.append(
+            f"{operators} left untuned, since within the network what is faster alone was no faster"
+        )
     return lines
 
 
@@ -45,33 +48,39 @@ class TuningResult:
     rows : list of Row
         One for each task.
     latency : float
-        Estimated latency of the network in seconds: the sum over its tuned operators, without the untuned ones between them.
+        Estimated latency of the network in seconds: the sum over its tuned operators, without the
+        untuned ones between them.
     trials, measured : int
         Configurations of this network in the log, and how many of them this call measured.
     seconds : float
         Duration of this call, without building and timing the networks.
     stop_reason : str
-        ``"trials"``, ``"time limit"``, ``"exhausted"``, ``"interrupted"``, or the name of an exception.
+        ``"trials"``, ``"time limit"``, ``"exhausted"``, ``"interrupted"``, or the name of an
+        exception.
     log_file : Path
         All records: AutoTVM's log, or MetaSchedule's work directory.
     best_file : Path or None
-        The best record of each task, for ``autotvm.apply_history_best``; with MetaSchedule the folder of a database of its own.
+        The best record of each task, for ``autotvm.apply_history_best``; with MetaSchedule the
+        folder of a database of its own.
     rejected, unrelated : int
-        Malformed lines of the log, which were moved to ``LOG.rejected``, and records of other networks or targets.
+        Malformed lines of the log, which were moved to ``LOG.rejected``, and records of other
+        networks or targets.
     comparison : Comparison or None
-        Of the compiled network before and after; None if not requested, if no trial succeeded, or after an error.
+        Of the compiled network before and after; None if not requested, if no trial succeeded, or
+        after an error.
     comparison_error : str
         Why they could not be compared; empty otherwise.
     limit : float
         Latency in seconds that the tuned operators cannot be below; 0 if unknown.
     phases : dict of str to float
-        Seconds of this call by phase; "building" while nothing else happens. Phases overlap where trials run elsewhere. Empty if
-        unknown.
+        Seconds of this call by phase; "building" while nothing else happens. Phases overlap where
+        trials run elsewhere. Empty if unknown.
     aligned : int
-        Number of tasks of which `best_file` has another record than the fastest, since layout transforms would cost more.
+        Number of tasks of which `best_file` has another record than the fastest, since layout
+        transforms would cost more.
     kept_untuned : int
-        Number of operators of which `best_file` has the untuned configuration, since what is faster alone was slower within the
-        network.
+        Number of operators of which `best_file` has the untuned configuration, since what is faster
+        alone was slower within the network.
     threads : int
         In which TVM ran the trials on this machine's CPU; 0 if unknown.
     """
@@ -103,20 +112,35 @@ class TuningResult:
 
     def _summary(self) -> list[str]:
         """Trials, time and log."""
-        trials = f"{pluralize(self.trials, 'trial')}, {self.measured} of them now in {self.seconds:.0f} s"
+        trials = (
+            f"{pluralize(self.trials, 'trial')}, {self.measured} of them now in "
+            f"{self.seconds:.0f} s"
+        )
         lines = [f"{trials}; ended by: {self.stop_reason}"]
         if self.phases:
             longest = sorted(self.phases.items(), key=lambda item: -item[1])
-            lines.append("time: " + ", ".join(f"{phase} {seconds:.0f} s" for phase, seconds in longest if seconds >= 0.5))
+            lines.append(
+                "time: "
+                + ", ".join(
+                    f"{phase} {seconds:.0f} s" for phase, seconds in longest if seconds >= 0.5
+                )
+            )
         if self._works:
-            lines.append(f"sum of the tuned operators, as measured: {milliseconds(self.latency)} ms")
+            lines.append(
+                f"sum of the tuned operators, as measured: {milliseconds(self.latency)} ms"
+            )
         if self.limit:
             share = self.limit / self.latency
-            lines.append(f"at this machine's limit they would take {milliseconds(self.limit)} ms, {share:.0%} of that")
+            lines.append(
+                f"at this machine's limit they would take {milliseconds(self.limit)} ms, "
+                f"{share:.0%} of that"
+            )
         lines += describe_chosen(self.aligned, self.kept_untuned)
         if self.rejected:
             moved = f"{self.log_file}.rejected"
-            lines.append(f"{pluralize(self.rejected, 'malformed line')} of {self.log_file} moved to {moved}")
+            lines.append(
+                f"{pluralize(self.rejected, 'malformed line')} of {self.log_file} moved to {moved}"
+            )
         if self.unrelated:
             others = pluralize(self.unrelated, "record")
             lines.append(f"{others} of other networks or targets in {self.log_file} ignored")
@@ -135,7 +159,12 @@ class TuningResult:
         return lines
 
     def _files(self) -> list[str]:
-        files = [f"log: {self.log_file}"] + ([f"best: {self.best_file}"] if self._works and self.best_file else [])
+        files = [f"log: {self.log_file}"] + (
+            [f"best: {self.best_file}"] if self._works and self.best_file else []
+        )
         if self.threads:
-            files.append(f"tuned in {pluralize(self.threads, 'thread')}: set TVM_NUM_THREADS={self.threads} where it is deployed")
+            files.append(
+                f"tuned in {pluralize(self.threads, 'thread')}: set "
+                f"TVM_NUM_THREADS={self.threads} where it is deployed"
+            )
         return files

@@ -1,7 +1,8 @@
-"""The roofline of a machine (Williams et al., CACM 2009): how fast a task can be at most. Imports no TVM.
+"""The roofline of a machine (Williams et al., CACM 2009): how fast a task can be at most. Imports
+no TVM.
 
-It is an estimate, from what other kernels reach: a matrix product whose blocks stay in registers, and reads of as many bytes as
-the task's tensors have, or fewer, which caches may hold.
+It is an estimate, from what other kernels reach: a matrix product whose blocks stay in registers,
+and reads of as many bytes as the task's tensors have, or fewer, which caches may hold.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from dataclasses import dataclass
 
 # What is read to measure the bandwidth, in bytes.
 READS = tuple(1 << bits for bits in range(22, 29))
-# Rows and columns of the block of a matrix product that stays in registers, for vectors of up to 8 and of 16 numbers; its depth;
-# and how many such products are one measurement.
+# Rows and columns of the block of a matrix product that stays in registers, for vectors of up to 8
+# and of 16 numbers; its depth; and how many such products are one measurement.
 BLOCKS = ((5, 16), (8, 32))
 DEPTH = 256
 PARTS = 4096
-# How often both are measured, of which the best counts, and the shortest duration of one measurement, in milliseconds.
+# How often both are measured, of which the best counts, and the shortest duration of one
+# measurement, in milliseconds.
 REPEATS = 5
 REPEAT_MS = 10
 
@@ -55,10 +57,16 @@ class Roofline:
 
     @property
     def memory_bandwidth(self) -> float:
-        """Bytes per second of reading the most bytes that were measured, more than caches hold; 0 if none were."""
+        """Bytes per second of reading the most bytes that were measured, more than caches hold; 0
+        if none were.
+        """
         return self.bandwidths[-1][1] if self.bandwidths else 0.0
 
     def latency(self, flop: float, size: float) -> float:
-        """Seconds for `flop` operations on `size` bytes, at least; small sizes, which caches hold, cost nothing."""
-        bandwidth = next((speed for read, speed in reversed(self.bandwidths) if read <= size), math.inf)
+        """Seconds for `flop` operations on `size` bytes, at least; small sizes, which caches hold,
+        cost nothing.
+        """
+        bandwidth = next(
+            (speed for read, speed in reversed(self.bandwidths) if read <= size), math.inf
+        )
         return max(flop / self.flops, size / bandwidth)

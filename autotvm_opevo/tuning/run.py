@@ -1,4 +1,5 @@
-"""One call of ``tune_network``, the same for both TVMs: choose a task, propose, measure, store, until trials, time or spaces end.
+"""One call of ``tune_network``, the same for both TVMs: choose a task, propose, measure, store,
+until trials, time or spaces end.
 
 Imports no TVM: tasks, measurer and where trials are stored are the adapter's.
 """
@@ -68,7 +69,9 @@ def end_of_trials(start: float, time_limit: float | None) -> float:
 
 @dataclass
 class _Batch:
-    """A proposal of a task, by position, that is being measured, and how many of its trials are not finished."""
+    """A proposal of a task, by position, that is being measured, and how many of its trials are not
+    finished.
+    """
 
     task: int
     proposal: Any
@@ -117,9 +120,11 @@ class TuningRun(ABC):
         self._comparison: Comparison | None = None
         self._comparison_error = ""
         self._threads = 0
-        self._round_left = self._current = 0  # trials of this round that are not submitted, and its task
+        # trials of this round that are not submitted, and its task
+        self._round_left = self._current = 0
         self._pending: dict[Future[Any], _Batch] = {}  # trials that are being measured
-        self._before: dict[str, tuple[float, Any]] = {}  # by task: latency and record of the best of earlier calls
+        # by task: latency and record of the best of earlier calls
+        self._before: dict[str, tuple[float, Any]] = {}
         self.stop_reason = "trials"
         self.phases: defaultdict[str, float] = defaultdict(float)
         self.display = ProgressDisplay(budget, self._resumed)
@@ -140,22 +145,39 @@ class TuningRun(ABC):
         return any(task.latency < inf for task in self._tasks)
 
     def announce(self, tuner: str, log: str) -> None:
-        """Say what there is to do, before worker processes start, which takes seconds; tell the journal if there is anything."""
+        """Say what there is to do, before worker processes start, which takes seconds; tell the
+        journal if there is anything.
+        """
         known = f", {self.trials} of them in the {log}" if self.trials else ""
         tasks, trials = pluralize(len(self._tasks), "task"), pluralize(self._budget, "trial")
-        self.display.write(f"{tasks}, {trials}{known}" + ("; starting to measure" if self.left > 0 else ""))
+        self.display.write(
+            f"{tasks}, {trials}{known}" + ("; starting to measure" if self.left > 0 else "")
+        )
         if self.left > 0:
-            operators = [(one.count, [self._tasks[i].key for i in one.tasks]) for one in self._operators]
+            operators = [
+                (one.count, [self._tasks[i].key for i in one.tasks]) for one in self._operators
+            ]
             flop = {task.key: task.progress.flop for task in self._tasks}
             names = {task.key: task.name for task in self._tasks}
             self._journal.write(
-                RunStarted(operators=operators, tuner=tuner, command=command_line(), budget=self._budget, flop=flop, names=names)
+                RunStarted(
+                    operators=operators,
+                    tuner=tuner,
+                    command=command_line(),
+                    budget=self._budget,
+                    flop=flop,
+                    names=names,
+                )
             )
 
     def measure_limits(
-        self, measure: Callable[[], Roofline], work: Callable[[int], Work], cannot_run: Callable[[], ValueError]
+        self,
+        measure: Callable[[], Roofline],
+        work: Callable[[int], Work],
+        cannot_run: Callable[[], ValueError],
     ) -> Roofline | None:
-        """Measure the roofline and set the limits by it; None if it cannot be measured. Warn if TVM leaves cores idle.
+        """Measure the roofline and set the limits by it; None if it cannot be measured. Warn if TVM
+        leaves cores idle.
 
         `cannot_run` makes the error that is raised if the worker process dies of a first kernel.
         """
@@ -173,9 +195,16 @@ class TuningRun(ABC):
         return roofline
 
     def run(
-        self, measurer: Measurer, task_scheduler: TaskScheduler, rng: np.random.Generator, deadline: float, batch: int
+        self,
+        measurer: Measurer,
+        task_scheduler: TaskScheduler,
+        rng: np.random.Generator,
+        deadline: float,
+        batch: int,
     ) -> None:
-        """Spend the budget in rounds of at least `batch` trials for one task, until a deadline, and confirm the best."""
+        """Spend the budget in rounds of at least `batch` trials for one task, until a deadline, and
+        confirm the best.
+        """
         seconds_left = deadline - time.monotonic() if deadline < inf else None
         self.phases["starting"] = time.monotonic() - self._start
         self._before = {task.key: (task.latency, task.best) for task in self._tasks}
@@ -194,21 +223,38 @@ class TuningRun(ABC):
             self._end_measuring(measurer)
 
     def _measure(
-        self, measurer: Measurer, task_scheduler: TaskScheduler, rng: np.random.Generator, deadline: float, batch: int
+        self,
+        measurer: Measurer,
+        task_scheduler: TaskScheduler,
+        rng: np.random.Generator,
+        deadline: float,
+        batch: int,
     ) -> None:
         while True:
             late = time.monotonic() >= deadline
             if late:
                 measurer.cancel()
-                self._pending = {trial: one for trial, one in self._pending.items() if not trial.cancelled()}
+                self._pending = {
+                    trial: one for trial, one in self._pending.items() if not trial.cancelled()
+                }
                 if self.left > 0 and self.stop_reason == "trials":
                     self.stop_reason = "time limit"
-            submitted = not late and measurer.hungry and self._submit(measurer, task_scheduler, rng, batch)
+            submitted = (
+                not late and measurer.hungry and self._submit(measurer, task_scheduler, rng, batch)
+            )
             if not self._pending:
                 return
-            self._receive(measurer, 0.0 if submitted else inf if late else deadline - time.monotonic())
+            self._receive(
+                measurer, 0.0 if submitted else inf if late else deadline - time.monotonic()
+            )
 
-    def _submit(self, measurer: Measurer, task_scheduler: TaskScheduler, rng: np.random.Generator, batch: int) -> bool:
+    def _submit(
+        self,
+        measurer: Measurer,
+        task_scheduler: TaskScheduler,
+        rng: np.random.Generator,
+        batch: int,
+    ) -> bool:
         """Submit a batch of the round's task; False if there is nothing to submit for now."""
         with measurer.quiet():
             with self.phase("searching"):
@@ -219,7 +265,9 @@ class TuningRun(ABC):
         self._pending.update(dict.fromkeys(trials, proposed))
         return True
 
-    def _propose(self, size: int, task_scheduler: TaskScheduler, rng: np.random.Generator, batch: int) -> _Batch | None:
+    def _propose(
+        self, size: int, task_scheduler: TaskScheduler, rng: np.random.Generator, batch: int
+    ) -> _Batch | None:
         """Up to `size` candidates of the round's task; None if there are none for now."""
         progress = [task.progress for task in self._tasks]
         begun = sum(task.begun for task in progress)
@@ -232,7 +280,9 @@ class TuningRun(ABC):
         if self._round_left == 0:
             self._current = choose(task_scheduler, progress, self._operators, left, rng)
             most = min(most_trials(task_scheduler, progress, self._current, left), left)
-            self._round_left = self._round(self._current, min(round_size(begun, self._budget, len(progress), batch), most))
+            self._round_left = self._round(
+                self._current, min(round_size(begun, self._budget, len(progress), batch), most)
+            )
         task = self._tasks[self._current]
         if not task.can_propose:
             return None
@@ -252,8 +302,12 @@ class TuningRun(ABC):
                 yield self._pending.pop(trial), trial.result()
 
     def _receive(self, measurer: Measurer, seconds: float) -> None:
-        """Wait until a trial is measured, or for `seconds`; keep all that are, and raise an error once there are none."""
-        done, _ = wait(self._pending, None if seconds == inf else max(0.0, seconds), FIRST_COMPLETED)
+        """Wait until a trial is measured, or for `seconds`; keep all that are, and raise an error
+        once there are none.
+        """
+        done, _ = wait(
+            self._pending, None if seconds == inf else max(0.0, seconds), FIRST_COMPLETED
+        )
         if done and all(trial.cancelled() or trial.exception() for trial in done):
             done.pop().result()
         for batch, trial in self._measured():
@@ -279,14 +333,22 @@ class TuningRun(ABC):
         return size
 
     def _confirm(self, measurer: Any) -> None:
-        """Time the best trials of each task again. An error here must not cost the user the result of hours of tuning."""
+        """Time the best trials of each task again. An error here must not cost the user the result
+        of hours of tuning.
+        """
         tasks = [self._tasks[i] for i in self.by_share()]
         finalists = [self._finalists(measurer, task) for task in tasks]
         try:
-            for i, race in confirm(finalists, measurer, CONFIRMATION_SHARE * (time.monotonic() - self._start)):
+            for i, race in confirm(
+                finalists, measurer, CONFIRMATION_SHARE * (time.monotonic() - self._start)
+            ):
                 task, latencies, ties = tasks[i], race.seconds(race.fastest), len(race.racing) - 1
-                best, (latency_before, best_before) = finalists[i][race.fastest].trial, self._before[task.key]
-                if latency_before < median(latencies):  # of an earlier call: what was built for it is not there to race
+                best, (latency_before, best_before) = (
+                    finalists[i][race.fastest].trial,
+                    self._before[task.key],
+                )
+                # of an earlier call: what was built for it is not there to race
+                if latency_before < median(latencies):
                     best, latencies, ties = best_before, [latency_before], 0
                 record = self._use_confirmed(task, best, median(latencies))
                 self._journal.write(BestConfirmed(task.key, record, latencies, ties))
@@ -295,12 +357,14 @@ class TuningRun(ABC):
 
     @abstractmethod
     def _finalists(self, measurer: Any, task: Any) -> list[Finalist]:
-        """The best trials of a task; none if the best is of an earlier call, which is not there to be timed again."""
+        """The best trials of a task; none if the best is of an earlier call, which is not there to
+        be timed again.
+        """
 
     @abstractmethod
     def _use_confirmed(self, task: Any, best: Any, latency: float) -> str:
-        """Take a trial of this call, or the best record before it, as the task's best, with its latency in seconds from now on;
-        returns its record for the journal."""
+        """Take a trial of this call, or the best record before it, as the task's best, with its
+        latency in seconds from now on; returns its record for the journal."""
 
     def by_share(self) -> list[int]:
         """The tasks' positions, the largest share of the network's latency first."""
@@ -346,15 +410,22 @@ class TuningRun(ABC):
         self._end = time.monotonic()
         if (error := sys.exc_info()[1]) and error is not self._handled:
             self.stop_reason = _stop_reason(error)
-        rest = "building and running"  # unknown which, with a builder or runner that is not this package's
+        # unknown which, with a builder or runner that is not this package's
+        rest = "building and running"
         if measurer.seconds_running:
             self.phases["running"], rest = measurer.seconds_running, "building"
         self.phases[rest] = max(0.0, self._end - self._start - sum(self.phases.values()))
-        learned_from = {task.key: dict(task.learned_from) for task in self._tasks if task.learned_from}
-        self._journal.write(RunEnded(phases=self.phases, stop_reason=self.stop_reason, learned_from=learned_from))
+        learned_from = {
+            task.key: dict(task.learned_from) for task in self._tasks if task.learned_from
+        }
+        self._journal.write(
+            RunEnded(phases=self.phases, stop_reason=self.stop_reason, learned_from=learned_from)
+        )
 
     def evaluate(self, compare: Callable[[], Comparison]) -> None:
-        """Compare the network before and after. An error here must not cost the user the result of hours of tuning."""
+        """Compare the network before and after. An error here must not cost the user the result of
+        hours of tuning.
+        """
         try:
             self.display.write("building the network untuned and tuned, and timing both")
             self._comparison = compare()
@@ -366,7 +437,9 @@ class TuningRun(ABC):
 
     @abstractmethod
     def _use_untuned(self, is_better: bool) -> None:
-        """Let the best file have the network untuned if it is faster, or the only one that is right; else the tuned one."""
+        """Let the best file have the network untuned if it is faster, or the only one that is
+        right; else the tuned one.
+        """
 
     def abort(self, error: BaseException) -> None:
         """Print the result so far, when an exception ends the call."""
@@ -394,7 +467,9 @@ class TuningRun(ABC):
         return network_latency(self._operators, [task.latency for task in self._tasks])
 
     def _limit(self) -> float:
-        """Latency of the network if every tuned operator were at its limit; 0 if one's is unknown."""
+        """Latency of the network if every tuned operator were at its limit; 0 if one's is
+        unknown.
+        """
         seconds = 0.0
         for operator in self._operators:
             fastest = min((self._tasks[i] for i in operator.tasks), key=lambda task: task.latency)
@@ -413,7 +488,9 @@ class TuningRun(ABC):
                 latency=task.latency,
                 gflops=task.progress.flop / task.latency / 1e9,
                 share=share,
-                failures=", ".join(f"{kind} {count}" for kind, count in task.failures.most_common()),
+                failures=", ".join(
+                    f"{kind} {count}" for kind, count in task.failures.most_common()
+                ),
                 dominant_error=task.dominant_error,
                 limit=task.progress.limit,
             )

@@ -9,9 +9,11 @@ from autotvm_opevo.tuning.journal import Journal
 
 
 class TrialStore(Protocol):
-    """The trials of AutoTVM's log or of MetaSchedule's database, with a journal of what those have no room for.
+    """The trials of AutoTVM's log or of MetaSchedule's database, with a journal of what those have
+    no room for.
 
-    An adapter's store also knows the best of each task: what was timed again, unless a later trial is faster.
+    An adapter's store also knows the best of each task: what was timed again, unless a later trial
+    is faster.
     """
 
     @property

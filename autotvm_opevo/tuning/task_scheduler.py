@@ -1,12 +1,14 @@
-"""Task schedulers: which task of a network to tune next (Ansor, Zheng et al., OSDI 2020, Section 6). Independent of TVM.
+"""Task schedulers: which task of a network to tune next (Ansor, Zheng et al., OSDI 2020, Section
+6). Independent of TVM.
 
-A network runs operator o n_o times, and the tasks in A_o are alternative implementations of it: the compiler chooses the fastest.
-With g_i the best latency found for task i, tuning minimizes
+A network runs operator o n_o times, and the tasks in A_o are alternative implementations of it: the
+compiler chooses the fastest. With g_i the best latency found for task i, tuning minimizes
 
     f(g) = sum over o of n_o * min over i in A_o of g_i.
 
-In Ansor, every operator has one task, and f is the weighted sum of their latencies. A task scheduler chooses a task from the
-progress of all. It keeps no state: to resume from a log, rebuild the progress.
+In Ansor, every operator has one task, and f is the weighted sum of their latencies. A task
+scheduler chooses a task from the progress of all. It keeps no state: to resume from a log, rebuild
+the progress.
 """
 
 from __future__ import annotations
@@ -20,11 +22,14 @@ import numpy as np
 
 # Ansor's hyperparameters. epsilon is the probability of a random task, so that none starves.
 _ALPHA, _BETA, _BACKWARD_WINDOW, _EPSILON = 0.2, 2.0, 3, 0.05
-# Maximum number of trials in a round; of fewer trials, an equal split would have at least this many rounds per task.
+# Maximum number of trials in a round; of fewer trials, an equal split would have at least this many
+# rounds per task.
 _MAX_ROUND_SIZE, _MIN_ROUNDS = 64, 8
-# Trials of the first task of a kind before others of that kind begin: they start from what was good there.
+# Trials of the first task of a kind before others of that kind begin: they start from what was good
+# there.
 _LEAD = 8
-# Limits are estimates. If they leave a smaller share than this of the reduction expected without them, they are not believed.
+# Limits are estimates. If they leave a smaller share than this of the reduction expected without
+# them, they are not believed.
 _LEAST_LEFT = 0.1
 
 
@@ -37,7 +42,8 @@ class TaskProgress:
     flop : float
         C_i, floating-point operations of one run; 0 if unknown.
     kind : str
-        Tasks of the same kind are similar, N(i), and expected to reach the same throughput in FLOP/s.
+        Tasks of the same kind are similar, N(i), and expected to reach the same throughput in
+        FLOP/s.
     trials : int
         Number of trials so far.
     latencies : list of float
@@ -49,7 +55,8 @@ class TaskProgress:
     pending : int
         Number of trials that are not finished.
     limit : float
-        Latency in seconds that no trial is expected to get below: the device's roofline; 0 if unknown.
+        Latency in seconds that no trial is expected to get below: the device's roofline; 0 if
+        unknown.
     """
 
     flop: float = 0.0
@@ -74,17 +81,24 @@ class TaskProgress:
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator of the network, which runs `count` times (n_o) and is implemented by any of `tasks` (A_o, by position)."""
+    """An operator of the network, which runs `count` times (n_o) and is implemented by any of
+    `tasks` (A_o, by position).
+    """
 
     count: int
     tasks: tuple[int, ...]
 
 
-# Takes the progress of all tasks, the operators, the remaining trials and a generator; returns the position of an active task.
-TaskScheduler = Callable[[Sequence[TaskProgress], Sequence[Operator], int, np.random.Generator], int]
+# Takes the progress of all tasks, the operators, the remaining trials and a generator; returns the
+# position of an active task.
+TaskScheduler = Callable[
+    [Sequence[TaskProgress], Sequence[Operator], int, np.random.Generator], int
+]
 
 
-def network_latency(operators: Sequence[Operator], latencies: Sequence[float] | Mapping[int, float]) -> float:
+def network_latency(
+    operators: Sequence[Operator], latencies: Sequence[float] | Mapping[int, float]
+) -> float:
     """f, the latency of the network in seconds, over the operators with a finite latency.
 
     Examples
@@ -97,7 +111,8 @@ def network_latency(operators: Sequence[Operator], latencies: Sequence[float] | 
 
 
 def shares(operators: Sequence[Operator], latencies: Sequence[float]) -> list[float]:
-    """Each task's share of f, between 0 and 1; only the fastest implementation of an operator counts.
+    """Each task's share of f, between 0 and 1; only the fastest implementation of an operator
+    counts.
 
     Examples
     --------
@@ -114,9 +129,11 @@ def shares(operators: Sequence[Operator], latencies: Sequence[float]) -> list[fl
 
 
 def round_size(begun: int, budget: int, tasks: int, batch: int = 1) -> int:
-    """Number of trials in the next round, a multiple of `batch` if the budget has that many for every task.
+    """Number of trials in the next round, a multiple of `batch` if the budget has that many for
+    every task.
 
-    Rounds grow with the trials begun so far: a budget is an upper limit, which time or patience may end long before.
+    Rounds grow with the trials begun so far: a budget is an upper limit, which time or patience may
+    end long before.
 
     Examples
     --------
@@ -129,46 +146,73 @@ def round_size(begun: int, budget: int, tasks: int, batch: int = 1) -> int:
     return max(1, min(batches * batch, budget // tasks))
 
 
-def gradient(tasks: Sequence[TaskProgress], operators: Sequence[Operator], remaining: int, rng: np.random.Generator) -> int:
-    """Gradient-based: the task whose next round is expected to reduce f most per second, after a warm-up round for each.
+def gradient(
+    tasks: Sequence[TaskProgress],
+    operators: Sequence[Operator],
+    remaining: int,
+    rng: np.random.Generator,
+) -> int:
+    """Gradient-based: the task whose next round is expected to reduce f most per second, after a
+    warm-up round for each.
 
-    Ansor's maximizes the reduction per trial, but a trial of one task can take fifty times as long to compile as one of another.
-    No task is expected to get below its limit, unless that leaves next to nothing for all of them: then trials go where they
-    would without limits, and not to whichever small task is far from its own.
-    The task with the largest FLOP goes first, and has eight trials before similar tasks begin. A task without a successful trial
-    has no gradient; it gets half of an equal share.
+    Ansor's maximizes the reduction per trial, but a trial of one task can take fifty times as long
+    to compile as one of another. No task is expected to get below its limit, unless that leaves
+    next to nothing for all of them: then trials go where they would without limits, and not to
+    whichever small task is far from its own. The task with the largest FLOP goes first, and has
+    eight trials before similar tasks begin. A task without a successful trial has no gradient; it
+    gets half of an equal share.
     """
     active = _active_tasks(tasks)
     untuned = [i for i in active if not tasks[i].begun]
     if untuned:
         flop = _network_flop(tasks, operators)
         first = max(untuned, key=lambda i: flop[i])
-        similar = max((i for i in active if tasks[i].kind == tasks[first].kind), key=lambda i: tasks[i].begun)
-        leads = 0 < tasks[similar].begun < _LEAD and remaining > 2 * len(untuned)  # some are left for the others
+        similar = max(
+            (i for i in active if tasks[i].kind == tasks[first].kind), key=lambda i: tasks[i].begun
+        )
+        # some are left for the others
+        leads = 0 < tasks[similar].begun < _LEAD and remaining > 2 * len(untuned)
         return similar if leads else first
     if rng.random() < _EPSILON:
         return int(rng.choice(active))
     reductions = _expected_reductions(tasks, operators)
     without_limits = _expected_reductions([replace(task, limit=0.0) for task in tasks], operators)
     succeeding = [i for i in active if i in reductions]
-    if sum(reductions[i] for i in succeeding) < _LEAST_LEFT * sum(without_limits[i] for i in succeeding):
+    if sum(reductions[i] for i in succeeding) < _LEAST_LEFT * sum(
+        without_limits[i] for i in succeeding
+    ):
         reductions = without_limits
-    failing = min((i for i in active if i not in reductions), key=lambda i: tasks[i].begun, default=None)
+    failing = min(
+        (i for i in active if i not in reductions), key=lambda i: tasks[i].begun, default=None
+    )
     equal_share = sum(task.begun for task in tasks) / len(tasks)
     if failing is not None and (not succeeding or tasks[failing].begun < equal_share / 2):
         return failing
     costs = _seconds_per_trial([tasks[i] for i in succeeding])
-    return max(zip(succeeding, costs), key=lambda pair: (reductions[pair[0]] / pair[1], -tasks[pair[0]].begun))[0]
+    return max(
+        zip(succeeding, costs),
+        key=lambda pair: (reductions[pair[0]] / pair[1], -tasks[pair[0]].begun),
+    )[0]
 
 
-def equal(tasks: Sequence[TaskProgress], operators: Sequence[Operator], remaining: int, rng: np.random.Generator) -> int:
-    """Sequential: the same number of trials for each task, one task after another; later tasks share what one leaves unused."""
+def equal(
+    tasks: Sequence[TaskProgress],
+    operators: Sequence[Operator],
+    remaining: int,
+    rng: np.random.Generator,
+) -> int:
+    """Sequential: the same number of trials for each task, one task after another; later tasks
+    share what one leaves unused.
+    """
     active, share = _active_tasks(tasks), _equal_share(tasks, remaining)
     return next((i for i in active if tasks[i].begun < share), active[0])
 
 
-def most_trials(scheduler: TaskScheduler, tasks: Sequence[TaskProgress], chosen: int, remaining: int) -> int:
-    """How many trials the next round of a chosen task may have at most: with `equal`, what its share leaves.
+def most_trials(
+    scheduler: TaskScheduler, tasks: Sequence[TaskProgress], chosen: int, remaining: int
+) -> int:
+    """How many trials the next round of a chosen task may have at most: with `equal`, what its
+    share leaves.
 
     >>> most_trials(equal, [TaskProgress(trials=16), TaskProgress()], 0, remaining=24), most_trials(gradient, [], 0, 0) > 1000
     (4, True)
@@ -187,7 +231,12 @@ def _equal_share(tasks: Sequence[TaskProgress], remaining: int) -> float:
     return budget / max(1, len(begun))
 
 
-def round_robin(tasks: Sequence[TaskProgress], operators: Sequence[Operator], remaining: int, rng: np.random.Generator) -> int:
+def round_robin(
+    tasks: Sequence[TaskProgress],
+    operators: Sequence[Operator],
+    remaining: int,
+    rng: np.random.Generator,
+) -> int:
     """Round-robin: the task with the fewest trials."""
     return min(_active_tasks(tasks), key=lambda i: tasks[i].begun)
 
@@ -208,11 +257,17 @@ def choose(
     """
     chosen = scheduler(tasks, operators, remaining, rng)
     if not (0 <= chosen < len(tasks) and tasks[chosen].active):
-        raise ValueError(f"task_scheduler must return the position of an active task, {chosen} returned")
+        raise ValueError(
+            f"task_scheduler must return the position of an active task, {chosen} returned"
+        )
     return chosen
 
 
-TASK_SCHEDULERS: dict[str, TaskScheduler] = {"gradient": gradient, "equal": equal, "round-robin": round_robin}
+TASK_SCHEDULERS: dict[str, TaskScheduler] = {
+    "gradient": gradient,
+    "equal": equal,
+    "round-robin": round_robin,
+}
 
 
 def as_task_scheduler(choice: str | TaskScheduler) -> TaskScheduler:
@@ -226,20 +281,28 @@ def as_task_scheduler(choice: str | TaskScheduler) -> TaskScheduler:
     if callable(choice):
         return choice
     if choice not in TASK_SCHEDULERS:
-        raise ValueError(f"task_scheduler must be one of {', '.join(TASK_SCHEDULERS)}, or a function; {choice!r} given")
+        raise ValueError(
+            f"task_scheduler must be one of {', '.join(TASK_SCHEDULERS)}, or a function; "
+            f"{choice!r} given"
+        )
     return TASK_SCHEDULERS[choice]
 
 
 def _active_tasks(tasks: Sequence[TaskProgress]) -> list[int]:
     active = [i for i, task in enumerate(tasks) if task.active]
     if not active:
-        raise ValueError(f"at least one task must be active, none of {len(tasks)} is: stop tuning when all are inactive")
+        raise ValueError(
+            f"at least one task must be active, none of {len(tasks)} is: stop tuning when all "
+            "are inactive"
+        )
     return active
 
 
 def _network_flop(tasks: Sequence[TaskProgress], operators: Sequence[Operator]) -> list[float]:
     """Floating-point operations of each task in one run of the network."""
-    return [task.flop * sum(o.count for o in operators if i in o.tasks) for i, task in enumerate(tasks)]
+    return [
+        task.flop * sum(o.count for o in operators if i in o.tasks) for i, task in enumerate(tasks)
+    ]
 
 
 def _seconds_per_trial(tasks: Sequence[TaskProgress]) -> list[float]:
@@ -249,10 +312,16 @@ def _seconds_per_trial(tasks: Sequence[TaskProgress]) -> list[float]:
     return [1.0] * len(tasks)
 
 
-def _expected_reductions(tasks: Sequence[TaskProgress], operators: Sequence[Operator]) -> dict[int, float]:
-    """Expected reduction of f, in seconds, by one more round of each task with a successful trial."""
+def _expected_reductions(
+    tasks: Sequence[TaskProgress], operators: Sequence[Operator]
+) -> dict[int, float]:
+    """Expected reduction of f, in seconds, by one more round of each task with a successful
+    trial.
+    """
     throughput: dict[str, float] = {}  # max V_k, FLOP/s, by kind
-    trials_per_round = sum(task.trials for task in tasks) / max(1, sum(len(task.latencies) for task in tasks))
+    trials_per_round = sum(task.trials for task in tasks) / max(
+        1, sum(len(task.latencies) for task in tasks)
+    )
     for task in tasks:
         throughput[task.kind] = max(throughput.get(task.kind, 0.0), task.flop / task.latency)
     reductions = {}
@@ -263,12 +332,16 @@ def _expected_reductions(tasks: Sequence[TaskProgress], operators: Sequence[Oper
             least = min(task.limit, task.latency)  # the limit is measured, too
             slope = _latency_gradient(task, throughput[task.kind], trials_per_round)
             expected = {**latencies, i: max(least, task.latency + slope)}
-            reductions[i] = network_latency(affected, latencies) - network_latency(affected, expected)
+            reductions[i] = network_latency(affected, latencies) - network_latency(
+                affected, expected
+            )
     return reductions
 
 
 def _latency_gradient(task: TaskProgress, throughput: float, trials_per_round: float) -> float:
-    """dg_i/dt_i, t_i in mean rounds: alpha * backward difference + (1 - alpha) * optimistic guess; at most 0."""
+    """dg_i/dt_i, t_i in mean rounds: alpha * backward difference + (1 - alpha) * optimistic guess;
+    at most 0.
+    """
     finite = [g for g in task.latencies if g < math.inf]
     rounds = task.trials / trials_per_round if task.trials else len(task.latencies)
     window = min(_BACKWARD_WINDOW, len(finite) - 1)
@@ -276,6 +349,8 @@ def _latency_gradient(task: TaskProgress, throughput: float, trials_per_round: f
     difference = min(0.0, (finite[-1] - finite[-1 - window]) / window) if window else 0.0
     backward_difference = difference * len(task.latencies) / rounds
     headroom = max(0.0, finite[-1] - task.limit)
-    past_rate = -headroom / rounds  # g_i falls to its limit, in Ansor to 0, in as many rounds as were spent
-    similar_tasks = _BETA * task.flop / throughput - finite[-1] if throughput else 0.0  # g_i reaches beta * C_i / max V_k
+    # g_i falls to its limit, in Ansor to 0, in as many rounds as were spent
+    past_rate = -headroom / rounds
+    # g_i reaches beta * C_i / max V_k
+    similar_tasks = _BETA * task.flop / throughput - finite[-1] if throughput else 0.0
     return _ALPHA * backward_difference + (1 - _ALPHA) * min(past_rate, similar_tasks)

@@ -1,4 +1,6 @@
-"""One task of a run: how many trials it has had, how fast the best of them is, and how the others failed. Imports no TVM."""
+"""One task of a run: how many trials it has had, how fast the best of them is, and how the others
+failed. Imports no TVM.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ class TaskState(ABC):
 
     @property
     def dominant_error(self) -> str:
-        """The most common error while all trials fail, by its message if there is any; empty otherwise."""
+        """The most common error while all trials fail, by its message if there is any; empty
+        otherwise.
+        """
         errors = self._errors or self.failures
         return errors.most_common(1)[0][0] if errors and self.latency == inf else ""
 
@@ -70,7 +74,8 @@ class TaskState(ABC):
 
     @abstractmethod
     def propose(self, size: int, others: Sequence[Any]) -> Any:
-        """A `Proposal` of up to `size` candidates, which count as pending; None, and inactive, if the task is exhausted.
+        """A `Proposal` of up to `size` candidates, which count as pending; None, and inactive, if
+        the task is exhausted.
 
         `others` are the states of all tasks, from which it may learn.
         """
@@ -93,7 +98,9 @@ class TaskState(ABC):
         self.progress.latencies[-1:] = [latency]
 
     def _count(self, latency: float, failure: str = "", message: str = "") -> None:
-        """Count a trial of this call or an earlier one: its latency in seconds, or the kind of its error, and the message."""
+        """Count a trial of this call or an earlier one: its latency in seconds, or the kind of its
+        error, and the message.
+        """
         self.progress.trials += 1
         self.latency = min(self.latency, latency)
         if failure:

@@ -1,4 +1,6 @@
-"""The target of this machine, and whether it can run the code of another. Imports no TVM: it gets the one that is installed."""
+"""The target of this machine, and whether it can run the code of another. Imports no TVM: it gets
+the one that is installed.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +15,25 @@ from pathlib import Path
 from typing import Any
 
 from autotvm_opevo._utils import jsonl
-from autotvm_opevo._utils.target_cpu import candidate_cpus, instructions, is_wide, missing, reported_features
+from autotvm_opevo._utils.target_cpu import (
+    candidate_cpus,
+    instructions,
+    is_wide,
+    missing,
+    reported_features,
+)
 from autotvm_opevo._utils.text import last_line
 
 # Those that are there to compute; others may be a slow substitute on a machine without any.
 _GPUS = ("cuda", "rocm", "metal")
-# Code with vectors of 512 bits has to be this many times as fast as with 256: some processors compute with halves of them, and
-# schedules for 256 bits fit more shapes.
+# Code with vectors of 512 bits has to be this many times as fast as with 256: some processors
+# compute with halves of them, and schedules for 256 bits fit more shapes.
 _WORTH = 1.1
 # How often two are timed in turn; the best of each counts.
 _ROUNDS = 3
 
-# Operations per second of a matrix product with the code of a target. Raises `ChildProcessError` if this machine cannot run it.
+# Operations per second of a matrix product with the code of a target. Raises `ChildProcessError` if
+# this machine cannot run it.
 MeasureFlops = Callable[[str], float]
 
 logger = logging.getLogger(__name__)
@@ -45,26 +54,38 @@ def local_target(tvm: Any, measure_flops: MeasureFlops) -> Any:
     str or tvm.target.Target
     """
     gpu = next((kind for kind in _GPUS if tvm.device(kind, 0).exist), None)
-    return tvm.target.Target.from_device(tvm.device(gpu, 0)) if gpu else local_cpu_target(tvm, measure_flops)
+    return (
+        tvm.target.Target.from_device(tvm.device(gpu, 0))
+        if gpu
+        else local_cpu_target(tvm, measure_flops)
+    )
 
 
 def local_cpu_target(tvm: Any, measure_flops: MeasureFlops) -> str:
-    """The fastest target whose code this machine's CPU has run: a kernel of each that its processor's features allow.
+    """The fastest target whose code this machine's CPU has run: a kernel of each that its
+    processor's features allow.
 
-    LLVM names a processor by family and model, though a hypervisor, the firmware or an emulator may hide features that this name
-    implies. What was found is remembered in the user's cache folder, for this processor and this TVM.
+    LLVM names a processor by family and model, though a hypervisor, the firmware or an emulator may
+    hide features that this name implies. What was found is remembered in the user's cache folder,
+    for this processor and this TVM.
 
     Parameters
     ----------
     tvm : module
     measure_flops : callable
-        Takes a target; returns operations per second. Raises `ChildProcessError` if a first kernel cannot run.
+        Takes a target; returns operations per second. Raises `ChildProcessError` if a first kernel
+        cannot run.
     """
     codegen = tvm.target.codegen
     system_cpu = getattr(codegen, "llvm_get_system_cpu", str)()
     version = getattr(codegen, "llvm_version_major", int)()
     about = f"{platform.machine()} {_model()} {sorted(reported_features())}"
-    machine = [tvm.__version__, version, system_cpu, hashlib.sha256(about.encode()).hexdigest()[:16]]
+    machine = [
+        tvm.__version__,
+        version,
+        system_cpu,
+        hashlib.sha256(about.encode()).hexdigest()[:16],
+    ]
     if known := _remembered(machine):
         return known
     features_of = partial(cpu_features, tvm)
@@ -77,18 +98,24 @@ def local_cpu_target(tvm: Any, measure_flops: MeasureFlops) -> str:
             flops[cpu] = measure_flops(_target(cpu))
         except ChildProcessError:
             logger.warning(
-                "this machine cannot run code for %s, though its processor reports the features: trying one with fewer",
+                "this machine cannot run code for %s, though its processor reports the "
+                "features: trying one with fewer",
                 _target(cpu),
             )
             continue
         except (OSError, RuntimeError, ValueError) as error:
-            logger.warning("%s is not tried before it is used: %s", _target(cpu), last_line(str(error)))
+            logger.warning(
+                "%s is not tried before it is used: %s", _target(cpu), last_line(str(error))
+            )
             return _target(cpu)
         if not wide:
             break
     if not flops:
-        raise RuntimeError("this machine cannot run what TVM compiles for its CPU, not even for the target llvm")
-    for _ in range(_ROUNDS if len(flops) > 1 else 0):  # in turn, since other work may slow one of them down
+        raise RuntimeError(
+            "this machine cannot run what TVM compiles for its CPU, not even for the target llvm"
+        )
+    # in turn, since other work may slow one of them down
+    for _ in range(_ROUNDS if len(flops) > 1 else 0):
         flops = {cpu: max(best, measure_flops(_target(cpu))) for cpu, best in flops.items()}
     first, *others = flops
     best = next((cpu for cpu in others if flops[first] < _WORTH * flops[cpu]), first)
@@ -108,25 +135,32 @@ def target_features(tvm: Any, target: Any) -> frozenset[str]:
 
 
 def check_cpu_features(tvm: Any, target: Any, measure_flops: MeasureFlops) -> None:
-    """Raise `ValueError` for a target whose code has instructions that this processor says it lacks."""
+    """Raise `ValueError` for a target whose code has instructions that this processor says it
+    lacks.
+    """
     if missing(target_features(tvm, target)):
         raise cannot_run(tvm, target, measure_flops)
 
 
 def cannot_run(tvm: Any, target: Any, measure_flops: MeasureFlops) -> ValueError:
-    """An error that names the instructions of a target that this machine lacks, and a target that works."""
+    """An error that names the instructions of a target that this machine lacks, and a target that
+    works.
+    """
     works = local_cpu_target(tvm, measure_flops)
     features = target_features(tvm, target)
     lacking = missing(features)
     if not lacking:  # of what the processor reports, something does not work
         cpu = works.partition("-mcpu=")[2]
         lacking = instructions(features - cpu_features(tvm, cpu) if cpu else features)
-    why = f"it lacks {', '.join(lacking)}" if lacking else "a first kernel failed, which reads 256 MB"
+    why = (
+        f"it lacks {', '.join(lacking)}" if lacking else "a first kernel failed, which reads 256 MB"
+    )
     return ValueError(f"target must be one whose code this machine can run: {why}; {works} works")
 
 
 def check_triple(triple: str) -> None:
-    """Raise `ValueError` for a target triple whose code this machine cannot run; an empty one means this machine's.
+    """Raise `ValueError` for a target triple whose code this machine cannot run; an empty one means
+    this machine's.
 
     >>> check_triple("")
     """
@@ -134,7 +168,8 @@ def check_triple(triple: str) -> None:
     families = {_family(triple.partition("-")[0]), _family(machine)}
     if triple and len(families) == 2 and "" not in families:
         raise ValueError(
-            f"this machine, {machine}, cannot run code for {triple}: measure on another one, with an RPCRunner and a tracker "
+            f"this machine, {machine}, cannot run code for {triple}: measure on another one, "
+            "with an RPCRunner and a tracker "
             "(--rpc-tracker and --rpc-key on the command line)"
         )
 
@@ -148,26 +183,44 @@ def _family(architecture: str) -> str:
     name = architecture.lower()
     if name in ("x86_64", "amd64", "i386", "i486", "i586", "i686"):
         return "x86"
-    return next((family for family in ("arm", "aarch64", "riscv") if name.startswith(family)), "").replace("aarch64", "arm")
+    return next(
+        (family for family in ("arm", "aarch64", "riscv") if name.startswith(family)), ""
+    ).replace("aarch64", "arm")
 
 
 def _model() -> str:
     """The processor's name, as Linux has it; others keep their features apart."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor())
+    return next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
+        platform.processor(),
+    )
 
 
 def _file() -> Path:
     """Where targets are remembered."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "autotvm_opevo" / "targets.jsonl"
+    return (
+        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        / "autotvm_opevo"
+        / "targets.jsonl"
+    )
 
 
 def _remembered(machine: list[Any]) -> str:
     """What was found on this machine; empty if nothing was."""
     with suppress(OSError, RuntimeError):
-        entries = [value for _, value in jsonl.read(_file().read_bytes().splitlines()) if isinstance(value, dict)]
+        entries = [
+            value
+            for _, value in jsonl.read(_file().read_bytes().splitlines())
+            if isinstance(value, dict)
+        ]
         return next(
-            (str(entry["target"]) for entry in reversed(entries) if entry.get("machine") == machine and "target" in entry), ""
+            (
+                str(entry["target"])
+                for entry in reversed(entries)
+                if entry.get("machine") == machine and "target" in entry
+            ),
+            "",
         )
     return ""
 

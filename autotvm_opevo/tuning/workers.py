@@ -1,7 +1,9 @@
-"""Worker processes that start in milliseconds, forked from one server process that has imported TVM. Imports none itself.
+"""Worker processes that start in milliseconds, forked from one server process that has imported
+TVM. Imports none itself.
 
-AutoTVM starts about seven processes for a tuning run, each of which imports TVM, for four seconds. Here one does, once for all
-builders, runners and tasks of this process. Workers do not get Ctrl-C, and end with this process, however it ends. Needs POSIX.
+AutoTVM starts about seven processes for a tuning run, each of which imports TVM, for four seconds.
+Here one does, once for all builders, runners and tasks of this process. Workers do not get Ctrl-C,
+and end with this process, however it ends. Needs POSIX.
 """
 
 from __future__ import annotations
@@ -25,8 +27,9 @@ from typing import Any, ClassVar
 
 import cloudpickle
 
-# Seconds for the server to import TVM and start a worker, on a busy machine; for a message to be taken; and for a process to be
-# gone once it is killed, which takes a while if it has to give back a GPU.
+# Seconds for the server to import TVM and start a worker, on a busy machine; for a message to be
+# taken; and for a process to be gone once it is killed, which takes a while if it has to give back
+# a GPU.
 FORK_TIMEOUT, _SEND_TIMEOUT, _KILL_TIMEOUT = 120.0, 60, 10.0
 # Seconds for a single call of some kernels, on a busy machine.
 _ONCE_TIMEOUT = 60.0
@@ -56,10 +59,15 @@ class ForkServer:
         self._owner = os.getpid()
         self._socket, theirs = socket.socketpair()
         path = [entry for entry in sys.path if isinstance(entry, str)]
-        # The path comes first, so that everything is imported from where this process would import it.
-        main = f"import sys; sys.path[:] = {path!r}; from autotvm_opevo.tuning.fork_server import main; main()"
+        # The path comes first, so that everything is imported from where this process would import
+        # it.
+        main = (
+            f"import sys; sys.path[:] = {path!r}; from autotvm_opevo.tuning.fork_server import "
+            "main; main()"
+        )
         with theirs:
-            # A session of its own keeps it and its children from Ctrl-C, which is for this process to handle.
+            # A session of its own keeps it and its children from Ctrl-C, which is for this process
+            # to handle.
             self._process = subprocess.Popen(
                 [sys.executable, "-c", main, module, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
@@ -69,7 +77,9 @@ class ForkServer:
 
     @classmethod
     def start(cls, module: str) -> ForkServer:
-        """This process's server for a module, started if it does not run; returns before the module is imported."""
+        """This process's server for a module, started if it does not run; returns before the module
+        is imported.
+        """
         with cls._sharing:
             if module not in cls._shared or not cls._shared[module]._running():
                 cls._shared[module] = cls(module)
@@ -89,9 +99,11 @@ class ForkServer:
 
 
 class Worker:
-    """A process that calls functions; started by the first call, and again after it died or was killed.
+    """A process that calls functions; started by the first call, and again after it died or was
+    killed.
 
-    It has the environment and the working directory that this process has then. One thread may call at a time.
+    It has the environment and the working directory that this process has then. One thread may call
+    at a time.
 
     Parameters
     ----------
@@ -135,12 +147,16 @@ class Worker:
         return value
 
     def interrupt(self) -> None:
-        """Kill the process, and what it has started; from any thread. A call that waits for it raises `ChildProcessError`."""
+        """Kill the process, and what it has started; from any thread. A call that waits for it
+        raises `ChildProcessError`.
+        """
         self._interrupted = True
         self._signal(signal.SIGKILL)
 
     def pause(self) -> None:
-        """Stop the process, and what it has started, until `resume`; the time of a call stops, too. From any thread."""
+        """Stop the process, and what it has started, until `resume`; the time of a call stops, too.
+        From any thread.
+        """
         self._paused_at = time.monotonic()
         self._signal(signal.SIGSTOP)
 
@@ -156,13 +172,15 @@ class Worker:
         self._pid = self._connection = None
         if connection is not None:
             with connection, suppress(EOFError, OSError):
-                while pid is not None and connection.poll(_KILL_TIMEOUT):  # one that is still starting ends without us
+                # one that is still starting ends without us
+                while pid is not None and connection.poll(_KILL_TIMEOUT):
                     connection.recv_bytes()
 
     def _signal(self, number: signal.Signals) -> None:
         pid = self._pid
         if pid is not None:
-            with suppress(ProcessLookupError, PermissionError):  # macOS says the latter of a process that has ended
+            # macOS says the latter of a process that has ended
+            with suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, number)
 
     def _paused(self) -> float:
@@ -187,7 +205,10 @@ class Worker:
                 if self._interrupted:
                     raise ChildProcessError("the worker process was killed")
                 if time.monotonic() > end:
-                    raise ForkServerError(f"importing {self._module} in a new process took longer than {FORK_TIMEOUT:g} seconds")
+                    raise ForkServerError(
+                        f"importing {self._module} in a new process took longer than "
+                        f"{FORK_TIMEOUT:g} seconds"
+                    )
             self._pid = pickle.loads(connection.recv_bytes())
             if self._paused_at is not None:  # while it started
                 self._signal(signal.SIGSTOP)
@@ -198,10 +219,13 @@ class Worker:
             raise
         except (EOFError, ConnectionError) as error:
             raise ForkServerError(
-                f"no worker process could be started: the process that imports {self._module} ended or failed; see its output"
+                f"no worker process could be started: the process that imports {self._module} "
+                "ended or failed; see its output"
             ) from error
         except OSError as error:  # such as a missing working directory, or too many open files
-            raise ForkServerError(f"no worker process could be started: {error.strerror or error}") from error
+            raise ForkServerError(
+                f"no worker process could be started: {error.strerror or error}"
+            ) from error
 
     def _exchange(self, message: Any, timeout: float) -> tuple[bool, Any]:
         connection = self._connection
@@ -212,7 +236,9 @@ class Worker:
                 raise TimeoutError(f"took longer than {timeout:g} seconds")
             answer: tuple[bool, Any] = pickle.loads(connection.recv_bytes())
         except BlockingIOError as error:
-            raise TimeoutError(f"the worker process took no message for {_SEND_TIMEOUT} seconds") from error
+            raise TimeoutError(
+                f"the worker process took no message for {_SEND_TIMEOUT} seconds"
+            ) from error
         except (EOFError, ConnectionError) as error:
             raise ChildProcessError("the worker process died") from error
         return answer
@@ -228,7 +254,9 @@ def call_once(module: str, function: Callable[..., Any], *arguments: Any) -> Any
 
 
 class WorkerPool:
-    """Up to `size` workers, which call functions at the same time; one is replaced after `max_calls` of them."""
+    """Up to `size` workers, which call functions at the same time; one is replaced after
+    `max_calls` of them.
+    """
 
     def __init__(self, module: str, size: int, max_calls: float = inf) -> None:
         self._module, self._size, self._max_calls = module, size, max_calls
@@ -274,7 +302,8 @@ class WorkerPool:
 
     def _kill(self) -> None:
         """Kill all workers; if this is interrupted, the next call or `close` does it."""
-        while not all(future.done() for future in self._futures):  # more than once: a worker may just be starting
+        # more than once: a worker may just be starting
+        while not all(future.done() for future in self._futures):
             for worker in self._workers:
                 worker.interrupt()
             time.sleep(_POLL_INTERVAL)

@@ -77,7 +77,9 @@ class TestLock:
     def test_error_names_the_pid_of_the_holder(self, tmp_path):
         first, second = Lock(tmp_path / "lock"), Lock(tmp_path / "lock")
         first.acquire(tmp_path / "log")
-        with pytest.raises(LogInUse, match=f"log is being written by the process with pid {os.getpid()}"):
+        with pytest.raises(
+            LogInUse, match=f"log is being written by the process with pid {os.getpid()}"
+        ):
             second.acquire(tmp_path / "log")
         first.release()
         second.acquire(tmp_path / "log")
@@ -98,7 +100,8 @@ class TestLock:
 
     def test_is_free_after_its_process_was_killed(self, tmp_path):
         code = (
-            "import os, signal, sys; from pathlib import Path; from autotvm_opevo._utils.atomic_files import Lock\n"
+            "import os, signal, sys; from pathlib import Path; from "
+            "autotvm_opevo._utils.atomic_files import Lock\n"
             "Lock(Path(sys.argv[1])).acquire(Path('log')); os.kill(os.getpid(), signal.SIGKILL)"
         )
         subprocess.run([sys.executable, "-c", code, tmp_path / "lock"])
@@ -136,10 +139,13 @@ class TestLock:
     )
     def test_is_released_when_its_holder_dies_even_if_children_live_on(self, tmp_path, child):
         code = (
-            "import sys, time; from pathlib import Path; from autotvm_opevo._utils.atomic_files import Lock\n"
+            "import sys, time; from pathlib import Path; from "
+            "autotvm_opevo._utils.atomic_files import Lock\n"
             f"lock = Lock(Path(sys.argv[1])); lock.acquire(Path('log')); {child}; time.sleep(600)"
         )
-        process = subprocess.Popen([sys.executable, "-c", code, tmp_path / "lock"], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, tmp_path / "lock"], stdout=subprocess.PIPE, text=True
+        )
         pid = int(process.stdout.readline())
         try:
             with pytest.raises(LogInUse, match=f"pid {process.pid}:"):

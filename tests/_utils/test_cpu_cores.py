@@ -5,7 +5,12 @@ import os
 import pytest
 
 from autotvm_opevo._utils import cpu_cores
-from autotvm_opevo._utils.cpu_cores import idle_cores, physical_cores, use_all_cores, warn_of_idle_cores
+from autotvm_opevo._utils.cpu_cores import (
+    idle_cores,
+    physical_cores,
+    use_all_cores,
+    warn_of_idle_cores,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +60,10 @@ def test_more_threads_than_cores_are_the_users_choice(monkeypatch, tmp_path):
     assert idle_cores(3) == ""
 
 
-@pytest.mark.parametrize(("quota", "cores"), [("max 100000", 4), ("250000 100000", 2), ("50000 100000", 1), ("900000 100000", 4)])
+@pytest.mark.parametrize(
+    ("quota", "cores"),
+    [("max 100000", 4), ("250000 100000", 2), ("50000 100000", 1), ("900000 100000", 4)],
+)
 @pytest.mark.parametrize("where", ["", "app", "app/job"])
 def test_of_a_quota_whole_cores_count(monkeypatch, tmp_path, quota, cores, where):
     siblings(monkeypatch, tmp_path, ["0", "1", "2", "3"])
@@ -66,7 +74,9 @@ def test_of_a_quota_whole_cores_count(monkeypatch, tmp_path, quota, cores, where
 
 
 @pytest.mark.parametrize(("quota", "cores"), [("-1", 4), ("200000", 2)])
-def test_quotas_of_the_first_version_of_control_groups_count_too(monkeypatch, tmp_path, quota, cores):
+def test_quotas_of_the_first_version_of_control_groups_count_too(
+    monkeypatch, tmp_path, quota, cores
+):
     siblings(monkeypatch, tmp_path, ["0", "1", "2", "3"])
     (tmp_path / "own").write_text("4:memory:/x\n2:cpu,cpuacct:/docker/1\n0::/\n")
     folder = tmp_path / "cgroup" / "cpu" / "docker" / "1"

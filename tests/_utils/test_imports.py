@@ -22,7 +22,9 @@ def make_tvm(tmp_path, monkeypatch):
 
     known = set(sys.modules)
     yield make
-    for name in [name for name in sys.modules if name.partition(".")[0] == "tvm" and name not in known]:
+    for name in [
+        name for name in sys.modules if name.partition(".")[0] == "tvm" and name not in known
+    ]:
         del sys.modules[name]
 
 
@@ -41,8 +43,14 @@ def test_returns_the_version_and_place(make_tvm, tmp_path):
         ({"__init__": "import tvm_lacks_this"}, "tvm_lacks_this.*Install another"),
         ({"__init__": "raise OSError('libtvm.so')"}, r"OSError: libtvm\.so.*Install another"),
         ({"__init__": ""}, "TVM of unknown version .*which has no part.*Install another"),
-        ({"__init__": "__version__ = '1.2'", "part": "import tvm_lacks_this"}, r"TVM 1\.2 .*Part .*tvm_lacks_this"),
-        ({"__init__": "__version__ = '1.2'", "part": "1 / 0"}, r"TVM 1\.2 .*Part .*ZeroDivisionError"),
+        (
+            {"__init__": "__version__ = '1.2'", "part": "import tvm_lacks_this"},
+            r"TVM 1\.2 .*Part .*tvm_lacks_this",
+        ),
+        (
+            {"__init__": "__version__ = '1.2'", "part": "1 / 0"},
+            r"TVM 1\.2 .*Part .*ZeroDivisionError",
+        ),
     ],
 )
 def test_error_says_what_was_found_and_what_to_do(make_tvm, files, message):

@@ -7,13 +7,21 @@ import pytest
 from autotvm_opevo._utils import jsonl
 
 
-@pytest.mark.parametrize("line", [b"[1, 2", b"no JSON", b"\x00", b"\xff", b"[" * 200_000, b"", "{'a': 1}"])
+@pytest.mark.parametrize(
+    "line", [b"[1, 2", b"no JSON", b"\x00", b"\xff", b"[" * 200_000, b"", "{'a': 1}"]
+)
 def test_a_line_that_cannot_be_parsed_is_malformed(line):
     assert jsonl.load(line) is jsonl.MALFORMED
 
 
 @pytest.mark.parametrize(
-    ("line", "value"), [(b"null\n", None), ("[1]", [1]), ('{"ü": 1e3}'.encode(), {"ü": 1000.0}), (b'"\\ud800"', "\ud800")]
+    ("line", "value"),
+    [
+        (b"null\n", None),
+        ("[1]", [1]),
+        ('{"ü": 1e3}'.encode(), {"ü": 1000.0}),
+        (b'"\\ud800"', "\ud800"),
+    ],
 )
 def test_a_line_is_parsed(line, value):
     assert jsonl.load(line) == value
@@ -25,7 +33,8 @@ def test_reading_skips_blank_lines_and_comments():
 
 
 @pytest.mark.parametrize(
-    ("content", "torn"), [(b"", False), (b"1\n", False), (b"\n", False), (b"1", True), (b"1\n[2", True), (b"1\r", True)]
+    ("content", "torn"),
+    [(b"", False), (b"1\n", False), (b"\n", False), (b"1", True), (b"1\n[2", True), (b"1\r", True)],
 )
 def test_a_file_is_torn_if_its_last_line_has_no_newline(tmp_path, content, torn):
     path = tmp_path / "log.jsonl"
@@ -39,7 +48,10 @@ def test_appended_values_have_lines_of_their_own(tmp_path, content):
     path.write_text(content)
     jsonl.append(path, {"a": 2}, [3])
     assert path.read_text().endswith('{"a": 2}\n[3]\n')
-    assert [value for _, value in jsonl.read(path.read_bytes().splitlines())][-2:] == [{"a": 2}, [3]]
+    assert [value for _, value in jsonl.read(path.read_bytes().splitlines())][-2:] == [
+        {"a": 2},
+        [3],
+    ]
     assert path.read_text().startswith(content)
     assert not jsonl.is_torn(path)
 

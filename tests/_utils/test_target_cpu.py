@@ -4,10 +4,24 @@ import pytest
 from machines import pretend
 
 from autotvm_opevo._utils import target_cpu
-from autotvm_opevo._utils.target_cpu import GENERIC_CPUS, candidate_cpus, check_cpu, missing, reported_features
+from autotvm_opevo._utils.target_cpu import (
+    GENERIC_CPUS,
+    candidate_cpus,
+    check_cpu,
+    missing,
+    reported_features,
+)
 
 KNOWN = ["generic", "core-avx2", "znver1", "znver2"]
-ZEN4 = {*GENERIC_CPUS["skylake-avx512"], "sse4a", "avx512vnni", "avx512bf16", "gfni", "fast-lzcnt", "vzeroupper"}
+ZEN4 = {
+    *GENERIC_CPUS["skylake-avx512"],
+    "sse4a",
+    "avx512vnni",
+    "avx512bf16",
+    "gfni",
+    "fast-lzcnt",
+    "vzeroupper",
+}
 
 
 @pytest.mark.parametrize(("cpu", "known"), [("znver2", KNOWN), ("", KNOWN), ("anything", [])])
@@ -27,7 +41,9 @@ def test_without_similar_cpus_common_ones_are_suggested():
         check_cpu("m1", ["a64fx"], 10)
 
 
-def test_a_name_is_taken_only_if_the_processor_reports_all_of_its_instructions(monkeypatch, tmp_path):
+def test_a_name_is_taken_only_if_the_processor_reports_all_of_its_instructions(
+    monkeypatch, tmp_path
+):
     pretend(monkeypatch, tmp_path, "epyc_zen4")
     assert candidate_cpus("znver4", lambda cpu: ZEN4)[0] == "znver4"
     pretend(monkeypatch, tmp_path, "epyc_zen4_avx512_hidden")
@@ -36,7 +52,16 @@ def test_a_name_is_taken_only_if_the_processor_reports_all_of_its_instructions(m
 
 def test_hidden_instructions_are_named_and_those_for_tuning_are_not(monkeypatch, tmp_path):
     pretend(monkeypatch, tmp_path, "epyc_zen4_avx512_hidden")
-    hidden = ["avx512bf16", "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl", "avx512vnni", "gfni"]
+    hidden = [
+        "avx512bf16",
+        "avx512bw",
+        "avx512cd",
+        "avx512dq",
+        "avx512f",
+        "avx512vl",
+        "avx512vnni",
+        "gfni",
+    ]
     assert missing(ZEN4) == hidden
 
 
@@ -57,7 +82,10 @@ def test_no_candidate_has_an_instruction_that_is_hidden(monkeypatch, tmp_path, m
 
 def test_on_arm_there_is_llvms_name_or_the_baseline(monkeypatch, tmp_path):
     pretend(monkeypatch, tmp_path, "cortex_a76")
-    assert candidate_cpus("cortex-a76", lambda cpu: ["neon", "dotprod", "fullfp16", "lse"]) == ["cortex-a76", ""]
+    assert candidate_cpus("cortex-a76", lambda cpu: ["neon", "dotprod", "fullfp16", "lse"]) == [
+        "cortex-a76",
+        "",
+    ]
     assert candidate_cpus("neoverse-v1", lambda cpu: ["neon", "sve"]) == [""]
 
 
@@ -71,9 +99,18 @@ def test_where_nothing_is_reported_it_is_the_baseline(monkeypatch, tmp_path, sys
 
 
 def test_macos_reports_features_by_sysctl(monkeypatch, tmp_path):
-    intel = "machdep.cpu.features: SSE SSE2 SSE3 SSSE3 FMA CX16 SSE4.1 SSE4.2 MOVBE POPCNT AES XSAVE AVX1.0 RDRAND F16C"
-    more = "machdep.cpu.leaf7_features: SMEP ERMS BMI1 AVX2 BMI2 INVPCID\nmachdep.cpu.extfeatures: SYSCALL XD LAHF LZCNT RDTSCP"
-    (tmp_path / "out").write_text(f"{intel}\n{more}\nhw.optional.neon: 1\nhw.optional.arm.FEAT_DotProd: 1\nhw.optional.sve: 0\n")
+    intel = (
+        "machdep.cpu.features: SSE SSE2 SSE3 SSSE3 FMA CX16 SSE4.1 SSE4.2 MOVBE POPCNT AES "
+        "XSAVE AVX1.0 RDRAND F16C"
+    )
+    more = (
+        "machdep.cpu.leaf7_features: SMEP ERMS BMI1 AVX2 BMI2 "
+        "INVPCID\nmachdep.cpu.extfeatures: SYSCALL XD LAHF LZCNT RDTSCP"
+    )
+    (tmp_path / "out").write_text(
+        f"{intel}\n{more}\nhw.optional.neon: 1\nhw.optional.arm.FEAT_DotProd: "
+        "1\nhw.optional.sve: 0\n"
+    )
     monkeypatch.setattr(target_cpu, "_CPUINFO", tmp_path / "missing")
     monkeypatch.setattr(target_cpu, "_SYSCTL", ("cat", str(tmp_path / "out")))
     monkeypatch.setattr(target_cpu.sys, "platform", "darwin")

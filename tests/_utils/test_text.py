@@ -6,7 +6,8 @@ from autotvm_opevo._utils.text import last_line, milliseconds, pluralize
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.0, "0"), (2.13e-6, "0.00213"), (0.0002, "0.2"), (0.0415, "41.500"), (3.0, "3000.000")]
+    ("seconds", "text"),
+    [(0.0, "0"), (2.13e-6, "0.00213"), (0.0002, "0.2"), (0.0415, "41.500"), (3.0, "3000.000")],
 )
 def test_short_times_keep_their_digits(seconds, text):
     assert milliseconds(seconds) == text
@@ -19,7 +20,13 @@ def test_all_counts_but_one_are_plural(n, text):
 
 @pytest.mark.parametrize(
     ("text", "line"),
-    [(None, ""), ("", ""), ("\n \n", ""), ("one", "one"), ("Traceback:\n  File\nValueError: no\n\n  ", "ValueError: no")],
+    [
+        (None, ""),
+        ("", ""),
+        ("\n \n", ""),
+        ("one", "one"),
+        ("Traceback:\n  File\nValueError: no\n\n  ", "ValueError: no"),
+    ],
 )
 def test_last_line_skips_blank_lines(text, line):
     assert last_line(text) == line

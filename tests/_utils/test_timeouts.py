@@ -26,7 +26,10 @@ def test_after_ctrl_c_the_call_may_return():
         interrupted.wait(60)
         returned.append(True)
 
-    before = signal.signal(signal.SIGINT, lambda *_: (interrupted.set(), signal.default_int_handler(signal.SIGINT, None)))
+    before = signal.signal(
+        signal.SIGINT,
+        lambda *_: (interrupted.set(), signal.default_int_handler(signal.SIGINT, None)),
+    )
     try:
         with pytest.raises(KeyboardInterrupt):
             run_with_timeout(60, call, "the call", grace=60)

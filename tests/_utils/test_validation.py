@@ -28,14 +28,18 @@ def test_lower_bound_is_configurable():
 @pytest.mark.parametrize(
     ("value", "expected"),
     [(1, True), (-0.5, True), (np.float32(2), True), (10**400, True)]
-    + [(value, False) for value in (float("inf"), float("nan"), np.float64("-inf"), "1", None, 1j, [1])],
+    + [
+        (value, False)
+        for value in (float("inf"), float("nan"), np.float64("-inf"), "1", None, 1j, [1])
+    ],
 )
 def test_only_finite_real_numbers_are_numbers(value, expected):
     assert is_number(value) is expected
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"), [(1, 1.0), (np.float32(0.5), 0.5), (float("inf"), float("inf")), (10**400, float("inf"))]
+    ("value", "expected"),
+    [(1, 1.0), (np.float32(0.5), 0.5), (float("inf"), float("inf")), (10**400, float("inf"))],
 )
 def test_durations_become_floats(value, expected):
     assert as_seconds("timeout", value) == expected

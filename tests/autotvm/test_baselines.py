@@ -38,7 +38,9 @@ def test_starts_untiled(make):
 @pytest.mark.parametrize("make", TUNERS)
 def test_resumes_from_a_log(make, tmp_path):
     task, log, first, second = splits_task(), tmp_path / "log.json", Recorder(), Recorder()
-    make(task, seed=0).tune(20, instant(), callbacks=[first, autotvm.callback.log_to_file(str(log))])
+    make(task, seed=0).tune(
+        20, instant(), callbacks=[first, autotvm.callback.log_to_file(str(log))]
+    )
     again = make(task, seed=1)
     again.load_history(autotvm.record.load_from_file(str(log)))
     again.tune(20, instant(), callbacks=[second])
@@ -55,7 +57,9 @@ def test_nose_tunes_knobs_of_every_kind():
 
 @pytest.mark.parametrize("make", [GBFSTuner, NA2CTuner])
 def test_other_knobs_are_refused(make):
-    with pytest.raises(ValueError, match=r"'order' is a Permutation.* OpEvo and NoSE search any space"):
+    with pytest.raises(
+        ValueError, match=r"'order' is a Permutation.* OpEvo and NoSE search any space"
+    ):
         make(matmul_task())
 
 
@@ -65,9 +69,15 @@ def test_options_of_xgbtuner_are_ignored_and_others_refused(make, caplog, monkey
     with caplog.at_level(logging.WARNING, "autotvm"):
         make(splits_task(), loss_type="reg")
     assert f"{make.__name__} ignores the options of XGBTuner ['loss_type']" in caplog.text
-    with pytest.raises(TypeError, match=rf"{make.__name__} got unknown options \['q'\]: its options are .* and seed;"):
+    with pytest.raises(
+        TypeError,
+        match=rf"{make.__name__} got unknown options \['q'\]: its options are .* and seed;",
+    ):
         make(splits_task(), q=0.5)
 
 
 def test_splits_are_factorizations():
-    assert all(isinstance(knob, Factorization) for knob in GBFSTuner(splits_task())._search.space.knobs.values())
+    assert all(
+        isinstance(knob, Factorization)
+        for knob in GBFSTuner(splits_task())._search.space.knobs.values()
+    )

@@ -77,7 +77,10 @@ def test_a_tuner_s_next_batch_is_begun_before_the_results_of_one_are_known(monke
                 assert time.monotonic() < end, "the next batch was not begun"
                 time.sleep(0.01)
             events.append(("run", [one.config.index for one in measure_inputs], ""))
-            return [MeasureResult((1e-3,), MeasureErrorNo.NO_ERROR, 0.1, time.time()) for _ in measure_inputs]
+            return [
+                MeasureResult((1e-3,), MeasureErrorNo.NO_ERROR, 0.1, time.time())
+                for _ in measure_inputs
+            ]
 
     option = autotvm.measure_option(builder=Builder(events), runner=Runner())
     monkeypatch.setattr(autotvm, "LocalBuilder", Builder)  # which alone is known to allow it
@@ -107,9 +110,18 @@ def test_on_this_machine_s_cpu_and_with_other_builders_autotvm_s_loop_stays_as_i
 def test_an_old_script_finds_the_same_on_a_farm(tmp_path, devices):
     with farm(tmp_path, count=devices) as (port, _):
         runner = autotvm.RPCRunner(
-            KEY, "127.0.0.1", port, n_parallel=devices, number=1, repeat=1, timeout=TIMEOUT, cooldown_interval=0
+            KEY,
+            "127.0.0.1",
+            port,
+            n_parallel=devices,
+            number=1,
+            repeat=1,
+            timeout=TIMEOUT,
+            cooldown_interval=0,
         )
-        option = autotvm.measure_option(builder=autotvm.LocalBuilder(TIMEOUT, n_parallel=devices, do_fork=True), runner=runner)
+        option = autotvm.measure_option(
+            builder=autotvm.LocalBuilder(TIMEOUT, n_parallel=devices, do_fork=True), runner=runner
+        )
         log = tmp_path / "log.json"
         tuner = OpEvoTuner(matmul_task(64), seed=0)
         tuner.tune(5, option, callbacks=[autotvm.callback.log_to_file(str(log))])

@@ -38,7 +38,9 @@ def test_builds_what_autotvms_builder_builds(builder):
     assert all(result.error is None and os.path.exists(result.filename) for result in results)
     theirs = autotvm.LocalBuilder(TIMEOUT)
     theirs.set_task(task, {})
-    assert [result.arg_info for result in results] == [result.arg_info for result in theirs.build(inputs(task))]
+    assert [result.arg_info for result in results] == [
+        result.arg_info for result in theirs.build(inputs(task))
+    ]
 
 
 def test_a_configuration_that_the_template_rejects_is_an_instantiation_error(builder):
@@ -75,7 +77,10 @@ def test_a_build_that_crashes_or_takes_too_long_fails_alone():
 
 
 def test_the_timeout_follows_from_the_builds_seen_of_the_task():
-    builder, (measured, *_) = LocalBuilder(timeout=100, adaptive_timeout=True), inputs(matmul_task())
+    builder, (measured, *_) = (
+        LocalBuilder(timeout=100, adaptive_timeout=True),
+        inputs(matmul_task()),
+    )
     assert builder._timeout(measured) == 100
     seen = builder._seconds[workload_key(measured.target, measured.task)]
     seen += [0.5, 0.5, 0.5]
@@ -104,7 +109,10 @@ def test_until_then_it_follows_from_all_builds_and_doubles_with_each_that_was_la
 
 
 def test_where_one_build_after_the_other_is_late_they_get_more_time():
-    builder, (measured, *_) = LocalBuilder(timeout=100, adaptive_timeout=True), inputs(matmul_task())
+    builder, (measured, *_) = (
+        LocalBuilder(timeout=100, adaptive_timeout=True),
+        inputs(matmul_task()),
+    )
     builder._seconds[workload_key(measured.target, measured.task)] += [2.0] * 4
     late, built = Future(), Future()
     late.set_exception(TimeoutError())

@@ -32,9 +32,26 @@ def logs(tmp_path_factory):
     return [tune(folder / f"{name}.json", seed=seed) for seed, name in enumerate("ab")]
 
 
-def tune(log, seed=0, mod=None, target=TARGET, trials=12, seconds=lambda config: 1e-3 * (1 + config.index % 97)):
+def tune(
+    log,
+    seed=0,
+    mod=None,
+    target=TARGET,
+    trials=12,
+    seconds=lambda config: 1e-3 * (1 + config.index % 97),
+):
     """Tune without building anything, and from nothing: two seeds find two results."""
-    tune_network(mod or two_layers(), {}, target, log, trials, instant(seconds), seed=seed, evaluate=False, transfer=False)
+    tune_network(
+        mod or two_layers(),
+        {},
+        target,
+        log,
+        trials,
+        instant(seconds),
+        seed=seed,
+        evaluate=False,
+        transfer=False,
+    )
     return log
 
 
@@ -62,7 +79,8 @@ def test_networks_and_operators_are_timed_in_turn_and_the_logs_stay_as_they_are(
     assert comparison.logs == ["a.json", "b.json"]
     assert np.shape(comparison.race.latencies) == (2, 3)
     assert comparison.outputs_match
-    assert sorted(operator.count for operator in comparison.operators) == [1, 2]  # a dense layer, two equal convolutions
+    # a dense layer, two equal convolutions
+    assert sorted(operator.count for operator in comparison.operators) == [1, 2]
     differing = comparison.differing
     assert differing
     assert all(np.shape(operator.race.latencies) == (2, 2) for operator in differing)
@@ -81,7 +99,8 @@ def test_an_operator_has_the_best_latency_of_each_log(logs, compared):
 
 
 def test_of_a_target_that_is_spelled_twice_the_fastest_record_is_taken(logs, tmp_path):
-    slow, spelling = tmp_path / "slow.json", "llvm -mtriple=x86_64-unknown-linux-gnu"  # the default of this TVM
+    # the default of this TVM
+    slow, spelling = tmp_path / "slow.json", "llvm -mtriple=x86_64-unknown-linux-gnu"
     for latency in (1.0, 1e-9):
         lines = [json.loads(line) for line in logs[0].read_text().splitlines()]
         for line in lines:
@@ -100,7 +119,10 @@ def test_no_time_limit_reserves_a_remote_device_for_as_long_as_it_can(monkeypatc
         raise ConnectionError("no tracker")
 
     monkeypatch.setattr(evaluation, "request_remote", request)
-    with pytest.raises(ConnectionError), evaluation.open_device(TARGET, autotvm.RPCRunner("board", "127.0.0.1", 9), inf):
+    with (
+        pytest.raises(ConnectionError),
+        evaluation.open_device(TARGET, autotvm.RPCRunner("board", "127.0.0.1", 9), inf),
+    ):
         pass
     assert asked == [2**31 - 1]
 
@@ -119,14 +141,20 @@ def test_the_target_is_that_of_the_logs(logs, compared, tmp_path):
         compare_logs(two_layers(), {}, None, [logs[0], other])
 
 
-def test_each_network_is_built_with_the_best_records_of_its_log_for_its_target(logs, tmp_path, monkeypatch):
+def test_each_network_is_built_with_the_best_records_of_its_log_for_its_target(
+    logs, tmp_path, monkeypatch
+):
     """Records for another target would apply, too, and these are faster."""
     mixed = tmp_path / "mixed.json"
-    other = tune(tmp_path / "other.json", target="llvm -mcpu=core-avx2", seconds=lambda config: 1e-9)
+    other = tune(
+        tmp_path / "other.json", target="llvm -mcpu=core-avx2", seconds=lambda config: 1e-9
+    )
     mixed.write_text(logs[0].read_text() + other.read_text() + '{"input": ["llvm", "torn')
     built = []
     build = module.build
-    monkeypatch.setattr(module, "build", lambda *arguments: built.append(arguments[2]) or build(*arguments))
+    monkeypatch.setattr(
+        module, "build", lambda *arguments: built.append(arguments[2]) or build(*arguments)
+    )
     compare_logs(two_layers(), {}, TARGET, [mixed])
     assert [len(records) for records in built] == [0, 3]
     assert {str(measured.target) for measured, _ in built[1]} == {str(TARGET)}
@@ -152,7 +180,9 @@ def test_a_network_with_other_outputs_is_not_timed(logs, monkeypatch):
 def test_what_a_network_computes_has_dtypes_of_its_own():
     """Other than those of its inputs and outputs; parts of tuples count."""
     x = relay.var("x", shape=(4, 4), dtype="uint8")
-    quantized = relay.qnn.op.quantize(relay.cast(x, "float32"), relay.const(0.5), relay.const(0), out_dtype="int8")
+    quantized = relay.qnn.op.quantize(
+        relay.cast(x, "float32"), relay.const(0.5), relay.const(0), out_dtype="int8"
+    )
     part = relay.split(quantized, 2)[1]
     y = relay.qnn.op.dequantize(part, relay.const(0.5), relay.const(0))
     mod = tvm.IRModule.from_expr(relay.Function([x], relay.Tuple([y, relay.cast(x, "float16")])))
@@ -163,13 +193,17 @@ class TestRefusals:
     def test_a_log_of_another_network_says_what_it_has(self, logs, tmp_path):
         other = tune(tmp_path / "other.json", mod=one_layer())
         message = (
-            "other.json has no successful record of this network: it has 2 tasks, such as dense_.*pack.x86 4x256 96x256 for llvm"
+            "other.json has no successful record of this network: it has 2 tasks, such as "
+            "dense_.*pack.x86 4x256 96x256 for llvm"
         )
         with pytest.raises(ValueError, match=message):
             compare_logs(two_layers(), {}, TARGET, [logs[0], other])
 
     def test_a_log_for_another_target_says_which(self, logs):
-        with pytest.raises(ValueError, match=r"a.json has records of this network for .*, none for .*core-avx2: choose"):
+        with pytest.raises(
+            ValueError,
+            match=r"a.json has records of this network for .*, none for .*core-avx2: choose",
+        ):
             compare_logs(two_layers(), {}, "llvm -mcpu=core-avx2", logs)
 
     def test_a_log_in_which_all_failed_has_nothing_to_compare(self, logs, tmp_path):
@@ -178,8 +212,13 @@ class TestRefusals:
             compare_logs(two_layers(), {}, TARGET, [logs[0], failed])
 
     def test_a_log_for_targets_that_this_tvm_does_not_know_says_why(self, logs, tmp_path):
-        (tmp_path / "log.json").write_text(logs[0].read_text().replace('"llvm', '"llvm -vector-length=512'))
-        with pytest.raises(ValueError, match=r"log.json has no successful record .* that can be used, since .* -vector-length"):
+        (tmp_path / "log.json").write_text(
+            logs[0].read_text().replace('"llvm', '"llvm -vector-length=512')
+        )
+        with pytest.raises(
+            ValueError,
+            match=r"log.json has no successful record .* that can be used, since .* -vector-length",
+        ):
             compare_logs(two_layers(), {}, TARGET, [tmp_path / "log.json"])
 
     def test_what_is_no_log(self, logs, tmp_path):
@@ -188,7 +227,8 @@ class TestRefusals:
             compare_logs(two_layers(), {}, TARGET, [logs[0], tmp_path / "notes.txt"])
         (tmp_path / "log.json.gz").write_bytes(gzip.compress(logs[0].read_bytes()))
         with pytest.raises(
-            ValueError, match=r"log.json.gz has no successful record of AutoTVM, it is compressed with gzip: unpack"
+            ValueError,
+            match=r"log.json.gz has no successful record of AutoTVM, it is compressed with gzip: unpack",
         ):
             compare_logs(two_layers(), {}, TARGET, [tmp_path / "log.json.gz"])
         with pytest.raises(ValueError, match="is a folder, not a log of AutoTVM"):
@@ -202,16 +242,25 @@ class TestRefusals:
     def test_no_tracker(self, logs, monkeypatch):
         monkeypatch.setattr(rpc, "_TRACKER_TIMEOUT", 2.0)
         with pytest.raises(DevicePoolError, match=r"no tracker answers at 127.0.0.1:1 "):
-            compare_logs(two_layers(), {}, TARGET, logs, runner=autotvm.RPCRunner(KEY, "127.0.0.1", 1))
+            compare_logs(
+                two_layers(), {}, TARGET, logs, runner=autotvm.RPCRunner(KEY, "127.0.0.1", 1)
+            )
 
 
 def test_the_best_of_a_log_of_an_earlier_tvm_are_those_of_its_records(logs, tmp_path):
     """Whose targets have options that this one has no longer, and whose lines were joined."""
-    old = logs[0].read_text().replace('"llvm', '"llvm -link-params=0 --runtime=c').replace("}\n{", "}{", 3)
+    old = (
+        logs[0]
+        .read_text()
+        .replace('"llvm', '"llvm -link-params=0 --runtime=c')
+        .replace("}\n{", "}{", 3)
+    )
     (tmp_path / "old.json").write_text(old)
     expected, found = map(module._best_records, (logs[0], tmp_path / "old.json"))
     assert found.keys() == expected.keys()
-    assert [seconds(found[key][1]) for key in expected] == [seconds(expected[key][1]) for key in expected]
+    assert [seconds(found[key][1]) for key in expected] == [
+        seconds(expected[key][1]) for key in expected
+    ]
 
 
 def test_a_kernel_is_built_as_it_was_measured(logs):

@@ -1,4 +1,6 @@
-"""What is extracted of networks that AutoTVM cannot tune as a whole, and what is said of the rest."""
+"""What is extracted of networks that AutoTVM cannot tune as a whole, and what is said of the
+rest.
+"""
 
 import numpy as np
 import pytest
@@ -24,7 +26,14 @@ def dense(x, units=32, columns=64):
 def nhwc(x, channels=16, inputs=16, **options):
     weight = constant(3, 3, inputs, channels)
     return relay.nn.conv2d(
-        x, weight, channels=channels, kernel_size=(3, 3), padding=(1, 1), data_layout="NHWC", kernel_layout="HWIO", **options
+        x,
+        weight,
+        channels=channels,
+        kernel_size=(3, 3),
+        padding=(1, 1),
+        data_layout="NHWC",
+        kernel_layout="HWIO",
+        **options,
     )
 
 
@@ -56,7 +65,9 @@ IMAGE = relay.var("image", shape=(1, 8, 8, 16))
 
 
 class TestLayouts:
-    def test_convolutions_without_a_template_for_their_layout_are_counted_and_how_to_convert_them_is_said(self):
+    def test_convolutions_without_a_template_for_their_layout_are_counted_and_how_to_convert_them_is_said(
+        self,
+    ):
         body = nhwc(nhwc(depthwise_nhwc(nhwc(IMAGE))))
         found = extracted(dense(relay.nn.batch_flatten(body), columns=576))
         assert names(found) == ["dense_nopack.x86", "dense_pack.x86"]
@@ -64,7 +75,10 @@ class TestLayouts:
         assert "Of them, 4 would have one in NCHW" in found.left_out
 
     def test_a_network_of_such_convolutions_only_is_refused_with_the_same(self):
-        with pytest.raises(ValueError, match=r"nothing to tune: .* on llvm.*: 1 nn.conv2d in NHWC. Of them, 1 would"):
+        with pytest.raises(
+            ValueError,
+            match=r"nothing to tune: .* on llvm.*: 1 nn.conv2d in NHWC. Of them, 1 would",
+        ):
             extracted(nhwc(IMAGE))
 
     @pytest.mark.parametrize(
@@ -73,9 +87,14 @@ class TestLayouts:
             nhwc(nhwc(IMAGE)),
             relay.nn.max_pool2d(nhwc(depthwise_nhwc(IMAGE)), layout="NHWC"),
             relay.nn.conv2d(
-                relay.var("image", shape=(8, 8, 16, 1)), constant(3, 3, 16, 8), data_layout="HWCN", kernel_layout="HWIO"
+                relay.var("image", shape=(8, 8, 16, 1)),
+                constant(3, 3, 16, 8),
+                data_layout="HWCN",
+                kernel_layout="HWIO",
             ),
-            relay.nn.conv2d(relay.var("image", shape=(1, 16, 8, 8)), constant(3, 3, 16, 8), kernel_layout="HWIO"),
+            relay.nn.conv2d(
+                relay.var("image", shape=(1, 16, 8, 8)), constant(3, 3, 16, 8), kernel_layout="HWIO"
+            ),
         ],
     )
     def test_the_lines_that_are_given_make_them_tunable(self, body):
@@ -101,7 +120,9 @@ class TestLayouts:
             data_layout="NHWC",
             kernel_layout="HWIO",
         )
-        with pytest.raises(ValueError, match=r"ConvertLayout\({'qnn.conv2d': \['NCHW', 'default'\]}\)"):
+        with pytest.raises(
+            ValueError, match=r"ConvertLayout\({'qnn.conv2d': \['NCHW', 'default'\]}\)"
+        ):
             extracted(body)
 
     def test_where_the_layout_has_templates_nothing_is_said(self):
@@ -111,13 +132,17 @@ class TestLayouts:
 
     def test_where_another_layout_has_none_either_no_conversion_is_advised(self):
         x = relay.var("x", shape=(1, 32, 16))
-        body = relay.nn.conv1d(x, constant(3, 16, 8), channels=8, kernel_size=3, data_layout="NWC", kernel_layout="WIO")
+        body = relay.nn.conv1d(
+            x, constant(3, 16, 8), channels=8, kernel_size=3, data_layout="NWC", kernel_layout="WIO"
+        )
         flat = relay.nn.batch_flatten(body)
         found = extracted(dense(flat, columns=240))
         assert found.left_out == "1 nn.conv1d in NWC"
 
     def test_nothing_is_printed_by_tvm_where_it_cannot_compile_an_operator(self, capfd, caplog):
-        body = relay.nn.conv2d(relay.var("x", shape=(1, 16, 8, 8)), constant(3, 3, 16, 8), kernel_layout="HWIO")
+        body = relay.nn.conv2d(
+            relay.var("x", shape=(1, 16, 8, 8)), constant(3, 3, 16, 8), kernel_layout="HWIO"
+        )
         found = extracted(dense(relay.nn.batch_flatten(body), columns=288))
         assert "1 nn.conv2d in NCHW" in found.left_out
         assert "Traceback" not in capfd.readouterr().err
@@ -136,7 +161,13 @@ class TestShapesThatDependOnData:
     def test_without_anything_static_a_network_is_refused_by_what_it_has(self, capfd):
         x = relay.var("x", shape=(8, 64))
         with pytest.raises(ValueError, match=r"nothing to tune: .*: 1 nn.dense of unknown shape$"):
-            extracted(dense(relay.take(x, relay.squeeze(relay.argwhere(relay.sum(x, axis=1)), axis=[1]), axis=0)))
+            extracted(
+                dense(
+                    relay.take(
+                        x, relay.squeeze(relay.argwhere(relay.sum(x, axis=1)), axis=[1]), axis=0
+                    )
+                )
+            )
         assert "Traceback" not in capfd.readouterr().err
 
     def test_shapes_that_only_seem_to_are_static(self):
@@ -148,7 +179,9 @@ class TestShapesThatDependOnData:
 class TestControlFlow:
     def test_branches_are_tuned(self):
         x, which = relay.var("x", shape=(8, 64)), relay.var("which", shape=(), dtype="bool")
-        found = extracted(relay.If(which, dense(x, 32), relay.nn.relu(dense(relay.nn.relu(x), 32))), x, which)
+        found = extracted(
+            relay.If(which, dense(x, 32), relay.nn.relu(dense(relay.nn.relu(x), 32))), x, which
+        )
         assert names(found) == ["dense_nopack.x86", "dense_pack.x86"]
         assert sum(operator.count for operator in found.operators) == 2
         assert found.only_vm == "branches"
@@ -167,18 +200,32 @@ class TestControlFlow:
 
     def test_functions_that_call_themselves_are_tuned(self):
         again = relay.GlobalVar("again")
-        x, n, y, m = (relay.var(name, shape=shape) for name, shape in (("x", (8, 64)), ("n", ()), ("y", (8, 64)), ("m", ())))
+        x, n, y, m = (
+            relay.var(name, shape=shape)
+            for name, shape in (("x", (8, 64)), ("n", ()), ("y", (8, 64)), ("m", ()))
+        )
         called = relay.Call(again, [dense(y, 64), relay.subtract(m, relay.const(1.0))])
-        recursive = relay.Function([y, m], relay.If(relay.less(m, relay.const(1.0)), y, called), relay.TensorType((8, 64)))
+        recursive = relay.Function(
+            [y, m], relay.If(relay.less(m, relay.const(1.0)), y, called), relay.TensorType((8, 64))
+        )
         main = relay.Function([x, n], dense(relay.Call(again, [x, n]), 16))
-        found = extract(fold(tvm.IRModule({relay.GlobalVar("main"): main, again: recursive}), {}), TARGET)
+        found = extract(
+            fold(tvm.IRModule({relay.GlobalVar("main"): main, again: recursive}), {}), TARGET
+        )
         assert sorted(operator.count for operator in found.operators) == [1, 1]
         assert "loops" in found.only_vm
 
     def test_closures_are_tuned(self):
-        x, y, layer = relay.var("x", shape=(8, 64)), relay.var("y", shape=(8, 64)), relay.var("layer")
+        x, y, layer = (
+            relay.var("x", shape=(8, 64)),
+            relay.var("y", shape=(8, 64)),
+            relay.var("layer"),
+        )
         function = relay.Function([y], dense(y, 64))
-        for body in (relay.Let(layer, function, relay.Call(layer, [relay.Call(layer, [x])])), relay.Call(function, [x])):
+        for body in (
+            relay.Let(layer, function, relay.Call(layer, [relay.Call(layer, [x])])),
+            relay.Call(function, [x]),
+        ):
             found = extracted(body, x)
             assert names(found) == ["dense_nopack.x86", "dense_pack.x86"]
             assert found.only_vm == "loops or closures"
@@ -205,7 +252,9 @@ class TestControlFlow:
         layer = relay.GlobalVar("layer")
         x, y = relay.var("x", shape=(8, 64)), relay.var("y", shape=(8, 64))
         main = relay.Function([x], relay.Call(layer, [relay.Call(layer, [x])]))
-        mod = tvm.IRModule({relay.GlobalVar("main"): main, layer: relay.Function([y], dense(y, 64))})
+        mod = tvm.IRModule(
+            {relay.GlobalVar("main"): main, layer: relay.Function([y], dense(y, 64))}
+        )
         found = extract(fold(mod, {}), TARGET)
         assert [operator.count for operator in found.operators] == [2]
         assert found.only_vm == ""

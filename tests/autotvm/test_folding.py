@@ -14,21 +14,32 @@ from autotvm_opevo.networks import relay as workloads
 
 
 def conv2d(x, channels, name):
-    return relay.nn.conv2d(x, relay.var(f"{name}_weight"), channels=channels, kernel_size=(3, 3), padding=(1, 1))
+    return relay.nn.conv2d(
+        x, relay.var(f"{name}_weight"), channels=channels, kernel_size=(3, 3), padding=(1, 1)
+    )
 
 
 def batch_norm(x, channels, name):
-    statistics = [relay.var(f"{name}_{part}", shape=(channels,)) for part in ("gamma", "beta", "mean", "variance")]
+    statistics = [
+        relay.var(f"{name}_{part}", shape=(channels,))
+        for part in ("gamma", "beta", "mean", "variance")
+    ]
     return relay.nn.batch_norm(x, *statistics)[0]
 
 
 def model(x, low):
-    mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(x), x)))
+    mod = relay.transform.InferType()(
+        tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(x), x))
+    )
     rng = np.random.default_rng(0)
     params = {}
     for one in mod["main"].params:
         if one.name_hint != "data":
-            values = rng.uniform(0.5 if "variance" in one.name_hint else low, 1.5, tuple(map(int, one.checked_type.shape)))
+            values = rng.uniform(
+                0.5 if "variance" in one.name_hint else low,
+                1.5,
+                tuple(map(int, one.checked_type.shape)),
+            )
             params[one.name_hint] = tvm.nd.array(values.astype("float32"))
     return mod, params
 
@@ -38,7 +49,9 @@ def data():
 
 
 def after_convolution(low):
-    return model(conv2d(relay.nn.relu(batch_norm(conv2d(data(), 32, "a"), 32, "norm")), 16, "b"), low)
+    return model(
+        conv2d(relay.nn.relu(batch_norm(conv2d(data(), 32, "a"), 32, "norm")), 16, "b"), low
+    )
 
 
 def before_convolution(low):
@@ -61,7 +74,8 @@ def folded_by_tvm(mod, params):
 def constants(mod):
     found = []
     relay.analysis.post_order_visit(
-        mod["main"], lambda one: found.append(one.data.numpy()) if isinstance(one, relay.Constant) else None
+        mod["main"],
+        lambda one: found.append(one.data.numpy()) if isinstance(one, relay.Constant) else None,
     )
     return found
 
@@ -101,7 +115,9 @@ def test_a_folded_network_has_the_same_tasks_and_outputs():
 
 
 def test_what_is_no_float32_is_left_to_tvm():
-    mod = tvm.IRModule.from_expr(relay.Function([], relay.add(relay.const(np.int32(7)), relay.const(np.int32(2)))))
+    mod = tvm.IRModule.from_expr(
+        relay.Function([], relay.add(relay.const(np.int32(7)), relay.const(np.int32(2))))
+    )
     (result,) = constants(fold(mod, {}))
     assert result.dtype == np.int32
     assert result == 9
@@ -109,7 +125,9 @@ def test_what_is_no_float32_is_left_to_tvm():
 
 def test_scalars_and_divisions_by_zero_are_folded():
     one = relay.rsqrt(relay.const(np.float32(4.0)))
-    mod = tvm.IRModule.from_expr(relay.Function([], relay.divide(one, relay.const(np.float32(0.0)))))
+    mod = tvm.IRModule.from_expr(
+        relay.Function([], relay.divide(one, relay.const(np.float32(0.0))))
+    )
     (result,) = constants(fold(mod, {}))
     assert result.dtype == np.float32
     assert np.isinf(result)

@@ -24,12 +24,17 @@ class Listening(autotvm.tuner.GridSearchTuner):
         self.told = []
 
     def update(self, inputs, results):
-        self.told.append([(one.config.index, *answer.costs) for one, answer in zip(inputs, results)])
+        self.told.append(
+            [(one.config.index, *answer.costs) for one, answer in zip(inputs, results)]
+        )
 
 
 def foreign(tuner, indices):
     """With the trials of some configurations; returns them, too."""
-    known = {KNOBS.space.index(KNOBS.configuration(TASK.config_space.get(i))): record(i, 1.0 + i) for i in indices}
+    known = {
+        KNOBS.space.index(KNOBS.configuration(TASK.config_space.get(i))): record(i, 1.0 + i)
+        for i in indices
+    }
     return ForeignTuner(tuner, known, KNOBS), known
 
 
@@ -63,7 +68,9 @@ def test_one_that_is_exhausted_ends():
     assert tuner.next_batch(1) == []
 
 
-@pytest.mark.parametrize("make", [autotvm.tuner.XGBTuner, autotvm.tuner.GATuner, autotvm.tuner.RandomTuner])
+@pytest.mark.parametrize(
+    "make", [autotvm.tuner.XGBTuner, autotvm.tuner.GATuner, autotvm.tuner.RandomTuner]
+)
 def test_a_log_is_loaded_into_all_of_autotvms(make):
     tuner, known = foreign(make(TASK), range(8))
     tuner.load_history(list(known.values()))

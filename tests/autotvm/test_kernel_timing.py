@@ -33,7 +33,9 @@ class Module:
         (1.6, (1.5, 1.1, 0.9), [(2, 1)], 2),
     ],
 )
-def test_the_slower_a_trial_the_fewer_times_it_is_measured(monkeypatch, seconds, thresholds, asked, costs):
+def test_the_slower_a_trial_the_fewer_times_it_is_measured(
+    monkeypatch, seconds, thresholds, asked, costs
+):
     library = Module(seconds)
     monkeypatch.setattr(module.tvm.runtime, "load_module", lambda file: library)
     measured = module.measure("llvm", "file", [], (1, 3, 50, ""), module.Thresholds(*thresholds))

@@ -1,4 +1,6 @@
-"""The choice of records whose layouts agree, from the graph of a network to the file of its best records."""
+"""The choice of records whose layouts agree, from the graph of a network to the file of its best
+records.
+"""
 
 import itertools
 import json
@@ -29,7 +31,9 @@ def conv2d(x, channels, name, **attributes):
 
 
 def network(x):
-    return relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(x), x)))
+    return relay.transform.InferType()(
+        tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(x), x))
+    )
 
 
 def image():
@@ -37,15 +41,22 @@ def image():
 
 
 def connections(x):
-    """Connections, with operators by their number of output channels, of which each has another one."""
+    """Connections, with operators by their number of output channels, of which each has another
+    one.
+    """
     found = extract(network(x), TARGET)
     channels = [found.tasks[one.tasks[0]].args[1][1][0] for one in found.operators]
-    return sorted((channels[one.producer], channels[one.consumer], one.joined, one.size) for one in found.connections)
+    return sorted(
+        (channels[one.producer], channels[one.consumer], one.joined, one.size)
+        for one in found.connections
+    )
 
 
 class TestConnections:
     def test_two_convolutions_are_connected_through_what_keeps_layouts(self):
-        x = relay.nn.max_pool2d(relay.nn.relu(conv2d(image(), 32, "a")), pool_size=(2, 2), strides=(2, 2))
+        x = relay.nn.max_pool2d(
+            relay.nn.relu(conv2d(image(), 32, "a")), pool_size=(2, 2), strides=(2, 2)
+        )
         assert connections(conv2d(x, 64, "b")) == [(32, 64, False, 4 * 32 * 4 * 4)]
 
     def test_a_residual_connects_outputs(self):
@@ -72,11 +83,16 @@ class TestConnections:
         x = relay.nn.relu(conv2d(image(), 32, "a"))
         x = relay.add(conv2d(x, 32, "b", kernel_size=(1, 1), padding=(0, 0)), x)
         found = extract(network(x), TARGET).connections
-        assert sorted((one.joined, one.size) for one in found) == [(False, 4 * 32 * 8 * 8), (True, 4 * 32 * 8 * 8)]
+        assert sorted((one.joined, one.size) for one in found) == [
+            (False, 4 * 32 * 8 * 8),
+            (True, 4 * 32 * 8 * 8),
+        ]
 
     def test_the_smaller_operand_is_what_is_transformed(self):
         x = relay.nn.relu(conv2d(image(), 32, "a"))
-        scale = relay.sigmoid(conv2d(relay.nn.global_avg_pool2d(x), 32, "b", kernel_size=(1, 1), padding=(0, 0)))
+        scale = relay.sigmoid(
+            conv2d(relay.nn.global_avg_pool2d(x), 32, "b", kernel_size=(1, 1), padding=(0, 0))
+        )
         found = connections(conv2d(relay.nn.relu(relay.multiply(x, scale)), 64, "c"))
         assert sorted(size for *_, size in found) == [4 * 32, 4 * 32, 4 * 32 * 8 * 8]
 
@@ -84,11 +100,23 @@ class TestConnections:
     def test_a_convolution_without_blocks_disconnects(self, transposed):
         x, weight = conv2d(image(), 32, "a"), relay.var("between")
         if transposed:
-            x = relay.nn.conv2d_transpose(x, weight, channels=32, kernel_size=(3, 3), padding=(1, 1))
+            x = relay.nn.conv2d_transpose(
+                x, weight, channels=32, kernel_size=(3, 3), padding=(1, 1)
+            )
         else:
-            x = relay.nn.conv3d(relay.expand_dims(x, 2), weight, channels=32, kernel_size=(1, 3, 3), padding=(0, 1, 1))
+            x = relay.nn.conv3d(
+                relay.expand_dims(x, 2),
+                weight,
+                channels=32,
+                kernel_size=(1, 3, 3),
+                padding=(0, 1, 1),
+            )
             x = relay.squeeze(x, [2])
-        assert not [one for one in extract(network(conv2d(x, 64, "b")), TARGET).connections if one.size == 4 * 32 * 8 * 8]
+        assert not [
+            one
+            for one in extract(network(conv2d(x, 64, "b")), TARGET).connections
+            if one.size == 4 * 32 * 8 * 8
+        ]
 
     def test_a_reshape_disconnects(self):
         x = relay.reshape(conv2d(image(), 32, "a"), (1, 8, 16, 16))
@@ -112,7 +140,13 @@ CONV2D = SimpleNamespace(name="conv2d_NCHWc.x86")
 class TestCandidates:
     def test_each_pair_of_layouts_has_its_fastest_record_and_the_best_its_confirmed_latency(self):
         trial, best = record(1.0), record(1.2)
-        records = [trial, record(3.0, (8, 16)), record(2.0, (8, 16)), record(1.5), record(inf, (4, 4))]
+        records = [
+            trial,
+            record(3.0, (8, 16)),
+            record(2.0, (8, 16)),
+            record(1.5),
+            record(inf, (4, 4)),
+        ]
         found = {(one.input, one.output): one for one in candidates(CONV2D, records, best)}
         assert found[16, 16].record is best
         assert found[16, 16].latency == 1.2
@@ -120,7 +154,9 @@ class TestCandidates:
         assert len(found) == 2  # what failed is none
 
     def test_no_other_is_taken_for_faster_than_the_confirmed_one(self):
-        (other,) = (one for one in candidates(CONV2D, [record(0.5, (8, 8))], record(1.2)) if one.input == 8)
+        (other,) = (
+            one for one in candidates(CONV2D, [record(0.5, (8, 8))], record(1.2)) if one.input == 8
+        )
         assert other.latency > 1.2
 
     def test_templates_without_blocks_have_none(self):
@@ -134,13 +170,18 @@ def cost(chosen, counts, connected, bandwidth):
         one.size
         for one in connected
         if {one.producer, one.consumer} <= chosen.keys()
-        and chosen[one.producer].output != (chosen[one.consumer].output if one.joined else chosen[one.consumer].input)
+        and chosen[one.producer].output
+        != (chosen[one.consumer].output if one.joined else chosen[one.consumer].input)
     ]
     return own + sum(transformed) * layouts._TRANSFERS / bandwidth
 
 
 found = st.lists(
-    st.builds(Candidate, st.none(), st.floats(0.1, 1), st.sampled_from([8, 16]), st.sampled_from([8, 16])), min_size=1, max_size=3
+    st.builds(
+        Candidate, st.none(), st.floats(0.1, 1), st.sampled_from([8, 16]), st.sampled_from([8, 16])
+    ),
+    min_size=1,
+    max_size=3,
 )
 
 
@@ -174,13 +215,24 @@ class TestChoice:
     def test_the_choice_never_costs_more_than_the_fastest_of_each(self, options, data):
         options = dict(enumerate(options))
         position = st.integers(0, len(options) - 1)
-        connected = data.draw(st.lists(st.builds(Connection, position, position, st.booleans(), st.integers(1, 9)), max_size=5))
+        connected = data.draw(
+            st.lists(
+                st.builds(Connection, position, position, st.booleans(), st.integers(1, 9)),
+                max_size=5,
+            )
+        )
         counts = [1] * len(options)
         chosen = choose(options, counts, connected, 50.0)
         everything = [dict(enumerate(one)) for one in itertools.product(*options.values())]
         best = min(cost(one, counts, connected, 50.0) for one in everything)
-        fastest = {i: min(one, key=lambda candidate: candidate.latency) for i, one in options.items()}
-        assert best - 1e-9 <= cost(chosen, counts, connected, 50.0) <= cost(fastest, counts, connected, 50.0) + 1e-9
+        fastest = {
+            i: min(one, key=lambda candidate: candidate.latency) for i, one in options.items()
+        }
+        assert (
+            best - 1e-9
+            <= cost(chosen, counts, connected, 50.0)
+            <= cost(fastest, counts, connected, 50.0) + 1e-9
+        )
 
 
 # The best blocks of both layouts, by the number of output channels.
@@ -205,17 +257,33 @@ class TestBestFile:
         x = image()
         for channels in BLOCKS:
             x = relay.nn.relu(conv2d(x, channels, f"c{channels}"))
-        option = autotvm.measure_option(builder=InstantBuilder(timeout=1, n_parallel=8), runner=runner)
+        option = autotvm.measure_option(
+            builder=InstantBuilder(timeout=1, n_parallel=8), runner=runner
+        )
         return tune_network(
-            network(x), {}, TARGET, log, trials, option, seed=0, evaluate=False, transfer=False, task_scheduler="equal"
+            network(x),
+            {},
+            TARGET,
+            log,
+            trials,
+            option,
+            seed=0,
+            evaluate=False,
+            transfer=False,
+            task_scheduler="equal",
         )
 
     def blocks(self, result):
         records = list(autotvm.record.load_from_file(str(result.best_file)))
         records.sort(key=lambda one: one[0].task.args[1][1][0])
-        return [tuple(one[0].config[name].size[-1] for name in ("tile_ic", "tile_oc")) for one in records]
+        return [
+            tuple(one[0].config[name].size[-1] for name in ("tile_ic", "tile_oc"))
+            for one in records
+        ]
 
-    def test_layouts_agree_where_a_transform_costs_more_and_again_after_a_resumption(self, tmp_path):
+    def test_layouts_agree_where_a_transform_costs_more_and_again_after_a_resumption(
+        self, tmp_path
+    ):
         log = tmp_path / "log.json"
         separate = self.tune(log, 300)
         assert separate.aligned == 0  # the bandwidth is unknown
@@ -239,5 +307,7 @@ class TestBestFile:
         log = tmp_path / "log.json"
         separate = self.blocks(self.tune(log, 60))
         with open(f"{log}.journal", "a") as file:
-            file.write(json.dumps({"time": 1.0, "network": {"limits": {}, "bandwidth": "fast"}}) + "\n")
+            file.write(
+                json.dumps({"time": 1.0, "network": {"limits": {}, "bandwidth": "fast"}}) + "\n"
+            )
         assert self.blocks(self.tune(log, 60)) == separate

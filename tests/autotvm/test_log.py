@@ -57,12 +57,15 @@ MALFORMED = {
     "a negative time": json.dumps({**json.loads(GOOD), "result": [[1.0, -1.0], 0, 1.0, 2.0]}),
     "no costs": json.dumps({**json.loads(GOOD), "result": [[], 0, 1.0, 2.0]}),
     "an unknown error": json.dumps({**json.loads(GOOD), "result": [[1.0], 99, 1.0, 2.0]}),
-    "unhashable arguments": json.dumps({**json.loads(GOOD), "input": ["llvm", "dense", [{"a": 1}], {}]}),
+    "unhashable arguments": json.dumps(
+        {**json.loads(GOOD), "input": ["llvm", "dense", [{"a": 1}], {}]}
+    ),
     "pickled": "\t".join(["llvm", *[b64encode(pickle.dumps(Bomb())).decode()] * 3, "0.2", "0.17"]),
     "not UTF-8": b"\xff\xfe".decode(errors="surrogateescape"),
 }
 
-# Lines of files that other tools have joined or damaged, how many records of theirs are used, and what of them is malformed.
+# Lines of files that other tools have joined or damaged, how many records of theirs are used, and
+# what of them is malformed.
 JOINED = {
     "two records": (GOOD + GOOD, 2, []),
     "two records and a blank": (f"{GOOD} {GOOD}", 2, []),
@@ -73,7 +76,11 @@ JOINED = {
     "a comma": (f"{GOOD},", 1, [","]),
     "a remark": (f"{GOOD} # the best", 1, []),
     "zeros after a power cut": (f"{GOOD}\0\0\0", 1, ["\0\0\0"]),
-    "bytes that are no UTF-8": (GOOD + b"\xff".decode(errors="surrogateescape"), 1, [b"\xff".decode(errors="surrogateescape")]),
+    "bytes that are no UTF-8": (
+        GOOD + b"\xff".decode(errors="surrogateescape"),
+        1,
+        [b"\xff".decode(errors="surrogateescape")],
+    ),
 }
 # What TVM 0.7 to 0.9 also wrote into targets.
 OLD_OPTIONS = [
@@ -116,7 +123,9 @@ CRASH_REMNANTS = {
 
 class TestReading:
     @pytest.mark.parametrize("kind", MALFORMED)
-    def test_malformed_lines_move_away_and_autotvm_reads_the_rest(self, kind, tmp_path, monkeypatch):
+    def test_malformed_lines_move_away_and_autotvm_reads_the_rest(
+        self, kind, tmp_path, monkeypatch
+    ):
         monkeypatch.chdir(tmp_path)
         path, bad = tmp_path / "log.json", MALFORMED[kind].encode(errors="surrogateescape")
         good = [row.encode() for row in lines([0, 1, 2])]
@@ -140,7 +149,9 @@ class TestReading:
         assert path.read_text().count(GOOD) == 1 + count
         assert len(list(autotvm.record.load_from_file(str(path)))) == 1 + count
         rejected = Path(f"{path}.rejected")
-        assert (rejected.read_bytes().decode(errors="surrogateescape").splitlines() if malformed else []) == malformed
+        assert (
+            rejected.read_bytes().decode(errors="surrogateescape").splitlines() if malformed else []
+        ) == malformed
         assert rejected.exists() == bool(malformed)
 
     def test_a_commented_record_stays_one(self, tmp_path):
@@ -160,7 +171,9 @@ class TestReading:
         assert path.read_bytes() == before
 
     @pytest.mark.parametrize("option", OLD_OPTIONS)
-    def test_options_that_targets_have_no_longer_do_not_matter_and_the_lines_stay(self, option, tmp_path):
+    def test_options_that_targets_have_no_longer_do_not_matter_and_the_lines_stay(
+        self, option, tmp_path
+    ):
         path = tmp_path / "log.json"
         old = [row.replace('"llvm', f'"llvm {option}', 1) for row in lines([0, 1, 2])]
         write(path, [*old, GOOD])
@@ -173,7 +186,9 @@ class TestReading:
         assert json.loads(path.read_text().splitlines()[-1])["input"][0] == str(TASK.target)
         assert os.listdir(tmp_path) == ["log.json"]
 
-    def test_records_with_options_that_may_matter_are_left_out_by_name_and_stay(self, tmp_path, caplog):
+    def test_records_with_options_that_may_matter_are_left_out_by_name_and_stay(
+        self, tmp_path, caplog
+    ):
         path = tmp_path / "log.json"
         write(path, [GOOD.replace('"llvm', '"llvm -link-params=0 -vector-length=512', 1), GOOD])
         before = path.read_bytes()
@@ -189,7 +204,8 @@ class TestReading:
         write(path, [GOOD.replace('"llvm', '"llvm -vector-length=512', 1)])
         before = path.read_bytes()
         with pytest.raises(
-            ValueError, match=r"which was left untouched, has no record that can be used, since .* -vector-length"
+            ValueError,
+            match=r"which was left untouched, has no record that can be used, since .* -vector-length",
         ):
             Log(path).__enter__()
         assert path.read_bytes() == before
@@ -238,14 +254,20 @@ class TestReading:
         os.utime(path, ns=(10**18, 10**18))
         before = path.stat()
         with (
-            pytest.raises(ValueError, match=r"must be a new file or .*/file, which was left untouched"),
+            pytest.raises(
+                ValueError, match=r"must be a new file or .*/file, which was left untouched"
+            ),
             Log(path),
         ):
             pass
         assert path.read_bytes() == NOT_LOGS[kind].encode()
         assert os.listdir(tmp_path) == ["file"]
         after = path.stat()
-        assert (after.st_mtime_ns, after.st_ino, after.st_mode) == (before.st_mtime_ns, before.st_ino, before.st_mode)
+        assert (after.st_mtime_ns, after.st_ino, after.st_mode) == (
+            before.st_mtime_ns,
+            before.st_ino,
+            before.st_mode,
+        )
 
     def test_the_refusal_says_what_to_do(self, tmp_path):
         (tmp_path / "notes.md").write_text("# Notes\n")
@@ -255,15 +277,26 @@ class TestReading:
     @pytest.mark.parametrize(
         ("content", "what"),
         [
-            (gzip.compress(GOOD.encode()), "compressed with gzip: unpack it with gunzip, or choose another name"),
-            (b'{"i": [["[]", "llvm"], [[], []]], "r": [[0.1], 0, 1, 1], "v": "v0.6"}\n', "a log of Ansor"),
-            (b'{"i": ["llvm"], "r": [[1.0], 0, 1.0, 2.0], "v": 0.1}\n', "a log in AutoTVM's format 0.1"),
+            (
+                gzip.compress(GOOD.encode()),
+                "compressed with gzip: unpack it with gunzip, or choose another name",
+            ),
+            (
+                b'{"i": [["[]", "llvm"], [[], []]], "r": [[0.1], 0, 1, 1], "v": "v0.6"}\n',
+                "a log of Ansor",
+            ),
+            (
+                b'{"i": ["llvm"], "r": [[1.0], 0, 1.0, 2.0], "v": 0.1}\n',
+                "a log in AutoTVM's format 0.1",
+            ),
             (b'["1234", "YQ=="]\n', "a MetaSchedule database"),
         ],
     )
     def test_a_file_of_another_format_is_refused_by_name(self, tmp_path, content, what):
         (tmp_path / "log.json").write_bytes(content)
-        with pytest.raises(ValueError, match=rf"log\.json, which was left untouched, has no record, it is {what}"):
+        with pytest.raises(
+            ValueError, match=rf"log\.json, which was left untouched, has no record, it is {what}"
+        ):
             Log(tmp_path / "log.json").__enter__()
         assert (tmp_path / "log.json").read_bytes() == content
         assert os.listdir(tmp_path) == ["log.json"]
@@ -276,7 +309,9 @@ class TestReading:
         with Log(path) as log:
             assert (log.records, log.rejected) == ([], len(malformed))
             log.append([(measured(TASK, TASK.config_space.get(0)), result(1.0))])
-        assert path.read_text().splitlines()[:-1] == [line for line in text.splitlines() if line.startswith("#")]
+        assert path.read_text().splitlines()[:-1] == [
+            line for line in text.splitlines() if line.startswith("#")
+        ]
         if malformed:
             assert Path(f"{path}.rejected").read_text().splitlines() == malformed
 
@@ -291,7 +326,12 @@ class TestReading:
         assert len(lines_of(target, 2)) == 2
         assert target.stat().st_mode & 0o777 == 0o640
 
-    @given(st.text() | st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists).map(json.dumps))
+    @given(
+        st.text()
+        | st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists).map(
+            json.dumps
+        )
+    )
     def test_any_text_is_parsed_or_raises_value_error(self, text):
         with suppress(ValueError):
             parse(text)
@@ -302,7 +342,11 @@ class TestReading:
         row = GOOD
         for _ in range(data.draw(st.integers(1, 3))):
             at = data.draw(st.integers(0, len(row)))
-            row = row[:at] + data.draw(st.sampled_from(["", "1", '"', "]", "[", "{", ",", "null", "-"])) + row[at + 1 :]
+            row = (
+                row[:at]
+                + data.draw(st.sampled_from(["", "1", '"', "]", "[", "{", ",", "null", "-"]))
+                + row[at + 1 :]
+            )
         try:
             found = parse(row)
         except ValueError:
@@ -342,14 +386,20 @@ class TestWriting:
     @pytest.mark.parametrize("keep", [0, 1, 2])
     def test_a_full_disk_leaves_complete_lines_and_the_error_says_what_to_do(self, tmp_path, keep):
         """A limit on the file size, in the middle of a line, stands in for a full disk."""
-        path, pairs = tmp_path / "log.json", [(measured(TASK, TASK.config_space.get(i)), result(1.0)) for i in range(3)]
+        path, pairs = (
+            tmp_path / "log.json",
+            [(measured(TASK, TASK.config_space.get(i)), result(1.0)) for i in range(3)],
+        )
         write(path, lines([7]))
         length = len(autotvm.record.encode(*pairs[0])) + 1
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         with Log(path) as log:
             try:
-                resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + keep * length + length // 2, limits[1]))
+                resource.setrlimit(
+                    resource.RLIMIT_FSIZE,
+                    (path.stat().st_size + keep * length + length // 2, limits[1]),
+                )
                 with pytest.raises(OSError, match=r"cannot write the log: .* make room") as caught:
                     log.append(pairs)
             finally:
@@ -365,11 +415,16 @@ class TestWriting:
     def test_a_full_and_a_read_only_filesystem(self, tmp_path, options):
         disk = tmp_path / "disk"
         disk.mkdir()
-        if subprocess.call(["mount", "-t", "tmpfs", "-o", options, "none", str(disk)], stderr=subprocess.DEVNULL):
+        if subprocess.call(
+            ["mount", "-t", "tmpfs", "-o", options, "none", str(disk)], stderr=subprocess.DEVNULL
+        ):
             pytest.skip("not allowed to mount")
         try:
             if options != "size=2m":
-                with pytest.raises(OSError, match="cannot write here") as caught, Log(disk / "log.json"):
+                with (
+                    pytest.raises(OSError, match="cannot write here") as caught,
+                    Log(disk / "log.json"),
+                ):
                     pass
                 assert caught.value.errno == (errno.EROFS if options == "ro" else errno.ENOSPC)
                 assert not list(disk.iterdir())
@@ -384,9 +439,14 @@ class TestWriting:
 
     @pytest.mark.parametrize(
         ("path", "error", "message"),
-        [("missing/log.json", FileNotFoundError, "must be in an existing folder"), (".", ValueError, "is a folder")],
+        [
+            ("missing/log.json", FileNotFoundError, "must be in an existing folder"),
+            (".", ValueError, "is a folder"),
+        ],
     )
-    def test_folders_and_files_in_missing_folders_are_refused(self, tmp_path, path, error, message, monkeypatch):
+    def test_folders_and_files_in_missing_folders_are_refused(
+        self, tmp_path, path, error, message, monkeypatch
+    ):
         monkeypatch.chdir(tmp_path)
         with pytest.raises(error, match=message), Log(path):
             pass
@@ -419,5 +479,9 @@ class TestLock:
         assert os.listdir(tmp_path) == ["log.json"]
 
     def test_the_same_process_is_refused_too(self, tmp_path):
-        with Log(tmp_path / "log.json"), pytest.raises(LogInUse, match=f"pid {os.getpid()}:"), Log(tmp_path / "log.json"):
+        with (
+            Log(tmp_path / "log.json"),
+            pytest.raises(LogInUse, match=f"pid {os.getpid()}:"),
+            Log(tmp_path / "log.json"),
+        ):
             pass

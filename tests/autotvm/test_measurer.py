@@ -55,7 +55,9 @@ class TestMeasurer:
                 return super().run(measure_inputs, build_results)
 
         task = dense_task()
-        option = autotvm.measure_option(Builder(timeout=1, n_parallel=4), Runner(lambda config: 1.0 + config.index))
+        option = autotvm.measure_option(
+            Builder(timeout=1, n_parallel=4), Runner(lambda config: 1.0 + config.index)
+        )
         with Measurer(option) as measurer:
             for batch in ([0, 1, 2], [3]):
                 trials = measurer.submit(task, [task.config_space.get(i) for i in batch])
@@ -85,12 +87,17 @@ class TestMeasurer:
 
     @pytest.mark.soak
     def test_a_builder_of_autotvms_that_hangs_fails_its_trials(self, monkeypatch):
-        """As when TVM's compiler keeps Python's lock, without which a worker cannot notice its timeout."""
+        """As when TVM's compiler keeps Python's lock, without which a worker cannot notice its
+        timeout.
+        """
 
         def hang(*_):
             time.sleep(600)
 
-        builder, runner = autotvm.LocalBuilder(timeout=1, n_parallel=1), InstantRunner(lambda config: 1.0)
+        builder, runner = (
+            autotvm.LocalBuilder(timeout=1, n_parallel=1),
+            InstantRunner(lambda config: 1.0),
+        )
         builder.executor, builder.build_func = PopenPoolExecutor(max_workers=1), hang
         runner.run = lambda measure_inputs, build_results: build_results
         monkeypatch.setattr(module, "START_TIMEOUT", 5)
@@ -105,7 +112,8 @@ class TestMeasurer:
             server, tracker = measurer._servers
             server.terminate()
             tracker.terminate()
-            with monkeypatch.context() as patch:  # there is no server to wait for, however slow the machine
+            # there is no server to wait for, however slow the machine
+            with monkeypatch.context() as patch:
                 patch.setattr(option["runner"].executor, "_timeout", 3)
                 assert measure(measurer, task, 1)[1].error_no == autotvm.MeasureErrorNo.RUN_TIMEOUT
             assert measure(measurer, task, 2)[1].error_no == 0

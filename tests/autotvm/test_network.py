@@ -1,4 +1,6 @@
-"""tune_network: every behaviour on small networks, AlexNet end to end, and SIGKILL at any moment."""
+"""tune_network: every behaviour on small networks, AlexNet end to end, and SIGKILL at any
+moment.
+"""
 
 import json
 import os
@@ -32,7 +34,9 @@ from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.tuning import finalists, race, run
 from autotvm_opevo.tuning.journal import BestConfirmed, Journal, MachineMeasured, RunEnded, read
 
-ALEXNET_TARGET = tvm.target.Target("llvm -mcpu=core-avx2" if "avx2" in Path("/proc/cpuinfo").read_text() else "llvm")
+ALEXNET_TARGET = tvm.target.Target(
+    "llvm -mcpu=core-avx2" if "avx2" in Path("/proc/cpuinfo").read_text() else "llvm"
+)
 
 
 class SyntheticRunner:
@@ -44,7 +48,9 @@ class SyntheticRunner:
     def option(self, batch=2):
         runner = InstantRunner(lambda config: None)
         runner.run = self.run
-        return autotvm.measure_option(builder=InstantBuilder(timeout=1, n_parallel=batch), runner=runner)
+        return autotvm.measure_option(
+            builder=InstantBuilder(timeout=1, n_parallel=batch), runner=runner
+        )
 
     def run(self, inputs, builds):
         results = []
@@ -52,20 +58,36 @@ class SyntheticRunner:
             self.measured.append((task.name, config.index))
             if self.fails(task):
                 error = ("Traceback ...", RuntimeError("out of registers"))
-                results.append(autotvm.MeasureResult(error, autotvm.MeasureErrorNo.RUNTIME_DEVICE, 0.1, time.time()))
+                results.append(
+                    autotvm.MeasureResult(
+                        error, autotvm.MeasureErrorNo.RUNTIME_DEVICE, 0.1, time.time()
+                    )
+                )
             else:
-                results.append(autotvm.MeasureResult((1e-3 * (1 + config.index % 97 / 97),), 0, 0.1, time.time()))
+                results.append(
+                    autotvm.MeasureResult(
+                        (1e-3 * (1 + config.index % 97 / 97),), 0, 0.1, time.time()
+                    )
+                )
         return results
 
 
 def tune(log, trials=40, runner=None, mod=None, **options):
-    options = {"evaluate": False, "seed": 0, "measure_option": (runner or SyntheticRunner()).option(), **options}
+    options = {
+        "evaluate": False,
+        "seed": 0,
+        "measure_option": (runner or SyntheticRunner()).option(),
+        **options,
+    }
     return tune_network(mod or two_layers(), {}, TARGET, log, trials=trials, **options)
 
 
 def configurations(log):
     """Configurations in a log."""
-    return [(str(i.target), i.task.workload, str(i.config)) for i, _ in autotvm.record.load_from_file(str(log))]
+    return [
+        (str(i.target), i.task.workload, str(i.config))
+        for i, _ in autotvm.record.load_from_file(str(log))
+    ]
 
 
 def test_limits_of_an_earlier_call_are_this_machine_s(tmp_path):
@@ -74,17 +96,30 @@ def test_limits_of_an_earlier_call_are_this_machine_s(tmp_path):
     journal = Journal(f"{log}.journal")
     journal.write(MachineMeasured(dict.fromkeys(journal.history.names, 1e-6)))
     assert [row.limit for row in tune(log, 6).rows] == [1e-6] * len(first.rows)
-    assert [row.limit for row in tune(log, 8).rows] == [0.0] * len(first.rows)  # these trials may run on another device
+    # these trials may run on another device
+    assert [row.limit for row in tune(log, 8).rows] == [0.0] * len(first.rows)
 
 
 class TestExtraction:
     def test_each_workload_is_a_task_weighted_by_its_occurrences(self):
         tasks, operators, *_ = extract(two_layers(), TARGET)
-        assert [task.name for task in tasks] == ["conv2d_NCHWc.x86", "dense_nopack.x86", "dense_pack.x86"]
-        assert sorted((operator.count, operator.tasks) for operator in operators) == [(1, (2, 1)), (2, (0,))]
+        assert [task.name for task in tasks] == [
+            "conv2d_NCHWc.x86",
+            "dense_nopack.x86",
+            "dense_pack.x86",
+        ]
+        assert sorted((operator.count, operator.tasks) for operator in operators) == [
+            (1, (2, 1)),
+            (2, (0,)),
+        ]
 
     @pytest.mark.parametrize(
-        "name", ["two layers", "mlp", *(pytest.param(name, marks=pytest.mark.soak) for name in ("alexnet", "resnet-18"))]
+        "name",
+        [
+            "two layers",
+            "mlp",
+            *(pytest.param(name, marks=pytest.mark.soak) for name in ("alexnet", "resnet-18")),
+        ],
     )
     def test_tasks_are_those_autotvm_extracts(self, name):
         mod, params = (two_layers(), {}) if name == "two layers" else workloads.network(name)
@@ -98,13 +133,20 @@ class TestExtraction:
     def test_a_network_with_nothing_to_tune_is_rejected(self, tmp_path):
         x = relay.var("x", shape=(8,))
         with pytest.raises(ValueError, match="nothing to tune"):
-            tune(tmp_path / "log.json", mod=tvm.IRModule.from_expr(relay.Function([x], relay.nn.relu(x))))
+            tune(
+                tmp_path / "log.json",
+                mod=tvm.IRModule.from_expr(relay.Function([x], relay.nn.relu(x))),
+            )
         assert os.listdir(tmp_path) == []
 
-    def test_a_network_of_unknown_shape_is_rejected_before_anything_is_created(self, tmp_path, capfd):
+    def test_a_network_of_unknown_shape_is_rejected_before_anything_is_created(
+        self, tmp_path, capfd
+    ):
         tokens = relay.var("tokens", shape=(relay.Any(), 64))
         body = relay.nn.dense(tokens, relay.const(np.ones((32, 64), "float32")))
-        with pytest.raises(ValueError, match=r"the shapes of all inputs must be known, that of 'tokens' \(\?, 64\)"):
+        with pytest.raises(
+            ValueError, match=r"the shapes of all inputs must be known, that of 'tokens' \(\?, 64\)"
+        ):
             tune(tmp_path / "log.json", mod=tvm.IRModule.from_expr(relay.Function([tokens], body)))
         assert os.listdir(tmp_path) == []
         assert "Traceback" not in capfd.readouterr().err
@@ -112,7 +154,9 @@ class TestExtraction:
     def test_what_has_no_template_is_said_before_anything_is_measured(self, tmp_path, capfd):
         x = relay.var("x", shape=(1, 8, 8, 16))
         weight = relay.const(np.ones((3, 3, 16, 8), "float32"))
-        y = relay.nn.conv2d(x, weight, channels=8, kernel_size=(3, 3), data_layout="NHWC", kernel_layout="HWIO")
+        y = relay.nn.conv2d(
+            x, weight, channels=8, kernel_size=(3, 3), data_layout="NHWC", kernel_layout="HWIO"
+        )
         body = relay.nn.dense(relay.nn.batch_flatten(y), relay.const(np.ones((10, 288), "float32")))
         tune(tmp_path / "log.json", 4, mod=tvm.IRModule.from_expr(relay.Function([x], body)))
         said = capfd.readouterr().err
@@ -125,10 +169,18 @@ class TestExtraction:
 class TestBudget:
     @pytest.mark.parametrize("task_scheduler", ["gradient", "equal", "round-robin"])
     @pytest.mark.parametrize("trials", [1, 2, 7, 60])
-    def test_all_trials_are_spent_on_distinct_configurations(self, tmp_path, task_scheduler, trials):
+    def test_all_trials_are_spent_on_distinct_configurations(
+        self, tmp_path, task_scheduler, trials
+    ):
         runner = SyntheticRunner()
         result = tune(tmp_path / "log.json", trials, runner, task_scheduler=task_scheduler)
-        assert result.trials == result.measured == len(runner.measured) == len(set(runner.measured)) == trials
+        assert (
+            result.trials
+            == result.measured
+            == len(runner.measured)
+            == len(set(runner.measured))
+            == trials
+        )
         assert len(set(configurations(tmp_path / "log.json"))) == trials
         assert result.stop_reason == "trials"
         if trials >= 7:
@@ -138,7 +190,12 @@ class TestBudget:
     def test_autotvms_tuners_never_measure_a_configuration_twice(self, tmp_path, name):
         runner = SyntheticRunner()
         for trials in (30, 60):
-            assert tune(tmp_path / "log.json", trials, runner, tuner=getattr(autotvm.tuner, name)).trials == trials
+            assert (
+                tune(
+                    tmp_path / "log.json", trials, runner, tuner=getattr(autotvm.tuner, name)
+                ).trials
+                == trials
+            )
         assert len(runner.measured) == len(set(runner.measured)) == 60
 
     @pytest.mark.parametrize("name", ["XGBTuner", "OpEvoTuner"])
@@ -163,19 +220,29 @@ class TestBudget:
     def test_a_tuner_that_ignores_history_resumes(self, tmp_path, name):
         for trials in (400, 440):
             result = tune(
-                tmp_path / "log.json", trials, tuner=getattr(autotvm.tuner, name), task_scheduler="equal", mod=one_layer()
+                tmp_path / "log.json",
+                trials,
+                tuner=getattr(autotvm.tuner, name),
+                task_scheduler="equal",
+                mod=one_layer(),
             )
             assert result.trials == trials
             assert result.stop_reason == "trials"
 
     def test_a_task_scheduler_that_returns_an_inactive_task_is_rejected(self, tmp_path):
-        with pytest.raises(ValueError, match="task_scheduler must return the position of an active task, 1 returned"):
-            tune(tmp_path / "log.json", 10_000, task_scheduler=lambda tasks, operators, left, rng: 1)
+        with pytest.raises(
+            ValueError,
+            match="task_scheduler must return the position of an active task, 1 returned",
+        ):
+            tune(
+                tmp_path / "log.json", 10_000, task_scheduler=lambda tasks, operators, left, rng: 1
+            )
 
     def test_tuning_ends_when_all_spaces_are_exhausted(self, tmp_path):
         tasks = extract(two_layers(), TARGET).tasks
         points = sum(len(task.config_space) for task in tasks)
-        result = tune(tmp_path / "log.json", 10 * points, tuner=partial(OpEvoTuner, surrogate=None))  # faster
+        # faster
+        result = tune(tmp_path / "log.json", 10 * points, tuner=partial(OpEvoTuner, surrogate=None))
         assert result.stop_reason == "exhausted"
         assert result.trials == points
 
@@ -192,7 +259,9 @@ class TestBudget:
         measured = configurations(tmp_path / "log.json")
         assert len(set(measured)) == len(measured) == result.trials
 
-    def test_a_task_whose_trials_all_fail_shows_its_error_and_gets_at_most_an_equal_share(self, tmp_path, capsys):
+    def test_a_task_whose_trials_all_fail_shows_its_error_and_gets_at_most_an_equal_share(
+        self, tmp_path, capsys
+    ):
         runner = SyntheticRunner(fails=lambda task: task.name == "dense_pack.x86")
         result = tune(tmp_path / "log.json", 120, runner)
         row = next(row for row in result.rows if "dense_pack" in row.name)
@@ -212,7 +281,10 @@ class TestBudget:
         fallback = autotvm.task.space.FallbackConfigEntity()
         with TARGET:
             task.instantiate(fallback)
-        first = {i.task.name: i.config for i, _ in autotvm.record.load_from_file(str(tmp_path / "log.json"))}
+        first = {
+            i.task.name: i.config
+            for i, _ in autotvm.record.load_from_file(str(tmp_path / "log.json"))
+        }
         knobs = KnobSpace(task.config_space)  # the compiler spells out a -1 of the record
         assert knobs.configuration(first[task.name]) == knobs.configuration(fallback)
 
@@ -223,19 +295,24 @@ class TestBudget:
             ({"time_limit": 0}, "time_limit must be a positive number of seconds, 0 given"),
             (
                 {"task_scheduler": "fair"},
-                "task_scheduler must be one of gradient, equal, round-robin, or a function; 'fair' given",
+                "task_scheduler must be one of gradient, equal, round-robin, or a function; "
+                "'fair' given",
             ),
             ({"early_stopping": 0}, "early_stopping must be"),
             ({"seed": -1}, "seed must be"),
             ({"tuner": "xgb"}, "tuner must be one of AutoTVM's tuner classes, .*'xgb' given"),
         ],
     )
-    def test_invalid_arguments_are_rejected_before_anything_starts(self, tmp_path, options, message):
+    def test_invalid_arguments_are_rejected_before_anything_starts(
+        self, tmp_path, options, message
+    ):
         with pytest.raises(ValueError, match=message):
             tune(tmp_path / "log.json", **options)
         assert os.listdir(tmp_path) == []
 
-    def test_a_tuner_that_refuses_a_task_s_knobs_is_rejected_before_the_other_tasks_are_tuned(self, tmp_path):
+    def test_a_tuner_that_refuses_a_task_s_knobs_is_rejected_before_the_other_tasks_are_tuned(
+        self, tmp_path
+    ):
         runner = SyntheticRunner()
         with pytest.raises(ValueError, match="every knob of its space must be a Factorization"):
             tune(tmp_path / "log.json", runner=runner, tuner=GBFSTuner, task_scheduler="equal")
@@ -251,10 +328,15 @@ class TestTransfer:
     def test_a_log_of_another_network_changes_what_is_tried_first(self, tmp_path, capsys):
         tune(tmp_path / "other.json", mod=two_layers(width=96))
         first = {}
-        for name, options in {"without": {}, "with": {"history": [tmp_path / "other.json"]}}.items():
+        for name, options in {
+            "without": {},
+            "with": {"history": [tmp_path / "other.json"]},
+        }.items():
             runner = SyntheticRunner()
             tune(tmp_path / f"{name}.json", runner=runner, trials=12, **options)
-            assert ("learning from 40 records of 3 tasks" in capsys.readouterr().err) == bool(options)
+            assert ("learning from 40 records of 3 tasks" in capsys.readouterr().err) == bool(
+                options
+            )
             first[name] = runner.measured
         assert first["with"] != first["without"]
         assert len(set(first["with"])) == 12
@@ -262,8 +344,13 @@ class TestTransfer:
     def test_the_journal_says_where_knowledge_came_from(self, tmp_path):
         tune(tmp_path / "other.json", mod=two_layers(width=96))
         tune(tmp_path / "log.json", trials=40, history=[tmp_path / "other.json"])
-        (learned,) = (event.learned_from for event in read(tmp_path / "log.json.journal") if isinstance(event, RunEnded))
-        assert set().union(*learned.values()) == {str(tmp_path / "other.json"), "common layers"}  # each template has one task
+        (learned,) = (
+            event.learned_from
+            for event in read(tmp_path / "log.json.journal")
+            if isinstance(event, RunEnded)
+        )
+        # each template has one task
+        assert set().union(*learned.values()) == {str(tmp_path / "other.json"), "common layers"}
         assert all(sum(counts.values()) <= 8 for counts in learned.values())
 
     def test_a_log_given_twice_or_this_runs_own_changes_nothing(self, tmp_path):
@@ -284,13 +371,26 @@ class TestTransfer:
         tune(tmp_path / "log.json", mod=two_layers(width=96))
         assert "learning from" not in capsys.readouterr().err
         tune(tmp_path / "log.json", trials=60)
-        assert " of 2 tasks\n" in capsys.readouterr().err.partition("learning from ")[2]  # the convolution is this network's, too
-        learned = [event.learned_from for event in read(tmp_path / "log.json.journal") if isinstance(event, RunEnded)]
-        assert [str(tmp_path / "log.json") in set().union(*one.values()) for one in learned] == [False, True]
+        # the convolution is this network's, too
+        assert " of 2 tasks\n" in capsys.readouterr().err.partition("learning from ")[2]
+        learned = [
+            event.learned_from
+            for event in read(tmp_path / "log.json.journal")
+            if isinstance(event, RunEnded)
+        ]
+        assert [str(tmp_path / "log.json") in set().union(*one.values()) for one in learned] == [
+            False,
+            True,
+        ]
 
     def test_a_tuner_that_cannot_learn_is_not_said_to(self, tmp_path, capsys):
         for width in (96, 48):
-            tune(tmp_path / "log.json", trials=40, mod=two_layers(width=width), tuner=autotvm.tuner.RandomTuner)
+            tune(
+                tmp_path / "log.json",
+                trials=40,
+                mod=two_layers(width=width),
+                tuner=autotvm.tuner.RandomTuner,
+            )
         assert "learning from" not in capsys.readouterr().err
 
     @pytest.mark.parametrize(
@@ -303,14 +403,19 @@ class TestTransfer:
     )
     def test_a_history_that_cannot_be_used_is_refused(self, tmp_path, options, given):
         tune(tmp_path / "other.json", trials=4)
-        with pytest.raises(ValueError, match=f"history needs transfer=True and a tuner that learns from it, .*; {given} given"):
+        with pytest.raises(
+            ValueError,
+            match=f"history needs transfer=True and a tuner that learns from it, .*; {given} given",
+        ):
             tune(tmp_path / "log.json", history=tmp_path / "other.json", **options)
         assert not (tmp_path / "log.json").exists()
 
     def test_a_history_of_other_templates_is_harmless_and_named(self, tmp_path, capsys):
         tune(tmp_path / "other.json", mod=one_layer(), trials=4)
         text = (tmp_path / "other.json").read_text()
-        (tmp_path / "other.json").write_text(text.replace("dense_nopack.x86", "mine.x86").replace("dense_pack.x86", "mine.x86"))
+        (tmp_path / "other.json").write_text(
+            text.replace("dense_nopack.x86", "mine.x86").replace("dense_pack.x86", "mine.x86")
+        )
         capsys.readouterr()
         tune(tmp_path / "log.json", trials=4, history=tmp_path / "other.json")
         assert "of templates that this network does not have" in capsys.readouterr().err
@@ -318,7 +423,9 @@ class TestTransfer:
     def test_an_invalid_history_is_refused_before_anything_is_measured(self, tmp_path):
         runner = SyntheticRunner()
         (tmp_path / "notes.json").write_text("hello\n")
-        with pytest.raises(ValueError, match=r"history must be logs of AutoTVM, .*notes.json has no record"):
+        with pytest.raises(
+            ValueError, match=r"history must be logs of AutoTVM, .*notes.json has no record"
+        ):
             tune(tmp_path / "log.json", runner=runner, history=[tmp_path / "notes.json"])
         assert not runner.measured
 
@@ -337,7 +444,13 @@ class TestLogs:
         log = tmp_path / "log.json"
         tune(log, 10, mod=two_layers(batch=2), tuner=autotvm.tuner.RandomTuner)
         tune_network(
-            two_layers(), {}, "llvm -mcpu=core-avx2", log, trials=10, measure_option=SyntheticRunner().option(), evaluate=False
+            two_layers(),
+            {},
+            "llvm -mcpu=core-avx2",
+            log,
+            trials=10,
+            measure_option=SyntheticRunner().option(),
+            evaluate=False,
         )
         tune(log, 10, tuner=autotvm.tuner.RandomTuner)
         rows = log.read_text().splitlines()
@@ -346,7 +459,12 @@ class TestLogs:
 
         runner = SyntheticRunner()
         result = tune(log, 40, runner)
-        assert (result.trials, result.measured, result.unrelated, result.rejected) == (40, 30, 20, 1)
+        assert (result.trials, result.measured, result.unrelated, result.rejected) == (
+            40,
+            30,
+            20,
+            1,
+        )
         assert log.read_text().splitlines()[:31] == [*rows, rows[-1]]
         assert Path(f"{log}.rejected").read_text() == rows[-1][:100] + "\n"
         assert len(list(autotvm.record.load_from_file(str(log)))) == 61
@@ -357,7 +475,10 @@ class TestLogs:
         """Whose targets have options that this one has no longer."""
         tune(tmp_path / "new.json", 12)
         triple = f" -mtriple={TARGET.attrs['mtriple']}"  # which earlier ones do not write
-        log, old = tmp_path / "log.json", (tmp_path / "new.json").read_text().replace(triple, " -link-params=0")
+        log, old = (
+            tmp_path / "log.json",
+            (tmp_path / "new.json").read_text().replace(triple, " -link-params=0"),
+        )
         assert old.count("-link-params=0") == 12
         log.write_text(old)
         result = tune(log, 16)
@@ -374,8 +495,15 @@ class TestLogs:
     def test_joined_logs_are_resumed(self, tmp_path):
         for name, seed in (("a", 0), ("b", 1)):
             tune(tmp_path / f"{name}.json", 10, seed=seed)
-        log, texts = tmp_path / "log.json", [(tmp_path / f"{name}.json").read_text() for name in "ab"]
-        log.write_bytes((texts[0].rstrip("\n") + texts[1].replace("\n", "\r\n") + texts[0] + "Killed\n").encode())
+        log, texts = (
+            tmp_path / "log.json",
+            [(tmp_path / f"{name}.json").read_text() for name in "ab"],
+        )
+        log.write_bytes(
+            (
+                texts[0].rstrip("\n") + texts[1].replace("\n", "\r\n") + texts[0] + "Killed\n"
+            ).encode()
+        )
         distinct = len({*configurations(tmp_path / "a.json"), *configurations(tmp_path / "b.json")})
         result = tune(log, 24)
         assert (result.measured, result.rejected) == (24 - distinct, 1)
@@ -388,10 +516,15 @@ class TestLogs:
         assert len(records) == 3
         trials = list(autotvm.record.load_from_file(str(tmp_path / "log.json")))
         for measured, best in records:
-            mine = [result for trial, result in trials if trial.task.workload == measured.task.workload]
+            mine = [
+                result for trial, result in trials if trial.task.workload == measured.task.workload
+            ]
             assert np.mean(best.costs) == min(np.mean(result.costs) for result in mine)
         with TARGET, autotvm.apply_history_best(str(result.best_file)) as context:
-            assert all(context.query(TARGET, measured.task.workload).index == measured.config.index for measured, _ in records)
+            assert all(
+                context.query(TARGET, measured.task.workload).index == measured.config.index
+                for measured, _ in records
+            )
 
     def test_the_best_file_keeps_what_other_networks_in_the_log_have_found(self, tmp_path):
         log, best = tmp_path / "log.json", tmp_path / "log.best.json"
@@ -414,7 +547,9 @@ class TestLogs:
         tune(log, 6, mod=one_layer())
         assert lost < set(best.read_text().splitlines())
 
-    def test_the_best_file_of_a_log_that_was_moved_away_is_kept_under_another_name(self, tmp_path, caplog):
+    def test_the_best_file_of_a_log_that_was_moved_away_is_kept_under_another_name(
+        self, tmp_path, caplog
+    ):
         log, best = tmp_path / "log.json", tmp_path / "log.best.json"
         tune(log, 12)
         before = best.read_text()
@@ -438,7 +573,10 @@ class TestLogs:
         assert os.environ["TOPHUB_LOCATION"] == "https://example.org"
 
     def test_a_seed_is_told_only_of_tuners_that_take_one(self, tmp_path):
-        for tuner, name in ((OpEvoTuner, "OpEvoTuner, seed 0"), (autotvm.tuner.RandomTuner, "RandomTuner")):
+        for tuner, name in (
+            (OpEvoTuner, "OpEvoTuner, seed 0"),
+            (autotvm.tuner.RandomTuner, "RandomTuner"),
+        ):
             tune(tmp_path / f"{name}.json", 4, tuner=tuner)
             (log,) = open_logs([tmp_path / f"{name}.json"])
             assert log.runs.tuners == [name]
@@ -474,7 +612,9 @@ class TestLogs:
             return write(file, data)
 
         monkeypatch.setattr(os, "write", full)
-        with pytest.raises(OSError, match=r"cannot write the log: No space left on device. .* make room"):
+        with pytest.raises(
+            OSError, match=r"cannot write the log: No space left on device. .* make room"
+        ):
             tune(tmp_path / "log.json")
         monkeypatch.undo()
         assert len(configurations(tmp_path / "log.json")) == 5
@@ -492,7 +632,9 @@ class TestLogs:
         assert not autotvm.GLOBAL_SCOPE.in_tuning
 
     def test_logs_with_one_stem_have_separate_best_files(self, tmp_path):
-        names = [tune(tmp_path / name, 3).best_file.name for name in ("a.json", "a.log", "a.v1", "a.v2")]
+        names = [
+            tune(tmp_path / name, 3).best_file.name for name in ("a.json", "a.log", "a.v1", "a.v2")
+        ]
         assert names == ["a.best.json", "a.log.best.json", "a.v1.best.json", "a.v2.best.json"]
 
 
@@ -502,13 +644,18 @@ class TestConfirmation:
         """For their sake another record than the confirmed one may be taken."""
         monkeypatch.setattr(best_file, "choose", lambda *arguments: {})
 
-    def test_the_best_trials_are_timed_again_and_the_winner_is_the_best_also_after_resuming(self, tmp_path, monkeypatch):
+    def test_the_best_trials_are_timed_again_and_the_winner_is_the_best_also_after_resuming(
+        self, tmp_path, monkeypatch
+    ):
         monkeypatch.setattr(run, "CONFIRMATION_SHARE", 10.0)
-        monkeypatch.setattr(finalists, "MAX_RATIO", 1e6)  # on a busy machine, one trial may be far ahead
+        # on a busy machine, one trial may be far ahead
+        monkeypatch.setattr(finalists, "MAX_RATIO", 1e6)
         monkeypatch.setattr(race, "_LAST_ROUND", race.MIN_ROUNDS)  # each round starts a process
         log = tmp_path / "log.json"
         result = tune(log, 24, measure_option=for_real())
-        events = [event for event in read(Path(f"{log}.journal")) if isinstance(event, BestConfirmed)]
+        events = [
+            event for event in read(Path(f"{log}.journal")) if isinstance(event, BestConfirmed)
+        ]
         confirmed = {event.record for event in events}
         assert confirmed
         best = set(result.best_file.read_text().splitlines())
@@ -521,7 +668,9 @@ class TestConfirmation:
         assert again.latency == pytest.approx(result.latency)
         assert len(configurations(log)) == 24  # the log has trials only
 
-    def test_without_time_or_with_a_single_trial_per_task_nothing_is_timed_again(self, tmp_path, monkeypatch):
+    def test_without_time_or_with_a_single_trial_per_task_nothing_is_timed_again(
+        self, tmp_path, monkeypatch
+    ):
         monkeypatch.setattr(run, "CONFIRMATION_SHARE", 0)
         tune(tmp_path / "log.json", 8, measure_option=for_real())
         assert not Journal(tmp_path / "log.json.journal").history.confirmed
@@ -573,7 +722,11 @@ class TestEvaluation:
         assert "untuned" in text
         assert not autotvm.GLOBAL_SCOPE.in_tuning
         children = [process.info for process in psutil.process_iter(["ppid", "cmdline"])]
-        assert not [c for c in children if c["ppid"] == os.getpid() and "popen_worker" in " ".join(c["cmdline"] or ())]
+        assert not [
+            c
+            for c in children
+            if c["ppid"] == os.getpid() and "popen_worker" in " ".join(c["cmdline"] or ())
+        ]
 
     def test_a_network_that_only_the_vm_can_run_is_not_compared(self, tmp_path, capfd):
         x, which = relay.var("x", shape=(4, 64)), relay.var("which", shape=(), dtype="bool")
@@ -582,7 +735,10 @@ class TestEvaluation:
         mod = tvm.IRModule.from_expr(relay.Function([x, which], body))
         result = tune(tmp_path / "log.json", 4, mod=mod, evaluate=True)
         assert (result.trials, result.comparison, result.comparison_error) == (4, None, "")
-        assert "not compared with the untuned network: it has branches, which only TVM's VM can run" in capfd.readouterr().err
+        assert (
+            "not compared with the untuned network: it has branches, which only TVM's VM can run"
+            in capfd.readouterr().err
+        )
         with pytest.raises(ValueError, match="this one has branches"):
             compare_logs(mod, {}, TARGET, [result.best_file])
 
@@ -601,11 +757,23 @@ class TestEvaluation:
     def test_alexnet_end_to_end(self, tmp_path):
         mod, params = workloads.alexnet()
         log = tmp_path / "alexnet.json"
-        result = tune_network(mod, params, ALEXNET_TARGET, log, trials=13, measure_option=for_real(), seed=0, early_stopping=100)
+        result = tune_network(
+            mod,
+            params,
+            ALEXNET_TARGET,
+            log,
+            trials=13,
+            measure_option=for_real(),
+            seed=0,
+            early_stopping=100,
+        )
         assert result.trials == 13
         assert len(result.rows) == 11
         assert result.comparison.outputs_match
-        with autotvm.apply_history_best(str(result.best_file)), tvm.transform.PassContext(opt_level=3):
+        with (
+            autotvm.apply_history_best(str(result.best_file)),
+            tvm.transform.PassContext(opt_level=3),
+        ):
             library = relay.build(mod, target=ALEXNET_TARGET, params=params)
         module = graph_executor.GraphModule(library["default"](tvm.cpu()))
         module.run(data=np.zeros((1, 3, 224, 224), "float32"))
@@ -632,7 +800,8 @@ def start(log, trials):
         text=True,
         env={**os.environ, "TUNES_INTO": str(log)},
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background shell ignores it
+        # a background shell ignores it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
@@ -641,7 +810,10 @@ def workers(log):
     return [
         process
         for process in psutil.process_iter(["cmdline", "environ"])
-        if any(name in " ".join(process.info["cmdline"] or ()) for name in ("tvm.exec.popen_worker", "fork_server"))
+        if any(
+            name in " ".join(process.info["cmdline"] or ())
+            for name in ("tvm.exec.popen_worker", "fork_server")
+        )
         and (process.info["environ"] or {}).get("TUNES_INTO") == str(log)
     ]
 
@@ -654,7 +826,8 @@ class TestKilling:
         before = []
         for _ in range(kills):
             process = start(log, trials)
-            time.sleep(rng.uniform(2, 14))  # during import, extraction, start of workers, measuring or writing
+            # during import, extraction, start of workers, measuring or writing
+            time.sleep(rng.uniform(2, 14))
             process.kill()
             _, errors = process.communicate(timeout=60)
             assert "Error" not in errors
@@ -685,9 +858,14 @@ class TestKilling:
         _, errors = process.communicate(timeout=240)
         assert process.returncode == -signal.SIGINT
         assert "ended by: interrupted" in errors
-        assert errors.count("Traceback") == errors.count("KeyboardInterrupt") == 1  # Python's own, after the result
+        # Python's own, after the result
+        assert errors.count("Traceback") == errors.count("KeyboardInterrupt") == 1
         assert not workers(log)
-        assert {"log.json", "log.best.json"} <= {*os.listdir(tmp_path)} <= {"log.json", "log.best.json", "log.json.journal"}
+        assert (
+            {"log.json", "log.best.json"}
+            <= {*os.listdir(tmp_path)}
+            <= {"log.json", "log.best.json", "log.json.journal"}
+        )
         assert all(json.loads(line) for line in log.read_text().splitlines())
 
     def test_an_interrupt_restores_autotvms_global_scope(self, tmp_path):
@@ -733,5 +911,7 @@ class TestKilling:
         executor.submit = killing
         result = tune(log, 16, measure_option=option)
         assert result.trials == len(set(configurations(log))) == 16
-        assert sum(row.failures.count("compile host") for row in result.rows) <= len(executor._workers)
+        assert sum(row.failures.count("compile host") for row in result.rows) <= len(
+            executor._workers
+        )
         assert all(row.works for row in result.rows)

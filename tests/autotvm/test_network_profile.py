@@ -30,7 +30,13 @@ class Profiled:
 
 def instance(*seconds, transform=0.0):
     """A network whose calls always take so long, with a transform after the first convolution."""
-    names = ["fused_layout_transform", "fused_conv2d", "fused_layout_transform", "fused_conv2d_1", "fused_dense_add"]
+    names = [
+        "fused_layout_transform",
+        "fused_conv2d",
+        "fused_layout_transform",
+        "fused_conv2d_1",
+        "fused_dense_add",
+    ]
     durations = [1.0, seconds[0], transform, *seconds[1:]]
     calls = list(zip(names, [3, 64, 64, 32, 10], durations))
     return lambda: Profiled(calls)
@@ -46,7 +52,9 @@ class TestFindSlower:
         assert find_slower(instance(1, 1, 1), instance(0.1, 1.2, 1), CALLS, PARTS) == []
 
     def test_a_transform_counts_to_the_operator_before_it(self):
-        assert find_slower(instance(1, 1, 1), instance(0.9, 0.9, 1, transform=0.5), CALLS, PARTS) == [0, 1]
+        assert find_slower(
+            instance(1, 1, 1), instance(0.9, 0.9, 1, transform=0.5), CALLS, PARTS
+        ) == [0, 1]
 
     def test_what_comes_first_in_a_round_takes_turns_and_is_freed_after_it(self):
         begun = []
@@ -63,14 +71,29 @@ class TestFindSlower:
 
             return begin
 
-        assert find_slower(network("untuned", instance(1, 1, 1)), network("tuned", instance(1, 1, 2)), CALLS, PARTS) == [2]
-        assert begun == ["tuned", "untuned", "untuned", "tuned", "tuned", "untuned", "untuned", "tuned", "tuned", "untuned"]
+        assert find_slower(
+            network("untuned", instance(1, 1, 1)), network("tuned", instance(1, 1, 2)), CALLS, PARTS
+        ) == [2]
+        assert begun == [
+            "tuned",
+            "untuned",
+            "untuned",
+            "tuned",
+            "tuned",
+            "untuned",
+            "untuned",
+            "tuned",
+            "tuned",
+            "untuned",
+        ]
         assert not alive
 
     def test_a_slow_network_is_not_profiled_again_and_again(self, monkeypatch):
         monkeypatch.setattr(network_profile, "_SECONDS", 0.0)
         begun = []
-        assert find_slower(instance(1, 1, 1), lambda: begun.append(1) or instance(1, 1, 2)(), CALLS, PARTS) == [2]
+        assert find_slower(
+            instance(1, 1, 1), lambda: begun.append(1) or instance(1, 1, 2)(), CALLS, PARTS
+        ) == [2]
         assert begun == [1]
 
     @pytest.mark.parametrize("calls", [[], CALLS[:2], [CALLS[1], CALLS[0], CALLS[2]]])
@@ -117,20 +140,33 @@ class TestTuning:
 
         runner = InstantRunner(lambda config: None)
         runner.run = lambda inputs, builds: [
-            autotvm.MeasureResult((seconds({name: config[name] for name in task.config_space.space_map}),), 0, 0.1, 0.0)
+            autotvm.MeasureResult(
+                (seconds({name: config[name] for name in task.config_space.space_map}),),
+                0,
+                0.1,
+                0.0,
+            )
             for _, task, config in inputs
         ]
-        return autotvm.measure_option(builder=InstantBuilder(timeout=1, n_parallel=8), runner=runner)
+        return autotvm.measure_option(
+            builder=InstantBuilder(timeout=1, n_parallel=8), runner=runner
+        )
 
     def tune(self, log, **options):
-        return tune_network(two_layers(), {}, TARGET, log, 60, self.option(), seed=0, transfer=False, **options)
+        return tune_network(
+            two_layers(), {}, TARGET, log, 60, self.option(), seed=0, transfer=False, **options
+        )
 
     def records(self, result):
         return list(autotvm.record.load_from_file(str(result.best_file)))
 
     def convolution(self, result):
         """The block of output channels in the file of the best."""
-        (size,) = (measured.config["tile_oc"].size[-1] for measured, _ in self.records(result) if "conv2d" in measured.task.name)
+        (size,) = (
+            measured.config["tile_oc"].size[-1]
+            for measured, _ in self.records(result)
+            if "conv2d" in measured.task.name
+        )
         return size
 
     def test_what_is_slower_within_the_network_is_left_untuned(self, tmp_path):
@@ -142,15 +178,24 @@ class TestTuning:
         assert result.kept_untuned >= 1
         assert "left untuned" in str(result)
         assert result.comparison.outputs_match
-        assert self.convolution(self.tune(log, evaluate=False)) == 1  # only what was profiled is known
+        # only what was profiled is known
+        assert self.convolution(self.tune(log, evaluate=False)) == 1
 
     def test_it_stays_so_when_another_network_is_tuned_into_the_log(self, tmp_path, monkeypatch):
         monkeypatch.setattr("autotvm_opevo.autotvm.evaluation.find_slower", lambda *arguments: [1])
         log = tmp_path / "log.json"
-        (dense,) = (one[0].task.name for one in self.records(self.tune(log)) if "dense" in one[0].task.name)
+        (dense,) = (
+            one[0].task.name for one in self.records(self.tune(log)) if "dense" in one[0].task.name
+        )
         assert dense == "dense_pack.x86"  # the compiler's, without a record of the other
-        other = tune_network(one_layer(), {}, TARGET, log, 4, self.option(), seed=0, transfer=False, evaluate=False)
-        mine = [one[0].task.name for one in self.records(other) if "dense" in one[0].task.name and one[0].task.args[0][1][0] == 1]
+        other = tune_network(
+            one_layer(), {}, TARGET, log, 4, self.option(), seed=0, transfer=False, evaluate=False
+        )
+        mine = [
+            one[0].task.name
+            for one in self.records(other)
+            if "dense" in one[0].task.name and one[0].task.args[0][1][0] == 1
+        ]
         assert mine == ["dense_pack.x86"]
 
     def test_a_runtime_without_the_profiler_keeps_what_is_faster_alone(self, tmp_path, monkeypatch):
@@ -162,9 +207,13 @@ class TestTuning:
         assert (self.convolution(result), result.kept_untuned) == (1, 0)
         assert result.comparison.outputs_match
 
-    def test_an_operator_without_an_untuned_record_is_left_to_the_compiler(self, tmp_path, monkeypatch):
+    def test_an_operator_without_an_untuned_record_is_left_to_the_compiler(
+        self, tmp_path, monkeypatch
+    ):
         monkeypatch.setattr("autotvm_opevo.autotvm.task_state.TaskState.untuned", None)
-        monkeypatch.setattr("autotvm_opevo.autotvm.evaluation.find_slower", lambda *arguments: [0, 1])
+        monkeypatch.setattr(
+            "autotvm_opevo.autotvm.evaluation.find_slower", lambda *arguments: [0, 1]
+        )
         result = self.tune(tmp_path / "log.json")
         assert result.kept_untuned == 2
         assert not result.best_file.read_text()

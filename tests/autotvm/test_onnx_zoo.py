@@ -1,4 +1,6 @@
-"""Networks of the kinds that people bring: their tasks, and that they compute what ONNX specifies, untuned and tuned."""
+"""Networks of the kinds that people bring: their tasks, and that they compute what ONNX specifies,
+untuned and tuned.
+"""
 
 import pytest
 import tvm
@@ -15,10 +17,13 @@ from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.networks import relay as workloads
 
-FAULTS = {"perceptron": "TVM 0.17 takes the ratio of a Dropout for an attribute, which it no longer is"}
+FAULTS = {
+    "perceptron": "TVM 0.17 takes the ratio of a Dropout for an attribute, which it no longer is"
+}
 # Shapes that are known in a run only, for TVM's VM.
 DYNAMIC = ("yolo_nms", "keypoints")
-# Unlike each other: convolutions of all kinds and a channel shuffle, matrix products and indices, convolutions of a sequence.
+# Unlike each other: convolutions of all kinds and a channel shuffle, matrix products and indices,
+# convolutions of a sequence.
 QUICK = ("shufflenet", "recommender", "audio")
 
 
@@ -29,7 +34,10 @@ def load(network, folder):
 def outputs(name, mod, inputs, best=None):
     if name not in DYNAMIC:
         return Instance(build(mod, TARGET, best), tvm.cpu(), inputs).outputs()
-    with autotvm.apply_history_best(str(best) if best else []), tvm.transform.PassContext(opt_level=3):
+    with (
+        autotvm.apply_history_best(str(best) if best else []),
+        tvm.transform.PassContext(opt_level=3),
+    ):
         machine = VirtualMachine(relay.vm.compile(mod, TARGET), tvm.cpu())
     return [output.numpy() for output in machine.invoke("main", **inputs)]
 
@@ -48,10 +56,26 @@ def test_a_tuned_network_computes_what_onnx_specifies(tmp_path, monkeypatch, nam
     time_two_rounds(monkeypatch)
     network = NETWORKS[name]()
     mod, weights = load(network, tmp_path)
-    options = {"measure_option": instant() if name in QUICK else for_real(), "seed": 0, "task_scheduler": "round-robin"}
-    tasks = len(tune_network(mod, weights, TARGET, tmp_path / "log.json", 1, evaluate=False, **options).rows)
-    result = tune_network(mod, weights, TARGET, tmp_path / "log.json", tasks + 2, evaluate=name not in QUICK, **options)
+    options = {
+        "measure_option": instant() if name in QUICK else for_real(),
+        "seed": 0,
+        "task_scheduler": "round-robin",
+    }
+    tasks = len(
+        tune_network(mod, weights, TARGET, tmp_path / "log.json", 1, evaluate=False, **options).rows
+    )
+    result = tune_network(
+        mod,
+        weights,
+        TARGET,
+        tmp_path / "log.json",
+        tasks + 2,
+        evaluate=name not in QUICK,
+        **options,
+    )
     assert result.trials == tasks + 2
     assert all(row.works for row in result.rows)
     assert name in (*QUICK, *DYNAMIC) or result.comparison.outputs_match
-    network.assert_outputs(outputs(name, fold(mod, weights), network.inputs, result.best_file), network.expected())
+    network.assert_outputs(
+        outputs(name, fold(mod, weights), network.inputs, result.best_file), network.expected()
+    )

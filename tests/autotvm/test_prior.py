@@ -13,7 +13,13 @@ from autotvm_opevo.autotvm import search_tuner as search_tuner_module
 from autotvm_opevo.autotvm.prior import prior, prior_file
 from autotvm_opevo.autotvm.task_state import TaskState
 
-CONVOLUTION = (te.placeholder((1, 32, 26, 26)), te.placeholder((48, 32, 3, 3)), (1, 1), (1, 1, 1, 1), (1, 1))
+CONVOLUTION = (
+    te.placeholder((1, 32, 26, 26)),
+    te.placeholder((48, 32, 3, 3)),
+    (1, 1),
+    (1, 1, 1, 1),
+    (1, 1),
+)
 BLOCKED = (*CONVOLUTION, "NCHW", "NCHW", "float32")
 DENSE = (te.placeholder((1, 384)), te.placeholder((96, 384)), None, "float32")
 

@@ -10,7 +10,9 @@ from autotvm_opevo.autotvm.processes import killed_after, stop
 
 @pytest.mark.soak
 def test_stop_ends_busy_workers_although_their_threads_do_so_too():
-    """As after Ctrl-C in a trial. Whoever is second finds no process: one time in four, that was an error."""
+    """As after Ctrl-C in a trial. Whoever is second finds no process: one time in four, that was an
+    error.
+    """
     for _ in range(8):
         executor = PopenPoolExecutor(max_workers=2, timeout=600)
         for future in [executor.submit(int), executor.submit(int)]:

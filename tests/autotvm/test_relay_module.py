@@ -29,7 +29,9 @@ class TestFunctions:
         x, y, z = (relay.var(name, shape=(8, 64)) for name in "xyz")
         mod = tvm.IRModule(
             {
-                relay.GlobalVar("main"): relay.Function([x], relay.Call(helper, [relay.Call(helper, [x])])),
+                relay.GlobalVar("main"): relay.Function(
+                    [x], relay.Call(helper, [relay.Call(helper, [x])])
+                ),
                 helper: relay.Function([y], relay.nn.relu(relay.Call(deeper, [y]))),
                 deeper: relay.Function([z], relay.add(z, relay.const(1.0))),
                 unused: dense(),
@@ -43,12 +45,22 @@ class TestFunctions:
 
     def test_functions_that_call_themselves_stay(self):
         again = relay.GlobalVar("again")
-        x, n, y, m = (relay.var(name, shape=shape) for name, shape in (("x", (8, 64)), ("n", ()), ("y", (8, 64)), ("m", ())))
+        x, n, y, m = (
+            relay.var(name, shape=shape)
+            for name, shape in (("x", (8, 64)), ("n", ()), ("y", (8, 64)), ("m", ()))
+        )
         body = relay.If(
-            relay.less(m, relay.const(1.0)), y, relay.Call(again, [relay.nn.relu(y), relay.subtract(m, relay.const(1.0))])
+            relay.less(m, relay.const(1.0)),
+            y,
+            relay.Call(again, [relay.nn.relu(y), relay.subtract(m, relay.const(1.0))]),
         )
         recursive = relay.Function([y, m], body, ret_type=relay.TensorType((8, 64)))
-        mod = tvm.IRModule({relay.GlobalVar("main"): relay.Function([x, n], relay.Call(again, [x, n])), again: recursive})
+        mod = tvm.IRModule(
+            {
+                relay.GlobalVar("main"): relay.Function([x, n], relay.Call(again, [x, n])),
+                again: recursive,
+            }
+        )
         assert {one.name_hint for one in as_module(mod).get_global_vars()} == {"main", "again"}
 
     @pytest.mark.parametrize(
@@ -103,16 +115,23 @@ class TestShapes:
         ],
     )
     def test_an_input_of_unknown_shape_is_refused_by_name(self, shape, text):
-        with pytest.raises(ValueError, match=f"the shapes of all inputs must be known, that of {text}"):
+        with pytest.raises(
+            ValueError, match=f"the shapes of all inputs must be known, that of {text}"
+        ):
             as_module(dense(shape, "tokens"))
 
     def test_all_inputs_of_unknown_shape_are_named(self):
-        x, y, z = (relay.var(name, shape=shape) for name, shape in (("x", (ANY,)), ("y", (8,)), ("z", (ANY,))))
+        x, y, z = (
+            relay.var(name, shape=shape)
+            for name, shape in (("x", (ANY,)), ("y", (8,)), ("z", (ANY,)))
+        )
         with pytest.raises(ValueError, match=r"that of 'x' \(\?,\), 'z' \(\?,\) is not"):
             as_module(relay.Function([x, y, z], relay.Tuple([x, y, z])))
 
     def test_tuples_are_looked_into(self):
-        pair = relay.var("pair", relay.TupleType([relay.TensorType((8,)), relay.TensorType((ANY, 4))]))
+        pair = relay.var(
+            "pair", relay.TupleType([relay.TensorType((8,)), relay.TensorType((ANY, 4))])
+        )
         with pytest.raises(ValueError, match=r"that of 'pair' \(\?, 4\)"):
             as_module(relay.Function([pair], relay.TupleGetItem(pair, 1)))
 
@@ -123,7 +142,9 @@ class TestShapes:
 
     def test_types_that_follow_need_not_be_given(self):
         x, weight = relay.var("x", shape=(8, 64)), relay.var("w")
-        assert inputs(as_module(relay.Function([x, weight], relay.nn.dense(x, weight, units=4)))) == ["x", "w"]
+        assert inputs(
+            as_module(relay.Function([x, weight], relay.nn.dense(x, weight, units=4)))
+        ) == ["x", "w"]
 
     def test_shapes_that_depend_on_data_are_no_input_s(self):
         x = relay.var("x", shape=(8,))

@@ -28,7 +28,9 @@ def write_log(path):
     lines = []
     for index in (0, 7, 30, 77, 123):
         measured = MeasureInput(task.target, task, task.config_space.get(index))
-        lines.append(record.encode(measured, MeasureResult([1e-3 * (index + 1)], 0, 0.5, 1.795e9 + index)))
+        lines.append(
+            record.encode(measured, MeasureResult([1e-3 * (index + 1)], 0, 0.5, 1.795e9 + index))
+        )
     path.write_text("\n".join(lines) + "\n")
 
 
@@ -44,7 +46,9 @@ def known(request, log):
     if request.param == "journal":
         replace_template(log)
         Journal(f"{log}.journal").write(
-            KnobsMapped.of({only_task(log).example.key: KnobSpace(matmul_task().config_space).space.knobs})
+            KnobsMapped.of(
+                {only_task(log).example.key: KnobSpace(matmul_task().config_space).space.knobs}
+            )
         )
     return log
 

@@ -1,4 +1,6 @@
-"""Without AutoTVM the core works, and importing OpEvoTuner raises an error with what was found and what to do."""
+"""Without AutoTVM the core works, and importing OpEvoTuner raises an error with what was found and
+what to do.
+"""
 
 import subprocess
 import sys
@@ -21,13 +23,17 @@ WHAT_TO_DO = "OpEvoTuner needs a TVM with AutoTVM, 0.8 to 0.19"
 
 
 def import_error_with(tmp_path, **files):
-    """The error of importing OpEvoTuner in a process whose package ``tvm`` consists of the given files."""
+    """The error of importing OpEvoTuner in a process whose package ``tvm`` consists of the given
+    files.
+    """
     for name, text in files.items():
         path = tmp_path / "tvm" / f"{name}.py"
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     path = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-    done = subprocess.run([sys.executable, "-c", path + CORE + IMPORT], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", path + CORE + IMPORT], capture_output=True, text=True, check=True
+    )
     return done.stdout
 
 
@@ -36,7 +42,9 @@ def test_importing_the_package_does_not_import_tvm():
 
 
 def test_a_folder_of_the_packages_name_does_not_shadow_it(tmp_path):
-    """A clone's folder has the name of the package: a script next to it must import the package, not the folder."""
+    """A clone's folder has the name of the package: a script next to it must import the package,
+    not the folder.
+    """
     (tmp_path / "autotvm_opevo").mkdir()
     subprocess.run([sys.executable, "-c", CORE], check=True, cwd=tmp_path)
 
@@ -50,22 +58,33 @@ def test_dir_lists_the_tuner():
 def test_no_tvm():
     block = "import sys; sys.modules['tvm'] = None\n"
     core = CORE.replace('assert "tvm" not in sys.modules', "")
-    done = subprocess.run([sys.executable, "-c", block + core + IMPORT], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", block + core + IMPORT], capture_output=True, text=True, check=True
+    )
     assert done.stdout.startswith("found no TVM: ")
     assert WHAT_TO_DO in done.stdout
 
 
 def test_a_tvm_without_autotvm(tmp_path):
     error = import_error_with(tmp_path, __init__="__version__ = '0.25.0'")
-    assert error.startswith(f"found TVM 0.25.0 in {tmp_path / 'tvm'}, which has no AutoTVM: it was removed in TVM 0.20. ")
+    assert error.startswith(
+        f"found TVM 0.25.0 in {tmp_path / 'tvm'}, which has no AutoTVM: it was removed in TVM "
+        "0.20. "
+    )
     assert WHAT_TO_DO in error
 
 
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("raise OSError('libtvm.so: cannot open shared object file')", "OSError: libtvm.so: cannot open shared object file"),
-        ("import a_module_that_is_not_there", "found a TVM that lacks a module of its own: No module named"),
+        (
+            "raise OSError('libtvm.so: cannot open shared object file')",
+            "OSError: libtvm.so: cannot open shared object file",
+        ),
+        (
+            "import a_module_that_is_not_there",
+            "found a TVM that lacks a module of its own: No module named",
+        ),
     ],
 )
 def test_a_tvm_that_cannot_be_imported(tmp_path, source, message):
@@ -77,8 +96,15 @@ def test_a_tvm_that_cannot_be_imported(tmp_path, source, message):
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("import a_module_that_is_not_there", "whose AutoTVM lacks a module: No module named 'a_module_that_is_not_there'"),
-        ("import sys; sys.no_such", "whose AutoTVM cannot be imported: AttributeError: module 'sys' has no attribute 'no_such'"),
+        (
+            "import a_module_that_is_not_there",
+            "whose AutoTVM lacks a module: No module named 'a_module_that_is_not_there'",
+        ),
+        (
+            "import sys; sys.no_such",
+            "whose AutoTVM cannot be imported: AttributeError: module 'sys' has no attribute "
+            "'no_such'",
+        ),
         ("raise OSError('no library')", "whose AutoTVM cannot be imported: OSError: no library"),
     ],
 )
@@ -97,5 +123,8 @@ def test_unknown_names_raise_attribute_error():
 
 
 def test_the_meta_schedule_adapter_needs_another_tvm():
-    with pytest.raises(ImportError, match=r"found TVM 0\.17.* whose AutoTVM has OpEvoTuner .* no tvm.s_tir.meta_schedule"):
+    with pytest.raises(
+        ImportError,
+        match=r"found TVM 0\.17.* whose AutoTVM has OpEvoTuner .* no tvm.s_tir.meta_schedule",
+    ):
         import autotvm_opevo.meta_schedule  # noqa: F401

@@ -1,4 +1,6 @@
-"""Real RPC trackers and servers on the loopback interface: some are killed, some hang, some are missing."""
+"""Real RPC trackers and servers on the loopback interface: some are killed, some hang, some are
+missing.
+"""
 
 import gc
 import os
@@ -30,12 +32,23 @@ from autotvm_opevo.tuning import finalists, race, run
 from autotvm_opevo.tuning.journal import Journal
 
 SHAPES = [(1, 16, 8, 8), (16, 16, 3, 3)]
-MOD, PARAMS = workloads.operator("nn.conv2d", SHAPES, attributes={"padding": (1, 1), "channels": 16, "kernel_size": (3, 3)})
+MOD, PARAMS = workloads.operator(
+    "nn.conv2d", SHAPES, attributes={"padding": (1, 1), "channels": 16, "kernel_size": (3, 3)}
+)
 
 
 def measure_option(port, n_parallel=2, package=autotvm, key=KEY, **options):
-    """With AutoTVM's builder, one batch after the other; with this package's, what runs next is built meanwhile."""
-    options = {"number": 1, "repeat": 2, "min_repeat_ms": 100, "timeout": TIMEOUT, "cooldown_interval": 0, **options}
+    """With AutoTVM's builder, one batch after the other; with this package's, what runs next is
+    built meanwhile.
+    """
+    options = {
+        "number": 1,
+        "repeat": 2,
+        "min_repeat_ms": 100,
+        "timeout": TIMEOUT,
+        "cooldown_interval": 0,
+        **options,
+    }
     return autotvm.measure_option(
         builder=package.LocalBuilder(timeout=TIMEOUT),
         runner=autotvm.RPCRunner(key, "127.0.0.1", port, n_parallel=n_parallel, **options),
@@ -74,17 +87,25 @@ def confirmed(board, tmp_path_factory):
         patch.setattr(run, "CONFIRMATION_SHARE", 10.0)
         patch.setattr(race, "_LAST_ROUND", race.MIN_ROUNDS)  # each round starts a process
         patch.setattr(finalists, "MAX_RATIO", 1e6)
-        option = measure_option(board, n_parallel=1, package=autotvm_opevo.autotvm, min_repeat_ms=20)
+        option = measure_option(
+            board, n_parallel=1, package=autotvm_opevo.autotvm, min_repeat_ms=20
+        )
         return log, tune(log, option, trials=6)
 
 
 def tune(log, option, trials=24):
-    return tune_network(MOD, PARAMS, "llvm", log, trials=trials, measure_option=option, seed=0, evaluate=False)
+    return tune_network(
+        MOD, PARAMS, "llvm", log, trials=trials, measure_option=option, seed=0, evaluate=False
+    )
 
 
 class TestDevicePool:
-    @pytest.mark.parametrize("package", [pytest.param(autotvm, marks=pytest.mark.soak), autotvm_opevo.autotvm])
-    @pytest.mark.parametrize("harm", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.soak)])
+    @pytest.mark.parametrize(
+        "package", [pytest.param(autotvm, marks=pytest.mark.soak), autotvm_opevo.autotvm]
+    )
+    @pytest.mark.parametrize(
+        "harm", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.soak)]
+    )
     def test_a_server_that_dies_or_hangs_costs_time_but_no_trial(self, tmp_path, harm, package):
         log = tmp_path / "log.json"
         with farm(tmp_path) as (port, servers):
@@ -101,7 +122,9 @@ class TestDevicePool:
         assert after > before
         if harm == signal.SIGKILL:
             assert lost == [f"127.0.0.1:{servers[0].args[servers[0].args.index('--port') + 1]}"]
-            assert f"1 device left while tuning: {lost[0]}" in page_text(write_page(log, out=tmp_path / "report.html"))
+            assert f"1 device left while tuning: {lost[0]}" in page_text(
+                write_page(log, out=tmp_path / "report.html")
+            )
 
     @pytest.mark.soak
     def test_more_devices_than_cores(self, tmp_path):
@@ -115,14 +138,20 @@ class TestDevicePool:
 
     @pytest.mark.soak
     @pytest.mark.parametrize("package", [autotvm, autotvm_opevo.autotvm])
-    def test_the_loss_of_the_last_device_ends_the_run_and_fails_no_configuration(self, tmp_path, monkeypatch, package):
+    def test_the_loss_of_the_last_device_ends_the_run_and_fails_no_configuration(
+        self, tmp_path, monkeypatch, package
+    ):
         monkeypatch.setattr(rpc, "_DEVICE_TIMEOUT", 15.0)
         log = tmp_path / "log.json"
         with farm(tmp_path) as (port, servers):
             option = measure_option(port, package=package)
-            option["runner"].executor._timeout = 20  # a trial that waits for a device, without one, waits this long
+            # a trial that waits for a device, without one, waits this long
+            option["runner"].executor._timeout = 20
             when(log, 6, lambda: [os.killpg(server.pid, signal.SIGKILL) for server in servers])
-            with pytest.raises(DevicePoolError, match=f"last device of key '{KEY}' has left the tracker at 127.0.0.1:{port}"):
+            with pytest.raises(
+                DevicePoolError,
+                match=f"last device of key '{KEY}' has left the tracker at 127.0.0.1:{port}",
+            ):
                 tune(log, option)
         assert 6 <= len(records(log)) < 24
         assert all(result.error_no == 0 for _, result in records(log))
@@ -131,25 +160,40 @@ class TestDevicePool:
     def test_a_tracker_without_devices_is_refused(self, board, tmp_path):
         with pytest.raises(DevicePoolError) as caught:
             tune(tmp_path / "log.json", measure_option(board, key="phone"))
-        assert "has no device of key 'phone': start one with python -m tvm.exec.rpc_server" in str(caught.value)
+        assert "has no device of key 'phone': start one with python -m tvm.exec.rpc_server" in str(
+            caught.value
+        )
 
     def test_no_tracker_is_refused(self, tmp_path, monkeypatch):
         monkeypatch.setattr(rpc, "_TRACKER_TIMEOUT", 2.0)
         port = free_port()
-        with pytest.raises(DevicePoolError, match=f"no tracker answers at 127.0.0.1:{port} .*rpc_tracker --port {port}"):
+        with pytest.raises(
+            DevicePoolError,
+            match=f"no tracker answers at 127.0.0.1:{port} .*rpc_tracker --port {port}",
+        ):
             tune(tmp_path / "log.json", measure_option(port))
 
 
 class TestProxy:
-    """Devices that cannot be reached by their address connect to a proxy, which registers them with the tracker."""
+    """Devices that cannot be reached by their address connect to a proxy, which registers them with
+    the tracker.
+    """
 
     @pytest.mark.soak
     def test_devices_behind_a_proxy_are_used_also_if_it_has_others(self, tmp_path):
         with proxied_farm(tmp_path, "board", KEY) as (port, *_):
-            assert [rpc.devices(key, "127.0.0.1", port) for key in (KEY, "board", "cp", "proxy")] == [1, 1, 0, 0]
-            result = tune(tmp_path / "log.json", measure_option(port, n_parallel=1, min_repeat_ms=20), trials=2)
+            assert [
+                rpc.devices(key, "127.0.0.1", port) for key in (KEY, "board", "cp", "proxy")
+            ] == [1, 1, 0, 0]
+            result = tune(
+                tmp_path / "log.json",
+                measure_option(port, n_parallel=1, min_repeat_ms=20),
+                trials=2,
+            )
             runner = autotvm.RPCRunner(KEY, "127.0.0.1", port, timeout=TIMEOUT)
-            comparison = compare_logs(MOD, PARAMS, "llvm", [result.best_file], time_limit=2, runner=runner)
+            comparison = compare_logs(
+                MOD, PARAMS, "llvm", [result.best_file], time_limit=2, runner=runner
+            )
         assert [result.error_no for _, result in records(tmp_path / "log.json")] == [0, 0]
         assert comparison.outputs_match
 
@@ -169,7 +213,9 @@ class TestProxy:
         assert [result.error_no for _, result in records(log)] == [0] * 8
 
     @pytest.mark.soak
-    def test_the_loss_of_the_last_device_behind_a_proxy_ends_the_run_and_fails_no_configuration(self, tmp_path, monkeypatch):
+    def test_the_loss_of_the_last_device_behind_a_proxy_ends_the_run_and_fails_no_configuration(
+        self, tmp_path, monkeypatch
+    ):
         """The tracker still has the proxy."""
         monkeypatch.setattr(rpc, "_DEVICE_TIMEOUT", 8.0)
         log = tmp_path / "log.json"
@@ -205,15 +251,32 @@ class TestBrokenSession:
         ("error_no", "text", "broke"),
         [
             (autotvm.MeasureErrorNo.RUN_TIMEOUT, "TimeoutError", True),
-            (autotvm.MeasureErrorNo.RUNTIME_DEVICE, "Check failed: (code == RPCCode::kReturn) is false: code=1", True),
-            (autotvm.MeasureErrorNo.RUNTIME_DEVICE, "RPCError: Error caught from RPC call:\nCUDA: out of memory", False),
-            (autotvm.MeasureErrorNo.RUNTIME_DEVICE, "RPCSessionTimeoutError: Error\nRPCCode::kReturn", False),
+            (
+                autotvm.MeasureErrorNo.RUNTIME_DEVICE,
+                "Check failed: (code == RPCCode::kReturn) is false: code=1",
+                True,
+            ),
+            (
+                autotvm.MeasureErrorNo.RUNTIME_DEVICE,
+                "RPCError: Error caught from RPC call:\nCUDA: out of memory",
+                False,
+            ),
+            (
+                autotvm.MeasureErrorNo.RUNTIME_DEVICE,
+                "RPCSessionTimeoutError: Error\nRPCCode::kReturn",
+                False,
+            ),
             (autotvm.MeasureErrorNo.INSTANTIATION_ERROR, "too many threads", False),
             (autotvm.MeasureErrorNo.BUILD_TIMEOUT, "TimeoutError", False),
         ],
     )
     def test_is_told_by_the_error(self, error_no, text, broke):
-        assert rpc._is_session_broken(autotvm.MeasureResult((text, RuntimeError(text)), error_no, 1.0, 1.0)) is broke
+        assert (
+            rpc._is_session_broken(
+                autotvm.MeasureResult((text, RuntimeError(text)), error_no, 1.0, 1.0)
+            )
+            is broke
+        )
 
     @pytest.mark.parametrize(("failures", "runs"), [(0, 1), (1, 2), (2, 2)])
     def test_is_retried_once_and_the_last_result_counts(self, failures, runs, tmp_path):
@@ -226,7 +289,14 @@ class TestBrokenSession:
                 answers.append(len(answers))
                 broke = len(answers) <= failures
                 error_no = autotvm.MeasureErrorNo.RUN_TIMEOUT if broke else 0
-                return [autotvm.MeasureResult(("", TimeoutError()) if broke else (1.0,), error_no, 1.0, float(len(answers)))]
+                return [
+                    autotvm.MeasureResult(
+                        ("", TimeoutError()) if broke else (1.0,),
+                        error_no,
+                        1.0,
+                        float(len(answers)),
+                    )
+                ]
 
         class PoolOfOne(rpc.DevicePool):
             def _devices(self):
@@ -238,14 +308,18 @@ class TestBrokenSession:
         task = matmul_task(16)
         (tmp_path / "built.so").write_text("")
         build = BuildResult(str(tmp_path / "built.so"), (), None, 0.0)
-        result = PoolOfOne(Runner()).run([MeasureInput(task.target, task, task.config_space.get(0))], [build])[0]
+        result = PoolOfOne(Runner()).run(
+            [MeasureInput(task.target, task, task.config_space.get(0))], [build]
+        )[0]
         assert os.listdir(tmp_path) == ["built.so"]
         assert len(answers) == runs
         assert result.timestamp == runs
 
     @pytest.mark.soak
     @pytest.mark.parametrize("package", [autotvm, autotvm_opevo.autotvm])
-    def test_a_last_device_that_hangs_ends_the_run_and_fails_no_configuration(self, tmp_path, monkeypatch, package):
+    def test_a_last_device_that_hangs_ends_the_run_and_fails_no_configuration(
+        self, tmp_path, monkeypatch, package
+    ):
         monkeypatch.setattr(rpc, "_DEVICE_TIMEOUT", 3.0)
         log = tmp_path / "log.json"
         with farm(tmp_path, count=1) as (port, servers):
@@ -274,7 +348,11 @@ class TestLoader:
         monkeypatch.setattr(client, "connect", connect)
         monkeypatch.setattr(client.TrackerSession, "_connect", lambda self: None)
         monkeypatch.setattr(client.base, "sendjson", lambda *_: None)
-        monkeypatch.setattr(client.base, "recvjson", lambda *_: [client.base.TrackerCode.SUCCESS, ["127.0.0.1", 1, KEY]])
+        monkeypatch.setattr(
+            client.base,
+            "recvjson",
+            lambda *_: [client.base.TrackerCode.SUCCESS, ["127.0.0.1", 1, KEY]],
+        )
         device = {"device_key": KEY, "host": "127.0.0.1", "port": 1}
         gc.disable()
         try:
@@ -296,7 +374,9 @@ class TestConfirmation:
         assert len(records(log)) == 6  # trials only
 
 
-def test_what_is_slower_within_the_network_is_left_untuned_on_a_device_too(board, tmp_path, monkeypatch):
+def test_what_is_slower_within_the_network_is_left_untuned_on_a_device_too(
+    board, tmp_path, monkeypatch
+):
     profiled = []
 
     def find(*arguments):

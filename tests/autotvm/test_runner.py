@@ -73,7 +73,9 @@ def test_a_trial_that_takes_too_long_is_a_timeout(runner, built, monkeypatch):
     assert "longer than 2 seconds" in late.costs[0]
 
 
-def test_the_best_five_of_a_task_can_be_timed_again_after_the_builder_has_deleted_them(task, runner):
+def test_the_best_five_of_a_task_can_be_timed_again_after_the_builder_has_deleted_them(
+    task, runner
+):
     builder = LocalBuilder(TIMEOUT)
     builder.set_task(task, {})
     inputs = [MeasureInput(task.target, task, task.config_space.get(i)) for i in range(7)]
@@ -81,7 +83,9 @@ def test_the_best_five_of_a_task_can_be_timed_again_after_the_builder_has_delete
     builder.close()
     seconds = sorted(float(np.mean(result.costs)) for result in results)[:5]
     finalists = finalists_of(runner, task)
-    assert [finalist.seconds for finalist in finalists] == [s for s in seconds if s <= 1.5 * seconds[0]]
+    assert [finalist.seconds for finalist in finalists] == [
+        s for s in seconds if s <= 1.5 * seconds[0]
+    ]
     assert all(0 < runner.time_again(finalist) < 1 for finalist in finalists)
     runner.restart()
     assert 0 < runner.time_again(finalists[0]) < 1
@@ -110,7 +114,11 @@ def test_the_thresholds_are_multiples_of_the_task_s_best(runner, built, monkeypa
     monkeypatch.setattr(runner._worker, "call", measure)
     runner.pruning = 1.5
     runner.run(*built)
-    assert thresholds == [NO_THRESHOLDS, pytest.approx((4.5, 3.3, 3 / 1.1)), pytest.approx((1.5, 1.1, 1 / 1.1))]
+    assert thresholds == [
+        NO_THRESHOLDS,
+        pytest.approx((4.5, 3.3, 3 / 1.1)),
+        pytest.approx((1.5, 1.1, 1 / 1.1)),
+    ]
     runner.pruning = None
     monkeypatch.setattr(runner._worker, "call", lambda *arguments, timeout: arguments[-1])
     assert runner.run(built[0][:1], built[1][:1])[0].costs == NO_THRESHOLDS

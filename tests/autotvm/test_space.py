@@ -1,4 +1,6 @@
-"""Conversion of real AutoTVM ConfigSpaces to Spaces: every kind of knob, with each of its policies."""
+"""Conversion of real AutoTVM ConfigSpaces to Spaces: every kind of knob, with each of its
+policies.
+"""
 
 import json
 import logging
@@ -9,7 +11,13 @@ from small_templates import matmul_task, scaling_task
 from tvm.autotvm.task.space import ConfigEntity, ConfigSpace
 
 from autotvm_opevo.autotvm.space import Knob, KnobSpace
-from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Permutation
+from autotvm_opevo.topology import (
+    Categorical,
+    Discrete,
+    Factorization,
+    InducedSubgraph,
+    Permutation,
+)
 
 
 def axes(count, extent=4):
@@ -25,7 +33,11 @@ def split(extent, **options):
 def reorder(count, policy, **options):
     cfg = ConfigSpace()
     given = axes(count)
-    chosen = {name: [[given[i] for i in chain] for chain in chains] for name, chains in options.items() if name != "interval"}
+    chosen = {
+        name: [[given[i] for i in chain] for chain in chains]
+        for name, chains in options.items()
+        if name != "interval"
+    }
     cfg.define_reorder("knob", given, policy, **{**options, **chosen})
     return cfg
 
@@ -53,12 +65,24 @@ SPLITS = {
     "power2 without": split(60, policy="power2", no_tail=True),
     "verbose with tails": split(60, policy="verbose"),
     "verbose without": split(60, policy="verbose", no_tail=True),
-    "verbose with limit and filter": split(60, policy="verbose", max_factor=16, filter=lambda e: e.size[1] != 2),
-    "candidates that multiply to the extent": split(64, policy="candidate", candidate=[[64, 1, 1], [4, 4, 4], [1, 8, 8]]),
-    "candidates with -1": split(64, policy="candidate", candidate=[[-1, 1, 1], [-1, 4, 4], [-1, 8, 8]]),
-    "candidates with tails": split(60, policy="candidate", candidate=[[-1, 7, 13], [-1, 4, 4], [-1, 1, 1]]),
-    "candidates with and without": split(60, policy="candidate", candidate=[[-1, 16, 4], [15, 4, 1], [-1, 7, 2]]),
-    "candidates of any product": split(64, policy="candidate", candidate=[[2, 4, 4], [1, 1, 7], [4, 4, 8]]),
+    "verbose with limit and filter": split(
+        60, policy="verbose", max_factor=16, filter=lambda e: e.size[1] != 2
+    ),
+    "candidates that multiply to the extent": split(
+        64, policy="candidate", candidate=[[64, 1, 1], [4, 4, 4], [1, 8, 8]]
+    ),
+    "candidates with -1": split(
+        64, policy="candidate", candidate=[[-1, 1, 1], [-1, 4, 4], [-1, 8, 8]]
+    ),
+    "candidates with tails": split(
+        60, policy="candidate", candidate=[[-1, 7, 13], [-1, 4, 4], [-1, 1, 1]]
+    ),
+    "candidates with and without": split(
+        60, policy="candidate", candidate=[[-1, 16, 4], [15, 4, 1], [-1, 7, 2]]
+    ),
+    "candidates of any product": split(
+        64, policy="candidate", candidate=[[2, 4, 4], [1, 1, 7], [4, 4, 8]]
+    ),
 }
 REORDERS = {
     "identity": reorder(4, "identity"),
@@ -67,10 +91,15 @@ REORDERS = {
     "interval_all": reorder(6, "interval_all", interval=(1, 4)),
     "candidate": reorder(4, "candidate", candidate=[[0, 1, 2, 3], [3, 2, 1, 0], [1, 0, 3, 2]]),
     "interleave": reorder(8, "interleave", spatial=[[0, 1, 2], [3, 4, 5]], reduce=[[6, 7]]),
-    "interleave_cuda": reorder(8, "interleave_cuda", spatial=[[0, 1, 2], [3, 4, 5]], reduce=[[6, 7]]),
+    "interleave_cuda": reorder(
+        8, "interleave_cuda", spatial=[[0, 1, 2], [3, 4, 5]], reduce=[[6, 7]]
+    ),
 }
 ANNOTATIONS = {
-    **{policy: annotate(2, policy) for policy in ("none", "unroll", "try_unroll", "try_vec", "try_unroll_vec")},
+    **{
+        policy: annotate(2, policy)
+        for policy in ("none", "unroll", "try_unroll", "try_vec", "try_unroll_vec")
+    },
     "vec": annotate(1, "vec"),  # for two axes AutoTVM has no entity: only one may be vectorized
     **{f"{policy} {n}": annotate(n, policy) for policy in ("bind_gpu",) for n in (2, 4, 7)},
     **{f"bind_gpu_virtual {n}": annotate(n, "bind_gpu_virtual") for n in (3, 6, 9)},
@@ -106,9 +135,9 @@ class TestEveryKnob:
         assert len(loggable) == len(set(map(logged, loggable))) == knob.topology.size
         for value, entity in zip(knob.topology, loggable):
             assert knob.value(entity) == value
-        assert {str(list(e.perm) if hasattr(e, "perm") else e) for e in cfg.space_map["knob"].entities} == {
-            str(list(e.perm) if hasattr(e, "perm") else e) for e in loggable
-        }
+        assert {
+            str(list(e.perm) if hasattr(e, "perm") else e) for e in cfg.space_map["knob"].entities
+        } == {str(list(e.perm) if hasattr(e, "perm") else e) for e in loggable}
 
     def test_positions_are_those_of_autotvm(self, cfg):
         knob = Knob(cfg.space_map["knob"])
@@ -121,7 +150,9 @@ class TestEveryKnob:
         space = KnobSpace(cfg)
         for value in space.space.knobs["knob"]:
             written = json.dumps(space.config_entity({"knob": value}).to_json_dict())
-            assert space.configuration(ConfigEntity.from_json_dict(json.loads(written))) == {"knob": value}
+            assert space.configuration(ConfigEntity.from_json_dict(json.loads(written))) == {
+                "knob": value
+            }
 
     def test_every_vertex_is_reachable(self, cfg):
         graph = topology(cfg)
@@ -133,7 +164,11 @@ class TestEveryKnob:
 
 
 def test_unrestricted_splits_are_factorizations():
-    for cfg, parts, extent in [(SPLITS["factors"], 3, 64), (SPLITS["factors into two"], 2, 24), (SPLITS["factors of one"], 3, 1)]:
+    for cfg, parts, extent in [
+        (SPLITS["factors"], 3, 64),
+        (SPLITS["factors into two"], 2, 24),
+        (SPLITS["factors of one"], 3, 1),
+    ]:
         graph = topology(cfg)
         assert isinstance(graph, Factorization)
         assert (graph.product, graph.parts) == (extent, parts)
@@ -153,13 +188,18 @@ def test_splits_with_tails_are_tilings():
     """The neighbours of (16, 2) divide a part by 2, or move a 2 to the other part."""
     graph = topology(SPLITS["power2 with tails"])
     assert (16, 2) in graph
-    assert set(graph.neighbours((16, 2))) == {(8, 2), (16, 1), (32, 1), (8, 4)}  # 32 x 2 and 16 x 4 exceed the extent
+    # 32 x 2 and 16 x 4 exceed the extent
+    assert set(graph.neighbours((16, 2))) == {(8, 2), (16, 1), (32, 1), (8, 4)}
 
 
 def test_reorders_are_permutations():
     assert isinstance(topology(REORDERS["all"]), Permutation)
     interval = topology(REORDERS["interval_all"])
-    assert set(interval.neighbours((0, 1, 2, 3, 4, 5))) == {(0, 2, 1, 3, 4, 5), (0, 3, 2, 1, 4, 5), (0, 1, 3, 2, 4, 5)}
+    assert set(interval.neighbours((0, 1, 2, 3, 4, 5))) == {
+        (0, 2, 1, 3, 4, 5),
+        (0, 3, 2, 1, 4, 5),
+        (0, 1, 3, 2, 4, 5),
+    }
 
 
 def test_annotations_are_categorical():
@@ -178,17 +218,29 @@ def test_equal_values_of_different_types_stay_distinct():
     graph = topology(OPTIONS["mixed"])
     assert len(graph) == 7
     knob = Knob(OPTIONS["mixed"].space_map["knob"])
-    assert [knob.entity(value).val for value in graph] == [None, 1, "1", True, 1.5, [1, 2], {"a": 1}]
+    assert [knob.entity(value).val for value in graph] == [
+        None,
+        1,
+        "1",
+        True,
+        1.5,
+        [1, 2],
+        {"a": 1},
+    ]
 
 
 UNSTRUCTURED = {
     "a part of zero": split(64, policy="candidate", candidate=[(0, 4, 4), (4, 4, 4)]),
     "two unknown parts": split(64, policy="candidate", candidate=[[-1, -1, 4], [4, 4, 4]]),
-    "tiles that differ only outside": split(64, policy="candidate", candidate=[[7, 4, 4], [4, 4, 4]]),
+    "tiles that differ only outside": split(
+        64, policy="candidate", candidate=[[7, 4, 4], [4, 4, 4]]
+    ),
     "a missing part": split(64, policy="candidate", candidate=[[None, 4, 4], [4, 4, 4]]),
     "a part that is a string": split(64, policy="candidate", candidate=[["a", 4, 4], [4, 4, 4]]),
     "fractional parts": split(64, policy="candidate", candidate=[[2.5, 4, 4], [2.9, 4, 4]]),
-    "primes beyond trial division": split(64, policy="candidate", candidate=[[-1, 1, (10**6 + 3) * (10**6 + 33)], [-1, 1, 1]]),
+    "primes beyond trial division": split(
+        64, policy="candidate", candidate=[[-1, 1, (10**6 + 3) * (10**6 + 33)], [-1, 1, 1]]
+    ),
     "an order of only some loops": reorder(4, "candidate", candidate=[[0, 1], [3, 2, 1, 0]]),
 }
 
@@ -204,13 +256,18 @@ def test_knobs_of_unknown_structure_are_categorical_with_a_warning(cfg, caplog):
     assert knobs.space.size == 2
     for configuration in knobs.space:
         written = json.dumps(knobs.config_entity(configuration).to_json_dict())
-        assert knobs.configuration(ConfigEntity.from_json_dict(json.loads(written))) == configuration
+        assert (
+            knobs.configuration(ConfigEntity.from_json_dict(json.loads(written))) == configuration
+        )
 
 
 @pytest.mark.parametrize("values", [(1, 10**400), (float("inf"), 1.0), ({(1, 2): 2}, {"a": 2})])
 def test_unusual_numbers_are_accepted(values):
     knobs = KnobSpace(option(*values))
-    assert [knobs.config_entity(configuration)["knob"].val for configuration in knobs.space] in [list(values), list(values[::-1])]
+    assert [knobs.config_entity(configuration)["knob"].val for configuration in knobs.space] in [
+        list(values),
+        list(values[::-1]),
+    ]
 
 
 class TestConfigSpace:
@@ -235,9 +292,17 @@ class TestConfigSpace:
         assert knobs.space.size == 286**12 > 2**63
         last = knobs.space[knobs.space.size - 1]
         config = knobs.config_entity(last)
-        positions = [[e.size for e in cfg.space_map[f"tile{i}"].entities].index(config[f"tile{i}"].size) for i in range(12)]
+        positions = [
+            [e.size for e in cfg.space_map[f"tile{i}"].entities].index(config[f"tile{i}"].size)
+            for i in range(12)
+        ]
         assert config.index == sum(p * 286**i for i, p in enumerate(positions))
-        assert knobs.configuration(ConfigEntity.from_json_dict(json.loads(json.dumps(config.to_json_dict())))) == last
+        assert (
+            knobs.configuration(
+                ConfigEntity.from_json_dict(json.loads(json.dumps(config.to_json_dict())))
+            )
+            == last
+        )
 
     def test_multi_filter_becomes_the_constraint(self):
         def define(cfg, schedule, tensor):
@@ -248,7 +313,9 @@ class TestConfigSpace:
         task = scaling_task(define)
         knobs = KnobSpace(task.config_space)
         ours = {knobs.config_entity(c).index for c in knobs.space if knobs.space.is_feasible(c)}
-        assert ours == {i for i in range(task.config_space.range_length) if task.config_space.is_index_valid(i)}
+        assert ours == {
+            i for i in range(task.config_space.range_length) if task.config_space.is_index_valid(i)
+        }
         assert 0 < len(ours) < knobs.space.size
 
     def test_a_space_without_knobs_has_one_configuration(self):
@@ -260,7 +327,10 @@ class TestConfigSpace:
         ("entities", "message"),
         [
             ([["tile", "sp", [-1, 4]]], r"config must have the knobs \['knob'\], \['tile'\] given"),
-            ([["knob", "sp", [-1, 4, 5]]], r"value \(-1, 4, 5\) given, allowed are the 28 vertices of Factorization"),
+            (
+                [["knob", "sp", [-1, 4, 5]]],
+                r"value \(-1, 4, 5\) given, allowed are the 28 vertices of Factorization",
+            ),
             ([["knob", "ot", 4]], "which is of another kind"),
             ([["knob", "sp", [-1, "x", 5]]], "which is of another kind: invalid literal"),
             ([["knob", "sp", []]], "which is of another kind"),
@@ -284,7 +354,11 @@ def test_sizes_are_those_of_the_papers_spaces():
             target="cuda -arch=sm_70",
         )
 
-    for shape, size in [((512, 1024, 1024), 4_152_720), ((512, 1024, 4096), 6_606_600), ((512, 4096, 1024), 5_725_720)]:
+    for shape, size in [
+        ((512, 1024, 1024), 4_152_720),
+        ((512, 1024, 4096), 6_606_600),
+        ((512, 4096, 1024), 5_725_720),
+    ]:
         space = KnobSpace(dense(*shape).config_space).space
         assert space.size == size
         assert all(isinstance(t, Factorization) for t in space.knobs.values())

@@ -25,7 +25,9 @@ def tasks():
 def record(task, seconds, time=1.0, target=TARGET):
     """A trial of a task; one without seconds has failed."""
     if seconds == inf:
-        return MeasureInput(target, task, None), MeasureResult((RuntimeError(),), MeasureErrorNo.RUNTIME_DEVICE, 0.1, time)
+        return MeasureInput(target, task, None), MeasureResult(
+            (RuntimeError(),), MeasureErrorNo.RUNTIME_DEVICE, 0.1, time
+        )
     return MeasureInput(target, task, None), MeasureResult((seconds,), 0, 0.1, time)
 
 
@@ -82,5 +84,7 @@ def test_what_was_chosen_is_kept_until_another_trial_follows(tasks, tmp_path):
     other = record(tasks[1], 1.0, time=3.0)
     left_out = {task_key(str(TARGET), tasks[1].name, tasks[1].args)}
     assert best([other], log=tmp_path / "log.json", left_out=left_out) == []
-    assert best([other, record(tasks[1], 2.0, time=7.0)], log=tmp_path / "log.json", left_out=left_out) == [other]
+    assert best(
+        [other, record(tasks[1], 2.0, time=7.0)], log=tmp_path / "log.json", left_out=left_out
+    ) == [other]
     assert best([record(tasks[1], 1.0)], log=tmp_path / "log.json") == [record(tasks[1], 1.0)]

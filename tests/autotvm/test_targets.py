@@ -16,11 +16,15 @@ def features_of(cpu):
 
 
 @pytest.mark.parametrize(("machine", "newer_llvm", "name", "newer_best", "best"), MACHINES)
-def test_a_machine_gets_a_target_that_llvm_knows(monkeypatch, tmp_path, machine, newer_llvm, name, newer_best, best):
+def test_a_machine_gets_a_target_that_llvm_knows(
+    monkeypatch, tmp_path, machine, newer_llvm, name, newer_best, best
+):
     pretend(monkeypatch, tmp_path, machine)
     candidates = candidate_cpus(name, features_of)
     assert candidates[0] == best
-    assert {*candidates[:-1]} <= {str(cpu) for cpu in llvm_get_cpu_archlist(tvm.target.Target("llvm"))}
+    assert {*candidates[:-1]} <= {
+        str(cpu) for cpu in llvm_get_cpu_archlist(tvm.target.Target("llvm"))
+    }
 
 
 @pytest.mark.parametrize("cpu", GENERIC_CPUS)
@@ -34,7 +38,9 @@ def test_code_for_this_machines_target_runs():
     check_local(tvm.target.Target(target))
 
 
-def test_a_target_beyond_the_processor_is_refused_before_anything_is_measured(monkeypatch, tmp_path):
+def test_a_target_beyond_the_processor_is_refused_before_anything_is_measured(
+    monkeypatch, tmp_path
+):
     pretend(monkeypatch, tmp_path, "epyc_zen4_avx512_hidden")
     with pytest.raises(ValueError, match=r"it lacks avx512bw, .*; llvm -mcpu=core-avx2 works"):
         check_local(tvm.target.Target("llvm -mcpu=skylake-avx512"))

@@ -25,20 +25,30 @@ class TestTransfer:
     def state(self, n, count=0, **options):
         task = matmul_task(n)
         state = TaskState(task, OpEvoTuner, seed=0, **options)
-        state.resume([(measured(task, task.config_space.get(i)), result(1.0 + i)) for i in range(count)], round_size=8)
+        state.resume(
+            [(measured(task, task.config_space.get(i)), result(1.0 + i)) for i in range(count)],
+            round_size=8,
+        )
         return state
 
     def test_a_task_learns_from_those_that_have_a_result(self):
         states = [self.state(16), self.state(32, 5), self.state(64)]
         states[0].learn_from(states)
-        assert states[0].propose(8).candidates[-1]["order"].perm == matmul_task(32).config_space.get(0)["order"].perm
+        assert (
+            states[0].propose(8).candidates[-1]["order"].perm
+            == matmul_task(32).config_space.get(0)["order"].perm
+        )
 
     def test_a_history_counts_from_the_start(self):
         task = matmul_task(32)
-        history = History([(measured(task, task.config_space.get(i)), result(1.0 + i)) for i in range(9)])
+        history = History(
+            [(measured(task, task.config_space.get(i)), result(1.0 + i)) for i in range(9)]
+        )
         state = self.state(16, history=history)
         state.learn_from([state])
-        assert state.propose(8).candidates[-1]["order"].perm == task.config_space.get(0)["order"].perm
+        assert (
+            state.propose(8).candidates[-1]["order"].perm == task.config_space.get(0)["order"].perm
+        )
 
     @pytest.mark.parametrize("tuner", [NoSETuner, autotvm.tuner.RandomTuner])
     def test_other_tuners_learn_nothing(self, tuner):
@@ -103,7 +113,9 @@ class TestConfirmation:
         assert state.best == confirmed
         assert state.latency == 2.7
         later = TaskState(TASK, OpEvoTuner, seed=0)
-        later.resume([*trials, at(11, records([5], [2.8])[0]), at(12, records([6], [2.6])[0])], 8, confirmed)
+        later.resume(
+            [*trials, at(11, records([5], [2.8])[0]), at(12, records([6], [2.6])[0])], 8, confirmed
+        )
         assert later.best[0].config.index == 6
 
     def test_one_that_the_log_lacks_does_not_count(self):
@@ -136,7 +148,8 @@ class TestTuner:
     def test_opevo_proposes_while_a_batch_is_pending_but_autotvms_tuners_do_not(self):
         state = TaskState(TASK, OpEvoTuner, seed=0)
         batches = [state.propose(4)]
-        assert not state.can_propose  # the untuned configuration is pending, of which it does not know
+        # the untuned configuration is pending, of which it does not know
+        assert not state.can_propose
         learn(state, batches[0])
         batches = [state.propose(4) for _ in range(3)]
         assert state.can_propose
@@ -168,16 +181,27 @@ class TestTuner:
             "longer than the runner's timeout",
         ),
         (
-            MeasureResult(("t", ("t", ValueError("no such\nregister"))), MeasureErrorNo.COMPILE_HOST, 1, 1),
+            MeasureResult(
+                ("t", ("t", ValueError("no such\nregister"))), MeasureErrorNo.COMPILE_HOST, 1, 1
+            ),
             "compile host",
             "register",
         ),
         (
-            MeasureResult((TRACE + "\nTVMError: out of memory\n", RuntimeError(TRACE)), MeasureErrorNo.RUNTIME_DEVICE, 1, 1),
+            MeasureResult(
+                (TRACE + "\nTVMError: out of memory\n", RuntimeError(TRACE)),
+                MeasureErrorNo.RUNTIME_DEVICE,
+                1,
+                1,
+            ),
             "runtime device",
             "TVMError: out of memory",
         ),
-        (MeasureResult(("t", "a string"), MeasureErrorNo.UNKNOWN_ERROR, 1, 1), "unknown", "a string"),
+        (
+            MeasureResult(("t", "a string"), MeasureErrorNo.UNKNOWN_ERROR, 1, 1),
+            "unknown",
+            "a string",
+        ),
         (MeasureResult((1e9,), MeasureErrorNo.INSTANTIATION_ERROR, 1, 1), "instantiation", ""),
     ],
 )

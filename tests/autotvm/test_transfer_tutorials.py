@@ -1,4 +1,6 @@
-"""The loop of TVM's tutorials tune_relay_cuda.py, tune_relay_arm.py and tune_relay_mobile_gpu.py, with transfer learning."""
+"""The loop of TVM's tutorials tune_relay_cuda.py, tune_relay_arm.py and tune_relay_mobile_gpu.py,
+with transfer learning.
+"""
 
 import os
 from collections import defaultdict
@@ -23,13 +25,17 @@ def two_convolutions():
     x = relay.var("x", shape=(1, 16, 32, 32))
     for channels in (32, 64):
         weights = relay.const(np.full((channels, channels // 2, 3, 3), 0.01, "float32"))
-        x = relay.nn.conv2d(x, weights, strides=(2, 2), padding=(1, 1), channels=channels, kernel_size=(3, 3))
+        x = relay.nn.conv2d(
+            x, weights, strides=(2, 2), padding=(1, 1), channels=channels, kernel_size=(3, 3)
+        )
     return tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(x), x))
 
 
 def tune(mod, target, log, measure_option, trials):
     """Return how many others each task of a template learned from."""
-    tasks = autotvm.task.extract_from_program(mod["main"], target=target, params={}, ops=(relay.op.get("nn.conv2d"),))
+    tasks = autotvm.task.extract_from_program(
+        mod["main"], target=target, params={}, ops=(relay.op.get("nn.conv2d"),)
+    )
     counts, temporary = defaultdict(list), f"{log}.tmp"
     for task in reversed(tasks):
         tuner = OpEvoTuner(task, loss_type="reg")
@@ -39,7 +45,10 @@ def tune(mod, target, log, measure_option, trials):
             n_trial=min(trials, len(task.config_space)),
             early_stopping=600,
             measure_option=measure_option,
-            callbacks=[autotvm.callback.progress_bar(trials), autotvm.callback.log_to_file(temporary)],
+            callbacks=[
+                autotvm.callback.progress_bar(trials),
+                autotvm.callback.log_to_file(temporary),
+            ],
         )
         counts[task.name].append(len(tuner.sources))
     autotvm.record.pick_best(temporary, str(log))
@@ -47,7 +56,9 @@ def tune(mod, target, log, measure_option, trials):
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_the_second_convolution_learns_from_the_first_for_the_targets_of_the_tutorials(name, tmp_path, monkeypatch):
+def test_the_second_convolution_learns_from_the_first_for_the_targets_of_the_tutorials(
+    name, tmp_path, monkeypatch
+):
     monkeypatch.setenv("TOPHUB_LOCATION", "NONE")  # Mali's templates would download records
     counts = tune(two_convolutions(), TARGETS[name], tmp_path / "log.json", instant(), 8)
     assert counts

@@ -27,8 +27,12 @@ def _nothing_warned_of(monkeypatch):
 
 @pytest.fixture
 def warnings(caplog):
-    """What users see: warnings of the ``autotvm`` logger and of the root logger, which AutoTVM's loop uses for failures."""
-    return lambda: [record.message for record in caplog.records if record.levelno >= logging.WARNING]
+    """What users see: warnings of the ``autotvm`` logger and of the root logger, which AutoTVM's
+    loop uses for failures.
+    """
+    return lambda: [
+        record.message for record in caplog.records if record.levelno >= logging.WARNING
+    ]
 
 
 def small_task(extent=60):
@@ -54,14 +58,19 @@ def slow_where_tiles_are_small(config):
 
 
 def drive(tuner, task, batches, seconds=lambda config: 1e-3):
-    """Call next_batch and update as AutoTVM's loop does; returns the indices of the configurations."""
+    """Call next_batch and update as AutoTVM's loop does; returns the indices of the
+    configurations.
+    """
     indices = []
     for size in batches:
         if not tuner.has_next():
             break
         configs = tuner.next_batch(size)
         assert 0 < len(configs) <= size
-        tuner.update([measured(task, config) for config in configs], [result(seconds(config)) for config in configs])
+        tuner.update(
+            [measured(task, config) for config in configs],
+            [result(seconds(config)) for config in configs],
+        )
         indices += [config.index for config in configs]
     return indices
 
@@ -103,15 +112,30 @@ class TestForReal:
     )
     def test_is_a_drop_in_replacement_for_autotvms_tuners(self, name, tmp_path):
         """The same script works with all of them."""
-        task, log, monitor, recorder = small_task(), tmp_path / "log.json", autotvm.callback.Monitor(), Recorder()
+        task, log, monitor, recorder = (
+            small_task(),
+            tmp_path / "log.json",
+            autotvm.callback.Monitor(),
+            Recorder(),
+        )
         tuner = OpEvoTuner(task) if name == "OpEvoTuner" else getattr(autotvm.tuner, name)(task)
         tuner.tune(
             n_trial=6,
             early_stopping=100,
             measure_option=for_real(autotvm),
-            callbacks=[autotvm.callback.progress_bar(6), autotvm.callback.log_to_file(str(log)), monitor, recorder],
+            callbacks=[
+                autotvm.callback.progress_bar(6),
+                autotvm.callback.log_to_file(str(log)),
+                monitor,
+                recorder,
+            ],
         )
-        assert len(recorder.pairs) == len(monitor.trial_scores()) == len(log.read_text().splitlines()) == 6
+        assert (
+            len(recorder.pairs)
+            == len(monitor.trial_scores())
+            == len(log.read_text().splitlines())
+            == 6
+        )
         assert tuner.best_flops == max(monitor.trial_scores()) > 0
 
     @pytest.mark.soak
@@ -120,11 +144,19 @@ class TestForReal:
         from tvm.rpc.tracker import Tracker
 
         tracker = Tracker(port=9100, port_end=9200, silent=True)
-        server = Server(port=9200, port_end=9300, key="cpu", silent=True, tracker_addr=("127.0.0.1", tracker.port))
+        server = Server(
+            port=9200,
+            port_end=9300,
+            key="cpu",
+            silent=True,
+            tracker_addr=("127.0.0.1", tracker.port),
+        )
         try:
             option = autotvm.measure_option(
                 builder=autotvm.LocalBuilder(timeout=120, n_parallel=2, do_fork=True),
-                runner=autotvm.RPCRunner("cpu", "127.0.0.1", tracker.port, n_parallel=2, number=1, repeat=1, timeout=120),
+                runner=autotvm.RPCRunner(
+                    "cpu", "127.0.0.1", tracker.port, n_parallel=2, number=1, repeat=1, timeout=120
+                ),
             )
             recorder = Recorder()
             OpEvoTuner(matmul_task(), seed=0).tune(16, option, callbacks=[recorder])
@@ -162,7 +194,9 @@ class TestLoop:
         asked, unasked = opevo(task, seed=3), opevo(task, seed=3)
         for _ in range(4):
             assert all(asked.has_next() for _ in range(3))
-            batches = [[config.index for config in tuner.next_batch(8)] for tuner in (asked, unasked)]
+            batches = [
+                [config.index for config in tuner.next_batch(8)] for tuner in (asked, unasked)
+            ]
             assert batches[0] == batches[1]
 
     def test_ends_when_the_space_does(self, opevo):
@@ -201,7 +235,9 @@ class TestLoop:
             cfg.multi_filter(lambda entities: entities["tile"].size[-1] == entities["unroll"].val)
 
         task, recorder = scaling_task(define), Recorder()
-        valid = {i for i in range(task.config_space.range_length) if task.config_space.is_index_valid(i)}
+        valid = {
+            i for i in range(task.config_space.range_length) if task.config_space.is_index_valid(i)
+        }
         opevo(task, seed=0).tune(10_000, instant(), callbacks=[recorder])
         assert set(recorder.indices) == valid
         assert len(recorder.indices) == len(valid)
@@ -216,18 +252,26 @@ class TestLoop:
 
     def test_builds_and_logs_configurations_of_a_space_beyond_64_bits(self, opevo, tmp_path):
         recorder, log = Recorder(), tmp_path / "log.json"
-        opevo(wide_task(), seed=0).tune(2, for_real(), callbacks=[recorder, autotvm.callback.log_to_file(str(log))])
+        opevo(wide_task(), seed=0).tune(
+            2, for_real(), callbacks=[recorder, autotvm.callback.log_to_file(str(log))]
+        )
         assert [r.error_no for _, r in recorder.pairs] == [0] * 2
-        assert [json.loads(line)["config"]["index"] for line in log.read_text().splitlines()] == recorder.indices
+        assert [
+            json.loads(line)["config"]["index"] for line in log.read_text().splitlines()
+        ] == recorder.indices
 
     def test_logs_the_identity_reorder(self, opevo, tmp_path):
-        """AutoTVM's own tuners crash here: its entity holds a range, which JSON cannot represent."""
+        """AutoTVM's own tuners crash here: its entity holds a range, which JSON cannot
+        represent.
+        """
 
         def define(cfg, schedule, tensor):
             cfg.define_reorder("order", [cfg.axis(4), cfg.axis(4)], policy="identity")
 
         log = tmp_path / "log.json"
-        opevo(scaling_task(define), seed=0).tune(4, instant(), callbacks=[autotvm.callback.log_to_file(str(log))])
+        opevo(scaling_task(define), seed=0).tune(
+            4, instant(), callbacks=[autotvm.callback.log_to_file(str(log))]
+        )
         assert json.loads(log.read_text())["config"]["entity"] == [["order", "re", [0, 1]]]
 
 
@@ -243,7 +287,9 @@ class TestSearch:
         space = tuner._knobs
 
         def uniform(position):
-            return space.config_entity({f"k{i}": json.dumps(entities[position].val) for i in range(12)})
+            return space.config_entity(
+                {f"k{i}": json.dumps(entities[position].val) for i in range(12)}
+            )
 
         valid, failed = uniform(0), uniform(1)
         tuner.update([measured(task, failed), measured(task, valid)], [result(None), result(1e-3)])
@@ -285,11 +331,15 @@ class TestSearch:
     def test_a_drawn_seed_is_an_attribute_that_reproduces_the_search(self):
         task = matmul_task()
         tuner = OpEvoTuner(task)
-        assert drive(tuner, task, [8] * 4) == drive(OpEvoTuner(task, seed=tuner.seed), task, [8] * 4)
+        assert drive(tuner, task, [8] * 4) == drive(
+            OpEvoTuner(task, seed=tuner.seed), task, [8] * 4
+        )
 
 
 class TestHistory:
-    def records(self, task, count=12, tuner=None, seconds=lambda config: 1e-3 * (1 + config.index % 7)):
+    def records(
+        self, task, count=12, tuner=None, seconds=lambda config: 1e-3 * (1 + config.index % 7)
+    ):
         configs = (tuner or OpEvoTuner(task, seed=9, surrogate=None)).next_batch(count)
         return [(measured(task, config), result(seconds(config))) for config in configs]
 
@@ -300,7 +350,9 @@ class TestHistory:
         tuner.load_history(records)
         for config in tuner.next_batch(8):
             for i in range(10):
-                assert config[f"tile{i}"].size in [known.config[f"tile{i}"].size for known, _ in records]
+                assert config[f"tile{i}"].size in [
+                    known.config[f"tile{i}"].size for known, _ in records
+                ]
 
     @with_and_without_surrogate
     def test_only_the_rest_of_the_space_is_measured(self, opevo):
@@ -318,56 +370,82 @@ class TestHistory:
         tuner = opevo(task, seed=1)
         records = self.records(task, 50, seconds=lambda config: None)
         tuner.load_history(records)
-        assert not {measured.config.index for measured, _ in records} & set(drive(tuner, task, [8] * 100))
+        assert not {measured.config.index for measured, _ in records} & set(
+            drive(tuner, task, [8] * 100)
+        )
 
     @with_and_without_surrogate
     def test_a_record_of_a_queued_configuration_is_enough(self, opevo):
         task = small_task()
         tuner = opevo(task, seed=1)
         assert tuner.has_next()
-        records = self.records(task, 8, tuner=opevo(task, seed=1))  # the same seed: exactly what it would propose
+        # the same seed: exactly what it would propose
+        records = self.records(task, 8, tuner=opevo(task, seed=1))
         tuner.load_history(records)
-        assert not {measured.config.index for measured, _ in records} & {c.index for c in tuner.next_batch(20)}
+        assert not {measured.config.index for measured, _ in records} & {
+            c.index for c in tuner.next_batch(20)
+        }
 
     def test_records_that_cannot_be_used_are_skipped_and_counted(self, caplog):
         def other_define(cfg, schedule, tensor):
-            cfg.define_split("tile", cfg.axis(7**4), num_outputs=3, filter=lambda tile: tile.size[-1] > 1)
+            cfg.define_split(
+                "tile", cfg.axis(7**4), num_outputs=3, filter=lambda tile: tile.size[-1] > 1
+            )
             cfg.define_knob("unroll", [0, 16])
 
         task = matmul_task()
         others = {
             "template": self.records(small_task(), 3),
-            "space": [(m._replace(task=task), r) for m, r in self.records(scaling_task(other_define), 4)],
-            "arguments": [(m._replace(task=Task("tests/matmul", ("what", "float32"))), r) for m, r in self.records(task, 2)],
-            "device": [(m._replace(target=tvm.target.Target("cuda")), r) for m, r in self.records(task, 1)],
+            "space": [
+                (m._replace(task=task), r) for m, r in self.records(scaling_task(other_define), 4)
+            ],
+            "arguments": [
+                (m._replace(task=Task("tests/matmul", ("what", "float32"))), r)
+                for m, r in self.records(task, 2)
+            ],
+            "device": [
+                (m._replace(target=tvm.target.Target("cuda")), r) for m, r in self.records(task, 1)
+            ],
         }
         tuner = OpEvoTuner(task, seed=0)
         with caplog.at_level(logging.WARNING, logger="autotvm"):
             known = self.records(task, 5) + self.records(matmul_task(32), 3)
-            tuner.load_history(known + [record for records in others.values() for record in records])
+            tuner.load_history(
+                known + [record for records in others.values() for record in records]
+            )
         assert [record.message for record in caplog.records] == [
-            "OpEvoTuner loaded 5 records and skipped 10 of other templates, configuration spaces or kinds of device."
+            "OpEvoTuner loaded 5 records and skipped 10 of other templates, configuration "
+            "spaces or kinds of device."
         ]
 
     def test_without_a_surrogate_other_tasks_are_skipped_too(self, warnings):
         records = self.records(matmul_task(32), 3)
         OpEvoTuner(matmul_task(), surrogate=None).load_history(records)
-        assert warnings() == ["OpEvoTuner loaded 0 records and skipped 3 of other tasks, targets or configuration spaces."]
+        assert warnings() == [
+            "OpEvoTuner loaded 0 records and skipped 3 of other tasks, targets or "
+            "configuration spaces."
+        ]
 
     @pytest.mark.parametrize("what", ["shape", "dtype", "target"])
     def test_other_tasks_of_the_template_are_learned_from(self, what, caplog):
         """The first proposals are what was best there."""
         task = matmul_task(16)
-        other = {"shape": matmul_task(32), "dtype": matmul_task(16, "float64"), "target": task}[what]
+        other = {"shape": matmul_task(32), "dtype": matmul_task(16, "float64"), "target": task}[
+            what
+        ]
         records = self.records(other, 40)
         if what == "target":
-            records = [(m._replace(target=tvm.target.Target("llvm -mcpu=core-avx2")), r) for m, r in records]
+            records = [
+                (m._replace(target=tvm.target.Target("llvm -mcpu=core-avx2")), r)
+                for m, r in records
+            ]
         best = sorted(records, key=lambda record: record[1].costs)[:8]
         tuner = OpEvoTuner(task, seed=0)
         with caplog.at_level(logging.INFO, logger="autotvm"):
             tuner.load_history(records)
         assert [record.message for record in caplog.records] == [
-            "OpEvoTuner for tests/matmul learns from other tasks of this template: 1, with 40 records."
+            "OpEvoTuner for tests/matmul learns from other tasks of this template: 1, with 40 "
+            "records."
         ]
         orders = [config["order"].perm for config in tuner.next_batch(8)]
         assert orders == [measured.config["order"].perm for measured, _ in best]
@@ -387,21 +465,32 @@ class TestHistory:
         tuner.load_history(loaded)
         tuner.learn_from([teacher.as_source()])
         orders = [config["order"].perm for config in tuner.next_batch(2)]
-        bests = [min(records, key=lambda record: record[1].costs)[0].config["order"].perm for records in (loaded, given)]
+        bests = [
+            min(records, key=lambda record: record[1].costs)[0].config["order"].perm
+            for records in (loaded, given)
+        ]
         assert orders == bests
 
     def test_the_warning_of_skipped_records_comes_once_per_process(self, warnings, caplog):
-        """One log has the records of all tasks of a network: each tuner skips those of the others."""
+        """One log has the records of all tasks of a network: each tuner skips those of the
+        others.
+        """
         records = self.records(matmul_task(), 5) + self.records(small_task(), 5)
         with caplog.at_level(logging.INFO, logger="autotvm"):
             for task in (matmul_task(), small_task()):
                 OpEvoTuner(task).load_history(records)
-        assert [message.split(" of ")[0] for message in warnings()] == ["OpEvoTuner loaded 5 records and skipped 5"]
+        assert [message.split(" of ")[0] for message in warnings()] == [
+            "OpEvoTuner loaded 5 records and skipped 5"
+        ]
         assert len(caplog.records) == 2
 
     def test_records_of_the_same_knobs_with_other_values_are_skipped(self, caplog):
         task, other = small_task(60), small_task(7**4)
-        records = [(m._replace(task=task), r) for m, r in self.records(other, 20) if m.config["tile"].size[1:] != [1, 1]]
+        records = [
+            (m._replace(task=task), r)
+            for m, r in self.records(other, 20)
+            if m.config["tile"].size[1:] != [1, 1]
+        ]
         with caplog.at_level(logging.WARNING, logger="autotvm"):
             OpEvoTuner(task, seed=0).load_history(records)
         assert f"loaded 0 records and skipped {len(records)}" in caplog.text
@@ -411,7 +500,10 @@ class TestHistory:
         records = self.records(task, 20)
         tuner = OpEvoTuner(task, seed=1)
         tuner.load_history(records)
-        best, known = min(records, key=lambda record: record[1].costs), max(task.flop / r.costs[0] for _, r in records)
+        best, known = (
+            min(records, key=lambda record: record[1].costs),
+            max(task.flop / r.costs[0] for _, r in records),
+        )
         assert tuner.best_measure_pair == best
         assert tuner.best_config is best[0].config
         tuner.tune(4, instant(lambda config: 1.0))
@@ -421,7 +513,10 @@ class TestHistory:
 
     @pytest.mark.parametrize("name", ["log.json", Path("log.json")])
     def test_a_file_name_is_refused(self, name):
-        with pytest.raises(TypeError, match=r"a file name given: pass autotvm.record.load_from_file\(.*log.json.*\)"):
+        with pytest.raises(
+            TypeError,
+            match=r"a file name given: pass autotvm.record.load_from_file\(.*log.json.*\)",
+        ):
             OpEvoTuner(small_task(), seed=0).load_history(name)
 
     def test_an_empty_history_is_accepted(self, caplog):
@@ -437,7 +532,9 @@ class TestHistory:
 
 
 class TestEnd:
-    """What a run says when the space is exhausted, or the best configuration is not among its trials."""
+    """What a run says when the space is exhausted, or the best configuration is not among its
+    trials.
+    """
 
     def records(self, task, seconds=lambda config: 1e-3 * (2 + config.index)):
         configs = [task.config_space.get(i) for i in range(len(task.config_space))]
@@ -453,20 +550,28 @@ class TestEnd:
         self.loaded(task, self.records(task)).tune(10, instant(), callbacks=[recorder])
         assert not recorder.pairs
         (message,) = warnings()
-        assert message.startswith("OpEvoTuner: search space exhausted for tests/scale. Best configuration: 2.000 ms, ")
+        assert message.startswith(
+            "OpEvoTuner: search space exhausted for tests/scale. Best configuration: 2.000 ms, "
+        )
         assert f"GFLOPS, {task.config_space.get(0)}" in message
         assert message.endswith("; loaded, and not logged again.")
 
     def test_a_space_that_trials_have_exhausted(self, warnings):
-        OpEvoTuner(small_task(), seed=0).tune(10_000, instant(lambda config: 1e-3 * (1 + config.index)))
+        OpEvoTuner(small_task(), seed=0).tune(
+            10_000, instant(lambda config: 1e-3 * (1 + config.index))
+        )
         (message,) = warnings()
-        assert message.startswith("OpEvoTuner: search space exhausted for tests/scale. Best configuration: 1.000 ms, ")
+        assert message.startswith(
+            "OpEvoTuner: search space exhausted for tests/scale. Best configuration: 1.000 ms, "
+        )
         assert "loaded" not in message
 
     def test_a_space_without_a_valid_configuration(self, warnings):
         task = small_task()
         self.loaded(task, self.records(task, seconds=lambda config: None)).tune(10, instant())
-        assert warnings() == ["OpEvoTuner: search space exhausted for tests/scale. No known configuration is valid."]
+        assert warnings() == [
+            "OpEvoTuner: search space exhausted for tests/scale. No known configuration is valid."
+        ]
 
     def test_a_task_without_a_flop_count(self, warnings):
         task = small_task()
@@ -479,10 +584,15 @@ class TestEnd:
         tuner = self.loaded(task, self.records(task)[:20])
         tuner.tune(4, instant(lambda config: 1.0))
         (message,) = warnings()
-        assert message.startswith("OpEvoTuner: no trial beat the loaded records for tests/scale. Best configuration: 2.000 ms, ")
+        assert message.startswith(
+            "OpEvoTuner: no trial beat the loaded records for tests/scale. Best "
+            "configuration: 2.000 ms, "
+        )
         assert tuner.best_loaded[0].config.index == 0
 
-    def test_nothing_is_said_when_a_trial_is_the_best_and_the_space_is_not_exhausted(self, warnings):
+    def test_nothing_is_said_when_a_trial_is_the_best_and_the_space_is_not_exhausted(
+        self, warnings
+    ):
         task = small_task()
         self.loaded(task, self.records(task)[:20]).tune(4, instant(lambda config: 1e-6))
         OpEvoTuner(task, seed=0).tune(16, instant())
@@ -516,7 +626,10 @@ class TestArguments:
                 log_interval=50,
             )
         assert len(caplog.records) == 1
-        assert "ignores the options of XGBTuner ['diversity_filter_ratio', 'feature_type'" in caplog.text
+        assert (
+            "ignores the options of XGBTuner ['diversity_filter_ratio', 'feature_type'"
+            in caplog.text
+        )
 
     def test_plan_size_may_be_positional_as_in_xgbtuner(self, warnings):
         tuners = [OpEvoTuner(small_task(), seed=0), OpEvoTuner(small_task(), 64, seed=0)]
@@ -532,7 +645,10 @@ class TestArguments:
         assert len(caplog.records) == 3
 
     def test_other_unknown_options_are_refused(self):
-        with pytest.raises(TypeError, match=r"unknown options \['popsize'\]: its options are parents_size, .* and seed; those"):
+        with pytest.raises(
+            TypeError,
+            match=r"unknown options \['popsize'\]: its options are parents_size, .* and seed; those",
+        ):
             OpEvoTuner(small_task(), popsize=8)
 
     @pytest.mark.parametrize(
@@ -549,23 +665,36 @@ class TestArguments:
         with pytest.raises(ValueError, match=message):
             OpEvoTuner(small_task(), **options)
 
-    @pytest.mark.parametrize("task", [None, "dense", autotvm.task.Task("tests/matmul", (16, "float32"))])
+    @pytest.mark.parametrize(
+        "task", [None, "dense", autotvm.task.Task("tests/matmul", (16, "float32"))]
+    )
     def test_a_task_without_a_configuration_space_is_refused(self, task):
         with pytest.raises(ValueError, match=r"task must be made by .* or extract_from_program"):
             OpEvoTuner(task)
 
     def test_knobs_of_unknown_structure_still_tune(self, caplog):
         def define(cfg, schedule, tensor):
-            cfg.define_split("odd", cfg.axis(64), policy="candidate", num_outputs=2, candidate=[[0, 4], [-1, -1], [4, 4]])
+            cfg.define_split(
+                "odd",
+                cfg.axis(64),
+                policy="candidate",
+                num_outputs=2,
+                candidate=[[0, 4], [-1, -1], [4, 4]],
+            )
 
         task, recorder = scaling_task(define), Recorder()
         OpEvoTuner(task, seed=0).tune(10, instant(), callbacks=[recorder])
         assert sorted(recorder.indices) == [0, 1, 2]
-        assert caplog.text.count("Knobs without a known structure are treated as categorical: ['odd']") == 1
+        assert (
+            caplog.text.count("Knobs without a known structure are treated as categorical: ['odd']")
+            == 1
+        )
 
 
 def test_a_candidate_list_of_twelve_axes_is_not_expanded():
-    """12! permutations would not fit into memory; AutoTVM's candidate policy lists a few of them."""
+    """12! permutations would not fit into memory; AutoTVM's candidate policy lists a few of
+    them.
+    """
     cfg = ConfigSpace()
     axes = [cfg.axis(2) for _ in range(12)]
     order = Permutation(12)

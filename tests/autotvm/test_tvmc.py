@@ -15,7 +15,8 @@ from autotvm_opevo.tvmc import main
 
 @pytest.fixture(autouse=True)
 def _no_download(monkeypatch):
-    monkeypatch.setenv("TOPHUB_LOCATION", "NONE")  # of pre-tuned configurations, which tvmc tries for every model
+    # of pre-tuned configurations, which tvmc tries for every model
+    monkeypatch.setenv("TOPHUB_LOCATION", "NONE")
 
 
 def seconds(config):
@@ -24,15 +25,30 @@ def seconds(config):
 
 @pytest.fixture
 def tune(tmp_path, monkeypatch, capfd):
-    """Runs ``tvmc tune`` on a model of one convolution, whose single task has a small space; returns its output."""
+    """Runs ``tvmc tune`` on a model of one convolution, whose single task has a small space;
+    returns its output.
+    """
     save_onnx(tmp_path / "model.onnx")
     measure_option = instant(seconds)
     monkeypatch.setattr(autotvm, "measure_option", lambda **_: measure_option)
 
     def run(output, *arguments, tuner="opevo", trials=5):
-        options = ["--target", "llvm", "--number", 1, "--tuner", tuner, "--trials", trials, "--output", tmp_path / output]
+        options = [
+            "--target",
+            "llvm",
+            "--number",
+            1,
+            "--tuner",
+            tuner,
+            "--trials",
+            trials,
+            "--output",
+            tmp_path / output,
+        ]
         capfd.readouterr()
-        assert not main([str(argument) for argument in ("tune", *options, *arguments, tmp_path / "model.onnx")])
+        assert not main(
+            [str(argument) for argument in ("tune", *options, *arguments, tmp_path / "model.onnx")]
+        )
         return "".join(capfd.readouterr())
 
     return run
@@ -51,7 +67,16 @@ def test_tunes_a_model_for_real(tmp_path):
     save_onnx(tmp_path / "model.onnx")
     quick = ["--number", "1", "--repeat", "1", "--min-repeat-ms", "1", "--timeout", "60"]
     options = ["--target", "llvm", *quick, "--tuner", "opevo", "--trials", "3"]
-    command = [sys.executable, "-m", "autotvm_opevo.tvmc", "tune", *options, "--output", "log.json", "model.onnx"]
+    command = [
+        sys.executable,
+        "-m",
+        "autotvm_opevo.tvmc",
+        "tune",
+        *options,
+        "--output",
+        "log.json",
+        "model.onnx",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert len(set(entities(tmp_path / "log.json"))) == len(rows(tmp_path / "log.json")) == 3
@@ -90,16 +115,32 @@ class TestArguments:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["--tuner", "xgb", "--seed", "1"], "argument --seed: must be at least 0, and is only for --tuner opevo"),
+            (
+                ["--tuner", "xgb", "--seed", "1"],
+                "argument --seed: must be at least 0, and is only for --tuner opevo",
+            ),
             (["--seed", "1"], "argument --seed: must be at least 0, and is only for --tuner opevo"),
-            (["--tuner", "opevo", "--enable-autoscheduler", "--seed", "1"], "without AutoScheduler"),
+            (
+                ["--tuner", "opevo", "--enable-autoscheduler", "--seed", "1"],
+                "without AutoScheduler",
+            ),
             (["--tuner", "opevo", "--seed", "-1"], "argument --seed: must be at least 0"),
             (["--tuner", "opevolution"], "argument --tuner: invalid choice: 'opevolution'"),
         ],
     )
     def test_invalid_ones_are_refused(self, tmp_path, capfd, arguments, message):
         with pytest.raises(SystemExit) as caught:
-            main(["tune", "--target", "llvm", "--output", str(tmp_path / "log.json"), *arguments, "model.onnx"])
+            main(
+                [
+                    "tune",
+                    "--target",
+                    "llvm",
+                    "--output",
+                    str(tmp_path / "log.json"),
+                    *arguments,
+                    "model.onnx",
+                ]
+            )
         assert caught.value.code == 2
         assert message in capfd.readouterr().err
         assert not list(tmp_path.iterdir())
@@ -137,7 +178,9 @@ class TestTuningRecords:
         assert entities(new).count(entities(old)[3]) == 1  # not added again
         assert len(rows(new)) == 1 + 4 + 2
 
-    def test_the_output_is_written_although_nothing_is_left_to_measure(self, tune, tmp_path, caplog):
+    def test_the_output_is_written_although_nothing_is_left_to_measure(
+        self, tune, tmp_path, caplog
+    ):
         tune("old.json", trials=10_000)
         caplog.clear()
         tune("new.json", "--tuning-records", tmp_path / "old.json")
@@ -145,7 +188,9 @@ class TestTuningRecords:
         assert best in rows(tmp_path / "old.json")
         assert best["result"][0] == [0.002]
         (line,) = (record.getMessage() for record in caplog.records if record.name == "autotvm")
-        assert line.startswith("OpEvoTuner: search space exhausted for conv2d_NCHWc.x86. Best configuration: 2.000 ms")
+        assert line.startswith(
+            "OpEvoTuner: search space exhausted for conv2d_NCHWc.x86. Best configuration: 2.000 ms"
+        )
 
     def test_an_output_that_lacks_the_last_line_end_stays_readable(self, tune, old, tmp_path):
         new = tmp_path / "new.json"

@@ -11,18 +11,29 @@ from autotvm_opevo.topology import Categorical, Factorization
 
 
 def space():
-    return Space({"y": Factorization(1024, 4), "x": Factorization(1024, 4), "k": Factorization(768, 3)})
+    return Space(
+        {"y": Factorization(1024, 4), "x": Factorization(1024, 4), "k": Factorization(768, 3)}
+    )
 
 
 def steps_between(space, first, second):
     """The distance on the graph of factorizations: half the L1 distance of the exponents."""
-    pairs = ((knob.coordinates(first[name]), knob.coordinates(second[name])) for name, knob in space.knobs.items())
+    pairs = (
+        (knob.coordinates(first[name]), knob.coordinates(second[name]))
+        for name, knob in space.knobs.items()
+    )
     return sum(abs(a - b) for one, other in pairs for a, b in zip(one, other)) // 2
 
 
 class TestActorCritic:
     def network(self):
-        return ActorCritic(state_size=3, hidden_size=16, n_actions=4, learning_rate=1e-2, rng=np.random.default_rng(0))
+        return ActorCritic(
+            state_size=3,
+            hidden_size=16,
+            n_actions=4,
+            learning_rate=1e-2,
+            rng=np.random.default_rng(0),
+        )
 
     def test_rewarded_actions_become_likelier_and_punished_ones_less_likely(self):
         state, mask = np.array([[0.1, -0.4, 0.3]]), np.ones((1, 4), bool)
@@ -48,7 +59,11 @@ class TestActorCritic:
     def test_gradient_is_that_of_the_loss(self):
         """Against central differences, with the advantage a constant to the actor."""
         rng = np.random.default_rng(1)
-        states, actions, targets = rng.normal(size=(6, 3)), rng.integers(4, size=6), rng.normal(size=6)
+        states, actions, targets = (
+            rng.normal(size=(6, 3)),
+            rng.integers(4, size=6),
+            rng.normal(size=6),
+        )
         mask = rng.random((6, 4)) < 0.7
         mask[np.arange(6), actions] = True
         network = self.network()
@@ -75,7 +90,9 @@ class TestActorCritic:
 
 
 def test_starts_without_tiling():
-    assert NA2C(space(), seed=0).ask(8) == [{"y": (1024, 1, 1, 1), "x": (1024, 1, 1, 1), "k": (768, 1, 1)}]
+    assert NA2C(space(), seed=0).ask(8) == [
+        {"y": (1024, 1, 1, 1), "x": (1024, 1, 1, 1), "k": (768, 1, 1)}
+    ]
 
 
 def test_round_has_six_new_states_within_three_steps_of_the_best():
@@ -108,14 +125,23 @@ def mean_and_best_fitness(seed, learning_rate, trials=150):
 
 
 def test_trained_policy_beats_the_untrained_one():
-    trained, untrained = (np.array([mean_and_best_fitness(seed, rate) for seed in range(20)]) for rate in (1e-3, 0.0))
+    trained, untrained = (
+        np.array([mean_and_best_fitness(seed, rate) for seed in range(20)]) for rate in (1e-3, 0.0)
+    )
     for mean_or_best in (0, 1):
         assert trained[:, mean_or_best].mean() > 1.2 * untrained[:, mean_or_best].mean()
-        assert wilcoxon(trained[:, mean_or_best], untrained[:, mean_or_best], alternative="greater").pvalue < 0.05
+        assert (
+            wilcoxon(
+                trained[:, mean_or_best], untrained[:, mean_or_best], alternative="greater"
+            ).pvalue
+            < 0.05
+        )
 
 
 def test_other_spaces_are_rejected_with_the_reason():
-    with pytest.raises(ValueError, match=r"N-A2C only moves prime factors .*'switch' is a Categorical given"):
+    with pytest.raises(
+        ValueError, match=r"N-A2C only moves prime factors .*'switch' is a Categorical given"
+    ):
         NA2C(Space({"y": Factorization(8, 2), "switch": Categorical([0, 1])}))
 
 

@@ -28,11 +28,15 @@ class TestKnnPredict:
             distances = [canberra(candidate, x) for x in evaluated]
             nearest = sorted(range(len(evaluated)), key=distances.__getitem__)[:9]
             weights = [1 / distances[i] for i in nearest]
-            assert prediction == pytest.approx(sum(w * fitnesses[i] for w, i in zip(weights, nearest)) / sum(weights))
+            assert prediction == pytest.approx(
+                sum(w * fitnesses[i] for w, i in zip(weights, nearest)) / sum(weights)
+            )
 
     def test_known_values(self):
         """Distances 1/3 and 1: weights 3 and 1."""
-        assert knn_predict(np.array([[2.0, 0.0]]), np.array([[1.0, 0.0], [2.0, 5.0]]), [8.0, 4.0], k=2) == pytest.approx([7.0])
+        assert knn_predict(
+            np.array([[2.0, 0.0]]), np.array([[1.0, 0.0], [2.0, 5.0]]), [8.0, 4.0], k=2
+        ) == pytest.approx([7.0])
 
     def test_uses_all_if_there_are_fewer_than_k(self):
         assert knn_predict(np.array([[3.0]]), np.array([[1.0]]), [2.0], k=9) == pytest.approx([2.0])
@@ -59,7 +63,9 @@ def test_elite_has_the_highest_predictions():
     search.tell(first, [float(sum(c.values())) for c in first])
     offspring = search._offspring()
     fitnesses = list(search.results.values())
-    predictions = knn_predict(search._encode(offspring), search._encode(search.results), fitnesses, 9)
+    predictions = knn_predict(
+        search._encode(offspring), search._encode(search.results), fitnesses, 9
+    )
     again = NoSE(space, seed=1)
     again.tell(again.ask(100), [float(sum(c.values())) for c in first])
     elite = [space.index(c) for c in again.ask(100)]
@@ -67,20 +73,28 @@ def test_elite_has_the_highest_predictions():
 
 
 def test_parents_are_selected_in_proportion_to_fitness_and_cross_at_one_point():
-    """Without mutation, and with parents that share no value: the first and last knobs identify the two parents."""
+    """Without mutation, and with parents that share no value: the first and last knobs identify the
+    two parents.
+    """
     space = Space({f"x{i}": Categorical(range(4)) for i in range(3)})
     fitness = np.array([1.0, 2.0, 3.0, 10.0])
     selected, cuts = Counter(), Counter()
     for seed in range(1500):
-        search = NoSE(space, population_size=4, offspring_size=1, elite_size=1, mutation_rate=0.0, seed=seed)
+        search = NoSE(
+            space, population_size=4, offspring_size=1, elite_size=1, mutation_rate=0.0, seed=seed
+        )
         search.tell([dict.fromkeys(space.knobs, j) for j in range(4)], fitness)
         child = list(search.ask(1)[0].values())
         selected[child[0], child[-1]] += 1
         cuts[child.index(child[-1])] += 1
-    pairs = [(i, j) for i in range(4) for j in range(4) if i != j]  # equal parents make a duplicate, and are drawn again
+    # equal parents make a duplicate, and are drawn again
+    pairs = [(i, j) for i in range(4) for j in range(4) if i != j]
     expected = np.array([fitness[i] * fitness[j] for i, j in pairs])
     assert set(selected) <= set(pairs)
-    assert chisquare([selected[pair] for pair in pairs], 1500 * expected / expected.sum()).pvalue > 1e-4
+    assert (
+        chisquare([selected[pair] for pair in pairs], 1500 * expected / expected.sum()).pvalue
+        > 1e-4
+    )
     assert chisquare([cuts[1], cuts[2]]).pvalue > 1e-4
 
 
@@ -94,7 +108,9 @@ def test_every_knob_mutates_with_probability_p():
 
 def test_only_the_best_n_are_parents():
     space = wide(20)
-    search = NoSE(space, population_size=3, offspring_size=40, elite_size=40, mutation_rate=0.0, seed=0)
+    search = NoSE(
+        space, population_size=3, offspring_size=40, elite_size=40, mutation_rate=0.0, seed=0
+    )
     search.tell([dict.fromkeys(space.knobs, j) for j in range(20)], range(20))
     assert {value for child in search.ask(40) for value in child.values()} == {17, 18, 19}
 

@@ -28,24 +28,34 @@ def test_the_regularized_laplacian_is_the_stopping_distribution_made_symmetric(g
 def test_the_categorical_kernel_has_all_other_values_equally_far():
     kernel = variants.CategoricalKernel(Space({"x": Discrete(range(5)), "y": Discrete(range(3))}))
     x = kernel.encode([(0, 0), (0, 2), (4, 2), (1, 0)])
-    assert kernel.pairwise_distances(x).sum(axis=0).tolist() == [[0, 1, 2, 1], [1, 0, 1, 2], [2, 1, 0, 2], [1, 2, 2, 0]]
+    assert kernel.pairwise_distances(x).sum(axis=0).tolist() == [
+        [0, 1, 2, 1],
+        [1, 0, 1, 2],
+        [2, 1, 0, 2],
+        [1, 2, 2, 0],
+    ]
     assert kernel.gram(x, x, np.array([0.5, 2.0]))[0] == pytest.approx(np.exp([0, -2, -2.5, -0.5]))
 
 
 @cache
 def proposed(name, landscape="registers-64", batch=8):
-    """The first 128 configurations, where failures are many and all kinds of values matter: enough to stand still in between."""
+    """The first 128 configurations, where failures are many and all kinds of values matter: enough
+    to stand still in between.
+    """
     whole = load(FOLDER / f"{landscape}.npz")
     tuner = tuners.make(name, replay.task(whole), seed=0)
     seen = []
     option = replay.measure_option(whole, batch)
-    tuner.tune(128, option, callbacks=[lambda _, inputs, __: seen.extend(i.config.index for i in inputs)])
+    tuner.tune(
+        128, option, callbacks=[lambda _, inputs, __: seen.extend(i.config.index for i in inputs)]
+    )
     return seen
 
 
 @pytest.mark.parametrize("name", variants.TUNERS)
 def test_every_variant_is_another_search_that_proposes_nothing_twice(name):
-    landscape = "splits-64" if name == "WithoutLogSums" else "registers-64"  # with two splits into three parts
+    # with two splits into three parts
+    landscape = "splits-64" if name == "WithoutLogSums" else "registers-64"
     batch = 64 if name == "WholeBatches" else 8
     seen = proposed(name, landscape, batch)
     assert len(set(seen)) == 128
@@ -55,7 +65,11 @@ def test_every_variant_is_another_search_that_proposes_nothing_twice(name):
 def tilings(configuration):
     """Smooth on the graphs: every step towards the best tiles is worth a quarter."""
     best = (("y", 3, 4), ("y", 2, 2), ("x", 3, 3), ("x", 1, 2), ("k", 3, 5), ("k", 0, 4))
-    return float(np.exp(-0.3 * sum(abs(np.log2(configuration[knob][part]) - log) for knob, part, log in best)))
+    return float(
+        np.exp(
+            -0.3 * sum(abs(np.log2(configuration[knob][part]) - log) for knob, part, log in best)
+        )
+    )
 
 
 def best_tilings(make, seed):

@@ -30,8 +30,12 @@ def test_a_converted_cache_file_can_be_replayed(pack, tmp_path, capsys):
     assert "3 configurations, 33% failed" in capsys.readouterr().out
     landscape = load(tmp_path / "gpu" / "conv.npz")
     assert (landscape.name, landscape.metadata["device"]) == ("conv", "a GPU")
-    assert landscape.values == {"x": [16, 32], "y": [1, 2]}  # without values that never occur, and knobs with one value
-    results = [landscape.look_up(index) for index in landscape.config_indices(np.array([[0, 0], [1, 0], [1, 1]]))]
+    # without values that never occur, and knobs with one value
+    assert landscape.values == {"x": [16, 32], "y": [1, 2]}
+    results = [
+        landscape.look_up(index)
+        for index in landscape.config_indices(np.array([[0, 0], [1, 0], [1, 1]]))
+    ]
     assert results[0] == (3.5, 0)
     assert np.isnan(results[1][0])
     assert results[1][1] != 0
@@ -40,7 +44,14 @@ def test_a_converted_cache_file_can_be_replayed(pack, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "content", ["{}", '{"cache": {', "[]", json.dumps({**CACHE, "tune_params": {}}), json.dumps({**CACHE, "cache": []})]
+    "content",
+    [
+        "{}",
+        '{"cache": {',
+        "[]",
+        json.dumps({**CACHE, "tune_params": {}}),
+        json.dumps({**CACHE, "cache": []}),
+    ],
 )
 def test_other_files_are_rejected_with_their_name(content, tmp_path):
     file = tmp_path / "cache.json"

@@ -11,7 +11,12 @@ def run(seed, ours, as_many, theirs, while_tuning):
     names = ("OpEvoTuner", "OpEvoTuner, as many trials", "XGBTuner")
     trials, seconds = dict(zip(names, (40, 8, 8))), dict(zip(names, (20.0, 4.0, 20.0)))
     rebuilt = dict(zip(names, (ours, as_many, theirs)))
-    return rebuilt, {"seed": seed, "best": dict.fromkeys(names, while_tuning), "trials": trials, "seconds": seconds}
+    return rebuilt, {
+        "seed": seed,
+        "best": dict.fromkeys(names, while_tuning),
+        "trials": trials,
+        "seconds": seconds,
+    }
 
 
 def test_runs_are_counted():
@@ -19,20 +24,33 @@ def test_runs_are_counted():
     rebuilt, runs = zip(*(run(seed, *row) for seed, row in enumerate(figures)))
     printed = demonstration.table(runs, rebuilt)
     assert "known has 100.0 GFLOPS" in printed
-    assert "| 1 | 20 | 8 | 100.0 | 85.0 | 4 | 8 | 100.0 | 80.0 | 20 | 40 | 100.0 | 80.0 | 0.94 | 0.94 | 0.80 |" in printed
+    assert (
+        "| 1 | 20 | 8 | 100.0 | 85.0 | 4 | 8 | 100.0 | 80.0 | 20 | 40 | 100.0 | 80.0 | 0.94 | "
+        "0.94 | 0.80 |" in printed
+    )
     printed = printed.replace("\n", " ")
-    assert "faster than XGBTuner's in 2, as fast within 2% in 0, and slower in 1 of 3 runs after as long" in printed
+    assert (
+        "faster than XGBTuner's in 2, as fast within 2% in 0, and slower in 1 of 3 runs after "
+        "as long" in printed
+    )
     assert "after as many trials in 1, as fast within 2% in 0, and slower in 2." in printed
-    assert "known in 2 runs, after as many trials in 1, XGBTuner's in 1. It has 90% of what it had while tuning in 2." in printed
+    assert (
+        "known in 2 runs, after as many trials in 1, XGBTuner's in 1. It has 90% of what it "
+        "had while tuning in 2." in printed
+    )
 
 
-def test_runs_that_are_there_are_not_repeated_and_their_configurations_are_timed(tmp_path, capsys, monkeypatch):
+def test_runs_that_are_there_are_not_repeated_and_their_configurations_are_timed(
+    tmp_path, capsys, monkeypatch
+):
     monkeypatch.setattr(tune_matmul, "SHAPE", (32, 32, 32))
     monkeypatch.setattr(tune_matmul, "ROUNDS", 2)
     for seed in range(2):
         tune_matmul.main(["--trials", "2", "--seed", str(seed), "--out", str(tmp_path / str(seed))])
     capsys.readouterr()
-    demonstration.main(["--seeds", "2", "--out", str(tmp_path), "--picture", str(tmp_path / "pairs.png")])
+    demonstration.main(
+        ["--seeds", "2", "--out", str(tmp_path), "--picture", str(tmp_path / "pairs.png")]
+    )
     assert (tmp_path / "pairs.png").stat().st_size > 0
     note, *_, first, second = capsys.readouterr().out.splitlines()
     assert note.startswith("The best that is known has ")
@@ -48,7 +66,11 @@ def test_runs_that_are_there_are_not_repeated_and_their_configurations_are_timed
             [15.0, 15.1, 14.9],
             "tune_network's network is 1.50 times as fast as XGBTuner's, after 60 s",
         ),
-        ([15.0, 15.1, 14.9], [10.0, 10.1, 9.9], "XGBTuner's network is 1.50 times as fast as tune_network's"),
+        (
+            [15.0, 15.1, 14.9],
+            [10.0, 10.1, 9.9],
+            "XGBTuner's network is 1.50 times as fast as tune_network's",
+        ),
         ([10.0, 12.0, 9.0], [11.0, 10.0, 9.5], "tune_network and XGBTuner cannot be told apart"),
     ],
 )
@@ -60,7 +82,8 @@ def test_it_says_which_network_is_faster(ours, theirs, said):
 
 
 def test_a_small_network_is_tuned_with_both_for_as_long(tmp_path, capsys, monkeypatch):
-    def few_trials(*arguments, trials, time_limit, **options):  # a busy machine may finish none in seconds
+    # a busy machine may finish none in seconds
+    def few_trials(*arguments, trials, time_limit, **options):
         limits.append(time_limit)
         return tune_network(*arguments, trials=4, **options)
 
@@ -71,7 +94,9 @@ def test_a_small_network_is_tuned_with_both_for_as_long(tmp_path, capsys, monkey
     tune_alexnet.main(["--network", "mlp", "--seconds", "40", "--out", str(tmp_path)])
     *_, shown, next_command = lines = capsys.readouterr().out.splitlines()
     assert any("times can be gained" in line for line in lines[:3])  # before anything is tuned
-    assert {"tune_network.best.json", "XGBTuner.best.json"} <= {path.name for path in tmp_path.iterdir()}
+    assert {"tune_network.best.json", "XGBTuner.best.json"} <= {
+        path.name for path in tmp_path.iterdir()
+    }
     assert "after 40 s of tuning each" in shown
     assert limits == [40.0, 40.0]
     assert f"report {tmp_path / 'tune_network.json'}" in next_command

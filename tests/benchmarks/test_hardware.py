@@ -23,23 +23,36 @@ ARGUMENTS = [
 
 
 def test_runs_are_stored_and_resumed(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(hardware, "_measure_option", lambda _: for_real())  # AutoTVM's takes a minute to start
+    # AutoTVM's takes a minute to start
+    monkeypatch.setattr(hardware, "_measure_option", lambda _: for_real())
     file = tmp_path / "runs.jsonl"
     for repeats in ("1", "2"):
         hardware.main([*ARGUMENTS, "--repeats", repeats, "--out", str(file)])
     runs = list(map(json.loads, file.read_text().splitlines()))
-    assert [(run["tuner"], run["seed"]) for run in runs[:3]] == [("OpEvo-published", 0), ("G-BFS", 0), ("library", 0)]
+    assert [(run["tuner"], run["seed"]) for run in runs[:3]] == [
+        ("OpEvo-published", 0),
+        ("G-BFS", 0),
+        ("library", 0),
+    ]
     assert len(runs) == 6
     opevo = [run for run in runs if run["tuner"] == "OpEvo-published"]
     assert all(run["tflops"] > 0 and 0 < run["tuner_seconds"] < run["seconds"] for run in opevo)
     assert all(run["tvm"] == tvm.__version__ and run["device"] for run in runs)
-    assert all(run.get("unsupported") for run in runs if run["tuner"] == "G-BFS")  # the operators for a CPU have a reorder
+    # the operators for a CPU have a reorder
+    assert all(run.get("unsupported") for run in runs if run["tuner"] == "G-BFS")
     table = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("| BMM1"))
     assert "5.46 ± 0.02" in table
 
 
 def run(tuner, tflops, **others):
-    about = {"operator": "MM1", "seed": 0, "trials": 500, "target": "cuda -arch=sm_90", "device": "a GPU", "tvm": "0.17"}
+    about = {
+        "operator": "MM1",
+        "seed": 0,
+        "trials": 500,
+        "target": "cuda -arch=sm_90",
+        "device": "a GPU",
+        "tvm": "0.17",
+    }
     return {
         **about,
         "tuner": tuner,
@@ -53,8 +66,18 @@ def run(tuner, tflops, **others):
 
 
 def test_tables_show_results_beside_the_paper_s():
-    text = paper.tables([run("OpEvo-published", 7.0), run("OpEvo-published", 9.0), run("XGB", 5.0), run("library", 12.0)])
-    assert "| MM1 | 5.0 | 8.0 ± 1.4 | 12.0 | 7.22 ± 0.04 | 6.39 ± 0.61 | 4.86 ± 0.18 | 6.89 ± 0.58 |" in text
+    text = paper.tables(
+        [
+            run("OpEvo-published", 7.0),
+            run("OpEvo-published", 9.0),
+            run("XGB", 5.0),
+            run("library", 12.0),
+        ]
+    )
+    assert (
+        "| MM1 | 5.0 | 8.0 ± 1.4 | 12.0 | 7.22 ± 0.04 | 6.39 ± 0.61 | 4.86 ± 0.18 | 6.89 ± 0.58 |"
+        in text
+    )
     assert "| OpEvo-published | 100 ± 0 | 25.00% | 10% |" in text
     assert "| MM1 | 0.0432 | 7.22" in paper.tables([run("OpEvo-published", 0.04321)])
 
@@ -73,9 +96,13 @@ class TestDocument:
         (tmp_path / "pictures").mkdir()
         (tmp_path / "pictures" / "mm.png").write_bytes(b"picture")
         for _ in range(2):
-            publish.publish("cpu", "| a table |", "compare", ["--tuners", "G A"], tmp_path / "pictures")
+            publish.publish(
+                "cpu", "| a table |", "compare", ["--tuners", "G A"], tmp_path / "pictures"
+            )
         text = page.read_text()
-        assert text.startswith("before\n<!-- cpu -->\n`python -m benchmarks.compare --tuners 'G A'`\n\n| a table |\n")
+        assert text.startswith(
+            "before\n<!-- cpu -->\n`python -m benchmarks.compare --tuners 'G A'`\n\n| a table |\n"
+        )
         assert "![mm](cpu/mm.png)" in text
         assert text.endswith("<!-- end of cpu -->\nafter\n")
         assert "old" not in text

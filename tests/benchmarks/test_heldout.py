@@ -13,7 +13,14 @@ from benchmarks.runs import KNOBS
 def test_the_comparison_draws_a_picture_and_prints_tables_of_stored_runs(tmp_path, capsys):
     (tmp_path / "tiny.npz").write_bytes(dump(landscape()))
     out = tmp_path / "out"
-    heldout.main([*("--landscapes", str(tmp_path)), *("--trials", "8"), *("--seeds", "1"), *("--out", str(out))])
+    heldout.main(
+        [
+            *("--landscapes", str(tmp_path)),
+            *("--trials", "8"),
+            *("--seeds", "1"),
+            *("--out", str(out)),
+        ]
+    )
     first = capsys.readouterr().out
     assert (out / "heldout.png").stat().st_size > 0
     assert {line.split(" | ")[0] for line in first.splitlines()} >= {
@@ -28,9 +35,18 @@ def test_the_comparison_draws_a_picture_and_prints_tables_of_stored_runs(tmp_pat
 
 
 def run(tuner, own, landscape="a"):
-    """20% of the optimum after the first trial and all of it after the tenth, with the tuner's own seconds until then."""
+    """20% of the optimum after the first trial and all of it after the tenth, with the tuner's own
+    seconds until then.
+    """
     steps = [[1, 0.2, own[0]], [10, 1.0, own[1]]]
-    return {"tuner": tuner, "landscape": landscape, "trials": 16, "measured": 16, "seconds": own[1], "steps": steps}
+    return {
+        "tuner": tuner,
+        "landscape": landscape,
+        "trials": 16,
+        "measured": 16,
+        "seconds": own[1],
+        "steps": steps,
+    }
 
 
 def test_time_is_a_constant_per_trial_plus_the_tuner_s_own():
@@ -38,12 +54,21 @@ def test_time_is_a_constant_per_trial_plus_the_tuner_s_own():
     assert seconds_to(slow, 0.95, 0.5) == 25
     assert seconds_to(slow, 0.1, 0.5) == 1.5
     assert seconds_to({**slow, "steps": slow["steps"][:1]}, 0.95, 0.5) == np.inf
-    assert curve_over_time(slow, np.array([0, 1.4, 1.5, 24.9, 25, 1e3]), 0.5).tolist() == [0, 0, 0.2, 0.2, 1, 1]
+    assert curve_over_time(slow, np.array([0, 1.4, 1.5, 24.9, 25, 1e3]), 0.5).tolist() == [
+        0,
+        0,
+        0.2,
+        0.2,
+        1,
+        1,
+    ]
 
 
 @pytest.mark.parametrize("xgb", ["XGB", KNOBS])
 def test_ratios_are_to_xgbtuner_whatever_its_features(xgb):
-    runs = heldout.grouped([run("OpEvo", (0, 0)), run("OpEvo-published", (0, 0)), run(xgb, (0, 15.0))])
+    runs = heldout.grouped(
+        [run("OpEvo", (0, 0)), run("OpEvo-published", (0, 0)), run(xgb, (0, 15.0))]
+    )
     text = heldout.tables(runs, seconds_per_trial=0.5)
     assert "| OpEvo | 10 | 1.00 (1.00 to 1.00) | 5 | 0.25 (0.25 to 0.25) |" in text
     assert "| XGB | 10 |  | 20 |  |" in text
@@ -51,7 +76,14 @@ def test_ratios_are_to_xgbtuner_whatever_its_features(xgb):
 
 
 def test_rows_are_of_one_landscape_in_whatever_order_it_was_searched():
-    searched = [("XGB", "a"), ("XGB", "b"), ("OpEvo", "b"), ("OpEvo", "a"), ("OpEvo-published", "a"), ("OpEvo-published", "b")]
+    searched = [
+        ("XGB", "a"),
+        ("XGB", "b"),
+        ("OpEvo", "b"),
+        ("OpEvo", "a"),
+        ("OpEvo-published", "a"),
+        ("OpEvo-published", "b"),
+    ]
     results = [run(tuner, (0, 0), landscape) for tuner, landscape in searched]
     results[2]["steps"][1][0] = 5
     text = heldout.tables(heldout.grouped(results), seconds_per_trial=0.5)

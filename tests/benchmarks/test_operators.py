@@ -19,7 +19,11 @@ SIZES = {
     "C1": 1_032_192,
     "C2": 22_579_200,
 }
-FLOP = {"MM1": 2 * 512 * 1024 * 1024, "BMM1": 2 * 960 * 128 * 128 * 64, "BMM3": 2 * 960 * 128 * 64 * 128}
+FLOP = {
+    "MM1": 2 * 512 * 1024 * 1024,
+    "BMM1": 2 * 960 * 128 * 128 * 64,
+    "BMM3": 2 * 960 * 128 * 64 * 128,
+}
 
 
 def size(task):
@@ -35,7 +39,10 @@ def test_a_space_on_cuda_has_the_paper_s_size(name):
 
 def test_operators_on_a_cpu_cover_every_kind_of_knob():
     assert set(operators.names("cuda")) == set(SIZES) <= set(operators.names(CPU))
-    kinds = {name: set(record.empty(name, CPU, operators.task(name, CPU)).kinds.values()) for name in SIZES}
+    kinds = {
+        name: set(record.empty(name, CPU, operators.task(name, CPU)).kinds.values())
+        for name in SIZES
+    }
     assert all({"split", "reorder", "other"} <= of for of in kinds.values())
     assert any("annotate" in of for of in kinds.values())
 
@@ -55,10 +62,15 @@ def test_batch_matmul_multiplies_as_numpy_does(name, transposed):
         schedule, tensors = task.instantiate(task.config_space.get(1))
         function = tvm.build(schedule, tensors)
     x, y, z = [
-        tvm.nd.array(np.random.default_rng(0).random([int(e) for e in tensor.shape], dtype="float32")) for tensor in tensors
+        tvm.nd.array(
+            np.random.default_rng(0).random([int(e) for e in tensor.shape], dtype="float32")
+        )
+        for tensor in tensors
     ]
     function(x, y, z)
-    left, right = (a.numpy().swapaxes(1, 2) if t == "T" else a.numpy() for a, t in zip((x, y), transposed))
+    left, right = (
+        a.numpy().swapaxes(1, 2) if t == "T" else a.numpy() for a, t in zip((x, y), transposed)
+    )
     np.testing.assert_allclose(z.numpy(), left @ right, rtol=1e-5)
 
 

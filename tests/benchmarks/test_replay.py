@@ -19,13 +19,19 @@ def replayed(name, hidden, trials=100):
     task = replay.task(whole, hidden)
     with tuners.in_process_features():
         tuner = tuners.make(name, task, seed=0)
-        note = [lambda _, inputs, results: seen.extend((i.config.index, r) for i, r in zip(inputs, results))]
+        note = [
+            lambda _, inputs, results: seen.extend(
+                (i.config.index, r) for i, r in zip(inputs, results)
+            )
+        ]
         tuner.tune(trials, replay.measure_option(whole, batch=4), callbacks=note)
     return whole, seen
 
 
 @pytest.mark.parametrize("hidden", [True, False], ids=["hidden", "known"])
-@pytest.mark.parametrize("name", ["OpEvo", "OpEvo-published", "NoSE", KNOBS, "GA", "Random", "Grid", "Droplet"])
+@pytest.mark.parametrize(
+    "name", ["OpEvo", "OpEvo-published", "NoSE", KNOBS, "GA", "Random", "Grid", "Droplet"]
+)
 def test_results_are_those_of_the_table(name, hidden):
     whole, seen = replayed(name, hidden, trials=24)
     assert seen
@@ -42,9 +48,13 @@ def test_results_are_those_of_the_table(name, hidden):
 @pytest.mark.parametrize("hidden", [True, False], ids=["hidden", "known"])
 def test_an_exhaustive_replay_agrees_with_the_table(hidden):
     whole, seen = replayed("OpEvo-published", hidden)
-    replayed_times = {index: result.costs[0] * 1e3 for index, result in seen if result.error_no == 0}
+    replayed_times = {
+        index: result.costs[0] * 1e3 for index, result in seen if result.error_no == 0
+    }
     table = dict(zip(whole.config_indices(whole.knob_indices), whole.time))
-    assert replayed_times == {index: pytest.approx(time) for index, time in table.items() if not np.isnan(time)}
+    assert replayed_times == {
+        index: pytest.approx(time) for index, time in table.items() if not np.isnan(time)
+    }
     assert {index for index, _ in seen} == (set(range(whole.size)) if hidden else set(table))
 
 
@@ -73,8 +83,14 @@ def test_later_generations_of_opevo_are_faster_than_the_first():
     for name, gain in gains.items():
         for seed in range(10):
             seconds = []
-            note = [lambda _, inputs, results, to=seconds: to.extend(result.costs[0] for result in results)]
-            tuners.make(name, replay.task(whole), seed).tune(48, replay.measure_option(whole), callbacks=note)
+            note = [
+                lambda _, inputs, results, to=seconds: to.extend(
+                    result.costs[0] for result in results
+                )
+            ]
+            tuners.make(name, replay.task(whole), seed).tune(
+                48, replay.measure_option(whole), callbacks=note
+            )
             gain.append(np.log(seconds[:8]).mean() - np.log(seconds[-8:]).mean())
     assert np.mean(gains["OpEvo-published"]) > np.log(1.5)
     assert abs(np.mean(gains["Random"])) < np.log(1.5)
@@ -93,7 +109,14 @@ def test_xgbtuner_trains_on_the_knobs(tmp_path):
     values = {f"k{i}": list(range(6)) for i in range(3)}
     knob_indices = np.stack(np.unravel_index(np.arange(216), (6, 6, 6), order="F"), axis=1)
     time = 1.0 + knob_indices.sum(axis=1)
-    whole = Landscape("sums", values, dict.fromkeys(values, "ordinal"), knob_indices, time, np.zeros(216, dtype=int))
+    whole = Landscape(
+        "sums",
+        values,
+        dict.fromkeys(values, "ordinal"),
+        knob_indices,
+        time,
+        np.zeros(216, dtype=int),
+    )
     with tuners.in_process_features():
         tuner = tuners.make(KNOBS, replay.task(whole), seed=0)
         tuner.tune(80, replay.measure_option(whole))
@@ -101,6 +124,8 @@ def test_xgbtuner_trains_on_the_knobs(tmp_path):
 
 
 def test_values_must_be_numbers():
-    whole = replace(landscape(), values={"a": [1, 2, 4, 8], "b": [16, 32, 64], "switch": ["none", "vec"]})
+    whole = replace(
+        landscape(), values={"a": [1, 2, 4, 8], "b": [16, 32, 64], "switch": ["none", "vec"]}
+    )
     with pytest.raises(ValueError, match=r"values of landscape tiny must be numbers.*'vec'"):
         replay.task(whole)

@@ -28,11 +28,22 @@ def tiny_file(tmp_path):
 @pytest.fixture
 def in_this_process(monkeypatch):
     """Run all jobs here: a worker process first imports TVM, and one test has them."""
-    monkeypatch.setattr(runs, "ProcessPoolExecutor", lambda workers, mp_context: ThreadPoolExecutor(workers))
+    monkeypatch.setattr(
+        runs, "ProcessPoolExecutor", lambda workers, mp_context: ThreadPoolExecutor(workers)
+    )
 
 
 def test_a_comparison_is_stored_and_resumed(tiny_file, tmp_path, capsys, request):
-    arguments = ["--landscapes", tiny_file, "--trials", 16, "--workers", 1, "--out", tmp_path / "out"]
+    arguments = [
+        "--landscapes",
+        tiny_file,
+        "--trials",
+        16,
+        "--workers",
+        1,
+        "--out",
+        tmp_path / "out",
+    ]
     tuners = ["--tuners", "OpEvo-published", "Random", "Grid", "G-BFS"]
     compare.main([*map(str, arguments), *tuners, "--seeds", "2"])
     first = (tmp_path / "out" / "runs.jsonl").read_text().splitlines()
@@ -48,10 +59,15 @@ def test_a_comparison_is_stored_and_resumed(tiny_file, tmp_path, capsys, request
     with open(tmp_path / "out" / "runs.csv") as file:
         rows = list(csv.DictReader(file))
     assert {(row["landscape"], row["tuner"]) for row in rows} == {
-        (name, tuner) for name in ("tiny", "tiny, hidden") for tuner in ("OpEvo-published", "Random", "Grid")
+        (name, tuner)
+        for name in ("tiny", "tiny, hidden")
+        for tuner in ("OpEvo-published", "Random", "Grid")
     }
     assert len(rows) == 2 * 3 * 3
-    assert {path.name for path in (tmp_path / "out" / "pictures").iterdir()} == {"tiny.png", "tiny-hidden.png"}
+    assert {path.name for path in (tmp_path / "out" / "pictures").iterdir()} == {
+        "tiny.png",
+        "tiny-hidden.png",
+    }
     printed = capsys.readouterr().out
     assert (tmp_path / "out" / "tables.md").read_text() in printed
     assert "| OpEvo-published against |" in printed
@@ -71,11 +87,19 @@ def test_a_run_is_the_improvements_of_the_best_so_far(tiny_file):
     assert 0 < times[-1] <= result["seconds"] + 1e-4  # rounded
 
 
-@pytest.mark.parametrize(("tuner", "batch", "measured_at_once"), [("Grid", 2, 2), ("Grid", 8, 8), ("Droplet", 8, 16)])
-def test_batches_are_as_large_as_asked_for_but_for_droplet(tiny_file, monkeypatch, tuner, batch, measured_at_once):
+@pytest.mark.parametrize(
+    ("tuner", "batch", "measured_at_once"), [("Grid", 2, 2), ("Grid", 8, 8), ("Droplet", 8, 16)]
+)
+def test_batches_are_as_large_as_asked_for_but_for_droplet(
+    tiny_file, monkeypatch, tuner, batch, measured_at_once
+):
     sizes = []
     look_up = replay.LookUp.run
-    monkeypatch.setattr(replay.LookUp, "run", lambda self, *given: sizes.append(self.n_parallel) or look_up(self, *given))
+    monkeypatch.setattr(
+        replay.LookUp,
+        "run",
+        lambda self, *given: sizes.append(self.n_parallel) or look_up(self, *given),
+    )
     run(Job(str(tiny_file), True, tuner, 0, 4, batch))
     assert set(sizes) == {measured_at_once}
 
@@ -88,10 +112,23 @@ def test_a_tuner_that_stops_early_keeps_its_best(tiny_file):
 
 @pytest.mark.usefixtures("in_this_process")
 def test_parameters_change_the_search(tiny_file, tmp_path, capsys):
-    arguments = ["--landscapes", tiny_file, "--trials", 16, "--workers", 1, "--seeds", 2, "--out", tmp_path / "out"]
+    arguments = [
+        "--landscapes",
+        tiny_file,
+        "--trials",
+        16,
+        "--workers",
+        1,
+        "--seeds",
+        2,
+        "--out",
+        tmp_path / "out",
+    ]
     tuners = ["OpEvo-published mutation_rate=0.5", "OpEvo-published mutation_rate=0.1"]
     sensitivity.main(["q", *map(str, arguments), "--mode", "hidden", "--tuners", *tuners])
-    found = [json.loads(line) for line in (tmp_path / "out" / "runs.jsonl").read_text().splitlines()]
+    found = [
+        json.loads(line) for line in (tmp_path / "out" / "runs.jsonl").read_text().splitlines()
+    ]
     assert {run["tuner"] for run in found} == set(tuners)
     assert len({json.dumps(run["steps"]) for run in found}) > 2
     assert "OpEvo-published mutation_rate=0.1" in capsys.readouterr().out
@@ -99,7 +136,18 @@ def test_parameters_change_the_search(tiny_file, tmp_path, capsys):
 
 @pytest.mark.usefixtures("in_this_process")
 def test_the_ablation_has_a_row_for_each_part(tiny_file, tmp_path, capsys):
-    arguments = ["--landscapes", tiny_file, "--trials", 16, "--workers", 1, "--seeds", 1, "--out", tmp_path]
+    arguments = [
+        "--landscapes",
+        tiny_file,
+        "--trials",
+        16,
+        "--workers",
+        1,
+        "--seeds",
+        1,
+        "--out",
+        tmp_path,
+    ]
     ablation.main([*map(str, arguments), "--tuners", "OpEvo", "CategoricalKernel"])
     assert "| CategoricalKernel |" in capsys.readouterr().out
 
@@ -120,7 +168,20 @@ def test_a_folder_without_landscapes_is_an_error(tmp_path, capsys):
 
 @pytest.mark.usefixtures("in_this_process")
 def test_runs_on_an_earlier_recording_are_repeated(tiny_file, tmp_path):
-    arguments = ["--landscapes", tiny_file, "--trials", 8, "--workers", 1, "--seeds", 1, "--tuners", "Grid", "--mode", "hidden"]
+    arguments = [
+        "--landscapes",
+        tiny_file,
+        "--trials",
+        8,
+        "--workers",
+        1,
+        "--seeds",
+        1,
+        "--tuners",
+        "Grid",
+        "--mode",
+        "hidden",
+    ]
     for factor in (1, 2):
         whole = landscape()
         whole.time *= factor
@@ -133,7 +194,16 @@ class TestRecord:
     def test_the_command_measures(self, tmp_path):
         """In a process of its own, since its worker must be able to import what it is sent."""
         path = tmp_path / "part.npz"
-        command = [sys.executable, "-m", "benchmarks.record", OPERATOR, "--part", "0.0006", "--out", str(path)]
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.record",
+            OPERATOR,
+            "--part",
+            "0.0006",
+            "--out",
+            str(path),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         assert set(load(path).error) <= {0, 1}
@@ -143,7 +213,11 @@ class TestRecord:
         whole = landscape()
         first = int(np.nanargmin(whole.time))
         kept, index = float(whole.time[first]), whole.config_indices(whole.knob_indices[[first]])[0]
-        monkeypatch.setattr(record, "_measure", lambda *given: (float("nan"), 4) if given[-1] == index else (100.0, 0))
+        monkeypatch.setattr(
+            record,
+            "_measure",
+            lambda *given: (float("nan"), 4) if given[-1] == index else (100.0, 0),
+        )
         record._time_again(whole, None, OPERATOR, "llvm")
         assert whole.time[first] == kept
         assert set(whole.time[(whole.error == 0) & (np.arange(len(whole)) != first)]) == {100.0}

@@ -15,11 +15,15 @@ def test_the_rate_of_false_positives_is_nominal():
 
 @pytest.mark.parametrize("runs", [100, pytest.param(400, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("seeds", [2, 3, 12])
-@pytest.mark.parametrize("spread", [[1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 20]], ids=["alike", "one varies most"])
+@pytest.mark.parametrize(
+    "spread", [[1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 20]], ids=["alike", "one varies most"]
+)
 def test_the_interval_of_a_difference_covers_it_with_few_seeds_too(seeds, spread, runs):
     rng = np.random.default_rng(0)
     scale = np.reshape(spread, (1, -1, 1))
-    found = [difference(*rng.normal(0, scale, (2, 6, seeds)), rng, resamples=9) for _ in range(runs)]
+    found = [
+        difference(*rng.normal(0, scale, (2, 6, seeds)), rng, resamples=9) for _ in range(runs)
+    ]
     assert sum(d.low <= 0 <= d.high for d in found) >= stats.binom.ppf(0.0001, runs, 0.95)
 
 
@@ -31,7 +35,9 @@ def test_one_seed_has_no_interval():
 def test_differences_between_landscapes_do_not_count():
     rng = np.random.default_rng(0)
     landscapes = np.array([[0.1], [0.5], [0.9]])
-    found = difference(landscapes + rng.normal(0, 0.01, (3, 20)), landscapes + rng.normal(0, 0.01, (3, 20)), rng)
+    found = difference(
+        landscapes + rng.normal(0, 0.01, (3, 20)), landscapes + rng.normal(0, 0.01, (3, 20)), rng
+    )
     assert found.p > 0.01
     assert found.high - found.low < 0.02
 
@@ -79,7 +85,9 @@ def test_the_interval_of_a_ratio_covers_it(landscapes, seeds):
     rng = np.random.default_rng(0)
     hits = 0
     for _ in range(100):
-        slow, fast = (rng.lognormal(np.log(median), 0.3, (landscapes, seeds)) for median in (100, 50))
+        slow, fast = (
+            rng.lognormal(np.log(median), 0.3, (landscapes, seeds)) for median in (100, 50)
+        )
         ratio, low, high = ratio_of_medians(fast, slow, rng, resamples=199)
         assert low <= ratio <= high
         hits += low <= 0.5 <= high
@@ -89,4 +97,8 @@ def test_the_interval_of_a_ratio_covers_it(landscapes, seeds):
 def test_runs_that_never_reach_the_goal_count_as_the_slowest():
     never = np.array([10.0, 20.0, np.inf])
     assert ratio_of_medians([never], [np.full(3, 40.0)], np.random.default_rng(0))[0] == 0.5
-    assert ratio_of_medians([np.full(3, 40.0)], [np.full(3, np.inf)], np.random.default_rng(0)) == (0, 0, 0)
+    assert ratio_of_medians([np.full(3, 40.0)], [np.full(3, np.inf)], np.random.default_rng(0)) == (
+        0,
+        0,
+        0,
+    )

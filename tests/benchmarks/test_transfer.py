@@ -16,9 +16,18 @@ def folder(tmp_path):
     indices = np.array(list(np.ndindex(6, 12, 2)))
     for number, device in enumerate("ABC"):
         noise = np.random.default_rng(number).normal(scale=0.02, size=len(indices))
-        milliseconds = (1 + number) * (1 + abs(indices - [3, 7, 1]) @ [0.4, 0.1, 0.5]) * np.exp(noise)
+        milliseconds = (
+            (1 + number) * (1 + abs(indices - [3, 7, 1]) @ [0.4, 0.1, 0.5]) * np.exp(noise)
+        )
         milliseconds[indices[:, 0] == 5] = np.nan
-        landscape = Landscape(f"kernel_{device}", values, dict.fromkeys(values, "ordinal"), indices, milliseconds, np.zeros(144))
+        landscape = Landscape(
+            f"kernel_{device}",
+            values,
+            dict.fromkeys(values, "ordinal"),
+            indices,
+            milliseconds,
+            np.zeros(144),
+        )
         (tmp_path / f"kernel_{device}.npz").write_bytes(dump(landscape))
     return tmp_path
 
@@ -26,7 +35,9 @@ def folder(tmp_path):
 @pytest.mark.parametrize(("sources", "pairs"), [("each", 6), ("all", 3)])
 def test_other_devices_help_from_the_first_batch_on(folder, capsys, monkeypatch, sources, pairs):
     monkeypatch.setattr(transfer, "SOURCE_TRIALS", 40)
-    transfer.main([str(folder), "--sources", sources, "--seeds", "3", "--trials", "32", "--workers", "1"])
+    transfer.main(
+        [str(folder), "--sources", sources, "--seeds", "3", "--trials", "32", "--workers", "1"]
+    )
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"{pairs} pairs, 3 seeds"
     trials, alone, with_transfer, *_ = lines[2].split()
@@ -47,8 +58,16 @@ def test_misleading_sources_have_other_fitnesses_and_the_same_failures(mislead):
 
 def test_tasks_are_paired_across_folders():
     files = [Path("a/conv-8.npz"), Path("a/gemm-8.npz"), Path("b/conv-4.npz"), Path("b/gemm-4.npz")]
-    found = {(target.stem, *(other.stem for other in others)) for target, others in transfer.pairs(files, "each")}
-    assert found == {("conv-8", "conv-4"), ("conv-4", "conv-8"), ("gemm-8", "gemm-4"), ("gemm-4", "gemm-8")}
+    found = {
+        (target.stem, *(other.stem for other in others))
+        for target, others in transfer.pairs(files, "each")
+    }
+    assert found == {
+        ("conv-8", "conv-4"),
+        ("conv-4", "conv-8"),
+        ("gemm-8", "gemm-4"),
+        ("gemm-4", "gemm-8"),
+    }
 
 
 def test_unrelated_sources_are_the_tasks_of_other_kernels():
@@ -61,7 +80,10 @@ def test_unrelated_sources_are_the_tasks_of_other_kernels():
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("", "no landscapes"), ("kernel_A.npz", "needs three landscapes of the same kernel (two with --sources each)")],
+    [
+        ("", "no landscapes"),
+        ("kernel_A.npz", "needs three landscapes of the same kernel (two with --sources each)"),
+    ],
 )
 def test_landscapes_without_pairs_are_refused(folder, tmp_path, capsys, name, message):
     (tmp_path / "one").mkdir()

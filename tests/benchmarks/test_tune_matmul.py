@@ -14,14 +14,24 @@ def test_it_compares_the_tuners_and_writes_logs_plot_and_figures(tmp_path, capsy
     monkeypatch.setattr(tune_matmul, "SHAPE", (32, 32, 32))
     monkeypatch.setattr(tune_matmul, "ROUNDS", 2)
     tune_matmul.main(["--trials", "2", "--out", str(tmp_path)])
-    trials = {name: len((tmp_path / f"{name.lower()}.json").read_text().splitlines()) for name in ("OpEvoTuner", "XGBTuner")}
+    trials = {
+        name: len((tmp_path / f"{name.lower()}.json").read_text().splitlines())
+        for name in ("OpEvoTuner", "XGBTuner")
+    }
     assert trials["XGBTuner"] == 2 <= trials["OpEvoTuner"]
     assert (tmp_path / "best_so_far.png").stat().st_size > 5_000
     figures = json.loads((tmp_path / "figures.json").read_text())
     assert figures["trials"] == {**trials, "OpEvoTuner, as many trials": 2}
-    assert figures["now"].keys() == figures["best"].keys() == figures["seconds"].keys() == figures["trials"].keys()
     assert (
-        figures["seconds"]["OpEvoTuner"] >= figures["seconds"]["XGBTuner"] > figures["seconds"]["OpEvoTuner, as many trials"] / 2
+        figures["now"].keys()
+        == figures["best"].keys()
+        == figures["seconds"].keys()
+        == figures["trials"].keys()
+    )
+    assert (
+        figures["seconds"]["OpEvoTuner"]
+        >= figures["seconds"]["XGBTuner"]
+        > figures["seconds"]["OpEvoTuner, as many trials"] / 2
     )
     *_, as_long, as_many, next_command = lines = capsys.readouterr().out.splitlines()
     rows = {words[0]: words[1:] for line in lines if (words := line.split())}
@@ -40,8 +50,10 @@ def test_it_says_by_how_much_the_configuration_is_faster_after_as_long_and_after
         {"OpEvoTuner": 85.4, "XGBTuner": 85.0, as_many: 21.4},
     )
     assert said == (
-        "After 85 s of tuning each, OpEvoTuner's configuration is 1.20 times as fast as XGBTuner's: 90.0 and 75.0 GFLOPS.\n"
-        "After 96 trials each, 21 s and 85 s, it is as fast as XGBTuner's, within 2%: 74.0 and 75.0 GFLOPS."
+        "After 85 s of tuning each, OpEvoTuner's configuration is 1.20 times as fast as "
+        "XGBTuner's: 90.0 and 75.0 GFLOPS.\n"
+        "After 96 trials each, 21 s and 85 s, it is as fast as XGBTuner's, within 2%: 74.0 "
+        "and 75.0 GFLOPS."
     )
 
 
@@ -51,7 +63,9 @@ def test_it_notices_that_the_machine_was_busy():
     said = tune_matmul.interference(calm, {"OpEvoTuner": 60.0, "XGBTuner": 70.0})
     assert "OpEvoTuner: 90.0 GFLOPS while tuning and 60.0 now." in said
     assert "XGBTuner" not in said
-    assert "XGBTuner: 75.0 GFLOPS" in tune_matmul.interference(calm, {"OpEvoTuner": 90.0, "XGBTuner": 100.0})
+    assert "XGBTuner: 75.0 GFLOPS" in tune_matmul.interference(
+        calm, {"OpEvoTuner": 90.0, "XGBTuner": 100.0}
+    )
 
 
 @pytest.mark.skipif(tvm.cuda(0).exist, reason="needs a machine without a GPU")
@@ -59,7 +73,10 @@ def test_it_refuses_cuda_without_a_gpu(capsys):
     with pytest.raises(SystemExit) as ended:
         tune_matmul.main(["--target", "cuda"])
     assert ended.value.code == 1
-    assert capsys.readouterr() == ("", "tune_matmul: TVM finds no NVIDIA GPU: omit --target to tune for the CPU\n")
+    assert capsys.readouterr() == (
+        "",
+        "tune_matmul: TVM finds no NVIDIA GPU: omit --target to tune for the CPU\n",
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,7 +84,10 @@ def test_it_refuses_cuda_without_a_gpu(capsys):
     [
         (["--trials", "0"], "--trials must be at least 1, 0 given"),
         (["--seed", "-1"], "--seed must be at least 0, -1 given"),
-        (["--target", "abacus"], "--target must be a TVM target, such as llvm or cuda, 'abacus' given"),
+        (
+            ["--target", "abacus"],
+            "--target must be a TVM target, such as llvm or cuda, 'abacus' given",
+        ),
     ],
 )
 def test_it_rejects_invalid_arguments_in_one_line(arguments, message, capsys):
@@ -79,4 +99,7 @@ def test_it_rejects_invalid_arguments_in_one_line(arguments, message, capsys):
 
 def test_it_is_a_command():
     command = [sys.executable, "-m", "benchmarks.tune_matmul", "--help"]
-    assert "--trials" in subprocess.run(command, capture_output=True, text=True, timeout=600, check=True).stdout
+    assert (
+        "--trials"
+        in subprocess.run(command, capture_output=True, text=True, timeout=600, check=True).stdout
+    )

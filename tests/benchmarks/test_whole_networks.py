@@ -8,10 +8,22 @@ import pytest
 
 @pytest.mark.soak
 def test_network_compares_all_methods_and_resumes_from_its_logs(tmp_path):
-    command = [sys.executable, "-m", "benchmarks.network", "--networks", "mlp", "--trials", "6", "--repetitions", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.network",
+        "--networks",
+        "mlp",
+        "--trials",
+        "6",
+        "--repetitions",
+        "1",
+    ]
     logs = []
     for _ in range(2):
-        done = subprocess.run([*command, "--out", str(tmp_path)], capture_output=True, text=True, timeout=600)
+        done = subprocess.run(
+            [*command, "--out", str(tmp_path)], capture_output=True, text=True, timeout=600
+        )
         assert done.returncode == 0, done.stderr
         rows = [line for line in done.stdout.splitlines() if line.startswith("mlp  ")]
         assert [row[12:40].strip() for row in rows] == [

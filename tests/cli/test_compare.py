@@ -29,7 +29,9 @@ def folder(tmp_path_factory):
     mod, params = workloads.operator("nn.dense", [(4, 256), (96, 256)])
     for seed, name in enumerate("ab"):
         option = instant(lambda config: 1e-3 * (1 + config.index % 97))
-        tune_network(mod, params, "llvm", folder / f"{name}.json", 8, option, seed=seed, evaluate=False)
+        tune_network(
+            mod, params, "llvm", folder / f"{name}.json", 8, option, seed=seed, evaluate=False
+        )
     return folder
 
 
@@ -50,13 +52,22 @@ def test_other_outputs_are_a_failure(folder, capsys, monkeypatch):
 
 
 def test_ctrl_c_prints_what_is_known(folder):
-    command = [sys.executable, "-m", "autotvm_opevo", "compare", str(folder / "a.json"), str(folder / "b.json"), *DENSE]
+    command = [
+        sys.executable,
+        "-m",
+        "autotvm_opevo",
+        "compare",
+        str(folder / "a.json"),
+        str(folder / "b.json"),
+        *DENSE,
+    ]
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background shell ignores it
+        # a background shell ignores it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     said = [process.stderr.readline() for _ in range(2)]
     assert "timing them in turn" in said[1]
@@ -74,18 +85,28 @@ def test_ctrl_c_prints_what_is_known(folder):
         (["missing.json", *DENSE], 1, "missing.json: No such file or directory"),
         (["a.json", "./a.json", *DENSE], 2, "logs must differ, a.json is given twice"),
         ([".", *DENSE], 2, "is a folder, not a log of AutoTVM"),
-        (["a.json", "--network", "mlp"], 2, "a.json has no successful record of this network: it has 2 tasks, such as dense_"),
+        (
+            ["a.json", "--network", "mlp"],
+            2,
+            "a.json has no successful record of this network: it has 2 tasks, such as dense_",
+        ),
         (["a.json", "--network", "lexnet"], 2, "network must be one of alexnet"),
         (["a.json", *DENSE, "--target", "abacus"], 2, "--target must be a target of TVM"),
         (["a.json", *DENSE, "--target", "llvm -mcpu=core-avx2"], 2, "choose with --target"),
         (["a.json", *DENSE, "--rpc-key", "x"], 2, "--rpc-tracker and --rpc-key require each other"),
         (["a.json", *DENSE, "--batch", "2"], 2, "--batch requires --network"),
-        (["a.json", *DENSE, "--time-limit", "0"], 2, "argument --time-limit: must be a positive number of seconds"),
+        (
+            ["a.json", *DENSE, "--time-limit", "0"],
+            2,
+            "argument --time-limit: must be a positive number of seconds",
+        ),
         (["a.json"], 2, "one of the arguments --network --operator --model is required"),
         (DENSE, 2, "the following arguments are required: LOG"),
     ],
 )
-def test_errors_are_one_line_before_anything_is_built(folder, monkeypatch, capfd, arguments, status, message):
+def test_errors_are_one_line_before_anything_is_built(
+    folder, monkeypatch, capfd, arguments, status, message
+):
     monkeypatch.chdir(folder)
     monkeypatch.setattr(comparison, "build", lambda *_: pytest.fail("built"))
     code, errors = errors_of(["compare", *arguments], capfd)

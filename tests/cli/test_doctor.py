@@ -1,4 +1,6 @@
-"""``doctor`` reports every component, hints at what to do, and fails only if something installed is broken."""
+"""``doctor`` reports every component, hints at what to do, and fails only if something installed is
+broken.
+"""
 
 import re
 import subprocess
@@ -26,8 +28,12 @@ def run_without_tvm(folder, **files):
         (folder / "tvm").mkdir(exist_ok=True)
         (folder / "tvm" / f"{name}.py").write_text(text)
     hide = f"sys.path.insert(0, {str(folder)!r})" if files else "sys.modules['tvm'] = None"
-    script = f"import sys; {hide}\nfrom autotvm_opevo.cli.main import main\nsys.exit(main(['doctor']))\n"
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=240, cwd=folder)
+    script = (
+        f"import sys; {hide}\nfrom autotvm_opevo.cli.main import main\nsys.exit(main(['doctor']))\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=240, cwd=folder
+    )
 
 
 def test_one_adapter_works_with_a_tvm(monkeypatch, capsys):
@@ -51,10 +57,16 @@ def test_without_tvm_nothing_is_broken(tmp_path):
 @pytest.mark.parametrize(
     ("files", "found"),
     [
-        ({"__init__": "raise OSError('libtvm.so: cannot open')"}, "a TVM that cannot be imported: OSError: libtvm.so"),
+        (
+            {"__init__": "raise OSError('libtvm.so: cannot open')"},
+            "a TVM that cannot be imported: OSError: libtvm.so",
+        ),
         ({"__init__": "import nowhere_at_all"}, "a TVM that lacks a module of its own"),
         ({"__init__": "__version__ = '0.22.0'"}, "TVM 0.22.0 in "),
-        ({"__init__": "__version__ = '0.17.0'", "autotvm": "1 / 0"}, "whose AutoTVM cannot be imported: ZeroDivisionError"),
+        (
+            {"__init__": "__version__ = '0.17.0'", "autotvm": "1 / 0"},
+            "whose AutoTVM cannot be imported: ZeroDivisionError",
+        ),
     ],
 )
 def test_a_broken_or_unsupported_tvm_fails(tmp_path, files, found):
@@ -101,21 +113,30 @@ def test_cores_that_tvm_leaves_idle_are_named(monkeypatch, threads, said, quick_
     findings = by_name(doctor._devices(autotvm=True))
     assert ("threads" in findings) is said
     if said:
-        assert "TVM runs kernels on 2 of 4 cores: TVM_NUM_THREADS=4 uses all" in findings["threads"].found
+        assert (
+            "TVM runs kernels on 2 of 4 cores: TVM_NUM_THREADS=4 uses all"
+            in findings["threads"].found
+        )
 
 
 def test_without_a_gpu_it_explains_how_to_avoid_waiting_forever(monkeypatch, quick_cpu):
     monkeypatch.setattr(doctor, "_QUERY", "print('llvm')")
     finding = by_name(doctor._devices(autotvm=True))["GPU"]
     assert finding.ok is None
-    assert "wait forever without a GPU: use a CPU target, or an RPCRunner with a tracker" in str(finding)
+    assert "wait forever without a GPU: use a CPU target, or an RPCRunner with a tracker" in str(
+        finding
+    )
 
 
 @pytest.mark.parametrize(
     ("script", "found", "ok"),
     [
         ("print('llvm -mcpu=core-avx2')", '--target "llvm -mcpu=core-avx2"', True),
-        ("raise RuntimeError('this machine cannot run what TVM compiles')", "this machine cannot run what TVM compiles", False),
+        (
+            "raise RuntimeError('this machine cannot run what TVM compiles')",
+            "this machine cannot run what TVM compiles",
+            False,
+        ),
         ("import time; time.sleep(60)", "no kernel has run within 2 s", False),
     ],
 )
@@ -128,7 +149,10 @@ def test_the_cpus_target_is_one_whose_code_has_run(monkeypatch, script, found, o
 
 
 def test_a_target_that_dies_here_is_named_beside_the_one_that_works(monkeypatch):
-    script = "import sys; print('cannot run code for znver4', file=sys.stderr); print('llvm -mcpu=core-avx2')"
+    script = (
+        "import sys; print('cannot run code for znver4', file=sys.stderr); print('llvm "
+        "-mcpu=core-avx2')"
+    )
     monkeypatch.setattr(doctor, "_CPU_QUERY", script)
     assert "cannot run code for znver4" in str(doctor._cpu("autotvm"))
 

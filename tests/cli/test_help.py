@@ -26,7 +26,10 @@ def test_help_begins_with_examples(capsys, command):
 @pytest.mark.parametrize("command", [[], ["tune"], ["compare"], ["report"], ["doctor"]])
 @pytest.mark.parametrize(
     ("called", "program"),
-    [("/usr/bin/autotvm-opevo", "autotvm-opevo"), ("/lib/autotvm_opevo/__main__.py", "python -m autotvm_opevo")],
+    [
+        ("/usr/bin/autotvm-opevo", "autotvm-opevo"),
+        ("/lib/autotvm_opevo/__main__.py", "python -m autotvm_opevo"),
+    ],
 )
 def test_help_names_the_program_as_it_was_called(capsys, monkeypatch, called, program, command):
     monkeypatch.setattr(sys, "argv", [called])
@@ -41,11 +44,16 @@ def test_help_names_the_program_as_it_was_called(capsys, monkeypatch, called, pr
     [
         (["frobnicate"], "invalid choice: 'frobnicate'"),
         (["tune", "--network", "mlp"], "the following arguments are required: --log"),
-        (["tune", "--network", "mlp", "--log", "x", "--trials", "0"], "argument --trials: must be an integer of at least 1"),
+        (
+            ["tune", "--network", "mlp", "--log", "x", "--trials", "0"],
+            "argument --trials: must be an integer of at least 1",
+        ),
         (["report"], "the following arguments are required: LOG"),
     ],
 )
-def test_an_error_in_the_arguments_is_one_line_after_the_first_of_the_usage(capsys, arguments, message):
+def test_an_error_in_the_arguments_is_one_line_after_the_first_of_the_usage(
+    capsys, arguments, message
+):
     with pytest.raises(SystemExit) as done:
         main(arguments)
     assert done.value.code == 2
@@ -58,7 +66,10 @@ def test_a_mistyped_network_is_refused_before_tvm_is_imported(capsys, monkeypatc
     for module in ("tvm", "tvm.autotvm", "tvm.s_tir"):
         monkeypatch.setitem(sys.modules, module, None)  # importing it would be an ImportError
     for name in ("autotvm", "meta-schedule"):
-        assert main(["tune", "--network", "alexnt", "--tvm", name, "--log", str(tmp_path / "log")]) == 2
+        assert (
+            main(["tune", "--network", "alexnt", "--tvm", name, "--log", str(tmp_path / "log")])
+            == 2
+        )
         (line,) = capsys.readouterr().err.splitlines()
         assert line.endswith("'alexnt' given: did you mean alexnet?")
 

@@ -14,8 +14,24 @@ from autotvm_opevo.cli.main import main
 from autotvm_opevo.reporting.logs import open_logs
 
 CONV = [
-    *["--operator", "nn.conv2d", "--tensor", "1x16x8x8", "--tensor", "16x16x3x3", "--target", "llvm"],
-    *["--attribute", "padding=[1,1]", "--attribute", "channels=16", "--attribute", "kernel_size=[3,3]"],
+    *[
+        "--operator",
+        "nn.conv2d",
+        "--tensor",
+        "1x16x8x8",
+        "--tensor",
+        "16x16x3x3",
+        "--target",
+        "llvm",
+    ],
+    *[
+        "--attribute",
+        "padding=[1,1]",
+        "--attribute",
+        "channels=16",
+        "--attribute",
+        "kernel_size=[3,3]",
+    ],
 ]
 
 
@@ -33,22 +49,47 @@ def two_rounds(monkeypatch):
 def test_an_operator_is_tuned_and_the_same_command_resumes(tmp_path, capfd):
     log = tmp_path / "conv.json"
     for trials, now in [(4, 4), (8, 4), (8, 0)]:
-        assert main(["tune", *CONV, "--trials", str(trials), "--log", str(log), "--seed", "0", *map(str, TIMEOUT)]) == 0
+        assert (
+            main(
+                [
+                    "tune",
+                    *CONV,
+                    "--trials",
+                    str(trials),
+                    "--log",
+                    str(log),
+                    "--seed",
+                    "0",
+                    *map(str, TIMEOUT),
+                ]
+            )
+            == 0
+        )
         printed, errors = capfd.readouterr()
         assert f"{trials} trials, {now} of them now" in printed
         assert "outputs match" in printed
         assert "Cannot find" not in errors  # AutoTVM's warning that a record was not applied
     assert len(log.read_text().splitlines()) == 8
     assert len(open_logs([log])[0].runs.starts) == 2  # the third had nothing to do
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["conv.best.json", "conv.json", "conv.json.journal"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "conv.best.json",
+        "conv.json",
+        "conv.json.journal",
+    ]
 
 
 def test_without_a_target_it_is_this_machines(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("TVM_NUM_THREADS", "1")  # more would spin beside other tests
     options = ["--network", "mlp", "--trials", "1", "--seed", "0", *map(str, TIMEOUT)]
     assert main(["tune", *options, "--log", str(tmp_path / "log.json")]) == 0
-    (said,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("no --target given")]
-    target, _, threads = said.removeprefix("no --target given, this machine's is ").partition(", with TVM_NUM_THREADS=")
+    (said,) = [
+        line
+        for line in capsys.readouterr().err.splitlines()
+        if line.startswith("no --target given")
+    ]
+    target, _, threads = said.removeprefix("no --target given, this machine's is ").partition(
+        ", with TVM_NUM_THREADS="
+    )
     assert target == local_target()
     assert threads == "1"
     (record,) = (tmp_path / "log.json").read_text().splitlines()
@@ -57,8 +98,30 @@ def test_without_a_target_it_is_this_machines(tmp_path, capsys, monkeypatch):
 
 def test_tunes_a_model_file(tmp_path, capsys):
     save_onnx(tmp_path / "model.onnx")
-    options = ["--target", "llvm", "--tuner", "opevo", "--trials", "12", "--seed", "0", *map(str, TIMEOUT)]
-    assert main(["tune", "--model", str(tmp_path / "model.onnx"), *options, "--log", str(tmp_path / "log.json")]) == 0
+    options = [
+        "--target",
+        "llvm",
+        "--tuner",
+        "opevo",
+        "--trials",
+        "12",
+        "--seed",
+        "0",
+        *map(str, TIMEOUT),
+    ]
+    assert (
+        main(
+            [
+                "tune",
+                "--model",
+                str(tmp_path / "model.onnx"),
+                *options,
+                "--log",
+                str(tmp_path / "log.json"),
+            ]
+        )
+        == 0
+    )
     assert "conv2d_NCHWc.x86 1x8x8x8 16x8x3x3" in capsys.readouterr().out
 
 
@@ -66,11 +129,23 @@ def test_tunes_a_model_file(tmp_path, capsys):
     ("arguments", "status", "message"),
     [
         (["--network", "lexnet", "--target", "llvm"], 2, "network must be one of alexnet"),
-        (["--network", "mlp", "--target", "abacus"], 2, "--target must be a target of TVM, such as llvm or cuda; 'abacus' given"),
-        (["--network", "mlp", "--target", "llvm", "--rpc-key", "cpu"], 2, "--rpc-tracker and --rpc-key require each other"),
+        (
+            ["--network", "mlp", "--target", "abacus"],
+            2,
+            "--target must be a target of TVM, such as llvm or cuda; 'abacus' given",
+        ),
+        (
+            ["--network", "mlp", "--target", "llvm", "--rpc-key", "cpu"],
+            2,
+            "--rpc-tracker and --rpc-key require each other",
+        ),
         (["--model", "missing.onnx", "--target", "llvm"], 2, "cannot read missing.onnx"),
         (["--operator", "nn.nothing", "--target", "llvm"], 2, "operator must be one of Relay's"),
-        (["--network", "mlp", "--rpc-tracker", "here:1", "--rpc-key", "cpu"], 2, "--rpc-key requires --target"),
+        (
+            ["--network", "mlp", "--rpc-tracker", "here:1", "--rpc-key", "cpu"],
+            2,
+            "--rpc-key requires --target",
+        ),
         (["--target", "llvm"], 2, "--network"),
         (
             ["--network", "mlp", "--target", "llvm", "--trials", "0"],
@@ -78,37 +153,87 @@ def test_tunes_a_model_file(tmp_path, capsys):
             "argument --trials: must be an integer of at least 1, '0' given",
         ),
         (["--network", "mlp", "--target", "llvm", "--tensor", "8xx"], 2, "argument --tensor"),
-        (["--network", "mlp", "--target", "llvm", "--attribute", "a"], 2, "argument --attribute: must be a name and a value"),
+        (
+            ["--network", "mlp", "--target", "llvm", "--attribute", "a"],
+            2,
+            "argument --attribute: must be a name and a value",
+        ),
         (
             ["--network", "mlp", "--target", "llvm", "--rpc-tracker", "here"],
             2,
             "argument --rpc-tracker: must be a host and a port",
         ),
-        (["--model", "m.onnx", "--target", "llvm", "--shape", "x"], 2, "argument --shape: must be an input's name and shape"),
-        (["--network", "mlp", "--target", "llvm", "--tensor", "8x8"], 2, "--tensor requires --operator"),
-        (["--network", "mlp", "--target", "llvm", "--dtype", "float16"], 2, "--dtype requires --operator"),
-        (["--network", "mlp", "--target", "llvm", "--layout", "NCHW"], 2, "--layout requires --model"),
-        (["--network", "mlp", "--target", "llvm -mtriple=riscv64-linux-gnu"], 2, "cannot run code for riscv64"),
-        (["--operator", "nn.relu", "--target", "llvm", "--batch", "2"], 2, "--batch requires --network"),
+        (
+            ["--model", "m.onnx", "--target", "llvm", "--shape", "x"],
+            2,
+            "argument --shape: must be an input's name and shape",
+        ),
+        (
+            ["--network", "mlp", "--target", "llvm", "--tensor", "8x8"],
+            2,
+            "--tensor requires --operator",
+        ),
+        (
+            ["--network", "mlp", "--target", "llvm", "--dtype", "float16"],
+            2,
+            "--dtype requires --operator",
+        ),
+        (
+            ["--network", "mlp", "--target", "llvm", "--layout", "NCHW"],
+            2,
+            "--layout requires --model",
+        ),
+        (
+            ["--network", "mlp", "--target", "llvm -mtriple=riscv64-linux-gnu"],
+            2,
+            "cannot run code for riscv64",
+        ),
+        (
+            ["--operator", "nn.relu", "--target", "llvm", "--batch", "2"],
+            2,
+            "--batch requires --network",
+        ),
         (["--network", "mlp", "--target", "llvm", "--seed", "-1"], 2, "seed must be"),
-        (["--network", "mlp", "--target", "llvm", "--time-limit", "-3"], 2, "--time-limit: must be a positive number of seconds"),
+        (
+            ["--network", "mlp", "--target", "llvm", "--time-limit", "-3"],
+            2,
+            "--time-limit: must be a positive number of seconds",
+        ),
         (
             ["--network", "mlp", "--target", "llvm", "--timeout", "0"],
             2,
             "--timeout: must be a positive number of seconds",
         ),
-        (["--network", "mlp", "--target", "llvm -mcpu=znver9"], 2, "knows, 'znver9' given: such as znver"),
-        (["--operator", "nn.relu", "--tensor", "8", "--dtype", "floaty", "--target", "llvm"], 2, "dtype must be one of TVM's"),
+        (
+            ["--network", "mlp", "--target", "llvm -mcpu=znver9"],
+            2,
+            "knows, 'znver9' given: such as znver",
+        ),
+        (
+            ["--operator", "nn.relu", "--tensor", "8", "--dtype", "floaty", "--target", "llvm"],
+            2,
+            "dtype must be one of TVM's",
+        ),
         (
             ["--operator", "nn.dense", "--tensor", "8x16", "--tensor", "8x15", "--target", "llvm"],
             2,
             "takes tensors with equally many columns",
         ),
-        (["--model", "notes.txt", "--target", "llvm"], 2, "cannot read notes.txt with TVM's frontends"),
-        (["--model", "m.onnx", "--target", "llvm", "--shape", "x=1x"], 2, "such as 1x3x224x224, '1x' given for x"),
+        (
+            ["--model", "notes.txt", "--target", "llvm"],
+            2,
+            "cannot read notes.txt with TVM's frontends",
+        ),
+        (
+            ["--model", "m.onnx", "--target", "llvm", "--shape", "x=1x"],
+            2,
+            "such as 1x3x224x224, '1x' given for x",
+        ),
     ],
 )
-def test_errors_are_one_line_before_anything_is_measured(tmp_path, arguments, status, message, capfd, monkeypatch):
+def test_errors_are_one_line_before_anything_is_measured(
+    tmp_path, arguments, status, message, capfd, monkeypatch
+):
     code, errors = errors_of(["tune", *arguments, "--log", "log.json"], capfd)
     assert code == status
     assert message in errors

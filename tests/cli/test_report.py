@@ -17,12 +17,23 @@ def test_the_command_writes_a_page(tmp_path, capsys):
 
 
 def test_without_a_file_to_write_the_verdict_is_printed(tmp_path, capsys):
-    first, second = (str(autotvm_log(tmp_path / f"{name}.json", trials=40)) for name in ("first", "second"))
+    first, second = (
+        str(autotvm_log(tmp_path / f"{name}.json", trials=40)) for name in ("first", "second")
+    )
     assert main(["report", first, second]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("first.json and second.json can be compared: the same took 1.00 times as long")
-    assert [line.partition(":")[0] for line in lines if "80 trials of 2 tasks" in line] == ["first.json", "second.json"]
-    assert sum(line.startswith("Converged? ") for line in lines) == sum(line.startswith("What next? ") for line in lines) == 2
+    assert lines[0].startswith(
+        "first.json and second.json can be compared: the same took 1.00 times as long"
+    )
+    assert [line.partition(":")[0] for line in lines if "80 trials of 2 tasks" in line] == [
+        "first.json",
+        "second.json",
+    ]
+    assert (
+        sum(line.startswith("Converged? ") for line in lines)
+        == sum(line.startswith("What next? ") for line in lines)
+        == 2
+    )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["first.json", "second.json"]
 
 
@@ -58,15 +69,43 @@ def test_a_folder_of_logs_is_one_page(tmp_path, capsys):
         (["LOG", "--watch", "--port", "70000"], 2, "--port must be from 0 to 65535, 70000 given"),
         (["missing.json", "-o", "OUT"], 1, "missing.json: No such file or directory"),
         (["LOG", "LOG", "-o", "OUT"], 2, "is given twice"),
-        (["EMPTY", "-o", "OUT"], 2, "logs must have trials, there is none in EMPTY yet: --watch waits for the first"),
-        (["templates", "-o", "OUT"], 2, "it contains no log NAME.json or NAME.log and no database_tuning_record.json"),
-        (["LOG", "-o", "no/folder/OUT"], 1, "out must be in an existing folder, no/folder does not exist"),
-        (["LOG", "-o", "OUT", "--import", "no_such_module"], 2, "--import no_such_module: ModuleNotFoundError"),
+        (
+            ["EMPTY", "-o", "OUT"],
+            2,
+            "logs must have trials, there is none in EMPTY yet: --watch waits for the first",
+        ),
+        (
+            ["templates", "-o", "OUT"],
+            2,
+            "it contains no log NAME.json or NAME.log and no database_tuning_record.json",
+        ),
+        (
+            ["LOG", "-o", "no/folder/OUT"],
+            1,
+            "out must be in an existing folder, no/folder does not exist",
+        ),
+        (
+            ["LOG", "-o", "OUT", "--import", "no_such_module"],
+            2,
+            "--import no_such_module: ModuleNotFoundError",
+        ),
         (["LOG", "-o", "OUT", "--import", "./mine.py"], 2, "--import ./mine.py: "),
-        (["LOG", "-o", "OUT", "--import", "./templates"], 2, "must be the name of a module or an existing .py file"),
-        (["LOG", "-o", "OUT", "--import", "json.py"], 2, "another module named json is already imported: rename the file"),
+        (
+            ["LOG", "-o", "OUT", "--import", "./templates"],
+            2,
+            "must be the name of a module or an existing .py file",
+        ),
+        (
+            ["LOG", "-o", "OUT", "--import", "json.py"],
+            2,
+            "another module named json is already imported: rename the file",
+        ),
         (["LOG", "-o", "OUT", "--import", "leaves.py"], 2, "--import leaves.py: SystemExit: usage"),
-        (["LOG", "-o", "LOG"], 2, "out must not be one of the logs, which are never modified; LOG given"),
+        (
+            ["LOG", "-o", "LOG"],
+            2,
+            "out must not be one of the logs, which are never modified; LOG given",
+        ),
         (["LOG", "-o", "."], 2, "out must be a regular file, . is a folder"),
     ],
 )
@@ -92,7 +131,10 @@ def test_a_file_of_templates_is_imported_with_its_folder_on_the_path(tmp_path, m
     (tmp_path / "beside_my_templates.py").write_text("WORD = 'found'")
     (tmp_path / "my_templates.py").write_text("from beside_my_templates import WORD\nprint(WORD)")
     log, out = autotvm_log(tmp_path / "log.json", trials=4), tmp_path / "report.html"
-    assert main(["report", str(log), "-o", str(out), "--import", str(tmp_path / "my_templates.py")]) == 0
+    assert (
+        main(["report", str(log), "-o", str(out), "--import", str(tmp_path / "my_templates.py")])
+        == 0
+    )
     assert capsys.readouterr().out.splitlines()[0] == "found"
 
 
@@ -113,4 +155,7 @@ def test_watching_waits_for_a_missing_log(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr("autotvm_opevo.reporting.serving.make_server", lambda *_: FakeServer())
     assert main(["report", str(tmp_path / "mistyped.json"), "--watch"]) == 0
-    assert f"waiting for logs that do not exist yet: {tmp_path / 'mistyped.json'}" in capsys.readouterr().out
+    assert (
+        f"waiting for logs that do not exist yet: {tmp_path / 'mistyped.json'}"
+        in capsys.readouterr().out
+    )

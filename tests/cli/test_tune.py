@@ -18,7 +18,18 @@ def test_history_can_be_given_several_times(monkeypatch, tmp_path):
     monkeypatch.setattr(autotvm_opevo.autotvm, "tune_network", tune_network)
     options = ["--history", "a.json", "--history", "b.json"]
     with suppress(SystemExit):
-        main(["tune", "--network", "mlp", "--target", "llvm", "--log", str(tmp_path / "log.json"), *options])
+        main(
+            [
+                "tune",
+                "--network",
+                "mlp",
+                "--target",
+                "llvm",
+                "--log",
+                str(tmp_path / "log.json"),
+                *options,
+            ]
+        )
     assert given == [(["a.json", "b.json"], True)]
 
 
@@ -32,7 +43,9 @@ def test_history_can_be_given_several_times(monkeypatch, tmp_path):
         (["--time-limit", "1m", "--task-scheduler", "equal"], 1000),
     ],
 )
-def test_a_time_limit_alone_is_the_only_limit_unless_trials_are_divided_beforehand(monkeypatch, tmp_path, options, trials):
+def test_a_time_limit_alone_is_the_only_limit_unless_trials_are_divided_beforehand(
+    monkeypatch, tmp_path, options, trials
+):
     given = []
 
     def tune_network(*_, trials, **__):
@@ -41,22 +54,52 @@ def test_a_time_limit_alone_is_the_only_limit_unless_trials_are_divided_beforeha
 
     monkeypatch.setattr(autotvm_opevo.autotvm, "tune_network", tune_network)
     with suppress(SystemExit):
-        main(["tune", "--network", "mlp", "--target", "llvm", "--log", str(tmp_path / "log.json"), *options])
+        main(
+            [
+                "tune",
+                "--network",
+                "mlp",
+                "--target",
+                "llvm",
+                "--log",
+                str(tmp_path / "log.json"),
+                *options,
+            ]
+        )
     assert given == [trials]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--history", "a.json", "--no-transfer"], "--history and --no-transfer exclude each other"),
+        (
+            ["--history", "a.json", "--no-transfer"],
+            "--history and --no-transfer exclude each other",
+        ),
         (["--time-l", "1m"], "unrecognized arguments: --time-l 1m"),
-        (["--rpc-tracker", "127.0.0.1:91900", "--rpc-key", "x"], "must be a host and a port, such as 127.0.0.1:9190"),
+        (
+            ["--rpc-tracker", "127.0.0.1:91900", "--rpc-key", "x"],
+            "must be a host and a port, such as 127.0.0.1:9190",
+        ),
     ],
 )
-def test_options_that_cannot_be_meant_are_refused_before_anything_begins(tmp_path, capsys, options, message):
+def test_options_that_cannot_be_meant_are_refused_before_anything_begins(
+    tmp_path, capsys, options, message
+):
     status = 0
     try:
-        status = main(["tune", "--network", "mlp", "--target", "llvm", "--log", str(tmp_path / "log.json"), *options])
+        status = main(
+            [
+                "tune",
+                "--network",
+                "mlp",
+                "--target",
+                "llvm",
+                "--log",
+                str(tmp_path / "log.json"),
+                *options,
+            ]
+        )
     except SystemExit as exit:
         status = exit.code
     assert status == 2

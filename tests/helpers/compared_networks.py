@@ -16,7 +16,9 @@ def compared(before, after, rounds=6, error=0.0, noise=0.001):
 
 
 def time_two_rounds(monkeypatch):
-    """Two rounds for everything, and a single profile, whatever they tell and however long they take."""
+    """Two rounds for everything, and a single profile, whatever they tell and however long they
+    take.
+    """
     run = Race.run
 
     def short(race, alternatives, end, max_rounds=0):

@@ -6,7 +6,14 @@ from autotvm_opevo import Space
 from autotvm_opevo.search.gp import GraphKernel
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, Permutation
 
-SPACE = Space({"tile": Factorization(64, 3), "order": Permutation(3), "unroll": Discrete(range(9)), "flag": Categorical("ab")})
+SPACE = Space(
+    {
+        "tile": Factorization(64, 3),
+        "order": Permutation(3),
+        "unroll": Discrete(range(9)),
+        "flag": Categorical("ab"),
+    }
+)
 
 
 def sample(space, n, seed=0):

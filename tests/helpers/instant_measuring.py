@@ -1,4 +1,6 @@
-"""Measure options: this package's builder and runner, AutoTVM's own, and instant ones with made-up results."""
+"""Measure options: this package's builder and runner, AutoTVM's own, and instant ones with made-up
+results.
+"""
 
 import time
 
@@ -14,10 +16,20 @@ TIMEOUT = 120
 
 
 def for_real(package=autotvm_opevo.autotvm, **runner_options):
-    """Measure on this machine, with the builder and the runner of this package or of ``autotvm``."""
+    """Measure on this machine, with the builder and the runner of this package or of
+    ``autotvm``.
+    """
     return autotvm.measure_option(
         builder=package.LocalBuilder(timeout=TIMEOUT),
-        runner=package.LocalRunner(**{"number": 1, "repeat": 1, "cooldown_interval": 0, "timeout": TIMEOUT, **runner_options}),
+        runner=package.LocalRunner(
+            **{
+                "number": 1,
+                "repeat": 1,
+                "cooldown_interval": 0,
+                "timeout": TIMEOUT,
+                **runner_options,
+            }
+        ),
     )
 
 
@@ -43,7 +55,9 @@ class InstantRunner(Runner):
 
 
 def instant(seconds=lambda config: 1e-3, batch=4):
-    return autotvm.measure_option(builder=InstantBuilder(timeout=1, n_parallel=batch), runner=InstantRunner(seconds))
+    return autotvm.measure_option(
+        builder=InstantBuilder(timeout=1, n_parallel=batch), runner=InstantRunner(seconds)
+    )
 
 
 def result(seconds):

@@ -8,7 +8,9 @@ from pathlib import Path
 
 
 def measured_once(measure, folder):
-    """A function of a target that measures once for each, also where workers call it, which have their own memory."""
+    """A function of a target that measures once for each, also where workers call it, which have
+    their own memory.
+    """
     return partial(_known, measure, Path(folder))
 
 

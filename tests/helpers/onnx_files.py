@@ -7,20 +7,42 @@ from onnx import TensorProto, helper, numpy_helper
 
 def save_onnx(path, shape=(1, 8, 8, 8)):
     """A convolution and a ReLU."""
-    weight = numpy_helper.from_array(np.random.default_rng(0).standard_normal((16, 8, 3, 3)).astype("float32"), "w")
-    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1]), helper.make_node("Relu", ["y"], ["z"])]
-    x, z = (helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in (("x", shape), ("z", None)))
-    model = helper.make_model(helper.make_graph(nodes, "g", [x], [z], [weight]), opset_imports=[helper.make_opsetid("", 11)])
+    weight = numpy_helper.from_array(
+        np.random.default_rng(0).standard_normal((16, 8, 3, 3)).astype("float32"), "w"
+    )
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["y"], ["z"]),
+    ]
+    x, z = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, dims)
+        for name, dims in (("x", shape), ("z", None))
+    )
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", [x], [z], [weight]),
+        opset_imports=[helper.make_opsetid("", 11)],
+    )
     model.ir_version = 7
     onnx.save(model, path)
 
 
 def save_inputs(path, shapes):
-    """A ReLU of each input, by name; None is an unknown rank. The input "weight", of the file alone, has a value."""
-    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
-    outputs = [helper.make_tensor_value_info(f"relu of {name}", TensorProto.FLOAT, None) for name in shapes]
+    """A ReLU of each input, by name; None is an unknown rank. The input "weight", of the file
+    alone, has a value.
+    """
+    inputs = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in shapes.items()
+    ]
+    outputs = [
+        helper.make_tensor_value_info(f"relu of {name}", TensorProto.FLOAT, None) for name in shapes
+    ]
     nodes = [helper.make_node("Relu", [name], [f"relu of {name}"]) for name in shapes]
-    weights = [numpy_helper.from_array(np.ones((2,), "float32"), "weight")] if "weight" in shapes else []
+    weights = (
+        [numpy_helper.from_array(np.ones((2,), "float32"), "weight")] if "weight" in shapes else []
+    )
     graph = helper.make_graph(nodes, "g", inputs, outputs, weights)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7), path
+    )
     return path

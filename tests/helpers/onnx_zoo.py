@@ -1,6 +1,8 @@
-"""Networks of the kinds that people bring, as ONNX files of their exporters: true to the structure, with few channels and pixels.
+"""Networks of the kinds that people bring, as ONNX files of their exporters: true to the structure,
+with few channels and pixels.
 
-`NETWORKS` has a function for each, which returns a `Network`: the model, with random weights, and inputs for it.
+`NETWORKS` has a function for each, which returns a `Network`: the model, with random weights, and
+inputs for it.
 """
 
 from collections.abc import Callable
@@ -20,7 +22,8 @@ from benchmarks.onnx_graph import OnnxGraph, onnx_type
 
 @dataclass
 class Network:
-    """A model, inputs by name, and the largest error of an output that rounding explains, relative to the output's largest value.
+    """A model, inputs by name, and the largest error of an output that rounding explains, relative
+    to the output's largest value.
 
     `open` has the shapes of the inputs whose batch the model leaves open.
     """
@@ -42,15 +45,22 @@ class Network:
 
     def assert_outputs(self, actual, expected):
         """Raise `AssertionError` if rounding does not explain the difference."""
-        assert [(x.shape, str(x.dtype)) for x in actual] == [(x.shape, str(x.dtype)) for x in expected]
+        assert [(x.shape, str(x.dtype)) for x in actual] == [
+            (x.shape, str(x.dtype)) for x in expected
+        ]
         for x, y in zip(actual, expected):
             np.testing.assert_allclose(
-                x.astype("float64"), y.astype("float64"), rtol=0, atol=self.tolerance * np.abs(y).max(initial=0)
+                x.astype("float64"),
+                y.astype("float64"),
+                rtol=0,
+                atol=self.tolerance * np.abs(y).max(initial=0),
             )
 
 
 class LRN(OpRun):
-    """As specified; the reference evaluator's own leaves all channels but the first ones out, as many as there are images."""
+    """As specified; the reference evaluator's own leaves all channels but the first ones out, as
+    many as there are images.
+    """
 
     def _run(self, x, alpha=None, beta=None, bias=None, size=None):
         squares = np.pad(x**2, [(0, 0), ((size - 1) // 2, size // 2), *[(0, 0)] * (x.ndim - 2)])
@@ -59,12 +69,31 @@ class LRN(OpRun):
 
 
 class Conv(ops.Conv):
-    """As specified; the reference evaluator takes `auto_pad` of the first extents, not of the image's."""
+    """As specified; the reference evaluator takes `auto_pad` of the first extents, not of the
+    image's.
+    """
 
-    def _run(self, x, w, b=None, auto_pad=None, dilations=None, group=1, kernel_shape=None, pads=None, strides=None):
+    def _run(
+        self,
+        x,
+        w,
+        b=None,
+        auto_pad=None,
+        dilations=None,
+        group=1,
+        kernel_shape=None,
+        pads=None,
+        strides=None,
+    ):
         if auto_pad == "SAME_UPPER":
-            totals = [max((-(-n // s) - 1) * s + k - n, 0) for n, s, k in zip(x.shape[2:], strides, w.shape[2:])]
-            pads, auto_pad = [*(total // 2 for total in totals), *((total + 1) // 2 for total in totals)], "NOTSET"
+            totals = [
+                max((-(-n // s) - 1) * s + k - n, 0)
+                for n, s, k in zip(x.shape[2:], strides, w.shape[2:])
+            ]
+            pads, auto_pad = (
+                [*(total // 2 for total in totals), *((total + 1) // 2 for total in totals)],
+                "NOTSET",
+            )
         return super()._run(x, w, b, auto_pad, dilations, group, kernel_shape, pads, strides)
 
 
@@ -80,7 +109,9 @@ def squeezenet():
     x = g.pool("MaxPool", x, 3, 2, ceil_mode=1)
     for inputs in (8, 16):
         squeezed = g.relu(g.conv(x, inputs, 4, 1))
-        x = g.add("Concat", g.relu(g.conv(squeezed, 4, 8, 1)), g.relu(g.conv(squeezed, 4, 8, 3)), axis=1)
+        x = g.add(
+            "Concat", g.relu(g.conv(squeezed, 4, 8, 1)), g.relu(g.conv(squeezed, 4, 8, 3)), axis=1
+        )
     x = g.add("Dropout", x, ratio=0.5)
     x = g.add("GlobalAveragePool", g.relu(g.conv(x, 16, 10, 1)))
     g.output(g.add("Softmax", g.reshape(x, 1, 10), axis=1))
@@ -88,7 +119,9 @@ def squeezenet():
 
 
 def shufflenet():
-    """A unit with stride 2: grouped convolutions, a channel shuffle, and an average pooling beside it."""
+    """A unit with stride 2: grouped convolutions, a channel shuffle, and an average pooling beside
+    it.
+    """
     g = _Graph()
     x = g.input("input.1", 1, 16, 12, 12)
     y = g.relu(g.batch_norm(g.conv(x, 16, 8, 1, group=4, bias=False), 8))
@@ -102,7 +135,14 @@ def shufflenet():
 def inception():
     """Local response normalization, and a module of four branches."""
     g = _Graph()
-    x = g.add("LRN", g.relu(g.conv(g.input("data", 1, 8, 10, 10), 8, 8, 3)), size=5, alpha=0.5, beta=0.75, bias=1.0)
+    x = g.add(
+        "LRN",
+        g.relu(g.conv(g.input("data", 1, 8, 10, 10), 8, 8, 3)),
+        size=5,
+        alpha=0.5,
+        beta=0.75,
+        bias=1.0,
+    )
     branches = [
         g.relu(g.conv(x, 8, 6, 1)),
         g.relu(g.conv(g.relu(g.conv(x, 8, 4, 1)), 4, 8, 3)),
@@ -130,7 +170,9 @@ def densenet():
 def resnet():
     """A residual block with its batch normalizations; wide enough for Winograd's algorithm."""
     g = _Graph()
-    x = g.relu(g.batch_norm(g.conv(g.input("input", 1, 3, 24, 24), 3, 24, 7, stride=2, bias=False), 24))
+    x = g.relu(
+        g.batch_norm(g.conv(g.input("input", 1, 3, 24, 24), 3, 24, 7, stride=2, bias=False), 24)
+    )
     y = g.relu(g.batch_norm(g.conv(x, 24, 24, bias=False), 24))
     y = g.batch_norm(g.conv(y, 24, 24, bias=False), 24)
     x = g.relu(g.add("Add", y, x))
@@ -167,7 +209,9 @@ def mobilenet_v3():
 
 
 def efficientnet():
-    """As TensorFlow's exporter writes it: images in NHWC, and as much padding as keeps the extents."""
+    """As TensorFlow's exporter writes it: images in NHWC, and as much padding as keeps the
+    extents.
+    """
     g = _Graph(opset=13)
     x = g.transpose(g.input("input_1:0", 1, 14, 14, 3), 0, 3, 1, 2)
     x = g.silu(g.conv(x, 3, 8, stride=2, pad="SAME_UPPER"))
@@ -234,12 +278,18 @@ def style_transfer():
         return g.conv(x, inputs, outputs, kernel, stride, pad=0)
 
     def norm(x, channels):
-        return g.add("InstanceNormalization", x, g.weight(channels, mean=1), g.weight(channels), epsilon=1e-5)
+        return g.add(
+            "InstanceNormalization", x, g.weight(channels, mean=1), g.weight(channels), epsilon=1e-5
+        )
 
     x = g.relu(norm(conv(g.input("input1", 1, 3, 10, 10), 3, 8, 5), 8))
     x = g.relu(norm(conv(x, 8, 4, 3, stride=2), 4))
     x = g.add("Add", x, norm(conv(g.relu(norm(conv(x, 4, 4, 3), 4)), 4, 4, 3), 4))
-    nearest = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    nearest = {
+        "mode": "nearest",
+        "coordinate_transformation_mode": "asymmetric",
+        "nearest_mode": "floor",
+    }
     x = g.add("Resize", x, "", g.constant([1, 1, 2, 2]), **nearest)
     g.output(conv(g.relu(norm(conv(x, 4, 4, 3), 4)), 4, 3, 5))
     return g.network()
@@ -258,9 +308,18 @@ def yolo_nms():
     """The same, with it: how many boxes there are is known in a run only."""
     g = _Graph()
     boxes, scores = _boxes(g)
-    selected = g.add("NonMaxSuppression", boxes, scores, g.ints(8), g.constant([0.5]), g.constant([0.3]))
+    selected = g.add(
+        "NonMaxSuppression", boxes, scores, g.ints(8), g.constant([0.5]), g.constant([0.3])
+    )
     g.output(selected, "int64")
-    g.output(g.add("Gather", g.reshape(boxes, -1, 4), g.add("Gather", selected, g.constant(2, "int64"), axis=1), axis=0))
+    g.output(
+        g.add(
+            "Gather",
+            g.reshape(boxes, -1, 4),
+            g.add("Gather", selected, g.constant(2, "int64"), axis=1),
+            axis=0,
+        )
+    )
     return g.network()
 
 
@@ -269,16 +328,25 @@ def _boxes(g):
     near = g.silu(g.conv(g.input("images", 1, 3, 16, 16), 3, 8, stride=2))
     far = g.silu(g.conv(near, 8, 8, stride=2))
     pooled = g.pool("MaxPool", far, 5, 1, 2)
-    far = g.silu(g.conv(g.add("Concat", far, pooled, g.pool("MaxPool", pooled, 5, 1, 2), axis=1), 24, 8, 1))
-    nearest = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    far = g.silu(
+        g.conv(g.add("Concat", far, pooled, g.pool("MaxPool", pooled, 5, 1, 2), axis=1), 24, 8, 1)
+    )
+    nearest = {
+        "mode": "nearest",
+        "coordinate_transformation_mode": "asymmetric",
+        "nearest_mode": "floor",
+    }
     enlarged = g.add("Resize", far, "", g.constant([1, 1, 2, 2]), **nearest)
-    left, right = g.add("Split", g.add("Concat", enlarged, near, axis=1), g.ints(8, 8), outputs=2, axis=1)
+    left, right = g.add(
+        "Split", g.add("Concat", enlarged, near, axis=1), g.ints(8, 8), outputs=2, axis=1
+    )
     near = g.silu(g.conv(g.add("Add", left, right), 8, 8))
     levels = [g.reshape(g.conv(x, 8, 7, 1), 1, 7, -1) for x in (near, far)]
     x = g.transpose(g.add("Concat", *levels, axis=2), 0, 2, 1)
     axis = g.ints(2)
     centre, size, scores = (
-        g.add("Slice", x, g.ints(begin), g.ints(end), axis, g.ints(1)) for begin, end in ((0, 2), (2, 4), (4, 7))
+        g.add("Slice", x, g.ints(begin), g.ints(end), axis, g.ints(1))
+        for begin, end in ((0, 2), (2, 4), (4, 7))
     )
     centre = g.add("Add", centre, g.constant(g.rng.uniform(0, 16, (1, 80, 2))))
     half = g.add("Div", g.add("Mul", g.add("Exp", size), g.constant(2.0)), g.constant(2.0))
@@ -292,7 +360,9 @@ def keypoints():
     x = g.relu(g.conv(g.input("image", 1, 3, 12, 12), 3, 8))
     heatmap = g.add("Sigmoid", g.conv(x, 8, 2, 1))
     g.output(heatmap)
-    g.output(g.transpose(g.add("NonZero", g.add("Greater", heatmap, g.constant(0.7))), 1, 0), "int64")
+    g.output(
+        g.transpose(g.add("NonZero", g.add("Greater", heatmap, g.constant(0.7))), 1, 0), "int64"
+    )
     return g.network()
 
 
@@ -301,12 +371,21 @@ def bert():
     g = _Graph(opset=13)
     tokens, hidden, heads = 12, 32, 4
     ids, mask, kinds = (
-        g.input(name, 1, tokens, below=below) for name, below in [("input_ids", 40), ("attention_mask", 2), ("token_type_ids", 2)]
+        g.input(name, 1, tokens, below=below)
+        for name, below in [("input_ids", 40), ("attention_mask", 2), ("token_type_ids", 2)]
     )
-    x = g.add("Add", g.add("Gather", g.weight(40, hidden), ids), g.add("Gather", g.weight(2, hidden), kinds))
+    x = g.add(
+        "Add",
+        g.add("Gather", g.weight(40, hidden), ids),
+        g.add("Gather", g.weight(2, hidden), kinds),
+    )
     positions = g.add("Gather", g.weight(16, hidden), g.constant([range(tokens)], "int64"))
     x = g.layer_norm(g.add("Add", x, positions), hidden)
-    mask = g.add("Cast", g.add("Unsqueeze", g.add("Unsqueeze", mask, g.ints(1)), g.ints(2)), to=onnx_type("float32"))
+    mask = g.add(
+        "Cast",
+        g.add("Unsqueeze", g.add("Unsqueeze", mask, g.ints(1)), g.ints(2)),
+        to=onnx_type("float32"),
+    )
     mask = g.add("Mul", g.add("Sub", g.constant(1.0), mask), g.constant(np.finfo("float32").min))
 
     split = 1, tokens, heads, hidden // heads
@@ -325,25 +404,49 @@ def bert():
 
 
 def gpt2():
-    """A layer of a decoder with the keys and values of earlier tokens, which it returns with those of the new ones."""
+    """A layer of a decoder with the keys and values of earlier tokens, which it returns with those
+    of the new ones.
+    """
     g = _Graph(opset=13)
     past, tokens, hidden, heads = 6, 2, 32, 4
     head = hidden // heads
     ids = g.input("input_ids", 1, tokens, below=40)
-    past_key, past_value = (g.input(f"past_key_values.0.{name}", 1, heads, past, head) for name in ("key", "value"))
+    past_key, past_value = (
+        g.input(f"past_key_values.0.{name}", 1, heads, past, head) for name in ("key", "value")
+    )
     embedding = g.weight(40, hidden)
     positions = g.constant([range(past, past + tokens)], "int64")
-    x = g.add("Add", g.add("Gather", embedding, ids), g.add("Gather", g.weight(16, hidden), positions))
+    x = g.add(
+        "Add", g.add("Gather", embedding, ids), g.add("Gather", g.weight(16, hidden), positions)
+    )
 
     def conv1d(x, inputs, outputs):
         """GPT-2's dense layer, of rows."""
-        y = g.add("Gemm", g.reshape(x, -1, inputs), g.weight(inputs, outputs, scale=inputs**-0.5), g.weight(outputs))
+        y = g.add(
+            "Gemm",
+            g.reshape(x, -1, inputs),
+            g.weight(inputs, outputs, scale=inputs**-0.5),
+            g.weight(outputs),
+        )
         return g.reshape(y, 1, tokens, outputs)
 
-    parts = g.add("Split", conv1d(g.layer_norm(x, hidden), hidden, 3 * hidden), g.ints(*[hidden] * 3), outputs=3, axis=2)
-    query, key, value = (g.transpose(g.reshape(one, 1, tokens, heads, head), 0, 2, 1, 3) for one in parts)
-    key, value = g.add("Concat", past_key, key, axis=-2), g.add("Concat", past_value, value, axis=-2)
-    scores = g.add("Div", g.add("MatMul", query, g.transpose(key, 0, 1, 3, 2)), g.constant(head**0.5))
+    parts = g.add(
+        "Split",
+        conv1d(g.layer_norm(x, hidden), hidden, 3 * hidden),
+        g.ints(*[hidden] * 3),
+        outputs=3,
+        axis=2,
+    )
+    query, key, value = (
+        g.transpose(g.reshape(one, 1, tokens, heads, head), 0, 2, 1, 3) for one in parts
+    )
+    key, value = (
+        g.add("Concat", past_key, key, axis=-2),
+        g.add("Concat", past_value, value, axis=-2),
+    )
+    scores = g.add(
+        "Div", g.add("MatMul", query, g.transpose(key, 0, 1, 3, 2)), g.constant(head**0.5)
+    )
     causal = g.constant(np.tril(np.ones((1, 1, 16, 16))), "bool")
     causal = g.add("Slice", causal, g.ints(past), g.ints(past + tokens), g.ints(2), g.ints(1))
     causal = g.add("Slice", causal, g.ints(0), g.ints(past + tokens), g.ints(3), g.ints(1))
@@ -367,15 +470,33 @@ def vision_transformer():
     tokens, hidden, heads = 17, 32, 4
 
     def norm(x):
-        return g.add("LayerNormalization", x, g.weight(hidden, mean=1), g.weight(hidden), axis=-1, epsilon=1e-6)
+        return g.add(
+            "LayerNormalization",
+            x,
+            g.weight(hidden, mean=1),
+            g.weight(hidden),
+            axis=-1,
+            epsilon=1e-6,
+        )
 
     x = g.conv(g.input("pixel_values", 1, 3, 16, 16), 3, hidden, 4, stride=4, pad=0)
     x = g.transpose(g.reshape(x, 1, hidden, -1), 0, 2, 1)
     token = g.add("Expand", g.weight(1, 1, hidden), g.ints(1, 1, 1))
     x = g.add("Add", g.add("Concat", token, x, axis=1), g.weight(1, tokens, hidden))
-    qkv = g.transpose(g.reshape(g.linear(norm(x), hidden, 3 * hidden), 1, tokens, 3, heads, hidden // heads), 2, 0, 3, 1, 4)
+    qkv = g.transpose(
+        g.reshape(g.linear(norm(x), hidden, 3 * hidden), 1, tokens, 3, heads, hidden // heads),
+        2,
+        0,
+        3,
+        1,
+        4,
+    )
     query, key, value = (g.add("Gather", qkv, g.constant(i, "int64"), axis=0) for i in range(3))
-    scores = g.add("Mul", g.add("MatMul", query, g.transpose(key, 0, 1, 3, 2)), g.constant((hidden / heads) ** -0.5))
+    scores = g.add(
+        "Mul",
+        g.add("MatMul", query, g.transpose(key, 0, 1, 3, 2)),
+        g.constant((hidden / heads) ** -0.5),
+    )
     mixed = g.transpose(g.add("MatMul", g.add("Softmax", scores, axis=-1), value), 0, 2, 1, 3)
     x = g.add("Add", x, g.linear(g.reshape(mixed, 1, tokens, hidden), hidden, hidden))
     x = g.add("Add", x, g.linear(g.gelu(g.linear(norm(x), hidden, 2 * hidden)), 2 * hidden, hidden))
@@ -396,9 +517,15 @@ def convnext():
 
 
 def face_recognition():
-    """A slope for each channel, and a feature vector of length 1, with batch normalization of features."""
+    """A slope for each channel, and a feature vector of length 1, with batch normalization of
+    features.
+    """
     g = _Graph()
-    x = g.add("PRelu", g.batch_norm(g.conv(g.input("data", 1, 3, 14, 14), 3, 8, stride=2, bias=False), 8), g.weight(8, 1, 1))
+    x = g.add(
+        "PRelu",
+        g.batch_norm(g.conv(g.input("data", 1, 3, 14, 14), 3, 8, stride=2, bias=False), 8),
+        g.weight(8, 1, 1),
+    )
     x = g.add("PRelu", g.conv(x, 8, 8, 3, group=8), g.weight(8, 1, 1))
     x = g.conv(x, 8, 16, 7, pad=0)
     x = g.batch_norm(g.gemm(g.add("Flatten", x), 16, 12), 12)
@@ -426,7 +553,9 @@ def audio():
     x = g.relu(g.batch_norm(g.conv(x, 1, 8, 9, stride=4, rank=1, bias=False), 8))
     x = g.pool("MaxPool", x, 2, 2, rank=1)
     tanh, gate = (g.conv(x, 8, 8, 3, dilation=2, rank=1) for _ in range(2))
-    x = g.add("Add", x, g.conv(g.add("Mul", g.add("Tanh", tanh), g.add("Sigmoid", gate)), 8, 8, 1, rank=1))
+    x = g.add(
+        "Add", x, g.conv(g.add("Mul", g.add("Tanh", tanh), g.add("Sigmoid", gate)), 8, 8, 1, rank=1)
+    )
     g.output(g.classifier(x, 8, 10))
     return g.network()
 
@@ -456,7 +585,9 @@ def lstm():
     x = g.input("input", 6, 1, features)
     weights = [g.weight(1, 4 * hidden, inputs, scale=inputs**-0.5) for inputs in (features, hidden)]
     state = [g.constant(np.zeros((1, 1, hidden))) for _ in range(2)]
-    y, *_ = g.add("LSTM", x, *weights, g.weight(1, 8 * hidden), "", *state, outputs=3, hidden_size=hidden)
+    y, *_ = g.add(
+        "LSTM", x, *weights, g.weight(1, 8 * hidden), "", *state, outputs=3, hidden_size=hidden
+    )
     g.output(g.linear(g.add("Squeeze", y, g.ints(1)), hidden, 10))
     return g.network()
 
@@ -475,7 +606,9 @@ def gru():
 
 
 def quantized():
-    """Convolutions and a dense layer in int8, with the nodes that ONNX Runtime's quantization writes (QDQ)."""
+    """Convolutions and a dense layer in int8, with the nodes that ONNX Runtime's quantization
+    writes (QDQ).
+    """
     g = _Graph(opset=19)
 
     def quantize(x, scale):
@@ -485,7 +618,13 @@ def quantized():
     def dequantized(values, scale, dtype):
         """A constant, with a scale for each of its first extent."""
         quantized = g.constant(np.rint(values / scale.reshape(-1, *[1] * (values.ndim - 1))), dtype)
-        return g.add("DequantizeLinear", quantized, g.constant(scale), g.constant(np.zeros(len(scale)), dtype), axis=0)
+        return g.add(
+            "DequantizeLinear",
+            quantized,
+            g.constant(scale),
+            g.constant(np.zeros(len(scale)), dtype),
+            axis=0,
+        )
 
     def layer(operator, x, scale, *shape, **options):
         weight = g.rng.standard_normal(shape) * (2 / prod(shape[1:])) ** 0.5
@@ -528,9 +667,16 @@ def _half_block(g, x, convert=lambda y: y, dtype="float16"):
 def open_batch():
     """A batch of any size, which the network asks for its shape to flatten the images."""
     g = _Graph()
-    x = g.pool("MaxPool", g.relu(g.conv(g.input("input", 2, 1, 12, 12, open_batch="batch_size"), 1, 8)), 2, 2)
+    x = g.pool(
+        "MaxPool",
+        g.relu(g.conv(g.input("input", 2, 1, 12, 12, open_batch="batch_size"), 1, 8)),
+        2,
+        2,
+    )
     x = g.pool("MaxPool", g.relu(g.conv(x, 8, 8)), 2, 2)
-    batch = g.add("Unsqueeze", g.add("Gather", g.add("Shape", x), g.constant(0, "int64"), axis=0), g.ints(0))
+    batch = g.add(
+        "Unsqueeze", g.add("Gather", g.add("Shape", x), g.constant(0, "int64"), axis=0), g.ints(0)
+    )
     x = g.add("Reshape", x, g.add("Concat", batch, g.ints(-1), axis=0))
     g.output(g.gemm(g.relu(g.gemm(x, 72, 16)), 16, 10))
     return g.network()
@@ -565,14 +711,27 @@ NETWORKS: dict[str, Callable[[], Network]] = {
             face_recognition,
         ),
         *(unet, dcgan, espcn, segmentation, style_transfer, yolo, yolo_nms, keypoints),
-        *(bert, gpt2, vision_transformer, text_recognition, audio, video, perceptron, lstm, gru, recommender),
+        *(
+            bert,
+            gpt2,
+            vision_transformer,
+            text_recognition,
+            audio,
+            video,
+            perceptron,
+            lstm,
+            gru,
+            recommender,
+        ),
         *(quantized, half_precision, half_precision_inside, open_batch),
     )
 }
 
 
 def networks(quick=NETWORKS, faults=()):
-    """Names for `parametrize`, with what TVM is expected to fail at, for a reason, and what is not quick, but for `make soak`."""
+    """Names for `parametrize`, with what TVM is expected to fail at, for a reason, and what is not
+    quick, but for `make soak`.
+    """
     for name in NETWORKS:
         marks = [pytest.mark.xfail(reason=faults[name], strict=True)] if name in faults else []
         yield pytest.param(name, marks=marks if name in quick else [*marks, pytest.mark.soak])

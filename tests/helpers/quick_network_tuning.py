@@ -9,10 +9,28 @@ from benchmarks.workloads import cpu
 
 def tune(folder, trials, **options):
     """Tune an MLP."""
-    return tune_network(*workloads.mlp(), cpu(), folder, trials, builder=builder(), runner=runner(), seed=0, **options)
+    return tune_network(
+        *workloads.mlp(),
+        cpu(),
+        folder,
+        trials,
+        builder=builder(),
+        runner=runner(),
+        seed=0,
+        **options,
+    )
 
 
 def tune_operator(folder, trials, **options):
     """Tune a matrix product."""
     operator = workloads.operator("matmul", [(32, 32), (32, 32)])
-    return tune_network(*operator, cpu(), folder, trials, builder=builder(), runner=runner(), evaluate=False, **options)
+    return tune_network(
+        *operator,
+        cpu(),
+        folder,
+        trials,
+        builder=builder(),
+        runner=runner(),
+        evaluate=False,
+        **options,
+    )

@@ -37,13 +37,21 @@ def tune(work_dir, trials, strategy=None, **options):
         "database": open_database(work_dir),
         **options,
     }
-    return ms.tune_tir(SMALL, cpu(), str(work_dir), trials, strategy=strategy, cost_model="none", **options)
+    return ms.tune_tir(
+        SMALL, cpu(), str(work_dir), trials, strategy=strategy, cost_model="none", **options
+    )
 
 
 def outputs(executables, inputs):
-    """Output tensors of Relax networks on the same inputs. TVM binds the thread that runs them to one core."""
+    """Output tensors of Relax networks on the same inputs. TVM binds the thread that runs them to
+    one core.
+    """
     with ThreadPoolExecutor(1) as pool:
-        return list(pool.map(lambda executable: Instance(executable, tvm.cpu(), inputs).outputs(), executables))
+        return list(
+            pool.map(
+                lambda executable: Instance(executable, tvm.cpu(), inputs).outputs(), executables
+            )
+        )
 
 
 def traces(database):

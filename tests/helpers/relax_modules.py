@@ -4,7 +4,12 @@ import numpy as np
 from tvm import relax
 from tvm.relax.frontend import nn
 
-SHAPES = {"first.weight": (32, 64), "first.bias": (32,), "second.weight": (8, 32), "second.bias": (8,)}
+SHAPES = {
+    "first.weight": (32, 64),
+    "first.bias": (32,),
+    "second.weight": (8, 32),
+    "second.bias": (8,),
+}
 
 
 class Net(nn.Module):
@@ -55,11 +60,15 @@ def with_subfunctions():
         with builder.dataflow():
             y = builder.emit_output(relax.op.nn.relu(builder.emit(relax.op.matmul(x, w))))
         layer = builder.emit_func_output(y)
-    x, *variables = (relax.Var(name, relax.TensorType((64, 64), "float32")) for name in ("x", "w1", "w2"))
+    x, *variables = (
+        relax.Var(name, relax.TensorType((64, 64), "float32")) for name in ("x", "w1", "w2")
+    )
     with builder.function("main", [x, *variables], attrs={"num_input": 1}):
         with builder.dataflow():
             y = builder.emit(relax.Call(layer, [x, variables[0]]))
             y = builder.emit_output(relax.Call(layer, [y, variables[1]]))
         builder.emit_func_output(y)
     rng = np.random.default_rng(0)
-    return builder.finalize(), {name: rng.standard_normal((64, 64)).astype("float32") for name in ("w1", "w2")}
+    return builder.finalize(), {
+        name: rng.standard_normal((64, 64)).astype("float32") for name in ("w1", "w2")
+    }

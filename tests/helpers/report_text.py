@@ -15,4 +15,6 @@ def report_text(tmp_path, *lines, name="log.json"):
 def page_text(page):
     """The text of a page, without its charts."""
     text = page.read_text()
-    return " ".join(re.sub(r"<svg.*?</svg>|<style.*?</style>|<[^>]+>", " ", text, flags=re.DOTALL).split())
+    return " ".join(
+        re.sub(r"<svg.*?</svg>|<style.*?</style>|<[^>]+>", " ", text, flags=re.DOTALL).split()
+    )

@@ -24,17 +24,31 @@ def start(log, *command):
     """Start a process in its own process group, with its output in a file."""
     with open(log, "w") as output:
         command = [sys.executable, "-m", *map(str, command)]
-        return subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+        return subprocess.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
 
 
 @contextmanager
 def farm(folder, count=2):
-    """Run a tracker and its devices on loopback; yields the tracker's port and the servers. Their output goes to `folder`."""
+    """Run a tracker and its devices on loopback; yields the tracker's port and the servers. Their
+    output goes to `folder`.
+    """
     with tracker(folder) as (port, processes):
-        server = ["tvm.exec.rpc_server", "--host", "127.0.0.1", "--tracker", f"127.0.0.1:{port}", "--key", KEY]
+        server = [
+            "tvm.exec.rpc_server",
+            "--host",
+            "127.0.0.1",
+            "--tracker",
+            f"127.0.0.1:{port}",
+            "--key",
+            KEY,
+        ]
         for i in range(count):
             first = free_port()
-            processes.append(start(folder / f"server{i}.log", *server, "--port", first, "--port-end", first + 10))
+            processes.append(
+                start(folder / f"server{i}.log", *server, "--port", first, "--port-end", first + 10)
+            )
         wait_for_devices(folder, port, count)
         yield port, processes[1:]
 
@@ -51,17 +65,37 @@ def proxied_farm(folder, *keys):
         processes.append(
             start(
                 folder / "proxy.log",
-                *("tvm.exec.rpc_proxy", "--host", "127.0.0.1", "--port", proxy, "--port-end", proxy + 1),
+                *(
+                    "tvm.exec.rpc_proxy",
+                    "--host",
+                    "127.0.0.1",
+                    "--port",
+                    proxy,
+                    "--port-end",
+                    proxy + 1,
+                ),
                 *("--tracker", f"127.0.0.1:{port}", "--web-port", 0),
             )
         )
 
         def start_device(key=KEY):
-            server = ["tvm.exec.rpc_server", "--host", "127.0.0.1", "--port", proxy, "--through-proxy", "--key", key]
+            server = [
+                "tvm.exec.rpc_server",
+                "--host",
+                "127.0.0.1",
+                "--port",
+                proxy,
+                "--through-proxy",
+                "--key",
+                key,
+            ]
             processes.append(start(folder / f"server{len(processes) - 2}.log", *server))
             behind.append(processes[-1])
 
-        wait_for(lambda: is_open(proxy), f"the proxy has not started within {PATIENCE} s; see its output in {folder}")
+        wait_for(
+            lambda: is_open(proxy),
+            f"the proxy has not started within {PATIENCE} s; see its output in {folder}",
+        )
         for key in keys:
             start_device(key)
         for key in keys:
@@ -71,12 +105,26 @@ def proxied_farm(folder, *keys):
 
 @contextmanager
 def tracker(folder):
-    """Run a tracker on loopback; yields its port, and a list of processes that are killed in the end, itself among them."""
+    """Run a tracker on loopback; yields its port, and a list of processes that are killed in the
+    end, itself among them.
+    """
     port = free_port()
-    command = ["tvm.exec.rpc_tracker", "--host", "127.0.0.1", "--port", port, "--port-end", port + 1]
-    processes = [start(folder / "tracker.log", *command)]  # first: a server without a tracker retries only after 5 seconds
+    command = [
+        "tvm.exec.rpc_tracker",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        port,
+        "--port-end",
+        port + 1,
+    ]
+    # first: a server without a tracker retries only after 5 seconds
+    processes = [start(folder / "tracker.log", *command)]
     try:
-        wait_for(lambda: answers(port), f"no answer from the tracker within {PATIENCE} s; see its output in {folder}")
+        wait_for(
+            lambda: answers(port),
+            f"no answer from the tracker within {PATIENCE} s; see its output in {folder}",
+        )
         yield port, processes
     finally:
         for process in processes:

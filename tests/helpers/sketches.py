@@ -22,7 +22,11 @@ AVX512 = Target({"kind": "llvm", "mcpu": "skylake-avx512", "num-cores": 2})
 def int8_matmul():
     x, w = te.placeholder((64, 64), "uint8", name="X"), te.placeholder((64, 64), "int8", name="W")
     k = te.reduce_axis((0, 64), name="k")
-    z = te.compute((64, 64), lambda i, j: te.sum(x[i, k].astype("int32") * w[j, k].astype("int32"), axis=k), name="Z")
+    z = te.compute(
+        (64, 64),
+        lambda i, j: te.sum(x[i, k].astype("int32") * w[j, k].astype("int32"), axis=k),
+        name="Z",
+    )
     return te.create_prim_func([x, w, z])
 
 

@@ -28,4 +28,6 @@ def two_layers(batch=1, width=48):
 def one_layer():
     """A dense layer, whose two tasks have some hundreds of configurations each."""
     x = relay.var("x", shape=(4, 256))
-    return tvm.IRModule.from_expr(relay.Function([x], relay.nn.dense(x, relay.const(np.full((96, 256), 0.1, "float32")))))
+    return tvm.IRModule.from_expr(
+        relay.Function([x], relay.nn.dense(x, relay.const(np.full((96, 256), 0.1, "float32"))))
+    )

@@ -31,7 +31,9 @@ def matmul(n, dtype):
 
 @autotvm.template("tests/scale")
 def scale(n, define):
-    """One loop; `define` is the name of the function that defines the knobs, which have no effect."""
+    """One loop; `define` is the name of the function that defines the knobs, which have no
+    effect.
+    """
     a = te.placeholder((n,), name="a")
     b = te.compute((n,), lambda i: a[i] * 2.0, name="b")
     schedule = te.create_schedule(b.op)

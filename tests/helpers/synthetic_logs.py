@@ -6,10 +6,17 @@ import json
 HOSTILE = '<img src=x onerror="document.title=1">$x$</script>'
 
 
-def autotvm_line(trial, template="dense", size=64, error_no=0, tile=8, unroll=0, latency=None, cost=0.5):
+def autotvm_line(
+    trial, template="dense", size=64, error_no=0, tile=8, unroll=0, latency=None, cost=0.5
+):
     """One line of an AutoTVM log: smaller tiles are slower, and trials end one second apart."""
     latency = 1e9 if error_no else latency or 0.064 / tile
-    entity = [["tile_x", "sp", [-1, tile]], ["order", "re", [0, 2, 1]], ["vec", "an", ["vec"]], ["unroll", "ot", unroll]]
+    entity = [
+        ["tile_x", "sp", [-1, tile]],
+        ["order", "re", [0, 2, 1]],
+        ["vec", "an", ["vec"]],
+        ["unroll", "ot", unroll],
+    ]
     record = {
         "input": ["llvm", template, [["TENSOR", [1, size], "float32"]], {}],
         "config": {"index": trial, "code_hash": None, "entity": entity},
@@ -27,7 +34,16 @@ def autotvm_log(path, trials=32, **options):
         for template in ("dense", "conv2d"):
             tile = 2 ** (trial % 7)
             error_no = 4 if trial % 8 == 7 else 0
-            lines.append(autotvm_line(trial, template, tile=tile, unroll=[0, 16][trial % 2], error_no=error_no, **options))
+            lines.append(
+                autotvm_line(
+                    trial,
+                    template,
+                    tile=tile,
+                    unroll=[0, 16][trial % 2],
+                    error_no=error_no,
+                    **options,
+                )
+            )
     path.write_text("\n".join(lines) + "\n")
     return path
 
@@ -51,7 +67,10 @@ def meta_schedule_folder(folder):
     """Write a database of eight records, one of them a failure."""
     folder.mkdir(exist_ok=True)
     tiles = [(64, 1), (32, 2), (16, 4), (8, 8), (4, 16), (2, 32), (1, 64), (64, 1)]
-    lines = [meta_schedule_line(tile, i % 3, 1e10 if i == 5 else 1e-3 * (i + 1)) for i, tile in enumerate(tiles)]
+    lines = [
+        meta_schedule_line(tile, i % 3, 1e10 if i == 5 else 1e-3 * (i + 1))
+        for i, tile in enumerate(tiles)
+    ]
     (folder / "database_tuning_record.json").write_text("\n".join(lines) + "\n")
     (folder / "database_workload.json").write_text('["1234", "..."]\n')
     return folder

@@ -1,6 +1,13 @@
 """Topologies of all kinds and of several sizes."""
 
-from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Permutation, Tiling
+from autotvm_opevo.topology import (
+    Categorical,
+    Discrete,
+    Factorization,
+    InducedSubgraph,
+    Permutation,
+    Tiling,
+)
 
 TOPOLOGIES = [
     Factorization(64, parts=2),
@@ -15,6 +22,9 @@ TOPOLOGIES = [
     Discrete([0, 1, 5, 1500]),
     Categorical(list("abcdefg")),
     Categorical("ab"),
-    InducedSubgraph(Tiling([(a, b) for a in (1, 2, 4, 16) for b in (1, 8)]), [(a, b) for a in (1, 2, 4, 16) for b in (1, 8)]),
+    InducedSubgraph(
+        Tiling([(a, b) for a in (1, 2, 4, 16) for b in (1, 8)]),
+        [(a, b) for a in (1, 2, 4, 16) for b in (1, 8)],
+    ),
     InducedSubgraph(Permutation(3), [(0, 1, 2), (2, 1, 0)]),
 ]

@@ -1,4 +1,6 @@
-"""Batch normalizations of inference are folded into what comes before, or fused into it, and outputs stay."""
+"""Batch normalizations of inference are folded into what comes before, or fused into it, and
+outputs stay.
+"""
 
 import numpy as np
 import pytest
@@ -22,11 +24,16 @@ def constant(*shape, dtype="float32"):
 
 def statistics(channels, dtype="float32"):
     """Gamma, beta, mean and variance."""
-    return [*(constant(channels, dtype=dtype) for _ in range(3)), relax.const(RNG.uniform(0.5, 2, channels).astype(dtype), dtype)]
+    return [
+        *(constant(channels, dtype=dtype) for _ in range(3)),
+        relax.const(RNG.uniform(0.5, 2, channels).astype(dtype), dtype),
+    ]
 
 
 def network(shape, layers, dtype="float32"):
-    """What `layers` returns of an input, which it gets with a function that binds a value to a variable."""
+    """What `layers` returns of an input, which it gets with a function that binds a value to a
+    variable.
+    """
     x = relax.Var("x", relax.TensorType(shape, dtype))
     builder = relax.BlockBuilder()
     with builder.function("main", [x]):
@@ -49,21 +56,30 @@ def operators(mod):
 
 
 def normalized(emit, y, axis=1, channels=8, **options):
-    return emit(op.nn.batch_norm(y, *statistics(channels), axis=axis, **{"training": False, **options}))[0]
+    return emit(
+        op.nn.batch_norm(y, *statistics(channels), axis=axis, **{"training": False, **options})
+    )[0]
 
 
 def assert_outputs_stay(mod):
     lowered = [way(mod, {}, cpu()) for way in (lower_as_imported, lower)]
-    for expected, actual in zip(*outputs([build(one, cpu()) for one in lowered], random_inputs(lowered[0]))):
+    for expected, actual in zip(
+        *outputs([build(one, cpu()) for one in lowered], random_inputs(lowered[0]))
+    ):
         np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
 
 
-# The input's shape, what comes before the normalization, and the axis of its channels, of which there are 8.
+# The input's shape, what comes before the normalization, and the axis of its channels, of which
+# there are 8.
 BEFORE = {
     "conv1d": ((2, 4, 12), lambda x: op.nn.conv1d(x, constant(8, 4, 3), padding=1), 1),
     "conv2d": ((1, 4, 6, 10), lambda x: op.nn.conv2d(x, constant(8, 4, 3, 3), padding=1), 1),
     "grouped conv2d": ((1, 4, 6, 6), lambda x: op.nn.conv2d(x, constant(8, 2, 3, 3), groups=2), 1),
-    "depthwise conv2d": ((1, 8, 6, 6), lambda x: op.nn.conv2d(x, constant(8, 1, 3, 3), groups=8), -3),
+    "depthwise conv2d": (
+        (1, 8, 6, 6),
+        lambda x: op.nn.conv2d(x, constant(8, 1, 3, 3), groups=8),
+        -3,
+    ),
     "conv2d in NHWC": (
         (1, 6, 6, 4),
         lambda x: op.nn.conv2d(x, constant(3, 3, 4, 8), data_layout="NHWC", kernel_layout="HWIO"),
@@ -71,19 +87,27 @@ BEFORE = {
     ),
     "conv3d": ((1, 4, 3, 6, 6), lambda x: op.nn.conv3d(x, constant(8, 4, 2, 2, 2)), 1),
     "matmul": ((5, 4), lambda x: op.matmul(x, constant(4, 8)), 1),
-    "matmul of a transposed weight": ((5, 4), lambda x: op.matmul(x, op.permute_dims(constant(8, 4))), 1),
+    "matmul of a transposed weight": (
+        (5, 4),
+        lambda x: op.matmul(x, op.permute_dims(constant(8, 4))),
+        1,
+    ),
     "batched matmul": ((2, 5, 4), lambda x: op.matmul(x, constant(4, 8)), 2),
 }
 
 
-@pytest.mark.parametrize(("name", "biased"), [*((name, True) for name in BEFORE), ("conv2d", False), ("matmul", False)])
+@pytest.mark.parametrize(
+    ("name", "biased"), [*((name, True) for name in BEFORE), ("conv2d", False), ("matmul", False)]
+)
 def test_scales_are_folded_into_the_weights_and_one_sum_is_left(name, biased):
     shape, before, axis = BEFORE[name]
 
     def layers(emit, x):
         y = emit(before(x))
         if biased:
-            y = emit(op.add(y, constant(*(8 if i == axis % y.ty.ndim else 1 for i in range(y.ty.ndim)))))
+            y = emit(
+                op.add(y, constant(*(8 if i == axis % y.ty.ndim else 1 for i in range(y.ty.ndim))))
+            )
         return emit(op.nn.relu(normalized(emit, y, axis)))
 
     mod = network(shape, layers)
@@ -92,19 +116,31 @@ def test_scales_are_folded_into_the_weights_and_one_sum_is_left(name, biased):
     assert_outputs_stay(mod)
 
 
-@pytest.mark.parametrize("options", [{"scale": False}, {"center": False}, {"epsilon": 0.5}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"scale": False}, {"center": False}, {"epsilon": 0.5}], ids=str
+)
 def test_options_are_taken_into_account(options):
     assert_outputs_stay(
-        network((1, 4, 6, 6), lambda emit, x: normalized(emit, emit(op.nn.conv2d(x, constant(8, 4, 3, 3))), **options))
+        network(
+            (1, 4, 6, 6),
+            lambda emit, x: normalized(
+                emit, emit(op.nn.conv2d(x, constant(8, 4, 3, 3))), **options
+            ),
+        )
     )
 
 
 def test_what_follows_is_fused_into_the_convolution():
     mod = network(
-        (1, 4, 6, 6), lambda emit, x: emit(op.nn.relu(normalized(emit, emit(op.nn.conv2d(x, constant(8, 4, 3, 3), padding=1)))))
+        (1, 4, 6, 6),
+        lambda emit, x: emit(
+            op.nn.relu(normalized(emit, emit(op.nn.conv2d(x, constant(8, 4, 3, 3), padding=1))))
+        ),
     )
     for target in (cpu(), as_target("nvidia/geforce-rtx-3090")):
-        names = {variable.name_hint.rstrip("0123456789") for variable in lower(mod, {}, target).functions}
+        names = {
+            variable.name_hint.rstrip("0123456789") for variable in lower(mod, {}, target).functions
+        }
         assert names - {"main", "transpose"} == {"fused_conv2d_add_relu"}
 
 
@@ -146,7 +182,11 @@ def of_a_product_of_weights(emit, x):
 
 def all_outputs(emit, x):
     """The mean and the variance, too."""
-    return emit(op.nn.batch_norm(emit(op.nn.conv2d(x, constant(8, 4, 3, 3))), *statistics(8), axis=1, training=False))
+    return emit(
+        op.nn.batch_norm(
+            emit(op.nn.conv2d(x, constant(8, 4, 3, 3))), *statistics(8), axis=1, training=False
+        )
+    )
 
 
 def known_in_a_run(emit, x):
@@ -157,7 +197,17 @@ def known_in_a_run(emit, x):
 
 @pytest.mark.parametrize(
     "layers",
-    [shared, returned, image_wide, of_rows, of_the_input, of_a_part, of_a_product_of_weights, all_outputs, known_in_a_run],
+    [
+        shared,
+        returned,
+        image_wide,
+        of_rows,
+        of_the_input,
+        of_a_part,
+        of_a_product_of_weights,
+        all_outputs,
+        known_in_a_run,
+    ],
 )
 def test_others_become_products_and_sums(layers):
     mod = network((1, 4, 6, 6), layers)
@@ -173,19 +223,26 @@ def test_in_training_mode_they_stay():
 
 def test_with_parameters_that_are_not_bound_they_stay():
     x, *parameters = (
-        relax.Var(name, relax.TensorType(shape, "float32")) for name, shape in [("x", (1, 4, 6, 6)), *zip("abcd", [(4,)] * 4)]
+        relax.Var(name, relax.TensorType(shape, "float32"))
+        for name, shape in [("x", (1, 4, 6, 6)), *zip("abcd", [(4,)] * 4)]
     )
     builder = relax.BlockBuilder()
     with builder.function("main", [x, *parameters]):
         with builder.dataflow():
-            y = builder.emit_output(builder.emit(op.nn.batch_norm(x, *parameters, axis=1, training=False))[0])
+            y = builder.emit_output(
+                builder.emit(op.nn.batch_norm(x, *parameters, axis=1, training=False))[0]
+            )
         builder.emit_func_output(y)
     mod = builder.finalize()
     tvm.ir.assert_structural_equal(fold_batch_norms(mod), mod)
 
 
 @pytest.mark.parametrize(
-    "after", [lambda emit, x: x, lambda emit, x: emit(op.nn.conv2d(x, constant(4, 4, 1, 1, dtype="float16")))]
+    "after",
+    [
+        lambda emit, x: x,
+        lambda emit, x: emit(op.nn.conv2d(x, constant(4, 4, 1, 1, dtype="float16"))),
+    ],
 )
 def test_in_float16_they_are_computed_which_tvm_cannot(after):
     def layers(emit, x):
@@ -196,7 +253,9 @@ def test_in_float16_they_are_computed_which_tvm_cannot(after):
     lowered = lower(mod, {}, cpu())
     inputs = random_inputs(lowered)
     ((actual,),) = outputs([build(lowered, cpu())], inputs)
-    gamma, beta, mean, variance = (one.value.numpy().astype("float64").reshape(4, 1, 1) for one in parameters)
+    gamma, beta, mean, variance = (
+        one.value.numpy().astype("float64").reshape(4, 1, 1) for one in parameters
+    )
     assert actual.dtype == np.float16
     if len(operators(mod)) == 1:
         expected = (inputs[0] - mean) / np.sqrt(variance + 1e-5) * gamma + beta

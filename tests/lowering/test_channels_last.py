@@ -1,4 +1,6 @@
-"""Conversion of convolutions to NHWC: what is converted, what stays, and that outputs are the same."""
+"""Conversion of convolutions to NHWC: what is converted, what stays, and that outputs are the
+same.
+"""
 
 from math import prod
 
@@ -64,8 +66,14 @@ def binary(function):
 
 def pool(function):
     def follow(y, rng):
-        options = {"padding": tuple(int(n) for n in rng.integers(0, 2, 4)), "ceil_mode": bool(rng.integers(2))}
-        options |= {"strides": tuple(int(n) for n in rng.integers(1, 3, 2)), "count_include_pad": bool(rng.integers(2))}
+        options = {
+            "padding": tuple(int(n) for n in rng.integers(0, 2, 4)),
+            "ceil_mode": bool(rng.integers(2)),
+        }
+        options |= {
+            "strides": tuple(int(n) for n in rng.integers(1, 3, 2)),
+            "count_include_pad": bool(rng.integers(2)),
+        }
         return function(y, pool_size=tuple(int(n) for n in rng.integers(2, 4, 2)), **options)
 
     return follow
@@ -73,13 +81,16 @@ def pool(function):
 
 def reduction(function):
     def follow(y, rng):
-        return function(y, some_axes(rng) if rng.integers(5) else None, keepdims=bool(rng.integers(2)))
+        return function(
+            y, some_axes(rng) if rng.integers(5) else None, keepdims=bool(rng.integers(2))
+        )
 
     return follow
 
 
 def batch_norm(y, rng):
-    axis, training = int(rng.integers(4)), bool(rng.integers(2))  # TVM cannot train with a negative axis
+    # TVM cannot train with a negative axis
+    axis, training = int(rng.integers(4)), bool(rng.integers(2))
     parameters = [positive(rng, shape_of(y)[axis]) for _ in range(4)]
     return op.nn.batch_norm(y, *parameters, axis=axis if training else axis - 4, training=training)
 
@@ -87,7 +98,12 @@ def batch_norm(y, rng):
 def pad(y, rng):
     mode = rng.choice(["constant", "reflect", "replicate", "circular"])
     width = [int(n) for n in rng.integers(0, 3, 4)]
-    return op.nn.pad(y, [0, 0, *rng.integers(0, 2, 2), *width] if mode == "constant" else [0] * 4 + width, mode, 0.5)
+    return op.nn.pad(
+        y,
+        [0, 0, *rng.integers(0, 2, 2), *width] if mode == "constant" else [0] * 4 + width,
+        mode,
+        0.5,
+    )
 
 
 def resize2d(y, rng):
@@ -96,7 +112,9 @@ def resize2d(y, rng):
         "coordinate_transformation_mode": rng.choice(["half_pixel", "align_corners", "asymmetric"]),
         "rounding_method": "floor",
     }
-    return op.image.resize2d(y, tuple(int(n) for n in rng.integers(3, 20, 2)), layout="NCHW", **options)
+    return op.image.resize2d(
+        y, tuple(int(n) for n in rng.integers(3, 20, 2)), layout="NCHW", **options
+    )
 
 
 def quantize(y, rng):
@@ -108,31 +126,56 @@ def quantize(y, rng):
 def dequantize(y, rng):
     axis = any_axis(rng)
     scale = positive(rng, shape_of(y)[axis]) if rng.integers(2) else relax.const(0.25, "float32")
-    return op.dequantize(op.astype(op.multiply(y, relax.const(4.0, "float32")), "int8"), scale, relax.const(3, "int8"), axis)
+    return op.dequantize(
+        op.astype(op.multiply(y, relax.const(4.0, "float32")), "int8"),
+        scale,
+        relax.const(3, "int8"),
+        axis,
+    )
 
 
 def conv2d(y, rng):
     channels = shape_of(y)[1]
     groups = int(rng.choice([1, 2, channels]))
     weight = constant(rng, 2 * channels, channels // groups, *rng.integers(1, 4, 2), scale=0.3)
-    options = {"padding": tuple(int(n) for n in rng.integers(0, 3, 4)), "dilation": tuple(int(n) for n in rng.integers(1, 3, 2))}
-    return op.nn.conv2d(y, weight, strides=tuple(int(n) for n in rng.integers(1, 3, 2)), groups=groups, **options)
+    options = {
+        "padding": tuple(int(n) for n in rng.integers(0, 3, 4)),
+        "dilation": tuple(int(n) for n in rng.integers(1, 3, 2)),
+    }
+    return op.nn.conv2d(
+        y, weight, strides=tuple(int(n) for n in rng.integers(1, 3, 2)), groups=groups, **options
+    )
 
 
 def split(y, rng):
     axis = any_axis(rng)
     extent = shape_of(y)[axis]
-    sections = int(rng.choice([n for n in range(1, extent + 1) if extent % n == 0]))  # TVM fails with others
-    return op.split(y, sections if rng.integers(2) else [int(rng.integers(1, extent))] if extent > 1 else [], axis)
+    # TVM fails with others
+    sections = int(rng.choice([n for n in range(1, extent + 1) if extent % n == 0]))
+    return op.split(
+        y,
+        sections if rng.integers(2) else [int(rng.integers(1, extent))] if extent > 1 else [],
+        axis,
+    )
 
 
 def normalization(function, **options):
     """Of an image, or of several together, with parameters of the channels."""
 
     def follow(y, rng):
-        axes = [int(axis) - 4 * int(rng.integers(2)) for axis in rng.permutation([2, 3] if rng.integers(2) else [0, 2, 3])]
+        axes = [
+            int(axis) - 4 * int(rng.integers(2))
+            for axis in rng.permutation([2, 3] if rng.integers(2) else [0, 2, 3])
+        ]
         channels = shape_of(y)[1]
-        return function(y, positive(rng, channels), positive(rng, channels), channel_axis=1, axes=axes, **options)
+        return function(
+            y,
+            positive(rng, channels),
+            positive(rng, channels),
+            channel_axis=1,
+            axes=axes,
+            **options,
+        )
 
     return follow
 
@@ -164,24 +207,42 @@ def rearrangement(y, rng):
 
 # What is done to an image in NHWC, with attributes drawn at random.
 CONVERTED = {
-    **{name: unary(getattr(op, name)) for name in ("abs", "ceil", "erf", "exp", "floor", "negative", "round", "sigmoid", "sign")},
+    **{
+        name: unary(getattr(op, name))
+        for name in ("abs", "ceil", "erf", "exp", "floor", "negative", "round", "sigmoid", "sign")
+    },
     **{name: unary(getattr(op, name)) for name in ("square", "tanh")},
-    **{name: unary(lambda y, name=name: getattr(op, name)(op.abs(y))) for name in ("log", "rsqrt", "sqrt")},
-    **{f"nn.{name}": unary(getattr(op.nn, name)) for name in ("gelu", "gelu_tanh", "relu", "selu", "silu", "softplus")},
+    **{
+        name: unary(lambda y, name=name: getattr(op, name)(op.abs(y)))
+        for name in ("log", "rsqrt", "sqrt")
+    },
+    **{
+        f"nn.{name}": unary(getattr(op.nn, name))
+        for name in ("gelu", "gelu_tanh", "relu", "selu", "silu", "softplus")
+    },
     "nn.leakyrelu": unary(lambda y: op.nn.leakyrelu(y, 0.2)),
     "astype": lambda y, rng: op.astype(y, str(rng.choice(["float64", "float16", "int32"]))),
     "clip": unary(lambda y: op.clip(y, -0.5, 0.7)),
-    **{name: binary(getattr(op, name)) for name in ("add", "divide", "maximum", "minimum", "multiply", "power", "subtract")},
+    **{
+        name: binary(getattr(op, name))
+        for name in ("add", "divide", "maximum", "minimum", "multiply", "power", "subtract")
+    },
     "concat": lambda y, rng: op.concat([y, op.nn.relu(y), y], any_axis(rng)),
     "nn.conv2d": conv2d,
-    "permute_dims": lambda y, rng: op.permute_dims(y, [int(axis) for axis in rng.permutation(4)] if rng.integers(4) else None),
+    "permute_dims": lambda y, rng: op.permute_dims(
+        y, [int(axis) for axis in rng.permutation(4)] if rng.integers(4) else None
+    ),
     "nn.max_pool2d": pool(op.nn.max_pool2d),
     "nn.avg_pool2d": pool(op.nn.avg_pool2d),
-    "nn.adaptive_avg_pool2d": lambda y, rng: op.nn.adaptive_avg_pool2d(y, tuple(int(n) for n in rng.integers(1, 5, 2))),
+    "nn.adaptive_avg_pool2d": lambda y, rng: op.nn.adaptive_avg_pool2d(
+        y, tuple(int(n) for n in rng.integers(1, 5, 2))
+    ),
     **{name: reduction(getattr(op, name)) for name in ("max", "mean", "min", "sum")},
     "nn.batch_norm": batch_norm,
     "nn.pad": pad,
-    "nn.prelu": lambda y, rng: (lambda axis: op.nn.prelu(y, constant(rng, shape_of(y)[axis]), axis))(int(rng.integers(4))),
+    "nn.prelu": lambda y, rng: (
+        lambda axis: op.nn.prelu(y, constant(rng, shape_of(y)[axis]), axis)
+    )(int(rng.integers(4))),
     "nn.softmax": lambda y, rng: op.nn.softmax(y, any_axis(rng)),
     "broadcast_to": broadcast_to,
     "reshape": rearrangement,
@@ -195,11 +256,14 @@ CONVERTED = {
     "dequantize": dequantize,
 }
 
-# What reads an image in NCHW, of eight channels and eight rows and columns: a wrong axis would be no error.
+# What reads an image in NCHW, of eight channels and eight rows and columns: a wrong axis would be
+# no error.
 OTHERS = {
     "argmax": lambda y, rng: op.argmax(y, any_axis(rng), keepdims=bool(rng.integers(2))),
     "broadcast_to five axes": lambda y, rng: op.broadcast_to(y, (3, *shape_of(y))),
-    "conv2d_transpose": lambda y, rng: op.nn.conv2d_transpose(y, constant(rng, 8, 4, 2, 2), strides=(2, 2)),
+    "conv2d_transpose": lambda y, rng: op.nn.conv2d_transpose(
+        y, constant(rng, 8, 4, 2, 2), strides=(2, 2)
+    ),
     "cumsum": lambda y, rng: op.cumsum(y, any_axis(rng)),
     "expand_dims": lambda y, rng: op.expand_dims(y, any_axis(rng, 5)),
     "flatten": lambda y, rng: op.flatten(y),
@@ -207,8 +271,12 @@ OTHERS = {
     "gather_elements": lambda y, rng: op.gather_elements(
         y, relax.const(rng.integers(0, 8, (1, 8, 8, 8))), int(rng.integers(1, 4))
     ),
-    "layer_norm": lambda y, rng: op.nn.layer_norm(y, constant(rng, 8, 8, 8), constant(rng, 8, 8, 8), axes=[1, 2, 3]),
-    "layer_norm of columns": lambda y, rng: op.nn.layer_norm(y, constant(rng, 8), constant(rng, 8), axes=[-1]),
+    "layer_norm": lambda y, rng: op.nn.layer_norm(
+        y, constant(rng, 8, 8, 8), constant(rng, 8, 8, 8), axes=[1, 2, 3]
+    ),
+    "layer_norm of columns": lambda y, rng: op.nn.layer_norm(
+        y, constant(rng, 8), constant(rng, 8), axes=[-1]
+    ),
     "log_softmax": lambda y, rng: op.nn.log_softmax(y, any_axis(rng)),
     "matmul": lambda y, rng: op.matmul(y, constant(rng, 8, 8)),
     "repeat": lambda y, rng: op.repeat(y, 2, any_axis(rng)),
@@ -223,8 +291,12 @@ OTHERS = {
     "stack": lambda y, rng: op.stack([y, op.nn.relu(y)], any_axis(rng, 5)),
     "std": lambda y, rng: op.std(y, some_axes(rng)),
     "take": lambda y, rng: op.take(y, relax.const(np.array([3, 1])), int(rng.integers(1, 4))),
-    "sum of a stack": lambda y, rng: op.sum(op.stack([y, op.nn.relu(y)], int(rng.integers(2))), any_axis(rng, 5)),
-    "tile": lambda y, rng: op.tile(y, [int(n) for n in rng.integers(1, 3, int(rng.integers(1, 6)))]),
+    "sum of a stack": lambda y, rng: op.sum(
+        op.stack([y, op.nn.relu(y)], int(rng.integers(2))), any_axis(rng, 5)
+    ),
+    "tile": lambda y, rng: op.tile(
+        y, [int(n) for n in rng.integers(1, 3, int(rng.integers(1, 6)))]
+    ),
     "variance": lambda y, rng: op.variance(y, some_axes(rng)),
     "where": lambda y, rng: op.where(op.greater(y, constant(rng, 8, 8)), y, constant(rng, 8, 1, 1)),
     "five axes": lambda y, rng: op.add(y, constant(rng, 2, 1, 8, 1, 1)),
@@ -241,11 +313,15 @@ class Network:
         self._bindings = []
 
     def build(self, write):
-        """The module of the function that `write` writes; it takes this network and its input and returns its outputs."""
+        """The module of the function that `write` writes; it takes this network and its input and
+        returns its outputs.
+        """
         with self._blocks.function("main", [self._x]):
             with self._blocks.dataflow():
                 outputs = write(self, self._x)
-                result = self._blocks.emit_output(outputs[0] if len(outputs) == 1 else relax.Tuple(outputs))
+                result = self._blocks.emit_output(
+                    outputs[0] if len(outputs) == 1 else relax.Tuple(outputs)
+                )
             self._blocks.emit_func_output(result)
         return self._blocks.finalize()
 
@@ -254,7 +330,9 @@ class Network:
 
     def conv2d(self, x, channels, kernel=3, padding=1, **options):
         inputs = shape_of(x)[1] // options.get("groups", 1)
-        weight = constant(self.rng, channels, inputs, kernel, kernel, scale=(inputs * kernel**2) ** -0.5)
+        weight = constant(
+            self.rng, channels, inputs, kernel, kernel, scale=(inputs * kernel**2) ** -0.5
+        )
         return self.emit(op.nn.conv2d(x, weight, padding=padding, **options))
 
 
@@ -291,7 +369,9 @@ def kernel_layouts(mod):
 def assert_lowering_keeps_outputs(mod, weights=None, target=CPU, tolerance=1e-4):
     """Outputs of a network as imported, and lowered for tuning; returns the latter."""
     imported, lowered = (way(mod, weights, target) for way in (lower_as_imported, lower))
-    expected, found = outputs([build(one, target) for one in (imported, lowered)], random_inputs(imported))
+    expected, found = outputs(
+        [build(one, target) for one in (imported, lowered)], random_inputs(imported)
+    )
     assert [array.shape for array in found] == [array.shape for array in expected]
     for x, y in zip(expected, found):
         np.testing.assert_allclose(y, x, rtol=10 * tolerance, atol=tolerance)
@@ -300,10 +380,17 @@ def assert_lowering_keeps_outputs(mod, weights=None, target=CPU, tolerance=1e-4)
 
 def test_each_operator_that_is_converted_is_tested_here():
     elementwise = channels_last._ELEMENTWISE
-    assert set(CONVERTED) == elementwise | set(channels_last._RULES) | {"concat", "nn.conv2d", "permute_dims", "reshape"}
+    assert set(CONVERTED) == elementwise | set(channels_last._RULES) | {
+        "concat",
+        "nn.conv2d",
+        "permute_dims",
+        "reshape",
+    }
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 30))])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 30))]
+)
 def test_converted_operators_compute_the_same_with_any_attributes(seed):
     rng = np.random.default_rng(seed)
     shape = [int(n) for n in rng.integers(1, 4, 1)] + [4] + [int(n) for n in rng.integers(5, 10, 2)]
@@ -317,7 +404,9 @@ def test_converted_operators_compute_the_same_with_any_attributes(seed):
     assert_lowering_keeps_outputs(mod)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 30))])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 30))]
+)
 def test_other_operators_read_what_they_would(seed):
     rng = np.random.default_rng(seed)
 
@@ -329,9 +418,13 @@ def test_other_operators_read_what_they_would(seed):
     assert count_changes(lowered)["nhwc"] >= 1
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 100))])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 100))]
+)
 def test_networks_of_any_operators_compute_the_same(seed):
-    """Operators drawn at random, each of images that others have made: some in NHWC, some not, many read several times."""
+    """Operators drawn at random, each of images that others have made: some in NHWC, some not, many
+    read several times.
+    """
     rng = np.random.default_rng(seed)
     names = [*CONVERTED, *OTHERS]
 
@@ -348,7 +441,11 @@ def test_networks_of_any_operators_compute_the_same(seed):
             else:
                 result = net.emit({**CONVERTED, **OTHERS}[name](y, rng))
             results.append(result)
-            if isinstance(result.ty, relax.TensorType) and shape_of(result) == [1, 8, 8, 8] and result.ty.dtype == "float32":
+            if (
+                isinstance(result.ty, relax.TensorType)
+                and shape_of(result) == [1, 8, 8, 8]
+                and result.ty.dtype == "float32"
+            ):
                 images.append(net.emit(op.tanh(result)))  # or powers of powers would be infinite
         return results
 
@@ -357,7 +454,9 @@ def test_networks_of_any_operators_compute_the_same(seed):
 
 @pytest.mark.parametrize("name", CONVERTED)
 def test_there_is_no_transpose_before_an_operator_that_is_converted(name):
-    """Other than of the input; and of what it returns, if that is an image. A rearrangement has one of its own."""
+    """Other than of the input; and of what it returns, if that is an image. A rearrangement has one
+    of its own.
+    """
     rng = np.random.default_rng(0)
 
     def write(net, x):
@@ -395,7 +494,9 @@ def blocks_of(name):
 
     def mobilenet_v3(net, x):
         y = net.conv2d(net.conv2d(x, 32, 1, 0), 32, groups=32)
-        y = net.emit(op.multiply(y, op.divide(op.clip(op.add(y, relax.const(3.0)), 0, 6), relax.const(6.0))))
+        y = net.emit(
+            op.multiply(y, op.divide(op.clip(op.add(y, relax.const(3.0)), 0, 6), relax.const(6.0)))
+        )
         gate = net.emit(op.nn.relu(net.conv2d(net.emit(op.nn.adaptive_avg_pool2d(y, 1)), 8, 1, 0)))
         gate = net.emit(op.sigmoid(net.conv2d(gate, 32, 1, 0)))
         return op.add(net.conv2d(net.emit(op.multiply(y, gate)), 16, 1, 0), x)
@@ -404,10 +505,14 @@ def blocks_of(name):
         parameters = [positive(net.rng, 16) for _ in range(4)]
         y = net.emit(op.nn.batch_norm(x, *parameters, axis=1, training=False))
         y = net.conv2d(net.emit(op.nn.relu(net.emit(relax.TupleGetItem(y, 0)))), 8)
-        return op.nn.avg_pool2d(net.conv2d(net.emit(op.concat([x, y], 1)), 16, 1, 0), (2, 2), (2, 2))
+        return op.nn.avg_pool2d(
+            net.conv2d(net.emit(op.concat([x, y], 1)), 16, 1, 0), (2, 2), (2, 2)
+        )
 
     def inception(net, x):
-        pooled = net.conv2d(net.emit(op.nn.avg_pool2d(x, (3, 3), padding=1, count_include_pad=True)), 4, 1, 0)
+        pooled = net.conv2d(
+            net.emit(op.nn.avg_pool2d(x, (3, 3), padding=1, count_include_pad=True)), 4, 1, 0
+        )
         wide = net.conv2d(net.emit(op.nn.pad(x, [0, 0, 0, 0, 1, 1, 1, 1])), 6, padding=0)
         return op.concat([pooled, wide, net.conv2d(x, 6, 1, 0)], axis=-3)
 
@@ -420,7 +525,9 @@ def blocks_of(name):
 
     def upsampling(net, x):
         y = net.conv2d(net.emit(op.nn.max_pool2d(x, (2, 2), (2, 2))), 16)
-        return op.nn.leakyrelu(op.concat([x, op.image.resize2d(y, (16, 16), method="nearest_neighbor")], 1))
+        return op.nn.leakyrelu(
+            op.concat([x, op.image.resize2d(y, (16, 16), method="nearest_neighbor")], 1)
+        )
 
     def depth_to_space(net, x):
         y = net.emit(op.reshape(net.conv2d(x, 64), (1, 16, 2, 2, 16, 16)))
@@ -433,7 +540,16 @@ REARRANGED = "shufflenet", "depth_to_space"
 
 
 @pytest.mark.parametrize(
-    "name", ["residual", "residual_of_onnx", "mobilenet_v3", "densenet", "inception", "upsampling", *REARRANGED]
+    "name",
+    [
+        "residual",
+        "residual_of_onnx",
+        "mobilenet_v3",
+        "densenet",
+        "inception",
+        "upsampling",
+        *REARRANGED,
+    ],
 )
 def test_well_known_networks_are_transposed_at_their_ends_only(name):
     def write(net, x):
@@ -462,11 +578,20 @@ def test_a_transposed_convolution_stays_between_those_in_nhwc():
 
 
 def test_an_image_that_is_in_nhwc_is_not_transposed_for_a_convolution():
-    """Networks of TensorFlow have transposes of their own; and ConvNeXt, around what it does to channels."""
+    """Networks of TensorFlow have transposes of their own; and ConvNeXt, around what it does to
+    channels.
+    """
 
     def write(net, x):
         y = net.conv2d(net.emit(op.permute_dims(x, [0, 3, 1, 2])), 8)
-        z = net.emit(op.nn.layer_norm(op.permute_dims(y, [0, 2, 3, 1]), positive(net.rng, 8), positive(net.rng, 8), axes=[-1]))
+        z = net.emit(
+            op.nn.layer_norm(
+                op.permute_dims(y, [0, 2, 3, 1]),
+                positive(net.rng, 8),
+                positive(net.rng, 8),
+                axes=[-1],
+            )
+        )
         return [net.conv2d(net.emit(op.add(net.emit(op.permute_dims(z, [0, -1, 1, 2])), y)), 8)]
 
     mod = Network(np.random.default_rng(0), 1, 9, 9, 4).build(write)
@@ -485,30 +610,56 @@ def test_networks_of_this_package_are_converted_as_a_whole(name, transposes):
 
 
 def two_convolutions(groups=1, derive=lambda weight: weight):
-    """Two convolutions, pooled, and a dense layer; and the weights, of which the second convolution's is derived from its own."""
+    """Two convolutions, pooled, and a dense layer; and the weights, of which the second
+    convolution's is derived from its own.
+    """
     rng = np.random.default_rng(0)
     shapes = {"w1": (8, 8 // groups, 3, 3), "w2": (4, 8, 1, 1), "dense": (100, 3)}
     builder = relax.BlockBuilder()
-    variables = {name: relax.Var(name, relax.TensorType(shape, "float32")) for name, shape in shapes.items()}
+    variables = {
+        name: relax.Var(name, relax.TensorType(shape, "float32")) for name, shape in shapes.items()
+    }
     x = relax.Var("x", relax.TensorType((1, 8, 10, 10), "float32"))
     with builder.function("main", [x, *variables.values()]):
         with builder.dataflow():
             y = builder.emit(relax.op.nn.conv2d(x, variables["w1"], padding=1, groups=groups))
-            y = builder.emit(relax.op.nn.max_pool2d(relax.op.nn.relu(y), pool_size=(2, 2), strides=(2, 2)))
+            y = builder.emit(
+                relax.op.nn.max_pool2d(relax.op.nn.relu(y), pool_size=(2, 2), strides=(2, 2))
+            )
             y = builder.emit(relax.op.nn.conv2d(y, builder.emit(derive(variables["w2"]))))
             y = builder.emit(relax.op.matmul(relax.op.reshape(y, (1, 100)), variables["dense"]))
             y = builder.emit_output(y)
         builder.emit_func_output(y)
-    weights = {name: tvm.runtime.tensor(rng.standard_normal(shape).astype("float32")) for name, shape in shapes.items()}
+    weights = {
+        name: tvm.runtime.tensor(rng.standard_normal(shape).astype("float32"))
+        for name, shape in shapes.items()
+    }
     return relax.transform.CanonicalizeBindings()(builder.finalize()), weights
 
 
 def test_operators_in_other_layouts_are_counted():
-    """Two convolutions and a dense layer, all with constant weights; without these, nothing is converted."""
+    """Two convolutions and a dense layer, all with constant weights; without these, nothing is
+    converted.
+    """
     mod, weights = two_convolutions()
-    assert count_changes(lower(mod, weights, CPU)) == {"nhwc": 2, "packed": 3, "winograd": 0, "fast_math": 0}
-    assert count_changes(lower(mod, {}, CPU)) == {"nhwc": 0, "packed": 0, "winograd": 0, "fast_math": 0}
-    assert count_changes(lower_as_imported(mod, weights, CPU)) == {"nhwc": 0, "packed": 0, "winograd": 0, "fast_math": 0}
+    assert count_changes(lower(mod, weights, CPU)) == {
+        "nhwc": 2,
+        "packed": 3,
+        "winograd": 0,
+        "fast_math": 0,
+    }
+    assert count_changes(lower(mod, {}, CPU)) == {
+        "nhwc": 0,
+        "packed": 0,
+        "winograd": 0,
+        "fast_math": 0,
+    }
+    assert count_changes(lower_as_imported(mod, weights, CPU)) == {
+        "nhwc": 0,
+        "packed": 0,
+        "winograd": 0,
+        "fast_math": 0,
+    }
 
 
 @pytest.mark.parametrize("groups", [1, 2, 8])
@@ -519,7 +670,9 @@ def test_convolutions_become_channels_last_and_outputs_stay(groups):
     assert_lowering_keeps_outputs(mod, weights)
 
 
-@pytest.mark.parametrize("derive", [lambda weight: weight, relax.op.abs], ids=["argument", "of an argument"])
+@pytest.mark.parametrize(
+    "derive", [lambda weight: weight, relax.op.abs], ids=["argument", "of an argument"]
+)
 def test_weights_that_are_known_in_a_run_only_are_not_converted_in_each(derive):
     mod, weights = two_convolutions(derive=derive)
     del weights["w2"]
@@ -541,16 +694,22 @@ def test_convolutions_of_other_types_are_converted(dtype):
     blocks = relax.BlockBuilder()
     with blocks.function("main", [x]):
         with blocks.dataflow():
-            y = blocks.emit_output(op.nn.relu(op.nn.conv2d(x, weight, out_dtype="int32" if dtype == "int8" else None)))
+            y = blocks.emit_output(
+                op.nn.relu(op.nn.conv2d(x, weight, out_dtype="int32" if dtype == "int8" else None))
+            )
         blocks.emit_func_output(y)
-    assert count_changes(assert_lowering_keeps_outputs(blocks.finalize(), tolerance=1e-2))["nhwc"] == 1
+    assert (
+        count_changes(assert_lowering_keeps_outputs(blocks.finalize(), tolerance=1e-2))["nhwc"] == 1
+    )
 
 
 def with_parts(*shapes, dataflow=True):
     """A decorator: the network whose operators a function emits, of inputs of the given shapes."""
 
     def decorate(write):
-        inputs = [relax.Var(f"x{i}", relax.TensorType(shape, "float32")) for i, shape in enumerate(shapes)]
+        inputs = [
+            relax.Var(f"x{i}", relax.TensorType(shape, "float32")) for i, shape in enumerate(shapes)
+        ]
         blocks = relax.BlockBuilder()
         with blocks.function("main", inputs):
             if dataflow:
@@ -570,17 +729,41 @@ WEIGHT = relax.const(np.ones((4, 4, 3, 3), "float32"))
 @pytest.mark.parametrize(
     "mod",
     [
-        with_parts((1, 4, 8), (5, 4, 3))(lambda emit, x, w: op.nn.conv1d(x, relax.const(np.ones((5, 4, 3), "float32")))),
-        with_parts((1, 4, 8, 8, 8))(lambda emit, x: op.nn.conv3d(x, relax.const(np.ones((5, 4, 3, 3, 3), "float32")))),
-        with_parts((1, 8, 8, 3))(lambda emit, x: op.nn.conv2d(x, WEIGHT, data_layout="NHWC", kernel_layout="OHWI")),
-        with_parts((1, 8, 8, 3))(lambda emit, x: op.nn.conv2d(x, WEIGHT, data_layout="NHWC", kernel_layout="HWIO")),
-        with_parts((tvm.tirx.Var("n", "int64"), 4, 8, 8))(lambda emit, x: op.nn.relu(op.nn.conv2d(x, WEIGHT))),
-        with_parts((1, 4, tvm.tirx.Var("h", "int64"), 8))(lambda emit, x: op.nn.relu(op.nn.conv2d(x, WEIGHT))),
-        with_parts((1, 4, 8, 8), dataflow=False)(lambda emit, x: op.nn.relu(op.nn.conv2d(x, WEIGHT))),
+        with_parts((1, 4, 8), (5, 4, 3))(
+            lambda emit, x, w: op.nn.conv1d(x, relax.const(np.ones((5, 4, 3), "float32")))
+        ),
+        with_parts((1, 4, 8, 8, 8))(
+            lambda emit, x: op.nn.conv3d(x, relax.const(np.ones((5, 4, 3, 3, 3), "float32")))
+        ),
+        with_parts((1, 8, 8, 3))(
+            lambda emit, x: op.nn.conv2d(x, WEIGHT, data_layout="NHWC", kernel_layout="OHWI")
+        ),
+        with_parts((1, 8, 8, 3))(
+            lambda emit, x: op.nn.conv2d(x, WEIGHT, data_layout="NHWC", kernel_layout="HWIO")
+        ),
+        with_parts((tvm.tirx.Var("n", "int64"), 4, 8, 8))(
+            lambda emit, x: op.nn.relu(op.nn.conv2d(x, WEIGHT))
+        ),
+        with_parts((1, 4, tvm.tirx.Var("h", "int64"), 8))(
+            lambda emit, x: op.nn.relu(op.nn.conv2d(x, WEIGHT))
+        ),
+        with_parts((1, 4, 8, 8), dataflow=False)(
+            lambda emit, x: op.nn.relu(op.nn.conv2d(x, WEIGHT))
+        ),
         with_parts((1, 4, 8, 8), (4, 4, 3, 3))(lambda emit, x, w: op.nn.relu(op.nn.conv2d(x, w))),
         with_parts((1, 8, 8, 4))(lambda emit, x: op.nn.relu(op.permute_dims(x, [0, 3, 1, 2]))),
     ],
-    ids=["1-d", "3-d", "OHWI", "HWIO", "batch", "height", "no dataflow", "weights", "no convolution"],
+    ids=[
+        "1-d",
+        "3-d",
+        "OHWI",
+        "HWIO",
+        "batch",
+        "height",
+        "no dataflow",
+        "weights",
+        "no convolution",
+    ],
 )
 def test_what_is_not_converted_stays_as_it_is(mod, caplog):
     tvm.ir.assert_structural_equal(convert(mod), relax.transform.FoldConstant()(mod))
@@ -590,7 +773,10 @@ def test_what_is_not_converted_stays_as_it_is(mod, caplog):
 def test_extents_that_are_known_in_a_run_only_end_a_region():
     n = tvm.tirx.Var("n", "int64")
     blocks = relax.BlockBuilder()
-    x, z = relax.Var("x", relax.TensorType((1, 4, 8, 8))), relax.Var("z", relax.TensorType((n, 4, 6, 6)))
+    x, z = (
+        relax.Var("x", relax.TensorType((1, 4, 8, 8))),
+        relax.Var("z", relax.TensorType((n, 4, 6, 6))),
+    )
     with blocks.function("main", [x, z]):
         with blocks.dataflow():
             y = blocks.emit(op.nn.relu(op.nn.conv2d(x, WEIGHT)))
@@ -607,7 +793,12 @@ def test_several_outputs_and_tuples_of_them_are_those_of_before():
     def write(net, x):
         y = net.conv2d(x, 6)
         z = net.emit(op.nn.relu(y))
-        return [relax.Tuple([y, relax.Tuple([x, z])]), net.emit(op.split(z, 3, 1)), net.conv2d(z, 2), y]
+        return [
+            relax.Tuple([y, relax.Tuple([x, z])]),
+            net.emit(op.split(z, 3, 1)),
+            net.conv2d(z, 2),
+            y,
+        ]
 
     mod = Network(np.random.default_rng(0), 2, 4, 5, 7).build(write)
     assert kernel_layouts(convert(mod)) == ["HWIO"] * 2
@@ -643,10 +834,15 @@ def test_operators_that_constant_folding_breaks_stay_whole(caplog):
     """TVM's pass legalizes operators to fold them, and leaves parts of this one."""
 
     def write(net, x):
-        limits = [relax.const(np.array(values, "int64"), "int64") for values in ([0, 2, 1, 0], [1, 8, 8, 6], [1, 1, 2, 3])]
+        limits = [
+            relax.const(np.array(values, "int64"), "int64")
+            for values in ([0, 2, 1, 0], [1, 8, 8, 6], [1, 1, 2, 3])
+        ]
         return [net.emit(op.dynamic_strided_slice(net.conv2d(x, 8), *limits))]
 
-    lowered = assert_lowering_keeps_outputs(Network(np.random.default_rng(0), 1, 8, 8, 8).build(write))
+    lowered = assert_lowering_keeps_outputs(
+        Network(np.random.default_rng(0), 1, 8, 8, 8).build(write)
+    )
     assert count_changes(lowered)["nhwc"] == 1
     assert not caplog.records
 
@@ -657,19 +853,24 @@ def test_each_function_and_each_dataflow_block_is_converted():
     x = relax.Var("x", relax.TensorType((1, 4, 8, 8)))
     with blocks.function("part", [x], private=True):
         with blocks.dataflow():
-            y = blocks.emit_output(op.nn.relu(op.nn.conv2d(x, constant(rng, 4, 4, 3, 3), padding=1)))
+            y = blocks.emit_output(
+                op.nn.relu(op.nn.conv2d(x, constant(rng, 4, 4, 3, 3), padding=1))
+            )
         part = blocks.emit_func_output(y)
     z = relax.Var("z", relax.TensorType((1, 4, 8, 8)))
     with blocks.function("main", [z]):
         with blocks.dataflow():
-            y = blocks.emit_output(op.nn.relu(op.nn.conv2d(z, constant(rng, 4, 4, 3, 3), padding=1)))
+            y = blocks.emit_output(
+                op.nn.relu(op.nn.conv2d(z, constant(rng, 4, 4, 3, 3), padding=1))
+            )
         y = blocks.emit(relax.Call(part, [y]))
         with blocks.dataflow():
             y = blocks.emit_output(op.add(op.nn.conv2d(y, constant(rng, 4, 4, 3, 3), padding=1), y))
         blocks.emit_func_output(y)
     mod = blocks.finalize()
     assert count(convert(mod), "permute_dims") == 6
-    assert count_changes(assert_lowering_keeps_outputs(mod))["nhwc"] == 2  # one of them is called twice
+    # one of them is called twice
+    assert count_changes(assert_lowering_keeps_outputs(mod))["nhwc"] == 2
 
 
 def test_other_targets_keep_the_layouts():

@@ -23,7 +23,9 @@ def inputs(mod, name="forward"):
 def constants(function):
     """The constants of a function."""
     found = []
-    relax.analysis.post_order_visit(function, lambda one: found.append(one) if isinstance(one, tvm.ir.GenericConst) else None)
+    relax.analysis.post_order_visit(
+        function, lambda one: found.append(one) if isinstance(one, tvm.ir.GenericConst) else None
+    )
     return found
 
 
@@ -35,15 +37,24 @@ class TestEntry:
 
     def test_private_functions_do_not_count(self):
         mod, _ = with_subfunctions()
-        functions = {"infer" if one.name_hint == "main" else one: function for one, function in mod.functions.items()}
+        functions = {
+            "infer" if one.name_hint == "main" else one: function
+            for one, function in mod.functions.items()
+        }
         functions["infer"] = functions["infer"].with_attr("global_symbol", "infer")
         assert entry_name(tvm.IRModule(functions)) == "infer"
-        assert entry_name(tvm.IRModule({"alone": export()[0]["forward"].without_attr("global_symbol")})) == "alone"
+        assert (
+            entry_name(
+                tvm.IRModule({"alone": export()[0]["forward"].without_attr("global_symbol")})
+            )
+            == "alone"
+        )
 
     def test_of_several_functions_one_must_be_main(self):
         mod, _ = export("forward", "half")
         with pytest.raises(
-            ValueError, match=r"mod must have a function main, or a single one, it has forward, half: name"
+            ValueError,
+            match=r"mod must have a function main, or a single one, it has forward, half: name",
         ) as error:
             entry_name(mod)
         exec(str(error.value).partition("such as ")[2], {"mod": mod})
@@ -52,7 +63,9 @@ class TestEntry:
 
     @pytest.mark.parametrize("mod", [None, export(), export()[0]["forward"], {"main": 1}])
     def test_other_objects_are_refused(self, mod):
-        with pytest.raises(ValueError, match=f"mod must be a tvm.IRModule.*{type(mod).__name__} given"):
+        with pytest.raises(
+            ValueError, match=f"mod must be a tvm.IRModule.*{type(mod).__name__} given"
+        ):
             entry_name(mod)
 
     def test_a_module_without_a_relax_function_is_refused(self):
@@ -62,7 +75,9 @@ class TestEntry:
 
         with pytest.raises(ValueError, match="mod must have a Relax function main, it has scale"):
             entry_name(tvm.IRModule({"scale": scale}))
-        with pytest.raises(ValueError, match="mod must have a Relax function main, it has no function"):
+        with pytest.raises(
+            ValueError, match="mod must have a Relax function main, it has no function"
+        ):
             entry_name(tvm.IRModule({}))
 
 
@@ -85,7 +100,9 @@ class TestParameters:
         mod, _ = export()
         bound = bind_params(mod, FORMS[form]())
         assert inputs(bound) == ["x"]
-        found = {tuple(map(int, one.ty.shape)): one.value.numpy() for one in constants(bound["forward"])}
+        found = {
+            tuple(map(int, one.ty.shape)): one.value.numpy() for one in constants(bound["forward"])
+        }
         for value in weights().values():
             np.testing.assert_array_equal(found[value.shape], value)
         assert inputs(mod) == ["x", *SHAPES]  # as it was
@@ -94,7 +111,8 @@ class TestParameters:
         mod, _ = export()
         variables = mod["forward"].params[1:]
         assert inputs(bind_params(mod, dict(zip(variables, weights().values())))) == ["x"]
-        assert inputs(bind_params(export()[0], dict(zip(variables, weights().values())))) == ["x"]  # of an equal module
+        # of an equal module
+        assert inputs(bind_params(export()[0], dict(zip(variables, weights().values())))) == ["x"]
 
     def test_those_that_an_importer_has_attached_are_taken(self):
         mod, _ = export()
@@ -111,7 +129,9 @@ class TestParameters:
         mod["forward"] = mod["forward"].with_attr("params", list(tensors().values()))
         assert inputs(bind_params(mod, None)) == ["x"]
         with pytest.raises(
-            ValueError, match="params must have 0 tensors for the function forward, which has its weights already; 4"
+            ValueError,
+            match="params must have 0 tensors for the function forward, which has its weights "
+            "already; 4",
         ):
             bind_params(*relax.frontend.detach_params(mod))
 
@@ -128,12 +148,18 @@ class TestParameters:
         mod["main"] = mod["forward"].with_attr("global_symbol", "main")
         values = list(tensors().values())
         bound = bind_params(mod, {"main": values, "half": values})
-        assert (inputs(bound, "main"), inputs(bound, "half"), inputs(bound)) == (["x"], ["x"], ["x", *SHAPES])
+        assert (inputs(bound, "main"), inputs(bound, "half"), inputs(bound)) == (
+            ["x"],
+            ["x"],
+            ["x", *SHAPES],
+        )
 
     def test_a_function_whose_symbol_is_not_its_name_is_bound(self):
         """TVM's BindParams goes by the symbol, and would bind nothing."""
         mod, _ = export()
-        assert inputs(bind_params(tvm.IRModule({"main": mod["forward"]}), weights()), "main") == ["x"]
+        assert inputs(bind_params(tvm.IRModule({"main": mod["forward"]}), weights()), "main") == [
+            "x"
+        ]
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -142,15 +168,30 @@ class TestParameters:
                 lambda named: {**named, "third.weight": named["first.weight"]},
                 "parameters are x, first.weight, .*'third.weight' given",
             ),
-            (lambda named: {**named, "first.bias": named["second.bias"]}, r"'first.bias' is .*, float32 of shape \(8,\) given"),
+            (
+                lambda named: {**named, "first.bias": named["second.bias"]},
+                r"'first.bias' is .*, float32 of shape \(8,\) given",
+            ),
             (
                 lambda named: {**named, "first.weight": named["first.weight"].T},
                 r"'first.weight' is .*float32 of shape \(64, 32\)",
             ),
-            (lambda named: {**named, "first.bias": np.zeros(32)}, r"'first.bias' is .*, float64 of shape \(32,\) given"),
-            (lambda named: {**named, "first.bias": [0.0] * 32}, "params must be tensors or arrays, 'first.bias' is list"),
-            (lambda named: {"first.bias": [0.0] * 32}, "params must be tensors or arrays, 'first.bias' is list"),
-            (lambda named: {**named, "first.bias": None}, "params must be tensors or arrays, 'first.bias' is NoneType"),
+            (
+                lambda named: {**named, "first.bias": np.zeros(32)},
+                r"'first.bias' is .*, float64 of shape \(32,\) given",
+            ),
+            (
+                lambda named: {**named, "first.bias": [0.0] * 32},
+                "params must be tensors or arrays, 'first.bias' is list",
+            ),
+            (
+                lambda named: {"first.bias": [0.0] * 32},
+                "params must be tensors or arrays, 'first.bias' is list",
+            ),
+            (
+                lambda named: {**named, "first.bias": None},
+                "params must be tensors or arrays, 'first.bias' is NoneType",
+            ),
             (
                 lambda named: list(named.values())[:3],
                 "params must have 4 tensors for the function forward, .* first.weight, .*; 3 given",
@@ -159,10 +200,22 @@ class TestParameters:
                 lambda named: [*named.values(), np.zeros(1, "float32")],
                 "params must have 4 tensors for the function forward.*; 5 given",
             ),
-            (lambda named: {"main": list(named.values())}, "lists for functions of mod, which are forward; main given"),
-            (lambda named: export()[1], "params must have values, the nn.Parameter of 'first.weight' has none"),
-            (lambda named: 3, "params must be a dict by name, or a list in the order of the parameters; int given"),
-            (lambda named: "params.npz", "params must be a dict by name, or a list in the order of the parameters; str given"),
+            (
+                lambda named: {"main": list(named.values())},
+                "lists for functions of mod, which are forward; main given",
+            ),
+            (
+                lambda named: export()[1],
+                "params must have values, the nn.Parameter of 'first.weight' has none",
+            ),
+            (
+                lambda named: 3,
+                "params must be a dict by name, or a list in the order of the parameters; int given",
+            ),
+            (
+                lambda named: "params.npz",
+                "params must be a dict by name, or a list in the order of the parameters; str given",
+            ),
         ],
     )
     def test_what_does_not_fit_is_refused(self, change, message):
@@ -170,13 +223,21 @@ class TestParameters:
             bind_params(export()[0], change(weights()))
 
     def test_a_parameter_of_any_dtype_or_rank_takes_any_tensor(self):
-        kinds = [relax.TensorType(ndim=2, dtype="float32"), relax.TensorType((4, 4), None), relax.TensorType(dtype=None)]
+        kinds = [
+            relax.TensorType(ndim=2, dtype="float32"),
+            relax.TensorType((4, 4), None),
+            relax.TensorType(dtype=None),
+        ]
         variables = [relax.Var(f"w{i}", kind) for i, kind in enumerate(kinds)]
-        function = relax.Function(variables, relax.Tuple(variables)).with_attr("global_symbol", "main")
+        function = relax.Function(variables, relax.Tuple(variables)).with_attr(
+            "global_symbol", "main"
+        )
         mod, value = tvm.IRModule({"main": function}), np.ones((4, 4), "float32")
         assert not bind_params(mod, dict.fromkeys(["w0", "w1", "w2"], value))["main"].params
         for wrong in ({"w1": value[:2]}, {"w0": value.astype("int32")}, {"w0": value[0]}):
-            with pytest.raises(ValueError, match="params must be of the shapes and dtypes of their parameters"):
+            with pytest.raises(
+                ValueError, match="params must be of the shapes and dtypes of their parameters"
+            ):
                 bind_params(mod, wrong)
 
     def test_names_that_are_not_unique_are_refused(self):
@@ -185,14 +246,19 @@ class TestParameters:
         with builder.function("main", variables):
             builder.emit_func_output(builder.emit(relax.op.add(*variables)))
         mod, value = builder.finalize(), np.ones((4, 4), "float32")
-        with pytest.raises(ValueError, match="params must be by variable where names are not unique: main has 2 named 'w'"):
+        with pytest.raises(
+            ValueError,
+            match="params must be by variable where names are not unique: main has 2 named 'w'",
+        ):
             bind_params(mod, {"w": value})
         assert len(bind_params(mod, {mod["main"].params[1]: value})["main"].params) == 1
 
     def test_a_long_list_of_names_is_cut_short(self):
         mod, _ = mlp()
         variables = [relax.Var(f"x{i}", relax.TensorType((1,), "float32")) for i in range(100)]
-        function = relax.Function(variables, variables[0], mod["main"].ret_ty).with_attr("global_symbol", "main")
+        function = relax.Function(variables, variables[0], mod["main"].ret_ty).with_attr(
+            "global_symbol", "main"
+        )
         with pytest.raises(ValueError, match=r"x0, x1, .*, x11 and 88 more; 'y' given"):
             bind_params(tvm.IRModule({"main": function}), {"y": np.ones(1, "float32")})
 
@@ -201,20 +267,40 @@ class TestShapes:
     @pytest.mark.parametrize(
         ("kinds", "message"),
         [
-            ([("n", 16), (4, 4)], r"inputs of known shapes, x0 is .*BindSymbolicVars\(\{'n': 1\}\)"),
-            ([(4, 4), ("batch", "length")], r"x1 is .*BindSymbolicVars\(\{'batch': 1, 'length': 1\}\)"),
+            (
+                [("n", 16), (4, 4)],
+                r"inputs of known shapes, x0 is .*BindSymbolicVars\(\{'n': 1\}\)",
+            ),
+            (
+                [(4, 4), ("batch", "length")],
+                r"x1 is .*BindSymbolicVars\(\{'batch': 1, 'length': 1\}\)",
+            ),
             ([("n", 4), ("n", "m")], r"x0 is .*BindSymbolicVars\(\{'n': 1, 'm': 1\}\)"),
             ([None], "x0 is .*: give it a shape when it is imported"),
         ],
     )
     def test_open_ones_are_named_with_what_binds_them(self, kinds, message):
-        symbols = {name: tvm.tirx.Var(name, "int64") for kind in kinds for name in kind or () if isinstance(name, str)}
-        shapes = [None if kind is None else [symbols.get(one, one) for one in kind] for kind in kinds]
-        types = [relax.TensorType(shape, "float32") if shape else relax.TensorType(dtype="float32", ndim=2) for shape in shapes]
+        symbols = {
+            name: tvm.tirx.Var(name, "int64")
+            for kind in kinds
+            for name in kind or ()
+            if isinstance(name, str)
+        }
+        shapes = [
+            None if kind is None else [symbols.get(one, one) for one in kind] for kind in kinds
+        ]
+        types = [
+            relax.TensorType(shape, "float32")
+            if shape
+            else relax.TensorType(dtype="float32", ndim=2)
+            for shape in shapes
+        ]
         variables = [relax.Var(f"x{i}", kind) for i, kind in enumerate(types)]
         builder = relax.BlockBuilder()
         with builder.function("main", variables):
-            builder.emit_func_output(relax.Tuple([builder.emit(relax.op.nn.relu(one)) for one in variables]))
+            builder.emit_func_output(
+                relax.Tuple([builder.emit(relax.op.nn.relu(one)) for one in variables])
+            )
         mod = builder.finalize()
         with pytest.raises(ValueError, match=message) as error:
             check_shapes(mod)
@@ -223,7 +309,12 @@ class TestShapes:
 
     def test_shapes_and_tuples_can_be_open_too(self):
         n = tvm.tirx.Var("n", "int64")
-        types = [relax.ShapeType([n]), tvm.ir.TupleType([relax.TensorType((2,), "float32"), relax.TensorType((n,), "float32")])]
+        types = [
+            relax.ShapeType([n]),
+            tvm.ir.TupleType(
+                [relax.TensorType((2,), "float32"), relax.TensorType((n,), "float32")]
+            ),
+        ]
         for kind in types:
             variable = relax.Var("x", kind)
             function = relax.Function([variable], variable, kind).with_attr("global_symbol", "main")

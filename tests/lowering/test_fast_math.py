@@ -1,4 +1,6 @@
-"""Polynomials for exp, tanh and erf: how exact they are, at the bounds as well, and what is left as it is."""
+"""Polynomials for exp, tanh and erf: how exact they are, at the bounds as well, and what is left as
+it is.
+"""
 
 import numpy as np
 import pytest
@@ -20,7 +22,9 @@ EXACT = {
     "sigmoid": scipy.special.expit,
     "nn.silu": lambda x: x * scipy.special.expit(x),
     "nn.gelu": lambda x: x * scipy.special.ndtr(x),
-    "nn.gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * x * (1 + 0.044715 * x**2))),
+    "nn.gelu_tanh": lambda x: 0.5
+    * x
+    * (1 + np.tanh(np.sqrt(2 / np.pi) * x * (1 + 0.044715 * x**2))),
     "nn.softmax": lambda x: scipy.special.softmax(x, axis=-1),
 }
 
@@ -35,21 +39,30 @@ def run(name, x, target=None):
 def grid():
     """Where the functions change, densely, and as far as exp is a number; and next to zero."""
     near, far = np.linspace(-6, 6, 30_000), np.linspace(-87, 88, 30_000)
-    return np.concatenate([near, far, np.logspace(-30, 0, 1_000)]).astype("float32").reshape(-1, 1_000)
+    return (
+        np.concatenate([near, far, np.logspace(-30, 0, 1_000)]).astype("float32").reshape(-1, 1_000)
+    )
 
 
 @pytest.mark.parametrize("name", EXACT)
 def test_they_are_exact_to_a_few_roundings(name):
-    """Relative to the function; gelu and silu, which cancel, relative to their argument. A softmax also rounds its sum."""
+    """Relative to the function; gelu and silu, which cancel, relative to their argument. A softmax
+    also rounds its sum.
+    """
     x = grid()
     exact = EXACT[name](x.astype("float64"))
-    scale = np.abs(x) if name.startswith(("nn.gelu", "nn.silu")) else np.maximum(np.abs(exact), 1e-37)
+    scale = (
+        np.abs(x) if name.startswith(("nn.gelu", "nn.silu")) else np.maximum(np.abs(exact), 1e-37)
+    )
     assert (np.abs(run(name, x) - exact) / scale).max() < (1e-6 if name == "nn.softmax" else 4e-7)
 
 
 def power(x, exponent):
     """The network, and the names of its operators' blocks as they are tuned."""
-    variable, builder = relax.Var("x", relax.TensorType(x.shape, str(x.dtype))), relax.BlockBuilder()
+    variable, builder = (
+        relax.Var("x", relax.TensorType(x.shape, str(x.dtype))),
+        relax.BlockBuilder(),
+    )
     with builder.function("main", [variable]):
         with builder.dataflow():
             y = builder.emit_output(relax.op.power(variable, relax.const(exponent, str(x.dtype))))
@@ -68,7 +81,8 @@ def test_powers_to_multiples_of_a_quarter_are_products_of_roots(exponent):
 
 
 @pytest.mark.parametrize(
-    ("exponent", "dtype"), [(0.3, "float32"), (-0.75, "float32"), (0.0, "float32"), (4.25, "float32"), (0.75, "float64")]
+    ("exponent", "dtype"),
+    [(0.3, "float32"), (-0.75, "float32"), (0.0, "float32"), (4.25, "float32"), (0.75, "float64")],
 )
 def test_other_powers_stay_as_they_are(exponent, dtype):
     x = np.logspace(-2, 2, 100).astype(dtype)
@@ -77,7 +91,9 @@ def test_other_powers_stay_as_they_are(exponent, dtype):
     np.testing.assert_allclose(found, x**exponent, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("exponent", "expected"), [(2.0, [4.0, 1.0]), (3.0, [-8.0, -1.0]), (0.5, [np.nan, np.nan])])
+@pytest.mark.parametrize(
+    ("exponent", "expected"), [(2.0, [4.0, 1.0]), (3.0, [-8.0, -1.0]), (0.5, [np.nan, np.nan])]
+)
 def test_powers_of_negative_numbers_are_right(exponent, expected):
     np.testing.assert_array_equal(power(np.array([-2.0, -1.0], "float32"), exponent)[0], expected)
 
@@ -112,8 +128,12 @@ def test_tensors_may_have_any_number_of_axes(shape):
     with builder.function("main", [variable]):
         with builder.dataflow():
             parts = [name.split(".")[-1] for name in names]
-            functions = [getattr(relax.op, part, None) or getattr(relax.op.nn, part) for part in parts]
-            y = builder.emit_output(relax.Tuple([builder.emit(function(variable)) for function in functions]))
+            functions = [
+                getattr(relax.op, part, None) or getattr(relax.op.nn, part) for part in parts
+            ]
+            y = builder.emit_output(
+                relax.Tuple([builder.emit(function(variable)) for function in functions])
+            )
         builder.emit_func_output(y)
     (found,) = outputs([build(lower(builder.finalize(), {}, cpu()), cpu())], [x])
     for name, y in zip(names, found):
@@ -132,7 +152,10 @@ def test_a_softmax_may_be_over_any_axis(axis):
 def test_no_function_is_left_that_would_be_a_call(name):
     mod, _ = workloads.operator(name, [(4, 8)])
     imported, lowered = (
-        any(f"T.{function}(" in way(mod, {}, cpu()).script() for function in ("exp", "tanh", "erf", "sigmoid"))
+        any(
+            f"T.{function}(" in way(mod, {}, cpu()).script()
+            for function in ("exp", "tanh", "erf", "sigmoid")
+        )
         for way in (lower_as_imported, lower)
     )
     assert (imported, lowered) == (True, False)
@@ -144,4 +167,6 @@ def test_no_function_is_left_that_would_be_a_call(name):
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 def test_other_types_are_legalized_as_by_tvm(name, dtype):
     mod, _ = workloads.operator(name, [(4, 8)], dtype)
-    tvm.ir.assert_structural_equal(relax.transform.LegalizeOps(FAST_MATH)(mod), relax.transform.LegalizeOps()(mod))
+    tvm.ir.assert_structural_equal(
+        relax.transform.LegalizeOps(FAST_MATH)(mod), relax.transform.LegalizeOps()(mod)
+    )

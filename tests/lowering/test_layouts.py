@@ -1,4 +1,6 @@
-"""Weights in the layouts of schedules; `tests/meta_schedule/test_lowering.py` has more, with tuned ones."""
+"""Weights in the layouts of schedules; `tests/meta_schedule/test_lowering.py` has more, with tuned
+ones.
+"""
 
 import numpy as np
 from quick_tuning import outputs
@@ -11,7 +13,9 @@ CPU = as_target("llvm -mcpu=core-avx2 -num-cores=2")
 
 
 def test_an_operator_of_a_single_block_is_compiled():
-    """TVM scatters by a function that has no block around it, which its pass that packs weights refuses."""
+    """TVM scatters by a function that has no block around it, which its pass that packs weights
+    refuses.
+    """
     rng = np.random.default_rng(0)
     weight, data = (rng.standard_normal((4, 4)).astype("float32") for _ in range(2))
     indices, updates = rng.integers(0, 4, (2, 4)), np.ones((2, 4), "float32")
@@ -20,7 +24,11 @@ def test_an_operator_of_a_single_block_is_compiled():
     with builder.function("main", [x]):
         with builder.dataflow():
             y = builder.emit(relax.op.matmul(x, relax.const(weight)))
-            y = builder.emit_output(relax.op.scatter_elements(y, relax.const(indices), relax.const(updates), reduction="add"))
+            y = builder.emit_output(
+                relax.op.scatter_elements(
+                    y, relax.const(indices), relax.const(updates), reduction="add"
+                )
+            )
         builder.emit_func_output(y)
     lowered = lower(builder.finalize(), {}, CPU)
     assert "scatter_elements" in lowered.script()

@@ -11,7 +11,19 @@ from benchmarks.workloads import cpu
 NOT_IMPORTED = {"lstm": "TVM 0.27 imports no LSTM", "gru": "TVM 0.27 imports no GRU"}
 HALF = "TVM 0.27's batch normalization of float16 is float32"
 QUICK = (
-    *("shufflenet", "unet", "espcn", "keypoints", "gpt2", "audio", "perceptron", "lstm", "gru", "recommender", "quantized"),
+    *(
+        "shufflenet",
+        "unet",
+        "espcn",
+        "keypoints",
+        "gpt2",
+        "audio",
+        "perceptron",
+        "lstm",
+        "gru",
+        "recommender",
+        "quantized",
+    ),
     *("half_precision", "open_batch"),
 )
 
@@ -28,7 +40,9 @@ def test_a_network_that_is_lowered_for_tuning_computes_what_onnx_specifies(tmp_p
     assert_lowered_as_specified(lower, name, tmp_path)
 
 
-@pytest.mark.parametrize("name", [*networks((), {**NOT_IMPORTED, "half_precision": HALF, "half_precision_inside": HALF})])
+@pytest.mark.parametrize(
+    "name", [*networks((), {**NOT_IMPORTED, "half_precision": HALF, "half_precision_inside": HALF})]
+)
 def test_a_network_as_imported_computes_what_onnx_specifies(tmp_path, name):
     """Or TVM itself is wrong."""
     assert_lowered_as_specified(lower_as_imported, name, tmp_path)

@@ -13,13 +13,22 @@ from benchmarks.workloads import cpu
 
 
 @pytest.mark.parametrize(
-    "name", ["shufflenet", *(pytest.param(name, marks=pytest.mark.soak) for name in ("unet", "yolo_nms", "bert", "quantized"))]
+    "name",
+    [
+        "shufflenet",
+        *(
+            pytest.param(name, marks=pytest.mark.soak)
+            for name in ("unet", "yolo_nms", "bert", "quantized")
+        ),
+    ],
 )
 def test_a_network_computes_the_same(tmp_path, name):
     network = NETWORKS[name]()
     lowered = lower(*workloads.model_file(network.save(tmp_path), network.open), cpu())
     scheduled = with_plain_schedules(lowered)
     assert scheduled.script().count("T.parallel") > lowered.script().count("T.parallel")
-    actual, expected = outputs([build(one, cpu()) for one in (scheduled, lowered)], random_inputs(lowered))
+    actual, expected = outputs(
+        [build(one, cpu()) for one in (scheduled, lowered)], random_inputs(lowered)
+    )
     for x, y in zip(actual, expected):
         np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-4)

@@ -1,4 +1,6 @@
-"""What Relax's ONNX importer lowers at once, Clip and Pad, are operators again, in NHWC; a Clip is fused into convolutions."""
+"""What Relax's ONNX importer lowers at once, Clip and Pad, are operators again, in NHWC; a Clip is
+fused into convolutions.
+"""
 
 import numpy as np
 import onnx
@@ -22,17 +24,29 @@ def clipped(folder, opset, bounds, dtype="float32"):
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     weight = np.random.default_rng(1).standard_normal((8, 8, 3, 3)).astype(dtype)
     initializers = [numpy_helper.from_array(weight, "w")]
-    initializers += [numpy_helper.from_array(np.array(value, dtype), name) for name, value in bounds.items() if opset >= 11]
+    initializers += [
+        numpy_helper.from_array(np.array(value, dtype), name)
+        for name, value in bounds.items()
+        if opset >= 11
+    ]
 
     def clip(x, y):
         if opset < 11:
             return helper.make_node("Clip", [x], [y], **bounds)
-        return helper.make_node("Clip", [x, *(name if name in bounds else "" for name in ("min", "max"))], [y])
+        return helper.make_node(
+            "Clip", [x, *(name if name in bounds else "" for name in ("min", "max"))], [y]
+        )
 
-    nodes = [clip("x", "a"), helper.make_node("Conv", ["a", "w"], ["b"], pads=[1, 1, 1, 1]), clip("b", "y")]
+    nodes = [
+        clip("x", "a"),
+        helper.make_node("Conv", ["a", "w"], ["b"], pads=[1, 1, 1, 1]),
+        clip("b", "y"),
+    ]
     x, y = (helper.make_tensor_value_info(name, kind, (1, 8, 6, 10)) for name in "xy")
     model = helper.make_model(
-        helper.make_graph(nodes, "g", [x], [y], initializers), opset_imports=[helper.make_opsetid("", opset)], ir_version=8
+        helper.make_graph(nodes, "g", [x], [y], initializers),
+        opset_imports=[helper.make_opsetid("", opset)],
+        ir_version=8,
     )
     onnx.save(model, folder / "model.onnx")
     return workloads.model_file(folder / "model.onnx")
@@ -49,20 +63,31 @@ RELU6 = {"min": 0.0, "max": 6.0}
     ],
 )
 def test_a_clip_is_fused_into_the_convolution_before_it(tmp_path, opset, dtype, bounds):
-    lowered = [way(*clipped(tmp_path, opset, bounds, dtype), cpu()) for way in (lower_as_imported, lower)]
+    lowered = [
+        way(*clipped(tmp_path, opset, bounds, dtype), cpu()) for way in (lower_as_imported, lower)
+    ]
     assert count_changes(lowered[1])["nhwc"] == 1
-    names = {variable.name_hint.translate(str.maketrans("", "", "0123456789_")) for variable in lowered[1].functions}
+    names = {
+        variable.name_hint.translate(str.maketrans("", "", "0123456789_"))
+        for variable in lowered[1].functions
+    }
     assert "conv2d" not in names
     assert not any(name.count("transpose") > 1 for name in names)
     x = np.random.default_rng(0).standard_normal((1, 8, 6, 10)).astype(dtype)
     (expected,), (actual,) = outputs([build(one, cpu()) for one in lowered], [x])
     np.testing.assert_allclose(
-        actual, expected, rtol=1e-2 if dtype == "float16" else 1e-5, atol=1e-2 if dtype == "float16" else 1e-5
+        actual,
+        expected,
+        rtol=1e-2 if dtype == "float16" else 1e-5,
+        atol=1e-2 if dtype == "float16" else 1e-5,
     )
 
 
 PADS = {
-    **{mode: {"mode": mode, "pads": [0, 0, 1, 2, 0, 0, 1, 2]} for mode in ("constant", "reflect", "edge", "wrap")},
+    **{
+        mode: {"mode": mode, "pads": [0, 0, 1, 2, 0, 0, 1, 2]}
+        for mode in ("constant", "reflect", "edge", "wrap")
+    },
     "before": {"mode": "reflect", "pads": [0, 0, 1, 2, 0, 0, 0, 1]},
     "after": {"mode": "constant", "pads": [0, 0, 0, 0, 0, 0, 1, 1]},
     "images and channels": {"mode": "edge", "pads": [1, 2, 1, 2, 1, 2, 1, 2]},
@@ -92,7 +117,9 @@ def padded(folder, auto_pad=None, mode=None, pads=None, value=0.0):
 @pytest.mark.parametrize("name", PADS)
 def test_an_image_is_padded_in_nhwc(tmp_path, name):
     mod, weights = padded(tmp_path, **PADS[name])
-    converted = relax.transform.FoldConstant()(with_channels_last(raise_to_operators(bind_params(mod, weights))))
+    converted = relax.transform.FoldConstant()(
+        with_channels_last(raise_to_operators(bind_params(mod, weights)))
+    )
     script = converted["main"].script()
     assert "call_tir" not in script
     assert script.count("permute_dims") == 2
@@ -108,8 +135,12 @@ OTHERS = {
     "sum": lambda call, x: call(topi.add, x, 1.0),
     "reduction": lambda call, x: call(topi.sum, x),
     "constant": lambda call, x: call(topi.full, (2, 3), "float32", 1.0),
-    "two maxima": lambda call, x: call(lambda y: topi.add(topi.maximum(y, 0.0), topi.maximum(y, 0.0)), x),
-    "maximum of what is reversed": lambda call, x: call(lambda y: topi.maximum(topi.flip(y, 1), 0.0), x),
+    "two maxima": lambda call, x: call(
+        lambda y: topi.add(topi.maximum(y, 0.0), topi.maximum(y, 0.0)), x
+    ),
+    "maximum of what is reversed": lambda call, x: call(
+        lambda y: topi.maximum(topi.flip(y, 1), 0.0), x
+    ),
     "maximum of itself": lambda call, x: call(lambda y: topi.maximum(y, y), x),
     "tile": lambda call, x: call(topi.tile, x, [2, 1]),
     "padding that is much wider at the end": lambda call, x: call(topi.nn.pad, x, [0, 0], [0, 3]),

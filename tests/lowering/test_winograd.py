@@ -1,4 +1,6 @@
-"""Convolutions by Winograd's algorithm: the algorithm is exact, outputs agree, and it is chosen where it pays."""
+"""Convolutions by Winograd's algorithm: the algorithm is exact, outputs agree, and it is chosen
+where it pays.
+"""
 
 import numpy as np
 import pytest
@@ -21,7 +23,10 @@ def network(image, kernel, padding=1, dtype="float32", bound=True, **options):
     """A convolution in NCHW, its bias and a relu; and the weights."""
     rng = np.random.default_rng(0)
     shapes = {"kernel": kernel, "bias": (1, kernel[0], 1, 1)}
-    x, *variables = (relax.Var(name, relax.TensorType(shape, dtype)) for name, shape in [("x", image), *shapes.items()])
+    x, *variables = (
+        relax.Var(name, relax.TensorType(shape, dtype))
+        for name, shape in [("x", image), *shapes.items()]
+    )
     builder = relax.BlockBuilder()
     with builder.function("main", [x, *variables]):
         with builder.dataflow():
@@ -29,7 +34,10 @@ def network(image, kernel, padding=1, dtype="float32", bound=True, **options):
             y = builder.emit_output(relax.op.nn.relu(relax.op.add(y, variables[1])))
         builder.emit_func_output(y)
     scale = np.prod(kernel[1:]) ** -0.5
-    weights = {name: tvm.runtime.tensor((scale * rng.standard_normal(shape)).astype(dtype)) for name, shape in shapes.items()}
+    weights = {
+        name: tvm.runtime.tensor((scale * rng.standard_normal(shape)).astype(dtype))
+        for name, shape in shapes.items()
+    }
     return builder.finalize(), weights if bound else {}
 
 
@@ -42,7 +50,9 @@ def test_the_transforms_correlate_exactly(alpha, r, seed):
     rng = np.random.default_rng(seed)
     a, b, g = transform_matrices(alpha, r)
     weights, data = rng.standard_normal(r), rng.standard_normal(alpha)
-    np.testing.assert_allclose(a.T @ ((g @ weights) * (b.T @ data)), np.correlate(data, weights), atol=1e-12)
+    np.testing.assert_allclose(
+        a.T @ ((g @ weights) * (b.T @ data)), np.correlate(data, weights), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,18 +71,29 @@ def test_outputs_agree_with_the_direct_convolution(image, kernel, padding):
     assert count_changes(lowered)["winograd"] == 1
     x = np.random.default_rng(1).standard_normal(image).astype("float32")
     direct, found = (
-        result[0] for result in outputs([build(one, cpu()) for one in (lower_as_imported(mod, weights, cpu()), lowered)], [x])
+        result[0]
+        for result in outputs(
+            [build(one, cpu()) for one in (lower_as_imported(mod, weights, cpu()), lowered)], [x]
+        )
     )
     assert np.abs(found - direct).max() < 1e-5 * np.abs(direct).max()
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 20))])
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 20))]
+)
 def test_outputs_agree_whatever_the_extents(seed, monkeypatch):
-    """Also where it would not pay: of images smaller than a tile, and with more padding on one side than on the other."""
+    """Also where it would not pay: of images smaller than a tile, and with more padding on one side
+    than on the other.
+    """
     monkeypatch.setattr(winograd, "_MIN_SPEEDUP", 0.0)
     rng = np.random.default_rng(seed)
     kernel = int(rng.choice([3, 5]))
-    image = (int(rng.integers(1, 4)), int(rng.integers(1, 6)), *(int(n) for n in rng.integers(kernel, 16, 2)))
+    image = (
+        int(rng.integers(1, 4)),
+        int(rng.integers(1, 6)),
+        *(int(n) for n in rng.integers(kernel, 16, 2)),
+    )
     padding = tuple(int(n) for n in rng.integers(0, kernel, 4))
     mod, weights = network(image, (int(rng.integers(1, 6)), image[1], kernel, kernel), padding)
     lowered = lower(mod, weights, cpu())
@@ -85,7 +106,10 @@ def test_outputs_agree_whatever_the_extents(seed, monkeypatch):
 
 def test_what_follows_is_fused_into_the_last_of_three_operators():
     lowered = lower(*network((1, 64, 28, 28), (64, 64, 3, 3)), cpu())
-    names = {variable.name_hint.rstrip("0123456789") for variable in lowered.functions} - {"main", "transpose"}
+    names = {variable.name_hint.rstrip("0123456789") for variable in lowered.functions} - {
+        "main",
+        "transpose",
+    }
     assert names == {"winograd_input", "winograd_product", "fused_winograd_output_add_relu"}
 
 
@@ -93,20 +117,34 @@ def test_only_the_weights_are_packed():
     """TVM would pack the matrices of the transforms wrongly."""
     lowered = lower(*network((1, 64, 28, 28), (64, 64, 3, 3)), cpu())
     operators = {variable.name_hint: function for variable, function in lowered.functions.items()}
-    packed = {name.rstrip("0123456789") for name, one in operators.items() if one.attrs and "layout_free_buffers" in one.attrs}
+    packed = {
+        name.rstrip("0123456789")
+        for name, one in operators.items()
+        if one.attrs and "layout_free_buffers" in one.attrs
+    }
     assert "winograd_product" in packed
     assert not {"winograd_input", "fused_winograd_output_add_relu"} & packed
 
 
 @pytest.mark.parametrize(
     ("strategy", "trials"),
-    [("opevo", 12), *(pytest.param(strategy, 32, marks=pytest.mark.soak) for strategy in ("opevo", "evolutionary"))],
+    [
+        ("opevo", 12),
+        *(
+            pytest.param(strategy, 32, marks=pytest.mark.soak)
+            for strategy in ("opevo", "evolutionary")
+        ),
+    ],
 )
 @pytest.mark.timeout(1200)
 def test_every_schedule_computes_the_same(tmp_path, strategy, trials):
-    """All that are found, not the best alone: 13 rows in tiles of 4 are where packing went wrong."""
+    """All that are found, not the best alone: 13 rows in tiles of 4 are where packing went
+    wrong.
+    """
     mod, weights = network((1, 32, 13, 13), (48, 32, 3, 3))
-    options = {"strategy": "evolutionary", "cost_model": "random"} if strategy == "evolutionary" else {}
+    options = (
+        {"strategy": "evolutionary", "cost_model": "random"} if strategy == "evolutionary" else {}
+    )
     options |= {"builder": builder(), "runner": runner(), "seed": 0, "evaluate": False}
     tune_network(mod, weights, cpu(), tmp_path, trials, **options)
     database, lowered = open_database(tmp_path), lower(mod, weights, cpu())
@@ -116,7 +154,9 @@ def test_every_schedule_computes_the_same(tmp_path, strategy, trials):
         if seconds(record.run_secs) < float("inf"):
             ways.append(ms.database.MemoryDatabase())
             commit(ways[-1], record)
-    expected, *found = (result[0] for result in outputs([build(lowered, cpu(), one) for one in ways], [x]))
+    expected, *found = (
+        result[0] for result in outputs([build(lowered, cpu(), one) for one in ways], [x])
+    )
     assert len(found) >= trials / 2
     assert max(np.abs(one - expected).max() for one in found) < 1e-4 * np.abs(expected).max()
 
@@ -140,7 +180,11 @@ def test_every_schedule_computes_the_same(tmp_path, strategy, trials):
 def test_other_convolutions_stay_direct(options):
     image, size = options.get("image", (1, 64, 28, 28)), options.get("kernel", (3, 3))
     kernel = (64, image[1] // options.get("groups", 1), *size)
-    mod, weights = network(image, kernel, **{name: value for name, value in options.items() if name not in ("image", "kernel")})
+    mod, weights = network(
+        image,
+        kernel,
+        **{name: value for name, value in options.items() if name not in ("image", "kernel")},
+    )
     assert count_changes(lower(mod, weights, cpu()))["winograd"] == 0
 
 
@@ -151,13 +195,19 @@ def channels_last(n, bound):
     builder = relax.BlockBuilder()
     with builder.function("main", [x, kernel]):
         with builder.dataflow():
-            y = builder.emit_output(relax.op.nn.conv2d(x, kernel, padding=1, data_layout="NHWC", kernel_layout="HWIO"))
+            y = builder.emit_output(
+                relax.op.nn.conv2d(x, kernel, padding=1, data_layout="NHWC", kernel_layout="HWIO")
+            )
         builder.emit_func_output(y)
-    return builder.finalize(), {"kernel": tvm.runtime.tensor(np.ones((3, 3, 64, 64), "float32"))} if bound else {}
+    return builder.finalize(), {
+        "kernel": tvm.runtime.tensor(np.ones((3, 3, 64, 64), "float32"))
+    } if bound else {}
 
 
 @pytest.mark.parametrize(
-    ("n", "bound", "count"), [(1, True, 1), (1, False, 0), (tvm.tirx.Var("n", "int64"), True, 0)], ids=["", "unbound", "symbolic"]
+    ("n", "bound", "count"),
+    [(1, True, 1), (1, False, 0), (tvm.tirx.Var("n", "int64"), True, 0)],
+    ids=["", "unbound", "symbolic"],
 )
 def test_models_in_nhwc_need_known_weights_and_extents(n, bound, count):
     mod, weights = channels_last(n, bound)
@@ -169,7 +219,8 @@ def test_models_in_nhwc_need_known_weights_and_extents(n, bound, count):
     [
         (_Convolution(1, 56, 56, 64, 64, 3), 4),
         (_Convolution(1, 14, 14, 256, 256, 3), 4),
-        (_Convolution(1, 7, 7, 512, 512, 3), 2),  # weights of larger tiles would be read for few outputs
+        # weights of larger tiles would be read for few outputs
+        (_Convolution(1, 7, 7, 512, 512, 3), 2),
         (_Convolution(8, 7, 7, 512, 512, 3), 4),
         (_Convolution(1, 27, 27, 64, 192, 5), 2),
         (_Convolution(1, 224, 224, 3, 64, 3), None),  # the transforms would take longer

@@ -11,7 +11,10 @@ from benchmarks.workloads import CPU, matmul
 @pytest.mark.soak
 def test_a_repetition_times_every_strategy_s_best_schedules(monkeypatch):
     monkeypatch.setitem(CPU, "MM1", lambda: matmul(32, 32, 32))
-    runs = [{"workload": "MM1", "results": meta_schedule.repetition("MM1", seed, [2, 4], "quick")} for seed in range(2)]
+    runs = [
+        {"workload": "MM1", "results": meta_schedule.repetition("MM1", seed, [2, 4], "quick")}
+        for seed in range(2)
+    ]
     for run in runs:
         assert list(run["results"]) != list(meta_schedule.STRATEGIES) or run is runs[0]
         for result in run["results"].values():
@@ -26,7 +29,10 @@ def test_a_repetition_times_every_strategy_s_best_schedules(monkeypatch):
 def test_the_tables_show_speedups():
     def results(factor):
         return {
-            name: {"retimed": {"32": 1e-3 * (factor if name == meta_schedule.BASELINE else 1.0)}, "seconds": 1.0}
+            name: {
+                "retimed": {"32": 1e-3 * (factor if name == meta_schedule.BASELINE else 1.0)},
+                "seconds": 1.0,
+            }
             for name in meta_schedule.STRATEGIES
         }
 
@@ -64,7 +70,10 @@ def test_the_table_of_networks_shows_medians_ranges_and_intervals():
     ]
     assert "| mlp | tune_relax | 2 (2 to 2) | 1 (1 to 1) | 9 |" in relax_network.table(runs)
     assert "| mlp | tune_network | 1 (0.5 to 2) | 2 (1 to 4) | 1 |" in relax_network.table(runs)
-    assert "mlp: tune_network is 2.00 times (0.36 to 11.19) as fast as tune_relax; geometric means" in relax_network.table(runs)
+    assert (
+        "mlp: tune_network is 2.00 times (0.36 to 11.19) as fast as tune_relax; geometric means"
+        in relax_network.table(runs)
+    )
 
 
 def test_records_are_counted_while_they_are_written(tmp_path):
@@ -90,7 +99,14 @@ def test_stages_hold_what_was_found_by_then_and_the_last_is_confirmed(tmp_path):
 
     def found(seconds, total):
         rows = relax_time_to_quality.stages(folder, counts, seconds, total)
-        return [(row["seconds"], row["trials"], (row["database"] / relax_time_to_quality.RECORDS).read_text()) for row in rows]
+        return [
+            (
+                row["seconds"],
+                row["trials"],
+                (row["database"] / relax_time_to_quality.RECORDS).read_text(),
+            )
+            for row in rows
+        ]
 
     four, ten = "0\n1\n2\n3\n", "".join(f"{i}\n" for i in range(10))
     assert found(50, 100) == [(10, 4, four), (20, 4, four), (50, 10, ten)]  # nothing yet after 5 s

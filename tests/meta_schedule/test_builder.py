@@ -32,25 +32,45 @@ def assembly(module):
 
 
 @pytest.mark.parametrize(
-    "workload", ["MM1", "C1", "softmax", "sum", "relu", *(pytest.param(name, marks=pytest.mark.soak) for name in ("BMM1", "C2"))]
+    "workload",
+    [
+        "MM1",
+        "C1",
+        "softmax",
+        "sum",
+        "relu",
+        *(pytest.param(name, marks=pytest.mark.soak) for name in ("BMM1", "C2")),
+    ],
 )
 def test_code_for_a_cpu_is_the_same(workload):
     decisions = decision_space(workload, "llvm")
     rng = np.random.default_rng(0)
     for start in decisions.seed_configurations():
-        for configuration in (next(iter(start)), decisions.canonicalize(decisions.space.sample(rng))):
+        for configuration in (
+            next(iter(start)),
+            decisions.canonicalize(decisions.space.sample(rng)),
+        ):
             candidate, _ = decisions.candidate(configuration)
             if candidate is not None:
                 mod = candidate.sch.mod
-                ours, theirs = (f(mod, TARGETS["llvm"], None) for f in (lambda mod, target, _: build(mod, target), default_build))
+                ours, theirs = (
+                    f(mod, TARGETS["llvm"], None)
+                    for f in (lambda mod, target, _: build(mod, target), default_build)
+                )
                 assert assembly(ours) == assembly(theirs)
 
 
 def test_a_schedule_with_intrinsics_is_built_without_importing_them():
     context = ms.TuneContext(
-        int8_matmul(), target=AVX512, space_generator="post-order-apply", search_strategy="replay-trace", rand_state=1
+        int8_matmul(),
+        target=AVX512,
+        space_generator="post-order-apply",
+        search_strategy="replay-trace",
+        rand_state=1,
     )
-    scheduled = next(c.sch.mod for c in candidates(context, 16) if "dot_16x4_avx512" in str(c.sch.trace))
+    scheduled = next(
+        c.sch.mod for c in candidates(context, 16) if "dot_16x4_avx512" in str(c.sch.trace)
+    )
     theirs = assembly(default_build(scheduled, AVX512, None))
     assert "vpmaddubsw" in theirs
     script = (
@@ -62,7 +82,11 @@ def test_a_schedule_with_intrinsics_is_built_without_importing_them():
         "assert 'tvm.s_tir.tensor_intrin' not in sys.modules\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], input=tvm.ir.save_json(scheduled), capture_output=True, text=True, timeout=240
+        [sys.executable, "-c", script],
+        input=tvm.ir.save_json(scheduled),
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == theirs.strip()
@@ -134,7 +158,8 @@ def test_what_was_built_is_deleted_when_the_builder_is_closed():
     builder = LocalBuilder(max_workers=1, timeout_sec=240, link=True)
     (result,) = builder.build(matmul_inputs(1))
     folder = Path(result.artifact_path).parent.parent
-    assert [file.name for file in folder.iterdir()] == [Path(result.artifact_path).parent.name]  # none of what the linker read
+    # none of what the linker read
+    assert [file.name for file in folder.iterdir()] == [Path(result.artifact_path).parent.name]
     builder.close()
     assert not folder.exists()
 

@@ -28,7 +28,13 @@ def two_rounds(monkeypatch):
 
 
 def run(*arguments):
-    return subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True, timeout=600, cwd=ROOT)
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        cwd=ROOT,
+    )
 
 
 @pytest.mark.soak
@@ -57,8 +63,34 @@ def test_a_network_is_tuned_and_the_same_command_resumes(tmp_path):
 
 @pytest.mark.parametrize("tuner", ["opevo", pytest.param("evolutionary", marks=pytest.mark.soak)])
 def test_an_operator_is_tuned(tmp_path, capsys, tuner):
-    command = ["tune", "--operator", "matmul", "--tensor", "32x32", "--tensor", "32x32", "--target", "llvm", "--trials", "4"]
-    assert main([*command, "--log", str(tmp_path / "log"), "--tvm", "meta-schedule", "--tuner", tuner, *TIMEOUT]) == 0
+    command = [
+        "tune",
+        "--operator",
+        "matmul",
+        "--tensor",
+        "32x32",
+        "--tensor",
+        "32x32",
+        "--target",
+        "llvm",
+        "--trials",
+        "4",
+    ]
+    assert (
+        main(
+            [
+                *command,
+                "--log",
+                str(tmp_path / "log"),
+                "--tvm",
+                "meta-schedule",
+                "--tuner",
+                tuner,
+                *TIMEOUT,
+            ]
+        )
+        == 0
+    )
     assert "4 trials, 4 of them now" in capsys.readouterr().out
 
 
@@ -74,13 +106,31 @@ def no_garbage_collection():
 def test_a_model_file_is_tuned_and_compared_on_a_trackers_devices(tmp_path, capsys):
     tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 32]) for name in "xyz"]
     tensors[1] = helper.make_tensor_value_info("y", TensorProto.FLOAT, [32, 32])
-    graph = helper.make_graph([helper.make_node("MatMul", ["x", "y"], ["z"])], "graph", tensors[:2], tensors[2:])
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "y"], ["z"])], "graph", tensors[:2], tensors[2:]
+    )
     model = tmp_path / "model.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
-    command = ["tune", "--model", str(model), "--shape", "x=16x32", "--target", "llvm", "--trials", "4", "--log", str(tmp_path)]
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model
+    )
+    command = [
+        "tune",
+        "--model",
+        str(model),
+        "--shape",
+        "x=16x32",
+        "--target",
+        "llvm",
+        "--trials",
+        "4",
+        "--log",
+        str(tmp_path),
+    ]
     with LocalRPC() as rpc:
         address = f"{rpc.tracker_host}:{rpc.tracker_port}"
-        assert main([*command, "--rpc-tracker", address, "--rpc-key", rpc.tracker_key, *TIMEOUT]) == 0
+        assert (
+            main([*command, "--rpc-tracker", address, "--rpc-key", rpc.tracker_key, *TIMEOUT]) == 0
+        )
         out = capsys.readouterr().out
         assert "4 trials, 4 of them now" in out
         assert "outputs match" in out
@@ -88,8 +138,23 @@ def test_a_model_file_is_tuned_and_compared_on_a_trackers_devices(tmp_path, caps
         other = str(tmp_path / "other")
         again = [other if word == str(tmp_path) else word for word in command]
         random = ["--tuner", "opevo-published", "--seed", "1"]  # finds another schedule
-        assert main([*again, *random, "--rpc-tracker", address, "--rpc-key", rpc.tracker_key, *TIMEOUT]) == 0
-        compare = ["compare", str(tmp_path / "best"), other, "--model", str(model), "--shape", "x=16x32", "--time-limit", "2"]
+        assert (
+            main(
+                [*again, *random, "--rpc-tracker", address, "--rpc-key", rpc.tracker_key, *TIMEOUT]
+            )
+            == 0
+        )
+        compare = [
+            "compare",
+            str(tmp_path / "best"),
+            other,
+            "--model",
+            str(model),
+            "--shape",
+            "x=16x32",
+            "--time-limit",
+            "2",
+        ]
         assert main([*compare, "--rpc-tracker", address, "--rpc-key", rpc.tracker_key]) == 0
     out = capsys.readouterr().out
     assert "outputs match" in out
@@ -99,20 +164,52 @@ def test_a_model_file_is_tuned_and_compared_on_a_trackers_devices(tmp_path, caps
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["--network", "vgg-16"], 2, "network must be one of alexnet, bert-small, mlp, resnet-18; 'vgg-16' given"),
+        (
+            ["--network", "vgg-16"],
+            2,
+            "network must be one of alexnet, bert-small, mlp, resnet-18; 'vgg-16' given",
+        ),
         (["--network", "mlp", "--target", "abacus"], 2, "target must be a target of TVM"),
-        (["--network", "mlp", "--tuner", "xgb"], 2, "--tuner must be one of opevo, opevo-published, evolutionary with"),
+        (
+            ["--network", "mlp", "--tuner", "xgb"],
+            2,
+            "--tuner must be one of opevo, opevo-published, evolutionary with",
+        ),
         (
             ["--network", "mlp", "--tuner", "evolutionary", "--no-transfer"],
             2,
             "--history and --no-transfer require --tuner opevo",
         ),
-        (["--network", "mlp", "--history", "nowhere"], 2, "nowhere has no record: leave it out, or check its name"),
-        (["--network", "mlp", "--early-stopping", "3"], 2, "--early-stopping requires AutoTVM, this TVM has MetaSchedule"),
-        (["--model", "m.onnx", "--layout", "NCHW"], 2, "--layout requires AutoTVM, this TVM has MetaSchedule"),
-        (["--network", "mlp", "--rpc-tracker", "127.0.0.1:1", "--rpc-key", "x"], 1, "cannot reach the tracker at 127.0.0.1:1"),
-        (["--network", "mlp", "--rpc-key", "cpu"], 2, "--rpc-tracker and --rpc-key require each other"),
-        (["--network", "mlp", "--tvm", "autotvm"], 1, "which has no AutoTVM: it was removed in TVM 0.20"),
+        (
+            ["--network", "mlp", "--history", "nowhere"],
+            2,
+            "nowhere has no record: leave it out, or check its name",
+        ),
+        (
+            ["--network", "mlp", "--early-stopping", "3"],
+            2,
+            "--early-stopping requires AutoTVM, this TVM has MetaSchedule",
+        ),
+        (
+            ["--model", "m.onnx", "--layout", "NCHW"],
+            2,
+            "--layout requires AutoTVM, this TVM has MetaSchedule",
+        ),
+        (
+            ["--network", "mlp", "--rpc-tracker", "127.0.0.1:1", "--rpc-key", "x"],
+            1,
+            "cannot reach the tracker at 127.0.0.1:1",
+        ),
+        (
+            ["--network", "mlp", "--rpc-key", "cpu"],
+            2,
+            "--rpc-tracker and --rpc-key require each other",
+        ),
+        (
+            ["--network", "mlp", "--tvm", "autotvm"],
+            1,
+            "which has no AutoTVM: it was removed in TVM 0.20",
+        ),
         (["--model", "missing.onnx"], 2, "cannot read missing.onnx"),
     ],
 )
@@ -128,7 +225,18 @@ def test_errors_are_one_line(tmp_path, capsys, arguments, status, message):
 def test_logs_are_compared(tmp_path, capsys):
     operator = ["--operator", "matmul", "--tensor", "32x32", "--tensor", "32x32"]
     for seed, name in enumerate("ab"):
-        tune = ["tune", *operator, "--target", "llvm", "--trials", "2", "--seed", str(seed), "--log", str(tmp_path / name)]
+        tune = [
+            "tune",
+            *operator,
+            "--target",
+            "llvm",
+            "--trials",
+            "2",
+            "--seed",
+            str(seed),
+            "--log",
+            str(tmp_path / name),
+        ]
         assert main([*tune, *TIMEOUT]) == 0
     capsys.readouterr()
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b" / "best"), *operator]) == 0
@@ -143,7 +251,11 @@ def test_logs_are_compared(tmp_path, capsys):
         (["missing"], 1, "missing: No such file or directory"),
         (["log", "log"], 2, "logs must differ, log is given twice"),
         (["log"], 2, "log has no database of MetaSchedule"),
-        (["log", "--rpc-tracker", ":1", "--rpc-key", "x"], 1, "cannot reach the tracker at 127.0.0.1:1"),
+        (
+            ["log", "--rpc-tracker", ":1", "--rpc-key", "x"],
+            1,
+            "cannot reach the tracker at 127.0.0.1:1",
+        ),
     ],
 )
 def test_errors_of_compare_are_one_line(tmp_path, capsys, monkeypatch, arguments, status, message):
@@ -157,8 +269,23 @@ def test_errors_of_compare_are_one_line(tmp_path, capsys, monkeypatch, arguments
 
 def test_a_log_of_autotvm_is_rejected_untouched(tmp_path, capsys):
     (tmp_path / "alexnet.json").write_text("a line")
-    assert main(["tune", "--network", "mlp", "--target", "llvm", "--log", str(tmp_path / "alexnet.json")]) == 2
-    assert "work_dir must be a work directory of MetaSchedule or a new one" in capsys.readouterr().err
+    assert (
+        main(
+            [
+                "tune",
+                "--network",
+                "mlp",
+                "--target",
+                "llvm",
+                "--log",
+                str(tmp_path / "alexnet.json"),
+            ]
+        )
+        == 2
+    )
+    assert (
+        "work_dir must be a work directory of MetaSchedule or a new one" in capsys.readouterr().err
+    )
     assert (tmp_path / "alexnet.json").read_text() == "a line"
 
 

@@ -9,7 +9,13 @@ from quick_tuning import builder, runner
 from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo.lowering.network import lower_as_imported
-from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, compare_logs, evaluation, tune_network
+from autotvm_opevo.meta_schedule import (
+    OpEvoStrategy,
+    as_target,
+    compare_logs,
+    evaluation,
+    tune_network,
+)
 from autotvm_opevo.meta_schedule.store import write_best
 from autotvm_opevo.networks import relax as workloads
 from benchmarks.workloads import cpu
@@ -57,7 +63,9 @@ def test_the_confirmed_best_are_a_log_too_and_one_log_is_compared_with_untuned(l
 def test_weights_are_in_newly_allocated_memory_in_each_round(logs, monkeypatch):
     loaded = []
     load = tvm_ffi.load_module
-    monkeypatch.setattr(tvm_ffi, "load_module", lambda file, **options: loaded.append(file) or load(file, **options))
+    monkeypatch.setattr(
+        tvm_ffi, "load_module", lambda file, **options: loaded.append(file) or load(file, **options)
+    )
     compare_logs(*workloads.mlp(), cpu(), logs[:1])
     assert len(loaded) == 2 * 3  # for the outputs, and for each round
 
@@ -98,7 +106,9 @@ class TestRefusals:
             compare_logs(*workloads.mlp(batch=2), cpu(), logs)
 
     def test_a_database_for_another_target(self, logs):
-        with pytest.raises(ValueError, match=r"has no successful record of this network for .*num-cores.*7"):
+        with pytest.raises(
+            ValueError, match=r"has no successful record of this network for .*num-cores.*7"
+        ):
             compare_logs(*workloads.mlp(), as_target("llvm -num-cores=7"), logs)
 
     def test_what_is_no_database(self, logs, tmp_path):

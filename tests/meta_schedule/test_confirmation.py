@@ -36,7 +36,14 @@ def tune(folder, trials, **options):
     """Tune a matrix product."""
     operator = workloads.operator("matmul", [(32, 32), (32, 32)])
     return tune_network(
-        *operator, cpu(), folder, trials, builder=builder(), runner=runner(), strategy=OpEvoStrategy(seed=0), **options
+        *operator,
+        cpu(),
+        folder,
+        trials,
+        builder=builder(),
+        runner=runner(),
+        strategy=OpEvoStrategy(seed=0),
+        **options,
     )
 
 
@@ -50,7 +57,9 @@ def tuned(tmp_path_factory):
 
 def timed(record, latency, target=None):
     """A record as if it had been timed again, or on another target."""
-    return TuningRecord(record.trace, record.workload, [latency], target or record.target, record.args_info)
+    return TuningRecord(
+        record.trace, record.workload, [latency], target or record.target, record.args_info
+    )
 
 
 @pytest.fixture
@@ -62,13 +71,18 @@ def folder(tuned, tmp_path):
 @pytest.fixture
 def records(tuned):
     found = sorted(
-        open_database(tuned).get_all_tuning_records(), key=lambda record: float(np.mean(list(map(float, record.run_secs))))
+        open_database(tuned).get_all_tuning_records(),
+        key=lambda record: float(np.mean(list(map(float, record.run_secs)))),
     )
-    return [TuningRecord(one.trace, one.workload, [1.0], one.target, one.args_info) for one in found]
+    return [
+        TuningRecord(one.trace, one.workload, [1.0], one.target, one.args_info) for one in found
+    ]
 
 
 class Runner:
-    """Seconds by the number in an artifact, at first and when it is timed again; None for a failure."""
+    """Seconds by the number in an artifact, at first and when it is timed again; None for a
+    failure.
+    """
 
     def __init__(self, first, again=()):
         self.first, self.again, self.ran = first, again, []
@@ -97,12 +111,19 @@ class Builder:
             artifact.parent.mkdir(parents=True)
             artifact.write_text(str(i))
             failed = i in self.failing
-            found.append(SimpleNamespace(artifact_path=None if failed else str(artifact), error_msg="failed" if failed else None))
+            found.append(
+                SimpleNamespace(
+                    artifact_path=None if failed else str(artifact),
+                    error_msg="failed" if failed else None,
+                )
+            )
         return found
 
 
 def confirmed(records, builder, runner):
-    """Measure candidates, and let those that are kept race; returns the winner's trace and its race, and what was kept."""
+    """Measure candidates, and let those that are kept race; returns the winner's trace and its
+    race, and what was kept.
+    """
     task = SimpleNamespace(dispatched=[records[0].workload.mod])
     candidates = [one.as_measure_candidate() for one in records]
     with Measurer(builder, runner, cpu(), 8) as measuring:
@@ -151,7 +172,10 @@ def test_what_fails_does_not_win(records, tmp_path):
     failing = Runner([1.0, None, 1.1, 1.2], [None, None, None, 2.0])
     winner, _, kept = confirmed(records[:4], Builder(tmp_path / "some", failing=[2]), failing)
     assert (winner, len(kept)) == (str(records[3].trace), 2)
-    assert confirmed(records[:2], Builder(tmp_path / "all"), Runner([1.0, 1.0], [None, None]))[0] is None
+    assert (
+        confirmed(records[:2], Builder(tmp_path / "all"), Runner([1.0, 1.0], [None, None]))[0]
+        is None
+    )
 
 
 def test_the_best_replace_those_of_an_earlier_call(records, tmp_path):
@@ -162,7 +186,9 @@ def test_the_best_replace_those_of_an_earlier_call(records, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == [BEST_DATABASE]
 
 
-def test_the_best_of_an_earlier_call_stay_where_new_ones_cannot_be_written(records, tmp_path, monkeypatch):
+def test_the_best_of_an_earlier_call_stay_where_new_ones_cannot_be_written(
+    records, tmp_path, monkeypatch
+):
     write_best(tmp_path, records[:1])
     monkeypatch.setattr(store, "commit", lambda *_: None)  # as TVM does on a full disk
     with pytest.raises(OSError, match="make room on its disk"):
@@ -217,7 +243,9 @@ def test_another_network_in_the_work_directory_keeps_its_best(folder, records):
     tune_network(*softmax, cpu(), folder, 2, builder=builder(), runner=runner(), evaluate=False)
     kept = open_database(folder / BEST_DATABASE)
     assert len(kept) == 2
-    (found,) = [one for one in kept.get_all_tuning_records() if str(one.trace) == str(slowest.trace)]
+    (found,) = [
+        one for one in kept.get_all_tuning_records() if str(one.trace) == str(slowest.trace)
+    ]
     assert float(found.run_secs[0]) == 1e-12
     assert tune(folder, 8, evaluate=False).latency == 1e-12  # the first network again
 
@@ -228,7 +256,10 @@ def test_the_best_for_another_target_is_kept(folder, records):
     commit(open_database(folder), foreign)
     write_best(folder, [foreign], len(open_database(folder)))
     assert tune(folder, 8, evaluate=False).latency > 1e-12
-    latencies = [float(one.run_secs[0]) for one in open_database(folder / BEST_DATABASE).get_all_tuning_records()]
+    latencies = [
+        float(one.run_secs[0])
+        for one in open_database(folder / BEST_DATABASE).get_all_tuning_records()
+    ]
     assert len(latencies) == 2
     assert 1e-12 in latencies
 
@@ -289,7 +320,12 @@ def test_an_error_costs_no_result(folder, monkeypatch, caplog):
 def test_the_best_of_tvm_s_own_search_with_packed_weights_are_confirmed(tmp_path, monkeypatch):
     """Their traces transform layouts, which TVM cannot write as JSON from Python."""
     monkeypatch.setattr(run, "CONFIRMATION_SHARE", 100.0)
-    options = {"strategy": "evolutionary", "cost_model": "random", "builder": builder(), "runner": runner()}
+    options = {
+        "strategy": "evolutionary",
+        "cost_model": "random",
+        "builder": builder(),
+        "runner": runner(),
+    }
     result = tune_network(*workloads.mlp(), cpu(), tmp_path, 16, evaluate=False, seed=0, **options)
     assert Journal(tmp_path / "journal").history.confirmed
     assert result.best_file == tmp_path / BEST_DATABASE

@@ -1,4 +1,6 @@
-"""open_database repairs a torn database, which TVM can then read, and loses nothing; other files it rejects."""
+"""open_database repairs a torn database, which TVM can then read, and loses nothing; other files it
+rejects.
+"""
 
 import base64
 import json
@@ -8,7 +10,13 @@ import pytest
 from quick_network_tuning import tune_operator
 from quick_tuning import traces, tune
 from synthetic_logs import autotvm_log
-from tvm.s_tir.meta_schedule.database import JSONDatabase, MemoryDatabase, OrderedUnionDatabase, TuningRecord, UnionDatabase
+from tvm.s_tir.meta_schedule.database import (
+    JSONDatabase,
+    MemoryDatabase,
+    OrderedUnionDatabase,
+    TuningRecord,
+    UnionDatabase,
+)
 
 from autotvm_opevo._utils.atomic_files import Lock
 from autotvm_opevo.meta_schedule import compile_network, open_database
@@ -52,7 +60,9 @@ def test_a_torn_record_is_set_aside_and_the_others_are_read(folder, keep):
     lines = tear(folder, RECORDS, keep)
     assert len(open_database(folder)) == 3
     assert (folder / RECORDS).read_bytes() == b"".join(lines[:-1])
-    assert (folder / f"{RECORDS}.rejected").read_bytes().rstrip(b"\n") == lines[-1][:keep].rstrip(b"\n")
+    assert (folder / f"{RECORDS}.rejected").read_bytes().rstrip(b"\n") == lines[-1][:keep].rstrip(
+        b"\n"
+    )
     assert len(JSONDatabase(work_dir=str(folder))) == 3  # TVM's own reader
 
 
@@ -95,7 +105,17 @@ def test_nothing_is_repaired_while_a_network_is_being_tuned(folder):
 
 
 @pytest.mark.parametrize(
-    "line", ["", "nonsense", "[]", "{}", "[7, [1, 2, 3, 4]]", "[0, 3]", "[0, [1, 2]]", '["a", [1, 2, 3, 4]]']
+    "line",
+    [
+        "",
+        "nonsense",
+        "[]",
+        "{}",
+        "[7, [1, 2, 3, 4]]",
+        "[0, 3]",
+        "[0, [1, 2]]",
+        '["a", [1, 2, 3, 4]]',
+    ],
 )
 def test_lines_that_are_no_records_are_set_aside(folder, line):
     with open(folder / RECORDS, "a") as file:
@@ -116,7 +136,9 @@ def test_well_formed_lines_that_tvm_cannot_read_raise(folder):
     name = folder / WORKLOADS
     ((digest, _),) = map(json.loads, name.read_text().splitlines())
     name.write_text(json.dumps([digest, "bm90aGluZw=="]) + "\n")
-    with pytest.raises(ValueError, match=r"work_dir must have a database that TVM 0\.27.* can read"):
+    with pytest.raises(
+        ValueError, match=r"work_dir must have a database that TVM 0\.27.* can read"
+    ):
         open_database(folder)
 
 
@@ -146,12 +168,18 @@ def test_a_new_database_is_created_with_its_folder(tmp_path):
 def test_a_file_without_a_line_of_a_database_is_rejected_untouched(folder, name, text):
     (folder / name).write_bytes(text.encode("latin-1"))
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-    with pytest.raises(ValueError, match=rf"no line of {folder / name} is of a database: name another"):
+    with pytest.raises(
+        ValueError, match=rf"no line of {folder / name} is of a database: name another"
+    ):
         open_database(folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
 
 
-@pytest.mark.parametrize("text", [b"[", b'["95931779", "okYA', b"\0" * 64, b"\n\n"], ids=["bracket", "torn", "zeros", "blank"])
+@pytest.mark.parametrize(
+    "text",
+    [b"[", b'["95931779", "okYA', b"\0" * 64, b"\n\n"],
+    ids=["bracket", "torn", "zeros", "blank"],
+)
 def test_a_single_torn_line_is_set_aside(folder, text):
     (folder / WORKLOADS).write_bytes(text)
     assert len(open_database(folder)) == 0
@@ -172,14 +200,22 @@ def contents(folder):
 
 def old_workload(version):
     """A line of a workload file as TVM wrote it before 0.20."""
-    graph = {"root": 1, "nodes": [{"type_key": ""}, {"type_key": "IRModule"}], "attrs": {"tvm_version": version}}
-    return json.dumps(["12345678901234567890", base64.b64encode(json.dumps(graph).encode()).decode()])
+    graph = {
+        "root": 1,
+        "nodes": [{"type_key": ""}, {"type_key": "IRModule"}],
+        "attrs": {"tvm_version": version},
+    }
+    return json.dumps(
+        ["12345678901234567890", base64.b64encode(json.dumps(graph).encode()).decode()]
+    )
 
 
 OPENING = {
     "open_database": open_database,
     "open_existing": open_existing,
-    "compile_network": lambda folder: compile_network(*workloads.operator("matmul", [(32, 32)] * 2), cpu(), folder),
+    "compile_network": lambda folder: compile_network(
+        *workloads.operator("matmul", [(32, 32)] * 2), cpu(), folder
+    ),
     "history": lambda folder: read_history([folder]),
     "work_dir": lambda folder: tune_operator(folder, 2),
 }
@@ -194,23 +230,35 @@ class TestDatabasesAsPeopleKeepThem:
         (folder / WORKLOADS).write_text(old_workload("0.11.dev0") + end[:1])
         (folder / RECORDS).write_text((folder / RECORDS).read_text().rstrip("\n") + end)
         before = contents(folder)
-        with pytest.raises(ValueError, match=rf"TVM 0\.27.* can read, {folder} has not: it is of TVM 0\.11\.dev0, use it with"):
+        with pytest.raises(
+            ValueError,
+            match=rf"TVM 0\.27.* can read, {folder} has not: it is of TVM 0\.11\.dev0, use it with",
+        ):
             OPENING[way](folder)
         assert contents(folder) == before
 
-    @pytest.mark.parametrize("way", ["open_existing", "compile_network", "history", "work_dir", "open_database"])
+    @pytest.mark.parametrize(
+        "way", ["open_existing", "compile_network", "history", "work_dir", "open_database"]
+    )
     @pytest.mark.parametrize("name", [RECORDS, WORKLOADS])
     def test_by_the_path_of_a_file(self, folder, way, name):
         before = contents(folder)
-        with pytest.raises(ValueError, match=f"{folder / name} is one of the two files of .*: name their folder, {folder}$"):
+        with pytest.raises(
+            ValueError,
+            match=f"{folder / name} is one of the two files of .*: name their folder, {folder}$",
+        ):
             OPENING[way](folder / name)
         assert contents(folder) == before
 
-    @pytest.mark.parametrize("way", ["open_existing", "compile_network", "history", "work_dir", "open_database"])
+    @pytest.mark.parametrize(
+        "way", ["open_existing", "compile_network", "history", "work_dir", "open_database"]
+    )
     def test_a_log_of_autotvm(self, tmp_path, way):
         log = autotvm_log(tmp_path / "log.json")
         before = contents(tmp_path)
-        with pytest.raises(ValueError, match=f"{log} is a log of AutoTVM, not a database of MetaSchedule"):
+        with pytest.raises(
+            ValueError, match=f"{log} is a log of AutoTVM, not a database of MetaSchedule"
+        ):
             OPENING[way](log)
         assert contents(tmp_path) == before
 
@@ -218,7 +266,9 @@ class TestDatabasesAsPeopleKeepThem:
     def test_without_the_workloads(self, folder, way):
         (folder / WORKLOADS).unlink()
         before = contents(folder)
-        with pytest.raises(ValueError, match=f"{folder} has no {WORKLOADS}, .*: copy it there, too"):
+        with pytest.raises(
+            ValueError, match=f"{folder} has no {WORKLOADS}, .*: copy it there, too"
+        ):
             OPENING[way](folder)
         assert contents(folder) == before
 
@@ -241,11 +291,17 @@ class TestDatabasesAsPeopleKeepThem:
         (folder / WORKLOADS).rename(folder / "resnet_workloads.json")
         before = contents(folder)
         with pytest.raises(
-            ValueError, match=f"{folder} has no database of MetaSchedule: resnet.json may be one, which must be .*{RECORDS}"
+            ValueError,
+            match=f"{folder} has no database of MetaSchedule: resnet.json may be one, which must "
+            "be "
+            f".*{RECORDS}",
         ):
             open_existing(folder)
         with pytest.raises(
-            ValueError, match=f"resnet.json is one of the two files .*: call it {RECORDS}, put it into a folder with"
+            ValueError,
+            match=f"resnet.json is one of the two files .*: call it {RECORDS}, put it into a "
+            "folder "
+            "with",
         ):
             open_existing(folder / "resnet.json")
         assert contents(folder) == before
@@ -255,7 +311,10 @@ class TestUnions:
     @pytest.fixture
     def records(self, tuned):
         """Of one workload, the fastest first."""
-        return sorted(open_database(tuned).get_all_tuning_records(), key=lambda record: float(record.run_secs[0]))
+        return sorted(
+            open_database(tuned).get_all_tuning_records(),
+            key=lambda record: float(record.run_secs[0]),
+        )
 
     def test_a_union_has_the_fastest_record_and_an_ordered_one_the_first(self, records):
         fast, slow = records[0], records[1]
@@ -274,7 +333,9 @@ class TestUnions:
 
     def test_failures_and_other_targets_do_not_count(self, records):
         record = records[0]
-        failed = TuningRecord(record.trace, record.workload, [1e10], record.target, record.args_info)
+        failed = TuningRecord(
+            record.trace, record.workload, [1e10], record.target, record.args_info
+        )
         foreign = TuningRecord(record.trace, record.workload, [1e-9], None, record.args_info)
         members = [database_with([failed]), database_with([foreign]), database_with([record])]
         for union in (UnionDatabase(*members), OrderedUnionDatabase(*members)):

@@ -1,7 +1,9 @@
-"""What the documentation shows of MetaSchedule runs as it stands, in a process that has imported nothing else.
+"""What the documentation shows of MetaSchedule runs as it stands, in a process that has imported
+nothing else.
 
-For each example a process is forked from one that has imported the package, which takes seconds; for those that tune, from one
-that has also imported TVM's tensor intrinsics, which tuning imports, too.
+For each example a process is forked from one that has imported the package, which takes seconds;
+for those that tune, from one that has also imported TVM's tensor intrinsics, which tuning imports,
+too.
 """
 
 import re
@@ -72,13 +74,22 @@ sys.exit(f"failed: {failed}" if failed else 0)
 
 def blocks():
     """Python of the pages that is for MetaSchedule, with a few trials."""
-    found = [block for page in PAGES for block in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)]
+    found = [
+        block
+        for page in PAGES
+        for block in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    ]
     whole = [block for block in found if "from autotvm_opevo.meta_schedule import" in block]
     return [re.sub(r"\b(max_trials_global|trials)=\d+", r"\1=4", block) for block in whole]
 
 
 def run(script, folder, way):
-    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}){RUN}{script}", way]
+    command = [
+        sys.executable,
+        "-c",
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}){RUN}{script}",
+        way,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -95,4 +106,8 @@ def test_examples_on_pages_run_in_their_order(tmp_path):
 
 @pytest.mark.timeout(1800)
 def test_examples_in_docstrings_run(tmp_path):
-    run(DOCSTRINGS % ([f"autotvm_opevo.meta_schedule.{name}" for name in MODULES],), tmp_path, "tuning")
+    run(
+        DOCSTRINGS % ([f"autotvm_opevo.meta_schedule.{name}" for name in MODULES],),
+        tmp_path,
+        "tuning",
+    )

@@ -10,7 +10,12 @@ from quick_tuning import builder, outputs, runner
 from tvm import relax
 
 from autotvm_opevo.lowering.network import build, lower_as_imported
-from autotvm_opevo.meta_schedule import compare_logs, compile_network, lower_for_tuning, tune_network
+from autotvm_opevo.meta_schedule import (
+    compare_logs,
+    compile_network,
+    lower_for_tuning,
+    tune_network,
+)
 from autotvm_opevo.meta_schedule.extraction import extract
 from autotvm_opevo.networks.relax import model_file
 from autotvm_opevo.reporting.logs import open_logs
@@ -26,7 +31,9 @@ def two_rounds(monkeypatch):
 
 
 def tune(mod, folder, trials=4, **options):
-    return tune_network(mod, None, cpu(), folder, trials, builder=builder(), runner=runner(), seed=0, **options)
+    return tune_network(
+        mod, None, cpu(), folder, trials, builder=builder(), runner=runner(), seed=0, **options
+    )
 
 
 def untuned(errors):
@@ -44,7 +51,9 @@ def positions(*operators, dense=True):
     with builder.function("main", [x]):
         with builder.dataflow():
             y = builder.emit(relax.op.matmul(x, relax.const(WEIGHT))) if dense else x
-            found = builder.match_cast(builder.emit(relax.op.nonzero(y)), relax.TensorType([2, n], "int64"))
+            found = builder.match_cast(
+                builder.emit(relax.op.nonzero(y)), relax.TensorType([2, n], "int64")
+            )
             found = builder.emit(relax.op.astype(found, "float32"))
             for operator in operators:
                 found = builder.emit(operator(found))
@@ -98,7 +107,8 @@ def test_the_network_is_tuned_compared_compiled_and_reported(tmp_path, capsys, c
 
 def test_a_network_without_an_operator_of_known_shape_is_refused(tmp_path):
     with pytest.raises(
-        ValueError, match=r"an operator that can be tuned; it has none: the shapes or loops of cast are known only in"
+        ValueError,
+        match=r"an operator that can be tuned; it has none: the shapes or loops of cast are known only in",
     ):
         tune(positions(dense=False), tmp_path)
 
@@ -116,7 +126,10 @@ ONNX = {
         ],
         {"one": np.array([1]), "v": WEIGHT[:32, :8].copy()},
     ),
-    "Unique": ([("Unique", ["y"], ["u"], {"sorted": 1}), ("Mul", ["u", "two"], ["z"])], {"two": np.float32(2)}),
+    "Unique": (
+        [("Unique", ["y"], ["u"], {"sorted": 1}), ("Mul", ["u", "two"], ["z"])],
+        {"two": np.float32(2)},
+    ),
     "NonMaxSuppression": (
         [
             ("Reshape", ["y", "shape"], ["boxes"]),
@@ -139,7 +152,10 @@ ONNX = {
         ],
         {"zero": np.array([0])},
     ),
-    "Compress": ([("Compress", ["y", "rows"], ["z"], {"axis": 0})], {"rows": np.array([True, False, True, True])}),
+    "Compress": (
+        [("Compress", ["y", "rows"], ["z"], {"axis": 0})],
+        {"rows": np.array([True, False, True, True])},
+    ),
 }
 
 
@@ -152,22 +168,34 @@ def test_networks_from_onnx_are_tuned_but_for_what_such_operators_make(tmp_path,
         "graph",
         [helper.make_tensor_value_info("x", FLOAT, (4, 64))],
         [helper.make_tensor_value_info("z", INT64 if kind == "NonMaxSuppression" else FLOAT, None)],
-        [numpy_helper.from_array(np.asarray(value), name) for name, value in {"w": WEIGHT, **constants}.items()],
+        [
+            numpy_helper.from_array(np.asarray(value), name)
+            for name, value in {"w": WEIGHT, **constants}.items()
+        ],
     )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "model.onnx")
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8),
+        tmp_path / "model.onnx",
+    )
     mod, params = model_file(tmp_path / "model.onnx")
     result = tune(mod, tmp_path / "log", trials=12, evaluate=False)
     assert any("matmul" in row.name and row.works for row in result.rows)
     assert untuned(capsys.readouterr().err)
     inputs = [np.random.default_rng(1).standard_normal((4, 64)).astype("float32")]
-    executables = [compile_network(mod, params, cpu(), result.best_file), build(lower_as_imported(mod, params, cpu()), cpu())]
+    executables = [
+        compile_network(mod, params, cpu(), result.best_file),
+        build(lower_as_imported(mod, params, cpu()), cpu()),
+    ]
     ((tuned,), (expected,)) = outputs(executables, inputs)
     np.testing.assert_allclose(tuned, expected, rtol=1e-3, atol=1e-3)
 
 
 def test_a_network_for_any_batch_is_compiled_and_tuned_for_one(tmp_path):
     batch = tvm.tirx.Var("batch", "int64")
-    x, z = (relax.Var(name, relax.TensorType(shape, "float32")) for name, shape in (("x", (batch, 64)), ("z", (8, 8))))
+    x, z = (
+        relax.Var(name, relax.TensorType(shape, "float32"))
+        for name, shape in (("x", (batch, 64)), ("z", (8, 8)))
+    )
     blocks = relax.BlockBuilder()
     with blocks.function("main", [x, z]):
         with blocks.dataflow():
@@ -176,19 +204,29 @@ def test_a_network_for_any_batch_is_compiled_and_tuned_for_one(tmp_path):
         blocks.emit_func_output(result)
     mod = blocks.finalize()
     call = r"relax\.transform\.BindSymbolicVars\(\{'batch': 1\}\)\(mod\)"
-    with pytest.raises(ValueError, match=rf"mod must have inputs of known shapes, x is .*batch.*{call}"):
+    with pytest.raises(
+        ValueError, match=rf"mod must have inputs of known shapes, x is .*batch.*{call}"
+    ):
         tune(mod, tmp_path / "log")
     assert not (tmp_path / "log").exists()
     bound = relax.transform.BindSymbolicVars({"batch": 2})(mod)
     result = tune(bound, tmp_path / "log", evaluate=False)
-    inputs = [np.random.default_rng(1).standard_normal(shape).astype("float32") for shape in ((2, 64), (8, 8))]
+    inputs = [
+        np.random.default_rng(1).standard_normal(shape).astype("float32")
+        for shape in ((2, 64), (8, 8))
+    ]
     executables = [compile_network(one, None, cpu(), result.best_file) for one in (mod, bound)]
     for one, other in zip(*outputs(executables, inputs)):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
 
 
 def test_inputs_that_are_no_tensors_leave_out_the_comparison_with_the_reason(tmp_path):
-    pair = relax.Var("pair", tvm.ir.TupleType([relax.TensorType((8, 64), "float32"), relax.TensorType((64, 32), "float32")]))
+    pair = relax.Var(
+        "pair",
+        tvm.ir.TupleType(
+            [relax.TensorType((8, 64), "float32"), relax.TensorType((64, 32), "float32")]
+        ),
+    )
     blocks = relax.BlockBuilder()
     with blocks.function("main", [pair]):
         with blocks.dataflow():

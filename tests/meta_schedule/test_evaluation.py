@@ -26,7 +26,9 @@ def is_loaded(file):
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux")
 class TestLibrariesAreUnloaded:
-    """Each has its weights: those of AlexNet, loaded anew for every round of timings, would soon fill the memory."""
+    """Each has its weights: those of AlexNet, loaded anew for every round of timings, would soon
+    fill the memory.
+    """
 
     def test_with_the_network(self, tmp_path, monkeypatch):
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -72,7 +74,9 @@ def test_outputs_may_be_shapes_and_numbers():
     with blocks.function("main", [x]):
         y = blocks.emit(relax.op.nn.relu(x))
         shape = blocks.emit(relax.op.shape_of(x))
-        blocks.emit_func_output(relax.Tuple([y, shape, relax.Tuple([relax.ShapeExpr([3, 4]), relax.prim_value(5)])]))
+        blocks.emit_func_output(
+            relax.Tuple([y, shape, relax.Tuple([relax.ShapeExpr([3, 4]), relax.prim_value(5)])])
+        )
     lowered = lower_as_imported(blocks.finalize(), None, TARGET)
     with network_loader(TARGET, random_inputs(lowered)) as load:
         tensor, *numbers = load(lowered)().outputs()
@@ -97,9 +101,15 @@ def test_what_a_network_computes_has_dtypes_of_its_own(legalize):
             z = blocks.emit_output(relax.op.dequantize(z, scale, zero))
         blocks.emit_func_output(relax.Tuple([z, blocks.emit(relax.Call(part, [y]))]))
     mod = blocks.finalize()
-    assert computed_dtypes(relax.transform.LegalizeOps()(mod) if legalize else mod) == {"float16", "float32", "int8"}
+    assert computed_dtypes(relax.transform.LegalizeOps()(mod) if legalize else mod) == {
+        "float16",
+        "float32",
+        "int8",
+    }
 
 
 def test_bfloat16_outputs_have_a_larger_tolerance():
-    expected, actual = (np.array(values, ml_dtypes.bfloat16) for values in ([1.0, 2.0], [1.01, 2.0]))
+    expected, actual = (
+        np.array(values, ml_dtypes.bfloat16) for values in ([1.0, 2.0], [1.01, 2.0])
+    )
     assert compare_outputs([expected], [actual])[1]

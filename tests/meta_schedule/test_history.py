@@ -41,14 +41,20 @@ def row_sums():
 
 
 def fastest(folder):
-    return min(open_database(folder).get_all_tuning_records(), key=lambda record: seconds(record.run_secs))
+    return min(
+        open_database(folder).get_all_tuning_records(), key=lambda record: seconds(record.run_secs)
+    )
 
 
 def test_a_source_has_the_results_of_a_workload_by_role(yesterday):
     (source,) = read_history([yesterday])
     records = open_database(yesterday).get_all_tuning_records()
     assert sorted(source.results.values()) == sorted(fitness(record.run_secs) for record in records)
-    assert [role for role in source.space.knobs if role.startswith("tile")] == ["tile in 4 (1)", "tile in 4 (2)", "tile in 2 (1)"]
+    assert [role for role in source.space.knobs if role.startswith("tile")] == [
+        "tile in 4 (1)",
+        "tile in 4 (2)",
+        "tile in 2 (1)",
+    ]
     assert describe_history([source]) == "12 records of 1 task"
 
 
@@ -58,7 +64,11 @@ def test_its_best_result_is_that_of_its_best_trace(yesterday):
     decisions = DecisionSpace(context.mod, context.generate_design_space(), [])
     best = fastest(yesterday)
     configuration = decisions.configuration(best.trace)
-    assert source.results[decisions.space.index(configuration)] == fitness(best.run_secs) == max(source.results.values())
+    assert (
+        source.results[decisions.space.index(configuration)]
+        == fitness(best.run_secs)
+        == max(source.results.values())
+    )
 
 
 def test_nothing_is_written_and_malformed_lines_are_skipped(yesterday, tmp_path):
@@ -67,7 +77,8 @@ def test_nothing_is_written_and_malformed_lines_are_skipped(yesterday, tmp_path)
     with open(tmp_path / RECORD_FILE, "ab") as file:
         file.write(b"[0, [[[")
     before = contents(tmp_path)
-    (source,) = read_history([tmp_path, tmp_path, yesterday])  # given twice, read once; a copy is no second source
+    # given twice, read once; a copy is no second source
+    (source,) = read_history([tmp_path, tmp_path, yesterday])
     assert len(source.results) == 12
     assert contents(tmp_path) == before
 
@@ -76,7 +87,10 @@ def test_of_many_records_the_best_and_some_others_are_used(yesterday, monkeypatc
     """TVM takes milliseconds for each."""
     monkeypatch.setattr(history, "_MAX_RECORDS", 6)
     (source,) = read_history([yesterday])
-    ranked = sorted((fitness(record.run_secs) for record in open_database(yesterday).get_all_tuning_records()), reverse=True)
+    ranked = sorted(
+        (fitness(record.run_secs) for record in open_database(yesterday).get_all_tuning_records()),
+        reverse=True,
+    )
     used = sorted(source.results.values(), reverse=True)
     assert len(used) == 6
     assert used[:3] == ranked[:3]
@@ -99,7 +113,11 @@ def test_workloads_without_a_success_are_no_source(yesterday, tmp_path):
     assert len(lines) == 12
     (tmp_path / RECORD_FILE).unlink()
     failed = open_database(tmp_path)
-    failed.commit_tuning_record(ms.database.TuningRecord(record.trace, record.workload, [1e10], record.target, record.args_info))
+    failed.commit_tuning_record(
+        ms.database.TuningRecord(
+            record.trace, record.workload, [1e10], record.target, record.args_info
+        )
+    )
     assert read_history([tmp_path]) == []
 
 
@@ -152,26 +170,49 @@ def learned_from(folder):
 
 def test_a_network_says_what_it_learns_from(yesterday, tmp_path, capsys):
     options = {"evaluate": False, "seed": 0}
-    tune_network(*workloads.mlp(), cpu(), tmp_path / "mlp", 16, history=[yesterday, tmp_path / "mlp"], **options)
+    tune_network(
+        *workloads.mlp(),
+        cpu(),
+        tmp_path / "mlp",
+        16,
+        history=[yesterday, tmp_path / "mlp"],
+        **options,
+    )
     assert "learning from 12 records of 1 task\n" in capsys.readouterr().err
     (learned,) = learned_from(tmp_path / "mlp")
     assert {str(yesterday), "this run"} < set().union(*learned.values())
     with pytest.raises(ValueError, match="transfer and history are for the default strategy"):
-        tune_network(*workloads.mlp(), cpu(), tmp_path / "mlp", 4, history=yesterday, strategy="evolutionary", **options)
+        tune_network(
+            *workloads.mlp(),
+            cpu(),
+            tmp_path / "mlp",
+            4,
+            history=yesterday,
+            strategy="evolutionary",
+            **options,
+        )
 
 
 def test_networks_in_one_work_directory_learn_from_each_other_and_not_from_themselves(tmp_path):
-    """Also with a strategy of one's own whose history is the work directory, and a copy of it as history."""
+    """Also with a strategy of one's own whose history is the work directory, and a copy of it as
+    history.
+    """
     folder, copy = tmp_path / "folder", tmp_path / "copy"
-    one_row = workloads.operator("matmul", [(1, 128), (128, 64)])  # as similar to the network's layers as common layers are
+    # as similar to the network's layers as common layers are
+    one_row = workloads.operator("matmul", [(1, 128), (128, 64)])
     tune_network(*one_row, cpu(), folder, 4, evaluate=False, seed=0)
     (folder / JOURNAL).unlink()
     shutil.copytree(folder, copy)
     for trials, strategy in [(2, None), (4, OpEvoStrategy(seed=0, history=[folder, copy]))]:
-        tune_network(*workloads.mlp(), cpu(), folder, trials, strategy=strategy, evaluate=False, seed=0)
+        tune_network(
+            *workloads.mlp(), cpu(), folder, trials, strategy=strategy, evaluate=False, seed=0
+        )
     first, second = learned_from(folder)
     assert {counts.get(str(folder)) for counts in first.values()} == {1}
-    assert {(counts.get(str(copy)), counts.get(str(folder))) for counts in second.values()} <= {(1, None), (None, None)}
+    assert {(counts.get(str(copy)), counts.get(str(folder))) for counts in second.values()} <= {
+        (1, None),
+        (None, None),
+    }
 
 
 def test_records_of_the_same_network_for_another_target_are_learned_from(tmp_path):
@@ -186,9 +227,14 @@ def test_records_of_the_same_network_for_another_target_are_learned_from(tmp_pat
 
 def test_a_history_that_no_task_can_use_is_named(yesterday, tmp_path, capsys):
     """A matrix product says nothing about the sum of rows."""
-    result = tune_network(row_sums(), {}, cpu(), tmp_path / "sums", 2, history=yesterday, evaluate=False, seed=0)
+    result = tune_network(
+        row_sums(), {}, cpu(), tmp_path / "sums", 2, history=yesterday, evaluate=False, seed=0
+    )
     assert result.measured == 2
-    assert f"nothing was learned from {yesterday}: its tasks have other structures" in capsys.readouterr().err
+    assert (
+        f"nothing was learned from {yesterday}: its tasks have other structures"
+        in capsys.readouterr().err
+    )
 
 
 def write_for_another_target(folder, out):
@@ -196,7 +242,9 @@ def write_for_another_target(folder, out):
     out.mkdir(exist_ok=True)
     for name in (WORKLOAD_FILE, RECORD_FILE):
         text = (
-            (folder / name).read_text().replace('32],["meta_schedule.parallel"]', '1024],["meta_schedule.parallel"]')
+            (folder / name)
+            .read_text()
+            .replace('32],["meta_schedule.parallel"]', '1024],["meta_schedule.parallel"]')
         )  # 16 a core
         values = list(map(json.loads, text.splitlines()))
         for value in values if name == RECORD_FILE else ():

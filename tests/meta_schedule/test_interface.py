@@ -1,4 +1,6 @@
-"""The interfaces of TVM that this package implements: a newer TVM that changes one fails here, by name."""
+"""The interfaces of TVM that this package implements: a newer TVM that changes one fails here, by
+name.
+"""
 
 import inspect
 
@@ -32,4 +34,8 @@ def test_every_method_that_tvm_calls_is_implemented_with_its_parameters(interfac
 def test_no_kind_of_sampling_is_unknown():
     kinds = {name for name in dir(Schedule) if name.startswith("sample_")}
     left_alone = {"sample_partitioned_tile"}  # stays as in the sketch
-    assert kinds - left_alone == {"sample_categorical", "sample_perfect_tile", "sample_compute_location"}
+    assert kinds - left_alone == {
+        "sample_categorical",
+        "sample_perfect_tile",
+        "sample_compute_location",
+    }

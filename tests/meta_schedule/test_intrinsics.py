@@ -64,7 +64,9 @@ def test_stacks_have_their_frames_but_no_source_for_the_time_being():
 @pytest.mark.parametrize("module", ["x86", "dot_product_common"])
 def test_intrinsics_are_those_of_a_plain_import(module, monkeypatch):
     plain = {}
-    monkeypatch.setattr(TensorIntrin, "register", lambda name, desc, impl: plain.update({name: (desc, impl)}))
+    monkeypatch.setattr(
+        TensorIntrin, "register", lambda name, desc, impl: plain.update({name: (desc, impl)})
+    )
     runpy.run_module(f"tvm.s_tir.tensor_intrin.{module}")
     assert len(plain) >= 2
     for name, (desc, impl) in plain.items():
@@ -76,7 +78,13 @@ def test_intrinsics_are_those_of_a_plain_import(module, monkeypatch):
 @pytest.mark.soak
 def test_all_intrinsics_are_those_of_a_plain_import():
     def registered(way):
-        done = subprocess.run([sys.executable, "-c", SCRIPT, way], capture_output=True, text=True, timeout=600, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT, way],
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=True,
+        )
         return done.stdout.splitlines()
 
     plain = registered("plain")
@@ -88,7 +96,9 @@ def with_record(folder, tensorized):
     """A database with one record, of a dot product in VNNI's instruction or in loops."""
     a, b = te.placeholder((4,), "uint8", "a"), te.placeholder((16, 4), "int8", "b")
     k = te.reduce_axis((0, 4), "k")
-    c = te.compute((16,), lambda i: te.sum(a[k].astype("int32") * b[i, k].astype("int32"), axis=k), name="c")
+    c = te.compute(
+        (16,), lambda i: te.sum(a[k].astype("int32") * b[i, k].astype("int32"), axis=k), name="c"
+    )
     mod = tvm.IRModule({"main": te.create_prim_func([a, b, c])})
     schedule = Schedule(mod)
     block = schedule.get_sblock("c")
@@ -99,12 +109,22 @@ def with_record(folder, tensorized):
     database = open_database(folder)
     workload = database.commit_workload(mod)
     arguments = ArgInfo.from_prim_func(mod["main"])
-    database.commit_tuning_record(TuningRecord(schedule.trace, workload, [1e-4], as_target("llvm"), arguments))
+    database.commit_tuning_record(
+        TuningRecord(schedule.trace, workload, [1e-4], as_target("llvm"), arguments)
+    )
 
 
-def test_a_database_is_opened_in_a_new_process_which_imports_intrinsics_where_a_record_needs_them(tmp_path):
+def test_a_database_is_opened_in_a_new_process_which_imports_intrinsics_where_a_record_needs_them(
+    tmp_path,
+):
     folders = [tmp_path / name for name in ("tensorized", "plain")]
     for folder in folders:
         with_record(folder, folder.name == "tensorized")
-    done = subprocess.run([sys.executable, "-c", OPEN, *folders], capture_output=True, text=True, timeout=600, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", OPEN, *folders],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=True,
+    )
     assert done.stdout.splitlines() == ["True", "1 False", "1 True"]

@@ -29,8 +29,13 @@ SIZE = 64
 def network():
     """Two dense layers that are the same function, and their weights."""
     rng = np.random.default_rng(0)
-    weights = {name: tvm.runtime.tensor(rng.standard_normal((SIZE, SIZE), dtype="float32")) for name in ("w1", "w2")}
-    x, w1, w2 = (relax.Var(name, relax.TensorType((SIZE, SIZE), "float32")) for name in ("x", "w1", "w2"))
+    weights = {
+        name: tvm.runtime.tensor(rng.standard_normal((SIZE, SIZE), dtype="float32"))
+        for name in ("w1", "w2")
+    }
+    x, w1, w2 = (
+        relax.Var(name, relax.TensorType((SIZE, SIZE), "float32")) for name in ("x", "w1", "w2")
+    )
     blocks = relax.BlockBuilder()
     with blocks.function("main", [x, w1, w2], attrs={"num_input": 1}):
         with blocks.dataflow():
@@ -49,8 +54,16 @@ def tuned(tmp_path_factory):
 
 def free_buffers(mod):
     """The layout-free buffers of all functions of a module."""
-    attributes = [function.attrs for function in mod.functions.values() if isinstance(function, tvm.tirx.PrimFunc)]
-    return [[*map(int, found["layout_free_buffers"])] for found in attributes if found and "layout_free_buffers" in found]
+    attributes = [
+        function.attrs
+        for function in mod.functions.values()
+        if isinstance(function, tvm.tirx.PrimFunc)
+    ]
+    return [
+        [*map(int, found["layout_free_buffers"])]
+        for found in attributes
+        if found and "layout_free_buffers" in found
+    ]
 
 
 def calls(mod):
@@ -76,7 +89,9 @@ def test_schedules_choose_the_layout_of_bound_weights_only():
 
 def test_schedules_do_not_choose_the_layout_of_weights_that_another_function_takes():
     mod, weights = network()
-    other = tvm.IRModule({"other": network()[0]["main"].with_attr("global_symbol", "other"), "main": mod["main"]})
+    other = tvm.IRModule(
+        {"other": network()[0]["main"].with_attr("global_symbol", "other"), "main": mod["main"]}
+    )
     operators = lower(other, weights, cpu())
     assert sorted(free_buffers(operators)) in ([[1]], [[], [1]])
 
@@ -88,7 +103,9 @@ def test_weights_are_packed_once_and_not_in_each_run(tuned):
     assert calls(applied) == [[(SIZE, SIZE)]] * 2
     packed = calls(pack_weights(applied))
     assert len(packed) == 2
-    assert all(len(shape) > 2 and np.prod(shape) == SIZE**2 for shapes in packed for shape in shapes)
+    assert all(
+        len(shape) > 2 and np.prod(shape) == SIZE**2 for shapes in packed for shape in shapes
+    )
 
 
 @pytest.mark.parametrize("unbound", [[], ["w1"], ["w1", "w2"]])
@@ -97,7 +114,13 @@ def test_a_compiled_network_computes_what_the_untuned_one_does(tuned, unbound):
     known = {name: weight for name, weight in weights.items() if name not in unbound}
     inputs = random_inputs(lower_as_imported(mod, known, cpu()))
     untuned = build(lower_as_imported(mod, known, cpu()), cpu())
-    executables = [untuned, *(compile_network(mod, known, cpu(), database) for database in (None, tuned, open_database(tuned)))]
+    executables = [
+        untuned,
+        *(
+            compile_network(mod, known, cpu(), database)
+            for database in (None, tuned, open_database(tuned))
+        ),
+    ]
     expected, *others = outputs(executables, inputs)
     for other in others:
         np.testing.assert_allclose(other[0], expected[0], rtol=1e-4, atol=1e-3)
@@ -117,7 +140,9 @@ def test_a_record_for_the_target_is_preferred_to_a_faster_one_for_another(tuned,
     foreign = TuningRecord(record.trace, record.workload, [1e-9], other, record.args_info)
     both = database_with([record, foreign])
     tasks, _ = extract(lower(*network(), cpu()), cpu())
-    assert [float(one.run_secs[0]) for one in _best_records(both, tasks, cpu()).get_all_tuning_records()] != [1e-9]
+    assert [
+        float(one.run_secs[0]) for one in _best_records(both, tasks, cpu()).get_all_tuning_records()
+    ] != [1e-9]
     assert not caplog.records
     compile_network(*network(), cpu(), database_with([foreign]))
     assert "1 record applied that the database has for" in caplog.text
@@ -151,7 +176,9 @@ def test_a_function_that_schedules_is_applied():
 
 @pytest.mark.parametrize("database", [3, ["a", "b"], {"records": []}])
 def test_what_is_no_database_is_refused(database):
-    with pytest.raises(ValueError, match=r"database must be a folder or a database of MetaSchedule, .* given"):
+    with pytest.raises(
+        ValueError, match=r"database must be a folder or a database of MetaSchedule, .* given"
+    ):
         compile_network(*network(), cpu(), database)
 
 
@@ -166,7 +193,12 @@ def test_a_database_that_is_not_there_is_refused_and_not_created(tmp_path, name)
 def test_a_network_that_is_legalized_keeps_its_operators():
     mod, weights = workloads.network("resnet-18")
     mod = relax.transform.LegalizeOps()(mod)
-    assert count_changes(lower(mod, weights, cpu())) == {"nhwc": 0, "packed": 16, "winograd": 0, "fast_math": 0}
+    assert count_changes(lower(mod, weights, cpu())) == {
+        "nhwc": 0,
+        "packed": 16,
+        "winograd": 0,
+        "fast_math": 0,
+    }
 
 
 @pytest.mark.parametrize("scatter", ["scatter_elements", "scatter_nd"])
@@ -177,7 +209,11 @@ def test_operators_of_a_single_block_are_built(scatter):
     blocks = relax.BlockBuilder()
     with blocks.function("main", [x]):
         with blocks.dataflow():
-            y = blocks.emit(getattr(relax.op, scatter)(x, relax.const(indices), relax.const(np.ones((1, 8), "float32"))))
+            y = blocks.emit(
+                getattr(relax.op, scatter)(
+                    x, relax.const(indices), relax.const(np.ones((1, 8), "float32"))
+                )
+            )
             y = blocks.emit_output(relax.op.nn.relu(y))
         blocks.emit_func_output(y)
     data = np.random.default_rng(0).standard_normal((4, 8)).astype("float32")

@@ -1,4 +1,6 @@
-"""Modules and weights as Relax's frontends return them: tuned, compared and compiled, or refused before anything is created."""
+"""Modules and weights as Relax's frontends return them: tuned, compared and compiled, or refused
+before anything is created.
+"""
 
 import numpy as np
 import pytest
@@ -9,7 +11,12 @@ from relax_modules import SHAPES, expected, export, exported_with_values, weight
 from tvm import relax
 from tvm_ffi import structural_equal
 
-from autotvm_opevo.meta_schedule import compare_logs, compile_network, lower_for_tuning, tune_network
+from autotvm_opevo.meta_schedule import (
+    compare_logs,
+    compile_network,
+    lower_for_tuning,
+    tune_network,
+)
 from benchmarks.workloads import cpu
 
 X = np.random.default_rng(1).standard_normal((4, 64)).astype("float32")
@@ -21,7 +28,9 @@ def two_rounds(monkeypatch):
 
 
 def tune(mod, params, folder, **options):
-    return tune_network(mod, params, cpu(), folder, 6, builder=builder(), runner=runner(), seed=0, **options)
+    return tune_network(
+        mod, params, cpu(), folder, 6, builder=builder(), runner=runner(), seed=0, **options
+    )
 
 
 def run(executable, name, *arrays):
@@ -29,7 +38,9 @@ def run(executable, name, *arrays):
     return machine[name](*map(tvm.runtime.tensor, arrays)).numpy()
 
 
-@pytest.mark.parametrize("params", [weights, lambda: exported_with_values()[1]], ids=["by name", "with values"])
+@pytest.mark.parametrize(
+    "params", [weights, lambda: exported_with_values()[1]], ids=["by name", "with values"]
+)
 def test_what_nn_modules_export_is_tuned_compared_and_compiled(tmp_path, params):
     mod, _ = export()
     result = tune(mod, params(), tmp_path / "log")
@@ -43,7 +54,11 @@ def test_what_nn_modules_export_is_tuned_compared_and_compiled(tmp_path, params)
 def test_all_forms_are_lowered_to_the_same():
     mod, _ = export()
     named = lower_for_tuning(mod, weights(), cpu())
-    for params in (list(weights().values()), {"forward": list(weights().values())}, exported_with_values()[1]):
+    for params in (
+        list(weights().values()),
+        {"forward": list(weights().values())},
+        exported_with_values()[1],
+    ):
         assert structural_equal(lower_for_tuning(mod, params, cpu()), named)
 
 
@@ -52,7 +67,9 @@ def test_weights_without_values_are_inputs(tmp_path):
     result = tune(mod, None, tmp_path / "log")
     assert result.comparison.outputs_match
     executable = compile_network(mod, None, cpu(), result.best_file)
-    np.testing.assert_allclose(run(executable, "forward", X, *weights().values()), expected(X), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(
+        run(executable, "forward", X, *weights().values()), expected(X), rtol=1e-3, atol=1e-3
+    )
 
 
 def test_private_functions_are_part_of_the_network(tmp_path):
@@ -63,20 +80,38 @@ def test_private_functions_are_part_of_the_network(tmp_path):
     x = np.random.default_rng(1).standard_normal((64, 64)).astype("float32")
     first, second = params.values()
     output = run(compile_network(mod, params, cpu(), result.best_file), "main", x)
-    np.testing.assert_allclose(output, np.maximum(np.maximum(x @ first, 0) @ second, 0), rtol=1e-3, atol=1e-2)
+    np.testing.assert_allclose(
+        output, np.maximum(np.maximum(x @ first, 0) @ second, 0), rtol=1e-3, atol=1e-2
+    )
 
 
 REFUSED = {
-    "two functions": (lambda: export("forward", "half")[0], None, "mod must have a function main, .* forward, half"),
+    "two functions": (
+        lambda: export("forward", "half")[0],
+        None,
+        "mod must have a function main, .* forward, half",
+    ),
     "no module": (export, None, "mod must be a tvm.IRModule"),
-    "parameters without values": (lambda: export()[0], lambda: export()[1], "params must have values, .*'first.weight'"),
+    "parameters without values": (
+        lambda: export()[0],
+        lambda: export()[1],
+        "params must have values, .*'first.weight'",
+    ),
     "an unknown name": (
         lambda: export()[0],
         lambda: {**weights(), "third": X},
         "params must be of the function forward, .*'third'",
     ),
-    "a wrong shape": (lambda: export()[0], lambda: dict.fromkeys(SHAPES, X), r"'first.weight' is .*shape \(4, 64\) given"),
-    "a list too short": (lambda: export()[0], lambda: [X], "params must have 4 tensors for the function forward"),
+    "a wrong shape": (
+        lambda: export()[0],
+        lambda: dict.fromkeys(SHAPES, X),
+        r"'first.weight' is .*shape \(4, 64\) given",
+    ),
+    "a list too short": (
+        lambda: export()[0],
+        lambda: [X],
+        "params must have 4 tensors for the function forward",
+    ),
 }
 
 

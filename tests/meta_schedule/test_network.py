@@ -1,4 +1,6 @@
-"""tune_network: one budget for all tasks, one work directory, and a tuned network with the same outputs."""
+"""tune_network: one budget for all tasks, one work directory, and a tuned network with the same
+outputs.
+"""
 
 import logging
 import math
@@ -21,7 +23,14 @@ from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
 
 from autotvm_opevo._utils.atomic_files import LogInUse
 from autotvm_opevo.lowering.network import build, lower, lower_as_imported
-from autotvm_opevo.meta_schedule import OpEvoStrategy, as_target, compilation, compile_network, open_database, tune_network
+from autotvm_opevo.meta_schedule import (
+    OpEvoStrategy,
+    as_target,
+    compilation,
+    compile_network,
+    open_database,
+    tune_network,
+)
 from autotvm_opevo.meta_schedule.database import seconds
 from autotvm_opevo.meta_schedule.evaluation import evaluate_network, random_inputs
 from autotvm_opevo.meta_schedule.store import untuned_networks
@@ -55,7 +64,15 @@ def test_every_task_is_tuned_and_the_outputs_match(tuned):
 
 @pytest.mark.soak
 def test_a_transformer_encoder_is_tuned_and_its_outputs_match(tmp_path):
-    result = tune_network(*workloads.network("bert-small"), cpu(), tmp_path, 22, builder=builder(), runner=runner(), seed=0)
+    result = tune_network(
+        *workloads.network("bert-small"),
+        cpu(),
+        tmp_path,
+        22,
+        builder=builder(),
+        runner=runner(),
+        seed=0,
+    )
     assert result.trials == 22
     assert all(row.trials >= 1 for row in result.rows)
     assert result.comparison.outputs_match
@@ -67,7 +84,9 @@ def test_where_all_trials_fail_nothing_is_called_the_best(tmp_path):
         def build(self, inputs):
             return [BuilderResult(None, "no compiler") for _ in inputs]
 
-    result = tune_network(*workloads.mlp(), cpu(), tmp_path, 4, builder=Failing(), runner=runner(), seed=0)
+    result = tune_network(
+        *workloads.mlp(), cpu(), tmp_path, 4, builder=Failing(), runner=runner(), seed=0
+    )
     assert result.trials == 4
     assert not any(row.works for row in result.rows)
     assert result.comparison is None
@@ -91,7 +110,13 @@ class TestFewerTrialsThanTasks:
         mod = lower(*workloads.mlp(), cpu())
         with cpu(), open_database(tmp_path / "best"):
             applied = relax.transform.MetaScheduleApplyDatabase()(mod)
-        assert sum(bool(function.attrs.get("tirx.is_scheduled")) for _, function in applied.functions.items()) == 4
+        assert (
+            sum(
+                bool(function.attrs.get("tirx.is_scheduled"))
+                for _, function in applied.functions.items()
+            )
+            == 4
+        )
         compile_network(*workloads.mlp(), cpu(), tmp_path / "best")
         assert "no record" not in caplog.text
 
@@ -113,7 +138,10 @@ class TestFewerTrialsThanTasks:
 class TestNetworkThatIsFasterUntuned:
     @pytest.fixture
     def folder(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("autotvm_opevo.meta_schedule.network.evaluate_network", lambda *_: compared(0.010, 0.012))
+        monkeypatch.setattr(
+            "autotvm_opevo.meta_schedule.network.evaluate_network",
+            lambda *_: compared(0.010, 0.012),
+        )
         result = tune(tmp_path, 4, strategy=OpEvoStrategy(seed=0))
         assert "the best file has the untuned network" in str(result)
         return tmp_path
@@ -122,7 +150,9 @@ class TestNetworkThatIsFasterUntuned:
         """Number of records with which `compile_network` builds."""
         found = []
         build = compilation.build
-        monkeypatch.setattr(compilation, "build", lambda *given: found.append(given[2:]) or build(*given))
+        monkeypatch.setattr(
+            compilation, "build", lambda *given: found.append(given[2:]) or build(*given)
+        )
         compile_network(*workloads.mlp(), cpu(), folder)
         return len(found[0][0]) if found[0] else 0
 
@@ -176,8 +206,15 @@ def test_a_full_disk_is_found_before_anything_is_measured(tmp_path, monkeypatch)
 def test_tvms_search_ends_where_a_task_has_a_single_schedule(tmp_path):
     """It then proposes nothing several times before it gives the task up."""
     operator = workloads.operator("nn.relu", [(4,)])
-    search = EvolutionarySearch(population_size=16, init_min_unmeasured=2, genetic_num_iters=1)  # seconds instead of a minute
-    options = {"strategy": search, "cost_model": "random", "builder": builder(), "runner": runner(), "evaluate": False}
+    # seconds instead of a minute
+    search = EvolutionarySearch(population_size=16, init_min_unmeasured=2, genetic_num_iters=1)
+    options = {
+        "strategy": search,
+        "cost_model": "random",
+        "builder": builder(),
+        "runner": runner(),
+        "evaluate": False,
+    }
     result = tune_network(*operator, cpu(), tmp_path, 8, seed=0, **options)
     assert result.stop_reason in ("exhausted", "trials")
     assert 1 <= result.trials == len(open_database(tmp_path))
@@ -200,21 +237,31 @@ def test_the_journal_has_what_the_database_lacks(tuned):
     folder, result = tuned
     (recording,) = open_logs([folder])
     assert len(recording) == 32
-    assert sorted(len(task.elapsed) for task in recording.tasks.values()) == sorted(row.trials for row in result.rows)
+    assert sorted(len(task.elapsed) for task in recording.tasks.values()) == sorted(
+        row.trials for row in result.rows
+    )
     assert recording.runs.tuners == ["OpEvo, seed 0"]
     assert recording.runs.latency[0] == pytest.approx(result.comparison.race.latency(0).value)
     names = [name for (name,) in recording.runs.operators]
     assert sorted(names) == sorted(task.journal_key for task in recording.tasks.values())
     lowering = recording.runs.lowering
     assert (lowering.nhwc, lowering.packed, lowering.winograd, lowering.fast_math) == (0, 3, 0, 1)
-    assert recording.runs.phases.keys() == {"starting", "searching", "building", "running", "confirming"}
+    assert recording.runs.phases.keys() == {
+        "starting",
+        "searching",
+        "building",
+        "running",
+        "confirming",
+    }
     assert sum(result.phases.values()) == pytest.approx(result.seconds, abs=0.1)
 
 
 def test_another_network_in_the_same_folder_extends_the_journal(tmp_path):
     for rows in (8, 16):
         operator = workloads.operator("matmul", [(rows, 16), (16, 16)])
-        tune_network(*operator, cpu(), tmp_path, 2, builder=builder(), runner=runner(), evaluate=False)
+        tune_network(
+            *operator, cpu(), tmp_path, 2, builder=builder(), runner=runner(), evaluate=False
+        )
     (recording,) = open_logs([tmp_path])
     assert len(recording) == 4
     assert all(len(task.elapsed) for task in recording.tasks.values())
@@ -224,10 +271,14 @@ def test_another_network_in_the_same_folder_extends_the_journal(tmp_path):
 def test_what_computes_something_else_is_not_among_the_best(tmp_path, monkeypatch):
     """Its trials are kept, as are the best of other networks."""
     tune_operator(tmp_path, 2)
-    wrong = Comparison(["tuned"], relative_errors=[0.5], outputs_match=False, stop_reason="different outputs")
+    wrong = Comparison(
+        ["tuned"], relative_errors=[0.5], outputs_match=False, stop_reason="different outputs"
+    )
     monkeypatch.setattr("autotvm_opevo.meta_schedule.network.evaluate_network", lambda *_: wrong)
     result = tune(tmp_path, 8)
-    assert "outputs DIFFER, relative error 5.0e-01: the best file has the untuned network" in str(result)
+    assert "outputs DIFFER, relative error 5.0e-01: the best file has the untuned network" in str(
+        result
+    )
     assert len(untuned_networks(result.best_file)) == 1
     (record,) = open_database(tmp_path / "best").get_all_tuning_records()
     assert [[*map(int, tensor.shape)] for tensor in record.args_info] == [[32, 32]] * 3
@@ -252,7 +303,9 @@ def test_the_same_call_measures_nothing_and_a_larger_one_resumes(tuned):
     more = tune(folder, 40, evaluate=False)
     assert (more.trials, more.measured) == (40, 8)
     records = open_database(folder).get_all_tuning_records()
-    assert len({(str(record.workload.mod), str(record.trace)) for record in records}) == len(records)
+    assert len({(str(record.workload.mod), str(record.trace)) for record in records}) == len(
+        records
+    )
 
 
 def test_the_database_can_be_applied_with_metaschedule(tuned):
@@ -260,14 +313,25 @@ def test_the_database_can_be_applied_with_metaschedule(tuned):
     mod = lower(*workloads.mlp(), cpu())
     with cpu(), open_database(folder):
         applied = relax.transform.MetaScheduleApplyDatabase(enable_warning=True)(mod)
-    assert sum(bool(function.attrs.get("tirx.is_scheduled")) for _, function in applied.functions.items()) == 4
+    assert (
+        sum(
+            bool(function.attrs.get("tirx.is_scheduled"))
+            for _, function in applied.functions.items()
+        )
+        == 4
+    )
 
 
 def test_tvms_own_strategy_can_be_used(tmp_path):
-    assert tune_operator(tmp_path, 4, strategy="evolutionary", cost_model="random", seed=0).measured >= 4
+    assert (
+        tune_operator(tmp_path, 4, strategy="evolutionary", cost_model="random", seed=0).measured
+        >= 4
+    )
 
 
-@pytest.mark.parametrize("task_scheduler", ["gradient", pytest.param("round-robin", marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "task_scheduler", ["gradient", pytest.param("round-robin", marks=pytest.mark.soak)]
+)
 def test_tune_relax_takes_the_strategy(tmp_path, task_scheduler):
     mod = lower(*workloads.mlp(), cpu())
     database = ms.relax_integration.tune_relax(
@@ -311,7 +375,11 @@ def test_a_locked_work_directory_is_rejected(tmp_path):
         ({"seed": 2**31}, "seed must be less than"),
         ({"strategy": "evolution"}, "Unknown SearchStrategy: evolution"),
         ({"builder": "abacus"}, "Unknown Builder: abacus"),
-        ({"task_scheduler": "fair"}, "task_scheduler must be one of gradient, equal, round-robin, or a function; 'fair' given"),
+        (
+            {"task_scheduler": "fair"},
+            "task_scheduler must be one of gradient, equal, round-robin, or a function; "
+            "'fair' given",
+        ),
     ],
 )
 def test_invalid_arguments_are_rejected_before_anything_is_created(tmp_path, options, message):
@@ -326,13 +394,17 @@ def test_a_network_with_an_unknown_shape_is_rejected_before_anything_is_created(
     blocks = relax.BlockBuilder()
     with blocks.function("main", [x]):
         blocks.emit_func_output(blocks.emit(relax.op.nn.softmax(x)))
-    with pytest.raises(ValueError, match=r"mod must have inputs of known shapes, x is .*BindSymbolicVars"):
+    with pytest.raises(
+        ValueError, match=r"mod must have inputs of known shapes, x is .*BindSymbolicVars"
+    ):
         tune_network(blocks.finalize(), None, cpu(), tmp_path / "new", 4)
     assert not (tmp_path / "new").exists()
 
 
 def test_a_task_scheduler_of_the_user_s_must_return_a_task(tmp_path):
-    with pytest.raises((RuntimeError, ValueError), match="must return the position of an active task, -1 returned"):
+    with pytest.raises(
+        (RuntimeError, ValueError), match="must return the position of an active task, -1 returned"
+    ):
         tune(tmp_path, 4, task_scheduler=lambda *_: -1, evaluate=False)
 
 
@@ -341,7 +413,9 @@ def test_tvm_s_logging_is_as_before_and_no_file_stays_open(tmp_path):
     before = logger.level, logger.propagate, list(logger.handlers)
     tune(tmp_path, 4, evaluate=False)
     assert (logger.level, logger.propagate, list(logger.handlers)) == before
-    assert not [link for link in Path("/proc/self/fd").iterdir() if str(tmp_path) in os.path.realpath(link)]
+    assert not [
+        link for link in Path("/proc/self/fd").iterdir() if str(tmp_path) in os.path.realpath(link)
+    ]
 
 
 class TestTargets:
@@ -351,11 +425,17 @@ class TestTargets:
 
     def test_options_in_a_string_are_accepted(self):
         target = as_target("llvm -mcpu=skylake-avx512 -mattr=+avx512f,-sse4a -num-cores 3")
-        assert (target.attrs["mcpu"], list(target.attrs["mattr"])) == ("skylake-avx512", ["+avx512f", "-sse4a"])
+        assert (target.attrs["mcpu"], list(target.attrs["mattr"])) == (
+            "skylake-avx512",
+            ["+avx512f", "-sse4a"],
+        )
         assert target.attrs["num-cores"] == 3
 
     def test_a_gpu_must_be_named(self):
-        with pytest.raises(ValueError, match=r"target must have the GPU's max_threads_per_block and .* name the device"):
+        with pytest.raises(
+            ValueError,
+            match=r"target must have the GPU's max_threads_per_block and .* name the device",
+        ):
             as_target("cuda")
 
     @pytest.mark.parametrize("wrong", ["abacus", "llvm mcpu=x", 3, {"kind": "abacus"}, ""])
@@ -364,22 +444,33 @@ class TestTargets:
             as_target(wrong)
 
     def test_a_cpu_that_llvm_does_not_know_is_rejected(self):
-        with pytest.raises(ValueError, match=r"target's -mcpu must be a CPU that LLVM \d+ knows, 'znver9' given"):
+        with pytest.raises(
+            ValueError, match=r"target's -mcpu must be a CPU that LLVM \d+ knows, 'znver9' given"
+        ):
             as_target("llvm -mcpu=znver9")
 
 
 class TestWorkloads:
     def test_networks_are_created_by_name(self):
         assert len(workloads.network("resnet-18", 2)[1]) == 42
-        with pytest.raises(ValueError, match=r"network must be one of alexnet, bert-small, mlp, resnet-18; 'lenet' given"):
+        with pytest.raises(
+            ValueError,
+            match=r"network must be one of alexnet, bert-small, mlp, resnet-18; 'lenet' given",
+        ):
             workloads.network("lenet")
 
     def test_operators_are_relaxs(self):
-        mod, _ = workloads.operator("nn.conv2d", [(1, 3, 8, 8), (4, 3, 3, 3)], attributes={"padding": [1, 1]})
+        mod, _ = workloads.operator(
+            "nn.conv2d", [(1, 3, 8, 8), (4, 3, 3, 3)], attributes={"padding": [1, 1]}
+        )
         assert [int(extent) for extent in mod["main"].ret_ty.shape] == [1, 4, 8, 8]
-        with pytest.raises(ValueError, match=r"one of Relax's, such as matmul or nn.conv2d; 'nn.dense' given"):
+        with pytest.raises(
+            ValueError, match=r"one of Relax's, such as matmul or nn.conv2d; 'nn.dense' given"
+        ):
             workloads.operator("nn.dense", [(1, 2), (3, 2)])
-        with pytest.raises(ValueError, match=r"operator matmul cannot take tensors of \[\(2, 3\), \(4, 5\)\]"):
+        with pytest.raises(
+            ValueError, match=r"operator matmul cannot take tensors of \[\(2, 3\), \(4, 5\)\]"
+        ):
             workloads.operator("matmul", [(2, 3), (4, 5)])
 
     def test_an_onnx_file_is_loaded_with_its_weights(self, tmp_path):
@@ -395,9 +486,13 @@ class TestWorkloads:
             [numpy_helper.from_array(weight, "w")],
         )
         path = tmp_path / "model.onnx"
-        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+        onnx.save(
+            helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+            path,
+        )
         with pytest.raises(
-            ValueError, match=r"input 'x' of .* has a dynamic shape, which must be given: .* --shape x=1x8 on the command line"
+            ValueError,
+            match=r"input 'x' of .* has a dynamic shape, which must be given: .* --shape x=1x8 on the command line",
         ):
             workloads.model_file(path)
         mod = lower(*workloads.model_file(path, {"x": (3, 8)}), cpu())

@@ -23,10 +23,14 @@ def test_a_tuned_network_computes_what_onnx_specifies(tmp_path, monkeypatch, nam
     network = NETWORKS[name]()
     mod, weights = workloads.model_file(network.save(tmp_path), network.open)
     options = {"builder": builder(), "runner": runner(), "seed": 0, "task_scheduler": "round-robin"}
-    tasks = len(tune_network(mod, weights, cpu(), tmp_path / "log", 1, evaluate=False, **options).rows)
+    tasks = len(
+        tune_network(mod, weights, cpu(), tmp_path / "log", 1, evaluate=False, **options).rows
+    )
     result = tune_network(mod, weights, cpu(), tmp_path / "log", tasks + 2, **options)
     assert result.trials == tasks + 2
     assert all(row.works for row in result.rows)
     assert result.comparison_error if name in NOT_COMPARED else result.comparison.outputs_match
-    (actual,) = outputs([compile_network(mod, weights, cpu(), result.best_file)], [*network.inputs.values()])
+    (actual,) = outputs(
+        [compile_network(mod, weights, cpu(), result.best_file)], [*network.inputs.values()]
+    )
     network.assert_outputs(actual, network.expected())

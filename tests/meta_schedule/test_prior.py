@@ -21,7 +21,11 @@ ARM = "llvm -mtriple=aarch64-linux-gnu -mattr=+neon"
 @pytest.mark.parametrize("workload", ["MM1", "BMM1", "C1", "C2", "softmax"])
 def test_the_package_knows_workloads_like_these(workload, cpu):
     decisions = decision_space(workload, "llvm")
-    sources = [source for one in prior(as_target(f"llvm -mcpu={cpu}")) if (source := decisions.translate(one))]
+    sources = [
+        source
+        for one in prior(as_target(f"llvm -mcpu={cpu}"))
+        if (source := decisions.translate(one))
+    ]
     assert len(sources) >= 2
     for source in sources:
         assert len(source.results) >= 16
@@ -30,7 +34,9 @@ def test_the_package_knows_workloads_like_these(workload, cpu):
 
 
 def test_what_is_known_is_of_use_to_an_arm_cpu():
-    task = ms.TuneContext(WORKLOADS["C1"](), target=as_target(ARM), space_generator="post-order-apply")
+    task = ms.TuneContext(
+        WORKLOADS["C1"](), target=as_target(ARM), space_generator="post-order-apply"
+    )
     decisions = DecisionSpace(task.mod, task.generate_design_space(), [])
     assert any(decisions.translate(source) for source in prior(task.target))
 
@@ -50,7 +56,9 @@ def test_nothing_is_known_of_a_gpu():
 def test_the_package_knows_the_operators_of_winograds_algorithm(cpu):
     """Of a layer that it does not know: its results are of use to each of the three."""
     target = as_target(f"llvm -mcpu={cpu}")
-    data, kernel = (relax.Var(name, relax.TensorType(shape, "float32")) for name, shape in SHAPES.items())
+    data, kernel = (
+        relax.Var(name, relax.TensorType(shape, "float32")) for name, shape in SHAPES.items()
+    )
     builder = relax.BlockBuilder()
     with builder.function("main", [data, kernel]):
         with builder.dataflow():
@@ -58,18 +66,27 @@ def test_the_package_knows_the_operators_of_winograds_algorithm(cpu):
         builder.emit_func_output(y)
     weights = {"kernel": tvm.runtime.tensor(np.ones(SHAPES["kernel"], "float32"))}
     lowered = lower_for_tuning(builder.finalize(), weights, target)
-    tasks = [one for one in ms.relax_integration.extract_tasks(lowered, target) if "winograd" in one.task_name]
+    tasks = [
+        one
+        for one in ms.relax_integration.extract_tasks(lowered, target)
+        if "winograd" in one.task_name
+    ]
     assert len(tasks) == 3
     for task in tasks:
-        context = ms.TuneContext(task.dispatched[0], target=target, space_generator="post-order-apply")
+        context = ms.TuneContext(
+            task.dispatched[0], target=target, space_generator="post-order-apply"
+        )
         decisions = DecisionSpace(context.mod, context.generate_design_space(), [])
         assert sum(decisions.translate(one) is not None for one in prior(target)) >= 2
 
 
 @pytest.mark.parametrize(
-    ("kind", "tasks"), [("convolution", 1), ("matmul", 1), ("batch_matmul", 1), ("softmax", 1), ("winograd", 3)]
+    ("kind", "tasks"),
+    [("convolution", 1), ("matmul", 1), ("batch_matmul", 1), ("softmax", 1), ("winograd", 3)],
 )
 def test_the_prior_s_layers_are_so_many_tasks_each(kind, tasks):
     target = as_target("llvm -mcpu=core-avx2")
-    found = ms.relax_integration.extract_tasks(lower_for_tuning(*relax_prior.layers(kind), target), target)
+    found = ms.relax_integration.extract_tasks(
+        lower_for_tuning(*relax_prior.layers(kind), target), target
+    )
     assert len(found) == tasks * len(relax_prior.KINDS[kind][1])

@@ -1,4 +1,6 @@
-"""A model of PyTorch, as the tutorial imports it. Skipped where PyTorch, which is no dependency, is not installed."""
+"""A model of PyTorch, as the tutorial imports it. Skipped where PyTorch, which is no dependency, is
+not installed.
+"""
 
 import numpy as np
 import pytest
@@ -25,8 +27,12 @@ def test_a_model_of_pytorch_is_tuned_and_computes_the_same(tmp_path):
     ).eval()
     example = (torch.randn(1, 3, 32, 32),)
     mod = from_exported_program(torch.export.export(model, example))
-    result = tune_network(mod, None, cpu(), tmp_path, 24, builder=builder(), runner=runner(), seed=0)
+    result = tune_network(
+        mod, None, cpu(), tmp_path, 24, builder=builder(), runner=runner(), seed=0
+    )
     assert result.comparison.outputs_match
-    ((output,),) = outputs([compile_network(mod, None, cpu(), result.best_file)], [example[0].numpy()])
+    ((output,),) = outputs(
+        [compile_network(mod, None, cpu(), result.best_file)], [example[0].numpy()]
+    )
     with torch.no_grad():
         np.testing.assert_allclose(output, model(*example).numpy(), rtol=1e-3, atol=1e-4)

@@ -24,7 +24,9 @@ def landscape(file, device="this"):
 
 def searched(landscape, method="OpEvo", trials=8):
     options = meta_schedule_replay.METHODS[method](0)
-    return meta_schedule_replay.replay(matmul(16, 16, 16), landscape, options, {"seed": 0, "trials": trials})
+    return meta_schedule_replay.replay(
+        matmul(16, 16, 16), landscape, options, {"seed": 0, "trials": trials}
+    )
 
 
 def run_twice(landscape):
@@ -34,13 +36,20 @@ def run_twice(landscape):
     if any(one.error_msg for one in built):
         return [one.error_msg for one in built]
     arguments = ArgInfo.from_entry_func(mod, remove_preproc=True)
-    return [one.result() for one in landscape.runner.run([RunnerInput(one.artifact_path, "cpu", arguments) for one in built])]
+    return [
+        one.result()
+        for one in landscape.runner.run(
+            [RunnerInput(one.artifact_path, "cpu", arguments) for one in built]
+        )
+    ]
 
 
 def test_what_was_measured_once_is_looked_up(file):
     first = searched(landscape(file))
     assert first["new"] == len(first["latencies"]) == 8
-    with mock.patch("autotvm_opevo.meta_schedule.builder.build_artifact", side_effect=AssertionError):
+    with mock.patch(
+        "autotvm_opevo.meta_schedule.builder.build_artifact", side_effect=AssertionError
+    ):
         again = searched(landscape(file))
     assert again == {"latencies": first["latencies"], "new": 0}
 
@@ -60,7 +69,8 @@ def test_a_candidate_that_a_batch_has_twice_is_measured_once(file):
 
 def test_a_candidate_that_cannot_be_built_fails_again_without_a_build(file):
     recorded = landscape(file)
-    with mock.patch("autotvm_opevo.meta_schedule.builder.build_artifact", int):  # which takes no module
+    # which takes no module
+    with mock.patch("autotvm_opevo.meta_schedule.builder.build_artifact", int):
         run_twice(recorded)
     assert recorded.measured == 1
     assert all(one.error_msg for one in run_twice(landscape(file)))
@@ -68,9 +78,20 @@ def test_a_candidate_that_cannot_be_built_fails_again_without_a_build(file):
 
 def test_the_tables_show_quality_and_speedups():
     def run(method, latency):
-        return {"workload": "MM", "method": method, "seed": 0, "trials": 32, "latencies": [None, *[latency] * 31], "new": 8}
+        return {
+            "workload": "MM",
+            "method": method,
+            "seed": 0,
+            "trials": 32,
+            "latencies": [None, *[latency] * 31],
+            "new": 8,
+        }
 
-    runs = [run(method, latency) for method, latency in (("slow", 2e-3), ("fast", 1e-3)) for _ in range(3)]
+    runs = [
+        run(method, latency)
+        for method, latency in (("slow", 2e-3), ("fast", 1e-3))
+        for _ in range(3)
+    ]
     text = meta_schedule_replay.tables(runs, {"MM": 1e-3}, ["slow", "fast"])
     assert "| MM | slow | 0.500 | 0.500 | 2 | 3% | 25% |" in text
     assert "| fast | 32 | 2.000 (2.000 to 2.000) | 2.00 |" in text

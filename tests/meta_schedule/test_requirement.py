@@ -1,4 +1,6 @@
-"""Without MetaSchedule, importing the strategy raises an error that says what was found and what to do."""
+"""Without MetaSchedule, importing the strategy raises an error that says what was found and what to
+do.
+"""
 
 import subprocess
 import sys
@@ -11,7 +13,10 @@ try:
 except ImportError as error:
     print(error)
 """
-WHAT_TO_DO = "OpEvoStrategy needs apache-tvm 0.27, which has MetaSchedule, and Python 3.10 or later: pip install '.[tvm]'"
+WHAT_TO_DO = (
+    "OpEvoStrategy needs apache-tvm 0.27, which has MetaSchedule, and Python 3.10 or "
+    "later: pip install '.[tvm]'"
+)
 
 
 def import_with(tmp_path, **files):
@@ -21,47 +26,69 @@ def import_with(tmp_path, **files):
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     path = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-    done = subprocess.run([sys.executable, "-c", path + IMPORT], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", path + IMPORT], capture_output=True, text=True, check=True
+    )
     return done.stdout
 
 
 def test_no_tvm():
     block = "import sys; sys.modules['tvm'] = None\n"
-    done = subprocess.run([sys.executable, "-c", block + IMPORT], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", block + IMPORT], capture_output=True, text=True, check=True
+    )
     assert done.stdout.startswith("found no TVM: ")
     assert WHAT_TO_DO in done.stdout
 
 
 def test_a_tvm_with_autotvm(tmp_path):
     printed = import_with(tmp_path, __init__="__version__ = '0.17.0'", autotvm="")
-    assert printed.startswith(f"found TVM 0.17.0 in {tmp_path / 'tvm'}, whose AutoTVM has OpEvoTuner (")
+    assert printed.startswith(
+        f"found TVM 0.17.0 in {tmp_path / 'tvm'}, whose AutoTVM has OpEvoTuner ("
+    )
     assert WHAT_TO_DO in printed
 
 
 def test_a_tvm_with_neither(tmp_path):
     printed = import_with(tmp_path, __init__="__version__ = '0.21.0'")
-    assert printed.startswith(f"found TVM 0.21.0 in {tmp_path / 'tvm'}, which has no tvm.s_tir.meta_schedule. ")
+    assert printed.startswith(
+        f"found TVM 0.21.0 in {tmp_path / 'tvm'}, which has no tvm.s_tir.meta_schedule. "
+    )
 
 
 def test_a_version_of_tvm_ffi_that_crashes():
     newer = (
         "import importlib.metadata as metadata; known = metadata.version\n"
-        "metadata.version = lambda package: '0.1.15.post1' if package == 'apache-tvm-ffi' else known(package)\n"
+        "metadata.version = lambda package: '0.1.15.post1' if package == 'apache-tvm-ffi' "
+        "else known(package)\n"
     )
-    done = subprocess.run([sys.executable, "-c", newer + IMPORT], capture_output=True, text=True, check=True)
-    assert done.stdout.endswith("with apache-tvm-ffi 0.1.15, with which it crashes: pip install 'apache-tvm-ffi<0.1.15'\n")
+    done = subprocess.run(
+        [sys.executable, "-c", newer + IMPORT], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.endswith(
+        "with apache-tvm-ffi 0.1.15, with which it crashes: pip install 'apache-tvm-ffi<0.1.15'\n"
+    )
 
 
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"__init__": "import a_module_that_is_not_there"}, "found a TVM that lacks a module of its own: No module named 'a_mod"),
-        ({"__init__": "raise OSError('libtvm.so: no such file')"}, "found a TVM that cannot be imported: OSError: libtvm.so"),
+        (
+            {"__init__": "import a_module_that_is_not_there"},
+            "found a TVM that lacks a module of its own: No module named 'a_mod",
+        ),
+        (
+            {"__init__": "raise OSError('libtvm.so: no such file')"},
+            "found a TVM that cannot be imported: OSError: libtvm.so",
+        ),
         (
             {"__init__": "__version__ = '0.27.0'", "s_tir": "import absent"},
             "whose MetaSchedule lacks a module: No module named 'abs",
         ),
-        ({"__init__": "__version__ = '0.27.0'", "s_tir": "1 / 0"}, "whose MetaSchedule cannot be imported: ZeroDivisionError"),
+        (
+            {"__init__": "__version__ = '0.27.0'", "s_tir": "1 / 0"},
+            "whose MetaSchedule cannot be imported: ZeroDivisionError",
+        ),
     ],
 )
 def test_a_broken_tvm(tmp_path, files, message):

@@ -16,7 +16,9 @@ CPU = as_target("llvm")
 
 def matmul(dtype="float32"):
     mod = lower_as_imported(*workloads.operator("matmul", [(2, 512), (512, 64)], dtype), CPU)
-    (function,) = (function for variable, function in mod.functions.items() if variable.name_hint != "main")
+    (function,) = (
+        function for variable, function in mod.functions.items() if variable.name_hint != "main"
+    )
     return type(mod)({"main": function})
 
 
@@ -36,14 +38,18 @@ def test_of_a_table_only_what_is_read_counts():
     with blocks.function("main", [table, rows]):
         blocks.emit_func_output(blocks.emit(relax.op.take(table, rows, axis=0)))
     mod = lower_as_imported(blocks.finalize(), None, CPU)
-    (function,) = (function for variable, function in mod.functions.items() if variable.name_hint != "main")
+    (function,) = (
+        function for variable, function in mod.functions.items() if variable.name_hint != "main"
+    )
     _, size = work(type(mod)({"main": function}))
     assert size == 4 * (4 * 64 + 4 + 4 * 64)
 
 
 def test_what_is_read_as_a_whole_counts_as_a_whole():
     x = te.placeholder((4, 1000), name="x")
-    assert work(tvm.IRModule({"main": te.create_prim_func([x, topi.sort(x)])}))[1] == 2 * 4 * 4 * 1000
+    assert (
+        work(tvm.IRModule({"main": te.create_prim_func([x, topi.sort(x)])}))[1] == 2 * 4 * 4 * 1000
+    )
 
 
 def test_this_machine_has_limits():
@@ -58,4 +64,7 @@ def test_wide_vectors_are_faster():
     """Or the block of the matrix product is not in registers."""
     if "avx2" not in Path("/proc/cpuinfo").read_text():
         pytest.skip("this CPU has no wide vectors")
-    assert measure_roofline(as_target("llvm -mcpu=core-avx2")).flops > 1.5 * measure_roofline(CPU).flops
+    assert (
+        measure_roofline(as_target("llvm -mcpu=core-avx2")).flops
+        > 1.5 * measure_roofline(CPU).flops
+    )

@@ -1,4 +1,6 @@
-"""LocalRunner: one worker, which keeps its memory, and what happens to a candidate that hangs or crashes."""
+"""LocalRunner: one worker, which keeps its memory, and what happens to a candidate that hangs or
+crashes.
+"""
 
 import os
 import time
@@ -17,7 +19,14 @@ from tvm.s_tir.meta_schedule.builder import BuilderInput
 from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, RunnerInput
 from tvm.s_tir.meta_schedule.testing.local_rpc import LocalRPC
 
-from autotvm_opevo.meta_schedule import LocalBuilder, LocalRunner, as_target, make_runner, tune_network, worker
+from autotvm_opevo.meta_schedule import (
+    LocalBuilder,
+    LocalRunner,
+    as_target,
+    make_runner,
+    tune_network,
+    worker,
+)
 from autotvm_opevo.meta_schedule import runner as module
 from autotvm_opevo.meta_schedule.database import seconds
 from autotvm_opevo.meta_schedule.runner import is_local
@@ -29,8 +38,15 @@ from benchmarks.workloads import cpu
 @pytest.fixture(scope="module")
 def candidate():
     """A small matrix product: what was built, and its tensors."""
-    task = ms.TuneContext(SMALL, target=TARGETS["llvm"], space_generator="post-order-apply", search_strategy="evolutionary")
-    decisions = DecisionSpace(task.mod, task.generate_design_space(), task.space_generator.postprocs)
+    task = ms.TuneContext(
+        SMALL,
+        target=TARGETS["llvm"],
+        space_generator="post-order-apply",
+        search_strategy="evolutionary",
+    )
+    decisions = DecisionSpace(
+        task.mod, task.generate_design_space(), task.space_generator.postprocs
+    )
     found, _ = decisions.candidate(next(iter(next(decisions.seed_configurations()))))
     builder = LocalBuilder(max_workers=1, timeout_sec=240, link=True)
     (built,) = builder.build([BuilderInput(found.sch.mod, TARGETS["llvm"])])
@@ -40,7 +56,9 @@ def candidate():
 
 @pytest.fixture
 def runner():
-    runner = LocalRunner(timeout_sec=240, evaluator_config=EvaluatorConfig(number=1, repeat=2, min_repeat_ms=0))
+    runner = LocalRunner(
+        timeout_sec=240, evaluator_config=EvaluatorConfig(number=1, repeat=2, min_repeat_ms=0)
+    )
     yield runner
     runner.close()
 
@@ -50,7 +68,9 @@ def test_candidates_are_run_in_one_worker(runner, candidate, monkeypatch):
     assert [len(result.run_secs) for result in results] == [2] * 3
     assert all(0 < seconds(result.run_secs) < inf for result in results)
     monkeypatch.setattr(module, "run_artifact", lambda *_: [float(os.getpid())])
-    pids = {float(future.result().run_secs[0]) for _ in range(2) for future in runner.run([candidate])}
+    pids = {
+        float(future.result().run_secs[0]) for _ in range(2) for future in runner.run([candidate])
+    }
     assert len(pids) == 1
     assert os.getpid() not in pids
 
@@ -63,7 +83,9 @@ def test_candidates_are_run_in_one_worker(runner, candidate, monkeypatch):
         (lambda *_: 1 / 0, "LocalRunner: An exception occurred\ndivision by zero"),
     ],
 )
-def test_what_hangs_or_crashes_fails_and_the_next_one_runs(runner, candidate, monkeypatch, does, message):
+def test_what_hangs_or_crashes_fails_and_the_next_one_runs(
+    runner, candidate, monkeypatch, does, message
+):
     runner.run([candidate])  # the worker has started
     with monkeypatch.context() as context:
         context.setattr(module, "run_artifact", does)
@@ -76,7 +98,9 @@ def test_what_hangs_or_crashes_fails_and_the_next_one_runs(runner, candidate, mo
     assert future.result().error_msg is None
 
 
-def test_after_an_error_on_a_gpu_the_next_candidate_gets_a_new_process(runner, candidate, monkeypatch):
+def test_after_an_error_on_a_gpu_the_next_candidate_gets_a_new_process(
+    runner, candidate, monkeypatch
+):
     """A kernel that wrote out of bounds leaves a context in which all others fail, too."""
     pids = []
     for device in ("cpu", "cpu", "cuda", "cpu"):
@@ -88,30 +112,40 @@ def test_after_an_error_on_a_gpu_the_next_candidate_gets_a_new_process(runner, c
     assert pids[0] == pids[1] == pids[2] != pids[3]
 
 
-@pytest.mark.parametrize("given", [{"key": "board"}, {"host": "10.0.0.1", "port": 9190}, {"key": "board", "port": 9190}])
+@pytest.mark.parametrize(
+    "given", [{"key": "board"}, {"host": "10.0.0.1", "port": 9190}, {"key": "board", "port": 9190}]
+)
 def test_a_tracker_has_a_key_a_host_and_a_port(given):
     with pytest.raises(ValueError, match="devices need a key and their tracker's host and port"):
         make_runner(10, **given)
 
 
-@pytest.mark.parametrize(("timeout", "seconds"), [(0.5, 1), (1.9, 2), (30, 30), (float("inf"), 86_400)])
+@pytest.mark.parametrize(
+    ("timeout", "seconds"), [(0.5, 1), (1.9, 2), (30, 30), (float("inf"), 86_400)]
+)
 def test_a_session_on_a_device_has_a_limit_of_whole_seconds(monkeypatch, timeout, seconds):
     configs = []
     monkeypatch.setattr(module, "RPCRunner", lambda config, **_: configs.append(config))
     monkeypatch.setattr(module.RPCConfig, "count_num_servers", lambda self, allow_missing: 2)
-    monkeypatch.setattr(module.socket, "create_connection", lambda *_, **__: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(
+        module.socket, "create_connection", lambda *_, **__: SimpleNamespace(close=lambda: None)
+    )
     make_runner(timeout, "board", "127.0.0.1", 9190)
     assert [config.session_timeout_sec for config in configs] == [seconds]
 
 
 def test_timeouts_are_positive():
-    with pytest.raises(ValueError, match="timeout_sec must be a positive number of seconds, -1 given"):
+    with pytest.raises(
+        ValueError, match="timeout_sec must be a positive number of seconds, -1 given"
+    ):
         LocalRunner(timeout_sec=-1)
 
 
 def test_other_devices_than_a_cpu_are_timed_as_long_as_by_tvm(candidate, monkeypatch):
     runner, asked = LocalRunner(), []
-    monkeypatch.setattr(runner._worker, "call", lambda *arguments, timeout: asked.append(arguments[-1]) or [1.0])
+    monkeypatch.setattr(
+        runner._worker, "call", lambda *arguments, timeout: asked.append(arguments[-1]) or [1.0]
+    )
     for device in ("cpu", "cuda"):
         runner.run([RunnerInput(candidate.artifact_path, device, candidate.args_info)])
     assert [config.min_repeat_ms for config in asked] == [10, EvaluatorConfig().min_repeat_ms]
@@ -119,9 +153,13 @@ def test_other_devices_than_a_cpu_are_timed_as_long_as_by_tvm(candidate, monkeyp
 
 def test_tensors_share_memory_and_only_outputs_are_written():
     device = tvm.cpu()
-    small = worker.kept_tensors("cpu", device, [("TENSOR", "float32", (4, 4)), ("TENSOR", "float32", (2,))])
+    small = worker.kept_tensors(
+        "cpu", device, [("TENSOR", "float32", (4, 4)), ("TENSOR", "float32", (2,))]
+    )
     again = worker.kept_tensors(
-        "cpu", device, [("TENSOR", "float32", (2, 2)), ("TENSOR", "float32", (3, 3)), ("TENSOR", "float32", (2,))]
+        "cpu",
+        device,
+        [("TENSOR", "float32", (2, 2)), ("TENSOR", "float32", (3, 3)), ("TENSOR", "float32", (2,))],
     )
     first, output = (tensor.numpy() for tensor in small)
     np.testing.assert_array_equal(again[0].numpy().ravel(), first.ravel()[:4])
@@ -131,7 +169,8 @@ def test_tensors_share_memory_and_only_outputs_are_written():
     assert not np.isnan(first).any()
 
 
-# What reads or writes where integers say, of a table of 6 rows, or divides by them; dtype and shape of the integers.
+# What reads or writes where integers say, of a table of 6 rows, or divides by them; dtype and shape
+# of the integers.
 INDEXED = {
     "take": (lambda x, i: relax.op.take(x, i, axis=0), "int64", (5,)),
     "take of int32": (lambda x, i: relax.op.take(x, i, axis=0), "int32", (5,)),
@@ -139,13 +178,20 @@ INDEXED = {
     "gather_nd": (lambda x, i: relax.op.gather_nd(x, i), "int64", (5, 2)),
     "scatter_elements": (lambda x, i: relax.op.scatter_elements(x, i, x, axis=0), "int64", (6, 16)),
     "scatter_nd": (lambda x, i: relax.op.scatter_nd(x, i, x), "int64", (6, 1)),
-    "floor_divide": (lambda x, i: relax.op.floor_divide(relax.op.astype(x, "int32"), i), "int32", (6, 16)),
+    "floor_divide": (
+        lambda x, i: relax.op.floor_divide(relax.op.astype(x, "int32"), i),
+        "int32",
+        (6, 16),
+    ),
 }
 
 
 def tune_indexed(name, runner, folder):
     operator, dtype, shape = INDEXED[name]
-    x, indices = relax.Var("x", relax.TensorType((6, 16), "float32")), relax.Var("indices", relax.TensorType(shape, dtype))
+    x, indices = (
+        relax.Var("x", relax.TensorType((6, 16), "float32")),
+        relax.Var("indices", relax.TensorType(shape, dtype)),
+    )
     builder = relax.BlockBuilder()
     with builder.function("main", [x, indices]):
         with builder.dataflow():
@@ -162,7 +208,9 @@ def test_indices_are_within_their_tensor(runner, tmp_path, name):
 
 def test_indices_are_within_their_tensor_on_remote_devices(tmp_path):
     with LocalRPC() as rpc:
-        runner = make_runner(quick_tuning.TIMEOUT, rpc.tracker_key, rpc.tracker_host, rpc.tracker_port)
+        runner = make_runner(
+            quick_tuning.TIMEOUT, rpc.tracker_key, rpc.tracker_host, rpc.tracker_port
+        )
         assert all(row.works for row in tune_indexed("take", runner, tmp_path).rows)
 
 
@@ -177,7 +225,9 @@ def test_integers_that_another_kernel_has_written_are_no_indices():
 
 def test_a_table_of_one_row_has_room_for_what_an_index_reads():
     worker.kept_tensors(
-        "cpu", tvm.cpu(), [("TENSOR", "float64", (1, 64)), ("TENSOR", "int64", (4,)), ("TENSOR", "float64", (4, 64))]
+        "cpu",
+        tvm.cpu(),
+        [("TENSOR", "float64", (1, 64)), ("TENSOR", "int64", (4,)), ("TENSOR", "float64", (4, 64))],
     )
     assert worker._memory["cpu", 0, "float64"].shape[0] >= 2 * 64
 

@@ -22,7 +22,9 @@ def sample_feasible(decisions, n, seed=0):
 
 
 def accepted(workload, target, n, seed=0):
-    """Random configurations whose candidates are valid, with those candidates and their effective configurations."""
+    """Random configurations whose candidates are valid, with those candidates and their effective
+    configurations.
+    """
     decisions = decision_space(workload, target)
     pairs = []
     for configuration in sample_feasible(decisions, n, seed):
@@ -38,7 +40,9 @@ def test_every_sketch_is_in_the_space_and_recovered_from_its_trace(workload, tar
     sketches = context(workload, target).generate_design_space()
     assert len(decisions.space.knobs[SKETCH]) == len(sketches)
     for number, start in enumerate(decisions.seed_configurations()):
-        candidate, effective = next(pair for pair in map(decisions.candidate, start) if pair[0] is not None)
+        candidate, effective = next(
+            pair for pair in map(decisions.candidate, start) if pair[0] is not None
+        )
         assert effective[SKETCH] == number
         assert decisions.configuration(candidate.sch.trace) == effective
 
@@ -47,9 +51,14 @@ def test_tiles_without_a_bound_on_the_innermost_part_are_feasible():
     """As of rules of the user's own, which TVM writes as -1."""
     rule = ms.schedule_rule.MultiLevelTiling("SSRSRS", max_innermost_factor=None)
     space = ms.space_generator.PostOrderApply(sch_rules=[rule], postprocs=[], mutator_probs={})
-    tasks = ms.TuneContext(mod=context("MM1", "llvm").mod, target=TARGETS["llvm"], space_generator=space, rand_state=1)
+    tasks = ms.TuneContext(
+        mod=context("MM1", "llvm").mod, target=TARGETS["llvm"], space_generator=space, rand_state=1
+    )
     decisions = DecisionSpace(tasks.mod, tasks.generate_design_space(), [])
-    assert all(decisions.space.is_feasible(decisions.space.sample(np.random.default_rng(seed))) for seed in range(8))
+    assert all(
+        decisions.space.is_feasible(decisions.space.sample(np.random.default_rng(seed)))
+        for seed in range(8)
+    )
 
 
 @pytest.mark.parametrize(("workload", "target"), TASKS)
@@ -73,7 +82,9 @@ def test_a_candidate_has_the_decisions_of_its_configuration(workload, target):
                 assert effective[name] == value
 
 
-@pytest.mark.parametrize(("workload", "target"), [("MM1", "llvm"), ("C2", "llvm"), ("BMM1", "cuda")])
+@pytest.mark.parametrize(
+    ("workload", "target"), [("MM1", "llvm"), ("C2", "llvm"), ("BMM1", "cuda")]
+)
 def test_innermost_tiles_respect_their_bound(workload, target):
     decisions = decision_space(workload, target)
     rng = np.random.default_rng(0)
@@ -86,7 +97,9 @@ def test_innermost_tiles_respect_their_bound(workload, target):
     assert infeasible
     _, pairs = accepted(workload, target, 20)
     seed_configurations = [
-        decisions.candidate(configuration)[0] for start in decisions.seed_configurations() for configuration in start
+        decisions.candidate(configuration)[0]
+        for start in decisions.seed_configurations()
+        for configuration in start
     ]
     for candidate in [pair[1] for pair in pairs] + seed_configurations:
         if candidate is None:
@@ -98,9 +111,15 @@ def test_innermost_tiles_respect_their_bound(workload, target):
 
 def test_tiles_are_factorizations_choices_categorical_and_locations_discrete():
     knobs = decision_space("C2", "llvm").space.knobs
-    assert {type(topology) for name, topology in knobs.items() if name.startswith("tile")} == {Factorization}
-    assert {type(topology) for name, topology in knobs.items() if name.startswith("choice")} == {Categorical}
-    assert {type(topology) for name, topology in knobs.items() if name.startswith("location")} == {Discrete}
+    assert {type(topology) for name, topology in knobs.items() if name.startswith("tile")} == {
+        Factorization
+    }
+    assert {type(topology) for name, topology in knobs.items() if name.startswith("choice")} == {
+        Categorical
+    }
+    assert {type(topology) for name, topology in knobs.items() if name.startswith("location")} == {
+        Discrete
+    }
     assert knobs["tile 512 in 4, last to 64 (1)"].product == 512
     assert list(knobs["choice of 0, 16, 64, 512 (1)"]) == [0, 16, 64, 512]
 
@@ -108,7 +127,9 @@ def test_tiles_are_factorizations_choices_categorical_and_locations_discrete():
 def test_sketches_of_a_matrix_product_have_the_same_knobs():
     decisions = decision_space("MM1", "llvm")
     first = sample_feasible(decisions, 1)[0]
-    traces = {str(decisions.candidate({**first, SKETCH: number})[0].sch.trace) for number in range(3)}
+    traces = {
+        str(decisions.candidate({**first, SKETCH: number})[0].sch.trace) for number in range(3)
+    }
     assert len(traces) == 3
     assert decisions.canonicalize(first) == first
 
@@ -119,9 +140,17 @@ def test_the_space_does_not_depend_on_what_tvm_sampled_for_its_sketches(workload
 
     def knobs(seed):
         task = ms.TuneContext(
-            context(workload, "llvm").mod, target=TARGETS["llvm"], space_generator="post-order-apply", rand_state=seed
+            context(workload, "llvm").mod,
+            target=TARGETS["llvm"],
+            space_generator="post-order-apply",
+            rand_state=seed,
         )
-        return {name: repr(knob) for name, knob in DecisionSpace(task.mod, task.generate_design_space(), []).space.knobs.items()}
+        return {
+            name: repr(knob)
+            for name, knob in DecisionSpace(
+                task.mod, task.generate_design_space(), []
+            ).space.knobs.items()
+        }
 
     first, *others = (knobs(seed) for seed in range(1, 7))
     assert all(other == first for other in others)
@@ -143,7 +172,10 @@ def test_compute_locations_inside_loops_of_one_iteration_yield_the_same_candidat
     decisions = decision_space("C2", "llvm")
     location = next(name for name in decisions.space.knobs if name.startswith("location"))
     base = next(iter(next(decisions.seed_configurations())))
-    found = {decisions.candidate({**base, location: value})[1][location] for value in decisions.space.knobs[location]}
+    found = {
+        decisions.candidate({**base, location: value})[1][location]
+        for value in decisions.space.knobs[location]
+    }
     assert 1 < len(found) < len(decisions.space.knobs[location])
 
 
@@ -157,7 +189,8 @@ def test_a_trace_of_tvms_own_search_is_recovered(workload):
     read = 0
     for candidate in candidates:
         if 'ann_key="meta_schedule.parallel", ann_val=32' not in str(candidate.sch.trace):
-            continue  # TVM mutates this annotation, which is no decision: the trace belongs to another sketch
+            # TVM mutates this annotation, which is no decision: the trace belongs to another sketch
+            continue
         configuration = decisions.configuration(candidate.sch.trace)
         again, _ = decisions.candidate(configuration)
         assert str(again.sch.trace) == str(candidate.sch.trace)
@@ -170,7 +203,8 @@ def test_a_trace_of_another_workload_is_rejected():
     other = context("C1", "llvm").generate_design_space()[0]
     with pytest.raises(ValueError, match="one of the sketches"):
         decisions.configuration(other.trace)
-    larger = context("MM2", "llvm").generate_design_space()[0]  # the same instructions, other extents
+    # the same instructions, other extents
+    larger = context("MM2", "llvm").generate_design_space()[0]
     with pytest.raises(ValueError, match="decisions of this workload's space"):
         decisions.configuration(larger.trace)
 
@@ -186,7 +220,9 @@ def test_candidates_compute_the_workloads_result(workload):
         np.testing.assert_allclose(run(candidate.sch.mod, x, empty), expected, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize(("workload", "target"), [("C2", "cuda"), ("C2", "llvm"), ("softmax", "llvm")])
+@pytest.mark.parametrize(
+    ("workload", "target"), [("C2", "cuda"), ("C2", "llvm"), ("softmax", "llvm")]
+)
 def test_the_space_contains_all_that_tvm_samples(workload, target):
     task = context(workload, target)
     decisions = decision_space(workload, target)
@@ -212,9 +248,13 @@ class TestTransfer:
             if isinstance(topology, Factorization):
                 assert peer.parts == topology.parts
         extents = [
-            [t.product for t in space.knobs.values() if isinstance(t, Factorization)] for space in (mine.space, source.space)
+            [t.product for t in space.knobs.values() if isinstance(t, Factorization)]
+            for space in (mine.space, source.space)
         ]
         assert extents[0] != extents[1]
 
     def test_workloads_with_sketches_of_another_structure_are_no_source(self):
-        assert decision_space("MM1", "llvm").translate(decision_space("C2", "llvm").by_role({0: 1.0})) is None
+        assert (
+            decision_space("MM1", "llvm").translate(decision_space("C2", "llvm").by_role({0: 1.0}))
+            is None
+        )

@@ -1,4 +1,6 @@
-"""The store of a work directory's trials: which record is the best of its task, and how records are told apart."""
+"""The store of a work directory's trials: which record is the best of its task, and how records are
+told apart.
+"""
 
 from types import SimpleNamespace
 
@@ -39,7 +41,10 @@ def records(tuned):
 def append(store, record, *latencies):
     """Append a trial of a record's candidate; without latencies, one that failed."""
     result = RunnerResult(list(latencies) or None, None if latencies else "no such device")
-    store.append(task_of(record), Trial(record.as_measure_candidate(), result, "" if latencies else "run", 1.0))
+    store.append(
+        task_of(record),
+        Trial(record.as_measure_candidate(), result, "" if latencies else "run", 1.0),
+    )
 
 
 def task_of(record):
@@ -67,8 +72,12 @@ class TestBest:
         assert best(store, records[0]) == (1.5, str(records[2].trace))
 
     @pytest.mark.parametrize("reopened", [False, True])
-    def test_what_was_timed_again_stays_it_unless_a_later_trial_is_faster(self, tmp_path, records, reopened):
-        """Also where a clock so coarse that all take the same time cannot tell one trial from another."""
+    def test_what_was_timed_again_stays_it_unless_a_later_trial_is_faster(
+        self, tmp_path, records, reopened
+    ):
+        """Also where a clock so coarse that all take the same time cannot tell one trial from
+        another.
+        """
         store = TrialStore(tmp_path)
         append(store, records[0], 1.0)
         append(store, records[1], 1.0)
@@ -108,11 +117,19 @@ def packed():
     ("workload", "target", "kinds"),
     [
         (packed, cpu(), {"SamplePerfectTile", "SampleCategorical", "Annotate", "TransformLayout"}),
-        (lambda: tvm.IRModule({"main": int8_matmul()}), AVX512, {"SamplePerfectTile", "Annotate", "Tensorize"}),
+        (
+            lambda: tvm.IRModule({"main": int8_matmul()}),
+            AVX512,
+            {"SamplePerfectTile", "Annotate", "Tensorize"},
+        ),
     ],
 )
-def test_a_record_s_trace_is_printed_the_same_after_it_is_loaded_again(tmp_path, workload, target, kinds):
-    """So it tells configurations apart. From Python, those that transform layouts cannot be written as JSON."""
+def test_a_record_s_trace_is_printed_the_same_after_it_is_loaded_again(
+    tmp_path, workload, target, kinds
+):
+    """So it tells configurations apart. From Python, those that transform layouts cannot be written
+    as JSON.
+    """
     mod = workload()
     context = ms.TuneContext(mod, target=target, space_generator="post-order-apply", rand_state=1)
     sketches = context.generate_design_space()
@@ -126,7 +143,9 @@ def test_a_record_s_trace_is_printed_the_same_after_it_is_loaded_again(tmp_path,
             found |= {str(instruction.kind.name) for instruction in trace.insts}
             printed[latency] = str(trace)
             workload = database.commit_workload(mod)
-            database.commit_tuning_record(TuningRecord(trace, workload, [latency], target, candidate.args_info))
+            database.commit_tuning_record(
+                TuningRecord(trace, workload, [latency], target, candidate.args_info)
+            )
     assert found >= kinds
     loaded = open_database(tmp_path).get_all_tuning_records()
     assert {float(record.run_secs[0]): str(record.trace) for record in loaded} == printed

@@ -52,7 +52,9 @@ def proposals(context, batches, result=None, size=64, trials=1000):
         if candidates is None:
             break
         proposed.append([str(candidate.sch.trace) for candidate in candidates])
-        results = [result(candidate) if result else synthetic(candidate) for candidate in candidates]
+        results = [
+            result(candidate) if result else synthetic(candidate) for candidate in candidates
+        ]
         context.notify_runner_results(candidates, results)
     context.post_tuning()
     return proposed
@@ -60,23 +62,35 @@ def proposals(context, batches, result=None, size=64, trials=1000):
 
 def synthetic(candidate):
     """A latency that is lower the nearer the innermost tiles are to 8."""
-    tiles = [list(map(int, d)) for i, d in candidate.sch.trace.decisions.items() if i.kind.name == "SamplePerfectTile"]
+    tiles = [
+        list(map(int, d))
+        for i, d in candidate.sch.trace.decisions.items()
+        if i.kind.name == "SamplePerfectTile"
+    ]
     return RunnerResult([1e-3 * (1 + sum(abs(np.log2(tile[-1] / 8)) for tile in tiles))], None)
 
 
 class TestProposals:
     def test_the_same_seed_and_results_give_the_same_proposals(self):
         strategy = OpEvoStrategy(seed=3)
-        first, second = (proposals(task("MM1", "llvm", strategy, rand_state), 3) for rand_state in (1, 2))
+        first, second = (
+            proposals(task("MM1", "llvm", strategy, rand_state), 3) for rand_state in (1, 2)
+        )
         assert first == second
         assert first != proposals(task("MM1", "llvm", OpEvoStrategy(seed=4)), 3)
 
     def test_tasks_of_the_same_seed_draw_different_numbers(self):
-        first, second = (proposals(task("MM1", "llvm", OpEvoStrategy(seed=0), name=name), 2) for name in ("one", "other"))
+        first, second = (
+            proposals(task("MM1", "llvm", OpEvoStrategy(seed=0), name=name), 2)
+            for name in ("one", "other")
+        )
         assert first != second
 
     def test_without_a_seed_the_tasks_rand_state_counts(self):
-        runs = [proposals(task("MM1", "llvm", OpEvoStrategy(), rand_state), 2) for rand_state in (1, 1, 2)]
+        runs = [
+            proposals(task("MM1", "llvm", OpEvoStrategy(), rand_state), 2)
+            for rand_state in (1, 1, 2)
+        ]
         assert runs[0] == runs[1] != runs[2]
 
     @pytest.mark.parametrize("surrogate", [None, "gp"])
@@ -98,41 +112,72 @@ class TestProposals:
         assert np.median(found[-16:]) < 0.7 * np.median(found[:16])
 
     def test_batches_are_no_larger_than_requested(self):
-        assert [len(batch) for batch in proposals(task("MM1", "llvm", OpEvoStrategy(seed=0)), 3, size=5)] == [5] * 3
-        assert [len(batch) for batch in proposals(task("MM1", "llvm", OpEvoStrategy(seed=0, batch_size=3)), 2)] == [3] * 2
+        assert [
+            len(batch) for batch in proposals(task("MM1", "llvm", OpEvoStrategy(seed=0)), 3, size=5)
+        ] == [5] * 3
+        assert [
+            len(batch)
+            for batch in proposals(task("MM1", "llvm", OpEvoStrategy(seed=0, batch_size=3)), 2)
+        ] == [3] * 2
 
     def test_the_search_ends_with_the_trials(self):
-        assert [len(batch) for batch in proposals(task("MM1", "llvm", OpEvoStrategy(seed=0)), 9, trials=20)] == [8, 8, 4]
+        assert [
+            len(batch)
+            for batch in proposals(task("MM1", "llvm", OpEvoStrategy(seed=0)), 9, trials=20)
+        ] == [8, 8, 4]
 
     @pytest.mark.parametrize(("workload", "points"), [("relu", 1), ("sum", 108)])
     def test_the_search_ends_when_the_space_is_exhausted(self, workload, points):
         """Sum has 13 tiles and four choices in two sketches, four choices in the third."""
         batches = proposals(task(workload, "llvm", OpEvoStrategy(seed=0)), 100)
-        assert sum(map(len, batches)) == len({trace for batch in batches for trace in batch}) == points
+        assert (
+            sum(map(len, batches)) == len({trace for batch in batches for trace in batch}) == points
+        )
 
     def test_failures_are_never_parents(self):
         """Some choices always fail; with a small q, children keep their parents' choice."""
         failed = []
 
         def result(candidate):
-            (choice,) = [int(d) for i, d in candidate.sch.trace.decisions.items() if i.kind.name == "SampleCategorical"]
+            (choice,) = [
+                int(d)
+                for i, d in candidate.sch.trace.decisions.items()
+                if i.kind.name == "SampleCategorical"
+            ]
             failed.append(choice != 2)
             return RunnerResult(None, "out of luck") if choice != 2 else synthetic(candidate)
 
-        proposals(task("MM1", "llvm", OpEvoStrategy(seed=0, mutation_rate=0.1, surrogate=None, batch_size=16)), 8, result)
+        proposals(
+            task(
+                "MM1",
+                "llvm",
+                OpEvoStrategy(seed=0, mutation_rate=0.1, surrogate=None, batch_size=16),
+            ),
+            8,
+            result,
+        )
         assert np.mean(failed[:16]) > 0.5
         assert np.mean(failed[32:]) < 0.35
 
     def test_a_batch_that_fails_is_logged_with_its_error(self, caplog):
-        batches = proposals(task("MM1", "llvm", OpEvoStrategy(seed=0)), 3, lambda _: RunnerResult(None, "first\nno device\n"))
+        batches = proposals(
+            task("MM1", "llvm", OpEvoStrategy(seed=0)),
+            3,
+            lambda _: RunnerResult(None, "first\nno device\n"),
+        )
         assert len({trace for batch in batches for trace in batch}) == 24
         assert "MM1: all 8 candidates failed, mostly: no device" in caplog.text
 
 
 class TestRejections:
     @pytest.mark.parametrize("surrogate", [pytest.param(None, marks=pytest.mark.soak), "gp"])
-    @pytest.mark.parametrize("workload", ["MM1", "BMM1", *(pytest.param(name, marks=pytest.mark.soak) for name in ("C1", "C2"))])
-    def test_on_a_gpu_where_most_candidates_are_rejected_few_are_tried_in_vain(self, workload, surrogate, monkeypatch):
+    @pytest.mark.parametrize(
+        "workload",
+        ["MM1", "BMM1", *(pytest.param(name, marks=pytest.mark.soak) for name in ("C1", "C2"))],
+    )
+    def test_on_a_gpu_where_most_candidates_are_rejected_few_are_tried_in_vain(
+        self, workload, surrogate, monkeypatch
+    ):
         from autotvm_opevo.meta_schedule.space import DecisionSpace
 
         tries = []
@@ -149,8 +194,9 @@ class TestRejections:
         assert sum(map(len, batches)) >= 40
         assert sum(tries) == sum(map(len, batches))
         assert len(tries) < 64 * sum(tries) + 500
-        # It has learned what the verifier accepts, of random ones of C1 none of 64. Children that are proposed as they are made
-        # are accepted less often: on C1 a fifth of them, from 0.1 to 0.3 of thirty with six seeds.
+        # It has learned what the verifier accepts, of random ones of C1 none of 64. Children that
+        # are proposed as they are made are accepted less often: on C1 a fifth of them, from 0.1 to
+        # 0.3 of thirty with six seeds.
         assert np.mean(tries[-100:]) > (0.2 if surrogate else 0.1)
 
     def test_rejected_candidates_are_no_trials(self):
@@ -165,7 +211,9 @@ class TestRejections:
 
         def unlucky(self, configuration):
             calls.append(configuration)
-            return (None, configuration) if 8 < len(calls) <= 108 else candidate(self, configuration)
+            return (
+                (None, configuration) if 8 < len(calls) <= 108 else candidate(self, configuration)
+            )
 
         monkeypatch.setattr(DecisionSpace, "candidate", unlucky)
         batches = proposals(task("MM1", "llvm", OpEvoStrategy(seed=0)), 4)
@@ -174,9 +222,14 @@ class TestRejections:
 
     def test_a_task_without_valid_candidates_ends_with_a_warning(self, caplog):
         """On a GPU with one byte of shared memory."""
-        target = tvm.target.Target({**dict(TARGETS["cuda"].export()), "max_shared_memory_per_block": 1, "tag": ""})
+        target = tvm.target.Target(
+            {**dict(TARGETS["cuda"].export()), "max_shared_memory_per_block": 1, "tag": ""}
+        )
         context = ms.TuneContext(
-            WORKLOADS["MM1"](), target=target, space_generator="post-order-apply", search_strategy=OpEvoStrategy(seed=0)
+            WORKLOADS["MM1"](),
+            target=target,
+            space_generator="post-order-apply",
+            search_strategy=OpEvoStrategy(seed=0),
         )
         assert proposals(context, 3) == []
         assert "no more candidates, 1000 trials are left" in caplog.text
@@ -188,7 +241,10 @@ class TestArguments:
         [
             ({"mutation_rate": 1.5}, "mutation_rate must be .*1.5 given"),
             ({"parents_size": 0}, "parents_size must be an integer of at least 1, 0 given"),
-            ({"surrogate": "forest"}, "surrogate must be .gp., or None for OpEvo as published; 'forest' given"),
+            (
+                {"surrogate": "forest"},
+                "surrogate must be .gp., or None for OpEvo as published; 'forest' given",
+            ),
             ({"batch_size": 0}, "batch_size must be an integer of at least 1, 0 given"),
             ({"seed": -1}, "seed must be an integer of at least 0, -1 given"),
         ],
@@ -210,18 +266,31 @@ class TestArguments:
         batches = proposals(task("softmax", "llvm", OpEvoStrategy(seed=0)), 12)
         decisions = decision_space("softmax", "llvm")
         assert len(told) == sum(map(len, batches)) == 96
-        assert len({str(decisions.candidate(configuration)[0].sch.trace) for configuration in told}) == 96
+        assert (
+            len({str(decisions.candidate(configuration)[0].sch.trace) for configuration in told})
+            == 96
+        )
 
     def test_the_description_has_the_seed_and_all_options_but_the_defaults(self):
         assert OpEvoStrategy().description == "OpEvo"
-        assert OpEvoStrategy(transfer=False, batch_size=4).description == "OpEvo transfer=False batch_size=4"
+        assert (
+            OpEvoStrategy(transfer=False, batch_size=4).description
+            == "OpEvo transfer=False batch_size=4"
+        )
         assert (
             OpEvoStrategy(mutation_rate=0.3, surrogate=None, seed=1).description
             == "OpEvo mutation_rate=0.3 surrogate=None, seed 1"
         )
 
     def test_a_clone_makes_the_same_proposals(self):
-        strategy = OpEvoStrategy(parents_size=3, offspring_size=5, mutation_rate=0.3, surrogate=None, batch_size=6, seed=9)
+        strategy = OpEvoStrategy(
+            parents_size=3,
+            offspring_size=5,
+            mutation_rate=0.3,
+            surrogate=None,
+            batch_size=6,
+            seed=9,
+        )
         first, second = (proposals(task("MM1", "llvm", s), 3) for s in (strategy, strategy.clone()))
         assert first == second
         assert len(first[0]) == 6
@@ -271,7 +340,9 @@ class TestTuning:
         [
             pytest.param({}, id="gradient"),
             pytest.param(
-                {"task_scheduler": "round-robin", "num_tuning_cores": 2}, id="round-robin on two cores", marks=pytest.mark.soak
+                {"task_scheduler": "round-robin", "num_tuning_cores": 2},
+                id="round-robin on two cores",
+                marks=pytest.mark.soak,
             ),
             pytest.param({"database": "memory"}, id="memory", marks=pytest.mark.soak),
         ],
@@ -288,8 +359,15 @@ class TestTuning:
 
     def test_over_rpc(self, tmp_path):
         with LocalRPC() as rpc:
-            config = RPCConfig(rpc.tracker_host, rpc.tracker_port, rpc.tracker_key, session_timeout_sec=TIMEOUT)
-            assert len(set(traces(tune(tmp_path, 8, runner=RPCRunner(config, evaluator_config=QUICK))))) == 8
+            config = RPCConfig(
+                rpc.tracker_host, rpc.tracker_port, rpc.tracker_key, session_timeout_sec=TIMEOUT
+            )
+            assert (
+                len(
+                    set(traces(tune(tmp_path, 8, runner=RPCRunner(config, evaluator_config=QUICK))))
+                )
+                == 8
+            )
 
     def test_failed_builds_are_failed_trials(self, tmp_path):
         @derived_object
@@ -300,7 +378,10 @@ class TestTuning:
 
             def build(self, inputs):
                 results = list(self.real.build(inputs))
-                return [ms.builder.BuilderResult(None, "out of luck") if i % 2 else r for i, r in enumerate(results)]
+                return [
+                    ms.builder.BuilderResult(None, "out of luck") if i % 2 else r
+                    for i, r in enumerate(results)
+                ]
 
         database = tune(tmp_path, 12, builder=Half())
         times = [seconds(record.run_secs) for record in database.get_all_tuning_records()]
@@ -334,10 +415,14 @@ class TestResuming:
         """TVM's own strategies measure some candidates twice."""
         database = tune(tmp_path, 4)
         best = database.get_all_tuning_records()[0]
-        failed = ms.database.TuningRecord(best.trace, best.workload, [1e10], best.target, best.args_info)
+        failed = ms.database.TuningRecord(
+            best.trace, best.workload, [1e10], best.target, best.args_info
+        )
         database.commit_tuning_record(failed)
         strategy = OpEvoStrategy(seed=0)
-        context = ms.TuneContext(SMALL, target=cpu(), space_generator="post-order-apply", search_strategy=strategy)
+        context = ms.TuneContext(
+            SMALL, target=cpu(), space_generator="post-order-apply", search_strategy=strategy
+        )
         context.pre_tuning(100, design_spaces=context.generate_design_space(), database=database)
         _, found = strategy._task_search._search.best
         assert found == pytest.approx(1 / seconds(best.run_secs))
@@ -358,7 +443,9 @@ class TestResuming:
         )
         command = [sys.executable, "-c", script, str(tmp_path), str(Path(__file__).parent)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, start_new_session=True)
+        process = subprocess.Popen(
+            command, env=environment, stdout=subprocess.DEVNULL, start_new_session=True
+        )
         log = tmp_path / "database_tuning_record.json"
         deadline = time.monotonic() + 400
         while not (log.exists() and log.read_bytes().count(b"\n") >= 8):
@@ -368,21 +455,27 @@ class TestResuming:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         lines = log.read_bytes().splitlines(keepends=True)
-        log.write_bytes(b"".join(lines[:-1]) + lines[-1][: len(lines[-1]) // 2])  # torn, as by a power cut
+        # torn, as by a power cut
+        log.write_bytes(b"".join(lines[:-1]) + lines[-1][: len(lines[-1]) // 2])
         trials = len(lines) + 3
         database = tune(tmp_path, trials)
         assert len(set(traces(database))) == len(traces(database)) == trials
-        assert log.with_suffix(".json.rejected").read_bytes().strip() == lines[-1][: len(lines[-1]) // 2]
+        assert (
+            log.with_suffix(".json.rejected").read_bytes().strip()
+            == lines[-1][: len(lines[-1]) // 2]
+        )
 
 
 def test_importing_patches_nothing():
     script = (
         "import inspect; before = inspect.getmodule\n"
         "from tvm.s_tir import meta_schedule as ms\n"
-        "things = {name: vars(ms.builder.local_builder)[name] for name in ('default_build', 'LocalBuilder')}\n"
+        "things = {name: vars(ms.builder.local_builder)[name] for name in ('default_build', "
+        "'LocalBuilder')}\n"
         "import sys, autotvm_opevo.meta_schedule\n"
         "assert inspect.getmodule is before\n"
-        "assert all(vars(ms.builder.local_builder)[name] is thing for name, thing in things.items())\n"
+        "assert all(vars(ms.builder.local_builder)[name] is thing for name, thing in "
+        "things.items())\n"
         "assert 'tvm.s_tir.tensor_intrin' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=280)

@@ -16,7 +16,9 @@ def features_of(cpu):
 
 
 @pytest.mark.parametrize(("machine", "name", "older_llvm", "best", "older_best"), MACHINES)
-def test_a_machine_gets_a_target_that_llvm_knows(monkeypatch, tmp_path, machine, name, older_llvm, best, older_best):
+def test_a_machine_gets_a_target_that_llvm_knows(
+    monkeypatch, tmp_path, machine, name, older_llvm, best, older_best
+):
     pretend(monkeypatch, tmp_path, machine)
     candidates = candidate_cpus(name, features_of)
     assert candidates[0] == best
@@ -34,7 +36,9 @@ def test_code_for_this_machines_target_runs():
     check_local(as_target(target))
 
 
-def test_a_target_beyond_the_processor_is_refused_before_anything_is_measured(monkeypatch, tmp_path):
+def test_a_target_beyond_the_processor_is_refused_before_anything_is_measured(
+    monkeypatch, tmp_path
+):
     pretend(monkeypatch, tmp_path, "epyc_zen4_avx512_hidden")
     with pytest.raises(ValueError, match=r"it lacks avx512bw, .*; llvm -mcpu=[\w-]+ works"):
         check_local(as_target("llvm -mcpu=skylake-avx512"))

@@ -1,4 +1,6 @@
-"""A lowered network is compared with the network as imported before the first trial; what is wrong is left out, by name."""
+"""A lowered network is compared with the network as imported before the first trial; what is wrong
+is left out, by name.
+"""
 
 import logging
 import os
@@ -55,7 +57,12 @@ def unknown_function(blocks, call):
     """A legalization that cannot be run."""
 
     def function(x):
-        return te.extern(x.shape, [x], lambda i, o: tvm.tirx.call_packed("no_such_function", i[0], o[0]), dtype="float32")
+        return te.extern(
+            x.shape,
+            [x],
+            lambda i, o: tvm.tirx.call_packed("no_such_function", i[0], o[0]),
+            dtype="float32",
+        )
 
     return blocks.call_te(function, call.args[0])
 
@@ -92,7 +99,9 @@ def test_a_wrong_pass_is_named(mod, broken, caplog, name):
     broken(name)
     assert find(mod) == [name]
     (message,) = caplog.messages
-    assert message.startswith(f"{PASSES[name]} changes the outputs of this network (relative error ")
+    assert message.startswith(
+        f"{PASSES[name]} changes the outputs of this network (relative error "
+    )
     assert message.endswith("), and is left out: please report it")
 
 
@@ -113,7 +122,11 @@ def test_a_network_is_lowered_without_a_pass(mod, broken, name):
     """No other needs it."""
     broken(name)
     actual, expected = outputs(
-        [build(lower(mod, None, cpu(), [name]), cpu()), build(lower_as_imported(mod, None, cpu()), cpu())], random_inputs(mod)
+        [
+            build(lower(mod, None, cpu(), [name]), cpu()),
+            build(lower_as_imported(mod, None, cpu()), cpu()),
+        ],
+        random_inputs(mod),
     )
     np.testing.assert_allclose(actual[0], expected[0], rtol=1e-3, atol=1e-4)
 
@@ -126,7 +139,9 @@ def test_it_ends_in_time(mod, broken, monkeypatch, caplog):
     assert "was not verified before tuning: it takes too long" in caplog.text
 
 
-def test_where_the_culprit_is_not_found_in_time_the_network_is_lowered_as_tvm_does_it(mod, broken, monkeypatch, caplog):
+def test_where_the_culprit_is_not_found_in_time_the_network_is_lowered_as_tvm_does_it(
+    mod, broken, monkeypatch, caplog
+):
     broken("fast_math")
     monkeypatch.setattr(verification, "_SEARCH_SECONDS", -1.0)
     assert find(mod) == list(PASSES)
@@ -135,13 +150,23 @@ def test_where_the_culprit_is_not_found_in_time_the_network_is_lowered_as_tvm_do
 
 def assert_compiled_right(database):
     mod = convolution()
-    executables = [compile_network(mod, None, cpu(), database), build(lower_as_imported(mod, None, cpu()), cpu())]
+    executables = [
+        compile_network(mod, None, cpu(), database),
+        build(lower_as_imported(mod, None, cpu()), cpu()),
+    ]
     actual, expected = outputs(executables, random_inputs(mod))
     np.testing.assert_allclose(actual[0], expected[0], rtol=1e-3, atol=1e-4)
 
 
 def tune(mod, folder, trials, **options):
-    return tune_network(mod, None, cpu(), folder, trials, **{"builder": builder(), "runner": runner(), "seed": 0, **options})
+    return tune_network(
+        mod,
+        None,
+        cpu(),
+        folder,
+        trials,
+        **{"builder": builder(), "runner": runner(), "seed": 0, **options},
+    )
 
 
 def test_tuning_and_all_that_uses_its_result_leave_a_wrong_pass_out(mod, broken, tmp_path, caplog):
@@ -158,14 +183,17 @@ def test_tuning_and_all_that_uses_its_result_leave_a_wrong_pass_out(mod, broken,
     assert comparison.outputs_match
     assert len(comparison.operators) == len(result.rows)
     said = caplog.text
-    assert not any(word in said for word in ("left out", "verified", "no record"))  # neither verified again nor without a record
+    # neither verified again nor without a record
+    assert not any(word in said for word in ("left out", "verified", "no record"))
     script = (
         "import test_verification as test\n"
         "setattr(test.network, *test.BREAKS['fast_math'])\n"
         f"test.assert_compiled_right({str(result.best_file)!r})"
     )
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
-    subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": path}, check=True)
+    subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": path}, check=True
+    )
 
 
 @pytest.fixture
@@ -173,7 +201,8 @@ def verified(monkeypatch):
     """Number of verifications."""
     calls = []
     monkeypatch.setattr(
-        "autotvm_opevo.meta_schedule.network.find_wrong_passes", lambda *given: calls.append(1) or find_wrong_passes(*given)
+        "autotvm_opevo.meta_schedule.network.find_wrong_passes",
+        lambda *given: calls.append(1) or find_wrong_passes(*given),
     )
     return calls
 

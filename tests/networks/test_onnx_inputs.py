@@ -25,13 +25,21 @@ def test_shapes_are_known_by_the_files_names_and_by_others(model):
 
 
 def test_other_names_are_not_asked_for_without_need(model):
-    static_shapes("model", model, {"input.1": (2, 3), "0": (2, 5)}, lambda: pytest.fail("asked for"))
+    static_shapes(
+        "model", model, {"input.1": (2, 3), "0": (2, 5)}, lambda: pytest.fail("asked for")
+    )
 
 
 def test_all_open_shapes_are_named_with_what_to_give(model):
-    with pytest.raises(ValueError, match=r"input 'input.1' of model has a dynamic shape.*--shape input.1=1x3 --shape 0=1x5 on"):
+    with pytest.raises(
+        ValueError,
+        match=r"input 'input.1' of model has a dynamic shape.*--shape input.1=1x3 --shape 0=1x5 on",
+    ):
         static_shapes("model", model, None)
-    with pytest.raises(ValueError, match=r"input '0' of .* example --shape 0=1x5 on .* or shapes=\{'0': \(1, 5\)\} in Python"):
+    with pytest.raises(
+        ValueError,
+        match=r"input '0' of .* example --shape 0=1x5 on .* or shapes=\{'0': \(1, 5\)\} in Python",
+    ):
         static_shapes("model", model, {"input.1": (2, 3)})
 
 
@@ -44,7 +52,10 @@ def test_extents_that_are_no_sizes_are_open(tmp_path, extent):
 
 def test_of_an_unknown_rank_any_shape_is_accepted(tmp_path):
     model = onnx.load(save_inputs(tmp_path / "model.onnx", {"a b": None}))
-    with pytest.raises(ValueError, match=r"input 'a b' of model has a shape of unknown rank.*--shape 'a b=1x3x224x224' on"):
+    with pytest.raises(
+        ValueError,
+        match=r"input 'a b' of model has a shape of unknown rank.*--shape 'a b=1x3x224x224' on",
+    ):
         static_shapes("model", model, {})
     for shape in ((), (3,), (1, 2, 3)):
         assert static_shapes("model", model, {"a b": shape}) == {"a b": list(shape)}
@@ -53,13 +64,25 @@ def test_of_an_unknown_rank_any_shape_is_accepted(tmp_path):
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
-        ({"input": (1, 3)}, r"shapes must be of inputs of model, 'input' given: its inputs are 'input.1', '0', 'scale', 'fixed'"),
+        (
+            {"input": (1, 3)},
+            r"shapes must be of inputs of model, 'input' given: its inputs are 'input.1', '0', 'scale', 'fixed'",
+        ),
         ({"weight": (2,)}, "'weight' given: its inputs are"),
-        ({"fixed": (4,)}, r"the shape of input 'fixed' of model must have 2 dimensions, \(4,\) given"),
-        ({"scale": (1,)}, r"the shape of input 'scale' of model must have 0 dimensions, \(1,\) given"),
+        (
+            {"fixed": (4,)},
+            r"the shape of input 'fixed' of model must have 2 dimensions, \(4,\) given",
+        ),
+        (
+            {"scale": (1,)},
+            r"the shape of input 'scale' of model must have 0 dimensions, \(1,\) given",
+        ),
         ({"fixed": (4, 0)}, "each extent of 'fixed' must be an integer of at least 1, 0 given"),
         ({"fixed": (4, "n")}, "each extent of 'fixed' must be an integer of at least 1, 'n' given"),
-        ({"fixed": (4, 4), "also fixed": (4, 8)}, r"input 'fixed' of model must have one shape, \(4, 4\) and \(4, 8\) given"),
+        (
+            {"fixed": (4, 4), "also fixed": (4, 8)},
+            r"input 'fixed' of model must have one shape, \(4, 4\) and \(4, 8\) given",
+        ),
     ],
 )
 def test_other_shapes_are_refused(model, shapes, message):

@@ -16,7 +16,9 @@ def shapes_of(mod):
     return [tuple(map(int, variable.ty.shape)) for variable in mod["main"].params]
 
 
-@pytest.mark.filterwarnings("ignore:Renaming name:UserWarning", "ignore:Input .* has unknown:UserWarning")
+@pytest.mark.filterwarnings(
+    "ignore:Renaming name:UserWarning", "ignore:Input .* has unknown:UserWarning"
+)
 class TestNamesOfInputs:
     def test_shapes_are_taken_by_the_files_names(self, tmp_path):
         path = save_inputs(tmp_path / "model.onnx", dict.fromkeys(NAMES, ("n", 3)))
@@ -43,7 +45,10 @@ class TestNamesOfInputs:
         mod, _ = workloads.model_file(path, {"a.b": (1, 3), "a_b": (2, 3)})
         assert shapes_of(mod) == [(1, 3), (2, 3)]
         names = [variable.name for variable in mod["main"].params]
-        assert shapes_of(workloads.model_file(path, {"a.b": (4, 3), names[1]: (5, 3)})[0]) == [(4, 3), (5, 3)]
+        assert shapes_of(workloads.model_file(path, {"a.b": (4, 3), names[1]: (5, 3)})[0]) == [
+            (4, 3),
+            (5, 3),
+        ]
 
     def test_scalars_and_unknown_ranks_are_accepted(self, tmp_path):
         path = save_inputs(tmp_path / "model.onnx", {"scale.1": (), "1": None, "2": None})
@@ -53,7 +58,10 @@ class TestNamesOfInputs:
     def test_an_unknown_name_is_refused_with_the_files_names(self, tmp_path):
         path = save_inputs(tmp_path / "model.onnx", {"input.1": ("n", 3), "weight": (2,)})
         for name in ("input", "input_2", "weight"):
-            with pytest.raises(ValueError, match=rf"of inputs of .*model.onnx, '{name}' given: its inputs are 'input.1'$"):
+            with pytest.raises(
+                ValueError,
+                match=rf"of inputs of .*model.onnx, '{name}' given: its inputs are 'input.1'$",
+            ):
                 workloads.model_file(path, {name: (1, 3)})
 
 

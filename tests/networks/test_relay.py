@@ -32,9 +32,14 @@ def test_an_unknown_operator_is_rejected(name):
 
 
 def test_invalid_operator_arguments_are_rejected_with_the_reason():
-    with pytest.raises(ValueError, match=r"operator nn.batch_matmul cannot take tensors of \[\(1, 8, 16\), \(1, 4, 5\)\]"):
+    with pytest.raises(
+        ValueError,
+        match=r"operator nn.batch_matmul cannot take tensors of \[\(1, 8, 16\), \(1, 4, 5\)\]",
+    ):
         workloads.operator("nn.batch_matmul", [(1, 8, 16), (1, 4, 5)])
-    with pytest.raises(ValueError, match=r"operator nn.dense cannot take .* with {'colour': 1}: .*colour"):
+    with pytest.raises(
+        ValueError, match=r"operator nn.dense cannot take .* with {'colour': 1}: .*colour"
+    ):
         workloads.operator("nn.dense", [(8, 16), (4, 16)], attributes={"colour": 1})
 
 
@@ -64,7 +69,9 @@ def test_dynamic_shapes_must_be_given(tmp_path):
 
 def test_a_dynamic_shape_is_named_where_tvm_s_frontend_fails_on_it(tmp_path):
     save_onnx(tmp_path / "model.onnx", (1, 8, "height", "width"))
-    with pytest.raises(ValueError, match=r"input 'x' of .* has a dynamic shape, .*--shape x=1x8x1x1"):
+    with pytest.raises(
+        ValueError, match=r"input 'x' of .* has a dynamic shape, .*--shape x=1x8x1x1"
+    ):
         workloads.model_file(tmp_path / "model.onnx")
 
 
@@ -73,14 +80,19 @@ def test_convolutions_are_converted_to_a_layout(tmp_path):
     for layout in ("NHWC", "NCHW"):
         mod, _ = workloads.model_file(tmp_path / "model.onnx", layout=layout)
         assert f'data_layout="{layout}"' in str(mod) or layout == "NCHW"
-    with pytest.raises(ValueError, match="layout must be one that TVM converts to, such as NCHW; 'XYZ' given"):
+    with pytest.raises(
+        ValueError, match="layout must be one that TVM converts to, such as NCHW; 'XYZ' given"
+    ):
         workloads.model_file(tmp_path / "model.onnx", layout="XYZ")
 
 
 def test_inputs_have_the_names_in_the_file(tmp_path):
     shapes = {"input.1": ("n", 3), "0": (2, 3), "weight": (2,), "scale": (), "any": None}
     path = save_inputs(tmp_path / "model.onnx", shapes)
-    with pytest.raises(ValueError, match=r"input 'input.1' of .* dynamic shape.*--shape input.1=1x3 --shape any=1x3x224x224 on"):
+    with pytest.raises(
+        ValueError,
+        match=r"input 'input.1' of .* dynamic shape.*--shape input.1=1x3 --shape any=1x3x224x224 on",
+    ):
         workloads.model_file(path)
     mod, _ = workloads.model_file(path, {"input.1": (5, 3), "0": (4, 3), "any": ()})
     found = {one.name_hint: tuple(map(int, one.checked_type.shape)) for one in mod["main"].params}
@@ -90,5 +102,7 @@ def test_inputs_have_the_names_in_the_file(tmp_path):
 @pytest.mark.parametrize("name", ["input_1", "weight"])
 def test_an_unknown_name_is_refused_with_the_files_names(tmp_path, name):
     path = save_inputs(tmp_path / "model.onnx", {"input.1": ("n", 3), "weight": (2,)})
-    with pytest.raises(ValueError, match=rf"of inputs of .*model.onnx, '{name}' given: its inputs are 'input.1'$"):
+    with pytest.raises(
+        ValueError, match=rf"of inputs of .*model.onnx, '{name}' given: its inputs are 'input.1'$"
+    ):
         workloads.model_file(path, {name: (1, 3)})

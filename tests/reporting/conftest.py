@@ -10,20 +10,35 @@ from autotvm_opevo.tuning.naming import task_key
 
 @pytest.fixture(scope="package")
 def page(tmp_path_factory):
-    """Logs of two tuners with the same two tasks, one of which has a third, and a MetaSchedule database."""
+    """Logs of two tuners with the same two tasks, one of which has a third, and a MetaSchedule
+    database.
+    """
     folder = tmp_path_factory.mktemp("report")
-    first, second = autotvm_log(folder / "opevo.json"), autotvm_log(folder / "xgb.json", latency=0.02)
-    dense, conv2d = (task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d"))
+    first, second = (
+        autotvm_log(folder / "opevo.json"),
+        autotvm_log(folder / "xgb.json", latency=0.02),
+    )
+    dense, conv2d = (
+        task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d")
+    )
     journal = Journal(f"{first}.journal")
     journal.write(TrialEnded(dense, failure="runtime device", message=f"no {HOSTILE}"))
     journal.write(RunStarted([(3, [dense]), (1, [conv2d])], "OpEvoTuner"))
     journal.write(NetworkCompared(0.5, 0.25))
     with open(second, "a") as file:
         file.write(autotvm_line(99, HOSTILE, latency=1e-6) + '\n{"torn')
-    return report(first, second, meta_schedule_folder(folder / "folder"), out=folder / "report.html", title=f"Night {HOSTILE}")
+    return report(
+        first,
+        second,
+        meta_schedule_folder(folder / "folder"),
+        out=folder / "report.html",
+        title=f"Night {HOSTILE}",
+    )
 
 
 @pytest.fixture
 def undrawn(monkeypatch):
     """Pages whose charts are made, but not drawn."""
-    monkeypatch.setattr("autotvm_opevo.reporting.page.svg", lambda figure, title, tooltips: "<svg></svg>")
+    monkeypatch.setattr(
+        "autotvm_opevo.reporting.page.svg", lambda figure, title, tooltips: "<svg></svg>"
+    )

@@ -12,7 +12,11 @@ def test_trials_are_grouped_by_task(tmp_path):
     (log,) = open_logs([autotvm_log(tmp_path / "log.json")])
     assert (len(log), log.malformed, log.unrelated) == (64, 0, 0)
     dense, conv2d = log.tasks.values()
-    assert (dense.name, len(dense), dict(dense.failures)) == ("dense 1x64", 32, {"runtime device": 4})
+    assert (dense.name, len(dense), dict(dense.failures)) == (
+        "dense 1x64",
+        32,
+        {"runtime device": 4},
+    )
     assert conv2d.name == "conv2d 1x64"
     assert (dense.best, dense.best_trial) == (0.001, 7)
     assert list(dense.best_so_far[:7] * 1e3) == pytest.approx([64, 32, 16, 8, 4, 2, 1])
@@ -30,7 +34,11 @@ def test_trials_are_grouped_by_task(tmp_path):
 
 def test_a_success_without_a_valid_latency_is_a_failure(tmp_path):
     path = tmp_path / "log.json"
-    path.write_text("\n".join(autotvm_line(i, latency=latency) for i, latency in enumerate([1e-3, -1.0, float("inf")])))
+    path.write_text(
+        "\n".join(
+            autotvm_line(i, latency=latency) for i, latency in enumerate([1e-3, -1.0, float("inf")])
+        )
+    )
     (task,) = open_logs([path])[0].tasks.values()
     assert (task.best, dict(task.failures)) == (1e-3, {"unknown": 2})
 
@@ -44,14 +52,23 @@ def test_unprintable_characters_are_replaced(tmp_path):
 
 def test_joined_files_are_read_record_by_record_and_what_is_repeated_is_one_trial(tmp_path):
     one, other, third = (autotvm_line(i) for i in range(3))
-    lines = [f"\ufeff{one}{other}", f"{other}\r", third[:50] + third, f"# {autotvm_line(3)}", f"{autotvm_line(4)} Killed"]
+    lines = [
+        f"\ufeff{one}{other}",
+        f"{other}\r",
+        third[:50] + third,
+        f"# {autotvm_line(3)}",
+        f"{autotvm_line(4)} Killed",
+    ]
     (tmp_path / "log.json").write_text("\n".join(lines))
     (log,) = open_logs([tmp_path / "log.json"])
     assert (len(log), log.malformed, log.unrelated) == (4, 2, 0)
 
 
 def test_options_that_targets_have_no_longer_make_no_other_task(tmp_path):
-    lines = [autotvm_line(0), autotvm_line(1).replace('"llvm"', '"llvm -link-params=0 --system-lib"')]
+    lines = [
+        autotvm_line(0),
+        autotvm_line(1).replace('"llvm"', '"llvm -link-params=0 --system-lib"'),
+    ]
     (tmp_path / "log.json").write_text("\n".join(lines))
     (task,) = open_logs([tmp_path / "log.json"])[0].tasks.values()
     assert (len(task), task.target) == (2, "llvm")
@@ -60,30 +77,45 @@ def test_options_that_targets_have_no_longer_make_no_other_task(tmp_path):
 @pytest.mark.parametrize(
     ("targets", "expected"),
     [
-        (["llvm -keys=cpu -link-params=0", "llvm -keys=cpu -mtriple=a"], ["llvm -keys=cpu -mtriple=a"]),
+        (
+            ["llvm -keys=cpu -link-params=0", "llvm -keys=cpu -mtriple=a"],
+            ["llvm -keys=cpu -mtriple=a"],
+        ),
         (
             ["llvm -keys=cpu", "llvm -keys=cpu -mtriple=a -num-cores=2"],
             ["llvm -keys=cpu", "llvm -keys=cpu -mtriple=a -num-cores=2"],
         ),
-        (["llvm", "llvm -mtriple=a", "llvm -mtriple=b"], ["llvm", "llvm -mtriple=a", "llvm -mtriple=b"]),
+        (
+            ["llvm", "llvm -mtriple=a", "llvm -mtriple=b"],
+            ["llvm", "llvm -mtriple=a", "llvm -mtriple=b"],
+        ),
     ],
 )
 @pytest.mark.parametrize("files", ["one", "several"])
 def test_a_target_without_a_triple_is_that_with_the_only_one(tmp_path, targets, expected, files):
     lines = [autotvm_line(i).replace('"llvm"', f'"{target}"') for i, target in enumerate(targets)]
-    names = ["log.json"] * len(lines) if files == "one" else [f"{i}.json" for i in range(len(lines))]
+    names = (
+        ["log.json"] * len(lines) if files == "one" else [f"{i}.json" for i in range(len(lines))]
+    )
     for name, line in zip(names, lines):
         with open(tmp_path / name, "a") as file:
             file.write(line + "\n")
     logs = open_logs([tmp_path / name for name in dict.fromkeys(names)])
-    assert list(dict.fromkeys(task.target for log in logs for task in log.tasks.values())) == expected
+    assert (
+        list(dict.fromkeys(task.target for log in logs for task in log.tasks.values())) == expected
+    )
 
 
 def test_the_journal_has_a_task_under_the_target_that_its_run_wrote(tmp_path):
     target = "c -keys=cpu -workspace-byte-alignment=8"  # which this TVM still has
-    lines = [autotvm_line(i).replace('"llvm"', f'"{text}"') for i, text in enumerate((f"{target} -link-params=0", target))]
+    lines = [
+        autotvm_line(i).replace('"llvm"', f'"{text}"')
+        for i, text in enumerate((f"{target} -link-params=0", target))
+    ]
     (tmp_path / "log.json").write_text("\n".join(lines))
     key = task_key(target, "dense", [["TENSOR", [1, 64], "float32"]])
-    Journal(tmp_path / "log.json.journal").write(RunStarted([(3, [key])], "OpEvoTuner", names={key: "the layer"}))
+    Journal(tmp_path / "log.json.journal").write(
+        RunStarted([(3, [key])], "OpEvoTuner", names={key: "the layer"})
+    )
     (task,) = open_logs([tmp_path / "log.json"])[0].tasks.values()
     assert (len(task), task.name) == (2, "the layer")

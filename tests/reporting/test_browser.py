@@ -12,7 +12,9 @@ from autotvm_opevo import report
 from autotvm_opevo.reporting import serving
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-needs_browser = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on this machine")
+needs_browser = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on this machine"
+)
 # Seconds to wait for the browser on a busy machine; less than half of the limit of a test.
 PATIENCE = 120
 
@@ -26,7 +28,9 @@ def browser():
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=DRIVER))
+    driver = webdriver.Chrome(
+        options=options, service=webdriver.ChromeService(executable_path=DRIVER)
+    )
     driver.set_page_load_timeout(PATIENCE)
     yield driver
     driver.quit()
@@ -35,10 +39,12 @@ def browser():
 def open_page(browser, address, width=1200, height=900):
     browser.get_log("browser"), browser.get_log("performance")
     browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500},
     )
     browser.get(address)
-    wait_until(lambda: browser.find_elements("tag name", "footer"))  # a busy browser may return before the page is there
+    # a busy browser may return before the page is there
+    wait_until(lambda: browser.find_elements("tag name", "footer"))
     return browser
 
 
@@ -51,11 +57,19 @@ def wait_until(condition):
 
 def requests(browser):
     messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    return [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+    return [
+        m["params"]["request"]["url"]
+        for m in messages
+        if m["method"] == "Network.requestWillBeSent"
+    ]
 
 
 def shown(browser):
-    return [task.get_attribute("id") for task in browser.find_elements("css selector", ".task") if task.is_displayed()]
+    return [
+        task.get_attribute("id")
+        for task in browser.find_elements("css selector", ".task")
+        if task.is_displayed()
+    ]
 
 
 @needs_browser
@@ -63,14 +77,16 @@ class TestBrowser:
     def test_charts_have_data(self, browser, page):
         open_page(browser, page.as_uri())
         charts = browser.find_elements("css selector", "#task-1 figure svg")
-        assert len(charts) == 2 + 2  # best so far over trials and over time; two knobs with more than one value
+        # best so far over trials and over time; two knobs with more than one value
+        assert len(charts) == 2 + 2
         for chart in charts:
             assert chart.size["width"] > 150
             assert chart.size["height"] > 20
         for curve in ("#task-1 .best path", "#task-1 .vertices use"):
             assert len(browser.find_elements("css selector", curve)) >= 2
         lengths = browser.execute_script(
-            "return [...document.querySelectorAll('#task-1 .best path')].map(path => path.getTotalLength())"
+            "return [...document.querySelectorAll('#task-1 .best path')].map(path => "
+            "path.getTotalLength())"
         )
         assert len(lengths) == 4  # two logs, over trials and over time
         assert all(length > 20 for length in lengths)
@@ -93,10 +109,16 @@ class TestBrowser:
         from selenium.webdriver.support.ui import Select
 
         open_page(browser, page.as_uri())
-        wait_until(lambda: shown(browser) == ["task-1"])  # which a script at the end of the page decides
+        # which a script at the end of the page decides
+        wait_until(lambda: shown(browser) == ["task-1"])
         Select(browser.find_element("id", "task")).select_by_visible_text("conv2d 1x64")
         wait_until(lambda: shown(browser) == ["task-2"])
-        assert browser.execute_script("return document.getElementById('task-2').getBoundingClientRect().top") < 100
+        assert (
+            browser.execute_script(
+                "return document.getElementById('task-2').getBoundingClientRect().top"
+            )
+            < 100
+        )
         browser.find_element("link text", "matmul 8x64 64x64").click()
         wait_until(lambda: shown(browser) == ["task-4"])
         assert browser.find_element("id", "task").get_attribute("value") == "task-4"
@@ -104,12 +126,17 @@ class TestBrowser:
         wait_until(lambda: shown(browser) == ["task-2"])
 
     def test_operators_are_sorted_by_time(self, browser, page):
-        """A dense layer that the network runs three times, two operators that run once, and one that takes next to no time."""
+        """A dense layer that the network runs three times, two operators that run once, and one
+        that takes next to no time.
+        """
         open_page(browser, page.as_uri())
         (table, *_) = browser.find_elements("tag name", "table")
         linked = [link.get_attribute("hash") for link in table.find_elements("tag name", "a")]
         assert linked == ["#task-1", "#task-2", "#task-4", "#task-3"]
-        rows = [[cell.text for cell in row.find_elements("tag name", "td")] for row in table.find_elements("tag name", "tr")[1:]]
+        rows = [
+            [cell.text for cell in row.find_elements("tag name", "td")]
+            for row in table.find_elements("tag name", "tr")[1:]
+        ]
         assert rows[0][:5] == ["dense 1x64", "3", "opevo.json", "75%", "1.000"]
         assert rows[1][:5] == ["", "3", "xgb.json", "75%", "20.000"]
         assert [row[3] for row in rows[2:]] == ["25%", "25%", "100%", "<1%"]
@@ -142,11 +169,21 @@ class TestBrowser:
         open_page(browser, page.as_uri(), 390, 844)
         width = browser.execute_script("return document.documentElement.scrollWidth")
         assert width <= 390
-        assert min(chart.size["width"] for chart in browser.find_elements("css selector", "#task-1 figure svg")) > 300
+        assert (
+            min(
+                chart.size["width"]
+                for chart in browser.find_elements("css selector", "#task-1 figure svg")
+            )
+            > 300
+        )
 
     def test_a_phone_shows_all_columns_of_the_tasks(self, browser, page):
         open_page(browser, page.as_uri(), 390, 844)
-        cells = [cell for cell in browser.find_elements("css selector", ".tasks td") if cell.is_displayed()]
+        cells = [
+            cell
+            for cell in browser.find_elements("css selector", ".tasks td")
+            if cell.is_displayed()
+        ]
         assert len({cell.get_attribute("data-label") for cell in cells}) > 6
         assert max(cell.rect["x"] + cell.rect["width"] for cell in cells) <= 390
         assert max(cell.size["height"] for cell in cells) < 100
@@ -154,10 +191,18 @@ class TestBrowser:
     def test_charts_fill_the_width_of_a_desktop(self, browser, page, tmp_path):
         """Also the two of a single task."""
         alone = tmp_path / "log.json"
-        alone.write_text("\n".join(autotvm_line(trial, tile=2 ** (trial % 7)) for trial in range(20)))
-        for shown_page, charts in ((page, "#overview svg"), (report(alone, out=tmp_path / "report.html"), "#task-1 .charts svg")):
+        alone.write_text(
+            "\n".join(autotvm_line(trial, tile=2 ** (trial % 7)) for trial in range(20))
+        )
+        for shown_page, charts in (
+            (page, "#overview svg"),
+            (report(alone, out=tmp_path / "report.html"), "#task-1 .charts svg"),
+        ):
             open_page(browser, shown_page.as_uri(), 1280, 900)
-            edges = [chart.rect["x"] + chart.rect["width"] for chart in browser.find_elements("css selector", charts)]
+            edges = [
+                chart.rect["x"] + chart.rect["width"]
+                for chart in browser.find_elements("css selector", charts)
+            ]
             assert max(edges) > 0.85 * 1280
 
     def test_print_has_all_tasks(self, browser, page):
@@ -170,7 +215,8 @@ class TestBrowser:
     def test_without_scripts_all_tasks_are_shown(self, browser, page):
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
         open_page(browser, page.as_uri())
-        wait_until(lambda: len(shown(browser)) == 4)  # without scripts the driver does not wait for the whole page
+        # without scripts the driver does not wait for the whole page
+        wait_until(lambda: len(shown(browser)) == 4)
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
     def test_a_watched_page_grows_with_its_log(self, browser, tmp_path, monkeypatch):

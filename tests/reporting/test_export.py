@@ -22,12 +22,19 @@ def test_plots_and_tables_are_saved(tmp_path):
     assert rows[0] == "log,task,trial,time,latency_ms,best_so_far_ms"
     assert len(rows) == 1 + 64 + 8
     assert "log.json,dense 1x64,1,1795000000.0,64.0,64.0" in rows
-    assert 'folder,matmul 8x64 64x64,"matmul, loop 2, 64 iterations",32x2,1,2.0' in (tmp_path / "csv" / "knobs.csv").read_text()
+    assert (
+        'folder,matmul 8x64 64x64,"matmul, loop 2, 64 iterations",32x2,1,2.0'
+        in (tmp_path / "csv" / "knobs.csv").read_text()
+    )
 
 
 @pytest.mark.parametrize("option", ["png", "csv"])
 def test_plots_and_tables_need_a_folder(tmp_path, option):
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match=f"{option} must be a folder"):
-        report(autotvm_log(tmp_path / "log.json"), out=tmp_path / "report.html", **{option: tmp_path / "file"})
+        report(
+            autotvm_log(tmp_path / "log.json"),
+            out=tmp_path / "report.html",
+            **{option: tmp_path / "file"},
+        )
     assert not (tmp_path / "report.html").exists()

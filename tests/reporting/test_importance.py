@@ -24,7 +24,12 @@ KNOBS = {
 
 def searched(log_latency, trials=96, seed=0, noise=0.03):
     """The trials of a search for the lowest latency."""
-    search, rng, settings, logs = OpEvo(Space(KNOBS), seed=seed), np.random.default_rng(seed), [], []
+    search, rng, settings, logs = (
+        OpEvo(Space(KNOBS), seed=seed),
+        np.random.default_rng(seed),
+        [],
+        [],
+    )
     while len(settings) < trials:
         asked = search.ask(8)
         measured = [log_latency(configuration) + rng.normal(0, noise) for configuration in asked]
@@ -35,7 +40,11 @@ def searched(log_latency, trials=96, seed=0, noise=0.03):
 
 def additive(configuration):
     """Effects of three knobs. The fourth has none."""
-    return abs(np.log2(configuration["tile"][1]) - 4) / 2 + configuration["vectorize"] + 0.002 * configuration["unroll"]
+    return (
+        abs(np.log2(configuration["tile"][1]) - 4) / 2
+        + configuration["vectorize"]
+        + 0.002 * configuration["unroll"]
+    )
 
 
 def interacting(configuration):
@@ -51,10 +60,14 @@ def test_the_shares_are_those_of_the_model_on_all_configurations():
     parts = {}  # by knobs: the mean over all others, without the parts due to fewer
     for knobs in ((), (0,), (1,), (2,), (0, 1), (0, 2), (1, 2)):
         mean = f.mean(axis=tuple({0, 1, 2}.difference(knobs)), keepdims=True)
-        parts[knobs] = mean - sum(part for smaller, part in parts.items() if set(smaller) < set(knobs))
+        parts[knobs] = mean - sum(
+            part for smaller, part in parts.items() if set(smaller) < set(knobs)
+        )
     alone, pairs = _shares(alpha, correlations)
     assert alone == pytest.approx([(parts[j,] ** 2).mean() / f.var() for j in range(3)])
-    assert pairs == pytest.approx({pair: (parts[pair] ** 2).mean() / f.var() for pair in ((0, 1), (0, 2), (1, 2))})
+    assert pairs == pytest.approx(
+        {pair: (parts[pair] ** 2).mean() / f.var() for pair in ((0, 1), (0, 2), (1, 2))}
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -70,16 +83,25 @@ def test_pairs_that_interact_are_found_in_a_search(seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_knob_without_effect_has_no_share_although_a_search_prefers_the_values_of_its_best_trials(seed):
+def test_a_knob_without_effect_has_no_share_although_a_search_prefers_the_values_of_its_best_trials(
+    seed,
+):
     found = searched(additive, seed=seed)
     assert found.alone["explicit"] < 0.02
-    assert found.correlation["explicit"] > max(found.correlation[name] for name in ("tile", "vectorize"))
+    assert found.correlation["explicit"] > max(
+        found.correlation[name] for name in ("tile", "vectorize")
+    )
 
 
 def test_the_shares_are_those_of_the_whole_space():
     grid = [additive(dict(zip(KNOBS, values))) for values in product(*KNOBS.values())]
-    effects = [additive({"tile": (8, 8), "unroll": 0, "vectorize": False} | {"tile": tile}) for tile in KNOBS["tile"]]
-    assert searched(additive).alone["tile"] == pytest.approx(np.var(effects) / np.var(grid), abs=0.1)
+    effects = [
+        additive({"tile": (8, 8), "unroll": 0, "vectorize": False} | {"tile": tile})
+        for tile in KNOBS["tile"]
+    ]
+    assert searched(additive).alone["tile"] == pytest.approx(
+        np.var(effects) / np.var(grid), abs=0.1
+    )
 
 
 def test_noise_tells_nothing():
@@ -88,12 +110,19 @@ def test_noise_tells_nothing():
 
 
 def log_of(settings, failed=()):
-    """A log of trials that take as many seconds as their knob `x` says, and their knob `sketch`, if any."""
+    """A log of trials that take as many seconds as their knob `x` says, and their knob `sketch`, if
+    any.
+    """
     log = TuningLog("log")
     for i, setting in enumerate(settings):
         latency = math.inf if i in failed else setting["x"] + float(setting.get("sketch", 0))
-        knobs = {name: Value("choice" if name == "sketch" else "number", value) for name, value in setting.items()}
-        log.add(Trial("task", "task", latency, "failed" if i in failed else "", "llvm", float(i), knobs))
+        knobs = {
+            name: Value("choice" if name == "sketch" else "number", value)
+            for name, value in setting.items()
+        }
+        log.add(
+            Trial("task", "task", latency, "failed" if i in failed else "", "llvm", float(i), knobs)
+        )
     return log
 
 
@@ -122,11 +151,16 @@ def test_trials_that_set_other_knobs_than_the_best_do_not_count():
 
 
 def test_knobs_that_do_not_vary_are_left_out():
-    assert found(log_of([{**setting, "sketch": "1"} for setting in GRID])).alone.keys() == {"x", "y"}
+    assert found(log_of([{**setting, "sketch": "1"} for setting in GRID])).alone.keys() == {
+        "x",
+        "y",
+    }
     assert found(log_of([{"x": 1 + i % 8, "y": 0} for i in range(48)])) is None
 
 
-@pytest.mark.parametrize("settings", [[{"x": 1, "y": i % 5, "z": i % 3} for i in range(48)], [{"x": 1, "y": 2}] * 48])
+@pytest.mark.parametrize(
+    "settings", [[{"x": 1, "y": i % 5, "z": i % 3} for i in range(48)], [{"x": 1, "y": 2}] * 48]
+)
 def test_equal_latencies_tell_nothing(settings):
     assert found(log_of(settings)) is None
 
@@ -136,5 +170,15 @@ def test_tiles_of_different_loops_can_be_compared():
     log = TuningLog("log")
     for i in range(40):
         tile = (8 >> i % 4, 1 << i % 4) if i % 2 else (6, 2)
-        log.add(Trial("task", "task", 1.0 + i, "", "llvm", float(i), {"t": Value("tile", tile), "u": Value("number", i % 3)}))
+        log.add(
+            Trial(
+                "task",
+                "task",
+                1.0 + i,
+                "",
+                "llvm",
+                float(i),
+                {"t": Value("tile", tile), "u": Value("number", i % 3)},
+            )
+        )
     assert found(log) is not None

@@ -28,8 +28,12 @@ def test_extents_beyond_64_bits_have_positions():
 
 @pytest.mark.parametrize("innermost", [1, 4, 64])
 def test_tiles_respect_the_bound_on_the_innermost_part(innermost):
-    graph = knob_graph("tile", Knob("tile", innermost=innermost, stats={(64, 1): ValueStats(1, 0.1)}))
-    assert sorted(tile[-1] for tile in graph.topology) == [part for part in (1, 2, 4, 8, 16, 32, 64) if part <= innermost]
+    graph = knob_graph(
+        "tile", Knob("tile", innermost=innermost, stats={(64, 1): ValueStats(1, 0.1)})
+    )
+    assert sorted(tile[-1] for tile in graph.topology) == [
+        part for part in (1, 2, 4, 8, 16, 32, 64) if part <= innermost
+    ]
 
 
 def test_three_parts_form_the_papers_triangle():
@@ -46,7 +50,10 @@ def test_two_parts_form_a_grid_of_primes():
     topology = Factorization(12, parts=2)
     xy = positions(topology)
     assert (len({round(x, 9) for x, _ in xy}), len({round(y, 9) for _, y in xy})) == (3, 2)
-    edges = [xy[j] - xy[i] for i, j in knob_graph("tile", Knob("tile", stats={(12, 1): ValueStats()}), topology).edges]
+    edges = [
+        xy[j] - xy[i]
+        for i, j in knob_graph("tile", Knob("tile", stats={(12, 1): ValueStats()}), topology).edges
+    ]
     assert len(edges) == 7
     assert all(np.count_nonzero(np.abs(edge) > 1e-9) == 1 for edge in edges)
 
@@ -59,7 +66,9 @@ def test_inner_tiles_have_the_positions_of_complete_tiles():
 
 @given(st.sampled_from(TOPOLOGIES[:5]), st.data())
 def test_a_graph_has_all_tried_values(topology, data):
-    tried = data.draw(st.lists(st.sampled_from(list(topology)), min_size=1, max_size=20, unique=True))
+    tried = data.draw(
+        st.lists(st.sampled_from(list(topology)), min_size=1, max_size=20, unique=True)
+    )
     knob = Knob("tile")
     for i, value in enumerate(tried):
         knob.add(value, float(i))
@@ -78,5 +87,7 @@ def test_a_large_graph_has_the_best_values():
 
 
 def test_a_tile_of_an_unknown_loop_has_the_graph_of_tried_values():
-    graph = knob_graph("tile", Knob("inner tile", stats={(2, 8): ValueStats(1, 0.1), (4, 8): ValueStats(1, 0.2)}))
+    graph = knob_graph(
+        "tile", Knob("inner tile", stats={(2, 8): ValueStats(1, 0.1), (4, 8): ValueStats(1, 0.2)})
+    )
     assert (list(graph.topology), graph.size, list(graph.edges)) == ([(2, 8), (4, 8)], 0, [(0, 1)])

@@ -18,7 +18,9 @@ from autotvm_opevo.topology import Factorization
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=repr)
 def test_vertices_do_not_overlap(topology):
     """A vertex is at most as wide as the distance between the two nearest."""
-    figure = draw_graph(knob_graph("knob", Knob("tile", stats={topology[0]: ValueStats(1, 0.1)}), topology), 0.1)
+    figure = draw_graph(
+        knob_graph("knob", Knob("tile", stats={topology[0]: ValueStats(1, 0.1)}), topology), 0.1
+    )
     figure.canvas.draw()
     axes = figure.axes[0]
     xy = axes.transData.transform(positions(topology)) * 72 / figure.dpi
@@ -42,7 +44,9 @@ def test_vertices_have_tooltips():
 def test_the_knob_with_the_largest_share_is_on_top_and_pairs_that_interact_are_below():
     pairs = {("tile", "unroll"): 0.2, ("tile", "order"): 0.01, ("order", "unroll"): 0.3}
     correlation = {"tile": 0.5, "unroll": 0.25, "order": 1.0}
-    (plot,) = importance_plots(Importance({"tile": 0.1, "unroll": 0.6, "order": 0.0}, pairs, correlation, 0.9))
+    (plot,) = importance_plots(
+        Importance({"tile": 0.1, "unroll": 0.6, "order": 0.0}, pairs, correlation, 0.9)
+    )
     (axes,) = plot.figure.axes
     texts = [text.get_text() for text in axes.texts]
     assert texts[:5] == ["unroll", "tile", "order", "order and unroll", "tile and unroll"]

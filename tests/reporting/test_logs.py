@@ -7,7 +7,14 @@ from compared_networks import compared
 from synthetic_logs import autotvm_line, autotvm_log, meta_schedule_folder, meta_schedule_line
 
 from autotvm_opevo.reporting.logs import fingerprint, input_files, open_logs
-from autotvm_opevo.tuning.journal import BestConfirmed, Journal, NetworkCompared, RunHistory, RunStarted, TrialEnded
+from autotvm_opevo.tuning.journal import (
+    BestConfirmed,
+    Journal,
+    NetworkCompared,
+    RunHistory,
+    RunStarted,
+    TrialEnded,
+)
 from autotvm_opevo.tuning.naming import task_key
 
 
@@ -20,9 +27,15 @@ def _write(path, text):
     ("make", "message"),
     [
         (lambda folder: [], "logs must be at least one"),
-        (lambda folder: [folder], "must be an AutoTVM log, the folder of a MetaSchedule database, or a folder of some"),
+        (
+            lambda folder: [folder],
+            "must be an AutoTVM log, the folder of a MetaSchedule database, or a folder of some",
+        ),
         (lambda folder: [autotvm_log(folder / "a")] * 2, "is given twice"),
-        (lambda folder: [_write(folder / "notes.md", "# Notes\nnot a log\nof anything")], "none of its lines is a trial"),
+        (
+            lambda folder: [_write(folder / "notes.md", "# Notes\nnot a log\nof anything")],
+            "none of its lines is a trial",
+        ),
     ],
 )
 def test_invalid_paths_are_refused(tmp_path, make, message):
@@ -30,7 +43,9 @@ def test_invalid_paths_are_refused(tmp_path, make, message):
         open_logs(make(tmp_path))
 
 
-@pytest.mark.parametrize(("text", "valid"), [("", True), ('{"input": ["ll', True), ("no log", True), ("no log\n", False)])
+@pytest.mark.parametrize(
+    ("text", "valid"), [("", True), ('{"input": ["ll', True), ("no log", True), ("no log\n", False)]
+)
 def test_a_first_line_may_be_incomplete(tmp_path, text, valid):
     path = _write(tmp_path / "log.json", text)
     if valid:
@@ -42,7 +57,10 @@ def test_a_first_line_may_be_incomplete(tmp_path, text, valid):
 
 def test_a_log_without_a_trial_is_an_error_unless_allowed(tmp_path):
     full, empty = autotvm_log(tmp_path / "full.json"), _write(tmp_path / "empty.json", "")
-    with pytest.raises(ValueError, match=r"logs must have trials, there is none in .*empty\.json yet: --watch waits"):
+    with pytest.raises(
+        ValueError,
+        match=r"logs must have trials, there is none in .*empty\.json yet: --watch waits",
+    ):
         open_logs([full, empty])
 
 
@@ -60,7 +78,9 @@ def test_a_folder_stands_for_the_autotvm_logs_in_it(tmp_path):
     assert [log.label for log in open_logs([tmp_path])] == ["a.json", "b.json", "begun.json"]
 
 
-def test_a_folder_stands_for_the_databases_in_it_and_for_logs_as_tvm_s_tutorials_name_them(tmp_path):
+def test_a_folder_stands_for_the_databases_in_it_and_for_logs_as_tvm_s_tutorials_name_them(
+    tmp_path,
+):
     autotvm_log(tmp_path / "resnet-18.log")
     meta_schedule_folder(tmp_path / "yesterday")
     _write(tmp_path / "notes.log", "started\n")
@@ -88,7 +108,11 @@ def test_the_fingerprint_changes_when_a_log_or_journal_grows(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "names"),
     [
-        ('"llvm"', '"llvm -mcpu=core-avx2"', ("dense 1x64 for llvm", "dense 1x64 for llvm -mcpu=core-avx2")),
+        (
+            '"llvm"',
+            '"llvm -mcpu=core-avx2"',
+            ("dense 1x64 for llvm", "dense 1x64 for llvm -mcpu=core-avx2"),
+        ),
         ('"float32"', '"float16"', ("dense 1x64", "dense 1x64 (2)")),
     ],
 )
@@ -145,26 +169,56 @@ def test_malformed_lines_are_counted(tmp_path, line):
         {"input": ["llvm", "dense", [], {}], "config": {}, "result": [[1.0], 0, 1, 1]},
         {"input": ["llvm", "dense", [], {}], "config": {"entity": []}, "result": [[], 0, 1, 1]},
         {"input": ["llvm", "dense", [], {}], "config": {"entity": []}, "result": [[1.0], 99, 1, 1]},
-        {"input": ["llvm", "dense", [], {}], "config": {"entity": [["x", "sp", ["a"]]]}, "result": [[1.0], 0, 1, 1]},
-        {"input": ["llvm", "dense", [], {}], "config": {"entity": [["x", "ot", 1]]}, "result": [["a"], 0, 1, 1]},
-        {"input": ["llvm", "dense", [], {}], "config": {"entity": [["x", "sp", [-1, 0]]]}, "result": [[1.0], 0, 1, 1]},
+        {
+            "input": ["llvm", "dense", [], {}],
+            "config": {"entity": [["x", "sp", ["a"]]]},
+            "result": [[1.0], 0, 1, 1],
+        },
+        {
+            "input": ["llvm", "dense", [], {}],
+            "config": {"entity": [["x", "ot", 1]]},
+            "result": [["a"], 0, 1, 1],
+        },
+        {
+            "input": ["llvm", "dense", [], {}],
+            "config": {"entity": [["x", "sp", [-1, 0]]]},
+            "result": [[1.0], 0, 1, 1],
+        },
         [0, [[[["Annotate", ["b0", ["v"]], [7], []]], []], [1.0], {"kind": "llvm"}, []]],
-        [0, [[[["SampleCategorical", [], [[[1], [2]], [0.5, 0.5]], ["v"]]], [[0, [1]]]], [1.0], {"kind": "llvm"}, []]],
+        [
+            0,
+            [
+                [[["SampleCategorical", [], [[[1], [2]], [0.5, 0.5]], ["v"]]], [[0, [1]]]],
+                [1.0],
+                {"kind": "llvm"},
+                [],
+            ],
+        ],
     ],
 )
 def test_unrelated_lines_are_counted(tmp_path, record):
-    autotvm, meta_schedule = autotvm_log(tmp_path / "log.json", trials=4), meta_schedule_folder(tmp_path / "folder")
+    autotvm, meta_schedule = (
+        autotvm_log(tmp_path / "log.json", trials=4),
+        meta_schedule_folder(tmp_path / "folder"),
+    )
     for path in (autotvm, meta_schedule / "database_tuning_record.json"):
         with open(path, "a") as file:
             file.write(json.dumps(record) + "\n")
-    assert [(log.malformed, log.unrelated) for log in open_logs([autotvm, meta_schedule])] == [(0, 1), (0, 1)]
+    assert [(log.malformed, log.unrelated) for log in open_logs([autotvm, meta_schedule])] == [
+        (0, 1),
+        (0, 1),
+    ]
 
 
 def test_time_is_attributed_to_the_task_that_was_measured(tmp_path):
     """Two batches of dense and, between them, one of conv2d whose trials ended at the same time."""
     path = tmp_path / "log.json"
     times = [("dense", 0), ("dense", 10), ("conv2d", 70), ("conv2d", 70), ("dense", 75)]
-    path.write_text("\n".join(autotvm_line(time, template, tile=i + 1) for i, (template, time) in enumerate(times)))
+    path.write_text(
+        "\n".join(
+            autotvm_line(time, template, tile=i + 1) for i, (template, time) in enumerate(times)
+        )
+    )
     (log,) = open_logs([path])
     dense, conv2d = log.tasks.values()
     assert list(dense.elapsed) == [0, 10, 15]
@@ -174,7 +228,15 @@ def test_time_is_attributed_to_the_task_that_was_measured(tmp_path):
 
 def test_an_unknown_timestamp_leaves_all_times_empty(tmp_path):
     path = tmp_path / "log.json"
-    path.write_text("\n".join([autotvm_line(0), autotvm_line(50, "conv2d").replace("1795000050.0", "NaN"), autotvm_line(100)]))
+    path.write_text(
+        "\n".join(
+            [
+                autotvm_line(0),
+                autotvm_line(50, "conv2d").replace("1795000050.0", "NaN"),
+                autotvm_line(100),
+            ]
+        )
+    )
     (log,) = open_logs([path])
     assert all(len(task.elapsed) == 0 for task in log.tasks.values())
     assert len(log.elapsed) == 0
@@ -210,14 +272,24 @@ def test_a_new_network_discards_the_latency_of_the_last_one(tmp_path):
     journal.write(NetworkCompared.of(compared(0.2, 0.1, noise=0).race))
     journal.write(RunStarted([(1, ["conv2d"])], "OpEvoTuner"))
     (log,) = open_logs([path])
-    assert (log.runs.operators, log.runs.latency, log.runs.speedup) == ({("conv2d",): 1}, None, None)
+    assert (log.runs.operators, log.runs.latency, log.runs.speedup) == (
+        {("conv2d",): 1},
+        None,
+        None,
+    )
 
 
 def test_timestamps_and_failures_come_from_a_journal_of_all_trials(tmp_path):
     folder = meta_schedule_folder(tmp_path / "folder")
     journal = Journal(folder / "journal")
     for trial in range(8):
-        journal.write(TrialEnded("1234", failure="run timeout" if trial == 5 else "", message="killed" if trial == 5 else ""))
+        journal.write(
+            TrialEnded(
+                "1234",
+                failure="run timeout" if trial == 5 else "",
+                message="killed" if trial == 5 else "",
+            )
+        )
     (task,) = open_logs([folder])[0].tasks.values()
     assert len(task.elapsed) == 8
     assert dict(task.failures) == {"run timeout": 1}
@@ -255,6 +327,8 @@ def test_a_confirmation_that_may_be_another_target_s_is_none(tmp_path):
     Journal(folder / "journal").write(BestConfirmed("1234", "", [2e-3]))
     (log,) = open_logs([folder])
     assert [task.latency for task in log.tasks.values()] == [2e-3]
-    records.write_text(records.read_text() + meta_schedule_line((64, 1), 0, 5e-4).replace("llvm", "cuda") + "\n")
+    records.write_text(
+        records.read_text() + meta_schedule_line((64, 1), 0, 5e-4).replace("llvm", "cuda") + "\n"
+    )
     (log,) = open_logs([folder])
     assert [task.latency for task in log.tasks.values()] == [1e-3, 5e-4]

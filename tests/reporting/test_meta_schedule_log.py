@@ -11,7 +11,12 @@ from autotvm_opevo.tuning.journal import Journal, RunEnded, RunStarted, TrialEnd
 def test_a_database_is_read_with_sketches_and_options(tmp_path):
     (log,) = open_logs([meta_schedule_folder(tmp_path / "folder")])
     (task,) = log.tasks.values()
-    assert (task.name, len(task), task.best, dict(task.failures)) == ("matmul 8x64 64x64", 8, 1e-3, {"failed": 1})
+    assert (task.name, len(task), task.best, dict(task.failures)) == (
+        "matmul 8x64 64x64",
+        8,
+        1e-3,
+        {"failed": 1},
+    )
     assert np.isnan(task.times).all()
     assert task.knobs["matmul, loop 2, 64 iterations"].stats[32, 2].best == 2e-3
     assert task.knobs["unroll explicit"].options == ("0", "16", "64")
@@ -27,7 +32,9 @@ def test_a_sketch_has_the_same_number_in_all_logs_however_many_loops_are_paralle
         ]
         return [
             line.replace(
-                '["EnterPostproc"', f'["Annotate", ["b0", {parallel}], ["meta_schedule.parallel"], []], ["EnterPostproc"'
+                '["EnterPostproc"',
+                f'["Annotate", ["b0", {parallel}], ["meta_schedule.parallel"], []], '
+                '["EnterPostproc"',
             )
             for line in both
         ][::other]
@@ -39,7 +46,10 @@ def test_a_sketch_has_the_same_number_in_all_logs_however_many_loops_are_paralle
         (folder / "database_workload.json").write_text('["1234", "..."]\n')
     for log in open_logs(folders):
         (task,) = log.tasks.values()
-        assert {value: stats.best for value, stats in task.knobs["sketch"].stats.items()} == {"1": 1e-3, "2": 5e-3}
+        assert {value: stats.best for value, stats in task.knobs["sketch"].stats.items()} == {
+            "1": 1e-3,
+            "2": 5e-3,
+        }
 
 
 def test_schedules_with_differently_packed_weights_are_trials_of_one_task(tmp_path):
@@ -48,14 +58,20 @@ def test_schedules_with_differently_packed_weights_are_trials_of_one_task(tmp_pa
     before, *rest = records.read_text().splitlines()
     assert "[64, 64]" in before
     records.write_text("\n".join([before.replace("[64, 64]", "[8, 64, 8]"), *rest]))
-    Journal(folder / "journal").write(RunStarted([(1, ["1234"])], "OpEvo", names={"1234": "matmul 8x64 64x64"}))
+    Journal(folder / "journal").write(
+        RunStarted([(1, ["1234"])], "OpEvo", names={"1234": "matmul 8x64 64x64"})
+    )
     (task,) = open_logs([folder])[0].tasks.values()
     assert (task.name, len(task)) == ("matmul 8x64 64x64", 8)
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_what_a_killed_run_had_no_time_to_tell_is_no_reason_to_lose_all_times(tmp_path, monkeypatch, ended):
-    """Two records of eight are in the database, but not in the journal; the first run was killed, or ended orderly."""
+def test_what_a_killed_run_had_no_time_to_tell_is_no_reason_to_lose_all_times(
+    tmp_path, monkeypatch, ended
+):
+    """Two records of eight are in the database, but not in the journal; the first run was killed,
+    or ended orderly.
+    """
     folder = meta_schedule_folder(tmp_path / "folder")
     journal, key = Journal(folder / "journal"), "1234"
 
@@ -78,12 +94,23 @@ def test_what_a_killed_run_had_no_time_to_tell_is_no_reason_to_lose_all_times(tm
         assert np.isnan(task.times).all()
         assert task.failures == {"failed": 1}
     else:
-        assert task.times.tolist() == [1010.0, 1011.0, 1012.0, 1012.0, 1012.0, 2010.0, 2011.0, 2012.0]
+        assert task.times.tolist() == [
+            1010.0,
+            1011.0,
+            1012.0,
+            1012.0,
+            1012.0,
+            2010.0,
+            2011.0,
+            2012.0,
+        ]
         assert task.failures == {"run timeout": 1}
         assert log.elapsed[-1] == 24.0
 
 
-@pytest.mark.parametrize("name", ["database_tuning_record.json", "database_workload.json", "resnet.json"])
+@pytest.mark.parametrize(
+    "name", ["database_tuning_record.json", "database_workload.json", "resnet.json"]
+)
 def test_a_database_is_found_by_a_file_of_it_also_of_another_name(tmp_path, name):
     folder = meta_schedule_folder(tmp_path / "folder")
     if name == "resnet.json":

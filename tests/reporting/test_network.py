@@ -11,12 +11,21 @@ from autotvm_opevo.tuning.naming import task_key
 
 
 def test_the_total_is_the_sum_of_the_operators_best_so_far(tmp_path):
-    """Dense runs twice and has two implementations; the total is infinite until both operators have a successful trial."""
+    """Dense runs twice and has two implementations; the total is infinite until both operators have
+    a successful trial.
+    """
     trials = [("dense", 8), ("conv2d", 5), ("dense_pack", 3), ("conv2d", 9), ("conv2d", 4)]
-    lines = [autotvm_line(i, template, latency=ms * 1e-3) for i, (template, ms) in enumerate(trials)]
+    lines = [
+        autotvm_line(i, template, latency=ms * 1e-3) for i, (template, ms) in enumerate(trials)
+    ]
     (tmp_path / "log.json").write_text("\n".join(lines))
-    keys = [task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "dense_pack", "conv2d")]
-    Journal(tmp_path / "log.json.journal").write(RunStarted([(2, keys[:2]), (1, keys[2:])], "OpEvoTuner"))
+    keys = [
+        task_key("llvm", name, [["TENSOR", [1, 64], "float32"]])
+        for name in ("dense", "dense_pack", "conv2d")
+    ]
+    Journal(tmp_path / "log.json.journal").write(
+        RunStarted([(2, keys[:2]), (1, keys[2:])], "OpEvoTuner")
+    )
     network = Network(open_logs([tmp_path / "log.json"]))
     assert list(network.best_so_far(0) * 1e3) == pytest.approx([np.inf, 21, 11, 11, 10])
     assert network.seconds_in(0) == pytest.approx(0.01)

@@ -29,17 +29,22 @@ def test_the_page_has_captions_warnings_and_configurations(page):
         "latency of the network 500.000 ms before tuning, 250.000 ms after",
         "1 malformed line skipped",
         "tile_x: ?x64; order: loops in the order 0 2 1; vec: vectorized; unroll: 0",
-        "Latency of each operator, one run of each, as some counts are unknown: best trial in each log",
+        "Latency of each operator, one run of each, as some counts are unknown: best trial in "
+        "each log",
         "unknown: the journal that tune_network writes would have it",
         "some timestamps are missing, so there are no plots over time",
     ):
         assert words in text
 
 
-@pytest.mark.parametrize("templates", [["dense"], ["dense", "conv2d"]], ids=["one task", "two tasks"])
+@pytest.mark.parametrize(
+    "templates", [["dense"], ["dense", "conv2d"]], ids=["one task", "two tasks"]
+)
 def test_every_link_leads_somewhere(tmp_path, templates):
     log = tmp_path / "log.json"
-    log.write_text("\n".join(autotvm_line(trial, templates[trial % len(templates)]) for trial in range(40)))
+    log.write_text(
+        "\n".join(autotvm_line(trial, templates[trial % len(templates)]) for trial in range(40))
+    )
     text = report(log, out=tmp_path / "report.html").read_text()
     assert (links := set(re.findall('href="#([^"]+)"', text)))
     assert links <= set(re.findall('id="([^"]+)"', text))
@@ -85,7 +90,9 @@ def test_pauses_are_not_counted_as_tuning_time(tmp_path):
 def test_time_starts_with_the_run_if_the_journal_has_its_start(tmp_path, monkeypatch):
     for start in (1.795e9 - 60, 1.795e9 + 500):
         monkeypatch.setattr("time.time", lambda start=start: start)
-        Journal(tmp_path / "log.json.journal").write(RunStarted([(1, ["dense"])], "OpEvoTuner surrogate='gp', seed 0"))
+        Journal(tmp_path / "log.json.journal").write(
+            RunStarted([(1, ["dense"])], "OpEvoTuner surrogate='gp', seed 0")
+        )
     text = report_text(tmp_path, *(autotvm_line(trial) for trial in (0, 20, 510)))
     assert "3 trials of 1 task in 90 s, the first at" in text
     assert "tuned by OpEvoTuner surrogate=&#39;gp&#39;, seed 0" in text
@@ -104,12 +111,19 @@ def test_a_journal_tells_where_the_time_went(tmp_path):
 @pytest.mark.parametrize(
     ("counts", "expected"),
     [
-        ({"nhwc": 5, "packed": 8}, "5 convolutions in NHWC, constant weights of 8 operators packed as the schedules read them"),
+        (
+            {"nhwc": 5, "packed": 8},
+            "5 convolutions in NHWC, constant weights of 8 operators packed as the schedules "
+            "read them",
+        ),
         (
             {"nhwc": 0, "winograd": 1, "fast_math": 2},
             "1 Winograd convolution, exp, tanh or erf as polynomials in 2 operators",
         ),
-        ({"nhwc": 0, "packed": 1}, "constant weights of 1 operator packed as the schedules read them"),
+        (
+            {"nhwc": 0, "packed": 1},
+            "constant weights of 1 operator packed as the schedules read them",
+        ),
     ],
 )
 def test_what_was_changed_before_the_network_was_tuned_is_named(tmp_path, counts, expected):
@@ -133,7 +147,9 @@ def test_a_task_without_successful_trials(tmp_path):
 
 @text_only
 def test_the_gain_of_the_last_half_needs_enough_trials(tmp_path):
-    assert "too few trials to tell" in report_text(tmp_path, *(autotvm_line(trial) for trial in range(15)))
+    assert "too few trials to tell" in report_text(
+        tmp_path, *(autotvm_line(trial) for trial in range(15))
+    )
     latencies = [4e-3] * 12 + [2e-3] * 4
     assert "100.0% speedup in the last half" in report_text(
         tmp_path, *(autotvm_line(trial, latency=latency) for trial, latency in enumerate(latencies))
@@ -148,29 +164,46 @@ def test_a_file_of_best_trials_is_recognized(tmp_path):
 
 @text_only
 def test_implementations_of_the_same_operator_link_to_each_other(tmp_path):
-    names = [task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense_nopack", "dense_pack")]
+    names = [
+        task_key("llvm", name, [["TENSOR", [1, 64], "float32"]])
+        for name in ("dense_nopack", "dense_pack")
+    ]
     journal = Journal(tmp_path / "log.json.journal")
     journal.write(RunStarted([(2, names)], "OpEvoTuner"))
     journal.write(NetworkCompared(0.5, 0.25))
-    text = report_text(tmp_path, autotvm_line(1, "dense_nopack", latency=4e-3), autotvm_line(0, "dense_pack", latency=1e-3))
+    text = report_text(
+        tmp_path,
+        autotvm_line(1, "dense_nopack", latency=4e-3),
+        autotvm_line(0, "dense_pack", latency=1e-3),
+    )
     assert "dense_pack 1x64 2 100%" in text
     assert "dense_nopack 1x64 2 4.000 1 1 0% 100% slower implementation" in text
-    assert "Another implementation of the same operator: dense_nopack 1x64 , 4.000 ms; the network uses the fastest" in text
+    assert (
+        "Another implementation of the same operator: dense_nopack 1x64 , 4.000 ms; the "
+        "network uses the fastest" in text
+    )
     assert "Shares are relative to the sum over all operators" in text
 
 
 @text_only
 def test_an_implementation_without_successful_trials_is_not_called_slower(tmp_path):
-    names = [task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense_pack", "dense_nopack")]
+    names = [
+        task_key("llvm", name, [["TENSOR", [1, 64], "float32"]])
+        for name in ("dense_pack", "dense_nopack")
+    ]
     Journal(tmp_path / "log.json.journal").write(RunStarted([(1, names)], "OpEvoTuner"))
-    text = report_text(tmp_path, autotvm_line(0, "dense_pack", error_no=4), autotvm_line(1, "dense_nopack"))
+    text = report_text(
+        tmp_path, autotvm_line(0, "dense_pack", error_no=4), autotvm_line(1, "dense_nopack")
+    )
     assert "dense_pack 1x64 , without a successful trial" in text
     assert "slower implementation" not in text
 
 
 @text_only
 def test_logs_are_compared_by_the_first_trial_near_the_best(tmp_path):
-    """One finds 1 ms in its fourth trial, one 1.04 ms in its second, which is near the best, and one nothing near it."""
+    """One finds 1 ms in its fourth trial, one 1.04 ms in its second, which is near the best, and
+    one nothing near it.
+    """
     for name, found in (("a", [4, 3, 2, 1]), ("b", [4, 1.04, 4, 4]), ("c", [4, 3, 2, 2])):
         lines = [autotvm_line(trial, latency=ms * 1e-3) for trial, ms in enumerate(found)]
         (tmp_path / f"{name}.json").write_text("\n".join(lines))
@@ -193,8 +226,12 @@ def test_a_task_with_different_counts_in_two_journals_is_shown_once(tmp_path):
     dense = task_key("llvm", "dense", [["TENSOR", [1, 64], "float32"]])
     for name, count in (("a", 2), ("b", 4)):
         autotvm_log(tmp_path / f"{name}.json", trials=4)
-        Journal(tmp_path / f"{name}.json.journal").write(RunStarted([(count, [dense])], "OpEvoTuner"))
-    text = report(tmp_path / "a.json", tmp_path / "b.json", out=tmp_path / "report.html").read_text()
+        Journal(tmp_path / f"{name}.json.journal").write(
+            RunStarted([(count, [dense])], "OpEvoTuner")
+        )
+    text = report(
+        tmp_path / "a.json", tmp_path / "b.json", out=tmp_path / "report.html"
+    ).read_text()
     assert text.count('id="task-1"') == text.count('id="task-2"') == 1
     assert "not all journals have the number of runs in the network" in text  # of the other task
 
@@ -202,10 +239,14 @@ def test_a_task_with_different_counts_in_two_journals_is_shown_once(tmp_path):
 @text_only
 def test_each_log_uses_the_counts_of_its_own_journal(tmp_path):
     """Dense and conv2d take 8 ms each; the second network runs dense three times."""
-    dense, conv2d = (task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d"))
+    dense, conv2d = (
+        task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d")
+    )
     for name, count in (("a", 1), ("b", 3)):
         autotvm_log(tmp_path / f"{name}.json", trials=4)
-        Journal(tmp_path / f"{name}.json.journal").write(RunStarted([(count, [dense]), (1, [conv2d])], "OpEvoTuner"))
+        Journal(tmp_path / f"{name}.json.journal").write(
+            RunStarted([(count, [dense]), (1, [conv2d])], "OpEvoTuner")
+        )
     text = page_text(report(tmp_path / "a.json", tmp_path / "b.json", out=tmp_path / "report.html"))
     assert "How good? 16.000 ms" in text
     assert "How good? 32.000 ms" in text
@@ -217,15 +258,22 @@ def test_each_log_uses_the_counts_of_its_own_journal(tmp_path):
 @text_only
 @pytest.mark.parametrize("logs", [("a", "b"), ("b", "a")])
 def test_implementations_from_different_journals_are_merged(tmp_path, logs):
-    pack, nopack = (task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense_pack", "dense_nopack"))
+    pack, nopack = (
+        task_key("llvm", name, [["TENSOR", [1, 64], "float32"]])
+        for name in ("dense_pack", "dense_nopack")
+    )
     for name, implementations in (("a", [nopack]), ("b", [nopack, pack])):
         lines = [
             autotvm_line(0, "dense_nopack", latency=4e-3),
             *([autotvm_line(1, "dense_pack", latency=1e-3)] * (pack in implementations)),
         ]
         (tmp_path / f"{name}.json").write_text("\n".join(lines))
-        Journal(tmp_path / f"{name}.json.journal").write(RunStarted([(2, implementations)], "OpEvoTuner"))
-    text = page_text(report(*(tmp_path / f"{name}.json" for name in logs), out=tmp_path / "report.html"))
+        Journal(tmp_path / f"{name}.json.journal").write(
+            RunStarted([(2, implementations)], "OpEvoTuner")
+        )
+    text = page_text(
+        report(*(tmp_path / f"{name}.json" for name in logs), out=tmp_path / "report.html")
+    )
     assert "2 b.json 4.000 1 1 0%" in text  # slower than the other, in this log only
     assert text.count("slower implementation") == 1
     assert "2 b.json 100% 1.000" in text
@@ -246,7 +294,10 @@ def test_tasks_in_no_journal_are_different_operators(tmp_path):
 @text_only
 def test_a_journal_has_a_start_for_each_run(tmp_path):
     """The second run has another tuner, the third another network."""
-    log, dense = tmp_path / "log.json", [(1, [task_key("llvm", "dense", [["TENSOR", [1, 64], "float32"]])])]
+    log, dense = (
+        tmp_path / "log.json",
+        [(1, [task_key("llvm", "dense", [["TENSOR", [1, 64], "float32"]])])],
+    )
     journal = Journal(f"{log}.journal")
     journal.write(RunStarted(dense, "XGBTuner"))
     journal.write(NetworkCompared.of(compared(0.4, 0.2, noise=0).race))
@@ -279,7 +330,9 @@ def test_the_current_folder_is_labelled_with_its_name(tmp_path, monkeypatch):
 def test_a_record_file_uses_the_journal_of_its_folder(tmp_path):
     folder = meta_schedule_folder(tmp_path / "alexnet")
     Journal(folder / "journal").write(RunStarted([(3, ["1234"])], "OpEvo"))
-    assert "tuned by OpEvo" in page_text(report(folder / "database_tuning_record.json", out=tmp_path / "report.html"))
+    assert "tuned by OpEvo" in page_text(
+        report(folder / "database_tuning_record.json", out=tmp_path / "report.html")
+    )
 
 
 @text_only
@@ -296,9 +349,16 @@ def test_the_total_of_a_log_is_of_its_own_operators(tmp_path):
 
 @text_only
 def test_operators_without_trials_are_counted_as_unsolved(tmp_path):
-    """The journal has four operators: one has a successful trial, one a failure, and two have no trials."""
-    names = [task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d", "pool", "softmax")]
-    Journal(tmp_path / "log.json.journal").write(RunStarted([(1, [name]) for name in names], "OpEvoTuner"))
+    """The journal has four operators: one has a successful trial, one a failure, and two have no
+    trials.
+    """
+    names = [
+        task_key("llvm", name, [["TENSOR", [1, 64], "float32"]])
+        for name in ("dense", "conv2d", "pool", "softmax")
+    ]
+    Journal(tmp_path / "log.json.journal").write(
+        RunStarted([(1, [name]) for name in names], "OpEvoTuner")
+    )
     text = report_text(tmp_path, autotvm_line(0), autotvm_line(1, "conv2d", error_no=4))
     assert "3 operators have no successful trial yet: totals and shares leave them out" in text
     assert "How good? 8.000 ms for the operators with a successful trial;" in text
@@ -308,7 +368,9 @@ def test_operators_without_trials_are_counted_as_unsolved(tmp_path):
 @text_only
 def test_the_unknown_part_of_a_tile_is_explained(tmp_path):
     assert "? is the outermost part of a tile" in report_text(tmp_path, autotvm_line(0))
-    assert "To fill it in, make the report where the template is registered" in report_text(tmp_path, autotvm_line(0))
+    assert "To fill it in, make the report where the template is registered" in report_text(
+        tmp_path, autotvm_line(0)
+    )
 
 
 def test_many_operators_that_take_equally_long_are_shown(tmp_path):
@@ -327,7 +389,10 @@ def test_values_that_always_failed_are_not_among_the_best(tmp_path):
 @text_only
 def test_the_last_half_is_the_same_everywhere(tmp_path):
     """Of 22 trials, the seventeenth halves the latency."""
-    text = report_text(tmp_path, *(autotvm_line(trial, latency=2e-3 if trial < 16 else 1e-3) for trial in range(22)))
+    text = report_text(
+        tmp_path,
+        *(autotvm_line(trial, latency=2e-3 if trial < 16 else 1e-3) for trial in range(22)),
+    )
     assert "the last half of the trials brought 100%" in text
     assert "100.0% speedup in the last half of trials" in text
 

@@ -22,8 +22,13 @@ def bars(figure):
 
 def test_bars_are_first_and_best_trial_or_the_best_of_each_log(tmp_path):
     """Dense runs twice, conv2d once; both take 64 ms at first and 8 ms in the end."""
-    log, other = autotvm_log(tmp_path / "log.json", trials=4), autotvm_log(tmp_path / "other.json", trials=4, latency=0.02)
-    dense, conv2d = (task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d"))
+    log, other = (
+        autotvm_log(tmp_path / "log.json", trials=4),
+        autotvm_log(tmp_path / "other.json", trials=4, latency=0.02),
+    )
+    dense, conv2d = (
+        task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d")
+    )
     for path in (log, other):
         Journal(f"{path}.journal").write(RunStarted([(2, [dense]), (1, [conv2d])], "OpEvoTuner"))
     for paths, expected in (
@@ -67,7 +72,11 @@ def test_of_long_labels_a_legend_has_the_ends(tmp_path):
 
 def test_best_so_far_over_time_is_sorted_by_time(tmp_path):
     log = tmp_path / "log.json"
-    log.write_text("\n".join(autotvm_line(trial, latency=ms * 1e-3) for trial, ms in ((100, 1), (0, 4), (10, 3))))
+    log.write_text(
+        "\n".join(
+            autotvm_line(trial, latency=ms * 1e-3) for trial, ms in ((100, 1), (0, 4), (10, 3))
+        )
+    )
     (task,) = open_logs([log])[0].tasks.values()
     (axes,) = plots.draw_task([TaskInLog(0, "log", task)], over_time=True).axes
     (curve,) = (line for line in axes.lines if line.get_gid() == "best")
@@ -76,7 +85,11 @@ def test_best_so_far_over_time_is_sorted_by_time(tmp_path):
 
 def test_trials_above_the_chart_are_counted(tmp_path):
     log = tmp_path / "log.json"
-    log.write_text("\n".join(autotvm_line(trial, latency=1.0 if trial in (50, 60) else 1e-3) for trial in range(100)))
+    log.write_text(
+        "\n".join(
+            autotvm_line(trial, latency=1.0 if trial in (50, 60) else 1e-3) for trial in range(100)
+        )
+    )
     plot = plots.progress_plots(Network(open_logs([log])).tasks[0], {})[0]
     assert plot.caption.endswith("Each dot is a trial; 2 slower ones off the chart.")
 
@@ -84,7 +97,9 @@ def test_trials_above_the_chart_are_counted(tmp_path):
 def test_a_band_shows_where_a_task_would_be_on_an_equal_machine(tmp_path):
     (log,) = open_logs([autotvm_log(tmp_path / "log.json")])
     task = next(iter(log.tasks.values()))
-    (axes,) = plots.draw_task([TaskInLog(0, "a", task), TaskInLog(1, "b", task)], slowdown={1: 1.25}).axes
+    (axes,) = plots.draw_task(
+        [TaskInLog(0, "a", task), TaskInLog(1, "b", task)], slowdown={1: 1.25}
+    ).axes
     (band,) = axes.collections
     assert band.get_datalim(axes.transData).y0 == pytest.approx(task.best * 1e3 / 1.25)
 
@@ -97,14 +112,18 @@ def test_the_integral_of_throughput_is_the_number_of_trials():
 
 
 def test_throughput_spreads_a_batch_over_the_time_since_the_last_one():
-    """Sixty trials per minute, although the results of a batch of eight all arrive after eight seconds."""
+    """Sixty trials per minute, although the results of a batch of eight all arrive after eight
+    seconds.
+    """
     elapsed = np.repeat(np.arange(8.0, 81.0, 8.0), 8) + np.tile(np.arange(8) * 1e-6, 10)
     (stairs,) = plots.draw_throughput([(0, "log", elapsed)]).axes[0].patches
     assert stairs.get_data().values == pytest.approx(60, rel=1e-3)
 
 
 def test_network_progress_over_time_uses_the_unit_of_its_label():
-    figure = plots.draw_total([(0, "log", np.array([3.0, 2.0, 1.0]))], [np.array([600.0, 1200.0, 6000.0])])
+    figure = plots.draw_total(
+        [(0, "log", np.array([3.0, 2.0, 1.0]))], [np.array([600.0, 1200.0, 6000.0])]
+    )
     (curve,) = figure.axes[0].lines
     assert figure.axes[0].get_xlabel() == "minutes"
     assert curve.get_xydata() == pytest.approx(np.array([[10, 3000], [20, 2000], [100, 1000]]))
@@ -131,10 +150,14 @@ def test_trials_of_one_batch_make_no_curve_over_time(tmp_path):
 
 
 def test_a_bar_that_would_squash_the_others_is_cut_and_says_its_length():
-    figure = plots.draw_operators(["a", "b"], [("first trial", RULE, [14.14, 0.3]), ("best trial", SERIES[0], [0.1, 0.2])])
+    figure = plots.draw_operators(
+        ["a", "b"], [("first trial", RULE, [14.14, 0.3]), ("best trial", SERIES[0], [0.1, 0.2])]
+    )
     (axes,) = figure.axes
     assert axes.get_xlim() == (0, pytest.approx(0.8))
     assert [text.get_text() for text in axes.texts] == ["a", "b", "14.1 →"]
-    (axes,) = plots.draw_operators(["a", "b"], [("first trial", RULE, [0.7, 0.0]), ("best trial", SERIES[0], [0.2, 0.0])]).axes
+    (axes,) = plots.draw_operators(
+        ["a", "b"], [("first trial", RULE, [0.7, 0.0]), ("best trial", SERIES[0], [0.2, 0.0])]
+    ).axes
     assert axes.get_xlim()[1] > 0.7
     assert len(axes.texts) == 2

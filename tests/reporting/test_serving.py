@@ -17,7 +17,11 @@ def test_only_requests_from_this_machine_are_answered(tmp_path):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         port = server.server_address[1]
         assert server.server_address[0] == "127.0.0.1"
-        for path, host, status in (("/", "127.0.0.1", 200), ("/", "evil.example", 403), ("/../etc/passwd", "localhost", 404)):
+        for path, host, status in (
+            ("/", "127.0.0.1", 200),
+            ("/", "evil.example", 403),
+            ("/../etc/passwd", "localhost", 404),
+        ):
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
             connection.request("GET", path, headers={"Host": f"{host}:{port}"})
             assert connection.getresponse().status == status
@@ -30,7 +34,9 @@ def test_an_unreadable_log_is_retried(tmp_path):
     with serving.make_server([log]) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         log.write_text("rubbish <b>\nand more of it\n")
-        connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=PATIENCE)
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", server.server_address[1], timeout=PATIENCE
+        )
         connection.request("GET", "/")
         answer = connection.getresponse()
         text = answer.read().decode()
@@ -49,7 +55,9 @@ def test_the_page_is_not_rendered_for_every_trial(tmp_path, monkeypatch):
     with serving.make_server([log]) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         for trials in (5, 6, 7):
-            with urlopen(f"http://127.0.0.1:{server.server_address[1]}/", timeout=PATIENCE) as answer:
+            with urlopen(
+                f"http://127.0.0.1:{server.server_address[1]}/", timeout=PATIENCE
+            ) as answer:
                 assert answer.read() == b"page 1"
             autotvm_log(log, trials)
         server.shutdown()
@@ -62,4 +70,7 @@ def test_logs_that_do_not_exist_yet_are_named(tmp_path, capsys, monkeypatch):
     for name in ("folder/a.json", "folder/b.json", "present.json"):
         autotvm_log(tmp_path / name, trials=4)
     serving.serve([tmp_path / "folder", tmp_path / "missing.json", tmp_path / "present.json"])
-    assert capsys.readouterr().out.splitlines()[0] == f"waiting for logs that do not exist yet: {tmp_path / 'missing.json'}"
+    assert (
+        capsys.readouterr().out.splitlines()[0]
+        == f"waiting for logs that do not exist yet: {tmp_path / 'missing.json'}"
+    )

@@ -14,7 +14,9 @@ from autotvm_opevo.reporting.summary import compare
 
 def write(path, latencies):
     """Write a log of one trial for each unroll factor, with these latencies."""
-    path.write_text("\n".join(autotvm_line(i, unroll=i, latency=latency) for i, latency in enumerate(latencies)))
+    path.write_text(
+        "\n".join(autotvm_line(i, unroll=i, latency=latency) for i, latency in enumerate(latencies))
+    )
     return path
 
 
@@ -24,7 +26,9 @@ def logs(tmp_path, first, second):
 
 
 def test_a_machine_that_was_slower_is_found_by_the_configurations_that_both_logs_have(tmp_path):
-    first, second = logs(tmp_path, [1e-3 * (i + 1) for i in range(8)], [1.2e-3 * (i + 1) for i in range(16)])
+    first, second = logs(
+        tmp_path, [1e-3 * (i + 1) for i in range(8)], [1.2e-3 * (i + 1) for i in range(16)]
+    )
     found = compare(second, first)
     assert (found.ratio, found.low, found.high, found.differs) == (*[pytest.approx(1.2)] * 3, True)
     assert found.count == 8
@@ -40,14 +44,22 @@ def test_a_wide_interval_around_1_is_no_proof_of_an_equal_machine(tmp_path):
     noise = np.exp(np.random.default_rng(0).normal(0, 0.4, 12))
     assert compare(*logs(tmp_path, [1e-3] * 12, 1e-3 * noise)).is_unclear
     assert not compare(*logs(tmp_path, [1e-3] * 12, 1e-3 * noise**0.1)).is_unclear
-    page = report(tmp_path / "a.json", write(tmp_path / "b.json", 1e-3 * noise), out=tmp_path / "report.html")
+    page = report(
+        tmp_path / "a.json", write(tmp_path / "b.json", 1e-3 * noise), out=tmp_path / "report.html"
+    )
     assert "a.json and b.json are hard to compare: the same took" in page_text(page)
 
 
 def test_the_interval_has_its_confidence(tmp_path):
     rng, inside = np.random.default_rng(1), 0
     for _ in range(200):
-        found = compare(*logs(tmp_path, 1e-3 * np.exp(np.clip(rng.standard_cauchy(11), -50, 50) * 0.1), [1e-3] * 11))
+        found = compare(
+            *logs(
+                tmp_path,
+                1e-3 * np.exp(np.clip(rng.standard_cauchy(11), -50, 50) * 0.1),
+                [1e-3] * 11,
+            )
+        )
         inside += found.low <= 1 <= found.high
     assert inside >= 180  # of 95%, by more than three standard deviations
 

@@ -28,7 +28,9 @@ def test_values_with_equal_hashes_are_different_configurations(tmp_path):
 def test_best_so_far_is_the_running_minimum(tmp_path):
     (log,) = open_logs([autotvm_log(tmp_path / "log.json")])
     for task in log.tasks.values():
-        assert np.array_equal(task.best_so_far, [task.latencies[: i + 1].min() for i in range(len(task))])
+        assert np.array_equal(
+            task.best_so_far, [task.latencies[: i + 1].min() for i in range(len(task))]
+        )
 
 
 def test_memory_per_trial_is_small(tmp_path):
@@ -46,7 +48,14 @@ def test_memory_per_trial_is_small(tmp_path):
 
 
 def test_trials_have_the_values_that_they_were_given_and_no_others():
-    given = [{"tile": (8, 1)}, {}, {"sketch": "2", "tile": (4, 2)}, {"sketch": "1"}, {"tile": (8, 1)}, {}]
+    given = [
+        {"tile": (8, 1)},
+        {},
+        {"sketch": "2", "tile": (4, 2)},
+        {"sketch": "1"},
+        {"tile": (8, 1)},
+        {},
+    ]
     settings = Settings()
     for trial in given:
         settings.append({name: Value("choice", value) for name, value in trial.items()})

@@ -24,7 +24,9 @@ from autotvm_opevo.tuning.journal import (
 )
 from autotvm_opevo.tuning.naming import task_key
 
-DENSE, CONV2D = (task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d"))
+DENSE, CONV2D = (
+    task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d")
+)
 
 
 def answers(path):
@@ -56,8 +58,14 @@ def test_an_operator_without_a_successful_trial_comes_first(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 40), [None] * 4, "conv2d", error_no=4)
     found = answers(log)
     assert found["Converged?"].text == "No: 1 operator without a successful trial."
-    assert found["What next?"].text == "All trials of conv2d 1x64 failed, most often with runtime device: see why."
-    assert answers(write(tmp_path / "failed.json", [None] * 20, error_no=4))["How good?"].text == "Unknown: no trial succeeded."
+    assert (
+        found["What next?"].text
+        == "All trials of conv2d 1x64 failed, most often with runtime device: see why."
+    )
+    assert (
+        answers(write(tmp_path / "failed.json", [None] * 20, error_no=4))["How good?"].text
+        == "Unknown: no trial succeeded."
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,7 +77,9 @@ def test_an_operator_without_a_successful_trial_comes_first(tmp_path):
         (0.5e-3, [], "More trials:"),
     ],
 )
-def test_a_run_that_still_gains_goes_on_unless_every_operator_is_near_its_limit(tmp_path, limit, confirmed, next_step):
+def test_a_run_that_still_gains_goes_on_unless_every_operator_is_near_its_limit(
+    tmp_path, limit, confirmed, next_step
+):
     log = write(tmp_path / "log.json", np.linspace(2e-3, 1e-3, 32).tolist())
     journal = Journal(f"{log}.journal")
     journal.write(MachineMeasured({DENSE: limit}))
@@ -83,30 +93,45 @@ def test_how_good_it_is_rests_on_confirmed_timings_where_they_are_longer(tmp_pat
     log = write(tmp_path / "log.json", [1e-3] * 20)
     journal = Journal(f"{log}.journal")
     journal.write(MachineMeasured({DENSE: 0.8e-3}))
-    assert answers(log)["How good?"].text.startswith("1.000 ms, 80% of what this machine's limits allow")
+    assert answers(log)["How good?"].text.startswith(
+        "1.000 ms, 80% of what this machine's limits allow"
+    )
     journal.write(BestConfirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3]))
     text = answers(log)["How good?"].text
-    assert text == "1.600 ms, 50% of what this machine's limits allow; most is left in dense 1x64, at 50% of its limit."
+    assert (
+        text == "1.600 ms, 50% of what this machine's limits allow; most is left in dense 1x64, at "
+        "50% of its limit."
+    )
 
 
 def test_the_page_shows_the_figures_of_the_verdict(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [0.5e-3] * 20, "conv2d")
     journal = Journal(f"{log}.journal")
-    journal.write(RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 2e6, CONV2D: 1e6}))
+    journal.write(
+        RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 2e6, CONV2D: 1e6})
+    )
     limits, sizes = {DENSE: 0.8e-3, CONV2D: 0.5e-3}, {DENSE: 4e6, CONV2D: 1e6}
     journal.write(MachineMeasured(limits, [DENSE], sizes, flops=2e11, memory_bandwidth=3e10))
     journal.write(BestConfirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3]))
     text = answers(log)["How good?"].text
-    assert text.startswith("2.100 ms, 1 GFLOPS, 62% of what this machine's limits allow; most is left in dense")
+    assert text.startswith(
+        "2.100 ms, 1 GFLOPS, 62% of what this machine's limits allow; most is left in dense"
+    )
     page = page_text(report(log, out=tmp_path / "report.html"))
-    assert "dense 1x64 76% 1.600 1.2 2.5 50% (memory) 1" in page  # of latency, ms, GFLOPS, GB/s, of limit, at trial
+    # of latency, ms, GFLOPS, GB/s, of limit, at trial
+    assert "dense 1x64 76% 1.600 1.2 2.5 50% (memory) 1" in page
 
 
 def test_the_journal_s_limits_say_how_good_it_is_and_where_most_is_left(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [4e-3] * 20, "conv2d")
     journal = Journal(f"{log}.journal")
-    journal.write(RunStarted([(2, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 1e6, CONV2D: 8e6}))
-    assert "6.000 ms, 2 GFLOPS; how fast this device can be is unknown" in answers(log)["How good?"].text
+    journal.write(
+        RunStarted([(2, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 1e6, CONV2D: 8e6})
+    )
+    assert (
+        "6.000 ms, 2 GFLOPS; how fast this device can be is unknown"
+        in answers(log)["How good?"].text
+    )
     journal.write(MachineMeasured({DENSE: 0.95e-3, CONV2D: 1e-3}))
     text = answers(log)["How good?"].text
     most = "most is left in conv2d 1x64, at 25% of its limit"
@@ -117,23 +142,44 @@ def test_limits_that_an_operator_exceeds_by_far_are_not_believed(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [4e-3] * 20, "conv2d")
     journal = Journal(f"{log}.journal")
     journal.write(MachineMeasured({DENSE: 1.2e-3, CONV2D: 2e-3}))
-    assert answers(log)["How good?"].text.startswith("5.000 ms, 60% of what this machine's limits allow; most is left in conv2d")
+    assert answers(log)["How good?"].text.startswith(
+        "5.000 ms, 60% of what this machine's limits allow; most is left in conv2d"
+    )
     journal.write(MachineMeasured({DENSE: 2.6e-3, CONV2D: 2e-3}))
     found = answers(log)["How good?"]
-    assert found.text == "5.000 ms; the machine's limits were measured while it was slower than when it ran dense 1x64."
+    assert (
+        found.text
+        == "5.000 ms; the machine's limits were measured while it was slower than when it ran "
+        "dense 1x64."
+    )
     assert not found.known
 
 
-def test_operators_that_only_move_data_have_no_limit_and_hide_that_of_the_others_only_if_they_take_long(tmp_path):
+def test_operators_that_only_move_data_have_no_limit_and_hide_that_of_the_others_only_if_they_take_long(
+    tmp_path,
+):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [2e-5] * 20, "conv2d")
     journal = Journal(f"{log}.journal")
     journal.write(
-        RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 1e6}, names={DENSE: "dense", CONV2D: "transpose"})
+        RunStarted(
+            [(1, [DENSE]), (1, [CONV2D])],
+            "OpEvo",
+            flop={DENSE: 1e6},
+            names={DENSE: "dense", CONV2D: "transpose"},
+        )
     )
     journal.write(MachineMeasured({DENSE: 0.5e-3}))
-    assert "1 GFLOPS, 51% of what this machine's limits allow; most is left in dense, at 50%" in answers(log)["How good?"].text
+    assert (
+        "1 GFLOPS, 51% of what this machine's limits allow; most is left in dense, at 50%"
+        in answers(log)["How good?"].text
+    )
     journal.write(
-        RunStarted([(1, [DENSE]), (9, [CONV2D])], "OpEvo", flop={DENSE: 1e6}, names={DENSE: "dense", CONV2D: "transpose"})
+        RunStarted(
+            [(1, [DENSE]), (9, [CONV2D])],
+            "OpEvo",
+            flop={DENSE: 1e6},
+            names={DENSE: "dense", CONV2D: "transpose"},
+        )
     )
     assert "is unknown" in answers(log)["How good?"].text
 
@@ -150,7 +196,10 @@ def test_a_converged_run_that_made_the_network_no_faster_does_not_advise_its_res
     log = write(tmp_path / "log.json", [2e-3] * 10 + [1e-3] * 100)
     journal = Journal(f"{log}.journal")
     journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
-    for after, expected in ((0.0101, "Nothing: the network as a whole was no faster"), (0.005, "Nothing: use the result")):
+    for after, expected in (
+        (0.0101, "Nothing: the network as a whole was no faster"),
+        (0.005, "Nothing: use the result"),
+    ):
         journal.write(NetworkCompared(0.01, after))
         assert answers(log)["What next?"].text.startswith(expected)
 
@@ -202,7 +251,13 @@ def test_a_database_without_a_journal_is_judged_by_the_order_of_its_records(tmp_
 
 def test_every_question_is_answered_for_two_tasks(tmp_path):
     found = answers(autotvm_log(tmp_path / "log.json"))
-    assert list(found) == ["Converged?", "How good?", "How sure?", "Where did the time go?", "What next?"]
+    assert list(found) == [
+        "Converged?",
+        "How good?",
+        "How sure?",
+        "Where did the time go?",
+        "What next?",
+    ]
     assert all(answer.text for answer in found.values())
 
 
@@ -216,12 +271,23 @@ def test_operators_of_an_earlier_network_that_have_no_trial_do_not_matter(tmp_pa
 def test_where_every_task_has_ended_there_is_nothing_next(tmp_path):
     log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(20)])
     journal = Journal(f"{log}.journal")
-    journal.write(RunStarted([(1, [DENSE])], "OpEvo", f"autotvm-opevo tune --network alexnet --log {log}", 1000))
+    journal.write(
+        RunStarted(
+            [(1, [DENSE])], "OpEvo", f"autotvm-opevo tune --network alexnet --log {log}", 1000
+        )
+    )
     journal.write(RunEnded({"running": 1.0}, "exhausted"))
     found = answers(log)
-    assert found["Converged?"].text == "Yes: every task ended: its search space is exhausted, or it stopped early."
+    assert (
+        found["Converged?"].text
+        == "Yes: every task ended: its search space is exhausted, or it stopped early."
+    )
     assert found["What next?"].text.startswith("Nothing: use the result")
-    journal.write(RunStarted([(1, [DENSE])], "OpEvo", f"autotvm-opevo tune --network alexnet --log {log}", 1000))
+    journal.write(
+        RunStarted(
+            [(1, [DENSE])], "OpEvo", f"autotvm-opevo tune --network alexnet --log {log}", 1000
+        )
+    )
     assert not answers(log)["Converged?"].text.startswith("Yes")
 
 
@@ -244,12 +310,15 @@ def test_the_best_of_another_log_have_no_verdict(tmp_path):
     write(tmp_path / "log.json", [2e-3, 1e-3])
     best = write(tmp_path / "log.best.json", [1e-3])
     assert answers(best) == {}
-    assert "this has only the best trial of each task; all trials are in log.json" in summarize(best)
+    assert "this has only the best trial of each task; all trials are in log.json" in summarize(
+        best
+    )
     write(tmp_path / "all.log", [2e-3, 1e-3])
     assert "all trials are in all.log" in summarize(write(tmp_path / "all.log.best.json", [1e-3]))
     folder = meta_schedule_folder(tmp_path / "work")
     assert "all trials are in the folder work" in summarize(meta_schedule_folder(folder / "best"))
-    assert answers(meta_schedule_folder(tmp_path / "best"))  # a folder of that name that is no other's
+    # a folder of that name that is no other's
+    assert answers(meta_schedule_folder(tmp_path / "best"))
 
 
 def test_without_its_start_the_time_begins_with_the_first_result(tmp_path):
@@ -263,7 +332,10 @@ def test_without_its_start_the_time_begins_with_the_first_result(tmp_path):
     assert " 0.0 s" not in one
 
 
-@pytest.mark.parametrize("command", ["autotvm-opevo tune --log 'log.json", "autotvm-opevo tune --log log.json --timeout soon"])
+@pytest.mark.parametrize(
+    "command",
+    ["autotvm-opevo tune --log 'log.json", "autotvm-opevo tune --log log.json --timeout soon"],
+)
 def test_a_damaged_command_is_no_error(tmp_path, command):
     log = write(write(tmp_path / "log.json", [1e-3] * 40), [None] * 4, "conv2d", error_no=7)
     Journal(f"{log}.journal").write(RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", command, 44))
@@ -273,7 +345,14 @@ def test_a_damaged_command_is_no_error(tmp_path, command):
 def test_text_that_cannot_be_shown_is_replaced(tmp_path):
     log = write(tmp_path / "log.json", [1e-3] * 40)
     journal = Journal(f"{log}.journal")
-    journal.write(RunStarted([(1, [DENSE])], "Op\x1b[31mEvo", "autotvm-opevo tune --model a\udcff.onnx --log log.json", 40))
+    journal.write(
+        RunStarted(
+            [(1, [DENSE])],
+            "Op\x1b[31mEvo",
+            "autotvm-opevo tune --model a\udcff.onnx --log log.json",
+            40,
+        )
+    )
     journal.write(RunEnded({"run\x1bning": 1.0}))
     text = summarize(log)
     assert "\x1b" not in text
@@ -284,7 +363,9 @@ def test_text_that_cannot_be_shown_is_replaced(tmp_path):
 def test_failures_of_an_unknown_kind_have_no_kind(tmp_path):
     folder = meta_schedule_folder(tmp_path / "folder")
     records = folder / "database_tuning_record.json"
-    records.write_text("\n".join(meta_schedule_line((64, 1), 0, 1e10 if i else 1e-3) for i in range(8)) + "\n")
+    records.write_text(
+        "\n".join(meta_schedule_line((64, 1), 0, 1e10 if i else 1e-3) for i in range(8)) + "\n"
+    )
     assert "88% of the trials failed" in summarize(folder)
     assert "failed, 7 of them with failed" not in summarize(folder)
 
@@ -293,13 +374,18 @@ def test_a_run_that_still_gains_has_not_converged_and_gets_twice_the_trials(tmp_
     log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
     found = answers(log)
     assert found["Converged?"].text == "No: the last half of the trials brought 100%."
-    assert (found["What next?"].text, found["What next?"].command) == ("More trials: tune again into this log, 64 in all.", "")
+    assert (found["What next?"].text, found["What next?"].command) == (
+        "More trials: tune again into this log, 64 in all.",
+        "",
+    )
     command = "autotvm-opevo tune --network alexnet --trials 32 --log log.json"
     Journal(f"{log}.journal").write(RunStarted([(1, [DENSE])], "OpEvo", command, 32))
     assert answers(log)["What next?"].command == command
 
 
-@pytest.mark.parametrize(("trials", "says"), [(MIN_TRIALS - 1, "Too early to tell"), (MIN_TRIALS, "Probably")])
+@pytest.mark.parametrize(
+    ("trials", "says"), [(MIN_TRIALS - 1, "Too early to tell"), (MIN_TRIALS, "Probably")]
+)
 def test_a_run_that_stands_still_after_few_trials_may_go_on(tmp_path, trials, says):
     found = answers(write(tmp_path / "log.json", [1e-3] * trials))
     assert found["Converged?"].text.startswith(says)
@@ -315,7 +401,9 @@ def test_trials_of_an_operator_that_hardly_matters_do_not_make_a_run_converged(t
 
 def test_an_operator_that_always_times_out_needs_more_time(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 40), [None] * 4, "conv2d", error_no=7)
-    text = "All trials of conv2d 1x64 failed, most often with run timeout: give each trial more time."
+    text = (
+        "All trials of conv2d 1x64 failed, most often with run timeout: give each trial more time."
+    )
     assert answers(log)["What next?"].text == text
 
 
@@ -327,19 +415,26 @@ def test_a_run_that_was_interrupted_is_to_make_the_trials_that_are_left(tmp_path
 
 def test_operators_without_a_trial_need_trials(tmp_path):
     log = write(tmp_path / "log.json", [1e-3] * 4)
-    Journal(f"{log}.journal").write(RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", "a command", 1000))
+    Journal(f"{log}.journal").write(
+        RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", "a command", 1000)
+    )
     found = answers(log)
     assert found["Converged?"].text == "No: 1 operator without a successful trial."
     assert found["What next?"].text == "More trials: tune again into this log, 1000 in all."
 
 
 def test_trials_of_another_network_in_the_log_do_not_count_for_what_is_next(tmp_path):
-    log = write(write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)]), [1e-3] * 100, "conv2d")
+    log = write(
+        write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)]),
+        [1e-3] * 100,
+        "conv2d",
+    )
     for task in (CONV2D, DENSE, DENSE):
         Journal(f"{log}.journal").write(RunStarted([(1, [task])], "OpEvo", "a command", 32))
     assert "64 in all" in answers(log)["What next?"].text
-    assert "this log has 2 networks or targets: totals and shares are of all of them together" in page_text(
-        report(log, out=tmp_path / "report.html")
+    assert (
+        "this log has 2 networks or targets: totals and shares are of all of them together"
+        in page_text(report(log, out=tmp_path / "report.html"))
     )
 
 
@@ -371,4 +466,7 @@ def test_a_run_that_ended_by_its_time_limit_is_to_have_more_time(tmp_path):
     journal.write(RunStarted([(1, [DENSE])], "OpEvo", "a command", 100_000))
     journal.write(RunEnded({"running": 1.0}, "time limit"))
     found = answers(log)["What next?"]
-    assert (found.text, found.command) == ("More time: tune again into this log, for as long.", "a command")
+    assert (found.text, found.command) == (
+        "More time: tune again into this log, for as long.",
+        "a command",
+    )

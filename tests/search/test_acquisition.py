@@ -1,4 +1,6 @@
-"""Expected improvement against its integral, what is expected of configurations, and which candidates are selected."""
+"""Expected improvement against its integral, what is expected of configurations, and which
+candidates are selected.
+"""
 
 import warnings
 
@@ -15,27 +17,39 @@ from autotvm_opevo.topology import Categorical, Discrete, Factorization
 
 @pytest.mark.parametrize("z", [-8.0, -2.0, 0.0, 0.5, 6.0])
 def test_expected_improvement_is_the_integral(z):
-    expected = quad(lambda x: (x - 1.0) * norm.pdf(x, 1.0 + 3 * z, 3.0), 1.0, 1.0 + 3 * max(z, 0) + 40)[0]
-    assert log_ei(np.array([1.0 + 3 * z]), np.array([3.0]), 1.0) == pytest.approx(np.log(expected), rel=1e-4)
+    expected = quad(
+        lambda x: (x - 1.0) * norm.pdf(x, 1.0 + 3 * z, 3.0), 1.0, 1.0 + 3 * max(z, 0) + 40
+    )[0]
+    assert log_ei(np.array([1.0 + 3 * z]), np.array([3.0]), 1.0) == pytest.approx(
+        np.log(expected), rel=1e-4
+    )
 
 
 def test_expected_improvement_grows_with_the_mean_however_hopeless_or_certain():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = log_ei(np.array([-1e9, -1e4, -31.0, -30.0, -29.0, 0.0, 29.0, 30.0, 31.0, 1e4]), np.ones(10), 0.0)
+        found = log_ei(
+            np.array([-1e9, -1e4, -31.0, -30.0, -29.0, 0.0, 29.0, 30.0, 31.0, 1e4]),
+            np.ones(10),
+            0.0,
+        )
     assert (np.diff(found) > 0).all()
     assert np.isfinite(found).all()
 
 
 def predict(results, numbers):
-    return Model(Space({"x": Discrete(range(100))}), np.random.default_rng(0)).predict(results, numbers)
+    return Model(Space({"x": Discrete(range(100))}), np.random.default_rng(0)).predict(
+        results, numbers
+    )
 
 
 def test_targets_are_the_logarithm_relative_to_the_best_and_the_normal_score():
     fitness = np.array([1.0, 4.0, 0.0, 2.0])
     assert log_fitness(fitness) == pytest.approx(np.log([0.25, 1, np.nan, 0.5]), nan_ok=True)
     assert np.isnan(log_fitness(np.zeros(2))).all()
-    assert predict(dict(enumerate(fitness)), [50]).best_f == pytest.approx([0, normal_scores(np.arange(3)).max()])
+    assert predict(dict(enumerate(fitness)), [50]).best_f == pytest.approx(
+        [0, normal_scores(np.arange(3)).max()]
+    )
 
 
 def test_configurations_beside_failures_are_less_likely_to_be_feasible():
@@ -75,24 +89,37 @@ def selected(space, results, candidates, n=1, pending=(), seed=0):
     numbers = [space.index({"x": x, "flag": flag}) for x, flag in candidates]
     return [
         tuple(space[i].values())
-        for i in acquisition.select([numbers], results, [space.index({"x": x, "flag": f}) for x, f in pending], n)
+        for i in acquisition.select(
+            [numbers], results, [space.index({"x": x, "flag": f}) for x, f in pending], n
+        )
     ]
 
 
 def test_neighbours_of_good_configurations_are_selected_and_those_of_failures_are_not():
     space = line()
-    results = results_of(space, {(x, False): (1.0 if 480 <= x <= 520 else 0.1 if x > 520 else 0.0) for x in range(0, 1000, 20)})
+    results = results_of(
+        space,
+        {
+            (x, False): (1.0 if 480 <= x <= 520 else 0.1 if x > 520 else 0.0)
+            for x in range(0, 1000, 20)
+        },
+    )
     found = selected(space, results, [(x, False) for x in (10, 110, 490, 510, 710, 910)], n=2)
     assert set(found) == {(490, False), (510, False)}
 
 
 def test_a_batch_is_diverse_and_accounts_for_pending_evaluations():
     space = line()
-    results = results_of(space, {(100, False): 1.0, (900, False): 1.0, (500, False): 0.1, (0, True): 0.2, (999, True): 0.3})
+    results = results_of(
+        space,
+        {(100, False): 1.0, (900, False): 1.0, (500, False): 0.1, (0, True): 0.2, (999, True): 0.3},
+    )
     candidates = [(104, False), (105, False), (106, False), (896, False), (895, False)]
     first, second = selected(space, results, candidates, n=2)
     assert (first[0] < 500) != (second[0] < 500)
-    pending = selected(space, results, candidates, pending=[(105, False), (103, False), (107, False)])
+    pending = selected(
+        space, results, candidates, pending=[(105, False), (103, False), (107, False)]
+    )
     assert pending[0][0] > 500
 
 
@@ -110,7 +137,9 @@ def test_a_batch_is_diverse_and_accounts_for_pending_evaluations():
 @pytest.mark.parametrize("repeat", [1, 60], ids=["few", "many"])
 def test_degenerate_results_neither_warn_nor_raise(values, repeat):
     space = Space({"y": Factorization(64, 3), "x": Discrete(range(100))})
-    results = {int(i): v for i, v in zip(np.random.default_rng(0).permutation(space.size), values * repeat)}
+    results = {
+        int(i): v for i, v in zip(np.random.default_rng(0).permutation(space.size), values * repeat)
+    }
     candidates = [i for i in range(300) if i not in results]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -122,7 +151,9 @@ def test_the_same_seed_selects_the_same():
     space = Space({"y": Factorization(64, 3), "x": Discrete(range(100))})
     results = {int(i): float(i % 7) for i in np.random.default_rng(0).permutation(space.size)[:900]}
     candidates = [i for i in range(400) if i not in results]
-    first, again = (acquisition_of(space, 3).select([candidates], results, [], 20) for _ in range(2))
+    first, again = (
+        acquisition_of(space, 3).select([candidates], results, [], 20) for _ in range(2)
+    )
     assert first == again
 
 
@@ -148,7 +179,9 @@ def test_the_cost_does_not_grow_with_pending_evaluations():
 
 
 def test_expected_improvement_agrees_with_high_precision_far_in_the_tail():
-    """ln h(z) for z = -1e2, -1e4, -1e6, by its asymptotic series h(z) = phi(z) (z^-2 - 3 z^-4 + 15 z^-6 - ...)."""
+    """ln h(z) for z = -1e2, -1e4, -1e6, by its asymptotic series h(z) = phi(z) (z^-2 - 3 z^-4 + 15
+    z^-6 - ...).
+    """
     z = np.array([-1e2, -1e4, -1e6])
     series = -(z**2) / 2 - np.log(2 * np.pi) / 2 + np.log(z**-2.0 - 3 * z**-4.0 + 15 * z**-6.0)
     assert log_ei(z, np.ones(3), 0.0) == pytest.approx(series, rel=1e-12)
@@ -176,7 +209,11 @@ def test_the_model_runs_in_one_blas_thread_and_restores_the_others():
 
         class Spy(Acquisition):
             def score(self, prediction, target):
-                seen.extend(library["num_threads"] for library in controller.info() if library["user_api"] == "blas")
+                seen.extend(
+                    library["num_threads"]
+                    for library in controller.info()
+                    if library["user_api"] == "blas"
+                )
                 return super().score(prediction, target)
 
         space = line()
@@ -215,8 +252,13 @@ def test_pools_take_turns_from_call_to_call_and_the_first_has_those_of_empty_one
     """However little the candidates of one promise."""
     space = line()
     acquisition = acquisition_of(space)
-    results = results_of(space, {(x, False): 1.0 if x == 500 else 0.01 for x in range(0, 1000, 100)})
-    near, far = ([space.index({"x": x, "flag": False}) for x in xs] for xs in ((499, 501, 502, 498, 497, 503), (950, 850, 750)))
+    results = results_of(
+        space, {(x, False): 1.0 if x == 500 else 0.01 for x in range(0, 1000, 100)}
+    )
+    near, far = (
+        [space.index({"x": x, "flag": False}) for x in xs]
+        for xs in ((499, 501, 502, 498, 497, 503), (950, 850, 750))
+    )
     found = [acquisition.select([near, [], far], results, [], n) for n in (1, 1, 1, 2, 4)]
     pools = ["near" if number in near else "far" for batch in found for number in batch]
     assert pools == ["near", "near", "far"] * 3

@@ -19,7 +19,9 @@ SEARCHES = {
     "NoSE": lambda space, seed=None: NoSE(space, population_size=10, seed=seed),
 }
 # A search takes a hundred times as long as other properties.
-EXAMPLES = 20 if settings.default is settings.get_profile("default") else settings.default.max_examples
+EXAMPLES = (
+    20 if settings.default is settings.get_profile("default") else settings.default.max_examples
+)
 every_search = pytest.mark.parametrize("make", SEARCHES.values(), ids=SEARCHES)
 
 
@@ -103,7 +105,10 @@ def test_what_is_expected_is_pending_until_it_is_told_and_not_proposed():
 def test_whatever_the_order_of_questions_and_answers(make, data):
     space = Space({"y": Factorization(12, 2), "x": Factorization(8, 2)})
     forbidden = data.draw(st.sets(st.integers(0, space.size - 1), max_size=20))
-    search = make(Space(space.knobs, lambda c: space.index(c) not in forbidden), seed=data.draw(st.integers(0, 100)))
+    search = make(
+        Space(space.knobs, lambda c: space.index(c) not in forbidden),
+        seed=data.draw(st.integers(0, 100)),
+    )
     history = data.draw(st.sets(st.integers(0, space.size - 1), max_size=5))
     search.tell([space[i] for i in history], [float(i % 3) for i in history])
     proposed, waiting = [], []
@@ -128,7 +133,9 @@ def test_the_same_seed_proposes_the_same_and_touches_no_global_generator(make):
 
 @every_search
 def test_the_best_of_history_is_where_it_begins(make):
-    """What is told before anything is asked is known: it is not proposed, and the best of it is the best."""
+    """What is told before anything is asked is known: it is not proposed, and the best of it is the
+    best.
+    """
     search = make(tiles(), seed=0)
     told = [search.space[i] for i in (3, 50, 99)]
     search.tell(told, [1.0, 3.0, 2.0])

@@ -30,19 +30,40 @@ SPACES = {
     "a sum": Space(knobs(Discrete(range(64)), 6), lambda c: sum(c.values()) == 64),
     "a sum of powers": Space(knobs(POWERS, 10), lambda c: sum(c.values()) == 2048),
     "two products": Space(
-        knobs(POWERS), lambda c: all(math.prod(c[f"x{i}"] for i in group) == 64 for group in ((0, 1, 2, 3), (4, 5, 6, 7)))
+        knobs(POWERS),
+        lambda c: all(
+            math.prod(c[f"x{i}"] for i in group) == 64 for group in ((0, 1, 2, 3), (4, 5, 6, 7))
+        ),
     ),
-    "a chain": Space(knobs(Discrete(range(1, 51)), 9), lambda c: all(a < b for a, b in zip(c.values(), list(c.values())[1:]))),
-    "a falling chain": Space(knobs(Discrete(range(50)), 9), lambda c: list(c.values()) == sorted(c.values(), reverse=True)),
-    "equal numbers": Space(knobs(Discrete(range(1000)), 4), lambda c: len({c["x0"], c["x1"], c["x2"]}) == 1),
+    "a chain": Space(
+        knobs(Discrete(range(1, 51)), 9),
+        lambda c: all(a < b for a, b in zip(c.values(), list(c.values())[1:])),
+    ),
+    "a falling chain": Space(
+        knobs(Discrete(range(50)), 9),
+        lambda c: list(c.values()) == sorted(c.values(), reverse=True),
+    ),
+    "equal numbers": Space(
+        knobs(Discrete(range(1000)), 4), lambda c: len({c["x0"], c["x1"], c["x2"]}) == 1
+    ),
     "a limit": Space(knobs(POWERS, 10), lambda c: math.prod(c.values()) <= 2**14),
-    "a limit on both sides": Space(knobs(Discrete(range(1000)), 4), lambda c: c["x0"] + c["x1"] < 40 and c["x2"] > 980),
+    "a limit on both sides": Space(
+        knobs(Discrete(range(1000)), 4), lambda c: c["x0"] + c["x1"] < 40 and c["x2"] > 980
+    ),
     "tiles in a small memory": Space(
-        {**knobs(FACTORS, 3), "order": Permutation(4)}, lambda c: sum(math.prod(c[f"x{i}"][1:]) for i in range(3)) <= 12
+        {**knobs(FACTORS, 3), "order": Permutation(4)},
+        lambda c: sum(math.prod(c[f"x{i}"][1:]) for i in range(3)) <= 12,
     ),
     "an order that fits a choice": Space(
-        {"order": Permutation(8), "first": Categorical("abcdefgh"), "size": POWERS, "other": POWERS},
-        lambda c: c["order"][0] == ord(c["first"]) - 97 and c["order"][1] == 0 and c["size"] * c["other"] == 4096,
+        {
+            "order": Permutation(8),
+            "first": Categorical("abcdefgh"),
+            "size": POWERS,
+            "other": POWERS,
+        },
+        lambda c: c["order"][0] == ord(c["first"]) - 97
+        and c["order"][1] == 0
+        and c["size"] * c["other"] == 4096,
     ),
 }
 SEARCHES = {
@@ -76,7 +97,9 @@ def test_64_different_feasible_configurations_are_found(name, make, caplog):
 
 
 @pytest.mark.parametrize("name", ["a product", "a chain", "an order that fits a choice"])
-@pytest.mark.parametrize("value", [fitness, lambda configuration: 0.0], ids=["some work", "all fail"])
+@pytest.mark.parametrize(
+    "value", [fitness, lambda configuration: 0.0], ids=["some work", "all fail"]
+)
 def test_the_same_seed_proposes_the_same(name, value):
     first, again, other = (run(OpEvo(SPACES[name], seed=seed), 32, value) for seed in (3, 3, 4))
     assert len(first) >= 32
@@ -85,7 +108,9 @@ def test_the_same_seed_proposes_the_same(name, value):
 
 @pytest.mark.parametrize("surrogate", ["gp", None])
 def test_the_search_gets_better(surrogate):
-    """Numbers whose product is given are best where none is large, far from where it is easiest to find some."""
+    """Numbers whose product is given are best where none is large, far from where it is easiest to
+    find some.
+    """
     for seed in range(3):
         search = OpEvo(SPACES["a product"], seed=seed, surrogate=surrogate)
         run(search, 96)
@@ -104,14 +129,19 @@ def test_results_of_another_task_lead_to_what_is_feasible_here():
     """Of a product of 1024, one of 1000 is near, where nothing else tells where it is."""
     knob = Discrete(range(1, 1001))
     other, space = (Space(knobs(knob, 7), product_is(number)) for number in (500, 1000))
-    known = [dict(zip(other.knobs, numbers)) for numbers in ((5, 5, 5, 2, 2, 1, 1), (5, 2, 5, 2, 5, 1, 1), (1, 5, 5, 1, 2, 2, 5))]
+    known = [
+        dict(zip(other.knobs, numbers))
+        for numbers in ((5, 5, 5, 2, 2, 1, 1), (5, 2, 5, 2, 5, 1, 1), (1, 5, 5, 1, 2, 2, 5))
+    ]
     search = OpEvo(space, seed=0, history=[(other, known, [3.0, 2.0, 1.0])])
     proposed = run(search, 64)
     assert len(proposed) >= 64
     assert all(map(space.is_feasible, proposed))
 
 
-@pytest.mark.parametrize("make", [*SEARCHES.values(), GBFS, NA2C], ids=[*SEARCHES, "G-BFS", "N-A2C"])
+@pytest.mark.parametrize(
+    "make", [*SEARCHES.values(), GBFS, NA2C], ids=[*SEARCHES, "G-BFS", "N-A2C"]
+)
 def test_where_nothing_is_feasible_one_warning_names_the_constraint(make, caplog):
     def fits_in_memory(configuration):
         return False
@@ -153,7 +183,10 @@ def test_of_a_single_feasible_configuration_the_search_ends_with_a_warning(surro
 def test_from_what_is_told_after_the_end_the_search_goes_on(caplog):
     """The warning stays the only one."""
     secret = {f"x{i}": 2 + 7 * i for i in range(12)}
-    space = Space(knobs(Discrete(range(100)), 12), lambda c: sum(c[name] != value for name, value in secret.items()) <= 2)
+    space = Space(
+        knobs(Discrete(range(100)), 12),
+        lambda c: sum(c[name] != value for name, value in secret.items()) <= 2,
+    )
     search = OpEvo(space, seed=0)
     assert search.ask(8) == []
     search.tell([secret], [1.0])
@@ -166,13 +199,26 @@ def test_from_what_is_told_after_the_end_the_search_goes_on(caplog):
 def test_a_mild_constraint_needs_no_walks(monkeypatch):
     """Nor does a space without one."""
     monkeypatch.setattr(feasible.FeasibleWalks, "__init__", None)
-    for constraint in (None, lambda c: c["x0"] < c["x1"], lambda c: c["x0"] < c["x1"] < c["x2"] < c["x3"]):
+    for constraint in (
+        None,
+        lambda c: c["x0"] < c["x1"],
+        lambda c: c["x0"] < c["x1"] < c["x2"] < c["x3"],
+    ):
         assert len(run(OpEvo(Space(knobs(Discrete(range(100))), constraint), seed=0), 48)) >= 48
 
 
 def test_likely_draws_are_of_all_kinds():
-    """Random ones, ones at the ends, and ones in order, also of knobs with more than 2**1024 values."""
-    space = Space({"a": Permutation(200), "b": Discrete(range(5000)), "c": Discrete(range(5000)), "d": Categorical("xyz")})
+    """Random ones, ones at the ends, and ones in order, also of knobs with more than 2**1024
+    values.
+    """
+    space = Space(
+        {
+            "a": Permutation(200),
+            "b": Discrete(range(5000)),
+            "c": Discrete(range(5000)),
+            "d": Categorical("xyz"),
+        }
+    )
     drawn = [c for c, _ in zip(feasible.likely_draws(space, np.random.default_rng(0)), range(2000))]
     for configuration in drawn[::100]:
         space.index(configuration)

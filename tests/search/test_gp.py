@@ -14,12 +14,16 @@ def test_the_posterior_is_that_of_a_dense_solution():
     both = np.stack([targets[:25], np.exp(targets[:25])], axis=1)
     posterior = Posterior(kernel, hyperparameters, train_x, both, others)
 
-    gram = np.exp(-np.tensordot(hyperparameters.inverse_lengthscales, kernel.pairwise_distances(x), 1))
+    gram = np.exp(
+        -np.tensordot(hyperparameters.inverse_lengthscales, kernel.pairwise_distances(x), 1)
+    )
     inverse = np.linalg.inv(gram[:25, :25] + 0.05 * np.eye(25))
     cross = gram[25:, :25]
     for target in range(2):
         y = both[:, target] - both[:, target].mean()
-        assert posterior.mean[:, target] == pytest.approx(both[:, target].mean() + cross @ inverse @ y, rel=1e-5)
+        assert posterior.mean[:, target] == pytest.approx(
+            both[:, target].mean() + cross @ inverse @ y, rel=1e-5
+        )
         variance = y @ inverse @ y / 25 * (1 - np.einsum("ij,jk,ik->i", cross, inverse, cross))
         assert posterior.stddev[:, target] == pytest.approx(np.sqrt(variance), rel=1e-5)
 
@@ -31,6 +35,10 @@ def test_conditioning_on_a_point_leaves_the_variance_that_its_result_would():
     before = posterior.stddev
     posterior.condition_on(3)
     posterior.condition_on(7)
-    result = Posterior(kernel, hyperparameters, x[[*range(25), 28, 32]], np.arange(27.0)[:, None], x[25:])
-    assert posterior.stddev / posterior._sigma == pytest.approx(result.stddev / result._sigma, rel=1e-6)
+    result = Posterior(
+        kernel, hyperparameters, x[[*range(25), 28, 32]], np.arange(27.0)[:, None], x[25:]
+    )
+    assert posterior.stddev / posterior._sigma == pytest.approx(
+        result.stddev / result._sigma, rel=1e-6
+    )
     assert (posterior.stddev <= before).all()

@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
 from autotvm_opevo import Space
-from autotvm_opevo.search.gp import GraphKernel, fit_hyperparameters, neg_log_posterior, prior_median
+from autotvm_opevo.search.gp import (
+    GraphKernel,
+    fit_hyperparameters,
+    neg_log_posterior,
+    prior_median,
+)
 from autotvm_opevo.topology import Discrete
 
 
@@ -29,5 +34,12 @@ def test_an_irrelevant_knob_gets_a_long_lengthscale():
     kernel = GraphKernel(space)
     numbers = np.random.default_rng(0).choice(space.size, 60, replace=False)
     x = kernel.encode([space.vertices(int(i)) for i in numbers])
-    hyperparameters = fit_hyperparameters(kernel.pairwise_distances(x), np.sin(x[:, 0] * 1.5), prior_median(2))
-    assert hyperparameters.inverse_lengthscales[1] < 0.02 < 0.2 < hyperparameters.inverse_lengthscales[0]
+    hyperparameters = fit_hyperparameters(
+        kernel.pairwise_distances(x), np.sin(x[:, 0] * 1.5), prior_median(2)
+    )
+    assert (
+        hyperparameters.inverse_lengthscales[1]
+        < 0.02
+        < 0.2
+        < hyperparameters.inverse_lengthscales[0]
+    )

@@ -1,4 +1,6 @@
-"""OpEvo: Algorithm 1 and Equation 2 as published, invariants of ask and tell, and the Gaussian-process search."""
+"""OpEvo: Algorithm 1 and Equation 2 as published, invariants of ask and tell, and the
+Gaussian-process search.
+"""
 
 import json
 import random
@@ -21,7 +23,9 @@ published = partial(OpEvo, surrogate=None)
 
 
 def wide(topology, knobs=40):
-    """Enough knobs that no two children are equal: the distribution of each knob is seen undisturbed."""
+    """Enough knobs that no two children are equal: the distribution of each knob is seen
+    undisturbed.
+    """
     return Space({f"x{i}": topology for i in range(knobs)})
 
 
@@ -34,23 +38,36 @@ def key(configuration):
 
 
 def matmul():
-    knobs = {"y": Factorization(512, 4), "x": Factorization(1024, 4), "order": Permutation(4), "unroll": Discrete([0, 512, 1500])}
+    knobs = {
+        "y": Factorization(512, 4),
+        "x": Factorization(1024, 4),
+        "order": Permutation(4),
+        "unroll": Discrete([0, 512, 1500]),
+    }
     return Space(knobs)
 
 
 def smooth(configuration):
     """A fitness with one optimum, at tiles of 32 x 32."""
-    return 1.0 / (1 + abs(np.log2(configuration["y"][-1]) - 5) + abs(np.log2(configuration["x"][-1]) - 5))
+    return 1.0 / (
+        1 + abs(np.log2(configuration["y"][-1]) - 5) + abs(np.log2(configuration["x"][-1]) - 5)
+    )
 
 
 class TestAlgorithm1:
     def test_the_first_lambda_configurations_are_uniform(self):
         space = wide(Discrete(range(5)), knobs=3)
-        drawn = Counter(c["x0"] for seed in range(300) for c in published(space, parents_size=4, seed=seed).ask(4))
+        drawn = Counter(
+            c["x0"]
+            for seed in range(300)
+            for c in published(space, parents_size=4, seed=seed).ask(4)
+        )
         assert chisquare([drawn[i] for i in range(5)]).pvalue > 1e-4
 
     @pytest.mark.parametrize(("parents_size", "offspring_size"), [(3, 5), (5, 3)])
-    def test_lambda_random_configurations_come_first_and_then_rho_children_at_a_time(self, parents_size, offspring_size):
+    def test_lambda_random_configurations_come_first_and_then_rho_children_at_a_time(
+        self, parents_size, offspring_size
+    ):
         space = wide(Categorical(range(100)))
         search = published(space, parents_size, offspring_size, mutation_rate=1e-12, seed=1)
         random_ones = []
@@ -60,7 +77,10 @@ class TestAlgorithm1:
         children = search.ask(offspring_size)
 
         def inherited(configuration, others):
-            return all(any(value == other[name] for other in others) for name, value in configuration.items())
+            return all(
+                any(value == other[name] for other in others)
+                for name, value in configuration.items()
+            )
 
         for i, configuration in enumerate(random_ones):
             assert not inherited(configuration, random_ones[:i])
@@ -73,7 +93,10 @@ class TestAlgorithm1:
         search = published(space, mutation_rate=1e-12, seed=1)
         search.tell([uniform(space, j) for j in range(8)], fitness)
         selected = Counter(value for child in search.ask(64) for value in child.values())
-        assert chisquare([selected[j] for j in range(8)], 64 * 40 * fitness / fitness.sum()).pvalue > 1e-4
+        assert (
+            chisquare([selected[j] for j in range(8)], 64 * 40 * fitness / fitness.sum()).pvalue
+            > 1e-4
+        )
 
     def test_knobs_mutate_by_the_stopping_distribution_of_the_walk(self):
         """Section 4.3, with a single parent from which all is inherited."""
@@ -99,11 +122,16 @@ class TestAlgorithm1:
         search.tell([uniform(space, 0)], [1.0])
         first = search.ask(2)
         search.tell([uniform(space, 1)], [2.0])
-        mostly = [Counter(child.values()).most_common(1)[0][0] for child in [*first, *search.ask(4), *search.ask(6)]]
+        mostly = [
+            Counter(child.values()).most_common(1)[0][0]
+            for child in [*first, *search.ask(4), *search.ask(6)]
+        ]
         assert mostly == [0] * 6 + [1] * 6
 
     def test_a_child_seen_before_walks_on_from_where_it_stands(self):
-        """On a path, the parent's surroundings are filled before a random configuration is needed."""
+        """On a path, the parent's surroundings are filled before a random configuration is
+        needed.
+        """
         space = Space({"x": Discrete(range(100_000))})
         search = published(space, seed=3)
         search.tell([{"x": 50_000}], [1.0])
@@ -234,11 +262,24 @@ class TestExhaustion:
     @pytest.mark.properties
     @given(st.data())
     def test_every_feasible_configuration_is_proposed_exactly_once(self, data):
-        topologies = [Factorization(12, 2), Permutation(3), Discrete([1, 2, 4]), Categorical("ab"), Discrete([0])]
-        knobs = {f"k{i}": t for i, t in enumerate(data.draw(st.lists(st.sampled_from(topologies), max_size=3)))}
+        topologies = [
+            Factorization(12, 2),
+            Permutation(3),
+            Discrete([1, 2, 4]),
+            Categorical("ab"),
+            Discrete([0]),
+        ]
+        knobs = {
+            f"k{i}": t
+            for i, t in enumerate(data.draw(st.lists(st.sampled_from(topologies), max_size=3)))
+        }
         forbidden = data.draw(st.sets(st.integers(0, 300)))
         space = Space(knobs)
-        limited = Space(knobs, constraint=lambda c: space.index(c) not in forbidden) if forbidden else space
+        limited = (
+            Space(knobs, constraint=lambda c: space.index(c) not in forbidden)
+            if forbidden
+            else space
+        )
         search = OpEvo(
             limited,
             parents_size=data.draw(st.integers(1, 9)),
@@ -287,7 +328,9 @@ class TestExhaustion:
 
     def test_a_rare_feasible_configuration_leads_to_its_neighbours(self):
         """120 of 479,001,600: random draws find none, children of one that was told do."""
-        space = Space({"x": Permutation(12)}, constraint=lambda c: c["x"][:7] == (0, 1, 2, 3, 4, 5, 6))
+        space = Space(
+            {"x": Permutation(12)}, constraint=lambda c: c["x"][:7] == (0, 1, 2, 3, 4, 5, 6)
+        )
         search = OpEvo(space, seed=0)
         search.tell([{"x": tuple(range(12))}], [1.0])
         batch = search.ask(8)
@@ -368,7 +411,10 @@ class TestWrongArguments:
             ({"parents_size": 0}, "parents_size must be an integer of at least 1, 0 given"),
             ({"offspring_size": -1}, "offspring_size must be an integer of at least 1"),
             ({"parents_size": 1.5}, "parents_size must be an integer"),
-            ({"mutation_rate": 0.0}, "mutation_rate must be greater than 0 and less than 1, 0.0 given"),
+            (
+                {"mutation_rate": 0.0},
+                "mutation_rate must be greater than 0 and less than 1, 0.0 given",
+            ),
             ({"mutation_rate": 1}, "mutation_rate must be greater"),
             ({"seed": -1}, "seed must be an integer of at least 0, -1 given"),
             ({"seed": "x"}, "seed must be an integer"),
@@ -390,19 +436,27 @@ class TestWrongArguments:
         assert search.best is None, "a refused call must leave nothing behind"
 
     def test_lengths_must_agree(self):
-        with pytest.raises(ValueError, match="tell needs one fitness per configuration, 2 given for 1"):
+        with pytest.raises(
+            ValueError, match="tell needs one fitness per configuration, 2 given for 1"
+        ):
             OpEvo(Space({"x": Discrete([1])}), seed=0).tell([{"x": 1}], [1.0, 2.0])
 
     def test_unknown_knobs_and_values_are_named(self):
         search = OpEvo(Space({"x": Discrete([1, 2])}), seed=0)
-        with pytest.raises(ValueError, match=r"must be a dict of the knobs \['x'\], {'y': 1} given"):
+        with pytest.raises(
+            ValueError, match=r"must be a dict of the knobs \['x'\], {'y': 1} given"
+        ):
             search.tell([{"y": 1}], [1.0])
         with pytest.raises(ValueError, match="knob 'x': value 3 given, allowed are the 2 vertices"):
             search.tell([{"x": 3}], [1.0])
 
-    @pytest.mark.parametrize(("configurations", "fitnesses"), [({"x": 1}, [1.0]), ([{"x": 1}], 1.0), (iter([]), [])])
+    @pytest.mark.parametrize(
+        ("configurations", "fitnesses"), [({"x": 1}, [1.0]), ([{"x": 1}], 1.0), (iter([]), [])]
+    )
     def test_sequences_are_needed(self, configurations, fitnesses):
-        with pytest.raises(ValueError, match="tell needs a sequence of configurations and a sequence of fitnesses"):
+        with pytest.raises(
+            ValueError, match="tell needs a sequence of configurations and a sequence of fitnesses"
+        ):
             OpEvo(Space({"x": Discrete([1])}), seed=0).tell(configurations, fitnesses)
 
     @pytest.mark.parametrize("n", [-1, 1.5, "8", False, 0.0])
@@ -413,7 +467,12 @@ class TestWrongArguments:
 
 class TestGaussianProcess:
     def space(self, constraint=None):
-        knobs = {"y": Factorization(1024, 4), "order": Permutation(4), "x": Factorization(360, 3), "flag": Categorical("abc")}
+        knobs = {
+            "y": Factorization(1024, 4),
+            "order": Permutation(4),
+            "x": Factorization(360, 3),
+            "flag": Categorical("abc"),
+        }
         return Space(knobs, constraint)
 
     def fitness(self, configuration):
@@ -423,7 +482,10 @@ class TestGaussianProcess:
             return 0.0
         off = abs(np.log2(y[3]) - 4) + abs(np.log2(y[2]) - 2) + abs(np.log2(x[2]) - 3)
         out_of_order = sum(a != b for a, b in zip(configuration["order"], (2, 0, 3, 1)))
-        return float(np.exp(-0.4 * off - 0.2 * out_of_order) * {"a": 1.0, "b": 0.7, "c": 0.9}[configuration["flag"]])
+        return float(
+            np.exp(-0.4 * off - 0.2 * out_of_order)
+            * {"a": 1.0, "b": 0.7, "c": 0.9}[configuration["flag"]]
+        )
 
     def best_after(self, trials, seed, **options):
         search = OpEvo(self.space(), seed=seed, **options)
@@ -433,7 +495,9 @@ class TestGaussianProcess:
         return search.best[1]
 
     def test_it_beats_published_opevo(self):
-        guided, published = ([self.best_after(96, seed, surrogate=s) for seed in range(5)] for s in ("gp", None))
+        guided, published = (
+            [self.best_after(96, seed, surrogate=s) for seed in range(5)] for s in ("gp", None)
+        )
         assert min(guided) > np.mean(published)
         assert np.mean(guided) > 1.2 * np.mean(published)
 
@@ -456,7 +520,9 @@ class TestGaussianProcess:
             search.tell(configurations, list(map(self.fitness, configurations)))
 
     def pools(self, better_at=(), size=8, reject=False):
-        """How many pools the candidates of each batch come from, where all results are equal but for those of some batches."""
+        """How many pools the candidates of each batch come from, where all results are equal but
+        for those of some batches.
+        """
         sizes = []
 
         class Spy(Acquisition):
@@ -474,7 +540,10 @@ class TestGaussianProcess:
             if reject and batch:
                 search.reject(configurations)
             else:
-                search.tell(configurations, [1.0] * (size - 1) + [2.0 + batch if batch in better_at else 1.0])
+                search.tell(
+                    configurations,
+                    [1.0] * (size - 1) + [2.0 + batch if batch in better_at else 1.0],
+                )
         return sizes[-7:]
 
     def test_after_16_results_without_a_better_one_there_are_three_pools(self):
@@ -488,8 +557,12 @@ class TestGaussianProcess:
     def test_what_was_rejected_without_a_trial_does_not_count(self):
         assert self.pools(reject=True) == [1] * 7
 
-    def test_where_it_stands_still_it_also_tries_neighbours_of_the_best_and_configurations_far_away(self):
-        """What the published search, with hardly any mutation, would not find: its children are as their parents."""
+    def test_where_it_stands_still_it_also_tries_neighbours_of_the_best_and_configurations_far_away(
+        self,
+    ):
+        """What the published search, with hardly any mutation, would not find: its children are as
+        their parents.
+        """
         space = Space({f"x{i}": Discrete(range(50)) for i in range(6)})
         search = OpEvo(space, seed=0, mutation_rate=1e-9)
         best = dict.fromkeys(space.knobs, 25)
@@ -499,7 +572,9 @@ class TestGaussianProcess:
         assert steps.count(1) >= 4
         assert sum(step > 20 for step in steps) >= 4
 
-    @pytest.mark.parametrize("fitness", [0.0, 1.0, 1e-300], ids=["all fail", "all equal", "all tiny"])
+    @pytest.mark.parametrize(
+        "fitness", [0.0, 1.0, 1e-300], ids=["all fail", "all equal", "all tiny"]
+    )
     def test_uninformative_results_do_not_stop_it(self, fitness):
         search, seen = OpEvo(self.space(), seed=0), set()
         for _ in range(6):
@@ -516,9 +591,13 @@ class TestGaussianProcess:
         search.tell(history, list(map(self.fitness, history)))
         proposed = search.ask(8)
         assert not {key(c) for c in proposed} & {key(c) for c in history}
-        assert np.median(list(map(self.fitness, proposed))) > np.quantile(list(map(self.fitness, history)), 0.9)
+        assert np.median(list(map(self.fitness, proposed))) > np.quantile(
+            list(map(self.fitness, history)), 0.9
+        )
 
     @pytest.mark.parametrize("surrogate", ["q-walk", True, "", lambda space, rng: None])
     def test_an_unknown_surrogate_is_refused(self, surrogate):
-        with pytest.raises(ValueError, match=r"surrogate must be .gp., or None for OpEvo as published; .* given"):
+        with pytest.raises(
+            ValueError, match=r"surrogate must be .gp., or None for OpEvo as published; .* given"
+        ):
             OpEvo(self.space(), surrogate=surrogate)

@@ -16,7 +16,11 @@ def space_of(ring, extent=64):
 
 def speed(configuration):
     """Best at 7 of the ring, where the innermost part is 8."""
-    return float(np.exp(-0.2 * abs(configuration["ring"] - 7) - 0.5 * abs(np.log2(configuration["tile"][2]) - 3)))
+    return float(
+        np.exp(
+            -0.2 * abs(configuration["ring"] - 7) - 0.5 * abs(np.log2(configuration["tile"][2]) - 3)
+        )
+    )
 
 
 def run(search, trials):
@@ -36,7 +40,11 @@ def test_the_gaussian_process_learns_on_it(ring):
     assert run(OpEvo(space_of(ring), seed=1), 32) == run(OpEvo(space_of(ring), seed=1), 32)
 
 
-@pytest.mark.parametrize(("own", "other"), [(Ring(60), Ring(60)), (Shared(40), Shared(60)), (Shared(60), Shared(40))], ids=repr)
+@pytest.mark.parametrize(
+    ("own", "other"),
+    [(Ring(60), Ring(60)), (Shared(40), Shared(60)), (Shared(60), Shared(40))],
+    ids=repr,
+)
 def test_the_first_proposal_is_the_best_of_a_task_with_the_same_values(own, other):
     teacher = OpEvo(space_of(other), seed=0)
     known = run(teacher, 64)
@@ -70,7 +78,11 @@ def test_values_that_are_alike_or_not_are_one_step_apart():
 def test_a_subgraph_answers_as_the_whole_graph(whole):
     values = [whole[i] for i in (0, 2, 3)]
     part = InducedSubgraph(InducedSubgraph(whole, list(whole)), values)
-    assert (part.whole, part.is_categorical, part.extent) == (whole, whole.is_categorical, whole.extent)
+    assert (part.whole, part.is_categorical, part.extent) == (
+        whole,
+        whole.is_categorical,
+        whole.extent,
+    )
     assert part.is_comparable(whole)
     assert whole.is_comparable(part)
     for value in values:

@@ -1,11 +1,19 @@
-"""The q-random walk: its stopping distribution against appendix A, samples against that distribution, and graphs over indices."""
+"""The q-random walk: its stopping distribution against appendix A, samples against that
+distribution, and graphs over indices.
+"""
 
 import numpy as np
 import pytest
 from scipy.stats import chisquare
 
 from autotvm_opevo import random_walk
-from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Permutation
+from autotvm_opevo.topology import (
+    Categorical,
+    Discrete,
+    Factorization,
+    InducedSubgraph,
+    Permutation,
+)
 
 GRAPHS = [
     Factorization(8, parts=3),
@@ -13,13 +21,17 @@ GRAPHS = [
     Permutation(4),
     Discrete([0, 16, 64, 512, 1500]),
     Categorical(["a", "b", "c", "d"]),
-    InducedSubgraph(Factorization(64, parts=3), [(64, 1, 1), (1, 64, 1), (1, 32, 2), (4, 4, 4), (8, 4, 2)]),
+    InducedSubgraph(
+        Factorization(64, parts=3), [(64, 1, 1), (1, 64, 1), (1, 32, 2), (4, 4, 4), (8, 4, 2)]
+    ),
 ]
 SINGLE_VERTEX = [Factorization(1, parts=4), Permutation(1), Discrete([7]), Categorical(["only"])]
 
 
 def dense_distribution(graph, start, q):
-    """Appendix A with dense matrices and a series instead of a solve: S = (1 - q) (p0 + Q p0 + Q Q p0 + ...)."""
+    """Appendix A with dense matrices and a series instead of a solve: S = (1 - q) (p0 + Q p0 + Q Q
+    p0 + ...).
+    """
     n = len(graph)
     step = np.zeros((n, n))
     for u in range(n):
@@ -60,10 +72,14 @@ def test_tiny_probabilities_are_not_lost_to_rounding():
 
 @pytest.mark.parametrize("q", [0.3, 0.5, 0.8])
 def test_vertices_of_larger_degree_are_likelier_as_the_paper_remarks(q):
-    """Section 4.3, C = 8 and nu = 3: all three are two steps from (8, 1, 1), and (2, 2, 2) has the larger degree."""
+    """Section 4.3, C = 8 and nu = 3: all three are two steps from (8, 1, 1), and (2, 2, 2) has the
+    larger degree.
+    """
     tiles = Factorization(8, parts=3)
     probabilities = random_walk.distribution(tiles, (8, 1, 1), q)
-    middle, side, other = (probabilities[tiles.index(value)] for value in [(2, 2, 2), (2, 1, 4), (2, 4, 1)])
+    middle, side, other = (
+        probabilities[tiles.index(value)] for value in [(2, 2, 2), (2, 1, 4), (2, 4, 1)]
+    )
     assert middle > side * (1 + 1e-6)
     assert side == pytest.approx(other, rel=1e-12)
 
@@ -71,13 +87,20 @@ def test_vertices_of_larger_degree_are_likelier_as_the_paper_remarks(q):
 @pytest.mark.parametrize("q", [0.3, 0.5, 0.9])
 @pytest.mark.parametrize("graph", GRAPHS, ids=repr)
 def test_samples_follow_the_distribution(graph, q):
-    """Chi-squared test of 4,000 walks: a correct sampler fails it with probability 1e-4, and the seed is fixed."""
+    """Chi-squared test of 4,000 walks: a correct sampler fails it with probability 1e-4, and the
+    seed is fixed.
+    """
     rng = np.random.default_rng(20210)
     start, walks = graph[0], 4000
-    stops = np.bincount([graph.index(random_walk.sample(graph, start, q, rng)) for _ in range(walks)], minlength=len(graph))
+    stops = np.bincount(
+        [graph.index(random_walk.sample(graph, start, q, rng)) for _ in range(walks)],
+        minlength=len(graph),
+    )
     expected = walks * random_walk.distribution(graph, start, q)
     rare = expected < 5  # too few for the chi-squared approximation: rare vertices are pooled
-    observed, expected = (np.append(counts[~rare], counts[rare].sum()) for counts in (stops, expected))
+    observed, expected = (
+        np.append(counts[~rare], counts[rare].sum()) for counts in (stops, expected)
+    )
     kept = expected > 0
     assert chisquare(observed[kept], expected[kept] * (walks / expected[kept].sum())).pvalue > 1e-4
 
@@ -120,7 +143,9 @@ def test_invalid_starts_are_rejected():
         random_walk.distribution(Discrete([1, 2]), 3, 0.5)
 
 
-@pytest.mark.parametrize("topology", [Factorization(60, parts=3), Categorical(range(1001))], ids=["cached", "not cached"])
+@pytest.mark.parametrize(
+    "topology", [Factorization(60, parts=3), Categorical(range(1001))], ids=["cached", "not cached"]
+)
 def test_neighbours_by_index_are_those_of_the_topology(topology):
     graph = random_walk.IndexedGraph(topology)
     assert graph.size == topology.size
@@ -131,6 +156,9 @@ def test_neighbours_by_index_are_those_of_the_topology(topology):
 
 
 def test_only_small_graphs_are_cached():
-    small, large = random_walk.IndexedGraph(Categorical(range(1000))), random_walk.IndexedGraph(Categorical(range(1001)))
+    small, large = (
+        random_walk.IndexedGraph(Categorical(range(1000))),
+        random_walk.IndexedGraph(Categorical(range(1001))),
+    )
     assert small.neighbours(3) is small.neighbours(3)
     assert large.neighbours(3) is not large.neighbours(3)

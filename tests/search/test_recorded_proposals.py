@@ -1,4 +1,5 @@
-"""The same seeds and results give the proposals in `recorded_proposals.json`, so that no change of them goes unnoticed.
+"""The same seeds and results give the proposals in `recorded_proposals.json`, so that no change of
+them goes unnoticed.
 
 Those of the published algorithm and of the baselines are from version 0.1.
 """
@@ -11,7 +12,14 @@ import pytest
 
 from autotvm_opevo import OpEvo, Space
 from autotvm_opevo.baselines import GBFS, NA2C, NoSE
-from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Permutation, Tiling
+from autotvm_opevo.topology import (
+    Categorical,
+    Discrete,
+    Factorization,
+    InducedSubgraph,
+    Permutation,
+    Tiling,
+)
 
 RECORDED = json.loads((Path(__file__).parent / "recorded_proposals.json").read_text())
 
@@ -60,7 +68,9 @@ def proposals(search, trials, batch):
     while len(proposed) < trials:
         configurations = search.ask(min(batch, trials - len(proposed)))
         proposed += map(space.index, configurations)
-        search.tell(configurations, [fitness(space, configuration) for configuration in configurations])
+        search.tell(
+            configurations, [fitness(space, configuration) for configuration in configurations]
+        )
     return proposed
 
 
@@ -70,12 +80,19 @@ def proposals(search, trials, batch):
 @pytest.mark.parametrize("surrogate", ["gp", None], ids=["gp", "published"])
 def test_opevo_proposes_as_it_did(surrogate, name, seed, batch):
     recorded = RECORDED[f"{surrogate or 'published'} {name} seed={seed} batch={batch}"]
-    assert proposals(OpEvo(SPACES[name], seed=seed, surrogate=surrogate), len(recorded), batch) == recorded
+    assert (
+        proposals(OpEvo(SPACES[name], seed=seed, surrogate=surrogate), len(recorded), batch)
+        == recorded
+    )
 
 
 @pytest.mark.parametrize(
     ("baseline", "name"),
-    [*(("NoSE", name) for name in SPACES), ("G-BFS", "factorizations"), ("N-A2C", "factorizations")],
+    [
+        *(("NoSE", name) for name in SPACES),
+        ("G-BFS", "factorizations"),
+        ("N-A2C", "factorizations"),
+    ],
 )
 def test_baselines_propose_as_they_did(baseline, name):
     recorded = RECORDED[f"{baseline} {name}"]

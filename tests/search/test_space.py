@@ -8,14 +8,22 @@ from autotvm_opevo.topology import Categorical, Discrete, Factorization, Permuta
 
 
 def small():
-    return Space({"tile": Factorization(6, parts=2), "unroll": Discrete([0, 16, 64]), "explicit": Categorical([False, True])})
+    return Space(
+        {
+            "tile": Factorization(6, parts=2),
+            "unroll": Discrete([0, 16, 64]),
+            "explicit": Categorical([False, True]),
+        }
+    )
 
 
 def test_indexes_every_configuration_last_knob_fastest():
     space = small()
     configurations = list(space)
     assert len(configurations) == len(space) == space.size == 4 * 3 * 2
-    assert [space.index(configuration) for configuration in configurations] == list(range(space.size))
+    assert [space.index(configuration) for configuration in configurations] == list(
+        range(space.size)
+    )
     assert [space[i] for i in range(space.size)] == configurations
     assert configurations[:3] == [
         {"tile": (1, 6), "unroll": 0, "explicit": False},
@@ -54,10 +62,19 @@ def test_constraint_does_not_change_indices():
 @pytest.mark.parametrize(
     ("configuration", "message"),
     [
-        ({"tile": (2, 3), "unroll": 0}, r"must be a dict of the knobs \['tile', 'unroll', 'explicit'\], .* given"),
-        ({"tile": (2, 3), "unroll": 0, "explicit": True, "vthread": 1}, "must be a dict of the knobs"),
+        (
+            {"tile": (2, 3), "unroll": 0},
+            r"must be a dict of the knobs \['tile', 'unroll', 'explicit'\], .* given",
+        ),
+        (
+            {"tile": (2, 3), "unroll": 0, "explicit": True, "vthread": 1},
+            "must be a dict of the knobs",
+        ),
         (((2, 3), 0, True), r"must be a dict of the knobs .*, \(\(2, 3\), 0, True\) given"),
-        ({"tile": (2, 4), "unroll": 0, "explicit": True}, r"knob 'tile': value \(2, 4\) given, allowed are the 4 vertices"),
+        (
+            {"tile": (2, 4), "unroll": 0, "explicit": True},
+            r"knob 'tile': value \(2, 4\) given, allowed are the 4 vertices",
+        ),
         ({"tile": (2, 3), "unroll": 5, "explicit": True}, "knob 'unroll': value 5 given"),
         ({"tile": (2, 3), "unroll": 0, "explicit": 1}, "knob 'explicit': value 1 given"),
     ],

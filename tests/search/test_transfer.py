@@ -9,14 +9,22 @@ from autotvm_opevo.topology import Categorical, Discrete, Factorization
 
 
 def space_of(extent=256):
-    return Space({"tile": Factorization(extent, 3), "unroll": Discrete([0, 4, 16, 64]), "flag": Categorical([False, True])})
+    return Space(
+        {
+            "tile": Factorization(extent, 3),
+            "unroll": Discrete([0, 4, 16, 64]),
+            "flag": Categorical([False, True]),
+        }
+    )
 
 
 def speed(configuration, at=(16, 8), scale=1.0):
     """Best where the inner tiles are `at`, whatever the extent."""
     _, *inner = configuration["tile"]
     steps = sum(abs(np.log2(part / best)) for part, best in zip(inner, at))
-    return scale * np.exp(-0.5 * steps - 0.2 * (configuration["unroll"] != 16) - 0.3 * configuration["flag"])
+    return scale * np.exp(
+        -0.5 * steps - 0.2 * (configuration["unroll"] != 16) - 0.3 * configuration["flag"]
+    )
 
 
 def history(space, at=(16, 8), trials=48, seed=1, scale=1.0, fitness=None):
@@ -79,7 +87,9 @@ class TestWhatItBrings:
         rng = np.random.default_rng(0)
         known = [space.sample(rng) for _ in range(100)]
         source = space, known, [0.0 if failing(c) else speed(c) for c in known]
-        found, alone = (np.mean([failures(seed, history) for seed in range(10)]) for history in ([source], []))
+        found, alone = (
+            np.mean([failures(seed, history) for seed in range(10)]) for history in ([source], [])
+        )
         assert found < 0.5 * alone
 
     def test_of_several_tasks_the_best_come_in_turn(self):
@@ -151,7 +161,10 @@ class TestRules:
         assert search.ask(8) == OpEvo(space_of(256), seed=0).ask(8)
 
     def test_the_same_sources_again_change_nothing(self):
-        sources = [Source(space, dict(zip(map(space.index, known), values))) for space, known, values in [history(space_of(64))]]
+        sources = [
+            Source(space, dict(zip(map(space.index, known), values)))
+            for space, known, values in [history(space_of(64))]
+        ]
         searches = [OpEvo(space_of(256), seed=0), OpEvo(space_of(256), seed=0)]
         for search in searches:
             search.learn_from(sources)
@@ -187,7 +200,11 @@ class TestRules:
                 return super()._candidates(parents, portfolio)
 
         space = space_of(4096)
-        known = [{"tile": (1024, 2, 2), "unroll": unroll, "flag": flag} for unroll in (0, 4, 16, 64) for flag in (False, True)]
+        known = [
+            {"tile": (1024, 2, 2), "unroll": unroll, "flag": flag}
+            for unroll in (0, 4, 16, 64)
+            for flag in (False, True)
+        ]
         search = Spy(space, seed=0, history=[(space, known, range(1, 9))])
         batch = search.ask(8)
         assert {configuration["tile"] for configuration in batch} == {(1024, 2, 2)}
@@ -197,7 +214,11 @@ class TestRules:
 
     def test_sources_without_a_success_or_a_common_knob_are_not_used(self):
         space = space_of(64)
-        useless = [Source(space, {1: 0.0}), Source(space, {}), Source(Space({"x": Discrete([1])}), {0: 1.0})]
+        useless = [
+            Source(space, {1: 0.0}),
+            Source(space, {}),
+            Source(Space({"x": Discrete([1])}), {0: 1.0}),
+        ]
         search = OpEvo(space, seed=0)
         assert search.learn_from(useless) == []
         assert search.ask(8) == OpEvo(space, seed=0).ask(8)
@@ -205,15 +226,24 @@ class TestRules:
     def test_of_many_tasks_the_most_similar_are_used(self):
         sources = [Source(space_of(2**n), {0: 1.0}) for n in range(2, 16)]
         used = nearest_sources(space_of(2**9), sources)
-        assert sorted(source.space.knobs["tile"].product for source in used) == [2**n for n in range(5, 13)]
+        assert sorted(source.space.knobs["tile"].product for source in used) == [
+            2**n for n in range(5, 13)
+        ]
 
     def test_tasks_that_are_much_less_similar_than_the_nearest_are_not_used(self):
         sources = [Source(space_of(2**n), {0: 1.0}) for n in (4, 8, 9, 10)]
-        near, far = nearest_sources(space_of(2**9), sources), nearest_sources(space_of(2**15), sources[:1])
-        assert sorted(source.space.knobs["tile"].product for source in near) == [2**n for n in (4, 8, 9, 10)]
+        near, far = (
+            nearest_sources(space_of(2**9), sources),
+            nearest_sources(space_of(2**15), sources[:1]),
+        )
+        assert sorted(source.space.knobs["tile"].product for source in near) == [
+            2**n for n in (4, 8, 9, 10)
+        ]
         assert far == sources[:1]
         near = nearest_sources(space_of(2**10), sources)
-        assert sorted(source.space.knobs["tile"].product for source in near) == [2**n for n in (8, 9, 10)]
+        assert sorted(source.space.knobs["tile"].product for source in near) == [
+            2**n for n in (8, 9, 10)
+        ]
 
     def test_the_published_search_cannot_learn_from_others(self):
         with pytest.raises(ValueError, match='history needs surrogate="gp", None given'):
@@ -222,9 +252,15 @@ class TestRules:
     @pytest.mark.parametrize(
         ("entry", "message"),
         [
-            (([{"tile": (1, 1, 64), "unroll": 0, "flag": True}], []), "one fitness per configuration, 0 given for 1"),
+            (
+                ([{"tile": (1, 1, 64), "unroll": 0, "flag": True}], []),
+                "one fitness per configuration, 0 given for 1",
+            ),
             (([{"tile": (1, 1, 64)}], [1.0]), "a configuration must be a dict of the knobs"),
-            (([{"tile": (1, 1, 64), "unroll": 0, "flag": True}], [-1.0]), "fitness must be a finite number of at least 0"),
+            (
+                ([{"tile": (1, 1, 64), "unroll": 0, "flag": True}], [-1.0]),
+                "fitness must be a finite number of at least 0",
+            ),
         ],
     )
     def test_an_invalid_entry_of_a_history_is_refused(self, entry, message):
@@ -234,7 +270,8 @@ class TestRules:
     def test_a_history_that_is_no_list_of_entries_is_refused(self):
         """Not a list of them, but one: its space, unpacked, would be all its configurations."""
         with pytest.raises(
-            ValueError, match=r"history must be a list of \(space, configurations, fitnesses\), .* it has a Space"
+            ValueError,
+            match=r"history must be a list of \(space, configurations, fitnesses\), .* it has a Space",
         ):
             OpEvo(space_of(64), history=(space_of(4096), [], []))
 
@@ -251,11 +288,15 @@ class TestCommonScale:
         assert means(1.0) == pytest.approx(means(1e5))
 
     def test_a_few_good_results_are_not_taken_for_average_ones(self):
-        """With the mean of its own results for zero, the best of another task would seem no better than its average."""
+        """With the mean of its own results for zero, the best of another task would seem no better
+        than its average.
+        """
         space = space_of(256)
         _, configurations, fitnesses = history(space)
         results = dict(zip(map(space.index, configurations), fitnesses))
         model = TransferModel(space, np.random.default_rng(0), [Source(space, results)])
         best = sorted(results, key=results.__getitem__)[-4:]
-        mean = model.predict({number: results[number] for number in best}, [*results]).posterior.mean[:, 0]
+        mean = model.predict(
+            {number: results[number] for number in best}, [*results]
+        ).posterior.mean[:, 0]
         assert np.corrcoef(mean, np.log(list(results.values())))[0, 1] > 0.9

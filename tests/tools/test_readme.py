@@ -1,4 +1,6 @@
-"""The README's links: they lead somewhere in the repository, and the released description has none that only work there."""
+"""The README's links: they lead somewhere in the repository, and the released description has none
+that only work there.
+"""
 
 import re
 import runpy

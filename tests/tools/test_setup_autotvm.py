@@ -35,10 +35,22 @@ def refusal(setup, monkeypatch, env):
 @pytest.mark.parametrize(
     ("what", "value", "message"),
     [
-        ("sys.version_info", (3, 8, 18), "Python 3.9 or later is required, this is Python 3.8: choose another with PYTHON="),
-        ("platform.machine", lambda: "aarch64", "unsupported platform: .* this is Linux aarch64 with glibc"),
+        (
+            "sys.version_info",
+            (3, 8, 18),
+            "Python 3.9 or later is required, this is Python 3.8: choose another with PYTHON=",
+        ),
+        (
+            "platform.machine",
+            lambda: "aarch64",
+            "unsupported platform: .* this is Linux aarch64 with glibc",
+        ),
         ("platform.system", lambda: "Darwin", "unsupported platform: .* this is Darwin x86_64"),
-        ("platform.libc_ver", lambda: ("glibc", "2.31"), "glibc 2.34 or later, this is Linux x86_64 with glibc 2.31"),
+        (
+            "platform.libc_ver",
+            lambda: ("glibc", "2.31"),
+            "glibc 2.34 or later, this is Linux x86_64 with glibc 2.31",
+        ),
         ("platform.libc_ver", lambda: ("", ""), "unsupported platform: .* with another libc"),
         ("shutil.which", lambda name: None, "no C compiler: install gcc"),
     ],
@@ -61,10 +73,15 @@ def test_refuses_a_concurrent_setup(setup, monkeypatch, tmp_path):
 
 
 def test_a_failed_step_raises_its_error_and_keeps_the_log(setup, tmp_path):
-    code = "import sys; print('Collecting numpy'); print('ERROR: No matching distribution found for numpy'); sys.exit(1)"
+    code = (
+        "import sys; print('Collecting numpy'); print('ERROR: No matching distribution found "
+        "for numpy'); sys.exit(1)"
+    )
     with pytest.raises(setup.SetupError) as failed:
         setup.run(str(tmp_path / "env"), "installing packages", sys.executable, "-c", code)
-    assert str(failed.value).startswith("installing packages failed: ERROR: No matching distribution found for numpy (full log")
+    assert str(failed.value).startswith(
+        "installing packages failed: ERROR: No matching distribution found for numpy (full log"
+    )
     assert "Collecting numpy" in (tmp_path / "env.log").read_text()
 
 
@@ -78,7 +95,9 @@ def test_an_incomplete_download_is_repeated(setup, monkeypatch, tmp_path):
     assert Path(setup.fetch_tvm(str(tmp_path / "env"))).read_bytes() == whole
 
 
-def test_keeps_a_finished_environment_unless_another_python_is_requested(setup, monkeypatch, tmp_path):
+def test_keeps_a_finished_environment_unless_another_python_is_requested(
+    setup, monkeypatch, tmp_path
+):
     (tmp_path / ".ready").write_text(setup.fingerprint("3.9.0"))
     monkeypatch.setattr(setup, "version_of", lambda env: "3.9.0")
     assert platform.python_version() != "3.9.0"

@@ -35,7 +35,9 @@ SMALL = [
     Discrete([0, 16, 64.5, 512]),
     Categorical(["x"]),
     Categorical([False, True, 0, 1, None, "a", (1, 2), [1, 2], {"k": 1}]),
-    InducedSubgraph(Factorization(60, parts=3), [(60, 1, 1), (30, 2, 1), (1, 1, 60), (1, 60, 1), (2, 5, 6)]),
+    InducedSubgraph(
+        Factorization(60, parts=3), [(60, 1, 1), (30, 2, 1), (1, 1, 60), (1, 60, 1), (2, 5, 6)]
+    ),
     InducedSubgraph(Tiling([(16, 4), (1, 15)]), [(16, 4), (8, 4), (15, 4), (1, 1), (3, 1)]),
 ]
 
@@ -66,7 +68,10 @@ class TestEveryTopology:
 
     def test_samples_vertices_uniformly(self, topology):
         rng = np.random.default_rng(1)
-        drawn = np.bincount([topology.index(topology.sample(rng)) for _ in range(50 * len(topology))], minlength=len(topology))
+        drawn = np.bincount(
+            [topology.index(topology.sample(rng)) for _ in range(50 * len(topology))],
+            minlength=len(topology),
+        )
         assert len(topology) == 1 or chisquare(drawn).pvalue > 1e-4
 
     def test_rejects_invalid_values_and_indices(self, topology):
@@ -103,7 +108,9 @@ class TestImplicitGraphs:
         Discrete(range(100_000)),
     )
 
-    @pytest.mark.parametrize("make", [lambda: Permutation(40), lambda: Factorization(2**60 * 3**30, parts=12)])
+    @pytest.mark.parametrize(
+        "make", [lambda: Permutation(40), lambda: Factorization(2**60 * 3**30, parts=12)]
+    )
     def test_construction_and_walks_take_kilobytes(self, make):
         rng = np.random.default_rng(0)
         tracemalloc.start()

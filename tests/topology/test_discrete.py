@@ -22,13 +22,19 @@ def test_discrete_values_may_exceed_any_float():
 def test_categorical_values_are_all_adjacent():
     topology = Categorical([False, 0, "a", None])
     for i, u in enumerate(topology):
-        assert [topology.index(v) for v in topology.neighbours(u)] == [j for j in range(4) if j != i]
+        assert [topology.index(v) for v in topology.neighbours(u)] == [
+            j for j in range(4) if j != i
+        ]
 
 
 def test_categorical_distinguishes_types_and_accepts_numpy_scalars():
     topology = Categorical([False, 0, 0.0, "0"])
     assert [topology.index(value) for value in (False, 0, 0.0, "0")] == [0, 1, 2, 3]
-    assert [topology.index(value) for value in (np.bool_(False), np.int64(0), np.float64(0))] == [0, 1, 2]
+    assert [topology.index(value) for value in (np.bool_(False), np.int64(0), np.float64(0))] == [
+        0,
+        1,
+        2,
+    ]
 
 
 @pytest.mark.parametrize(

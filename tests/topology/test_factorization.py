@@ -15,10 +15,13 @@ def test_factorizations_are_adjacent_if_a_prime_moves(c, nu):
     primes = [p for p in divisors if p > 1 and all(p % d for d in range(2, p))]
 
     def adjacent(u, v):
-        """g(u, v) as the paper writes it: u_m = v_m z and u_n = v_n / z for a prime z, all else equal."""
+        """g(u, v) as the paper writes it: u_m = v_m z and u_n = v_n / z for a prime z, all else
+        equal.
+        """
         moves = ((m, n, z) for m, n in permutations(range(nu), 2) for z in primes)
         return any(
-            v[n] % z == 0 and u == tuple(a * z if j == m else a // z if j == n else a for j, a in enumerate(v))
+            v[n] % z == 0
+            and u == tuple(a * z if j == m else a // z if j == n else a for j, a in enumerate(v))
             for m, n, z in moves
         )
 
@@ -46,7 +49,10 @@ def test_tilings_multiply_divide_or_move_a_prime():
         (lambda: Factorization(8, 0), "parts must be an integer of at least 1, 0 given"),
         (lambda: Factorization(8.5, 2), "product must be an integer of at least 1, 8.5 given"),
         (lambda: Factorization(True, 2), "product must be an integer"),
-        (lambda: Factorization((10**9 + 7) * (10**9 + 9), 2), "an extent must have at most one prime factor above 1000000"),
+        (
+            lambda: Factorization((10**9 + 7) * (10**9 + 9), 2),
+            "an extent must have at most one prime factor above 1000000",
+        ),
         (lambda: Tiling([(4, 0)]), "values must be an integer of at least 1, 0 given"),
     ],
 )

@@ -12,7 +12,9 @@ def test_permutations_are_adjacent_if_two_positions_are_swapped(n):
     topology = Permutation(n)
     assert list(topology) == list(permutations(range(n)))
     for u in topology:
-        swaps = {tuple(u[{i: j, j: i}.get(k, k)] for k in range(n)) for i, j in combinations(range(n), 2)}
+        swaps = {
+            tuple(u[{i: j, j: i}.get(k, k)] for k in range(n)) for i, j in combinations(range(n), 2)
+        }
         assert set(topology.neighbours(u)) == swaps
 
 

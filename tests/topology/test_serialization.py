@@ -38,14 +38,18 @@ def test_what_is_written_is_read(topology):
     read = from_json(*json.loads(json.dumps(topology.to_json())))
     assert repr(read) == repr(topology)
     assert list(read) == list(topology)
-    assert [list(read.neighbours(value)) for value in read] == [list(topology.neighbours(value)) for value in topology]
+    assert [list(read.neighbours(value)) for value in read] == [
+        list(topology.neighbours(value)) for value in topology
+    ]
 
 
 @pytest.mark.parametrize("topology", [Ring(5), InducedSubgraph(Ring(12), [0, 1, 5, 6])], ids=repr)
 def test_a_topology_of_ones_own_is_read_as_a_graph_with_its_vertices_and_edges(topology):
     read = from_json(*json.loads(json.dumps(topology.to_json())))
     assert list(read) == list(topology)
-    assert [list(read.neighbours(value)) for value in read] == [list(topology.neighbours(value)) for value in topology]
+    assert [list(read.neighbours(value)) for value in read] == [
+        list(topology.neighbours(value)) for value in topology
+    ]
     check_topology(read)
 
 
@@ -60,7 +64,9 @@ def test_a_kind_of_ones_own_can_be_added(monkeypatch):
 
 @pytest.mark.parametrize("topology", [Ring(201), InducedSubgraph(Ring(10**12), [0, 1])], ids=repr)
 def test_a_large_topology_of_ones_own_needs_a_method(topology):
-    with pytest.raises(TypeError, match=r"Ring\(\d+\) cannot be written as JSON: its class needs a `to_json`"):
+    with pytest.raises(
+        TypeError, match=r"Ring\(\d+\) cannot be written as JSON: its class needs a `to_json`"
+    ):
         topology.to_json()
 
 

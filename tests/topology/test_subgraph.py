@@ -6,7 +6,14 @@ from graph_edges import edges, is_connected
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Permutation, Tiling
+from autotvm_opevo.topology import (
+    Categorical,
+    Discrete,
+    Factorization,
+    InducedSubgraph,
+    Permutation,
+    Tiling,
+)
 
 
 def test_keeps_the_edges_between_its_vertices():
@@ -36,7 +43,11 @@ def test_adds_all_shortest_bridges_between_layers():
 @pytest.mark.properties
 @given(st.data())
 def test_is_connected_for_any_subset(data):
-    graph = data.draw(st.sampled_from([Factorization(720, 3), Permutation(5), Discrete(range(40)), Categorical(range(20))]))
+    graph = data.draw(
+        st.sampled_from(
+            [Factorization(720, 3), Permutation(5), Discrete(range(40)), Categorical(range(20))]
+        )
+    )
     indices = data.draw(st.sets(st.integers(0, len(graph) - 1), min_size=1, max_size=25))
     assert is_connected(InducedSubgraph(graph, [graph[i] for i in sorted(indices)]))
 
@@ -63,7 +74,9 @@ def test_bridges_do_not_depend_on_the_chunk_size(monkeypatch):
 
 def test_subgraph_of_a_subgraph():
     tiles = Factorization(64, parts=3)
-    part = InducedSubgraph(InducedSubgraph(tiles, [v for v in tiles if v[0] <= 8]), [(1, 1, 64), (8, 8, 1), (1, 64, 1)])
+    part = InducedSubgraph(
+        InducedSubgraph(tiles, [v for v in tiles if v[0] <= 8]), [(1, 1, 64), (8, 8, 1), (1, 64, 1)]
+    )
     assert is_connected(part)
 
 
@@ -76,7 +89,10 @@ def test_accepts_lists_read_from_json():
     ("make", "message"),
     [
         (lambda: InducedSubgraph(Discrete([1, 2]), []), "values must have at least one element"),
-        (lambda: InducedSubgraph(Discrete([1, 2]), [1, 1]), "values must be distinct, 1 of 2 are duplicates"),
+        (
+            lambda: InducedSubgraph(Discrete([1, 2]), [1, 1]),
+            "values must be distinct, 1 of 2 are duplicates",
+        ),
         (lambda: InducedSubgraph(Discrete([1, 2]), [3]), "value 3 given, allowed are"),
     ],
 )

@@ -44,7 +44,10 @@ def index_of_any_int(value):
         ({"neighbours": lambda value: []}, "neighbours of a Ring: 0 has none"),
         ({"neighbours": lambda value: None}, "neighbours of a Ring: 0 raises TypeError"),
         ({"neighbours": lambda value: [value]}, "neighbours of a Ring: 0 is its own neighbour"),
-        ({"neighbours": lambda value: [3 - value] * 2}, "neighbours of a Ring: 3 is listed twice as a neighbour of 0"),
+        (
+            {"neighbours": lambda value: [3 - value] * 2},
+            "neighbours of a Ring: 3 is listed twice as a neighbour of 0",
+        ),
         (
             {"neighbours": lambda value: [(value + 1) % 4]},
             "neighbours of a Ring: 1 is a neighbour of 0, but 0 is not a neighbour of 1",
@@ -54,23 +57,36 @@ def index_of_any_int(value):
             {"index": lambda value: int(value)},
             r"index of a Ring must raise ValueError for an invalid argument; for <object .*raised",
         ),
-        ({"index": lambda value: 0 if isinstance(value, str) else value}, "index of a Ring must raise ValueError"),
+        (
+            {"index": lambda value: 0 if isinstance(value, str) else value},
+            "index of a Ring must raise ValueError",
+        ),
         (
             {"_check_index": lambda index: index},
-            "__getitem__ of a Ring must raise IndexError for an invalid argument; for 4 it returned 4",
+            "__getitem__ of a Ring must raise IndexError for an invalid argument; for 4 it "
+            "returned 4",
         ),
         (
             {"index": index_of_any_int, "neighbours": lambda value: [value - 1, value + 1]},
             "-1, a neighbour of 0, is not a vertex",
         ),
-        ({"index": lambda value: 3 - value}, "index of a Ring: 0 is the vertex at index 0, 3 returned"),
+        (
+            {"index": lambda value: 3 - value},
+            "index of a Ring: 0 is the vertex at index 0, 3 returned",
+        ),
         (
             {"neighbours": lambda value: [0] if value == 3 else [(value - 1) % 4, (value + 1) % 4]},
             "but 2 is not a neighbour of 3",
         ),
         ({"coordinates": lambda value: "abc"}, "coordinates of a Ring: 0 raises TypeError"),
-        ({"coordinates": lambda value: (1,) * (value + 1)}, "coordinates of a Ring: 0 has 1, 3 has 4"),
-        ({"coordinates": lambda value: (1,)}, "coordinates of a Ring: 0 and its neighbour 3 have the same"),
+        (
+            {"coordinates": lambda value: (1,) * (value + 1)},
+            "coordinates of a Ring: 0 has 1, 3 has 4",
+        ),
+        (
+            {"coordinates": lambda value: (1,)},
+            "coordinates of a Ring: 0 and its neighbour 3 have the same",
+        ),
     ],
 )
 def test_violations_are_found(broken, message):

@@ -28,7 +28,9 @@ class Network:
 
 
 def operator(name, *latencies, count=1, same=False):
-    return OperatorComparison(name, count, [f"{name} of {i}" for i in range(len(latencies))], list(latencies), same)
+    return OperatorComparison(
+        name, count, [f"{name} of {i}" for i in range(len(latencies))], list(latencies), same
+    )
 
 
 def compare(*networks, logs=("a.json", "b.json"), operators=()):
@@ -65,7 +67,9 @@ class TestNetworks:
         assert f"{winner} is" in str(comparison)
 
     def test_each_of_several_logs_is_compared_with_the_fastest(self):
-        comparison = compare(Network(0.030), Network(0.020), Network(0.010), Network(0.015), logs=["a", "b", "c"])
+        comparison = compare(
+            Network(0.030), Network(0.020), Network(0.010), Network(0.015), logs=["a", "b", "c"]
+        )
         lines = str(comparison).splitlines()
         assert [line for line in lines if line.startswith("b is")] == [
             "b is 1.50 times as fast as c (1.50 to 1.50)",
@@ -77,20 +81,32 @@ class TestNetworks:
         assert not comparison.outputs_match
         assert comparison.race.latencies == []
         assert comparison.winner is None
-        assert "outputs DIFFER, relative error 0.0e+00 (a.json), 1.0e+00 (b.json)" in str(comparison)
+        assert "outputs DIFFER, relative error 0.0e+00 (a.json), 1.0e+00 (b.json)" in str(
+            comparison
+        )
         comparison.time_operators(lambda record: pytest.fail("nor are operators"), MINUTE)
 
     def test_quantized_networks_match_as_quantized_values_do(self):
         comparison = Comparison(["a.json"], dtypes={"float32", "int8"})
         comparison.time_networks([Network(0.030), Network(0.010, output=1.01)], MINUTE)
         assert comparison.outputs_match
-        assert "outputs match as quantized values do, relative error 1.0e-02 (a.json)" in str(comparison)
+        assert "outputs match as quantized values do, relative error 1.0e-02 (a.json)" in str(
+            comparison
+        )
 
 
 class TestOperators:
     def operators(self):
-        shared = [operator("equal", 1e-3, 1e-3), operator("same", 1e-3, 2e-3, same=True), operator("none", np.inf, np.inf)]
-        return [*shared, operator("small", 1.0e-3, 1.5e-3), operator("large", 1.0e-3, 1.2e-3, count=10)]
+        shared = [
+            operator("equal", 1e-3, 1e-3),
+            operator("same", 1e-3, 2e-3, same=True),
+            operator("none", np.inf, np.inf),
+        ]
+        return [
+            *shared,
+            operator("small", 1.0e-3, 1.5e-3),
+            operator("large", 1.0e-3, 1.2e-3, count=10),
+        ]
 
     def test_those_that_differ_most_in_the_network_come_first(self):
         comparison = Comparison(["a", "b"], self.operators())
@@ -101,7 +117,9 @@ class TestOperators:
         assert "equal" not in text
 
     def test_one_that_a_log_lacks_differs_most_and_is_untuned_there(self):
-        comparison = Comparison(["a", "b"], [operator("small", 1.0e-3, 1.5e-3), operator("new", 1e-6, np.inf)])
+        comparison = Comparison(
+            ["a", "b"], [operator("small", 1.0e-3, 1.5e-3), operator("new", 1e-6, np.inf)]
+        )
         assert [one.name for one in comparison.differing] == ["new", "small"]
         (line,) = [line for line in str(comparison).splitlines() if line.startswith("new")]
         assert line.split() == ["new", "1", "0.001", "untuned"]
@@ -117,7 +135,9 @@ class TestOperators:
         assert timed[3].endswith("b 2.00 times as fast (2.00 to 2.00)")
 
     def test_no_more_than_five_are(self):
-        comparison = Comparison(["a", "b"], [operator(str(i), 1e-3, 2e-3 + 1e-4 * i) for i in range(9)])
+        comparison = Comparison(
+            ["a", "b"], [operator(str(i), 1e-3, 2e-3 + 1e-4 * i) for i in range(9)]
+        )
         built = []
         comparison.time_operators(lambda record: built.append(record) or Network(1e-3), MINUTE)
         assert built == [f"{i} of {log}" for i in (8, 7, 6, 5, 4) for log in (0, 1)]

@@ -12,26 +12,54 @@ import pytest
 
 from autotvm_opevo.tuning.file_formats import about, identify
 
-NOTEBOOK = {"cells": [{"cell_type": "code", "source": ["import tvm"]}], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+NOTEBOOK = {
+    "cells": [{"cell_type": "code", "source": ["import tvm"]}],
+    "metadata": {},
+    "nbformat": 4,
+    "nbformat_minor": 5,
+}
 TENSOR = ["TENSOR", [8, 64], "float32"]
 ANSOR = json.dumps(
     {
-        "i": [['["b71", 8, 64]', "llvm -link-params=0", [8, 64, 64, 0], "", 1, []], [[], [["SP", 2, 0, 8, [1, 4, 2], 1]]]],
+        "i": [
+            ['["b71", 8, 64]', "llvm -link-params=0", [8, 64, 64, 0], "", 1, []],
+            [[], [["SP", 2, 0, 8, [1, 4, 2], 1]]],
+        ],
         "r": [[0.00012], 0, 1.2, 1630000000],
         "v": "v0.6",
     }
 )
 OLD = json.dumps(
     {
-        "i": ["llvm", "topi_nn_dense", [TENSOR], {}, ["dense", TENSOR], {"i": 3, "t": "direct", "c": None, "e": []}],
+        "i": [
+            "llvm",
+            "topi_nn_dense",
+            [TENSOR],
+            {},
+            ["dense", TENSOR],
+            {"i": 3, "t": "direct", "c": None, "e": []},
+        ],
         "r": [[0.001], 0, 1.2, 1550000000.0],
         "v": 0.1,
     }
 )
-RECORD = '[0, [[[["GetBlock", [], ["dense", "main"], ["b0"]]], []], [0.001], {"kind": "llvm"}, [["TENSOR", "float32", [8, 64]]]]]'
+RECORD = (
+    '[0, [[[["GetBlock", [], ["dense", "main"], ["b0"]]], []], [0.001], {"kind": "llvm"}, '
+    '[["TENSOR", "float32", [8, 64]]]]]'
+)
 WORKLOAD = '["1033843721384939238", "eyJyb290IjogMX0="]'
-JOURNAL = '{"type": "RunStarted", "time": 1795260407.0, "operators": [], "tuner": "OpEvoTuner", "budget": 8}'
-PICKLED = "\t".join(["llvm", *(b64encode(pickle.dumps(value)).decode() for value in (["dense"], 1, 2)), "0.2", "0.7.0"])
+JOURNAL = (
+    '{"type": "RunStarted", "time": 1795260407.0, "operators": [], "tuner": "OpEvoTuner", '
+    '"budget": 8}'
+)
+PICKLED = "\t".join(
+    [
+        "llvm",
+        *(b64encode(pickle.dumps(value)).decode() for value in (["dense"], 1, 2)),
+        "0.2",
+        "0.7.0",
+    ]
+)
 LINE = '{"input": ["llvm", "dense", [], {}], "config": {}, "result": [[1.0], 0, 1, 1]}'
 
 
@@ -47,8 +75,12 @@ def zipped(path):
 
 
 FORMATS = {
-    "compressed with gzip: unpack it with gunzip": lambda path: path.write_bytes(gzip.compress(LINE.encode())),
-    "compressed with xz: unpack it with unxz": lambda path: path.write_bytes(lzma.compress(LINE.encode())),
+    "compressed with gzip: unpack it with gunzip": lambda path: path.write_bytes(
+        gzip.compress(LINE.encode())
+    ),
+    "compressed with xz: unpack it with unxz": lambda path: path.write_bytes(
+        lzma.compress(LINE.encode())
+    ),
     "a zip archive: unpack it with unzip": zipped,
     "a tar archive: unpack it with tar": tar,
     "text in UTF-16: convert it with iconv": lambda path: path.write_text(LINE, encoding="utf-16"),
@@ -62,7 +94,9 @@ FORMATS = {
     "the journal of a run: name the log beside it": lambda path: path.write_text(f"{JOURNAL}\n"),
     "a Jupyter notebook": lambda path: path.write_text(json.dumps(NOTEBOOK, indent=1)),
     "a Jupyter notebook:": lambda path: path.write_text(json.dumps(NOTEBOOK)),
-    "a JSON document over several lines": lambda path: path.write_text(json.dumps([json.loads(LINE)], indent=2)),
+    "a JSON document over several lines": lambda path: path.write_text(
+        json.dumps([json.loads(LINE)], indent=2)
+    ),
     "empty": lambda path: path.touch(),
 }
 
@@ -77,7 +111,15 @@ def test_a_file_is_known_by_its_content(tmp_path, name):
 
 @pytest.mark.parametrize(
     "content",
-    ["of nobody's\nbusiness", "# Notes\n", '{"inp', "[1, 2]", "1\n2\n", "a\tb\tc\td\n1\t2\t3\t4\n", "trial,seconds\n1,0.5\n"],
+    [
+        "of nobody's\nbusiness",
+        "# Notes\n",
+        '{"inp',
+        "[1, 2]",
+        "1\n2\n",
+        "a\tb\tc\td\n1\t2\t3\t4\n",
+        "trial,seconds\n1,0.5\n",
+    ],
 )
 def test_of_text_nothing_is_said(tmp_path, content):
     (tmp_path / "notes").write_text(content)

@@ -50,12 +50,28 @@ def test_a_write_error_is_logged_once(tmp_path, caplog):
 
 @pytest.mark.parametrize(
     "event",
-    [{"type": "NetworkCompared", "before": latency, "after": 1.0} for latency in (-1, 0, "x", math.inf, math.nan)]
-    + [{"type": "BestConfirmed", "task": "t", "record": "", "latencies": one} for one in ([], [0], [math.nan], ["x"])]
-    + [{"type": "MachineMeasured", "limits": {"a": -1}}, {"type": "RunEnded", "phases": {"running": "?"}}]
+    [
+        {"type": "NetworkCompared", "before": latency, "after": 1.0}
+        for latency in (-1, 0, "x", math.inf, math.nan)
+    ]
+    + [
+        {"type": "BestConfirmed", "task": "t", "record": "", "latencies": one}
+        for one in ([], [0], [math.nan], ["x"])
+    ]
+    + [
+        {"type": "MachineMeasured", "limits": {"a": -1}},
+        {"type": "RunEnded", "phases": {"running": "?"}},
+    ]
     + [{"type": "KnobsMapped", "knobs": knobs} for knobs in (["a"], {"a": ["b"]}, {"a": {"b": 3}})]
-    + [{"type": "RunEnded", "phases": {}, "learned_from": learned} for learned in (["a"], {"a": ["b"]}, {"a": {"b": "many"}})]
-    + [{"type": "RunStarted", "operators": [[0, ["dense"]]], "tuner": "OpEvo"}, {"type": "Nonsense"}, {"type": 3}],
+    + [
+        {"type": "RunEnded", "phases": {}, "learned_from": learned}
+        for learned in (["a"], {"a": ["b"]}, {"a": {"b": "many"}})
+    ]
+    + [
+        {"type": "RunStarted", "operators": [[0, ["dense"]]], "tuner": "OpEvo"},
+        {"type": "Nonsense"},
+        {"type": 3},
+    ],
 )
 def test_nonsense_is_skipped(tmp_path, event):
     (tmp_path / "journal").write_text(json.dumps({"time": 1.0, **event}) + "\n")
@@ -77,23 +93,34 @@ def test_an_event_of_no_possible_time_is_skipped(tmp_path, moment):
 
 
 def test_numpys_numbers_are_written(tmp_path):
-    Journal(tmp_path / "journal").write(RunEnded({"running": np.float64(1.5)}, learned_from={"dense": {"a.json": np.int64(2)}}))
+    Journal(tmp_path / "journal").write(
+        RunEnded({"running": np.float64(1.5)}, learned_from={"dense": {"a.json": np.int64(2)}})
+    )
     (event,) = read(tmp_path / "journal")
     assert (event.phases, event.learned_from) == ({"running": 1.5}, {"dense": {"a.json": 2}})
 
 
 def test_lines_of_an_earlier_version_are_skipped_with_a_warning(tmp_path, caplog):
-    (tmp_path / "journal").write_text('{"time": 1.0, "task": "dense", "failure": "run timeout"}\n' * 2)
+    (tmp_path / "journal").write_text(
+        '{"time": 1.0, "task": "dense", "failure": "run timeout"}\n' * 2
+    )
     Journal(tmp_path / "journal").write(TrialEnded("dense"))
     assert [event.failure for event in read(tmp_path / "journal")] == [""]
-    assert caplog.text.count("of an earlier version, which are not read") == 2  # once each time it is read
+    # once each time it is read
+    assert caplog.text.count("of an earlier version, which are not read") == 2
 
 
 def test_knobs_are_read_as_they_were_written(tmp_path):
-    knobs = {"tile": Factorization(12, 2), "unroll": Discrete([0, 16]), "vectorize": Categorical(["true", "false"])}
+    knobs = {
+        "tile": Factorization(12, 2),
+        "unroll": Discrete([0, 16]),
+        "vectorize": Categorical(["true", "false"]),
+    }
     Journal(tmp_path / "journal").write(KnobsMapped.of({"dense": knobs}))
     (event,) = read(tmp_path / "journal")
-    assert repr({name: from_json(*knob) for name, knob in event.knobs["dense"].items()}) == repr(knobs)
+    assert repr({name: from_json(*knob) for name, knob in event.knobs["dense"].items()}) == repr(
+        knobs
+    )
 
 
 def test_of_a_large_part_of_a_graph_the_whole_graph_is_written(tmp_path):
@@ -122,7 +149,12 @@ def test_a_topology_of_ones_own_is_written_if_it_is_small(tmp_path):
         def neighbours(self, value):
             return [one for one in self.things if one is not value]
 
-    knobs = {"ring": Ring(5), "large": Ring(10**12), "part": InducedSubgraph(Ring(10**12), [1, 2]), "things": Things(3)}
+    knobs = {
+        "ring": Ring(5),
+        "large": Ring(10**12),
+        "part": InducedSubgraph(Ring(10**12), [1, 2]),
+        "things": Things(3),
+    }
     Journal(tmp_path / "journal").write(KnobsMapped.of({"dense": knobs}))
     (event,) = read(tmp_path / "journal")
     found = {name: from_json(*knob) for name, knob in event.knobs["dense"].items()}
@@ -149,9 +181,20 @@ def test_the_phases_of_all_runs_lost_devices_and_the_lowering_are_read_back(tmp_
 def test_what_a_run_was_asked_for_and_its_limits_are_read_back(tmp_path):
     journal = Journal(tmp_path / "journal")
     journal.write(
-        RunStarted([(2, ["dense"])], "OpEvo", "autotvm-opevo tune", 100, {"dense": 2e6, "pool": 0.0}, {"dense": "dense 1x8"})
+        RunStarted(
+            [(2, ["dense"])],
+            "OpEvo",
+            "autotvm-opevo tune",
+            100,
+            {"dense": 2e6, "pool": 0.0},
+            {"dense": "dense 1x8"},
+        )
     )
-    journal.write(MachineMeasured({"dense": 1e-3}, ["dense"], {"dense": 4e6}, flops=2e11, memory_bandwidth=3e10))
+    journal.write(
+        MachineMeasured(
+            {"dense": 1e-3}, ["dense"], {"dense": 4e6}, flops=2e11, memory_bandwidth=3e10
+        )
+    )
     journal.write(MeasuringBegan())
     journal.write(BestConfirmed("dense", "{}", [1.1e-3, 1.2e-3], ties=1))
     history = Journal(journal.path).history

@@ -58,10 +58,19 @@ RECORD = '[0, [[[], []], [0.1], {"kind": "llvm"}, []]]\n'
             "AutoTVM",
             "is a log of AutoTVM, not a database of MetaSchedule: it needs TVM",
         ),
-        (RECORD, RECORD_FILE, f"call it {RECORD_FILE}, put it into a folder with the {WORKLOAD_FILE} that belongs to it"),
+        (
+            RECORD,
+            RECORD_FILE,
+            f"call it {RECORD_FILE}, put it into a folder with the {WORKLOAD_FILE} that "
+            "belongs to it",
+        ),
         (f"# copied\n\n[torn\n{RECORD}", RECORD_FILE, f"call it {RECORD_FILE}"),
         ('{"i": ["llvm"], "r": [], "v": 0.1}\n', "AutoTVM", "is a log of AutoTVM"),
-        ('["123", "eyJy"]\n', WORKLOAD_FILE, f"call it {WORKLOAD_FILE}, put it into a folder with the {RECORD_FILE}"),
+        (
+            '["123", "eyJy"]\n',
+            WORKLOAD_FILE,
+            f"call it {WORKLOAD_FILE}, put it into a folder with the {RECORD_FILE}",
+        ),
         ("", "", "is a file, not a database of MetaSchedule: name the folder of one"),
         ("# notes\n", "", "is a file, not a database"),
         ("[1, 2]\n", "", "is a file, not a database"),

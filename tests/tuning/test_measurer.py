@@ -40,7 +40,10 @@ class Ahead(Measurer):
         self._builders.close()
 
     def submit(self, task, candidates):
-        builds = [Build(number, self._builders.submit(self._build, number, timeout=LIMIT)) for number in candidates]
+        builds = [
+            Build(number, self._builders.submit(self._build, number, timeout=LIMIT))
+            for number in candidates
+        ]
         return [self._run_when_built(build, self._on_this_cpu) for build in builds]
 
     def _run(self, build, on_device):
@@ -89,7 +92,9 @@ def test_ctrl_c_while_it_waits_for_quiet_lets_the_next_trial_run(open_measurer):
 
 
 def test_a_trial_elsewhere_runs_while_the_next_is_built(open_measurer):
-    """The run ends when the other build has ended, which would never be if one waited for the other."""
+    """The run ends when the other build has ended, which would never be if one waited for the
+    other.
+    """
     built = threading.Event()
 
     def wait(build, on_device):
@@ -111,7 +116,9 @@ def test_builds_are_paused_while_a_trial_runs_on_this_cpu(open_measurer):
     def look(build, on_device):
         with on_device:
             workers, end = measurer.workers(), time.monotonic() + LIMIT
-            while {worker.status() for worker in workers} != {psutil.STATUS_STOPPED} and time.monotonic() < end:
+            while {worker.status() for worker in workers} != {
+                psutil.STATUS_STOPPED
+            } and time.monotonic() < end:
                 time.sleep(0.01)  # the signal is on its way
             states.append({worker.status() for worker in workers})
             return build.future.result()

@@ -4,7 +4,14 @@ import pytest
 
 from autotvm_opevo.search.space import Space
 from autotvm_opevo.search.transfer import Source
-from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph, Permutation, Tiling
+from autotvm_opevo.topology import (
+    Categorical,
+    Discrete,
+    Factorization,
+    InducedSubgraph,
+    Permutation,
+    Tiling,
+)
 from autotvm_opevo.tuning.prior import read_prior, write_prior
 
 TILES = [(1,), (4,), (7,), (12,)]
@@ -29,15 +36,28 @@ def test_what_is_written_is_read(path):
     results = {i * 7: float(1 + i) for i in range(20)}
     write_prior(path, {"conv2d": [Source(space, results), Source(space, {5: 2.0, 6: 0.0})]})
     first, second = read_prior(path)["conv2d"]
-    assert [repr(topology) for topology in first.space.knobs.values()] == [repr(topology) for topology in space.knobs.values()]
-    assert first.results == pytest.approx({index: fitness / 20 for index, fitness in results.items()}, rel=1e-2)
+    assert [repr(topology) for topology in first.space.knobs.values()] == [
+        repr(topology) for topology in space.knobs.values()
+    ]
+    assert first.results == pytest.approx(
+        {index: fitness / 20 for index, fitness in results.items()}, rel=1e-2
+    )
     assert second.results == {5: 1.0, 6: 0.0}
 
 
 def test_sources_are_read_by_template_or_without_one(path):
     space = Space({"x": Discrete(range(9))})
-    write_prior(path, {"dense": [Source(space, {0: 1.0})], "": [Source(space, {1: 1.0}), Source(space, {2: 1.0})]})
-    found = {template: [list(source.results) for source in sources] for template, sources in read_prior(path).items()}
+    write_prior(
+        path,
+        {
+            "dense": [Source(space, {0: 1.0})],
+            "": [Source(space, {1: 1.0}), Source(space, {2: 1.0})],
+        },
+    )
+    found = {
+        template: [list(source.results) for source in sources]
+        for template, sources in read_prior(path).items()
+    }
     assert found == {"dense": [[0]], "": [[1], [2]]}
 
 
@@ -47,7 +67,10 @@ def test_of_a_subgraph_the_whole_graph_is_written(path):
     write_prior(path, {"": [Source(space, {0: 1.0, 1: 2.0})]})
     (source,) = read_prior(path)[""]
     assert repr(source.space.knobs["tile"]) == repr(Factorization(8, 2))
-    assert {source.space[index]["tile"]: fitness for index, fitness in source.results.items()} == {(8, 1): 0.5, (2, 4): 1.0}
+    assert {source.space[index]["tile"]: fitness for index, fitness in source.results.items()} == {
+        (8, 1): 0.5,
+        (2, 4): 1.0,
+    }
 
 
 def test_the_best_half_is_kept_and_the_others_are_thinned_out(path):

@@ -48,13 +48,22 @@ def quantized(dtype="float32", step=0.8, size=10_000):
 
 
 class TestQuantizedNetworks:
-    """Sums are rounded differently, by a millionth; those at the edge of a step of a quantization are then a whole step apart."""
+    """Sums are rounded differently, by a millionth; those at the edge of a step of a quantization
+    are then a whole step apart.
+    """
 
-    @pytest.mark.parametrize(("dtype", "step"), [("float32", 0.8), ("int8", 1.0), ("float64", 1e-3)])
+    @pytest.mark.parametrize(
+        ("dtype", "step"), [("float32", 0.8), ("int8", 1.0), ("float64", 1e-3)]
+    )
     @pytest.mark.parametrize(("share", "steps"), [(1e-3, 1), (0.04, 1), (0.04, 3)])
     def test_some_values_may_be_steps_apart(self, dtype, step, share, steps):
         x, rng = quantized(dtype, step)
-        y = (x + rng.choice([0, -steps * step, steps * step], x.size, p=[1 - share, share / 2, share / 2])).astype(dtype)
+        y = (
+            x
+            + rng.choice(
+                [0, -steps * step, steps * step], x.size, p=[1 - share, share / 2, share / 2]
+            )
+        ).astype(dtype)
         assert compare(x, y, "float32", "int8")[1]
         if dtype != "int8":
             assert not compare(x, y, "float32")[1]
@@ -91,7 +100,9 @@ def test_float16_in_a_network_has_the_tolerance_of_its_outputs():
     assert not compare([1.0, 2.0], [1.1, 2.0], "float16", "float32")[1]
 
 
-@pytest.mark.parametrize(("changed", "match"), [(0, True), (10, True), (11, False), (10_000, False)])
+@pytest.mark.parametrize(
+    ("changed", "match"), [(0, True), (10, True), (11, False), (10_000, False)]
+)
 @pytest.mark.parametrize("dtype", ["int64", "uint32", "bool"])
 def test_few_positions_of_largest_values_may_be_others(dtype, changed, match):
     x = np.ones(10_000, dtype)

@@ -46,7 +46,8 @@ def test_time_left_is_until_the_trials_or_the_time_limit_run_out():
     file = io.StringIO()
     with ProgressDisplay(10**9, time_limit=30.0, file=file) as display:
         display.show(ROWS[:1], 0, 0.002)
-    assert any(f"00:{seconds} left" in file.getvalue() for seconds in range(20, 31))  # a busy machine takes seconds
+    # a busy machine takes seconds
+    assert any(f"00:{seconds} left" in file.getvalue() for seconds in range(20, 31))
 
 
 def test_the_table_has_every_task_and_its_dominant_error():
@@ -64,7 +65,8 @@ def test_the_table_fits_on_80_columns():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.0, "0"), (2.13e-6, "0.00213"), (0.0002, "0.2"), (0.0415, "41.500"), (3.0, "3000.000")]
+    ("seconds", "text"),
+    [(0.0, "0"), (2.13e-6, "0.00213"), (0.0002, "0.2"), (0.0415, "41.500"), (3.0, "3000.000")],
 )
 def test_short_times_keep_their_digits(seconds, text):
     assert milliseconds(seconds) == text
@@ -75,7 +77,11 @@ def test_a_latency_of_some_tasks_only_is_marked():
     with ProgressDisplay(24, file=file) as display:
         display.show([ROWS[0], Row("dense 8x8", 0, float("inf"), 0.0, 0.0)], 0, 0.002)
         display.show(ROWS, 0, 0.002)
-    assert ["(1 of 2 tasks)" in line for line in file.getvalue().splitlines()] == [True, False, False]
+    assert ["(1 of 2 tasks)" in line for line in file.getvalue().splitlines()] == [
+        True,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("lines", [24, 4])
@@ -85,7 +91,8 @@ def test_a_terminal_is_redrawn_in_place(lines):
         "import sys; from autotvm_opevo.tuning.progress import ProgressDisplay, Row\n"
         "with ProgressDisplay(100) as display:\n"
         "    for i in range(1, 51):\n"
-        "        display.show([Row(f'task{j}', i, 0.001 / i, 1.0 * i, 0.1) for j in range(10)], i % 10, 0.01 / i, i % 5 == 0)\n"
+        "        display.show([Row(f'task{j}', i, 0.001 / i, 1.0 * i, 0.1) for j in "
+        "range(10)], i % 10, 0.01 / i, i % 5 == 0)\n"
         "print('after', file=sys.stderr)\n"
     )
     ours, theirs = pty.openpty()

@@ -25,7 +25,10 @@ class TestGeometricMean:
             found = geometric_mean(np.exp(values), alpha)
             return found.low <= 1.0 <= found.high
 
-        misled = sum(any(not holds(run[:n]) for n in range(2, self.length + 1)) for run in self.measurements(runs))
+        misled = sum(
+            any(not holds(run[:n]) for n in range(2, self.length + 1))
+            for run in self.measurements(runs)
+        )
         assert misled <= stats.binom.ppf(0.9999, runs, alpha)
 
     def test_a_t_interval_would_mislead_more_often(self):
@@ -41,14 +44,18 @@ class TestGeometricMean:
         assert thousand == pytest.approx(tuple(1000 * x for x in one))
 
     def test_the_ends_are_where_the_bayes_factor_is_one_over_alpha(self):
-        """The closed form against the integral that it comes from: a t statistic under a Gaussian prior on the effect size."""
+        """The closed form against the integral that it comes from: a t statistic under a Gaussian
+        prior on the effect size.
+        """
         values, alpha = np.array([0.11, 0.13, 0.12, 0.16, 0.10, 0.11, 0.14]), 0.05
         n, prior = len(values), module._PRIOR_VARIANCE
         end = log(geometric_mean(np.exp(values), alpha).low)
         t = (values.mean() - end) / stats.sem(values)
 
         def density(effect):
-            return stats.nct.pdf(t, n - 1, effect * n**0.5) * stats.norm.pdf(effect, 0.0, prior**0.5)
+            return stats.nct.pdf(t, n - 1, effect * n**0.5) * stats.norm.pdf(
+                effect, 0.0, prior**0.5
+            )
 
         alternative, _ = integrate.quad(density, -40, 40, points=[0, 2, 4, 8], limit=200)
         assert alternative / stats.t.pdf(t, n - 1) == pytest.approx(1 / alpha, rel=1e-3)
@@ -56,7 +63,9 @@ class TestGeometricMean:
     def test_more_measurements_narrow_the_interval(self):
         rng = np.random.default_rng(0)
         values = np.exp(rng.normal(0.1, 0.02, 400))
-        widths = [high - low for _, low, high in (geometric_mean(values[:n]) for n in (5, 20, 100, 400))]
+        widths = [
+            high - low for _, low, high in (geometric_mean(values[:n]) for n in (5, 20, 100, 400))
+        ]
         assert widths == sorted(widths, reverse=True)
         assert geometric_mean(values).value == pytest.approx(exp(0.1), rel=0.01)
 
@@ -67,7 +76,9 @@ class TestGeometricMean:
 
 
 class Program:
-    """Latencies of a program that is put into memory again and again: the place of the memory matters, and the machine drifts."""
+    """Latencies of a program that is put into memory again and again: the place of the memory
+    matters, and the machine drifts.
+    """
 
     def __init__(self, log, name, seconds, rng, place=0.0):
         self.log, self.name, self.latency, self.rng, self.place = log, name, seconds, rng, place
@@ -86,7 +97,9 @@ class Program:
 
 def programs(*latencies, place=0.0, seed=0):
     rng, log = np.random.default_rng(seed), []
-    return [Program(log, "abcd"[i], latency, rng, place) for i, latency in enumerate(latencies)], log
+    return [
+        Program(log, "abcd"[i], latency, rng, place) for i, latency in enumerate(latencies)
+    ], log
 
 
 def compare(*latencies, place=0.0, seed=0, max_rounds=40):
@@ -108,12 +121,17 @@ class TestPrograms:
     def test_equal_programs_are_rarely_told_apart_although_each_round_is_looked_at(self):
         """The place of their memory makes one of them faster in every single round."""
         runs = 100
-        wrong = sum(compare(1.0, 1.0, place=0.05, seed=seed)[0].speedup(0, 1).is_told_apart for seed in range(runs))
+        wrong = sum(
+            compare(1.0, 1.0, place=0.05, seed=seed)[0].speedup(0, 1).is_told_apart
+            for seed in range(runs)
+        )
         assert wrong <= stats.binom.ppf(0.9999, runs, 0.05)
 
     def test_three_equal_programs_are_told_apart_no_more_often_than_two(self):
         runs = 60
-        races = [compare(1.0, 1.0, 1.0, place=0.05, seed=seed, max_rounds=20)[0] for seed in range(runs)]
+        races = [
+            compare(1.0, 1.0, 1.0, place=0.05, seed=seed, max_rounds=20)[0] for seed in range(runs)
+        ]
         assert sum(len(race.racing) < 3 for race in races) <= stats.binom.ppf(0.9999, runs, 0.05)
 
     def test_what_is_equally_fast_within_one_percent_is_decided(self):
@@ -219,21 +237,31 @@ class TestConfirmation:
     def test_the_closer_the_finalists_the_longer_the_race(self):
         def rounds(difference):
             rng = np.random.default_rng(0)
-            races = [confirmed(lambda i: (1 + difference * i) * rng.lognormal(0, 0.02), 2) for _ in range(100)]
+            races = [
+                confirmed(lambda i: (1 + difference * i) * rng.lognormal(0, 0.02), 2)
+                for _ in range(100)
+            ]
             return np.mean([len(race.latencies) for race in races])
 
         assert rounds(0.5) < 6 < rounds(0.02) <= 15
 
     @pytest.mark.parametrize("noise", [0.02, 0.1])
     def test_the_fastest_rarely_leaves(self, noise):
-        """Each is compared with the fastest, by intervals that hold together, of which only one end matters."""
+        """Each is compared with the fastest, by intervals that hold together, of which only one end
+        matters.
+        """
         rng, runs, size = np.random.default_rng(0), 50, 5
         true = 1 + 0.01 * np.arange(size)
-        lost = sum(0 not in confirmed(lambda i: true[i] * rng.lognormal(0, noise), size).racing for _ in range(runs))
+        lost = sum(
+            0 not in confirmed(lambda i: true[i] * rng.lognormal(0, noise), size).racing
+            for _ in range(runs)
+        )
         assert lost <= stats.binom.ppf(0.9999, runs, module._CONFIRMATION_ALPHA / size)
 
     @pytest.mark.parametrize("races", [100, pytest.param(300, marks=pytest.mark.soak)])
-    def test_the_winner_is_closer_to_the_fastest_than_the_lowest_of_single_measurements(self, races):
+    def test_the_winner_is_closer_to_the_fastest_than_the_lowest_of_single_measurements(
+        self, races
+    ):
         """Regret of the choice, with a noise as large as on a shared machine."""
         rng = np.random.default_rng(0)
         single, raced = [], []
@@ -241,7 +269,9 @@ class TestConfirmation:
             true = 1 + 0.1 * rng.random(5)
             true /= true.min()
             single.append(true[np.argmin(true * rng.lognormal(0, 0.1, 5))])
-            raced.append(true[confirmed(lambda i, true=true: true[i] * rng.lognormal(0, 0.1), 5).fastest])
+            raced.append(
+                true[confirmed(lambda i, true=true: true[i] * rng.lognormal(0, 0.1), 5).fastest]
+            )
         assert np.mean(raced) - 1 < 0.6 * (np.mean(single) - 1)
 
     def test_a_finalist_that_fails_leaves(self):
@@ -261,7 +291,10 @@ class TestConfirmation:
     def test_each_task_has_its_winner(self):
         tasks = [[3.0, 2.0], [], [1.0, 1.5]]
         found = list(confirm(tasks, Timer(lambda latency: latency), 60))
-        assert [(i, race.fastest, race.seconds(race.fastest)) for i, race in found] == [(0, 1, [2.0] * 5), (2, 0, [1.0] * 5)]
+        assert [(i, race.fastest, race.seconds(race.fastest)) for i, race in found] == [
+            (0, 1, [2.0] * 5),
+            (2, 0, [1.0] * 5),
+        ]
 
     def test_undecided_tasks_take_turns_after_their_first_rounds(self):
         noise = np.random.default_rng(0)
@@ -269,7 +302,9 @@ class TestConfirmation:
         list(confirm(["aa", "bb"], timer, 60))
         assert "".join(call for call in timer.calls if call != "restart")[::2][:10] == "aaabbbabab"
 
-    @pytest.mark.parametrize(("tasks", "seconds"), [([[1.0, 2.0]], 0.0), ([], 0.0), ([], 60.0), ([[]], 60.0)])
+    @pytest.mark.parametrize(
+        ("tasks", "seconds"), [([[1.0, 2.0]], 0.0), ([], 0.0), ([], 60.0), ([[]], 60.0)]
+    )
     def test_without_time_or_finalists_nothing_is_confirmed(self, tasks, seconds):
         assert not list(confirm(tasks, Timer(lambda latency: latency), seconds))
 

@@ -17,10 +17,19 @@ class TestTargets:
             ("llvm -keys=cpu -link-params=0", "llvm -keys=cpu"),
             ("llvm --system-lib --runtime=c -mattr=+avx,-sse", "llvm -mattr=+avx,-sse"),
             ("llvm -system-lib 1 -mcpu=skylake", "llvm -mcpu=skylake"),
-            ("c -keys=cpu --executor=aot -interface-api=c -unpacked-api=1 -march=armv7e-m", "c -keys=cpu -march=armv7e-m"),
+            (
+                "c -keys=cpu --executor=aot -interface-api=c -unpacked-api=1 -march=armv7e-m",
+                "c -keys=cpu -march=armv7e-m",
+            ),
             ("c -workspace-byte-alignment=8 -constants-byte-alignment=16", "c"),
-            ("llvm -device=arm_cpu -target=aarch64-linux-gnu", "llvm -device=arm_cpu -mtriple=aarch64-linux-gnu"),
-            ("cuda -keys=cuda,gpu -max_num_threads=1024 -model=t4", "cuda -keys=cuda,gpu -max_num_threads=1024 -model=t4"),
+            (
+                "llvm -device=arm_cpu -target=aarch64-linux-gnu",
+                "llvm -device=arm_cpu -mtriple=aarch64-linux-gnu",
+            ),
+            (
+                "cuda -keys=cuda,gpu -max_num_threads=1024 -model=t4",
+                "cuda -keys=cuda,gpu -max_num_threads=1024 -model=t4",
+            ),
             ("llvm -model=runtime -mcpu=link-params", "llvm -model=runtime -mcpu=link-params"),
             ("llvm", "llvm"),
         ],
@@ -32,7 +41,12 @@ class TestTargets:
         assert option_names("llvm -a=1 --b=-2 -c 3 -d --e_f=x=y") == {"a", "b", "c", "d", "e_f"}
 
 
-RECORDS = [json.dumps({"input": ["llvm", text, [["TENSOR", [1], "float32"]], {}], "result": [[1.0], 0, 1, 1]}) for text in "ab"]
+RECORDS = [
+    json.dumps(
+        {"input": ["llvm", text, [["TENSOR", [1], "float32"]], {}], "result": [[1.0], 0, 1, 1]}
+    )
+    for text in "ab"
+]
 ONE, OTHER = RECORDS
 
 

@@ -35,7 +35,11 @@ class Task(TaskState):
         proposed, self.left = self.left[:size], self.left[size:]
         self.progress.active = bool(proposed)
         self.progress.pending += len(proposed)
-        return SimpleNamespace(candidates=[(self.name, number) for number in proposed]) if proposed else None
+        return (
+            SimpleNamespace(candidates=[(self.name, number) for number in proposed])
+            if proposed
+            else None
+        )
 
     def add(self, trial):
         self.progress.pending -= 1
@@ -68,7 +72,9 @@ class Run(TuningRun):
 
 
 class Inverter(Measurer):
-    """The one measurer of these tests, without a process: a candidate's latency is the inverse of its number."""
+    """The one measurer of these tests, without a process: a candidate's latency is the inverse of
+    its number.
+    """
 
     def __init__(self, fails_at=math.inf):
         super().__init__(batch=2, builds=1, devices=1)
@@ -124,7 +130,11 @@ def test_it_announces_the_budget_and_journals_the_network(run, tmp_path, screen)
     assert "2 tasks, 8 trials, 2 of them in the log; starting to measure" in screen.getvalue()
     (start,) = journal(tmp_path)
     assert start["operators"] == [[3, ["c"]], [1, ["d"]]]
-    assert (start["tuner"], start["budget"], start["flop"].keys()) == ("OpEvo, seed 0", 8, {"c", "d"})
+    assert (start["tuner"], start["budget"], start["flop"].keys()) == (
+        "OpEvo, seed 0",
+        8,
+        {"c", "d"},
+    )
 
 
 def test_nothing_is_journaled_without_trials_left(run, tmp_path):
@@ -139,7 +149,10 @@ def test_the_result_counts_the_trials_of_this_call(run):
     result = run.result()
     assert (result.trials, result.measured, run.left) == (6, 4, 2)
     assert result.latency == pytest.approx(0.003)
-    assert [(row.name, row.share, row.failures) for row in result.rows] == [("conv2d", 1.0, ""), ("dense", 0.0, "run timeout 4")]
+    assert [(row.name, row.share, row.failures) for row in result.rows] == [
+        ("conv2d", 1.0, ""),
+        ("dense", 0.0, "run timeout 4"),
+    ]
 
 
 def test_the_comparison_with_the_untuned_network_is_journaled(run, tmp_path):
@@ -194,14 +207,17 @@ def test_an_error_of_the_evaluation_is_part_of_the_result(run):
     assert run.result().comparison_error == "ZeroDivisionError: division by zero"
 
 
-@pytest.mark.parametrize(("error", "reason"), [(KeyboardInterrupt(), "interrupted"), (OSError("full"), "OSError")])
+@pytest.mark.parametrize(
+    ("error", "reason"), [(KeyboardInterrupt(), "interrupted"), (OSError("full"), "OSError")]
+)
 def test_an_exception_prints_the_result(run, screen, error, reason):
     run.abort(error)
     assert f"ended by: {reason}" in screen.getvalue()
 
 
 @pytest.mark.parametrize(
-    ("after", "noise", "said"), [(0.0103, 0.001, True), (0.0103, 0.1, False), (0.01005, 0.0, False), (0.008, 0.001, False)]
+    ("after", "noise", "said"),
+    [(0.0103, 0.001, True), (0.0103, 0.1, False), (0.01005, 0.0, False), (0.008, 0.001, False)],
 )
 def test_a_network_that_became_slower_beyond_noise_stays_untuned(run, after, noise, said):
     run.evaluate(lambda: compared(0.010, after, noise=noise))
@@ -213,7 +229,9 @@ def test_a_network_whose_outputs_differ_stays_untuned(run):
     comparison.outputs_match = False
     run.evaluate(lambda: comparison)
     assert run.untuned
-    assert "outputs DIFFER, relative error 5.0e-01: the best file has the untuned network" in str(run.result())
+    assert "outputs DIFFER, relative error 5.0e-01: the best file has the untuned network" in str(
+        run.result()
+    )
 
 
 def test_an_exception_that_the_caller_handles_is_not_what_ended_the_call(tmp_path):
@@ -247,7 +265,11 @@ class TestConfirmation:
             monkeypatch.setattr("autotvm_opevo.tuning.run.confirm", lambda *_: [(0, race)])
             monkeypatch.setattr(run, "_finalists", lambda *_: [finalist])
             used = []
-            monkeypatch.setattr(run, "_use_confirmed", lambda task, best, latency: used.append((best, latency)) or "record")
+            monkeypatch.setattr(
+                run,
+                "_use_confirmed",
+                lambda task, best, latency: used.append((best, latency)) or "record",
+            )
             run._before = {task.key: (task.latency, task.best) for task in run._tasks}
             TuningRun._confirm(run, None)
             return used
@@ -319,7 +341,9 @@ class TestLoop:
             measure(run, measurer, seconds=0)
         assert len(run.store.trials) == 2
 
-    def test_a_full_disk_ends_the_run_and_no_trial_counts_that_was_not_stored(self, run, monkeypatch):
+    def test_a_full_disk_ends_the_run_and_no_trial_counts_that_was_not_stored(
+        self, run, monkeypatch
+    ):
         def full(task, trial):
             raise OSError(28, "No space left on device")
 

@@ -22,7 +22,9 @@ from autotvm_opevo.tuning.task_scheduler import (
 
 
 class Curve:
-    """A task whose best latency after t trials is floor + gap / (1 + t / pace)**power; the first `failures` trials fail."""
+    """A task whose best latency after t trials is floor + gap / (1 + t / pace)**power; the first
+    `failures` trials fail.
+    """
 
     def __init__(self, floor, gap, pace=10.0, power=1.0, failures=0, trials=math.inf):
         self.floor, self.gap, self.pace, self.power = floor, gap, pace, power
@@ -62,8 +64,13 @@ def one_each(n, counts=None):
 
 class TestGradient:
     def test_of_equal_tasks_the_one_further_from_its_limit_goes_first(self):
-        tasks = [TaskProgress(flop=1e9, kind=str(i), trials=8, latencies=[4.0, 3.0], limit=[2.9, 1.0][i]) for i in range(2)]
-        chosen = [gradient(tasks, one_each(2), 8, np.random.default_rng(seed)) for seed in range(40)]
+        tasks = [
+            TaskProgress(flop=1e9, kind=str(i), trials=8, latencies=[4.0, 3.0], limit=[2.9, 1.0][i])
+            for i in range(2)
+        ]
+        chosen = [
+            gradient(tasks, one_each(2), 8, np.random.default_rng(seed)) for seed in range(40)
+        ]
         assert chosen.count(1) > 35  # but for some at random
 
     def test_no_task_is_expected_to_get_below_its_limit(self):
@@ -79,18 +86,25 @@ class TestGradient:
         assert gradient([limited, free], one_each(2), 8, np.random.default_rng(0)) == 1
 
     def test_limits_that_leave_nothing_to_gain_are_not_believed(self):
-        """The large task is at its limit; the small one is far from its own, which is a thousandth of the network."""
+        """The large task is at its limit; the small one is far from its own, which is a thousandth
+        of the network.
+        """
         large = TaskProgress(flop=1e9, kind="a", trials=8, latencies=[4.0, 3.0], limit=3.0)
         small = TaskProgress(flop=1e6, kind="b", trials=8, latencies=[0.004, 0.003], limit=0.0)
-        done = TaskProgress(kind="c", trials=1, latencies=[1.0], active=False)  # has no other configuration
+        # has no other configuration
+        done = TaskProgress(kind="c", trials=1, latencies=[1.0], active=False)
         assert gradient([large, small, done], one_each(3), 8, np.random.default_rng(0)) == 0
         small.latencies = [1.0, 0.9]  # no longer small
         assert gradient([large, small], one_each(2), 8, np.random.default_rng(0)) == 1
 
     @pytest.mark.parametrize("seed", range(5))
     def test_reaches_the_weighted_optimum_with_fewer_trials_than_an_equal_split(self, seed):
-        """Ten tasks: one runs twenty times and improves slowly, the others converge soon or hardly matter."""
-        curves = [Curve(1.0, 4.0, pace=100.0)] + [Curve(0.5, 0.5, pace=2.0, power=2.0) for _ in range(9)]
+        """Ten tasks: one runs twenty times and improves slowly, the others converge soon or hardly
+        matter.
+        """
+        curves = [Curve(1.0, 4.0, pace=100.0)] + [
+            Curve(0.5, 0.5, pace=2.0, power=2.0) for _ in range(9)
+        ]
         operators = one_each(10, counts=[20] + [1] * 9)
         optimum = network_latency(operators, [curve.floor for curve in curves])
         _, history = tune(gradient, curves, operators, 20_000, seed=seed)
@@ -115,7 +129,10 @@ class TestGradient:
         assert order == [2, 1, 0]
 
     def test_the_first_task_of_a_kind_has_eight_trials_before_the_next_begins(self):
-        tasks = [TaskProgress(flop=flop, kind=kind) for flop, kind in ((9.0, "conv"), (8.0, "conv"), (3.0, "dense"))]
+        tasks = [
+            TaskProgress(flop=flop, kind=kind)
+            for flop, kind in ((9.0, "conv"), (8.0, "conv"), (3.0, "dense"))
+        ]
         operators, order = [Operator(1, (i,)) for i in range(3)], []
         for _ in range(6):
             order.append(gradient(tasks, operators, 99, np.random.default_rng(0)))
@@ -125,17 +142,24 @@ class TestGradient:
     def test_with_few_trials_no_task_leads(self):
         tasks = [TaskProgress(flop=flop, kind="conv") for flop in (9.0, 8.0, 3.0)]
         tasks[0].pending = 1
-        assert gradient(tasks, [Operator(1, (i,)) for i in range(3)], 3, np.random.default_rng(0)) == 1
+        assert (
+            gradient(tasks, [Operator(1, (i,)) for i in range(3)], 3, np.random.default_rng(0)) == 1
+        )
 
     def test_no_task_starves(self):
         """A negligible task that never improves still gets a round now and then."""
         curves = [Curve(1.0, 100.0, pace=1000.0), Curve(1e-9, 0.0)]
-        rounds = [tune(gradient, curves, one_each(2), budget)[0][1].trials for budget in (2_000, 8_000, 32_000)]
+        rounds = [
+            tune(gradient, curves, one_each(2), budget)[0][1].trials
+            for budget in (2_000, 8_000, 32_000)
+        ]
         assert rounds[0] < rounds[1] < rounds[2]
 
     @pytest.mark.parametrize("seed", range(5))
     def test_failing_task_does_not_use_up_the_budget(self, seed):
-        curves = [Curve(1.0, 1.0, failures=math.inf)] + [Curve(1.0, 9.0, pace=50.0) for _ in range(4)]
+        curves = [Curve(1.0, 1.0, failures=math.inf)] + [
+            Curve(1.0, 9.0, pace=50.0) for _ in range(4)
+        ]
         tasks, _ = tune(gradient, curves, one_each(5), 4_000, seed=seed)
         assert tasks[0].latency == math.inf
         assert 8 <= tasks[0].trials <= 0.75 * 4_000 / 5
@@ -151,37 +175,59 @@ class TestGradient:
         assert all(250 <= task.trials <= 550 for task in tasks)
 
     def test_prefers_the_implementation_that_may_become_the_fastest(self):
-        """Two implementations of an operator: the slow one cannot catch up in a round, and gets only random rounds."""
+        """Two implementations of an operator: the slow one cannot catch up in a round, and gets
+        only random rounds.
+        """
         curves = [Curve(1.0, 1.0, pace=50.0), Curve(50.0, 1.0, pace=50.0)]
         tasks, _ = tune(gradient, curves, [Operator(1, (0, 1))], 2_000)
         assert tasks[1].trials < 0.15 * tasks[0].trials
 
     def test_tasks_without_an_expected_reduction_take_turns(self):
         """The fast implementations are exhausted, and the slow ones cannot catch up in a round."""
-        curves = [Curve(1.0, 0.0, trials=8), Curve(1.0, 0.0, trials=8), Curve(90.0, 1.0), Curve(90.0, 1.0)]
+        curves = [
+            Curve(1.0, 0.0, trials=8),
+            Curve(1.0, 0.0, trials=8),
+            Curve(90.0, 1.0),
+            Curve(90.0, 1.0),
+        ]
         tasks, _ = tune(gradient, curves, [Operator(1, (0, 2)), Operator(5, (1, 3))], 2_000)
         assert abs(tasks[2].trials - tasks[3].trials) <= 0.1 * tasks[2].trials
 
     def test_expects_similar_tasks_to_reach_the_same_throughput(self):
         """A task at a tenth of the throughput of a similar one has most to gain."""
-        alike = [TaskProgress(1e9, "conv", 400, [1.0] * 50), TaskProgress(1e9, "conv", 400, [10.0] * 50)]
+        alike = [
+            TaskProgress(1e9, "conv", 400, [1.0] * 50),
+            TaskProgress(1e9, "conv", 400, [10.0] * 50),
+        ]
         other = TaskProgress(1e9, "dense", 400, [11.0] * 50)
         rng = np.random.default_rng(1)
         chosen = [gradient([*alike, other], one_each(3), 1, rng) for _ in range(200)]
         assert chosen.count(1) > 180
 
-    @pytest.mark.parametrize(("seconds", "expected"), [((4000.0, 400.0), 1), ((0.0, 400.0), 0), ((400.0, 400.0), 0)])
+    @pytest.mark.parametrize(
+        ("seconds", "expected"), [((4000.0, 400.0), 1), ((0.0, 400.0), 0), ((400.0, 400.0), 0)]
+    )
     def test_a_task_whose_trials_take_long_must_promise_more(self, seconds, expected):
-        """The first promises a little more per trial; it is chosen unless its trials are known to take ten times as long."""
-        tasks = [TaskProgress(1e9, kind, 400, [1.0] * 50, seconds=s) for kind, s in zip("ab", seconds)]
+        """The first promises a little more per trial; it is chosen unless its trials are known to
+        take ten times as long.
+        """
+        tasks = [
+            TaskProgress(1e9, kind, 400, [1.0] * 50, seconds=s) for kind, s in zip("ab", seconds)
+        ]
         tasks[0].latencies.insert(0, 1.01)
         rng = np.random.default_rng(0)
-        chosen = [gradient(tasks, [Operator(11, (0,)), Operator(10, (1,))], 1, rng) for _ in range(200)]
+        chosen = [
+            gradient(tasks, [Operator(11, (0,)), Operator(10, (1,))], 1, rng) for _ in range(200)
+        ]
         assert chosen.count(expected) > 180
 
     @given(
         st.lists(
-            st.tuples(st.lists(st.floats(1e-9, 1e3) | st.just(math.inf), max_size=6), st.booleans(), st.floats(0, 1e12)),
+            st.tuples(
+                st.lists(st.floats(1e-9, 1e3) | st.just(math.inf), max_size=6),
+                st.booleans(),
+                st.floats(0, 1e12),
+            ),
             min_size=1,
             max_size=6,
         ).filter(lambda tasks: any(active for _, active, _ in tasks)),
@@ -190,10 +236,13 @@ class TestGradient:
     )
     def test_every_scheduler_chooses_an_active_task_for_any_progress(self, tasks, name, seed):
         progress = [
-            TaskProgress(flop, "k", 8 * len(g), list(np.minimum.accumulate(g)) if g else [], active) for g, active, flop in tasks
+            TaskProgress(flop, "k", 8 * len(g), list(np.minimum.accumulate(g)) if g else [], active)
+            for g, active, flop in tasks
         ]
         operators = [Operator(1 + i, (i, (i + 1) % len(tasks))) for i in range(len(tasks))]
-        assert progress[TASK_SCHEDULERS[name](progress, operators, 8, np.random.default_rng(seed))].active
+        assert progress[
+            TASK_SCHEDULERS[name](progress, operators, 8, np.random.default_rng(seed))
+        ].active
 
 
 class TestEqual:
@@ -202,7 +251,10 @@ class TestEqual:
         tasks, _ = tune(equal, curves, one_each(4), 128)
         assert [task.trials for task in tasks] == [32] * 4
 
-    @pytest.mark.parametrize(("tasks", "budget", "batch"), [(10, 200, 8), (5, 100, 8), (10, 200, 16), (20, 1000, 32), (3, 10, 8)])
+    @pytest.mark.parametrize(
+        ("tasks", "budget", "batch"),
+        [(10, 200, 8), (5, 100, 8), (10, 200, 16), (20, 1000, 32), (3, 10, 8)],
+    )
     def test_rounds_end_with_a_task_s_share(self, tasks, budget, batch):
         progress = [TaskProgress() for _ in range(tasks)]
         while (left := budget - sum(task.trials for task in progress)) > 0:
@@ -232,7 +284,9 @@ def test_round_robin_alternates():
 @pytest.mark.parametrize("name", TASK_SCHEDULERS)
 def test_without_an_active_task_schedulers_raise(name):
     with pytest.raises(ValueError, match="at least one task must be active, none of 1 is"):
-        TASK_SCHEDULERS[name]([TaskProgress(active=False)], one_each(1), 8, np.random.default_rng(0))
+        TASK_SCHEDULERS[name](
+            [TaskProgress(active=False)], one_each(1), 8, np.random.default_rng(0)
+        )
 
 
 @given(st.integers(0, 10**6), st.integers(1, 10**6), st.integers(1, 200), st.integers(1, 64))

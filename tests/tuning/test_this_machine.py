@@ -8,7 +8,12 @@ from machines import pretend
 
 from autotvm_opevo._utils.target_cpu import GENERIC_CPUS
 from autotvm_opevo.tuning import this_machine
-from autotvm_opevo.tuning.this_machine import cannot_run, check_cpu_features, check_triple, local_target
+from autotvm_opevo.tuning.this_machine import (
+    cannot_run,
+    check_cpu_features,
+    check_triple,
+    local_target,
+)
 
 FEATURES = {**GENERIC_CPUS, "znver4": {*GENERIC_CPUS["skylake-avx512"], "avx512vnni"}, "": set()}
 
@@ -34,7 +39,10 @@ class FirstKernel:
     """What runs on a machine: operations per second by target; those without die."""
 
     def __init__(self, **flops):
-        self.flops = {"llvm" if cpu == "baseline" else f"llvm -mcpu={cpu.replace('_', '-')}": one for cpu, one in flops.items()}
+        self.flops = {
+            "llvm" if cpu == "baseline" else f"llvm -mcpu={cpu.replace('_', '-')}": one
+            for cpu, one in flops.items()
+        }
         self.tried = []
 
     def __call__(self, target):
@@ -52,21 +60,31 @@ def test_a_gpu_comes_before_the_cpu(gpu):
 @pytest.mark.parametrize("gpu", ["opencl", "vulkan"])
 def test_what_may_be_a_slow_substitute_for_a_gpu_is_passed_over(monkeypatch, tmp_path, gpu):
     pretend(monkeypatch, tmp_path, "epyc_zen4")
-    assert local_target(fake_tvm(gpu), FirstKernel(znver4=2e11, core_avx2=1e11)) == "llvm -mcpu=znver4"
+    assert (
+        local_target(fake_tvm(gpu), FirstKernel(znver4=2e11, core_avx2=1e11)) == "llvm -mcpu=znver4"
+    )
 
 
 @pytest.mark.parametrize(
-    ("wide", "chosen"), [(2e11, "znver4"), (1.15e11, "znver4"), (1.05e11, "core-avx2"), (0.8e11, "core-avx2")]
+    ("wide", "chosen"),
+    [(2e11, "znver4"), (1.15e11, "znver4"), (1.05e11, "core-avx2"), (0.8e11, "core-avx2")],
 )
 def test_wide_vectors_are_taken_if_they_are_faster(monkeypatch, tmp_path, wide, chosen):
     pretend(monkeypatch, tmp_path, "epyc_zen4")
-    assert local_target(fake_tvm(), FirstKernel(znver4=wide, core_avx2=1e11)) == f"llvm -mcpu={chosen}"
+    assert (
+        local_target(fake_tvm(), FirstKernel(znver4=wide, core_avx2=1e11)) == f"llvm -mcpu={chosen}"
+    )
 
 
-def test_where_a_first_kernel_dies_a_target_with_fewer_instructions_is_taken_and_that_is_said(monkeypatch, tmp_path, caplog):
+def test_where_a_first_kernel_dies_a_target_with_fewer_instructions_is_taken_and_that_is_said(
+    monkeypatch, tmp_path, caplog
+):
     pretend(monkeypatch, tmp_path, "epyc_zen4")
     assert local_target(fake_tvm(), FirstKernel(core_avx2=1e11)) == "llvm -mcpu=core-avx2"
-    assert [record.args[0] for record in caplog.records] == ["llvm -mcpu=znver4", "llvm -mcpu=skylake-avx512"]
+    assert [record.args[0] for record in caplog.records] == [
+        "llvm -mcpu=znver4",
+        "llvm -mcpu=skylake-avx512",
+    ]
     assert "cannot run code for" in caplog.text
 
 
@@ -104,21 +122,34 @@ def test_a_damaged_memory_is_no_obstacle(monkeypatch, tmp_path, content):
     (tmp_path / "cache" / "autotvm_opevo").mkdir(parents=True)
     (tmp_path / "cache" / "autotvm_opevo" / "targets.jsonl").write_bytes(content)
     for _ in range(2):
-        assert local_target(fake_tvm(cpu="generic"), FirstKernel(core_avx2=1e11)) == "llvm -mcpu=core-avx2"
-    last = (tmp_path / "cache" / "autotvm_opevo" / "targets.jsonl").read_text(errors="replace").splitlines()[-1]
+        assert (
+            local_target(fake_tvm(cpu="generic"), FirstKernel(core_avx2=1e11))
+            == "llvm -mcpu=core-avx2"
+        )
+    last = (
+        (tmp_path / "cache" / "autotvm_opevo" / "targets.jsonl")
+        .read_text(errors="replace")
+        .splitlines()[-1]
+    )
     assert json.loads(last)["target"] == "llvm -mcpu=core-avx2"
 
 
 def test_a_cache_folder_that_cannot_be_written_is_no_obstacle(monkeypatch, tmp_path):
     pretend(monkeypatch, tmp_path, "ryzen_5_3600_zen2")
     (tmp_path / "cache").write_text("a file")
-    assert local_target(fake_tvm(cpu="generic"), FirstKernel(core_avx2=1e11)) == "llvm -mcpu=core-avx2"
+    assert (
+        local_target(fake_tvm(cpu="generic"), FirstKernel(core_avx2=1e11)) == "llvm -mcpu=core-avx2"
+    )
 
 
-def test_a_target_with_instructions_that_the_processor_lacks_is_refused_with_one_that_works(monkeypatch, tmp_path):
+def test_a_target_with_instructions_that_the_processor_lacks_is_refused_with_one_that_works(
+    monkeypatch, tmp_path
+):
     pretend(monkeypatch, tmp_path, "epyc_zen4_avx512_hidden")
     kernel = FirstKernel(core_avx2=1e11)
-    with pytest.raises(ValueError, match=r"lacks .*avx512f, avx512vl, avx512vnni; llvm -mcpu=core-avx2 works"):
+    with pytest.raises(
+        ValueError, match=r"lacks .*avx512f, avx512vl, avx512vnni; llvm -mcpu=core-avx2 works"
+    ):
         check_cpu_features(fake_tvm(), {"mcpu": "znver4"}, kernel)
     check_cpu_features(fake_tvm(), {"mcpu": "core-avx2"}, kernel)
 
@@ -126,7 +157,10 @@ def test_a_target_with_instructions_that_the_processor_lacks_is_refused_with_one
 def test_what_dies_though_the_processor_reports_it_is_named_too(monkeypatch, tmp_path):
     pretend(monkeypatch, tmp_path, "epyc_zen4")
     error = cannot_run(fake_tvm(), {"mcpu": "znver4"}, FirstKernel(core_avx2=1e11))
-    assert "lacks adx, avx512bw, avx512cd, avx512dq, avx512f, avx512vl, avx512vnni; llvm -mcpu=core-avx2 works" in str(error)
+    assert (
+        "lacks adx, avx512bw, avx512cd, avx512dq, avx512f, avx512vl, avx512vnni; llvm "
+        "-mcpu=core-avx2 works" in str(error)
+    )
     error = cannot_run(fake_tvm(), {"mcpu": "core-avx2"}, FirstKernel(core_avx2=1e11))
     assert "a first kernel failed, which reads 256 MB" in str(error)
 
@@ -150,5 +184,7 @@ def test_code_of_another_architecture_does_not_run_here(monkeypatch, machine, tr
     if runs:
         check_triple(triple)
     else:
-        with pytest.raises(ValueError, match=f"this machine, {machine}, cannot run code for {triple}"):
+        with pytest.raises(
+            ValueError, match=f"this machine, {machine}, cannot run code for {triple}"
+        ):
             check_triple(triple)

@@ -1,4 +1,6 @@
-"""Worker processes: started by forking, killed when late, replaced when dead, and gone with their owner."""
+"""Worker processes: started by forking, killed when late, replaced when dead, and gone with their
+owner.
+"""
 
 import math
 import os
@@ -12,7 +14,13 @@ import psutil
 import pytest
 
 from autotvm_opevo.tuning import workers
-from autotvm_opevo.tuning.workers import FORK_TIMEOUT, ForkServer, ForkServerError, Worker, WorkerPool
+from autotvm_opevo.tuning.workers import (
+    FORK_TIMEOUT,
+    ForkServer,
+    ForkServerError,
+    Worker,
+    WorkerPool,
+)
 
 MODULE = "json"  # starts in no time
 
@@ -94,7 +102,9 @@ class TestWorker:
         assert worker.call(pow, 2, 3, timeout=60) == 8
 
     def test_a_module_that_cannot_be_imported_is_an_error(self):
-        with pytest.raises(ForkServerError, match="the process that imports there_is_no_such_module ended"):
+        with pytest.raises(
+            ForkServerError, match="the process that imports there_is_no_such_module ended"
+        ):
             Worker("there_is_no_such_module").call(pow, 2, 3, timeout=60)
 
     def test_a_folder_that_is_gone_is_no_fault_of_the_call(self, worker, tmp_path, monkeypatch):
@@ -102,7 +112,9 @@ class TestWorker:
         folder.mkdir()
         monkeypatch.chdir(folder)
         folder.rmdir()
-        with pytest.raises(ForkServerError, match="no worker process could be started: No such file or directory"):
+        with pytest.raises(
+            ForkServerError, match="no worker process could be started: No such file or directory"
+        ):
             worker.call(pow, 2, 3, timeout=60)
 
     def test_one_that_is_still_starting_is_not_waited_for(self, worker, monkeypatch):
@@ -118,7 +130,9 @@ class TestWorker:
             os.killpg(start._process.pid, signal.SIGCONT)
 
     def test_a_pause_does_not_count_for_the_timeout(self, worker):
-        """By a clock that only the waiting moves; the answer comes after 50 s, 30 of which are a pause."""
+        """By a clock that only the waiting moves; the answer comes after 50 s, 30 of which are a
+        pause.
+        """
         now = 0.0
 
         class Connection:
@@ -152,7 +166,10 @@ class TestWorker:
         with ThreadPoolExecutor(1) as threads:
             answer = threads.submit(worker.call, pow, 2, 3, timeout=60)
             try:
-                assert eventually(lambda: worker._pid and psutil.Process(worker._pid).status() == psutil.STATUS_STOPPED)
+                assert eventually(
+                    lambda: worker._pid
+                    and psutil.Process(worker._pid).status() == psutil.STATUS_STOPPED
+                )
                 assert not answer.done()
             finally:
                 worker.resume()

@@ -25,7 +25,8 @@ def test_tune_a_c_program_says_how_much_faster_it_became():
     assert "384 x 384: " in done.stdout
     lines = [line for line in done.stdout.splitlines() if line.startswith("before ")]
     assert len(lines) == 2
-    assert all(float(line.split()[-4]) > 0 for line in lines)  # beside other tests, timings say nothing
+    # beside other tests, timings say nothing
+    assert all(float(line.split()[-4]) > 0 for line in lines)
 
 
 def test_the_flags_of_the_c_program_form_a_hypercube():
@@ -36,9 +37,14 @@ def test_the_flags_of_the_c_program_form_a_hypercube():
     for value in flags:
         neighbours = flags.neighbours(value)
         assert len(set(neighbours)) == 4
-        assert all(len(value ^ neighbour) == 1 and value in flags.neighbours(neighbour) for neighbour in neighbours)
+        assert all(
+            len(value ^ neighbour) == 1 and value in flags.neighbours(neighbour)
+            for neighbour in neighbours
+        )
         here = np.array(flags.coordinates(value))
-        assert all(np.abs(here - flags.coordinates(neighbour)).sum() == 1 for neighbour in neighbours)
+        assert all(
+            np.abs(here - flags.coordinates(neighbour)).sum() == 1 for neighbour in neighbours
+        )
     with pytest.raises(ValueError, match="allowed are the 16 vertices"):
         flags.index(frozenset("e"))
 
@@ -47,10 +53,14 @@ def test_tune_your_template_prints_what_its_page_says_and_resumes(tmp_path, monk
     log = tmp_path / "log.json"
     done = run("tune_your_template.py", "--trials", 4, "--log", log)
     assert done.returncode == 0, done.stderr
-    assert outline(done.stdout.splitlines()[-1:]) == outline(recorded_output("tune_your_template.py"))
+    assert outline(done.stdout.splitlines()[-1:]) == outline(
+        recorded_output("tune_your_template.py")
+    )
     assert len(log.read_text().splitlines()) == 4
     run_here(monkeypatch, "tune_your_template.py", "--trials", 4, "--log", log)
-    assert outline(capsys.readouterr().out.splitlines()[-1:]) == outline(recorded_output("tune_your_template.py"))
+    assert outline(capsys.readouterr().out.splitlines()[-1:]) == outline(
+        recorded_output("tune_your_template.py")
+    )
     assert len(log.read_text().splitlines()) == 8
 
 
@@ -97,7 +107,13 @@ def check_the_verdicts(printed, *trials):
     begun = [line.partition(" of 1 task in ")[0] for line in printed if " of 1 task in " in line]
     assert begun == [f"conv2d.json: {count} trials" for count in trials]
     questions = [line.partition("?")[0] for line in printed if "? " in line]
-    assert questions == 2 * ["Converged", "How good", "How sure", "Where did the time go", "What next"]
+    assert questions == 2 * [
+        "Converged",
+        "How good",
+        "How sure",
+        "Where did the time go",
+        "What next",
+    ]
     assert any(line.startswith("outputs match") for line in printed)
 
 
@@ -105,13 +121,23 @@ def with_fewer_trials(counts):
     """Tunes with other numbers of trials, by those asked for."""
     from autotvm_opevo import tune_network
 
-    return lambda *arguments, trials, **options: tune_network(*arguments, trials=counts[trials], **options)
+    return lambda *arguments, trials, **options: tune_network(
+        *arguments, trials=counts[trials], **options
+    )
 
 
 @pytest.mark.soak
 def test_tune_alexnet_resumes_and_runs_the_tuned_network(tmp_path):
     for trials in (13, 22):
-        done = run("tune_alexnet.py", "--trials", trials, "--target", "llvm", "--log", tmp_path / "alexnet.json")
+        done = run(
+            "tune_alexnet.py",
+            "--trials",
+            trials,
+            "--target",
+            "llvm",
+            "--log",
+            tmp_path / "alexnet.json",
+        )
         assert done.returncode == 0, done.stderr
         assert f"{trials} trials" in done.stdout
         assert "outputs match" in done.stdout
