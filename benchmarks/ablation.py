@@ -1,8 +1,8 @@
 """What each part of the Gaussian-process search buys: the search with the part left out, or another
 in its place.
 
-    python -m benchmarks.ablation        # landscapes and further options are those of
-    `benchmarks.compare`
+    # landscapes and further options are those of `benchmarks.compare`
+    python -m benchmarks.ablation
 
 Rows are named after `benchmarks.variants`.
 """

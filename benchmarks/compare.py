@@ -1,9 +1,9 @@
 """Compare tuners on landscapes over many seeds: how good is the best configuration after how many
 trials?
 
-    python -m benchmarks.compare                                      # or: make bench; most of the
-    time is XGBTuner's python -m benchmarks.compare --tuners OpEvo GA --seeds 30 python -m
-    benchmarks.compare --landscapes FOLDER ... --mode hidden
+    python -m benchmarks.compare  # or: make bench; most of the time is XGBTuner's
+    python -m benchmarks.compare --tuners OpEvo GA --seeds 30
+    python -m benchmarks.compare --landscapes FOLDER ... --mode hidden
 
 The tuners are this package's and AutoTVM's, unmodified, at their defaults; all run through
 ``tuner.tune``, in batches of 8 (Droplet: 16, its default). A stopped comparison resumes. The folder

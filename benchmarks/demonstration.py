@@ -1,8 +1,7 @@
 """What ``make tune`` shows, over seeds: how often OpEvoTuner is ahead of XGBTuner, and how near
 both are to the best known.
 
-    python -m benchmarks.demonstration                  # ten seeds, three quarters of an hour on
-    two idle cores
+    python -m benchmarks.demonstration  # ten seeds, three quarters of an hour on two idle cores
 
 At the end the configurations of all runs are rebuilt and timed in turn, since a machine is not
 always as fast. The best that is known is the fastest of them. A stopped benchmark resumes.

@@ -1,8 +1,9 @@
 """OpEvo compared with TVM's evolutionary search in MetaSchedule, on this machine.
 
-    python -m benchmarks.meta_schedule                        # four operators: an hour python -m
-    benchmarks.meta_schedule --workloads MM1 C2     # less python -m benchmarks.meta_schedule
-    --workloads MM-h C3-h C4-h DW-h --trials 32 64    # shapes that no search was developed on
+    python -m benchmarks.meta_schedule                        # four operators: an hour
+    python -m benchmarks.meta_schedule --workloads MM1 C2     # less
+    # shapes that no search was developed on
+    python -m benchmarks.meta_schedule --workloads MM-h C3-h C4-h DW-h --trials 32 64
 
 The strategies take turns, with the same builder, runner and number of trials. TVM's search has its
 defaults, rounds of 64 and an XGBoost cost model. The best schedules after some numbers of trials

@@ -1,7 +1,8 @@
 """Searches in MetaSchedule on landscapes that are recorded as they search, in TVM's own loop.
 
-    .venv/tvm/bin/python -m benchmarks.meta_schedule_replay .venv/tvm/bin/python -m
-    benchmarks.meta_schedule_replay --methods OpEvo "no transfer" --runs tuned/variant.jsonl
+    .venv/tvm/bin/python -m benchmarks.meta_schedule_replay
+    .venv/tvm/bin/python -m benchmarks.meta_schedule_replay --methods OpEvo "no transfer" \\
+        --runs tuned/variant.jsonl
 
 A candidate's latency is that of its first measurement (`benchmarks.recorded_candidates`), whoever
 proposed it, so a difference between searches is one of their proposals. The table says how many of

@@ -1,8 +1,7 @@
 """Compare tuners and task schedulers on whole networks.
 
-    python -m benchmarks.network                        # AlexNet and ResNet-18, over an hour on two
-    cores python -m benchmarks.network --networks alexnet --trials 200 --methods tutorial
-    gradient+opevo
+    python -m benchmarks.network  # AlexNet and ResNet-18, over an hour on two cores
+    python -m benchmarks.network --networks alexnet --trials 200 --methods tutorial gradient+opevo
 
 Every network is tuned several times with the same number of trials by each method, in turn.
 ``tutorial`` is XGBTuner as TVM's tutorial tune_relay_x86.py has it, with its builder and runner,

@@ -1,8 +1,9 @@
 """Tune ONNX files by the command line, as a user would: what becomes faster, whether outputs match,
 and how long nothing is said.
 
-    python -m benchmarks.onnx_models --trials 1 48 300            # the nine networks that come with
-    the onnx package python -m benchmarks.onnx_models model.onnx --trials 48 --time-limit 5m
+    # the nine networks that come with the onnx package
+    python -m benchmarks.onnx_models --trials 1 48 300
+    python -m benchmarks.onnx_models model.onnx --trials 48 --time-limit 5m
 
 It takes the TVM of the environment that it runs in. A run that has ended is not repeated.
 """

@@ -1,9 +1,9 @@
 """A whole Relax network, tuned as TVM does it and with `tune_network`.
 
-    .venv/tvm/bin/python -m benchmarks.relax_network                        # AlexNet: half an hour
-    on two cores .venv/tvm/bin/python -m benchmarks.relax_network --networks resnet-18
-    .venv/tvm/bin/python -m benchmarks.relax_network --trials 64 --methods "tune_network, no
-    transfer" tune_network
+    .venv/tvm/bin/python -m benchmarks.relax_network  # AlexNet: half an hour on two cores
+    .venv/tvm/bin/python -m benchmarks.relax_network --networks resnet-18
+    .venv/tvm/bin/python -m benchmarks.relax_network --trials 64 \\
+        --methods "tune_network, no transfer" tune_network
 
 ``tune_relax`` is TVM's function: the layouts of the model, evolutionary search with an XGBoost cost
 model. The second method is that search in `tune_network`, the third `tune_network` at its defaults.

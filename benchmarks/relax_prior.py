@@ -1,8 +1,9 @@
 """Make a prior of MetaSchedule's searches on CPUs: results of common layers.
 
+    # anew: ten minutes
     .venv/tvm/bin/python -m benchmarks.relax_prior --target "llvm -mcpu=core-avx2"
-    # anew: ten minutes .venv/tvm/bin/python -m benchmarks.relax_prior --target "llvm
-    -mcpu=core-avx2" --kinds winograd --append
+    .venv/tvm/bin/python -m benchmarks.relax_prior --target "llvm -mcpu=core-avx2" \\
+        --kinds winograd --append
 
 All tasks get as many trials, and learn from each other and from the kinds before, but not from an
 earlier prior.

@@ -1,8 +1,8 @@
 """Latency of a Relax network over the time spent on tuning: TVM's `tune_relax` and `tune_network`,
 each at its defaults.
 
-    .venv/tvm/bin/python -m benchmarks.relax_time_to_quality     # AlexNet, 1,000 trials: 20 minutes
-    a repetition on two cores
+    # AlexNet, 1,000 trials: 20 minutes a repetition on two cores
+    .venv/tvm/bin/python -m benchmarks.relax_time_to_quality
 
 ``tune_relax`` has its own builder, rounds and task scheduler. `tune_network` then has ``--share``
 of its time. What either had found after fractions of the time of ``tune_relax`` is built, and all

@@ -1,9 +1,10 @@
 """Networks tuned by `tune_network` beside what people would pick instead: ONNX Runtime and
 OpenVINO, which need no tuning.
 
-    .venv/tvm/bin/pip install onnxruntime openvino .venv/tvm/bin/python -m benchmarks.runtimes
-    # six networks: a night .venv/tvm/bin/python -m benchmarks.runtimes --networks alexnet mobilenet
-    --repeats 2 --time-limit 60
+    .venv/tvm/bin/pip install onnxruntime openvino
+    .venv/tvm/bin/python -m benchmarks.runtimes                              # six networks: a night
+    .venv/tvm/bin/python -m benchmarks.runtimes --networks alexnet mobilenet --repeats 2 \\
+        --time-limit 60
 
 All run the same ONNX file, batch 1, float32, in as many threads. A network is tuned several times
 with the command line's defaults; then each of these and each runtime, in turns, runs in processes

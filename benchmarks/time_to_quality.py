@@ -1,7 +1,6 @@
 """Latency of a tuned network over the time spent on tuning.
 
-    python -m benchmarks.time_to_quality                     # AlexNet, three repetitions, an hour
-    on two cores
+    python -m benchmarks.time_to_quality  # AlexNet, three repetitions, an hour on two cores
 
 Every repetition tunes the network as TVM's tutorial tune_relay_x86.py does, with XGBTuner and TVM's
 builder and runner, but with ``--trials`` trials in all instead of thousands per task; then, for as

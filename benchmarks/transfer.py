@@ -1,12 +1,13 @@
 """What results of other tasks are worth: OpEvo with and without them, on recorded landscapes of the
 same kernel.
 
-    python -m benchmarks.transfer                                     # all other shapes, on a CPU;
-    three minutes on two cores python -m benchmarks.transfer FOLDER                              #
-    all other devices python -m benchmarks.transfer FOLDER --sources each               # one other
-    device at a time python -m benchmarks.transfer FOLDER --sources each --mislead shuffled  #
-    sources whose fitnesses say nothing python -m benchmarks.transfer FOLDER --sources unrelated
+    python -m benchmarks.transfer  # all other shapes, on a CPU; three minutes on two cores
+    python -m benchmarks.transfer FOLDER                              # all other devices
+    python -m benchmarks.transfer FOLDER --sources each               # one other device at a time
+    # sources whose fitnesses say nothing
+    python -m benchmarks.transfer FOLDER --sources each --mislead shuffled
     # other kernels, which share names of knobs at best
+    python -m benchmarks.transfer FOLDER --sources unrelated
 
 Every landscape is searched with 128 trials of OpEvo's own on the other ones of the same kernel as
 sources; files are named KERNEL_DEVICE or KERNEL-SHAPE. Configurations that were not measured there

@@ -1,8 +1,8 @@
 """Compare OpEvoTuner with XGBTuner on a matrix multiplication: what ``make tune`` runs.
 
-    python -m benchmarks.tune_matmul                  # on this machine's CPU: five minutes on two
-    cores python -m benchmarks.tune_matmul --target cuda    # on an NVIDIA GPU: the paper's MM1,
-    with TVM's own template
+    python -m benchmarks.tune_matmul  # on this machine's CPU: five minutes on two cores
+    # on an NVIDIA GPU: the paper's MM1, with TVM's own template
+    python -m benchmarks.tune_matmul --target cuda
 
 Both tuners have the same task, builder, runner and batches, of as many configurations as there are
 cores. XGBTuner has a number of trials; OpEvoTuner has as much time as they took. The best

@@ -36,7 +36,6 @@ from autotvm_opevo.topology import Topology
 Array = np.ndarray[Any, np.dtype[Any]]
 
 # --- kernels
-# --------------------------------------------------------------------------------------------------------------------
 
 
 class FixedHyperparameters(GraphKernel):
@@ -134,7 +133,6 @@ def _spectrum(topology: Topology) -> tuple[Array, Array]:
 
 
 # --- targets, criteria and batches
-# ----------------------------------------------------------------------------------------------
 
 
 class LogTarget(Model):
@@ -206,7 +204,6 @@ def _search(
 
 
 # --- candidates and initial designs
-# ---------------------------------------------------------------------------------------------
 
 
 class RandomCandidates(OpEvo):
@@ -327,8 +324,6 @@ SEARCHES: dict[str, type[OpEvo]] = {
     "TopK": _search(acquisition=TopK),
     **{search.__name__: search for search in SUBCLASSES},
 }
-
-# --------------------------------------------------------------------------------------------------------------------------------
 
 
 class WholeBatches(OpEvoTuner):

@@ -1,7 +1,8 @@
 """Picture the page of a report as it looks in Chromium, for the documentation.
 
-    python tools/picture_report.py report.html report.png --height 1100 python
-    tools/picture_report.py report.html phone.png --width 390 --height 1400 --at task-2 --dark
+    python tools/picture_report.py report.html report.png --height 1100
+    python tools/picture_report.py report.html phone.png --width 390 --height 1400 --at task-2 \\
+        --dark
 
 Needs chromium, chromedriver, and the packages `selenium` and `pillow`. With --dark, a second
 picture is beside the first, in dark colours.

@@ -21,9 +21,11 @@ from autotvm_opevo.autotvm import compare_logs, local_target
 from autotvm_opevo.networks.relay import operator
 from autotvm_opevo.reporting import summarize
 
-# %% A short run, and its verdict ---------------------------- ``python -m autotvm_opevo report
-# conv2d.json`` prints the same, and ``-o report.html`` writes the page that shows where each answer
-# comes from.
+# %%
+# A short run, and its verdict
+# ----------------------------
+# ``python -m autotvm_opevo report conv2d.json`` prints the same, and ``-o report.html`` writes the
+# page that shows where each answer comes from.
 
 
 def tune(trials, log):
@@ -37,10 +39,12 @@ def tune(trials, log):
     return mod, params
 
 
-# %% Go on, and see what that brought -------------------------------- The same call with more
-# trials resumes from the log. Whether the new best is faster, only timing both in turn can tell:
-# between the runs the machine itself may have become faster or slower. The networks take longer
-# than their operator, because they also convert layouts.
+# %%
+# Go on, and see what that brought
+# --------------------------------
+# The same call with more trials resumes from the log. Whether the new best is faster, only timing
+# both in turn can tell: between the runs the machine itself may have become faster or slower. The
+# networks take longer than their operator, because they also convert layouts.
 
 
 def main():

@@ -24,9 +24,12 @@ import numpy as np
 from autotvm_opevo import random_walk
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, Permutation
 
-# %% Four topologies --------------- In a factorization of 8 into three parts, a step moves a factor
-# 2 from one part to another. In a permutation of three loops, a step swaps two of them. Unroll
-# factors lie on a line, and the categories are all adjacent to each other.
+# %%
+# Four topologies
+# ---------------
+# In a factorization of 8 into three parts, a step moves a factor 2 from one part to another. In a
+# permutation of three loops, a step swaps two of them. Unroll factors lie on a line, and the
+# categories are all adjacent to each other.
 
 tiles = Factorization(8, parts=3)
 order = Permutation(3)
@@ -99,9 +102,12 @@ def figure_1(path):
     figure.savefig(path, dpi=110)
 
 
-# %% Figure 2 -------- The exact stopping distribution of a walk from (8, 1, 1). Near vertices are
-# more likely; of the three that are two steps away, (2, 2, 2) is the most likely because it has the
-# most neighbours. A larger q reaches farther.
+# %%
+# Figure 2
+# --------
+# The exact stopping distribution of a walk from (8, 1, 1). Near vertices are more likely; of the
+# three that are two steps away, (2, 2, 2) is the most likely because it has the most neighbours. A
+# larger q reaches farther.
 
 
 def figure_2(path, rates=(0.5, 0.7)):

@@ -5,7 +5,8 @@ Tune a C program with a topology of your own
 The search does not depend on TVM: anything with knobs and a measurement can be tuned. Here it is a
 matrix product in C, with tiles, the loop order and the compiler flags as knobs::
 
-    python tutorials/tune_a_c_program.py        # 60 trials with gcc, and 15 for another size: half a minute
+    # 60 trials with gcc, and 15 for another size: half a minute
+    python tutorials/tune_a_c_program.py
 
 The tiles, the loop order and the optimization level use topologies of this package. The set of
 flags gets one defined here. What was learned is then used for matrices of another size.
@@ -21,11 +22,13 @@ from pathlib import Path
 from autotvm_opevo import OpEvo, Space
 from autotvm_opevo.topology import Categorical, Factorization, Permutation, Topology, check_topology
 
-# %% A topology of your own ---------------------- A topology numbers its values and lists the
-# neighbours of each; a random walk needs no more. A step switches one flag on or off, so the graph
-# is a hypercube. It is implicit: with 40 flags it would have 2**40 vertices. The kernel of the
-# Gaussian process also needs distances: ``coordinates`` returns integers whose L1 distance is the
-# number of steps.
+# %%
+# A topology of your own
+# ----------------------
+# A topology numbers its values and lists the neighbours of each; a random walk needs no more. A
+# step switches one flag on or off, so the graph is a hypercube. It is implicit: with 40 flags it
+# would have 2**40 vertices. The kernel of the Gaussian process also needs distances:
+# ``coordinates`` returns integers whose L1 distance is the number of steps.
 
 
 class Subset(Topology):
@@ -60,8 +63,11 @@ class Subset(Topology):
 check_topology(Subset("abcd"))
 
 
-# %% The space --------- Each of the three loops of n iterations is split in two, the inner loops
-# run in any order, and the compiler gets one of three optimization levels and any of six flags.
+# %%
+# The space
+# ---------
+# Each of the three loops of n iterations is split in two, the inner loops run in any order, and the
+# compiler gets one of three optimization levels and any of six flags.
 
 FLAGS = [
     "-march=native",
@@ -86,9 +92,11 @@ def space_of(n):
     )
 
 
-# %% The measurement --------------- A configuration is turned into a program, compiled, run and
-# checked. The fitness is runs per second; a configuration that fails to compile, times out or
-# computes a wrong result has fitness 0.
+# %%
+# The measurement
+# ---------------
+# A configuration is turned into a program, compiled, run and checked. The fitness is runs per
+# second; a configuration that fails to compile, times out or computes a wrong result has fitness 0.
 
 PROGRAM = """
 #include <stdio.h>
@@ -162,8 +170,11 @@ def fitness(configuration, folder, expected):
     return 1 / seconds if checksum == expected else 0.0
 
 
-# %% Tune it ------- Ask for eight configurations, measure them, tell the search the results,
-# repeat. The baseline is the plain loop nest at -O2.
+# %%
+# Tune it
+# -------
+# Ask for eight configurations, measure them, tell the search the results, repeat. The baseline is
+# the plain loop nest at -O2.
 
 
 def tune(n, trials, seed, folder, history=()):
@@ -204,10 +215,12 @@ def tune(n, trials, seed, folder, history=()):
     return space, tried, fitnesses
 
 
-# %% Another size ------------ ``history`` is what was measured of other tasks: their spaces,
-# configurations and fitnesses. Knobs of the same name mean the same; tiles of other extents are
-# compared by the logarithms of their parts. The first batch has what was best before, and a quarter
-# of the trials is enough.
+# %%
+# Another size
+# ------------
+# ``history`` is what was measured of other tasks: their spaces, configurations and fitnesses. Knobs
+# of the same name mean the same; tiles of other extents are compared by the logarithms of their
+# parts. The first batch has what was best before, and a quarter of the trials is enough.
 
 
 def main():

@@ -5,7 +5,7 @@ Tune AlexNet with OpEvo
 This script tunes all operators of a network from one budget of trials, compiles the network with
 the best configurations, and runs it::
 
-    python tutorials/tune_alexnet.py                             # this machine, 200 trials: two minutes on two cores
+    python tutorials/tune_alexnet.py  # this machine, 200 trials: two minutes on two cores
     python tutorials/tune_alexnet.py --target cuda --batch 16    # an NVIDIA GPU
     python tutorials/tune_alexnet.py --trials 1000               # resumes after the 200
 
@@ -30,8 +30,11 @@ from autotvm_opevo import OpEvoTuner, tune_network, use_all_cores
 from autotvm_opevo.autotvm import LocalBuilder, LocalRunner, local_target
 from autotvm_opevo.networks.relay import alexnet
 
-# %% The network ----------- AlexNet in Relay, with random weights. For your own model,
-# ``relay.frontend`` returns the same pair.
+# %%
+# The network
+# -----------
+# AlexNet in Relay, with random weights. For your own model, ``relay.frontend`` returns the same
+# pair.
 
 parser = argparse.ArgumentParser(description="Tune AlexNet with OpEvo.")
 parser.add_argument("--target", help="TVM target (default: this machine's)")
@@ -58,8 +61,11 @@ use_all_cores()  # TVM's default is half of them, for hyper-threads
 mod, params = alexnet(options.batch)
 target = tvm.target.Target(options.target or local_target())
 
-# %% Measurement ----------- A builder and a runner with AutoTVM's parameters, but with workers that
-# start faster. A GPU is measured for longer, because its clock takes time to ramp up.
+# %%
+# Measurement
+# -----------
+# A builder and a runner with AutoTVM's parameters, but with workers that start faster. A GPU is
+# measured for longer, because its clock takes time to ramp up.
 
 measure_option = autotvm.measure_option(
     builder=LocalBuilder(timeout=10),
@@ -72,9 +78,12 @@ measure_option = autotvm.measure_option(
     ),
 )
 
-# %% Tuning ------ Every distinct workload is a task. After a warm-up of a few trials each, the
-# gradient-based task scheduler spends trials where they should reduce the network's latency most:
-# on tasks that run often, take long and still improve.
+# %%
+# Tuning
+# ------
+# Every distinct workload is a task. After a warm-up of a few trials each, the gradient-based task
+# scheduler spends trials where they should reduce the network's latency most: on tasks that run
+# often, take long and still improve.
 
 result = tune_network(
     mod,
@@ -89,9 +98,12 @@ result = tune_network(
 )
 print(result)
 
-# %% Use the result -------------- The printed result compares the network before and after tuning.
-# To use it, apply the best records, as always with AutoTVM. What runs the exported library needs
-# TVM, but neither this package nor the log.
+# %%
+# Use the result
+# --------------
+# The printed result compares the network before and after tuning. To use it, apply the best
+# records, as always with AutoTVM. What runs the exported library needs TVM, but neither this
+# package nor the log.
 
 with autotvm.apply_history_best(str(result.best_file)), tvm.transform.PassContext(opt_level=3):
     library = relay.build(mod, target=target, params=params)

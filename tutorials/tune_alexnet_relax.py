@@ -6,7 +6,7 @@ TVM 0.20 removed AutoTVM; MetaSchedule, its successor, needs no templates. This 
 operators of a network with OpEvo as its search strategy, compiles the network with the best
 schedules, and runs it::
 
-    python tutorials/tune_alexnet_relax.py                                # this machine, 208 trials: a minute or two
+    python tutorials/tune_alexnet_relax.py  # this machine, 208 trials: a minute or two
     python tutorials/tune_alexnet_relax.py --target nvidia/nvidia-h100    # a GPU
     python tutorials/tune_alexnet_relax.py --trials 1000                  # resumes after the 208
 
@@ -54,21 +54,30 @@ parser.add_argument(
 options = parser.parse_args()
 use_all_cores()  # TVM's default is half of them, for hyper-threads
 
-# %% The network ----------- AlexNet in Relax, with random weights. For your own ONNX model,
-# ``model_file`` in the same module returns the same pair; :doc:`tune_your_model` has PyTorch, too.
+# %%
+# The network
+# -----------
+# AlexNet in Relax, with random weights. For your own ONNX model, ``model_file`` in the same module
+# returns the same pair; :doc:`tune_your_model` has PyTorch, too.
 
 mod, params = alexnet(options.batch)
 target = as_target(options.target or local_target())
 
-# %% Tuning ------ Every distinct fused operator is a task. Trials go to the one that is expected to
-# reduce the network's latency most per second. The strategy is OpEvo with its Gaussian-process
-# surrogate; ``strategy=OpEvoStrategy(surrogate=None)`` is OpEvo as published.
+# %%
+# Tuning
+# ------
+# Every distinct fused operator is a task. Trials go to the one that is expected to reduce the
+# network's latency most per second. The strategy is OpEvo with its Gaussian-process surrogate;
+# ``strategy=OpEvoStrategy(surrogate=None)`` is OpEvo as published.
 
 result = tune_network(mod, params, target, options.work_dir, trials=options.trials, seed=0)
 print(result)
 
-# %% Use the result -------------- The printed result compares the network before and after tuning.
-# To use it, compile the network with the database of the best.
+# %%
+# Use the result
+# --------------
+# The printed result compares the network before and after tuning. To use it, compile the network
+# with the database of the best.
 
 executable = compile_network(mod, params, target, result.best_file)
 device = tvm.device("cpu" if target.kind.name == "llvm" else target.kind.name)

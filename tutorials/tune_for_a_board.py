@@ -6,13 +6,16 @@ The search and all builds run here; a board only runs what was built, over TVM's
 tunes a network for a board, and builds it for the board's CPU. Without one it only builds, and
 shows that what was built is for ARM::
 
-    python tutorials/tune_for_a_board.py                                          # builds for aarch64
-    python tutorials/tune_for_a_board.py --tracker 127.0.0.1:9190 --key board     # tunes, and runs there
+    python tutorials/tune_for_a_board.py  # builds for aarch64
+    # tunes, and runs there
+    python tutorials/tune_for_a_board.py --tracker 127.0.0.1:9190 --key board
 
 - **On this machine**: the tracker, ``python -m tvm.exec.rpc_tracker --host 0.0.0.0 --port 9190``,
-  and this script, that is the search, and LLVM, which compiles for the board.
+and this script, that is the
+  search, and LLVM, which compiles for the board.
 - **On the board**, which needs TVM and ``g++``: ``python -m tvm.exec.rpc_server --tracker
-  THIS-MACHINE:9190 --key board``. It links what it gets, runs it, and returns the time.
+THIS-MACHINE:9190 --key board``. It
+  links what it gets, runs it, and returns the time.
 
 Object files are sent to the board, which links them itself: no cross compiler is needed here. Both
 need the same version of TVM; for 64-bit ARM, on the board::
@@ -63,15 +66,21 @@ parser.add_argument(
 options = parser.parse_args()
 options.out.mkdir(parents=True, exist_ok=True)
 
-# %% The target ---------- ``-mtriple`` is the board's system, which ``gcc -dumpmachine`` prints
-# there; ``-num-cores`` is its number of cores, not this machine's. ``-mcpu=cortex-a72``, for
-# example, makes use of all instructions of a Raspberry Pi 4.
+# %%
+# The target
+# ----------
+# ``-mtriple`` is the board's system, which ``gcc -dumpmachine`` prints there; ``-num-cores`` is its
+# number of cores, not this machine's. ``-mcpu=cortex-a72``, for example, makes use of all
+# instructions of a Raspberry Pi 4.
 
 target = as_target(options.target or "llvm -mtriple=aarch64-linux-gnu -mattr=+neon -num-cores=4")
 mod, params = mlp()
 
-# %% Tune on the board ----------------- Only the runner differs from tuning on one machine. In the
-# end the network is timed on the board, untuned and tuned.
+# %%
+# Tune on the board
+# -----------------
+# Only the runner differs from tuning on one machine. In the end the network is timed on the board,
+# untuned and tuned.
 
 work_dir = options.out / "database"
 if options.tracker:
@@ -79,10 +88,12 @@ if options.tracker:
     runner = make_runner(timeout=30, key=options.key, host=host, port=int(port))
     print(tune_network(mod, params, target, work_dir, options.trials, runner=runner, seed=0))
 
-# %% Build for the board ------------------- With the extension ``.tar`` the library has object
-# files. To link it here instead, name it ``.so``, and name the cross compiler:
-# ``export_library("model.so", fcompile=cc.cross_compiler("aarch64-linux-gnu-g++"))``, with ``from
-# tvm.support import cc``.
+# %%
+# Build for the board
+# -------------------
+# With the extension ``.tar`` the library has object files. To link it here instead, name it
+# ``.so``, and name the cross compiler: ``export_library("model.so",
+# fcompile=cc.cross_compiler("aarch64-linux-gnu-g++"))``, with ``from tvm.support import cc``.
 
 library = options.out / "model.tar"
 best = work_dir / "best" if options.tracker else None

@@ -7,8 +7,9 @@ tracker, and every trial goes to a free device. Three commands do it::
 
     python -m tvm.exec.rpc_tracker --host 0.0.0.0 --port 9190                 # on one machine
     python -m tvm.exec.rpc_server --tracker TRACKER:9190 --key cpu            # on every device
-    python -m autotvm_opevo tune --network alexnet --target "llvm -mcpu=core-avx2" --log alexnet.json \\
-        --rpc-tracker TRACKER:9190 --rpc-key cpu                              # where the tracker can be reached
+    python -m autotvm_opevo tune --network alexnet --target "llvm -mcpu=core-avx2" \\
+        --log alexnet.json \\
+        --rpc-tracker TRACKER:9190 --rpc-key cpu  # where the tracker can be reached
 
 This script does the same in Python, with a tracker and two devices that are this machine::
 
@@ -33,8 +34,11 @@ from autotvm_opevo import tune_network
 from autotvm_opevo.autotvm import LocalBuilder, local_target
 from autotvm_opevo.networks.relay import operator
 
-# %% Tuning on the devices --------------------- Only the runner differs from tuning on one machine.
-# ``n_parallel`` is the number of devices used at the same time.
+# %%
+# Tuning on the devices
+# ---------------------
+# Only the runner differs from tuning on one machine. ``n_parallel`` is the number of devices used
+# at the same time.
 
 
 def tune(host, port, log):

@@ -5,7 +5,8 @@ From your ONNX model to a tuned library
 This script reads a model, tunes it with today's TVM, writes a library, and runs it in a process
 that imports only TVM and numpy::
 
-    python tutorials/tune_your_model.py                       # a small model made here, 32 trials: under a minute on two cores
+    # a small model made here, 32 trials: under a minute on two cores
+    python tutorials/tune_your_model.py
     python tutorials/tune_your_model.py --model yours.onnx --trials 1000
 
 You can interrupt it at any time: the same command resumes with the remaining trials. With AutoTVM,
@@ -84,7 +85,8 @@ if options.model is None:
     options.model = options.out / "small.onnx"
     save_small_model(options.model)
 
-# %% ``model_file`` reads it with TVM's frontend: a Relax module and its weights. For a model of
+# %%
+# ``model_file`` reads it with TVM's frontend: a Relax module and its weights. For a model of
 # PyTorch, with ``example`` a tuple of inputs, TVM's frontend returns a module that holds its
 # weights (run with PyTorch 2.13, without which its test is skipped)::
 #
@@ -102,14 +104,20 @@ target = as_target(options.target or local_target())
 result = tune_network(mod, params, target, options.out / "database", options.trials)
 print(result)
 
-# %% Export ------ The network is compiled with the best schedules and linked to a shared library.
-# It holds the weights, too, packed as these schedules read them.
+# %%
+# Export
+# ------
+# The network is compiled with the best schedules and linked to a shared library. It holds the
+# weights, too, packed as these schedules read them.
 
 library = options.out / "model.so"
 compile_network(mod, params, target, result.best_file).export_library(str(library))
 
-# %% Inference --------- What runs the library needs neither this package nor the database nor a
-# compiler: TVM, of the version that built it, and numpy.
+# %%
+# Inference
+# ---------
+# What runs the library needs neither this package nor the database nor a compiler: TVM, of the
+# version that built it, and numpy.
 
 INFERENCE = """
 import sys

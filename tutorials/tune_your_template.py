@@ -5,7 +5,8 @@ Tune a template of your own
 A template is a schedule with knobs. This one is of a matrix product; AutoTVM tunes it with
 ``OpEvoTuner`` in place of ``XGBTuner``::
 
-    python tutorials/tune_your_template.py       # this machine's CPU, 32 trials: half a minute on two cores
+    # this machine's CPU, 32 trials: half a minute on two cores
+    python tutorials/tune_your_template.py
 
 It needs AutoTVM: ``make setup`` makes an environment with it, whose ``python`` is
 ``.venv/autotvm/bin/python``.
@@ -34,9 +35,12 @@ parser.add_argument(
 )
 options = parser.parse_args()
 
-# %% The template ------------ The computation, then a schedule whose choices are knobs. OpEvo sees
-# the tiles as factorizations of 256: from ``[-1, 8]`` a step leads to ``[-1, 4]`` and ``[-1, 16]``.
-# The unroll factors are numbers on a line.
+# %%
+# The template
+# ------------
+# The computation, then a schedule whose choices are knobs. OpEvo sees the tiles as factorizations
+# of 256: from ``[-1, 8]`` a step leads to ``[-1, 4]`` and ``[-1, 16]``. The unroll factors are
+# numbers on a line.
 
 
 @autotvm.template("my/matmul")

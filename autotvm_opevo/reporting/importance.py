@@ -9,13 +9,14 @@ posterior mean decomposes exactly.
 
 Notation
 --------
-x_j, v               the value of knob j in a trial, and any of the values that were tried K_j
-correlation of the values of knob j with those of the trials, shape (values, n): exp(-a_j d_j) m_j
-mean of K_j over the values, shape (n,) alpha                (gram + noise I)^-1 y, shape (n,): the
-posterior mean is f(x) = sum_i alpha_i prod_j K_j[x_j, i] f_S                  the part of f that is
-due to the knobs S together, but to no fewer of them:
-                     f_S(x) = sum_i alpha_i prod_{j in S} (K_j[x_j, i] - m_j[i]) prod_{j not in S}
-                     m_j[i]
+x_j, v  the value of knob j in a trial, and any of the values that were tried
+K_j     correlation of the values of knob j with those of the trials, exp(-a_j d_j), shape
+        (values, n)
+m_j     mean of K_j over the values, shape (n,)
+alpha   (gram + noise I)^-1 y, shape (n,): the posterior mean is
+        f(x) = sum_i alpha_i prod_j K_j[x_j, i]
+f_S     the part of f that is due to the knobs S together, but to no fewer of them: f_S(x) =
+        sum_i alpha_i prod_{j in S} (K_j[x_j, i] - m_j[i]) prod_{j not in S} m_j[i]
 """
 
 from __future__ import annotations

@@ -3,18 +3,23 @@ likelihood and priors, the posterior.
 
 Notation
 --------
-n                    number of training points: evaluated configurations, or a subset of them x,
-train_x           encoded points, shape (n, columns): the coordinates of all knobs, side by side y
-a target, shape (n,) train_y              targets, shape (n, targets), which share the kernel and
-its hyperparameters d_i(x_i, x'_i)       distance between two values of knob i on its graph, in
-steps s_j(x)               log-sum j, see below a_i                  inverse lengthscale of knob or
-log-sum i, per step; q_i = exp(-a_i) is the correlation per step k(x, x')             the kernel,
-exp(-sum_i a_i d_i(x_i, x'_i) - sum_j a_j |s_j(x) - s_j(x')|) gram                 k(x, x), kernel
-between all training points, shape (n, n) noise                noise variance, as a fraction of the
-signal variance mean                 means of the columns of train_y factor               lower
-Cholesky factor of gram + noise I alpha                (gram + noise I)^-1 (train_y - mean), shape
-(n, targets) variance, sigma^2    signal variance of a target, (y - mean)^T alpha / n: its
-maximum-likelihood estimate whitened_cross_cov   factor^-1 k(train_x, x), shape (n, points)
+n                   number of training points: evaluated configurations, or a subset of them
+x, train_x          encoded points, shape (n, columns): the coordinates of all knobs, side by side
+y                   a target, shape (n,)
+train_y             targets, shape (n, targets), which share the kernel and its hyperparameters
+d_i(x_i, x'_i)      distance between two values of knob i on its graph, in steps
+s_j(x)              log-sum j, see below
+a_i                 inverse lengthscale of knob or log-sum i, per step;
+                    q_i = exp(-a_i) is the correlation per step
+k(x, x')            the kernel, exp(-sum_i a_i d_i(x_i, x'_i) - sum_j a_j |s_j(x) - s_j(x')|)
+gram                k(x, x), kernel between all training points, shape (n, n)
+noise               noise variance, as a fraction of the signal variance
+mean                means of the columns of train_y
+factor              lower Cholesky factor of gram + noise I
+alpha               (gram + noise I)^-1 (train_y - mean), shape (n, targets)
+variance, sigma^2   signal variance of a target, (y - mean)^T alpha / n: its
+                    maximum-likelihood estimate
+whitened_cross_cov  factor^-1 k(train_x, x), shape (n, points)
 
 A q-random walk reaches distance d with probability at most q^d (OpEvo, Gao et al., AAAI 2021,
 Section 4.3): the farther one configuration is from another, the less its result says about the

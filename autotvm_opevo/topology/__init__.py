@@ -2,19 +2,18 @@
 
 A topology is an undirected graph whose vertices are the values of a knob:
 
-===================  ==============================================  ===========================================
-topology             values                                          neighbours
-===================  ==============================================  ===========================================
-`Factorization`      tuples of positive integers with a given        move one prime factor from one
-part to
-                     product                                         another
-`Permutation`        permutations of ``range(n)``                    swap two positions
-`Discrete`           numbers                                         the next smaller and the next
-larger value `Categorical`        anything                                        all other values
-`InducedSubgraph`    a subset of the vertices of another graph       the same edges, plus bridges
-between
-                                                                     connected components
-===================  ==============================================  ===========================================
+=================  =======================================  ======================================
+topology           values                                   neighbours
+=================  =======================================  ======================================
+`Factorization`    tuples of positive integers with a       move one prime factor from one part
+                   given product                            to another
+`Permutation`      permutations of ``range(n)``             swap two positions
+`Discrete`         numbers                                  the next smaller and the next larger
+                                                            value
+`Categorical`      anything                                 all other values
+`InducedSubgraph`  a subset of another graph's vertices     the same edges, plus bridges between
+                                                            connected components
+=================  =======================================  ======================================
 
 All but `InducedSubgraph` are implicit: no edge is stored, nor the vertices of the first two,
 however many there are.
