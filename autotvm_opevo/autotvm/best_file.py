@@ -5,7 +5,7 @@ that share the log.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 
 from tvm.autotvm.record import encode
@@ -17,7 +17,6 @@ from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.store import TrialStore
 from autotvm_opevo.autotvm.task_state import TaskState
 from autotvm_opevo.tuning.journal import BestWritten
-from autotvm_opevo.tuning.task_scheduler import Operator
 
 logger = logging.getLogger(__name__)
 
@@ -44,8 +43,9 @@ class BestFile:
     aligned : int
         Number of tasks of which it has another record than the fastest, since transforms would cost
         more.
-    kept_untuned : list of Operator
-        Those whose best are slower within the network than untuned.
+    untuned : bool
+        Whether it has the untuned network: the configurations that the compiler uses without
+        tuning.
     """
 
     def __init__(self, states: Sequence[TaskState], network: Extraction, store: TrialStore) -> None:
@@ -58,28 +58,27 @@ class BestFile:
         keys, history = [state.key for state in states], store.journal.history
         self._others = store.best_of_others(state.task.workload for state in states)
         self._left_out = history.left_out.difference(keys)
-        self._chosen: dict[int, Record] = {}  # by task, if all operators are tuned
         self.bandwidth = next(
             (known for key in keys if (known := history.bandwidths.get(key))), 0.0
         )
         self.aligned = 0
-        self.kept_untuned: list[Operator] = []
+        self.untuned = False
         self._is_of_another_log = not store.log.records and self.path.exists()
 
     def write(self) -> None:
         """Write the file, with what is known now, if there is anything."""
-        alone = {i: state.best for i, state in enumerate(self._states) if state.best}
-        self._chosen = {**alone, **self._connected(alone)}
-        self.aligned = sum(self._chosen[i] is not alone[i] for i in alone)
-        together = dict(self._chosen)
-        left_out = [i for operator in self.kept_untuned for i in operator.tasks]
-        for i in left_out:
-            together.pop(i, None)
-        for default in {operator.tasks[0] for operator in self.kept_untuned}:
-            # without a record the compiler takes the same, but warns
-            if untuned := self._states[default].untuned:
-                together[default] = untuned
-        best = [*together.values(), *self._others]
+        fastest = {i: state.best for i, state in enumerate(self._states) if state.best}
+        if self.untuned:
+            # without a record the compiler takes the same configuration, but warns
+            tasks = {operator.tasks[0] for operator in self._network.operators}
+            chosen = {i: record for i in tasks if (record := self._states[i].untuned)}
+            self.aligned = 0
+        else:
+            connected = self._connected(fastest)
+            chosen = {**fastest, **connected}
+            self.aligned = sum(record is not fastest[i] for i, record in connected.items())
+        left_out = [self._states[i].key for i in fastest if i not in chosen]
+        best = [*chosen.values(), *self._others]
         if best or left_out:
             # which may have been moved away: the work of hours is not overwritten
             if self._is_of_another_log:
@@ -90,40 +89,9 @@ class BestFile:
                 logger.warning("%s was there before its log: it is now %s", self.path, kept.name)
                 self._is_of_another_log = False
             write_whole(self.path, ((encode(*pair) + "\n").encode() for pair in best))
-            keys = [*self._left_out, *(self._states[i].key for i in left_out if i not in together)]
             self._journal.write(
-                BestWritten(
-                    aligned=self.aligned, kept_untuned=len(self.kept_untuned), left_out=keys
-                )
+                BestWritten(aligned=self.aligned, left_out=[*self._left_out, *left_out])
             )
-
-    def keep_untuned(self, operators: Iterable[int]) -> bool:
-        """Write the untuned configurations of operators, by position, instead of their best;
-        returns whether these differ.
-        """
-        changed = [
-            self._network.operators[i]
-            for i in operators
-            if self._is_tuned(self._network.operators[i])
-        ]
-        if changed:
-            self.kept_untuned = changed
-            self.write()
-        return bool(changed)
-
-    def _is_tuned(self, operator: Operator) -> bool:
-        """Whether the fastest alternative is another than the compiler takes without tuning, or has
-        another configuration.
-        """
-        fastest = min(operator.tasks, key=lambda i: self._states[i].latency)
-        best, untuned = self._chosen.get(fastest), self._states[operator.tasks[0]].untuned
-        is_same = (
-            best
-            and untuned
-            and fastest == operator.tasks[0]
-            and best[0].config.index == untuned[0].config.index
-        )
-        return best is not None and not is_same
 
     def _connected(self, best: Mapping[int, Record]) -> dict[int, Record]:
         """The records to take for the convolutions, by the task's position, given the fastest of

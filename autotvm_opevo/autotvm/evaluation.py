@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,85 +17,32 @@ from tvm.autotvm.measure.measure import Runner
 from tvm.autotvm.measure.measure_methods import request_remote
 from tvm.contrib import graph_executor
 
-from autotvm_opevo._utils.text import last_line
 from autotvm_opevo._utils.timeouts import run_compiler, run_with_timeout
-from autotvm_opevo.autotvm.extraction import Extraction
 from autotvm_opevo.autotvm.log import Record
-from autotvm_opevo.autotvm.network_profile import ProfiledInstance, find_slower
 from autotvm_opevo.autotvm.rpc import is_remote
 from autotvm_opevo.tuning.comparison import Comparison, compare_with_untuned
 from autotvm_opevo.tuning.programs import MIN_REPEAT_MS, Array, random_arrays
 
 # Seconds to wait for a free remote device, and for which it is then reserved.
 _REQUEST_TIMEOUT, _SESSION_TIMEOUT = 300, 600
-# Seconds for profiling and another build, for which it is reserved longer.
-_REBUILD_SECONDS = 900.0
 # The longest time that the tracker's protocol can tell.
 _LONGEST = 2**31 - 1
 
-logger = logging.getLogger(__name__)
-
 
 def evaluate_network(
-    mod: tvm.IRModule,
-    target: tvm.target.Target,
-    network: Extraction,
-    best_file: Path,
-    runner: Runner,
-    keep_untuned: Callable[[list[int]], bool],
+    mod: tvm.IRModule, target: tvm.target.Target, best_file: Path, runner: Runner
 ) -> Comparison:
-    """Compare a network untuned and built with a file's records, where `runner` runs the trials.
-
-    Parameters
-    ----------
-    mod : tvm.IRModule
-        With its weights bound.
-    target : tvm.target.Target
-    network : Extraction
-        Of `mod`.
-    best_file : Path
-    runner : Runner
-        AutoTVM's.
-    keep_untuned : callable
-        Takes the operators, by position, that are slower within the network than untuned; returns
-        whether `best_file` changed.
+    """Compare a network, with its weights bound, untuned and built with a file's records, where
+    AutoTVM's `runner` runs the trials.
     """
-    untuned_library = run_compiler(partial(build, mod, target), "building the untuned network")
-    library = run_compiler(partial(build, mod, target, best_file), "building the tuned network")
+    untuned = run_compiler(partial(build, mod, target), "building the untuned network")
+    tuned = run_compiler(partial(build, mod, target, best_file), "building the tuned network")
     inputs = random_inputs(mod)
-    with open_device(target, runner, _REBUILD_SECONDS) as (device, load):
-        untuned, tuned = load(untuned_library), load(library)
-        if keep_untuned(_slower_operators(untuned, tuned, network, device, inputs)):
-            tuned = load(
-                run_compiler(
-                    partial(build, mod, target, best_file), "building the tuned network again"
-                )
-            )
-        before, after = (partial(Instance, library, device, inputs) for library in (untuned, tuned))
+    with open_device(target, runner) as (device, load):
+        before, after = (
+            partial(Instance, load(library), device, inputs) for library in (untuned, tuned)
+        )
         return compare_with_untuned(before, after, computed_dtypes(mod))
-
-
-def _slower_operators(
-    untuned: Any,
-    tuned: Any,
-    network: Extraction,
-    device: tvm.runtime.Device,
-    inputs: dict[str, Array],
-) -> list[int]:
-    """The operators, by position, that are slower in the tuned network; none if that cannot be
-    known.
-    """
-    before, after = (
-        partial(ProfiledInstance, library, device, inputs) for library in (untuned, tuned)
-    )
-    try:
-        return find_slower(before, after, network.calls, network.parts)
-    except (
-        AttributeError,
-        RuntimeError,
-    ) as error:  # a device's runtime can be built without the profiler
-        logger.warning("the networks were not profiled: %s", last_line(str(error)))
-        return []
 
 
 def build(

@@ -5,6 +5,7 @@ which of them layouts connect.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -18,10 +19,12 @@ from tvm.autotvm.task import Task, relay_integration
 from tvm.relay.ty import is_dynamic
 
 from autotvm_opevo._utils.text import last_line
-from autotvm_opevo.autotvm.layouts import Connection, connected_parts, find_connections, has_blocks
+from autotvm_opevo.autotvm.layouts import Connection, find_connections
 from autotvm_opevo.autotvm.left_out import describe_left_out
-from autotvm_opevo.autotvm.network_profile import Call, find_calls, find_tunable
 from autotvm_opevo.tuning.task_scheduler import Operator
+
+# Relay's operators that AutoTVM has templates for.
+_TUNABLE = re.compile(r"conv[123]d|dense|matmul|correlation|scatter_elements")
 
 logger = logging.getLogger(__name__)
 
@@ -38,8 +41,6 @@ class Extraction(NamedTuple):
         the faster one; the first if neither is tuned.
     connections : list of Connection
         Operators between which the network transforms data if their layouts differ.
-    calls : list of Call
-        In the order in which the network runs them.
     left_out : str
         The convolutions, dense layers and the like without a template, in words, and what helps;
         empty if there are none.
@@ -51,22 +52,8 @@ class Extraction(NamedTuple):
     tasks: list[Task]
     operators: list[Operator]
     connections: list[Connection]
-    calls: list[Call]
     left_out: str
     only_vm: str
-
-    @property
-    def parts(self) -> list[int]:
-        """The part of the network that each operator belongs to: what layouts connect is one, every
-        other operator is its own.
-        """
-        blocks = [
-            all(has_blocks(self.tasks[i]) for i in operator.tasks) for operator in self.operators
-        ]
-        connections = [
-            one for one in self.connections if blocks[one.producer] and blocks[one.consumer]
-        ]
-        return connected_parts(len(self.operators), connections)
 
 
 def extract(mod: tvm.IRModule, target: tvm.target.Target) -> Extraction:
@@ -105,7 +92,7 @@ def extract(mod: tvm.IRModule, target: tvm.target.Target) -> Extraction:
                 workloads = _default_first(sorted(found, key=str), function, target)
                 counts[workloads] = counts.get(workloads, 0) + count
                 operator[tvm.ir.structural_hash(function)] = list(counts).index(workloads)
-            elif call := find_tunable(function):
+            elif call := _find_tunable(function):
                 others.append((call, count))
         for message in dict.fromkeys(failures):
             logger.warning("TVM cannot compile an operator of this network: %s", message)
@@ -121,15 +108,10 @@ def extract(mod: tvm.IRModule, target: tvm.target.Target) -> Extraction:
         Operator(count, tuple(positions[workload] for workload in workloads))
         for workloads, count in counts.items()
     ]
-
-    def position(function: relay.Function) -> int | None:
-        return operator.get(tvm.ir.structural_hash(function))
-
-    main = network["main"]
-    connections, calls = find_connections(main, position), find_calls(main, position)
-    return Extraction(
-        list(tasks.values()), operators, connections, calls, left_out, _only_vm(network)
+    connections = find_connections(
+        network["main"], lambda function: operator.get(tvm.ir.structural_hash(function))
     )
+    return Extraction(list(tasks.values()), operators, connections, left_out, _only_vm(network))
 
 
 def _optimize(mod: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
@@ -238,13 +220,31 @@ def _only_vm(network: tvm.IRModule) -> str:
     return ", ".join(sorted(found))
 
 
+def _find_tunable(function: relay.Function) -> relay.Call | None:
+    """The call within a fused function, which has at most one, for which AutoTVM can have
+    templates; None without one.
+    """
+    found = []
+
+    def visit(expression: relay.Expr) -> None:
+        if (
+            isinstance(expression, relay.Call)
+            and isinstance(expression.op, tvm.ir.Op)
+            and _TUNABLE.search(expression.op.name)
+        ):
+            found.append(expression)
+
+    relay.analysis.post_order_visit(function.body, visit)
+    return found[0] if found else None
+
+
 def _default_first(
     workloads: list[tuple[object, ...]], function: relay.Function, target: tvm.target.Target
 ) -> tuple[tuple[object, ...], ...]:
     """The workloads of an operator's alternatives, that of the implementation which the compiler
     takes without records first.
     """
-    call = find_tunable(function)
+    call = _find_tunable(function)
     if len(workloads) > 1 and call:
         inputs = [
             te.placeholder(one.checked_type.shape, one.checked_type.dtype) for one in call.args

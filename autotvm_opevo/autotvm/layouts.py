@@ -15,9 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf, prod
 from typing import NamedTuple
 
-import numpy as np
 import tvm
-from scipy.sparse.csgraph import connected_components
 from tvm import relay
 from tvm.autotvm.task import Task
 
@@ -137,23 +135,6 @@ def find_connections(
     return [Connection(*key, size) for key, size in sizes.items() if key[0] != key[1] or not key[2]]
 
 
-def has_blocks(task: Task) -> bool:
-    """Whether the layouts of a convolution depend on its knobs."""
-    return task.name in _TEMPLATES
-
-
-def connected_parts(operators: int, connections: Iterable[Connection]) -> list[int]:
-    """The part of the network that each operator belongs to, which layouts connect.
-
-    >>> connected_parts(4, [Connection(0, 2, False, 1024)])
-    [0, 1, 0, 2]
-    """
-    graph = np.zeros((operators, operators), bool)
-    for connection in connections:
-        graph[connection.producer, connection.consumer] = True
-    return [int(part) for part in connected_components(graph, directed=False)[1]]
-
-
 def candidates(task: Task, records: Iterable[Record], best: Record) -> list[Candidate]:
     """The fastest record of each pair of layouts; none if the template has no blocks of channels.
 
@@ -165,7 +146,7 @@ def candidates(task: Task, records: Iterable[Record], best: Record) -> list[Cand
     best : (MeasureInput, MeasureResult)
         That with the lowest latency, as confirmed.
     """
-    if not has_blocks(task):
+    if task.name not in _TEMPLATES:
         return []
     latency = seconds(best[1])
     found = {_blocks(best): Candidate(best, latency, *_blocks(best))}

@@ -76,7 +76,7 @@ def tune_network(
         AutoTVM's log, ``NAME.json``; created if missing, and locked against other processes. The
         best record of each task, of convolutions together with the transforms between their
         layouts, is written to ``NAME.best.json`` beside it, with those of other networks in the
-        log; see `evaluate` for operators that are left untuned.
+        log.
     trials : int
         Number of configurations to measure, those in the log included.
     measure_option : dict, optional
@@ -95,9 +95,9 @@ def tune_network(
     seed : int, optional
         Of tuners that take one, and of the task scheduler.
     evaluate : bool
-        Build the network untuned and tuned, compare their outputs, and time both. Operators that
-        are slower within the network than untuned are left so, and all of them if the network is
-        slower, or its outputs differ; without the evaluation, that is not known.
+        Build the network untuned and tuned, compare their outputs, and time both. If the untuned
+        one is faster, or the outputs differ, ``NAME.best.json`` has it; without the evaluation,
+        that is not known.
     transfer : bool
         Whether tasks of the same template learn from each other, from the history and, on a CPU,
         from what this package knows of common layers. Only `OpEvoTuner` can.
@@ -211,11 +211,7 @@ def tune_network(
                     "only TVM's VM can run"
                 )
             elif evaluate and run.succeeded:
-                run.evaluate(
-                    lambda: evaluate_network(
-                        mod, target, network, run.best.path, option["runner"], run.best.keep_untuned
-                    )
-                )
+                run.evaluate(lambda: evaluate_network(mod, target, run.best.path, option["runner"]))
         except BaseException as error:
             with suppress(OSError):  # a full disk must not hide the error
                 run.best.write()

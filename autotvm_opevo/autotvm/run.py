@@ -96,7 +96,8 @@ class NetworkRun(TuningRun):
     def _use_untuned(self, is_better: bool) -> None:
         """See `TuningRun`."""
         if is_better:
-            self.best.keep_untuned(range(len(self._operators)))
+            self.best.untuned = True
+            self.best.write()
 
     def result(self) -> TuningResult:
         """The result so far."""
@@ -106,5 +107,4 @@ class NetworkRun(TuningRun):
             rejected=self.store.log.rejected,
             unrelated=self._unrelated,
             aligned=self.best.aligned,
-            kept_untuned=len(self.best.kept_untuned),
         )

@@ -15,7 +15,7 @@ from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize
 from autotvm_opevo.reporting.logs import TuningLog
 from autotvm_opevo.reporting.network import Network, Operator
 from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Array, Task
-from autotvm_opevo.tuning.result import EXHAUSTED, describe_chosen
+from autotvm_opevo.tuning.result import EXHAUSTED, describe_aligned
 
 # Tuning has converged if the last half of the trials brought less, with at least so many trials for
 # each operator; before that, curves of recorded runs often fell again.
@@ -272,8 +272,9 @@ def _how_sure(operators: _Operators) -> Answer:
         for one in operators.solved
         if (found := one.fastest_in(operators.index).confirmation)
     ]
-    chosen = describe_chosen(runs.aligned, runs.kept_untuned)
-    of_network = f" The file of the best has {' and '.join(chosen)}." if chosen else ""
+    of_network = (
+        f" The file of the best has {describe_aligned(runs.aligned)}." if runs.aligned else ""
+    )
     if not confirmed:
         text = (
             "Every best rests on one trial, maybe a lucky one: tune_network times the best "

@@ -149,11 +149,10 @@ class RunEnded(Event):
 
 
 class BestWritten(Event):
-    """For how many tasks and operators the file of the best does not have the fastest, as in
-    `TuningResult`, and the tasks that it has no record of, though they have some."""
+    """For how many tasks the file of the best does not have the fastest, as in `TuningResult`, and
+    the tasks that it has no record of, though they have some."""
 
     aligned: int = 0
-    kept_untuned: int = 0
     left_out: list[str] = msgspec.field(default_factory=list)
 
 
@@ -337,9 +336,8 @@ class RunHistory:
         In which TVM ran kernels on this machine's CPU; 0 if unknown.
     confirmed : dict of str to Confirmation
         By task: when its best trial was timed again last.
-    aligned, kept_untuned : int
-        For how many tasks and operators the file of the best has not the fastest; see
-        `TuningResult`.
+    aligned : int
+        For how many tasks the file of the best has not the fastest; see `TuningResult`.
     left_out : set of str
         Tasks that this file has no record of, though they have some.
     """
@@ -372,7 +370,6 @@ class RunHistory:
     threads: int = 0
     confirmed: dict[str, Confirmation] = field(default_factory=dict)
     aligned: int = 0
-    kept_untuned: int = 0
     left_out: set[str] = field(default_factory=set)
 
     def replay(self, events: Iterable[Event]) -> None:
@@ -414,11 +411,7 @@ class RunHistory:
             for phase, seconds in _known(event.phases).items():
                 self.phases[phase] = self.phases.get(phase, 0.0) + seconds
         elif isinstance(event, BestWritten):
-            self.aligned, self.kept_untuned, self.left_out = (
-                event.aligned,
-                event.kept_untuned,
-                {*event.left_out},
-            )
+            self.aligned, self.left_out = event.aligned, {*event.left_out}
         elif isinstance(event, NetworkCompared):
             self.latency = event.before, event.after
             self.speedup = Estimate(*event.speedup) if len(event.speedup) == 3 else None
@@ -433,7 +426,7 @@ class RunHistory:
             self.tuners.append(event.tuner)
         if self.networks[-1:] != [operators]:  # the latency so far is another network's
             self.latency = self.speedup = None
-            self.aligned = self.kept_untuned = 0
+            self.aligned = 0
         self.networks = [*(network for network in self.networks if network != operators), operators]
         self.flop.update(_known(event.flop))
         self.names.update(event.names)

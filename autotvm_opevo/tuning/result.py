@@ -13,24 +13,14 @@ if TYPE_CHECKING:
     from autotvm_opevo.tuning.comparison import Comparison
 
 
-def describe_chosen(aligned: int, kept_untuned: int) -> list[str]:
-    """For how many tasks and operators the file of the best has not the fastest, and why.
+def describe_aligned(aligned: int) -> str:
+    """For how many tasks the file of the best has not the fastest, and why.
 
-    >>> describe_chosen(0, 1)
-    ['1 operator left untuned, since within the network what is faster alone was no faster']
+    >>> describe_aligned(1)
+    '1 task with another record than the fastest, since layout transforms would cost more'
     """
-    lines = []
-    if aligned:
-        lines.append(
-            f"{pluralize(aligned, 'task')} with another record than the fastest, since layout "
-            "transforms would cost more"
-        )
-    if kept_untuned:
-        operators = pluralize(kept_untuned, "operator")
-        lines.append(
-            f"{operators} left untuned, since within the network what is faster alone was no faster"
-        )
-    return lines
+    tasks = pluralize(aligned, "task")
+    return f"{tasks} with another record than the fastest, since layout transforms would cost more"
 
 
 # Why a run ended, if all of its tasks did: each has no configuration left, or stopped early.
@@ -78,9 +68,6 @@ class TuningResult:
     aligned : int
         Number of tasks of which `best_file` has another record than the fastest, since layout
         transforms would cost more.
-    kept_untuned : int
-        Number of operators of which `best_file` has the untuned configuration, since what is faster
-        alone was slower within the network.
     threads : int
         In which TVM ran the trials on this machine's CPU; 0 if unknown.
     """
@@ -100,7 +87,6 @@ class TuningResult:
     limit: float = 0.0
     phases: dict[str, float] = field(default_factory=dict)
     aligned: int = 0
-    kept_untuned: int = 0
     threads: int = 0
 
     def __str__(self) -> str:
@@ -135,7 +121,8 @@ class TuningResult:
                 f"at this machine's limit they would take {milliseconds(self.limit)} ms, "
                 f"{share:.0%} of that"
             )
-        lines += describe_chosen(self.aligned, self.kept_untuned)
+        if self.aligned:
+            lines.append(describe_aligned(self.aligned))
         if self.rejected:
             moved = f"{self.log_file}.rejected"
             lines.append(

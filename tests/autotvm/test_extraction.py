@@ -5,10 +5,11 @@ rest.
 import numpy as np
 import pytest
 import tvm
-from small_networks import TARGET
+from small_networks import TARGET, two_layers
 from tvm import relay
 from tvm.relay.prelude import Prelude
 
+from autotvm_opevo.autotvm.evaluation import build
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
 
@@ -62,6 +63,14 @@ def names(found):
 
 
 IMAGE = relay.var("image", shape=(1, 8, 8, 16))
+
+
+def test_the_first_task_of_an_operator_is_what_the_compiler_uses_untuned():
+    mod = fold(two_layers(), {})
+    found = extract(mod, TARGET)
+    first, second = (found.tasks[i].name for i in found.operators[1].tasks)
+    assert (first, second) == ("dense_pack.x86", "dense_nopack.x86")
+    assert any("contrib_dense_pack" in name for name in build(mod, TARGET).function_metadata)
 
 
 class TestLayouts:

@@ -1,6 +1,5 @@
 """Comparisons of networks: as if they had been timed, and timed for a moment only."""
 
-import sys
 from math import inf
 
 from autotvm_opevo.tuning.comparison import Comparison
@@ -16,15 +15,10 @@ def compared(before, after, rounds=6, error=0.0, noise=0.001):
 
 
 def time_two_rounds(monkeypatch):
-    """Two rounds for everything, and a single profile, whatever they tell and however long they
-    take.
-    """
+    """Two rounds for everything, whatever they tell and however long they take."""
     run = Race.run
 
     def short(race, alternatives, end, max_rounds=0):
         return run(race, alternatives, inf, max_rounds=2)
 
     monkeypatch.setattr(Race, "run", short)
-    if profile := sys.modules.get("autotvm_opevo.autotvm.network_profile"):
-        monkeypatch.setattr(profile, "_ROUNDS", 1)
-        monkeypatch.setattr(profile, "_REPEATS", 1)

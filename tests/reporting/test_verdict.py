@@ -207,15 +207,14 @@ def test_a_converged_run_that_made_the_network_no_faster_does_not_advise_its_res
 def test_it_says_of_how_much_the_file_of_the_best_has_not_the_fastest(tmp_path):
     log = write(tmp_path / "log.json", [1.0e-3])
     assert "file of the best" not in answers(log)["How sure?"].text
-    Journal(f"{log}.journal").write(BestWritten(aligned=2, kept_untuned=1))
+    Journal(f"{log}.journal").write(BestWritten(aligned=2))
     text = answers(log)["How sure?"].text
     assert "The file of the best has 2 tasks with another record than the fastest" in text
-    assert "and 1 operator left untuned" in text
     journal = Journal(f"{log}.journal")
     journal.write(RunStarted([(1, [DENSE])], "OpEvo"))  # another network's
     assert "file of the best" not in answers(log)["How sure?"].text
-    journal.write(BestWritten(aligned=0, kept_untuned=1))
-    journal.write(BestWritten(aligned=0, kept_untuned=0))  # by a later run
+    journal.write(BestWritten(aligned=1))
+    journal.write(BestWritten(aligned=0))  # by a later run
     assert "file of the best" not in answers(log)["How sure?"].text
 
 

@@ -86,6 +86,12 @@ def test_events_that_are_written_no_longer_are_skipped_in_silence(tmp_path, capl
     assert not caplog.records
 
 
+def test_events_with_what_is_written_no_longer_are_read(tmp_path):
+    path = tmp_path / "journal"
+    path.write_text('{"type": "BestWritten", "time": 1.0, "aligned": 2, "kept_untuned": 3}\n')
+    assert Journal(path).history.aligned == 2
+
+
 @pytest.mark.parametrize("moment", [-1.0, 1e18, math.nan, math.inf, "now"])
 def test_an_event_of_no_possible_time_is_skipped(tmp_path, moment):
     (tmp_path / "journal").write_text(json.dumps({"type": "MeasuringBegan", "time": moment}) + "\n")
