@@ -22,7 +22,7 @@ from benchmarks import plots, publish
 from benchmarks.curves import curves
 from benchmarks.landscape import FOLDER
 from benchmarks.runs import find_landscapes, jobs, run_all
-from benchmarks.tables import tables, write_csv
+from benchmarks.tables import summary, tables, write_csv
 from benchmarks.tuners import NAMES
 
 
@@ -92,6 +92,7 @@ def main(
             name,
             arguments,
             options.out / "pictures" if published_pictures else None,
+            summary(results),
         )
     print(text)
 

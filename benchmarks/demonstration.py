@@ -80,7 +80,8 @@ def main(arguments: list[str] | None = None) -> None:
             options.picture,
         )
     if options.publish:
-        publish.publish(options.publish, text, "demonstration", arguments)
+        note = text.partition("\n\n")[0]
+        publish.publish(options.publish, text, "demonstration", arguments, summary=note)
     print(text)
 
 

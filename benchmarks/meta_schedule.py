@@ -91,7 +91,7 @@ def main(arguments: list[str] | None = None) -> None:
         for workload in options.workloads
     ]
     import_tensor_intrinsics()  # not in the time of the first strategy
-    text = tables(
+    latencies, ratios, times = tables(
         run_missing(
             jobs,
             lambda job: {
@@ -101,8 +101,9 @@ def main(arguments: list[str] | None = None) -> None:
             unit="repetition",
         )
     )
+    text = "\n\n".join([latencies, ratios, times])
     if options.publish:
-        publish.publish(options.publish, text, "meta_schedule", arguments)
+        publish.publish(options.publish, text, "meta_schedule", arguments, summary=ratios)
     print(text)
 
 
@@ -195,14 +196,14 @@ def _builder_and_runner(name: str) -> dict[str, Any]:
     return {"builder": ms.builder.LocalBuilder(), "runner": ms.runner.LocalRunner()}
 
 
-def tables(runs: Sequence[dict[str, Any]]) -> str:
+def tables(runs: Sequence[dict[str, Any]]) -> tuple[str, str, str]:
     """Markdown: latencies of the best schedules, speedups over the baseline, and tuning times."""
     workloads = list(dict.fromkeys(run["workload"] for run in runs))
     results = {
         workload: [run["results"] for run in runs if run["workload"] == workload]
         for workload in workloads
     }
-    return "\n\n".join([_latencies(results), _ratios(results), _tuning_times(results)])
+    return _latencies(results), _ratios(results), _tuning_times(results)
 
 
 Results = dict[str, list[dict[str, Any]]]

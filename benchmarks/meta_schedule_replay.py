@@ -104,13 +104,14 @@ def main(arguments: list[str] | None = None) -> None:
         )
 
     runs = run_missing(jobs, run, options.runs, unit="run")
-    text = tables(
+    qualities, speedups = tables(
         runs,
         {name: best(landscape, runs, name) for name, landscape in landscapes.items()},
         options.methods,
     )
+    text = f"{qualities}\n\n{speedups}"
     if options.publish:
-        publish.publish(options.publish, text, "meta_schedule_replay", arguments)
+        publish.publish(options.publish, text, "meta_schedule_replay", arguments, summary=speedups)
     print(text)
 
 
@@ -146,7 +147,7 @@ def best(landscape: RecordedCandidates, runs: Sequence[dict[str, Any]], workload
 
 def tables(
     runs: Sequence[dict[str, Any]], fastest: dict[str, float], methods: Sequence[str]
-) -> str:
+) -> tuple[str, str]:
     """Markdown: quality after some trials for each workload, and speedups over the first method."""
     names = list(dict.fromkeys(run["workload"] for run in runs))
     trials = runs[0]["trials"]
@@ -180,7 +181,7 @@ def tables(
         "new",
     ]
     qualities = markdown.table(["workload", "method", *columns], rows)
-    return f"{qualities}\n\n{_speedups(curves, names, methods, checkpoints)}"
+    return qualities, _speedups(curves, names, methods, checkpoints)
 
 
 def _curve(run: dict[str, Any], checkpoints: Sequence[int]) -> list[float]:
@@ -213,9 +214,7 @@ def _speedups(
                     *each,
                 ]
             )
-    return markdown.table(
-        ["method", "trials", f"times as fast as {methods[0]} (95%)", *names], rows
-    )
+    return markdown.table(["method", "trials", f"over {methods[0]} (95%)", *names], rows)
 
 
 if __name__ == "__main__":

@@ -1,40 +1,43 @@
-"""Write benchmark results into the pages of docs/results: their tables are never edited by hand."""
+"""Write benchmark results into docs/results: their tables are never edited by hand.
+
+The results of a section are a file of their own, ``tables/SECTION.md``, to which some page links.
+A page with the markers ``<!-- SECTION -->`` and ``<!-- end of SECTION -->`` has a summary of them
+in between.
+"""
 
 from __future__ import annotations
 
 import shlex
 import shutil
 import sys
+import textwrap
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from pathlib import Path
 
 PAGES = Path(__file__).parents[1] / "docs" / "results"
+# Of pages for readers; tables have lines of their own length.
+_WIDTH = 100
 
 
 def section(name: str) -> str:
-    """The argument of ``--publish``, refused before anything is measured if no page has such a
+    """The argument of ``--publish``, refused before anything is measured if no page links to such a
     section.
     """
     try:
-        _find(name)
+        _check(name)
     except ValueError as error:
         raise ArgumentTypeError(str(error)) from None
     return name
 
 
-def _find(section: str) -> tuple[Path, str, str]:
-    """The page of a section, and its text before and after it."""
-    begin, end = f"<!-- {section} -->", f"<!-- end of {section} -->"
-    for page in PAGES.glob("*.md"):
-        before, found, rest = page.read_text().partition(begin)
-        _, closed, after = rest.partition(end)
-        if found and closed:
-            return page, before + begin, end + after
-    raise ValueError(
-        f"{PAGES} has no section {section}: add {begin} and {end} to the page where its text "
-        "belongs"
-    )
+def _check(section: str) -> None:
+    link = f"(tables/{section}.md)"
+    if not any(link in page.read_text() for page in PAGES.glob("*.md")):
+        raise ValueError(
+            f"no page in {PAGES} links to the section {section}: add a link {link} to the page "
+            "where its results are told"
+        )
 
 
 def publish(
@@ -43,26 +46,74 @@ def publish(
     name: str,
     arguments: Sequence[str] | None,
     pictures: Path | None = None,
+    summary: str | None = None,
 ) -> None:
-    """Replace a section's text and pictures; the text starts with the command ``python -m
-    benchmarks.NAME ARGUMENTS``.
+    """Write a section's text and pictures, and its summary into the page that has its markers; both
+    start with the command ``python -m benchmarks.NAME ARGUMENTS``.
+
+    Parameters
+    ----------
+    section : str
+        Its name.
+    text : str
+        Markdown; lines of tables may be of any length.
+    name : str
+        Of the benchmark's module, followed by its own arguments.
+    arguments : sequence of str, optional
+        The command line; by default that of the process.
+    pictures : Path, optional
+        A folder of pictures, which replace those of the section.
+    summary : str, optional
+        Markdown for the page; by default the text.
 
     Raises
     ------
     ValueError
-        If no page has such a section.
+        If no page links to such a section.
     """
-    page, before, after = _find(section)
-    command = (
-        f"python -m benchmarks.{name} "
-        f"{shlex.join(sys.argv[1:] if arguments is None else arguments)}"
-    )
+    _check(section)
+    command = _command(name, sys.argv[1:] if arguments is None else arguments)
+    tables = PAGES / "tables"
+    tables.mkdir(exist_ok=True)
     links = ""
     if pictures:
-        shutil.rmtree(PAGES / section, ignore_errors=True)
-        shutil.copytree(pictures, PAGES / section)
-        links = "".join(
-            f"\n![{path.stem}]({section}/{path.name})"
-            for path in sorted((PAGES / section).iterdir())
+        shutil.rmtree(tables / section, ignore_errors=True)
+        shutil.copytree(pictures, tables / section)
+        links = "\n" + "".join(
+            f"![{path.stem}]({section}/{path.name})\n"
+            for path in sorted((tables / section).iterdir())
         )
-    page.write_text(f"{before}\n`{command}`\n\n{text.strip()}\n{links}\n{after}")
+    # an orphan is in no table of contents
+    (tables / f"{section}.md").write_text(
+        f"---\norphan: true\n---\n\n# {section}\n\n{command}\n\n{text.strip()}\n{links}"
+    )
+    begin, end = f"<!-- {section} -->", f"<!-- end of {section} -->"
+    for page in PAGES.glob("*.md"):
+        before, _, rest = page.read_text().partition(begin)
+        _, closed, after = rest.partition(end)
+        if closed:
+            body = _wrap((text if summary is None else summary).strip())
+            page.write_text(f"{before}{begin}\n\n{command}\n\n{body}\n\n{end}{after}")
+
+
+def _command(name: str, arguments: Sequence[str]) -> str:
+    """The command as an indented block, whose lines end before an option or between values."""
+    words = [f"benchmarks.{name}", *map(shlex.quote, arguments)]
+    lines = ["    python -m"]
+    for word, value in zip(words, [*words[1:], ""]):
+        together = f"{word} {value}" if word.startswith("--") else word
+        if len(f"{lines[-1]} {together} \\") > _WIDTH:
+            lines[-1] += " \\"
+            lines.append(" " * 7)
+        lines[-1] += f" {word}"
+    return "\n".join(lines)
+
+
+def _wrap(text: str) -> str:
+    """Fill the paragraphs; tables stay as they are."""
+    return "\n\n".join(
+        part
+        if part.startswith("|")
+        else textwrap.fill(part, _WIDTH, break_long_words=False, break_on_hyphens=False)
+        for part in text.split("\n\n")
+    )

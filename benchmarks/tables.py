@@ -19,15 +19,17 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 CHECKPOINTS = (32, 64, 128, 256, 512)
 GOALS = (0.90, 0.95, 0.99)
-_AVERAGE = """\
-Averages over {landscapes}: mean ± standard deviation over seeds. Trials to a fraction of the optimum are averages of medians,
-with > where a median run did not reach it. A tuner that stopped early keeps its best. The time is the tuner's own; XGBTuner's is
-left out, since a replay changes it."""
-_COMPARISON = """\
-{method} minus each baseline at the same number of trials: the mean difference of the best found, its 95% confidence interval
-(Student's t over seeds), and Vargha and Delaney's A, the probability that a run of {method} beats one of the baseline. Bold is
-significant: paired sign-flip tests with Holm's correction, at a family-wise error rate of 5% over this table. A tie does not show
-equality. All of this is about seeds on these landscapes, not about others; against deterministic tuners it is slightly
+_NOTES = """\
+Averages: the mean of the best so far, as a fraction of the optimum, ± its standard deviation over
+seeds. Trials to a fraction are averages of medians; > where a median run did not reach it. A tuner
+that stopped early keeps its best. The time is the tuner's own; XGBTuner's is left out, since a
+replay changes it.
+
+Differences: the mean difference of the best so far after as many trials, its 95% interval
+(Student's t over seeds), and Vargha and Delaney's A, the probability that a run of the first tuner
+beats one of the other. Bold is significant: paired sign-flip tests with Holm's correction, at a
+family-wise error rate of 5% over a table. A tie does not show equality. All of it is about seeds on
+these search spaces, not about other spaces; against deterministic tuners it is slightly
 overconfident."""
 
 
@@ -56,12 +58,11 @@ def write_csv(results: Iterable[dict[str, Any]], path: Path) -> None:
 
 def tables(results: list[dict[str, Any]], methods: Iterable[str]) -> str:
     """Markdown: averages, and each method against the baselines, over all landscapes, those with
-    known and those with hidden constraints; then each landscape."""
+    known and those with hidden constraints; then notes, and each landscape."""
     by = curves(results)
     hidden = {landscape: runs for landscape, runs in by.items() if landscape.endswith(HIDDEN)}
     known = {landscape: runs for landscape, runs in by.items() if landscape not in hidden}
     groups = [group for group in (known, hidden) if group]
-    folded = f"<details><summary>Each landscape</summary>\n\n{per_landscape(by)}\n\n</details>"
     ran = [method for method in methods if method in _tuners(by)]
     parts = [
         part
@@ -69,7 +70,28 @@ def tables(results: list[dict[str, Any]], methods: Iterable[str]) -> str:
         for part in (averages(group, results), *(comparison(group, method) for method in ran))
     ]
     whole = [overall(results, ran)] if len(groups) > 1 else []
-    return "\n\n".join([*whole, *parts, folded]) + "\n"
+    each = f"## Each search space\n\n{per_landscape(by)}"
+    return "\n\n".join([*whole, *parts, _NOTES, each]) + "\n"
+
+
+def summary(results: list[dict[str, Any]]) -> str:
+    """Markdown: means over all landscapes, in a narrow table."""
+    merged = merge_xgb(results)
+    by = curves(merged)
+    checkpoints = _checkpoints(by)
+    rows = []
+    for tuner in _everywhere(by):
+        runs = [of[tuner] for of in by.values()]
+        means = [text.partition(" ")[0] for text in _best(runs, checkpoints)]
+        rows.append([tuner, *means, *_reached(runs)])
+    seeds = min(map(_seeds, by.values()))
+    return (
+        f"Means of the best so far, as a fraction of the optimum, over {len(by)} search spaces and "
+        f"{seeds} seeds; trials to a fraction of it.\n\n"
+        + markdown.table(
+            ["tuner", *(f"@{n}" for n in checkpoints), *(f"to {goal:.0%}" for goal in GOALS)], rows
+        )
+    )
 
 
 def overall(results: list[dict[str, Any]], methods: Iterable[str]) -> str:
@@ -78,7 +100,7 @@ def overall(results: list[dict[str, Any]], methods: Iterable[str]) -> str:
     """
     merged = merge_xgb(results)
     by = curves(merged)
-    everywhere = [tuner for tuner in _tuners(by) if all(tuner in runs for runs in by.values())]
+    everywhere = _everywhere(by)
     some = [result for result in merged if result["tuner"] in everywhere]
     return "\n\n".join(
         [
@@ -130,7 +152,8 @@ def _average(by: Curves, tuners: list[str], results: list[dict[str, Any]]) -> st
                 "" if tuner.startswith("XGB") else f"{cost:.3g}",
             ]
         )
-    return f"{_AVERAGE.format(landscapes='; '.join(by))}\n\n{markdown.table([*_header(by), 'ms per trial'], rows)}"
+    table = markdown.table([*_header(by), "ms per trial"], rows)
+    return f"Averages over {'; '.join(by)}:\n\n{table}"
 
 
 def per_landscape(by: Curves) -> str:
@@ -171,7 +194,8 @@ def comparison(by: Curves, method: str) -> str:
             f"{mean} ({d.low:+.3f} to {d.high:+.3f}; A {d.vargha_delaney_a:.2f})"
         )
     head = [f"{method} against", *(f"@{n}" for n in _checkpoints(by))]
-    return f"{_COMPARISON.format(method=method)}\n\n{markdown.table(head, [[tuner, *texts] for tuner, texts in cells.items()])}"
+    table = markdown.table(head, [[tuner, *texts] for tuner, texts in cells.items()])
+    return f"{method} minus each baseline:\n\n{table}"
 
 
 def _header(by: Curves) -> list[str]:
@@ -209,6 +233,11 @@ def _reached(runs: list[Array]) -> list[str]:
 def _tuners(by: Curves) -> list[str]:
     """In the order of their first runs."""
     return list(dict.fromkeys(tuner for runs in by.values() for tuner in runs))
+
+
+def _everywhere(by: Curves) -> list[str]:
+    """The tuners that ran on all landscapes."""
+    return [tuner for tuner in _tuners(by) if all(tuner in runs for runs in by.values())]
 
 
 def _seeds(runs: dict[str, Array]) -> int:

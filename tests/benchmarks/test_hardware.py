@@ -87,27 +87,58 @@ class TestDocument:
     def page(self, tmp_path, monkeypatch):
         page = tmp_path / "docs" / "results" / "operators.md"
         page.parent.mkdir(parents=True)
-        (page.parent / "another.md").write_text("nothing published\n")
-        page.write_text("before\n<!-- cpu -->\nold\n<!-- end of cpu -->\nafter\n")
+        (page.parent / "another.md").write_text("[each seed](tables/q.md)\n")
+        page.write_text(
+            "before [each](tables/cpu.md)\n<!-- cpu -->\nold\n<!-- end of cpu -->\nafter\n"
+        )
         monkeypatch.setattr(publish, "PAGES", page.parent)
         return page
 
-    def test_a_section_is_replaced_and_starts_with_its_command(self, page, tmp_path):
+    def test_tables_are_a_file_with_its_command_and_the_page_has_a_summary(self, page, tmp_path):
         (tmp_path / "pictures").mkdir()
         (tmp_path / "pictures" / "mm.png").write_bytes(b"picture")
+        others = page.parent / "another.md"
+        before = others.read_text()
         for _ in range(2):
             publish.publish(
-                "cpu", "| a table |", "compare", ["--tuners", "G A"], tmp_path / "pictures"
+                "cpu",
+                "| a table |\n",
+                "compare",
+                ["--tuners", "G A"],
+                tmp_path / "pictures",
+                "| short |",
             )
-        text = page.read_text()
-        assert text.startswith(
-            "before\n<!-- cpu -->\n`python -m benchmarks.compare --tuners 'G A'`\n\n| a table |\n"
+        command = "    python -m benchmarks.compare --tuners 'G A'"
+        assert page.read_text() == (
+            "before [each](tables/cpu.md)\n<!-- cpu -->\n\n"
+            f"{command}\n\n| short |\n\n<!-- end of cpu -->\nafter\n"
         )
-        assert "![mm](cpu/mm.png)" in text
-        assert text.endswith("<!-- end of cpu -->\nafter\n")
-        assert "old" not in text
-        assert (page.parent / "cpu" / "mm.png").read_bytes() == b"picture"
+        assert (page.parent / "tables" / "cpu.md").read_text() == (
+            f"---\norphan: true\n---\n\n# cpu\n\n{command}\n\n| a table |\n\n![mm](cpu/mm.png)\n"
+        )
+        assert (page.parent / "tables" / "cpu" / "mm.png").read_bytes() == b"picture"
+        assert others.read_text() == before
 
-    def test_a_missing_section_is_an_error(self):
-        with pytest.raises(ValueError, match="no section gpu"):
+    def test_a_page_without_markers_has_the_link_only(self, page):
+        before = page.read_text()
+        publish.publish("q", "| a table |", "sensitivity q", [])
+        assert (
+            "python -m benchmarks.sensitivity q\n" in (page.parent / "tables" / "q.md").read_text()
+        )
+        assert page.read_text() == before
+
+    def test_lines_of_a_page_are_at_most_100_long(self, page):
+        text = f"{'word ' * 40}\nword\n\n| {'wide ' * 40}|"
+        arguments = ["--landscapes", *["benchmarks/landscapes/C1.npz"] * 9]
+        publish.publish("cpu", text, "compare", arguments)
+        lines = page.read_text().splitlines()
+        assert max(len(line) for line in lines if not line.startswith("|")) in range(80, 101)
+        command = [line for line in lines if line.startswith("    ")]
+        assert len(command) > 1
+        assert all(line.endswith(" \\") for line in command[:-1])
+        words = " ".join(line.rstrip("\\").strip() for line in command)
+        assert words == f"python -m benchmarks.compare {' '.join(arguments)}"
+
+    def test_a_section_without_a_link_is_an_error(self):
+        with pytest.raises(ValueError, match="links to the section gpu"):
             publish.publish("gpu", "", "compare", [])

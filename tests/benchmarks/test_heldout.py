@@ -75,6 +75,17 @@ def test_ratios_are_to_xgbtuner_whatever_its_features(xgb):
     assert "| a | 10 | 10 | 10 | 5 | 5 | 20 |" in text
 
 
+def test_the_summary_tells_autotvm_s_operators_from_other_kernels():
+    results = [
+        run(tuner, (0, 0), landscape) for tuner in heldout.TUNERS[:2] for landscape in ("a", "b")
+    ]
+    results += [run("XGB", (0, 15.0), "a"), run(KNOBS, (0, 0), "b")]
+    text = heldout.summary(heldout.grouped(results), seconds_per_trial=0.5, kernels={"b"})
+    assert "| all: 2 | XGB | 10 |  | 12 |  |" in text
+    assert "| AutoTVM's operators: 1 | XGB | 10 |  | 20 |  |" in text
+    assert "| GPU kernels: 1 | XGB | 10 |  | 5 |  |" in text
+
+
 def test_rows_are_of_one_landscape_in_whatever_order_it_was_searched():
     searched = [
         ("XGB", "a"),
