@@ -11,11 +11,9 @@ shows that what was built is for ARM::
     python tutorials/tune_for_a_board.py --tracker 127.0.0.1:9190 --key board
 
 - **On this machine**: the tracker, ``python -m tvm.exec.rpc_tracker --host 0.0.0.0 --port 9190``,
-and this script, that is the
-  search, and LLVM, which compiles for the board.
+  and this script, that is the search, and LLVM, which compiles for the board.
 - **On the board**, which needs TVM and ``g++``: ``python -m tvm.exec.rpc_server --tracker
-THIS-MACHINE:9190 --key board``. It
-  links what it gets, runs it, and returns the time.
+  THIS-MACHINE:9190 --key board``. It links what it gets, runs it, and returns the time.
 
 Object files are sent to the board, which links them itself: no cross compiler is needed here. Both
 need the same version of TVM; for 64-bit ARM, on the board::
