@@ -136,10 +136,11 @@ def table(runs: list[dict[str, Any]], rebuilt: list[dict[str, float]]) -> str:
     }
     kept = sum(now[OURS] >= GOOD * run["best"][OURS] for run, now in zip(runs, rebuilt))
     note = f"""\
-The best that is known has {known:.1f} GFLOPS. Rebuilt, and timed in turn with all others, {OURS}'s configuration is faster than
-{BASELINE}'s in {ahead[OURS]} of {count} runs after as long; after as many trials in {ahead[EQUAL_TRIALS]}. It reaches {GOOD:.0%}
-of the best that is known in {good[OURS]} runs, after as many trials in {good[EQUAL_TRIALS]}, {BASELINE}'s in {good[BASELINE]}. It
-has {GOOD:.0%} of what it had while tuning in {kept}."""
+The best that is known has {known:.1f} GFLOPS. Rebuilt, and timed in turn with all others, {OURS}'s
+configuration is faster than {BASELINE}'s in {ahead[OURS]} of {count} runs after as long; after as
+many trials in {ahead[EQUAL_TRIALS]}. It reaches {GOOD:.0%} of the best that is known in
+{good[OURS]} runs, after as many trials in {good[EQUAL_TRIALS]}, {BASELINE}'s in {good[BASELINE]}.
+It has {GOOD:.0%} of what it had while tuning in {kept}."""
     return f"{note}\n\n{markdown.table(head, rows)}"
 
 

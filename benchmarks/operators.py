@@ -58,7 +58,6 @@ def _is_gpu(target: Target) -> bool:
 
 
 # --- CUDA
-# -----------------------------------------------------------------------------------------------------------------------
 
 
 def _dense_cuda(n: int, k: int, m: int) -> Callable[[Target], Task]:
@@ -145,7 +144,6 @@ _CUDA: dict[str, Callable[[Target], Task]] = {
 }
 
 # --- CPU
-# ------------------------------------------------------------------------------------------------------------------------
 
 
 @autotvm.template("autotvm_opevo/batch_matmul.cpu")

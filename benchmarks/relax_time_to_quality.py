@@ -15,6 +15,7 @@ import json
 import shutil
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 from tvm.s_tir import meta_schedule as ms
@@ -75,11 +76,18 @@ def tune(method, mod, params, folder, trials, seed, time_limit):
         folder.mkdir(parents=True)
         if method == THEIRS:
             lowered = lower_as_imported(mod, params, cpu())
-            run = lambda: ms.relax_integration.tune_relax(
-                lowered, {}, cpu(), str(folder), trials, seed=seed + 1
-            )  # noqa: E731
+            run = partial(
+                ms.relax_integration.tune_relax,
+                lowered,
+                {},
+                cpu(),
+                str(folder),
+                trials,
+                seed=seed + 1,
+            )
         else:
-            run = lambda: tune_network(  # noqa: E731
+            run = partial(
+                tune_network,
                 mod,
                 params,
                 cpu(),

@@ -97,7 +97,8 @@ def verdicts(differences: list[Difference], level: float = 0.05) -> list[str]:
 
     Examples
     --------
-    >>> verdicts([Difference(0.1, 0.05, 0.15, 0.001, 0.8), Difference(-0.01, -0.03, 0.01, 0.4, 0.45)])
+    >>> ahead = Difference(0.1, 0.05, 0.15, 0.001, 0.8)
+    >>> verdicts([ahead, Difference(-0.01, -0.03, 0.01, 0.4, 0.45)])
     ['ahead', 'tie']
     """
     labels = ["tie"] * len(differences)
@@ -138,7 +139,8 @@ def ratio_of_medians(
 
     Examples
     --------
-    >>> ratio, low, high = ratio_of_medians([np.arange(9, 12)], [np.arange(19, 22)], np.random.default_rng(0))
+    >>> rng = np.random.default_rng(0)
+    >>> ratio, low, high = ratio_of_medians([np.arange(9, 12)], [np.arange(19, 22)], rng)
     >>> ratio, low < ratio < high
     (0.5, True)
     """

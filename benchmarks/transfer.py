@@ -232,17 +232,15 @@ def print_tables(found, curves):
             f"to {goal:.0%}    {needed[0]:>8.0f}{needed[1]:>10.0f}   ratio "
             f"{needed[1] / needed[0]:.2f}"
         )
-    print(
-        f"\n{'after 8 and ' + str(checkpoints[-1]) + ' trials':<56}{'alone':>14}{'transfer':>16}   their best 8"
-    )
+    title = f"after 8 and {checkpoints[-1]} trials"
+    print(f"\n{title:<56}{'alone':>14}{'transfer':>16}   their best 8")
     for (target, others), mine, theirs in zip(found, alone, transfer):
         name = f"{others[0].stem if len(others) == 1 else f'{len(others)} others'} -> {target.stem}"
         cells = [
             f"{some[:, t - 1].mean():.2f}" for some in (mine, theirs) for t in (8, checkpoints[-1])
         ]
-        print(
-            f"{name:<56}{cells[0]:>8}{cells[1]:>6}{cells[2]:>10}{cells[3]:>6}{best_of(others, target):>15.2f}"
-        )
+        scores = f"{cells[0]:>8}{cells[1]:>6}{cells[2]:>10}{cells[3]:>6}"
+        print(f"{name:<56}{scores}{best_of(others, target):>15.2f}")
 
 
 def _median(runs, goal):

@@ -395,9 +395,8 @@ def main(arguments=None):
     if target.kind.name == "llvm":
         print(f"{'numpy':<26}{numpy_gflops(task):>12.1f}   (on all cores, the others on one)")
     for name, one in gflops.items():
-        print(
-            f"{name:<26}{now[name]:>12.1f}{best[name]:>20.1f}{one.argmax() + 1:>11}{trials[name]:>7}{seconds[name]:>10.1f}"
-        )
+        cost = f"{one.argmax() + 1:>11}{trials[name]:>7}{seconds[name]:>10.1f}"
+        print(f"{name:<26}{now[name]:>12.1f}{best[name]:>20.1f}{cost}")
     print(
         "GFLOPS now: the best configurations, rebuilt and timed in turn; all outputs match numpy's."
     )

@@ -115,7 +115,10 @@ static void product(void) {{
             c[x][y] += a[x][z] * b[z][y];
 }}
 int main(void) {{
-    for (int x = 0; x < {n}; x++) for (int y = 0; y < {n}; y++) {{ a[x][y] = (x + 2 * y) % 7; b[x][y] = (3 * x + y) % 5; }}
+    for (int x = 0; x < {n}; x++) for (int y = 0; y < {n}; y++) {{
+        a[x][y] = (x + 2 * y) % 7;
+        b[x][y] = (3 * x + y) % 5;
+    }}
     double best = 1e9;
     for (int run = 0; run < 3; run++) {{
         for (int x = 0; x < {n}; x++) for (int y = 0; y < {n}; y++) c[x][y] = 0;

@@ -63,9 +63,9 @@ def check_cpu(cpu: str, known: Sequence[str], llvm: int) -> None:
 
     Examples
     --------
-    >>> check_cpu("znver9", ["generic", "core-avx2", "znver1", "znver2"], 10)
+    >>> check_cpu("znver9", ["generic", "znver1", "znver2"], 10)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: target's -mcpu must be a CPU that LLVM 10 knows, 'znver9' given: such as znver2 or znver1, or none
+    ValueError: target's -mcpu must be a CPU that LLVM 10 knows, 'znver9' given: such as znver2 ...
     """
     if cpu and known and cpu not in known:
         alike = get_close_matches(cpu, known, n=3) or [

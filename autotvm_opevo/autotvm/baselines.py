@@ -38,7 +38,7 @@ class GBFSTuner(SearchTuner):
     --------
     >>> from tvm import autotvm, te
     >>> tensors = te.placeholder((64, 64)), te.placeholder((64, 64))
-    >>> task = autotvm.task.create("dense_nopack.x86", args=(*tensors, None, "float32"), target="llvm")
+    >>> task = autotvm.task.create("dense_nopack.x86", (*tensors, None, "float32"), "llvm")
     >>> tuner = GBFSTuner(task, seed=0)
     >>> [list(split.size) for split in tuner.next_batch(8)[0]._entity_map.values()]
     [[-1, 1], [-1, 1], [-1, 1]]

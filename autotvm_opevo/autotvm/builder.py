@@ -73,7 +73,8 @@ class LocalBuilder(autotvm.LocalBuilder):
     --------
     >>> from tvm import autotvm
     >>> from autotvm_opevo.autotvm import LocalBuilder, LocalRunner
-    >>> option = autotvm.measure_option(builder=LocalBuilder(timeout=20), runner=LocalRunner(timeout=20))
+    >>> builder, runner = LocalBuilder(timeout=20), LocalRunner(timeout=20)
+    >>> option = autotvm.measure_option(builder=builder, runner=runner)
     """
 
     def __init__(

@@ -132,7 +132,8 @@ def tune_network(
     >>> from autotvm_opevo.networks import relay as workloads
     >>> mod, params = workloads.operator("nn.dense", [(8, 64), (32, 64)])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     tune_network(mod, params, "llvm", f"{folder}/dense.json", trials=4, evaluate=False).trials
+    ...     log = f"{folder}/dense.json"
+    ...     tune_network(mod, params, "llvm", log, trials=4, evaluate=False).trials
     4
     """
     start = time.monotonic()

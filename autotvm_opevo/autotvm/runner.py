@@ -79,7 +79,8 @@ class LocalRunner(autotvm.LocalRunner):
     --------
     >>> from tvm import autotvm
     >>> from autotvm_opevo.autotvm import LocalBuilder, LocalRunner
-    >>> option = autotvm.measure_option(builder=LocalBuilder(), runner=LocalRunner(min_repeat_ms=50))
+    >>> builder, runner = LocalBuilder(), LocalRunner(min_repeat_ms=50)
+    >>> option = autotvm.measure_option(builder=builder, runner=runner)
     """
 
     def __init__(

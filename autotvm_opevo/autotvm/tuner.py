@@ -60,7 +60,7 @@ class OpEvoTuner(SearchTuner):
     >>> from tvm import autotvm, te
     >>> from autotvm_opevo import OpEvoTuner
     >>> tensors = te.placeholder((64, 64)), te.placeholder((64, 64))
-    >>> task = autotvm.task.create("dense_nopack.x86", args=(*tensors, None, "float32"), target="llvm")
+    >>> task = autotvm.task.create("dense_nopack.x86", (*tensors, None, "float32"), "llvm")
     >>> tuner = OpEvoTuner(task, seed=0)
     >>> len(tuner.next_batch(8))
     8

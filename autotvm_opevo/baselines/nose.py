@@ -178,7 +178,8 @@ def knn_predict(candidates: Array, evaluated: Array, fitnesses: Sequence[float],
 
     Examples
     --------
-    >>> knn_predict(np.array([[1.0]]), np.array([[3.0], [2.0], [9.0]]), [6.0, 3.0, 0.0], k=2).round(6).tolist()
+    >>> evaluated = np.array([[3.0], [2.0], [9.0]])
+    >>> knn_predict(np.array([[1.0]]), evaluated, [6.0, 3.0, 0.0], k=2).round(6).tolist()
     [4.2]
     """
     distances = cdist(candidates, evaluated, "canberra")

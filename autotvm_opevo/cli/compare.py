@@ -24,12 +24,14 @@ _EXAMPLES = """examples:
 With MetaSchedule (TVM 0.27), logs are folders of databases:
   %(prog)s a/best b/best --network alexnet
 
-Build a network untuned and with the best of each log, compare their outputs, and time them in turn until an interval tells the
-fastest log from the others, or the time is over; then the operators that differ most. The times in the logs do not tell: the
-machine may have been slower while one of them was written.
+Build a network untuned and with the best of each log, compare their outputs, and time them in turn
+until an interval tells the fastest log from the others, or the time is over; then the operators
+that differ most. The times in the logs do not tell: the machine may have been slower while one of
+them was written.
 """
-_STATUS = """exit status: 0 timed, whether or not the logs could be told apart; 1 a log could not be read, a network could not be
-built or run, or the outputs differ; 2 invalid arguments, or a log without records of this network; 130 interrupted."""
+_STATUS = """exit status: 0 timed, whether or not the logs could be told apart; 1 a log could not be
+read, a network could not be built or run, or the outputs differ; 2 invalid arguments, or a log
+without records of this network; 130 interrupted."""
 
 
 def add(commands: Any) -> None:

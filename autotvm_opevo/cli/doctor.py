@@ -24,12 +24,11 @@ from autotvm_opevo.cli.command import command
 _EXAMPLES = """examples:
   %(prog)s
 
-Check the installation: TVM and its adapters, compilers, devices and optional packages; suggest a --target for this CPU.
+Check the installation: TVM and its adapters, compilers, devices and optional packages; suggest a
+--target for this CPU.
 """
-_STATUS = (
-    "exit status: 0 if everything installed works, with or without TVM; 1 if a component is "
-    "broken or unsupported."
-)
+_STATUS = """exit status: 0 if everything installed works, with or without TVM; 1 if a component is
+broken or unsupported."""
 _MARKS = {True: "ok", False: "--", None: ""}
 # Seconds for a child process that queries the devices: a driver may hang, but a busy machine takes
 # a minute to import TVM.
@@ -160,9 +159,10 @@ def _compilers() -> Iterator[Finding]:
 
 _QUERY = """
 import tvm
-print(tvm.get_global_func("runtime.NumThreads", True) and tvm.get_global_func("runtime.NumThreads")() or 0)
-kinds = [kind for kind in ("cuda", "rocm", "opencl", "vulkan", "metal") if tvm.device(kind, 0).exist]
-print("llvm" if tvm.get_global_func("target.llvm_version_major", True) else "", *kinds)
+threads = tvm.get_global_func("runtime.NumThreads", True)
+print(threads() if threads else 0)
+gpus = [kind for kind in ("cuda", "rocm", "opencl", "vulkan", "metal") if tvm.device(kind, 0).exist]
+print("llvm" if tvm.get_global_func("target.llvm_version_major", True) else "", *gpus)
 """
 # After the devices, of which a driver may hang; a first kernel of what the processor reports has
 # run in a process of its own.

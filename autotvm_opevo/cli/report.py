@@ -15,16 +15,15 @@ _EXAMPLES = """examples:
   %(prog)s alexnet.json                         the verdict on a log, as text
   %(prog)s alexnet.json -o report.html          an AutoTVM log, written by any tuner
   %(prog)s opevo.json xgb.json -o report.html   compare two logs
-  %(prog)s alexnet -o report.html               the folder of a MetaSchedule database, or of AutoTVM logs
+  %(prog)s alexnet -o report.html               the folder of a database, or of AutoTVM logs
   %(prog)s alexnet.json --watch                 follow a run in the browser
   %(prog)s alexnet.json -o report.html --png plots --csv tables
 
-Print the verdict on tuning runs, or write a report: one self-contained HTML file, for screen and print. Logs are never modified.
+Print the verdict on tuning runs, or write a report: one self-contained HTML file, for screen and
+print. Logs are never modified.
 """
-_STATUS = (
-    "exit status: 0 success; 1 a file could not be read or written; 2 invalid arguments, or "
-    "a file that is not a log."
-)
+_STATUS = """exit status: 0 success; 1 a file could not be read or written; 2 invalid arguments, or
+a file that is not a log."""
 
 
 def add(commands: Any) -> None:
@@ -104,10 +103,14 @@ def _run(options: argparse.Namespace) -> int:
     if options.out:
         from autotvm_opevo.reporting.page import report
 
-        print(
-            "report: "
-            f"{report(*options.logs, out=options.out, title=options.title, png=options.png, csv=options.csv)}"
+        written = report(
+            *options.logs,
+            out=options.out,
+            title=options.title,
+            png=options.png,
+            csv=options.csv,
         )
+        print(f"report: {written}")
     else:
         from autotvm_opevo.reporting.summary import summarize
 

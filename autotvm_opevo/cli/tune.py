@@ -26,14 +26,15 @@ _EXAMPLES = """examples:
 With MetaSchedule (TVM 0.27), operators are Relax's and --log is a folder:
   %(prog)s --operator matmul --tensor 64x512 --tensor 512x256 --trials 64 --log dense
 
-Tune a network, an operator or a model file with the TVM that is installed. An interrupted run resumes with the same command.
-Without --target, the target is this machine's GPU if it has one, or else its CPU, whose target `doctor` prints.
+Tune a network, an operator or a model file with the TVM that is installed. An interrupted run
+resumes with the same command. Without --target, the target is this machine's GPU if it has one, or
+else its CPU, whose target `doctor` prints.
 """
 # More trials than any time limit allows.
 _UNLIMITED = 100_000
 
-_STATUS = """exit status: 0 success; 1 tuning failed, or the networks before and after have different outputs or could not be
-compared; 2 invalid arguments; 130 interrupted."""
+_STATUS = """exit status: 0 success; 1 tuning failed, or the networks before and after have
+different outputs or could not be compared; 2 invalid arguments; 130 interrupted."""
 
 
 def add(commands: Any) -> None:

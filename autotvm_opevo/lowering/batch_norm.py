@@ -39,12 +39,14 @@ def fold_batch_norms(mod: tvm.IRModule) -> tvm.IRModule:
     --------
     >>> import numpy as np
     >>> x = relax.Var("x", relax.TensorType((1, 4, 8, 8), "float32"))
-    >>> weight, ones = relax.const(np.ones((4, 4, 3, 3), "float32")), relax.const(np.ones(4, "float32"))
+    >>> weight = relax.const(np.ones((4, 4, 3, 3), "float32"))
+    >>> parameters = [relax.const(np.ones(4, "float32"))] * 4
     >>> builder = relax.BlockBuilder()
     >>> with builder.function("main", [x]):
     ...     with builder.dataflow():
     ...         y = builder.emit(relax.op.nn.conv2d(x, weight))
-    ...         y = builder.emit(relax.op.nn.batch_norm(y, ones, ones, ones, ones, axis=1, training=False))
+    ...         y = relax.op.nn.batch_norm(y, *parameters, axis=1, training=False)
+    ...         y = builder.emit(y)
     ...         y = builder.emit_output(relax.TupleGetItem(y, 0))
     ...     _ = builder.emit_func_output(y)
     >>> [block] = fold_batch_norms(builder.finalize())["main"].body.blocks

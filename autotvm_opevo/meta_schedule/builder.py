@@ -53,7 +53,9 @@ class LocalBuilder(PyBuilder):
     Examples
     --------
     >>> from tvm.s_tir import meta_schedule as ms
-    >>> ms.tune_tir(mod, target, work_dir, max_trials_global=64, builder=LocalBuilder())  # doctest: +SKIP
+    >>> ms.tune_tir(  # doctest: +SKIP
+    ...     mod, target, work_dir, max_trials_global=64, builder=LocalBuilder()
+    ... )
     """
 
     def __init__(

@@ -64,7 +64,9 @@ class LocalRunner(PyRunner):
     Examples
     --------
     >>> from tvm.s_tir import meta_schedule as ms
-    >>> ms.tune_tir(mod, target, work_dir, max_trials_global=64, runner=LocalRunner())  # doctest: +SKIP
+    >>> ms.tune_tir(  # doctest: +SKIP
+    ...     mod, target, work_dir, max_trials_global=64, runner=LocalRunner()
+    ... )
     """
 
     def __init__(

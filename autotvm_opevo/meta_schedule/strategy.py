@@ -91,7 +91,9 @@ class OpEvoStrategy(PySearchStrategy):
     --------
     >>> from tvm.s_tir import meta_schedule as ms
     >>> strategy = OpEvoStrategy(seed=0)
-    >>> database = ms.tune_tir(mod, target, work_dir, max_trials_global=64, strategy=strategy)  # doctest: +SKIP
+    >>> database = ms.tune_tir(  # doctest: +SKIP
+    ...     mod, target, work_dir, max_trials_global=64, strategy=strategy
+    ... )
     """
 
     def __init__(

@@ -40,7 +40,8 @@ def with_triples(lines: Iterable[bytes]) -> dict[str, str]:
     """Targets of records without a triple, and the same with the only one that occurs. Early TVMs
     do not write their machine's.
 
-    >>> with_triples([b'{"input": ["llvm -keys=cpu -link-params=0", ', b'{"input": ["llvm -keys=cpu -mtriple=x86_64-linux", '])
+    >>> early = b'{"input": ["llvm -keys=cpu -link-params=0", '
+    >>> with_triples([early, b'{"input": ["llvm -keys=cpu -mtriple=x86_64-linux", '])
     {'llvm -keys=cpu': 'llvm -keys=cpu -mtriple=x86_64-linux'}
     """
     targets = {
@@ -90,8 +91,12 @@ def autotvm_trial(record: Any, triples: Mapping[str, str]) -> Trial:
     """The trial of a record; raises an error of any common type if it is none. Targets without a
     triple get one of `triples`.
 
-    >>> trial = autotvm_trial({"input": ["llvm", "dense", [["TENSOR", [1, 8], "float32"]], {}], "config": {"index": 3,
-    ...     "code_hash": None, "entity": [["tile_x", "sp", [-1, 4]]]}, "result": [[0.002], 0, 1.5, 1795260407.0]}, {})
+    >>> record = {
+    ...     "input": ["llvm", "dense", [["TENSOR", [1, 8], "float32"]], {}],
+    ...     "config": {"index": 3, "code_hash": None, "entity": [["tile_x", "sp", [-1, 4]]]},
+    ...     "result": [[0.002], 0, 1.5, 1795260407.0],
+    ... }
+    >>> trial = autotvm_trial(record, {})
     >>> trial.name, trial.latency, trial.knobs["tile_x"].value
     ('dense 1x8', 0.002, (4,))
     """

@@ -150,9 +150,14 @@ def fanova(
     Examples
     --------
     >>> from autotvm_opevo.topology import Categorical, Discrete
-    >>> settings = [{"unroll": unroll, "vectorize": vectorize} for unroll in (0, 16, 64) for vectorize in (False, True)]
-    >>> latencies = [2.0 ** -setting["vectorize"] for setting in settings]  # unrolling changes nothing
-    >>> found = fanova({"unroll": Discrete([0, 16, 64]), "vectorize": Categorical([False, True])}, settings, latencies)
+    >>> knobs = {"unroll": Discrete([0, 16, 64]), "vectorize": Categorical([False, True])}
+    >>> settings = [
+    ...     {"unroll": unroll, "vectorize": vectorize}
+    ...     for unroll in knobs["unroll"]
+    ...     for vectorize in knobs["vectorize"]
+    ... ]
+    >>> latencies = [2.0 ** -one["vectorize"] for one in settings]  # unrolling changes nothing
+    >>> found = fanova(knobs, settings, latencies)
     >>> {name: round(share, 2) for name, share in found.alone.items()}
     {'unroll': 0.0, 'vectorize': 1.0}
     """

@@ -302,8 +302,8 @@ def _registered(key: str) -> Mapping[str, Topology]:
 
 
 def _space(target: str, template: str, arguments: Any) -> Any:
-    # isort: skip  # first: explains what is missing without AutoTVM
-    from autotvm_opevo.autotvm.space import KnobSpace
+    # First: it explains what is missing without AutoTVM.
+    from autotvm_opevo.autotvm.space import KnobSpace  # isort: skip
     from tvm import autotvm, relay  # noqa: F401  # registers the templates of Relay's operators
     from tvm.target import Target
 

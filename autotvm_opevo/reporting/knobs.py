@@ -94,8 +94,8 @@ class Knob:
 def format_value(value: Any) -> str:
     """Format a value as a label.
 
-    >>> format_value((8, 2, 4)), format_value((0, 2, 1)), format_value(("none", "vec")), format_value(64)
-    ('8x2x4', '0 2 1', 'none vec', '64')
+    >>> [format_value(value) for value in ((8, 2, 4), (0, 2, 1), ("none", "vec"), 64)]
+    ['8x2x4', '0 2 1', 'none vec', '64']
     >>> format_value('["none", "vec"]')  # an annotation, as `KnobSpace` encodes it
     'none vec'
     """
@@ -112,12 +112,16 @@ def format_value(value: Any) -> str:
 def format_setting(name: str, value: Value) -> str:
     """Format a knob's name and the effect of its value on the schedule.
 
-    >>> format_setting("tile_y", Value("inner tile", (2, 8))), format_setting("order", Value("order", (0, 2, 1)))
-    ('tile_y: ?x2x8', 'order: loops in the order 0 2 1')
+    >>> format_setting("tile_y", Value("inner tile", (2, 8)))
+    'tile_y: ?x2x8'
+    >>> format_setting("order", Value("order", (0, 2, 1)))
+    'order: loops in the order 0 2 1'
     >>> format_setting("matmul, loop 2, 64 iterations", Value("tile", (8, 1, 8)))
     'matmul, loop 2, 64 iterations: 8x1x8'
-    >>> format_setting("location of pad", Value("number", -2)), format_setting("sketch", Value("choice", "3"))
-    ('location of pad: inlined', 'sketch: 3')
+    >>> format_setting("location of pad", Value("number", -2))
+    'location of pad: inlined'
+    >>> format_setting("sketch", Value("choice", "3"))
+    'sketch: 3'
     >>> format_setting("vec", Value("annotation", ("none", "vec")))
     'vec: not annotated, vectorized'
     """

@@ -343,7 +343,8 @@ def time_spent(
     >>> per_task, overall, _ = time_spent([np.array([0.0, 10.0, 75.0]), np.array([70.0, 70.0])])
     >>> [seconds.tolist() for seconds in per_task], overall.tolist()
     ([[0.0, 10.0, 15.0], [60.0, 60.0]], [0.0, 10.0, 70.0, 70.0, 75.0])
-    >>> (seconds,), _, pauses = time_spent([np.array([5.0, 8.0, 104.0])], starts=[0.0, 100.0, 500.0])
+    >>> times = [np.array([5.0, 8.0, 104.0])]
+    >>> (seconds,), _, pauses = time_spent(times, starts=[0.0, 100.0, 500.0])
     >>> seconds.tolist(), pauses
     ([5.0, 8.0, 12.0], [92.0])
     >>> (seconds,), overall, _ = time_spent([np.array([5.0, 8.0])], starts=[0.0], ready=[3.0])

@@ -50,9 +50,14 @@ def meta_schedule_trial(record: Any, workloads: Sequence[str], sketches: SketchN
 
     Examples
     --------
-    >>> trace = [[["GetSBlock", [], ["matmul", "main"], ["b0"]], ["GetLoops", ["b0"], [], ["l1", "l2", "l3"]],
-    ...           ["SamplePerfectTile", ["l2"], [4, 64], ["v4", "v5", "v6", "v7"]]], [[2, [2, 4, 1, 8]]]]
-    >>> trial = meta_schedule_trial([0, [trace, [0.001], {"kind": "llvm"}, [["TENSOR", "float32", [8, 64]]]]], [], {})
+    >>> instructions = [
+    ...     ["GetSBlock", [], ["matmul", "main"], ["b0"]],
+    ...     ["GetLoops", ["b0"], [], ["l1", "l2", "l3"]],
+    ...     ["SamplePerfectTile", ["l2"], [4, 64], ["v4", "v5", "v6", "v7"]],
+    ... ]
+    >>> trace = [instructions, [[2, [2, 4, 1, 8]]]]
+    >>> record = [trace, [0.001], {"kind": "llvm"}, [["TENSOR", "float32", [8, 64]]]]
+    >>> trial = meta_schedule_trial([0, record], [], {})
     >>> trial.name, trial.latency, list(trial.knobs)
     ('matmul 8x64', 0.001, ['sketch', 'matmul, loop 2, 64 iterations'])
     """
@@ -86,7 +91,7 @@ def meta_schedule_trial(record: Any, workloads: Sequence[str], sketches: SketchN
 def _format_target(target: dict[str, Any]) -> str:
     """Format a target as TVM's command-line string.
 
-    >>> _format_target({"kind": "llvm", "mcpu": "core-avx2", "keys": ["cpu"], "num-cores": 2, "tag": ""})
+    >>> _format_target({"kind": "llvm", "mcpu": "core-avx2", "keys": ["cpu"], "num-cores": 2})
     'llvm -mcpu=core-avx2 -num-cores=2'
     """
     options = (

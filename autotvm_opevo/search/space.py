@@ -154,7 +154,8 @@ class Space:
         infeasible ones included.
 
         >>> from autotvm_opevo.topology import Discrete
-        >>> list(Space({"x": Discrete([1, 2, 3]), "y": Discrete([1, 2])}).neighbours({"x": 1, "y": 2}))
+        >>> space = Space({"x": Discrete([1, 2, 3]), "y": Discrete([1, 2])})
+        >>> list(space.neighbours({"x": 1, "y": 2}))
         [{'x': 2, 'y': 2}, {'x': 1, 'y': 1}]
         """
         for name, topology in self.knobs.items():

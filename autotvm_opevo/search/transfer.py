@@ -344,7 +344,7 @@ def source_of(entry: tuple[Space, Sequence[Configuration], Sequence[float]]) -> 
 def count_origins(sources: Iterable[Source]) -> dict[str, int]:
     """How many of the sources come from where, in the order of their first one.
 
-    >>> count_origins([Source(Space({}), {}, "a.json"), Source(Space({}), {}, "b.json"), Source(Space({}), {}, "a.json")])
+    >>> count_origins(Source(Space({}), {}, f"{name}.json") for name in "aba")
     {'a.json': 2, 'b.json': 1}
     """
     return dict(Counter(source.origin for source in sources))

@@ -125,12 +125,11 @@ def _check_neighbours(kind: str, topology: Topology, value: Any) -> None:
 
 
 def _coordinates(kind: str, topology: Topology, value: Any) -> tuple[int, ...]:
-    return _call(
-        kind,
-        "coordinates",
-        lambda value: tuple(map(operator.index, topology.coordinates(value))),
-        value,
-    )  # type: ignore[no-any-return]
+    def as_integers(value: Any) -> tuple[int, ...]:
+        return tuple(map(operator.index, topology.coordinates(value)))
+
+    coordinates: tuple[int, ...] = _call(kind, "coordinates", as_integers, value)
+    return coordinates
 
 
 def _call(kind: str, method: str, function: Any, argument: Any) -> Any:

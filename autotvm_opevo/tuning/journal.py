@@ -87,7 +87,8 @@ class KnobsMapped(Event):
 
 class NetworkLowered(Event):
     """Numbers of convolutions that were converted to NHWC, of operators whose schedules pack their
-    weights, of convolutions by Winograd's algorithm, and of operators with vectorizable functions."""
+    weights, of convolutions by Winograd's algorithm, and of operators with vectorizable functions.
+    """
 
     nhwc: int = 0
     packed: int = 0
@@ -209,7 +210,8 @@ class Journal:
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "log.json.journal"
-    ...     Journal(path).write(TrialEnded(task="dense", failure="run timeout", message="longer than 20 s"))
+    ...     event = TrialEnded(task="dense", failure="run timeout", message="longer than 20 s")
+    ...     Journal(path).write(event)
     ...     [(event.task, event.failure) for event in read(path)]
     [('dense', 'run timeout')]
     """

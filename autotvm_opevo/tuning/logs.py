@@ -80,8 +80,10 @@ def check_logs(logs: Sequence[str | PathLike[str]]) -> list[str]:
 def short_names(paths: Sequence[Path]) -> list[str]:
     """The shortest ends of the paths, of equally many parts, that are unique.
 
-    >>> short_names([Path("a/log.json"), Path("b/log.json")]), short_names([Path("a/x.json"), Path("b/y.json")])
-    (['a/log.json', 'b/log.json'], ['x.json', 'y.json'])
+    >>> short_names([Path("a/log.json"), Path("b/log.json")])
+    ['a/log.json', 'b/log.json']
+    >>> short_names([Path("a/x.json"), Path("b/y.json")])
+    ['x.json', 'y.json']
     """
     for parts in range(1, max(len(path.parts) for path in paths) + 2):
         names = [str(Path(*path.parts[-parts:])) for path in paths]

@@ -22,8 +22,10 @@ def task_name(template: str, arguments: Any) -> str:
     """Name a task by its template and the shapes of its tensors, or its other arguments if it has
     no tensors.
 
-    >>> task_name("dense", (("TENSOR", (1, 8), "float32"), None)), task_name("matmul", (512, "float32"))
-    ('dense 1x8', 'matmul 512 float32')
+    >>> task_name("dense", (("TENSOR", (1, 8), "float32"), None))
+    'dense 1x8'
+    >>> task_name("matmul", (512, "float32"))
+    'matmul 512 float32'
     """
     shapes = ["x".join(map(str, argument[1])) for argument in arguments if _is_tensor(argument)]
     others = [str(argument) for argument in arguments if isinstance(argument, (int, str))]
@@ -39,8 +41,10 @@ def describe_tuner(tuner: Any, seed: int | None, **others: Any) -> str:
     seed.
 
     >>> from autotvm_opevo import OpEvo
-    >>> describe_tuner(partial(OpEvo, surrogate=None), 0), describe_tuner(OpEvo, None, transfer=False)
-    ('OpEvo surrogate=None, seed 0', 'OpEvo transfer=False')
+    >>> describe_tuner(partial(OpEvo, surrogate=None), 0)
+    'OpEvo surrogate=None, seed 0'
+    >>> describe_tuner(OpEvo, None, transfer=False)
+    'OpEvo transfer=False'
     """
     options = tuner.keywords if isinstance(tuner, partial) else {}
     factory = tuner.func if isinstance(tuner, partial) else tuner

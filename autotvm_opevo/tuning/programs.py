@@ -78,8 +78,10 @@ def compare_outputs(
 def is_quantized(dtypes: Iterable[str]) -> bool:
     """Whether one of several dtypes has eight bits or fewer, and is no truth value.
 
-    >>> is_quantized(["float32", "int8"]), is_quantized(["float8_e4m3fn"]), is_quantized(["bool", "bfloat16"])
-    (True, True, False)
+    >>> is_quantized(["float32", "int8"]), is_quantized(["float8_e4m3fn"])
+    (True, True)
+    >>> is_quantized(["bool", "bfloat16"])
+    False
     """
     bits = (re.search(r"\d+", name) for name in dtypes)
     return any(int(found.group()) <= 8 for found in bits if found)
@@ -91,7 +93,8 @@ def random_arrays(types: Iterable[tuple[tuple[int, ...], str]]) -> list[Array]:
 
     Examples
     --------
-    >>> [(array.shape, str(array.dtype)) for array in random_arrays([((2, 3), "float16"), ((4,), "int32")])]
+    >>> arrays = random_arrays([((2, 3), "float16"), ((4,), "int32")])
+    >>> [(array.shape, str(array.dtype)) for array in arrays]
     [((2, 3), 'float16'), ((4,), 'int32')]
     """
     rng = np.random.default_rng(0)

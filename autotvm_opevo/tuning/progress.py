@@ -64,7 +64,8 @@ class Row:
 def _format_line(
     width: int, task: str, trials: str, ms: str, gflops: str, share: str, limit: str, failed: str
 ) -> str:
-    return f"{task[:width]:<{width}} {trials:>6} {ms:>7} {gflops:>6} {share:>5} {limit:>5} {failed}".rstrip()
+    numbers = f"{trials:>6} {ms:>7} {gflops:>6} {share:>5} {limit:>5} {failed}"
+    return f"{task[:width]:<{width}} {numbers}".rstrip()
 
 
 def _header(width: int) -> str:

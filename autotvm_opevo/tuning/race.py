@@ -64,8 +64,12 @@ class Estimate(NamedTuple):
     def is_slower(self) -> bool:
         """Whether what is compared is slower, by a difference that is told apart and matters.
 
-        >>> Estimate(0.95, 0.93, 0.98).is_slower, Estimate(0.95, 0.89, 1.02).is_slower, Estimate(0.995, 0.99, 0.999).is_slower
-        (True, False, False)
+        >>> Estimate(0.95, low=0.93, high=0.98).is_slower
+        True
+        >>> Estimate(0.95, low=0.89, high=1.02).is_slower
+        False
+        >>> Estimate(0.995, low=0.99, high=0.999).is_slower
+        False
         """
         return self.high < 1.0 and self.value <= 1.0 - _INDIFFERENCE
 

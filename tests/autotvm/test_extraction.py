@@ -74,9 +74,7 @@ def test_the_first_task_of_an_operator_is_what_the_compiler_uses_untuned():
 
 
 class TestLayouts:
-    def test_convolutions_without_a_template_for_their_layout_are_counted_and_how_to_convert_them_is_said(
-        self,
-    ):
+    def test_convolutions_without_a_template_for_their_layout_are_counted_with_how_to_convert(self):
         body = nhwc(nhwc(depthwise_nhwc(nhwc(IMAGE))))
         found = extracted(dense(relay.nn.batch_flatten(body), columns=576))
         assert names(found) == ["dense_nopack.x86", "dense_pack.x86"]

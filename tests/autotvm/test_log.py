@@ -205,7 +205,7 @@ class TestReading:
         before = path.read_bytes()
         with pytest.raises(
             ValueError,
-            match=r"which was left untouched, has no record that can be used, since .* -vector-length",
+            match=r"left untouched, has no record that can be used, since .* -vector-length",
         ):
             Log(path).__enter__()
         assert path.read_bytes() == before

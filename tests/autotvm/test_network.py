@@ -785,7 +785,8 @@ import sys
 from instant_measuring import for_real
 from small_networks import TARGET, two_layers
 from autotvm_opevo import tune_network
-print(tune_network(two_layers(), {}, TARGET, sys.argv[1], int(sys.argv[2]), for_real(), seed=0, evaluate=False))
+log, trials = sys.argv[1], int(sys.argv[2])
+print(tune_network(two_layers(), {}, TARGET, log, trials, for_real(), seed=0, evaluate=False))
 """
 
 

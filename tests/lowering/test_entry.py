@@ -210,11 +210,11 @@ class TestParameters:
             ),
             (
                 lambda named: 3,
-                "params must be a dict by name, or a list in the order of the parameters; int given",
+                "a dict by name, or a list in the order of the parameters; int given",
             ),
             (
                 lambda named: "params.npz",
-                "params must be a dict by name, or a list in the order of the parameters; str given",
+                "a dict by name, or a list in the order of the parameters; str given",
             ),
         ],
     )

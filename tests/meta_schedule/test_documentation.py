@@ -53,8 +53,9 @@ def run(block):
     target = autotvm_opevo.meta_schedule.as_target("llvm")
     if "tune_tir" in block:  # of one operator
         lowered = autotvm_opevo.meta_schedule.lower_for_tuning(mod, params, target)
-        (mod,) = ({"main": one} for variable, one in lowered.functions.items() if variable.name_hint != "main")
-        mod = type(lowered)(mod)
+        functions = {variable.name_hint: one for variable, one in lowered.functions.items()}
+        (operator,) = (one for name, one in functions.items() if name != "main")
+        mod = type(lowered)({"main": operator})
     exec(block, {"mod": mod, "params": params, "target": target, "work_dir": "tir"})
 
 failed = [block for block in %r if not succeeds(lambda: run(block))]

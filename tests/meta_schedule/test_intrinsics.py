@@ -24,7 +24,10 @@ import tvm_ffi
 from tvm.s_tir import TensorIntrin
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 names, register = [], TensorIntrin.register
-TensorIntrin.register = staticmethod(lambda name, *rest, **options: names.append(name) or register(name, *rest, **options))
+def record(name, *rest, **options):
+    names.append(name)
+    return register(name, *rest, **options)
+TensorIntrin.register = staticmethod(record)
 if sys.argv[1] == "shortcut":
     import_tensor_intrinsics()
 import tvm.s_tir.tensor_intrin

@@ -66,7 +66,7 @@ def test_of_an_unknown_rank_any_shape_is_accepted(tmp_path):
     [
         (
             {"input": (1, 3)},
-            r"shapes must be of inputs of model, 'input' given: its inputs are 'input.1', '0', 'scale', 'fixed'",
+            r"inputs of model, 'input' given: its inputs are 'input.1', '0', 'scale', 'fixed'",
         ),
         ({"weight": (2,)}, "'weight' given: its inputs are"),
         (

@@ -143,8 +143,13 @@ class TestBrowser:
 
     def test_the_theme_can_be_switched(self, browser, page):
         open_page(browser, page.as_uri())
-        colors = """const color = (element, what) => getComputedStyle(document.querySelector(element))[what];
-            return [color("body", "backgroundColor"), color(".best path", "stroke"), color("svg text", "fill")]"""
+        colors = """
+            const color = (name, what) => getComputedStyle(document.querySelector(name))[what];
+            return [
+                color("body", "backgroundColor"),
+                color(".best path", "stroke"),
+                color("svg text", "fill"),
+            ]"""
         before = browser.execute_script(colors)
         browser.find_element("id", "theme").click()
         after = browser.execute_script(colors)

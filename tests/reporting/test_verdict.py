@@ -155,7 +155,7 @@ def test_limits_that_an_operator_exceeds_by_far_are_not_believed(tmp_path):
     assert not found.known
 
 
-def test_operators_that_only_move_data_have_no_limit_and_hide_that_of_the_others_only_if_they_take_long(
+def test_operators_that_only_move_data_hide_the_limit_of_the_others_only_if_they_take_long(
     tmp_path,
 ):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [2e-5] * 20, "conv2d")

@@ -199,9 +199,7 @@ class TestLogSums:
     def test_only_factorizations_with_the_same_three_or_more_parts_have_them(self, knobs):
         assert GraphKernel(Space(knobs)).size == 2
 
-    def test_another_task_has_them_of_its_own_tiles_with_the_outermost_part_to_make_up_for_the_extent(
-        self,
-    ):
+    def test_another_task_has_them_of_its_own_tiles_whose_outermost_part_makes_up_the_extent(self):
         own, other = Space(TILES), {"x": (8, 4, 2), "y": (1, 3, 8)}  # of 64 and 24
         kernel = MultiTaskKernel(
             own, [Space({"x": Factorization(64, 3), "y": Factorization(24, 3)})]

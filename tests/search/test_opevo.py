@@ -352,7 +352,12 @@ class TestSeeds:
 import json
 from autotvm_opevo import OpEvo, Space
 from autotvm_opevo.topology import *
-space = Space({"t": Factorization(512, 4), "o": Permutation(4), "c": Categorical(["none", "vec"]), "d": Discrete([0, 16])})
+space = Space({
+    "t": Factorization(512, 4),
+    "o": Permutation(4),
+    "c": Categorical(["none", "vec"]),
+    "d": Discrete([0, 16]),
+})
 search = OpEvo(space, seed=11)
 out = []
 for _ in range(10):

@@ -271,7 +271,7 @@ class TestRules:
         """Not a list of them, but one: its space, unpacked, would be all its configurations."""
         with pytest.raises(
             ValueError,
-            match=r"history must be a list of \(space, configurations, fitnesses\), .* it has a Space",
+            match=r"must be a list of \(space, configurations, fitnesses\), .* it has a Space",
         ):
             OpEvo(space_of(64), history=(space_of(4096), [], []))
 

@@ -259,7 +259,8 @@ OWNER = f"""
 import os, time
 from autotvm_opevo.tuning.workers import Worker
 worker = Worker({MODULE!r})
-print(worker.call(os.getpid, timeout={FORK_TIMEOUT}), worker.call(os.getppid, timeout=60), flush=True)
+pid, parent = worker.call(os.getpid, timeout={FORK_TIMEOUT}), worker.call(os.getppid, timeout=60)
+print(pid, parent, flush=True)
 worker.call(time.sleep, 600, timeout=600)
 """
 
