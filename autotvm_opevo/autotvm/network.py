@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -13,19 +14,25 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm import relay
-from tvm.autotvm.task import Task
+from tvm.autotvm import record
+from tvm.autotvm.measure import MeasureResult
+from tvm.autotvm.measure.measure import Runner
 
 from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo._utils.validation import as_integer, as_seconds
+from autotvm_opevo.autotvm.best_file import BestFile
 from autotvm_opevo.autotvm.evaluation import evaluate_network
-from autotvm_opevo.autotvm.extraction import extract
+from autotvm_opevo.autotvm.extraction import Extraction, extract
 from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.history import read_history
 from autotvm_opevo.autotvm.log import Log, Record, workload_key
 from autotvm_opevo.autotvm.measure_option import check_device, default_measure_option
 from autotvm_opevo.autotvm.measurer import Measurer
-from autotvm_opevo.autotvm.run import NetworkRun
+from autotvm_opevo.autotvm.roofline import work
+from autotvm_opevo.autotvm.rpc import DevicePoolError
+from autotvm_opevo.autotvm.runner import LocalRunner
 from autotvm_opevo.autotvm.store import TrialStore
+from autotvm_opevo.autotvm.targets import cannot_run
 from autotvm_opevo.autotvm.task_state import TaskState
 from autotvm_opevo.autotvm.tophub import without_tophub
 from autotvm_opevo.autotvm.tuner import OpEvoTuner
@@ -35,11 +42,12 @@ from autotvm_opevo.autotvm.tuner_factory import (
     may_refuse_knobs,
     takes_seed,
 )
-from autotvm_opevo.tuning.journal import Journal
+from autotvm_opevo.tuning.finalists import Finalist
+from autotvm_opevo.tuning.journal import DevicesLeft, Journal, KnobsMapped
 from autotvm_opevo.tuning.naming import describe_tuner
 from autotvm_opevo.tuning.result import TuningResult
-from autotvm_opevo.tuning.run import end_of_trials
-from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler
+from autotvm_opevo.tuning.run import TuningRun
+from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler, round_size
 
 
 @without_tophub()
@@ -160,16 +168,24 @@ def tune_network(
     known = read_history(history, Path(log_file))
 
     option = measure_option or default_measure_option(target)
-    measurer = Measurer(option)
-    check_device(target, option["runner"])
+    measurer, runner = Measurer(option), option["runner"]
+    check_device(target, runner)
 
     mod = run_compiler(partial(fold, mod, params), "folding constants")
 
     with Log(log_file) as log:
-        journal = Journal(Path(f"{log.path}.journal"), overwrite=not log.records)
+        store = TrialStore(log, Journal(Path(f"{log.path}.journal"), overwrite=not log.records))
         network = run_compiler(partial(extract, mod, target), "extracting tasks")
         if transfer and can_learn(tuner):
-            known.add(_of_others(log.records, network.tasks), str(log.path))
+            own = {workload_key(task.target, task) for task in network.tasks}
+            known.add(
+                (
+                    (measured, result)
+                    for measured, result in log.records
+                    if workload_key(measured.target, measured.task) not in own
+                ),
+                str(log.path),
+            )
         seeds = np.random.SeedSequence(seed).generate_state(len(network.tasks) + 1)
         states = [
             TaskState(
@@ -177,53 +193,127 @@ def tune_network(
             )
             for task, s in zip(network.tasks, seeds[1:])
         ]
-        run = NetworkRun(states, network, TrialStore(log, journal), trials, measurer.batch, start)
-        try:
-            learning: dict[str, Any] = {} if transfer else {"transfer": False}
-            if known:
-                learning["history"] = known.describe({task.name for task in network.tasks}, target)
-            if may_refuse_knobs(tuner):
-                for state in states:
-                    state.create_tuner()  # raises now, and not once the other tasks are tuned
-            run.announce(
-                describe_tuner(tuner, seed if takes_seed(tuner) else None, **learning), "log"
+        run = NetworkRun(states, network, trials, measurer.batch, store, start, runner)
+        if may_refuse_knobs(tuner):
+            for state in states:
+                state.create_tuner()  # raises now, and not once the other tasks are tuned
+
+        learning: dict[str, Any] = {} if transfer else {"transfer": False}
+        notes = []
+        if network.left_out:
+            notes.append(f"left untuned, without a template for this target: {network.left_out}")
+        if known:
+            learning["history"] = known.describe({task.name for task in network.tasks}, target)
+            notes.append(f"learning from {learning['history']}")
+        if evaluate and network.only_vm:
+            notes.append(
+                f"not compared with the untuned network: it has {network.only_vm}, which only "
+                "TVM's VM can run"
             )
-            if network.left_out:
-                run.display.write(
-                    f"left untuned, without a template for this target: {network.left_out}"
-                )
-            if known:
-                run.display.write(f"learning from {learning['history']}")
-            if run.left > 0:
-                with measurer:
-                    run.measure_machine(option["runner"], target)
-                    rng = np.random.default_rng(seeds[0])
-                    run.run(
-                        measurer,
-                        task_scheduler,
-                        rng,
-                        end_of_trials(start, time_limit),
-                        measurer.batch,
-                    )
-            run.best.write()
-            if evaluate and run.succeeded and network.only_vm:
-                run.display.write(
-                    f"not compared with the untuned network: it has {network.only_vm}, which "
-                    "only TVM's VM can run"
-                )
-            elif evaluate and run.succeeded:
-                run.evaluate(lambda: evaluate_network(mod, target, run.best.path, option["runner"]))
-        except BaseException as error:
-            with suppress(OSError):  # a full disk must not hide the error
-                run.best.write()
-            run.abort(error)
-            raise
-        return run.result()
+            evaluate = False
+        description = describe_tuner(tuner, seed if takes_seed(tuner) else None, **learning)
+        run.announce(description, "log", notes)
+        return run.run(
+            lambda: measurer,
+            task_scheduler,
+            np.random.default_rng(seeds[0]),
+            time_limit,
+            partial(evaluate_network, mod, target, run.best.path, runner) if evaluate else None,
+        )
 
 
-def _of_others(records: Iterable[Record], tasks: Iterable[Task]) -> Iterator[Record]:
-    """Of the records of a log, those of other networks' tasks, or for other targets."""
-    own = {workload_key(task.target, task) for task in tasks}
-    return (
-        record for record in records if workload_key(record[0].target, record[0].task) not in own
-    )
+class NetworkRun(TuningRun):
+    """The tasks of a network, measured by AutoTVM; see `TuningRun`.
+
+    Parameters
+    ----------
+    tasks : sequence of TaskState
+        Resumed here, from the records of the store.
+    network : Extraction
+    budget, batch, store, start
+        As of `TuningRun`.
+    runner : Runner
+        AutoTVM's.
+
+    Attributes
+    ----------
+    best : BestFile
+    """
+
+    store: TrialStore
+    _tasks: Sequence[TaskState]
+
+    def __init__(
+        self,
+        tasks: Sequence[TaskState],
+        network: Extraction,
+        budget: int,
+        batch: int,
+        store: TrialStore,
+        start: float,
+        runner: Runner,
+    ) -> None:
+        known = len(store.log.records)
+        loaded, size = 0, round_size(known, budget, len(tasks), batch)
+        for task in tasks:
+            task.progress.limit = store.journal.history.limits.get(task.key, 0.0)
+            loaded += task.resume(store.records[task.key], size, store.confirmed.get(task.key))
+        self._unrelated, self._runner = known - loaded, runner
+        self.best = BestFile(tasks, network, store)
+        super().__init__(tasks, network.operators, budget, batch, store, start)
+
+    def _measure_machine(self) -> None:
+        """See `TuningRun`."""
+        self._journal.write(KnobsMapped.of({task.key: task.space.knobs for task in self._tasks}))
+        if not isinstance(self._runner, LocalRunner):
+            for task in self._tasks:
+                task.progress.limit = 0.0  # of this machine, if an earlier run had it
+            return
+        target = self._tasks[0].task.target
+        roofline = self._measure_limits(
+            partial(self._runner.roofline, target),
+            lambda task: work(task.task),
+            partial(cannot_run, target),
+        )
+        if roofline:
+            self.best.bandwidth = roofline.bandwidth
+
+    def _end_measuring(self) -> None:
+        """See `TuningRun`; also tell the journal of devices that have left."""
+        super()._end_measuring()
+        if pool := self._measurer.pool:
+            with suppress(DevicePoolError, OSError):  # a full disk must not hide the error
+                pool.look()  # who has left since the last trial failed
+                if pool.lost:
+                    self._journal.write(DevicesLeft(addresses=pool.lost))
+
+    def _finalists(self, task: TaskState) -> list[Finalist]:
+        """See `TuningRun`."""
+        finalists = self._measurer.finalists.of(workload_key(task.task.target, task.task))
+        return finalists if task.best in [finalist.trial for finalist in finalists] else []
+
+    def _use_confirmed(self, task: TaskState, best: Record, latency: float) -> str:
+        """See `TuningRun`."""
+        measured, result = best
+        task.confirm((measured, MeasureResult((latency,), 0, result.all_cost, time.time())))
+        return str(record.encode(*task.best))
+
+    def write_best(self) -> None:
+        """See `TuningRun`."""
+        self.best.write()
+
+    def _use_untuned(self, is_better: bool) -> None:
+        """See `TuningRun`."""
+        if is_better:
+            self.best.untuned = True
+            self.write_best()
+
+    def result(self) -> TuningResult:
+        """The result so far."""
+        return replace(
+            super().result(),
+            best_file=self.best.path,
+            rejected=self.store.log.rejected,
+            unrelated=self._unrelated,
+            aligned=self.best.aligned,
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -13,38 +14,45 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm.s_tir import meta_schedule as ms
+from tvm.s_tir.meta_schedule.database import TuningRecord
 from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
 from tvm.s_tir.meta_schedule.utils import cpu_count, fork_seed
 
 from autotvm_opevo._utils.atomic_files import Lock, check_writable
-from autotvm_opevo._utils.timeouts import run_compiler
+from autotvm_opevo._utils.text import pluralize
+from autotvm_opevo._utils.timeouts import run_compiler, say_if_long
 from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.lowering.entry import bind_params
-from autotvm_opevo.lowering.network import check_shapes, lower_as_imported
+from autotvm_opevo.lowering.network import check_shapes, count_changes, lower_as_imported
 from autotvm_opevo.meta_schedule.builder import LocalBuilder
-from autotvm_opevo.meta_schedule.database import LOCK, records_of_others
+from autotvm_opevo.meta_schedule.database import LOCK, database_with, records_of_others
 from autotvm_opevo.meta_schedule.evaluation import computed_dtypes, evaluate_network
 from autotvm_opevo.meta_schedule.extraction import key_of, lower_and_extract
 from autotvm_opevo.meta_schedule.history import describe_history, sources_of, without_copies
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
-from autotvm_opevo.meta_schedule.measurer import Measurer
-from autotvm_opevo.meta_schedule.run import NetworkRun
+from autotvm_opevo.meta_schedule.measurer import Measurer, Trial
+from autotvm_opevo.meta_schedule.roofline import work
 from autotvm_opevo.meta_schedule.runner import LocalRunner, has_device, is_local
-from autotvm_opevo.meta_schedule.store import TrialStore
+from autotvm_opevo.meta_schedule.store import TrialStore, network_key
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
-from autotvm_opevo.meta_schedule.targets import as_target, check_local
+from autotvm_opevo.meta_schedule.targets import as_target, cannot_run, check_local
 from autotvm_opevo.meta_schedule.task_state import OpEvoTask, StrategyTask, TaskState, TvmStrategy
 from autotvm_opevo.meta_schedule.verification import find_wrong_passes
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
+from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.file_formats import describe_file
+from autotvm_opevo.tuning.finalists import Finalist
+from autotvm_opevo.tuning.journal import NetworkLowered
 from autotvm_opevo.tuning.logs import BEST_DATABASE
 from autotvm_opevo.tuning.result import TuningResult
-from autotvm_opevo.tuning.run import end_of_trials
-from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler
+from autotvm_opevo.tuning.run import TuningRun
+from autotvm_opevo.tuning.task_scheduler import Operator, TaskScheduler, as_task_scheduler
 from autotvm_opevo.tuning.workers import ForkServer
 
 # Maximum number of trials in a round of a strategy of TVM's, as in TVM; it may propose fewer.
 _MAX_ROUND = 64
+# A task with a smaller share of the latency, all being at their limits, begins with so few trials.
+_SMALL_SHARE, _FEW = 0.01, 2
 
 
 def tune_network(
@@ -186,22 +194,20 @@ def tune_network(
     )
     if cost_model is None:
         cost_model = "xgb" if evolutionary else "none"
-    mod, params = bind_params(mod, params), None
+    mod = bind_params(mod, params)
     check_shapes(mod)
-    runner = (
-        LocalRunner()
-        if runner == "local"
-        else ms.Runner.create(runner)
-        if isinstance(runner, str)
-        else runner
-    )
-    if is_local(runner) and target.kind.name == "llvm":
+    if runner == "local":
+        runner = LocalRunner()
+    elif isinstance(runner, str):
+        runner = ms.Runner.create(runner)
+    is_on_this_cpu = is_local(runner) and target.kind.name == "llvm"
+    if is_on_this_cpu:
         check_local(target)
-    if isinstance(builder, str) and builder != "local":
-        builder = ms.Builder.create(builder)
-    elif builder is None or builder == "local":
+    if builder is None or builder == "local":
         builder = LocalBuilder(link=is_local(runner))
-    ours = [one for one in (builder, runner) if isinstance(one, (LocalBuilder, LocalRunner))]
+    elif isinstance(builder, str):
+        builder = ms.Builder.create(builder)
+    ours = [stage for stage in (builder, runner) if isinstance(stage, (LocalBuilder, LocalRunner))]
     folder.mkdir(parents=True, exist_ok=True)
     check_writable(folder, *folder.glob("database_*.json"))
     lock = Lock(folder / LOCK)
@@ -211,96 +217,65 @@ def tune_network(
             ForkServer.start(WORKER_MODULE)  # imports TVM while this process extracts tasks
         store = TrialStore(folder)
         import_tensor_intrinsics()
-        prepare = partial(
-            run_compiler,
-            partial(lower_and_extract, mod, target, store.wrong_passes),
-            "lowering the network",
-        )
-        lowered, extracted, dynamic = prepare()
-        if not extracted:
-            unknown = (
-                f": the shapes or loops of {', '.join(dynamic)} are known only in a run"
-                if dynamic
-                else ""
-            )
-            raise ValueError(f"mod must have an operator that can be tuned; it has none{unknown}")
-        mods = [task.dispatched[0] for task in extracted]
-        of_others = records_of_others(store.database, mods, target)
-        network, has_trials = (
-            key_of(target, extracted),
-            len(store.database) - len(of_others) < trials,
-        )
-        if (
-            has_trials
-            and network not in store.wrong_passes
-            and is_local(runner)
-            and target.kind.name == "llvm"
-        ):
-            wrong = find_wrong_passes(mod, lowered, target)
-            if wrong is not None:
-                store.wrong_passes[network] = wrong
-            if wrong:
-                lowered, extracted, dynamic = prepare()
-                store.wrong_passes[key_of(target, extracted)] = []
-                mods = [task.dispatched[0] for task in extracted]
-                of_others = records_of_others(store.database, mods, target)
-        if isinstance(strategy, OpEvoStrategy) and has_trials:
-            strategy = _with_others_of(folder, strategy, of_others)
-        is_ours = isinstance(strategy, OpEvoStrategy)
-        search = (
-            strategy if is_ours else _tvm_strategy(strategy, cost_model, trials, len(extracted))
-        )
-        states = _task_states(extracted, target, store, search, seed)
-        run = NetworkRun(states, target, store, trials, start)
-        description = (
-            strategy
-            if isinstance(strategy, str)
-            else getattr(strategy, "description", type(strategy).__name__)
-        )
-        run.announce(description, "database")
+        lowered, tasks, dynamic, others = _lower(mod, target, store, trials, is_on_this_cpu)
+        has_trials = len(store.database) - len(others) < trials
+        notes, origins = [], []
         if dynamic:
-            run.display.write(
+            notes.append(
                 "left untuned, since their shapes or loops are known only in a run: "
                 f"{', '.join(dynamic)}"
             )
-        if isinstance(strategy, OpEvoStrategy) and run.left > 0 and (history or strategy.history):
-            run.display.write(f"learning from {describe_history(strategy.history)}")
-        run.record_lowering(lowered)
-        try:
-            if run.left > 0:
-                batch = strategy.batch_size if isinstance(strategy, OpEvoStrategy) else _MAX_ROUND
-                with Measurer(builder, runner, target, batch) as measurer:
-                    run.measure_machine(runner)
-                    rng = np.random.default_rng(seed)
-                    run.run(measurer, task_scheduler, rng, end_of_trials(start, time_limit), batch)
-                if isinstance(strategy, OpEvoStrategy):
-                    run.name_unused(
-                        source.origin
-                        for source in strategy.history
-                        if not _is_own(source.origin, folder)
-                    )
-            run.choose_unmeasured()
-            best = run.write_best()
-            if evaluate and run.succeeded and has_device(runner):
-                as_imported = partial(
-                    run_compiler,
-                    lambda: lower_as_imported(mod, params, target),
-                    "lowering the network",
+        kind: type[TaskState]
+        if isinstance(strategy, OpEvoStrategy):
+            kind, batch = OpEvoTask, strategy.batch_size
+            sources = [source for source in strategy.history if not _is_own(source.origin, folder)]
+            origins = [source.origin for source in sources]
+            if has_trials and strategy.can_transfer:
+                of_others = sources_of(others, str(folder))
+                strategy = strategy.with_history([*sources, *without_copies(of_others, sources)])
+            if has_trials and (history or strategy.history):
+                notes.append(f"learning from {describe_history(strategy.history)}")
+            description = strategy.description
+        else:
+            kind, batch = StrategyTask, _MAX_ROUND
+            description = (
+                strategy
+                if isinstance(strategy, str)
+                else getattr(strategy, "description", type(strategy).__name__)
+            )
+            if isinstance(cost_model, str):
+                cost_model = ms.CostModel.create(
+                    cost_model, num_tuning_cores=cpu_count(logical=False), tree_method="auto"
                 )
-                run.evaluate(
-                    lambda: evaluate_network(
-                        as_imported(), lowered, target, best, runner, computed_dtypes(mod)
-                    )
-                )
-        except BaseException as error:
-            with suppress(Exception):  # a full disk must not hide the error
-                run.write_best()
-            run.abort(error)
-            raise
-        return run.result()
+            per_round = max(1, min(_MAX_ROUND, trials // len(tasks)))
+            strategy = TvmStrategy(strategy, cost_model, trials, per_round)
+        seeds = fork_seed(None if seed is None else seed + 1, n=len(tasks))
+        states = [kind(task, target, store, strategy, s) for task, s in zip(tasks, seeds)]
+        run = NetworkRun(states, trials, batch, store, start, target, runner, origins)
+        run.announce(description, "database", notes)
+        if run.left > 0:
+            with suppress(Exception):  # a report can do without
+                store.journal.write(NetworkLowered(**count_changes(lowered)))
+
+        def compare() -> Comparison:
+            as_imported = run_compiler(
+                partial(lower_as_imported, mod, None, target), "lowering the network"
+            )
+            best = database_with([state.best for state in states])
+            return evaluate_network(
+                as_imported, lowered, target, best, runner, computed_dtypes(mod)
+            )
+
+        return run.run(
+            partial(Measurer, builder, runner, target, batch),
+            task_scheduler,
+            np.random.default_rng(seed),
+            time_limit,
+            compare if evaluate and has_device(runner) else None,
+        )
     finally:
-        for one in ours:
-            one.close()
+        for stage in ours:
+            stage.close()
         lock.release()
 
 
@@ -311,33 +286,161 @@ def _is_own(path: str | PathLike[str], folder: Path) -> bool:
     return Path(path).resolve() in (folder.resolve(), (folder / BEST_DATABASE).resolve())
 
 
-def _with_others_of(folder: Path, strategy: OpEvoStrategy, records: Sequence[Any]) -> Any:
-    """The strategy, which learns from other networks in a run's work directory as well."""
-    if not strategy.can_transfer:
-        return strategy
-    history = [source for source in strategy.history if not _is_own(source.origin, folder)]
-    others = sources_of(records, str(folder))
-    return strategy.with_history([*history, *without_copies(others, history)])
+def _lower(
+    mod: tvm.IRModule, target: tvm.target.Target, store: TrialStore, trials: int, verify: bool
+) -> tuple[tvm.IRModule, list[Any], list[str], list[TuningRecord]]:
+    """Lower a network, without passes that change what it computes, and extract its tasks.
 
+    With `verify`, and if it has trials left, such passes are found out unless that was done before.
+    Returns the lowered network, its tasks, the operators that cannot be tuned, and the records of
+    other networks and targets.
+    """
 
-def _tvm_strategy(strategy: Any, cost_model: Any, trials: int, tasks: int) -> TvmStrategy:
-    if isinstance(cost_model, str):
-        cost_model = ms.CostModel.create(
-            cost_model, num_tuning_cores=cpu_count(logical=False), tree_method="auto"
+    def lower() -> tuple[tvm.IRModule, list[Any], list[str], list[TuningRecord]]:
+        lowered, tasks, dynamic = run_compiler(
+            partial(lower_and_extract, mod, target, store.wrong_passes), "lowering the network"
         )
-    return TvmStrategy(strategy, cost_model, trials, max(1, min(_MAX_ROUND, trials // tasks)))
+        mods = [task.dispatched[0] for task in tasks]
+        return lowered, tasks, dynamic, records_of_others(store.database, mods, target)
+
+    lowered, tasks, dynamic, others = lower()
+    if not tasks:
+        unknown = ", ".join(dynamic)
+        raise ValueError(
+            "mod must have an operator that can be tuned; it has none"
+            + (f": the shapes or loops of {unknown} are known only in a run" if dynamic else "")
+        )
+    network = key_of(target, tasks)
+    has_trials = len(store.database) - len(others) < trials
+    if verify and has_trials and network not in store.wrong_passes:
+        wrong = find_wrong_passes(mod, lowered, target)
+        if wrong is not None:
+            store.wrong_passes[network] = wrong
+        if wrong:
+            lowered, tasks, dynamic, others = lower()
+            store.wrong_passes[key_of(target, tasks)] = []
+    return lowered, tasks, dynamic, others
 
 
-def _task_states(
-    tasks: Sequence[Any],
-    target: tvm.target.Target,
-    store: TrialStore,
-    strategy: Any,
-    seed: int | None,
-) -> list[TaskState]:
-    """The state of each extracted task, with a search of its own."""
-    kind = OpEvoTask if isinstance(strategy, OpEvoStrategy) else StrategyTask
-    seeds = fork_seed(None if seed is None else seed + 1, n=len(tasks))
-    return [
-        kind(task, target, store, strategy, rand_state) for task, rand_state in zip(tasks, seeds)
-    ]
+class NetworkRun(TuningRun):
+    """The tasks of a network, measured by MetaSchedule; see `TuningRun`.
+
+    Parameters
+    ----------
+    tasks : sequence of TaskState
+    budget, batch, store, start
+        As of `TuningRun`.
+    target : tvm.target.Target
+    runner : Runner
+        MetaSchedule's.
+    origins : sequence of str
+        Of the history, to say which of them taught nothing.
+    """
+
+    store: TrialStore
+    _tasks: Sequence[TaskState]
+
+    def __init__(
+        self,
+        tasks: Sequence[TaskState],
+        budget: int,
+        batch: int,
+        store: TrialStore,
+        start: float,
+        target: tvm.target.Target,
+        runner: Any,
+        origins: Sequence[str],
+    ) -> None:
+        self._target, self._runner, self._origins = target, runner, origins
+        self._network = network_key(target, [task.key for task in tasks])
+        operators = [Operator(int(task.task.weight), (i,)) for i, task in enumerate(tasks)]
+        super().__init__(tasks, operators, budget, batch, store, start)
+
+    def _measure_machine(self) -> None:
+        """See `TuningRun`."""
+        if not isinstance(self._runner, LocalRunner):
+            return
+        roofline = self._measure_limits(
+            partial(self._runner.roofline, self._target),
+            lambda task: work(task.mod),
+            partial(cannot_run, self._target),
+        )
+        for i, task in enumerate(self._tasks):
+            if roofline and self._is_small(i):
+                task.progress.kind = task.key  # others do not wait for what it finds
+
+    def _round(self, task: int, size: int) -> int:
+        """See `TuningRun`."""
+        begins = not self._tasks[task].progress.begun
+        return min(size, _FEW) if begins and self._is_small(task) else size
+
+    def _is_small(self, task: int) -> bool:
+        """Whether a task hardly matters, if all are at their limits; False if these are unknown."""
+        limits = [
+            operator.count * self._tasks[operator.tasks[0]].progress.limit
+            for operator in self._operators
+        ]
+        return limits[task] < _SMALL_SHARE * sum(limits)
+
+    def _finalists(self, task: TaskState) -> list[Finalist]:
+        """See `TuningRun`."""
+        finalists = self._measurer.finalists.of(task.key)
+        return finalists if finalists and finalists[0].seconds <= task.latency else []
+
+    def _use_confirmed(self, task: TaskState, best: Trial | TuningRecord, latency: float) -> str:
+        """See `TuningRun`."""
+        if isinstance(best, Trial):
+            workload, candidate = self.store.database.commit_workload(task.mod), best.candidate
+            best = TuningRecord(
+                candidate.sch.trace, workload, [latency], self._target, candidate.args_info
+            )
+        self.store.set_best(best)
+        task.confirmed(latency)
+        return ""
+
+    def _conclude(self) -> None:
+        """Say from which histories no task learned. Choose a schedule for each operator without a
+        trial, since on a CPU it would be a loop nest of scalars without any.
+        """
+        learned_from = set().union(*(task.learned_from for task in self._tasks))
+        for origin in dict.fromkeys(self._origins):
+            if self.trials > self._resumed and origin not in learned_from:
+                self.display.write(
+                    f"nothing was learned from {origin}: its tasks have other structures, or "
+                    "others were more similar"
+                )
+        missing = [task for task in self._tasks if not task.progress.trials]
+        if not missing or not self.succeeded or self._target.kind.name != "llvm":
+            return
+        with self.phase("searching"), say_if_long("choosing schedules without a trial"):
+            chosen = [task.choose_unmeasured(self._tasks) for task in missing]
+        records = [record for record in chosen if record is not None]
+        for record in records:
+            self.store.set_best(record)
+        if records:
+            self.display.write(
+                f"{pluralize(len(records), 'operator')} without a trial: the schedule is what "
+                "would have been measured first"
+            )
+
+    def write_best(self) -> None:
+        """See `TuningRun`; of a network that computes something else there are no records, so that
+        nobody deploys them.
+        """
+        is_wrong = self._comparison is not None and not self._comparison.outputs_match
+        if self._comparison is None and self.trials > self._resumed:
+            self.store.untuned.discard(self._network)  # until it is compared again
+        self.store.write_best(
+            left_out={(task.key, str(self._target)) for task in self._tasks if is_wrong}
+        )
+
+    def _use_untuned(self, is_better: bool) -> None:
+        """See `TuningRun`."""
+        if is_better != (self._network in self.store.untuned):
+            self.store.untuned ^= {self._network}
+            self.write_best()
+
+    def result(self) -> TuningResult:
+        """The result so far."""
+        folder = self.store.path / BEST_DATABASE
+        return replace(super().result(), best_file=folder if folder.exists() else None)

@@ -7,11 +7,10 @@ Imports no TVM: tasks, measurer and where trials are stored are the adapter's.
 from __future__ import annotations
 
 import logging
-import sys
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -58,15 +57,6 @@ logger = logging.getLogger(__name__)
 CONFIRMATION_SHARE = 0.03
 
 
-def end_of_trials(start: float, time_limit: float | None) -> float:
-    """When no further trial is started, so that the confirmation is within the time limit, too.
-
-    >>> end_of_trials(100.0, 600.0), end_of_trials(100.0, None)
-    (682.0, inf)
-    """
-    return inf if time_limit is None else start + (1 - CONFIRMATION_SHARE) * time_limit
-
-
 @dataclass
 class _Batch:
     """A proposal of a task, by position, that is being measured, and how many of its trials are not
@@ -89,6 +79,8 @@ class TuningRun(ABC):
     operators : sequence of Operator
     budget : int
         Number of trials, those of earlier calls included.
+    batch : int
+        A round has at least as many trials, if the budget has that many for every task.
     store : TrialStore
     start : float
         When the call began, by ``time.monotonic()``.
@@ -109,14 +101,14 @@ class TuningRun(ABC):
         tasks: Sequence[TaskState],
         operators: Sequence[Operator],
         budget: int,
+        batch: int,
         store: TrialStore,
         start: float,
     ) -> None:
-        self._tasks, self._operators = tasks, operators
-        self._budget, self.store, self._journal = budget, store, store.journal
+        self._tasks, self._operators, self._budget, self._batch = tasks, operators, budget, batch
+        self.store, self._journal = store, store.journal
         self._start = self._end = start
         self._resumed = self.trials
-        self._handled = sys.exc_info()[1]  # by the caller: not what ends this call
         self._comparison: Comparison | None = None
         self._comparison_error = ""
         self._threads = 0
@@ -144,9 +136,9 @@ class TuningRun(ABC):
         """Whether any trial has."""
         return any(task.latency < inf for task in self._tasks)
 
-    def announce(self, tuner: str, log: str) -> None:
-        """Say what there is to do, before worker processes start, which takes seconds; tell the
-        journal if there is anything.
+    def announce(self, tuner: str, log: str, notes: Iterable[str]) -> None:
+        """Say what there is to do, and what else to know of it, before worker processes start,
+        which takes seconds; tell the journal if there is anything.
         """
         known = f", {self.trials} of them in the {log}" if self.trials else ""
         tasks, trials = pluralize(len(self._tasks), "task"), pluralize(self._budget, "trial")
@@ -155,29 +147,90 @@ class TuningRun(ABC):
         )
         if self.left > 0:
             operators = [
-                (one.count, [self._tasks[i].key for i in one.tasks]) for one in self._operators
+                (operator.count, [self._tasks[i].key for i in operator.tasks])
+                for operator in self._operators
             ]
-            flop = {task.key: task.progress.flop for task in self._tasks}
-            names = {task.key: task.name for task in self._tasks}
             self._journal.write(
                 RunStarted(
                     operators=operators,
                     tuner=tuner,
                     command=command_line(),
                     budget=self._budget,
-                    flop=flop,
-                    names=names,
+                    flop={task.key: task.progress.flop for task in self._tasks},
+                    names={task.key: task.name for task in self._tasks},
                 )
             )
+        for note in notes:
+            self.display.write(note)
 
-    def measure_limits(
+    def run(
+        self,
+        open_measurer: Callable[[], Measurer],
+        task_scheduler: TaskScheduler,
+        rng: np.random.Generator,
+        time_limit: float | None,
+        compare: Callable[[], Comparison] | None,
+    ) -> TuningResult:
+        """Spend the budget, confirm the best trials, write the best file, and compare the network
+        before and after.
+
+        However this ends, every trial that was measured is in the store, all worker processes have
+        ended, and the best file is written. After Ctrl-C, or any other error but one of the
+        confirmation or the comparison, the result so far is printed before the error is raised.
+
+        Parameters
+        ----------
+        open_measurer : callable
+            Only called if there are trials left.
+        task_scheduler : TaskScheduler
+        rng : numpy.random.Generator
+            For the task scheduler.
+        time_limit : float, optional
+            Seconds from the start of the call to the end of the confirmation.
+        compare : callable, optional
+            Returns the comparison; only called if a trial succeeded.
+        """
+        try:
+            if self.left > 0:
+                self._task_scheduler, self._rng = task_scheduler, rng
+                with open_measurer() as self._measurer:
+                    self._measure_machine()
+                    self._measure_and_confirm(
+                        inf
+                        if time_limit is None
+                        else self._start + (1 - CONFIRMATION_SHARE) * time_limit
+                    )
+            self._conclude()
+            self.write_best()
+            if compare is not None and self.succeeded:
+                self._compare(compare)
+        except BaseException as error:
+            self.stop_reason = _stop_reason(error)
+            with suppress(Exception):  # a full disk must not hide the error
+                self.write_best()
+            self.display.write(str(self.result()))
+            raise
+        return self.result()
+
+    @abstractmethod
+    def _measure_machine(self) -> None:
+        """Find out how fast the tasks can be at most, as far as that is possible."""
+
+    def _conclude(self) -> None:  # noqa: B027 optional
+        """What else to do once the trials are made, unless an error ended them."""
+
+    @abstractmethod
+    def write_best(self) -> None:
+        """Write the best file, with what is known now."""
+
+    def _measure_limits(
         self,
         measure: Callable[[], Roofline],
-        work: Callable[[int], Work],
+        work: Callable[[Any], Work],
         cannot_run: Callable[[], ValueError],
     ) -> Roofline | None:
-        """Measure the roofline and set the limits by it; None if it cannot be measured. Warn if TVM
-        leaves cores idle.
+        """Measure the roofline; set how fast each task can be at most, given its work, and tell the
+        journal. None if it cannot be measured. Warn if TVM leaves cores idle.
 
         `cannot_run` makes the error that is raised if the worker process dies of a first kernel.
         """
@@ -189,193 +242,9 @@ class TuningRun(ABC):
         except (OSError, RuntimeError, ValueError) as error:
             logger.warning("the roofline of this machine is unknown: %s", last_line(str(error)))
             return None
-        self.set_limits(roofline, work)
-        self._threads = roofline.threads
-        warn_of_idle_cores(roofline.threads)
-        return roofline
-
-    def run(
-        self,
-        measurer: Measurer,
-        task_scheduler: TaskScheduler,
-        rng: np.random.Generator,
-        deadline: float,
-        batch: int,
-    ) -> None:
-        """Spend the budget in rounds of at least `batch` trials for one task, until a deadline, and
-        confirm the best.
-        """
-        seconds_left = deadline - time.monotonic() if deadline < inf else None
-        self.phases["starting"] = time.monotonic() - self._start
-        self._before = {task.key: (task.latency, task.best) for task in self._tasks}
-        self._journal.write(MeasuringBegan())
-        try:
-            with ProgressDisplay(self._budget, self.trials, seconds_left) as self.display:
-                self._measure(measurer, task_scheduler, rng, deadline, batch)
-            with self.phase("confirming"), say_if_long("timing the best again"):
-                self._confirm(measurer)
-        except BaseException:
-            with suppress(Exception):  # the first error counts
-                for one, trial in self._measured():
-                    self.store.append(self._tasks[one.task], trial)
-            raise
-        finally:
-            self._end_measuring(measurer)
-
-    def _measure(
-        self,
-        measurer: Measurer,
-        task_scheduler: TaskScheduler,
-        rng: np.random.Generator,
-        deadline: float,
-        batch: int,
-    ) -> None:
-        while True:
-            late = time.monotonic() >= deadline
-            if late:
-                measurer.cancel()
-                self._pending = {
-                    trial: one for trial, one in self._pending.items() if not trial.cancelled()
-                }
-                if self.left > 0 and self.stop_reason == "trials":
-                    self.stop_reason = "time limit"
-            submitted = (
-                not late and measurer.hungry and self._submit(measurer, task_scheduler, rng, batch)
-            )
-            if not self._pending:
-                return
-            self._receive(
-                measurer, 0.0 if submitted else inf if late else deadline - time.monotonic()
-            )
-
-    def _submit(
-        self,
-        measurer: Measurer,
-        task_scheduler: TaskScheduler,
-        rng: np.random.Generator,
-        batch: int,
-    ) -> bool:
-        """Submit a batch of the round's task; False if there is nothing to submit for now."""
-        with measurer.quiet():
-            with self.phase("searching"):
-                proposed = self._propose(measurer.batch, task_scheduler, rng, batch)
-            if proposed is None:
-                return False
-            trials = measurer.submit(self._tasks[proposed.task].task, proposed.proposal.candidates)
-        self._pending.update(dict.fromkeys(trials, proposed))
-        return True
-
-    def _propose(
-        self, size: int, task_scheduler: TaskScheduler, rng: np.random.Generator, batch: int
-    ) -> _Batch | None:
-        """Up to `size` candidates of the round's task; None if there are none for now."""
-        progress = [task.progress for task in self._tasks]
-        begun = sum(task.begun for task in progress)
-        left = self._budget - begun
-        if left <= 0:
-            return None
-        if not any(task.active for task in progress):
-            self.stop_reason = EXHAUSTED
-            return None
-        if self._round_left == 0:
-            self._current = choose(task_scheduler, progress, self._operators, left, rng)
-            most = min(most_trials(task_scheduler, progress, self._current, left), left)
-            self._round_left = self._round(
-                self._current, min(round_size(begun, self._budget, len(progress), batch), most)
-            )
-        task = self._tasks[self._current]
-        if not task.can_propose:
-            return None
-        proposal = task.propose(min(size, self._round_left, left), self._tasks)
-        if proposal is None:
-            self._round_left = 0
-            if task.progress.pending == 0:
-                task.end_round()
-            return self._propose(size, task_scheduler, rng, batch)
-        self._round_left = max(0, self._round_left - len(proposal.candidates))
-        return _Batch(self._current, proposal, len(proposal.candidates), self._round_left == 0)
-
-    def _measured(self) -> Iterator[tuple[_Batch, Any]]:
-        """Iterate over the trials that have been measured since, each with its batch."""
-        for trial in list(self._pending):
-            if trial.done() and not trial.cancelled() and trial.exception() is None:
-                yield self._pending.pop(trial), trial.result()
-
-    def _receive(self, measurer: Measurer, seconds: float) -> None:
-        """Wait until a trial is measured, or for `seconds`; keep all that are, and raise an error
-        once there are none.
-        """
-        done, _ = wait(
-            self._pending, None if seconds == inf else max(0.0, seconds), FIRST_COMPLETED
-        )
-        if done and all(trial.cancelled() or trial.exception() for trial in done):
-            done.pop().result()
-        for batch, trial in self._measured():
-            self._keep(batch, trial, measurer)
-
-    def _keep(self, batch: _Batch, trial: Any, measurer: Measurer) -> None:
-        """Keep a trial; its task gets to know when all of a proposal are there."""
-        task = self._tasks[batch.task]
-        self.store.append(task, trial)
-        task.add(trial)
-        batch.left -= 1
-        if batch.left > 0:
-            return
-        with measurer.quiet(), self.phase("searching"):
-            task.finish(batch.proposal)
-        ends_round = batch.ends_round or not task.progress.active
-        if ends_round:
-            task.end_round()
-        self.show(batch.task, ends_round)
-
-    def _round(self, task: int, size: int) -> int:
-        """Number of trials of a task's next round, if it would have `size`."""
-        return size
-
-    def _confirm(self, measurer: Any) -> None:
-        """Time the best trials of each task again. An error here must not cost the user the result
-        of hours of tuning.
-        """
-        tasks = [self._tasks[i] for i in self.by_share()]
-        finalists = [self._finalists(measurer, task) for task in tasks]
-        try:
-            for i, race in confirm(
-                finalists, measurer, CONFIRMATION_SHARE * (time.monotonic() - self._start)
-            ):
-                task, latencies, ties = tasks[i], race.seconds(race.fastest), len(race.racing) - 1
-                best, (latency_before, best_before) = (
-                    finalists[i][race.fastest].trial,
-                    self._before[task.key],
-                )
-                # of an earlier call: what was built for it is not there to race
-                if latency_before < median(latencies):
-                    best, latencies, ties = best_before, [latency_before], 0
-                record = self._use_confirmed(task, best, median(latencies))
-                self._journal.write(BestConfirmed(task.key, record, latencies, ties))
-        except Exception as error:
-            logger.warning("the best trials were not timed again: %s", last_line(str(error)))
-
-    @abstractmethod
-    def _finalists(self, measurer: Any, task: Any) -> list[Finalist]:
-        """The best trials of a task; none if the best is of an earlier call, which is not there to
-        be timed again.
-        """
-
-    @abstractmethod
-    def _use_confirmed(self, task: Any, best: Any, latency: float) -> str:
-        """Take a trial of this call, or the best record before it, as the task's best, with its
-        latency in seconds from now on; returns its record for the journal."""
-
-    def by_share(self) -> list[int]:
-        """The tasks' positions, the largest share of the network's latency first."""
-        parts = shares(self._operators, [task.latency for task in self._tasks])
-        return sorted(range(len(parts)), key=lambda i: -parts[i])
-
-    def set_limits(self, roofline: Roofline, work: Callable[[int], Work]) -> None:
-        """Set how fast each task can be at most, given its work by its index; tell the journal."""
         limits, sizes, memory_bound = {}, {}, []
-        for i, task in enumerate(self._tasks):
-            flop, sizes[task.key] = work(i)
+        for task in self._tasks:
+            flop, sizes[task.key] = work(task)
             task.progress.limit = limits[task.key] = roofline.latency(flop, sizes[task.key])
             if 0 < task.progress.limit == roofline.latency(0.0, sizes[task.key]):
                 memory_bound.append(task.key)
@@ -390,11 +259,154 @@ class TuningRun(ABC):
                 threads=roofline.threads,
             )
         )
+        self._threads = roofline.threads
+        warn_of_idle_cores(roofline.threads)
+        return roofline
 
-    def show(self, current: int, end_of_round: bool = True) -> None:
-        """Display progress after a batch of task `current`."""
-        self._end = time.monotonic()
-        self.display.show(self._rows(), current, self._latency(), end_of_round)
+    def _measure_and_confirm(self, deadline: float) -> None:
+        """Begin trials until a deadline, and confirm the best when all have ended."""
+        seconds_left = deadline - time.monotonic() if deadline < inf else None
+        self.phases["starting"] = time.monotonic() - self._start
+        self._before = {task.key: (task.latency, task.best) for task in self._tasks}
+        self._journal.write(MeasuringBegan())
+        try:
+            with ProgressDisplay(self._budget, self.trials, seconds_left) as self.display:
+                self._measure(deadline)
+            with self.phase("confirming"), say_if_long("timing the best again"):
+                self._confirm()
+        except BaseException as error:
+            self.stop_reason = _stop_reason(error)
+            with suppress(Exception):  # the first error counts
+                for batch, trial in self._measured():
+                    self.store.append(self._tasks[batch.task], trial)
+            raise
+        finally:
+            self._end_measuring()
+
+    def _measure(self, deadline: float) -> None:
+        while True:
+            late = time.monotonic() >= deadline
+            if late:
+                self._measurer.cancel()
+                self._pending = {
+                    trial: batch for trial, batch in self._pending.items() if not trial.cancelled()
+                }
+                if self.left > 0 and self.stop_reason == "trials":
+                    self.stop_reason = "time limit"
+            submitted = not late and self._measurer.hungry and self._submit()
+            if not self._pending:
+                return
+            self._receive(0.0 if submitted else inf if late else deadline - time.monotonic())
+
+    def _submit(self) -> bool:
+        """Submit a batch of the round's task; False if there is nothing to submit for now."""
+        with self._measurer.quiet():
+            with self.phase("searching"):
+                batch = self._propose()
+            if batch is None:
+                return False
+            trials = self._measurer.submit(self._tasks[batch.task].task, batch.proposal.candidates)
+        self._pending.update(dict.fromkeys(trials, batch))
+        return True
+
+    def _propose(self) -> _Batch | None:
+        """A batch of the round's task, and of the next round if that has ended; None if there is
+        none for now.
+        """
+        progress = [task.progress for task in self._tasks]
+        begun = sum(task.begun for task in progress)
+        left = self._budget - begun
+        if left <= 0:
+            return None
+        if not any(task.active for task in progress):
+            self.stop_reason = EXHAUSTED
+            return None
+        if self._round_left == 0:
+            scheduler = self._task_scheduler
+            self._current = choose(scheduler, progress, self._operators, left, self._rng)
+            most = min(most_trials(scheduler, progress, self._current, left), left)
+            size = round_size(begun, self._budget, len(progress), self._batch)
+            self._round_left = self._round(self._current, min(size, most))
+        task = self._tasks[self._current]
+        if not task.can_propose:
+            return None
+        proposal = task.propose(min(self._measurer.batch, self._round_left, left), self._tasks)
+        if proposal is None:
+            self._round_left = 0
+            if task.progress.pending == 0:
+                task.end_round()
+            return self._propose()
+        self._round_left = max(0, self._round_left - len(proposal.candidates))
+        return _Batch(self._current, proposal, len(proposal.candidates), self._round_left == 0)
+
+    def _measured(self) -> Iterator[tuple[_Batch, Any]]:
+        """Iterate over the trials that have been measured since, each with its batch."""
+        for trial in list(self._pending):
+            if trial.done() and not trial.cancelled() and trial.exception() is None:
+                yield self._pending.pop(trial), trial.result()
+
+    def _receive(self, seconds: float) -> None:
+        """Wait until a trial is measured, or for `seconds`; keep all that are, and raise an error
+        once there are none.
+        """
+        done, _ = wait(
+            self._pending, None if seconds == inf else max(0.0, seconds), FIRST_COMPLETED
+        )
+        if done and all(trial.cancelled() or trial.exception() for trial in done):
+            done.pop().result()
+        for batch, trial in self._measured():
+            self._keep(batch, trial)
+
+    def _keep(self, batch: _Batch, trial: Any) -> None:
+        """Keep a trial; its task gets to know when all of a proposal are there."""
+        task = self._tasks[batch.task]
+        self.store.append(task, trial)
+        task.add(trial)
+        batch.left -= 1
+        if batch.left > 0:
+            return
+        with self._measurer.quiet(), self.phase("searching"):
+            task.finish(batch.proposal)
+        ends_round = batch.ends_round or not task.progress.active
+        if ends_round:
+            task.end_round()
+        self.display.show(self._rows(), batch.task, self._latency(), ends_round)
+
+    def _round(self, task: int, size: int) -> int:
+        """Number of trials of a task's next round, if it would have `size`."""
+        return size
+
+    def _confirm(self) -> None:
+        """Time the best trials of each task again, the largest share of the network's latency
+        first. An error here must not cost the user the result of hours of tuning.
+        """
+        parts = shares(self._operators, [task.latency for task in self._tasks])
+        tasks = [self._tasks[i] for i in sorted(range(len(parts)), key=lambda i: -parts[i])]
+        finalists = [self._finalists(task) for task in tasks]
+        seconds = CONFIRMATION_SHARE * (time.monotonic() - self._start)
+        try:
+            for i, race in confirm(finalists, self._measurer, seconds):
+                task, latencies, ties = tasks[i], race.seconds(race.fastest), len(race.racing) - 1
+                best = finalists[i][race.fastest].trial
+                # of an earlier call: what was built for it is not there to race
+                latency_before, best_before = self._before[task.key]
+                if latency_before < median(latencies):
+                    best, latencies, ties = best_before, [latency_before], 0
+                record = self._use_confirmed(task, best, median(latencies))
+                self._journal.write(BestConfirmed(task.key, record, latencies, ties))
+        except Exception as error:
+            logger.warning("the best trials were not timed again: %s", last_line(str(error)))
+
+    @abstractmethod
+    def _finalists(self, task: Any) -> list[Finalist]:
+        """The best trials of a task; none if the best is of an earlier call, which is not there to
+        be timed again.
+        """
+
+    @abstractmethod
+    def _use_confirmed(self, task: Any, best: Any, latency: float) -> str:
+        """Take a trial of this call, or the best record before it, as the task's best, with its
+        latency in seconds from now on; returns its record for the journal."""
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -405,15 +417,13 @@ class TuningRun(ABC):
         finally:
             self.phases[name] += time.monotonic() - begin
 
-    def _end_measuring(self, measurer: Measurer) -> None:
-        """End the measurements; tell the journal why, and where the time went."""
+    def _end_measuring(self) -> None:
+        """Tell the journal why the measurements end, and where the time went."""
         self._end = time.monotonic()
-        if (error := sys.exc_info()[1]) and error is not self._handled:
-            self.stop_reason = _stop_reason(error)
         # unknown which, with a builder or runner that is not this package's
         rest = "building and running"
-        if measurer.seconds_running:
-            self.phases["running"], rest = measurer.seconds_running, "building"
+        if self._measurer.seconds_running:
+            self.phases["running"], rest = self._measurer.seconds_running, "building"
         self.phases[rest] = max(0.0, self._end - self._start - sum(self.phases.values()))
         learned_from = {
             task.key: dict(task.learned_from) for task in self._tasks if task.learned_from
@@ -422,7 +432,7 @@ class TuningRun(ABC):
             RunEnded(phases=self.phases, stop_reason=self.stop_reason, learned_from=learned_from)
         )
 
-    def evaluate(self, compare: Callable[[], Comparison]) -> None:
+    def _compare(self, compare: Callable[[], Comparison]) -> None:
         """Compare the network before and after. An error here must not cost the user the result of
         hours of tuning.
         """
@@ -441,13 +451,18 @@ class TuningRun(ABC):
         right; else the tuned one.
         """
 
-    def abort(self, error: BaseException) -> None:
-        """Print the result so far, when an exception ends the call."""
-        self.stop_reason = _stop_reason(error)
-        self.display.write(str(self.result()))
-
     def result(self) -> TuningResult:
         """The result so far."""
+        tasks = [
+            min((self._tasks[i] for i in operator.tasks), key=lambda task: task.latency)
+            for operator in self._operators
+        ]
+        # of the tuned operators, of which none's may be unknown
+        limits = [
+            operator.count * min(task.progress.limit, task.latency)
+            for operator, task in zip(self._operators, tasks)
+            if task.latency < inf
+        ]
         return TuningResult(
             rows=self._rows(),
             latency=self._latency(),
@@ -458,26 +473,13 @@ class TuningRun(ABC):
             log_file=self.store.path,
             comparison=self._comparison,
             comparison_error=self._comparison_error,
-            limit=self._limit(),
+            limit=sum(limits) if all(limits) else 0.0,
             phases=dict(self.phases),
             threads=self._threads,
         )
 
     def _latency(self) -> float:
         return network_latency(self._operators, [task.latency for task in self._tasks])
-
-    def _limit(self) -> float:
-        """Latency of the network if every tuned operator were at its limit; 0 if one's is
-        unknown.
-        """
-        seconds = 0.0
-        for operator in self._operators:
-            fastest = min((self._tasks[i] for i in operator.tasks), key=lambda task: task.latency)
-            if fastest.latency < inf:
-                if not fastest.progress.limit:
-                    return 0.0
-                seconds += operator.count * min(fastest.progress.limit, fastest.latency)
-        return seconds
 
     def _rows(self) -> list[Row]:
         parts = shares(self._operators, [task.latency for task in self._tasks])

@@ -21,15 +21,15 @@ def test_what_caches_hold_is_read_faster():
 
 
 class Run(TuningRun):
-    _finalists = _use_confirmed = _use_untuned = None
+    _measure_machine = write_best = _finalists = _use_confirmed = _use_untuned = None
 
 
 def test_tasks_whose_operations_do_not_limit_them_are_memory_bound(tmp_path):
     work = {"compute": (2e9, 1e6), "memory": (1e6, 2e9), "none": (0.0, 0.0)}
     tasks = [SimpleNamespace(key=key, progress=TaskProgress(limit=math.nan)) for key in work]
-    run = Run(tasks, [], 8, SimpleNamespace(journal=Journal(tmp_path / "journal")), 0.0)
+    run = Run(tasks, [], 8, 1, SimpleNamespace(journal=Journal(tmp_path / "journal")), 0.0)
     roofline = Roofline(flops=1e9, bandwidths=((1.0, 1e9),))
-    run.set_limits(roofline, lambda i: work[tasks[i].key])
+    run._measure_limits(lambda: roofline, lambda task: work[task.key], None)
     assert [task.progress.limit for task in tasks] == [2.0, 2.0, 0.0]
     known = Journal(tmp_path / "journal").history
     assert known.limits == {"compute": 2.0, "memory": 2.0}

@@ -3,9 +3,7 @@
 import io
 import json
 import math
-import time
 from concurrent.futures import Future
-from contextlib import suppress
 from types import SimpleNamespace
 
 import numpy as np
@@ -60,12 +58,18 @@ class Store:
 
 
 class Run(TuningRun):
-    confirmed, untuned = 0, False
+    confirmed, untuned, written = 0, False, 0
 
     _finalists = _use_confirmed = None
 
-    def _confirm(self, measurer):
+    def _measure_machine(self):
+        self.phases["measuring the machine"] = 0.0
+
+    def _confirm(self):
         self.confirmed += 1
+
+    def write_best(self):
+        self.written += 1
 
     def _use_untuned(self, is_better):
         self.untuned = is_better
@@ -100,9 +104,9 @@ class Inverter(Measurer):
         raise AssertionError("nothing is built")
 
 
-def measure(run, measurer=None, seconds=math.inf, batch=2):
-    with measurer or Inverter() as measurer:
-        run.run(measurer, equal, np.random.default_rng(0), time.monotonic() + seconds, batch)
+def measure(run, measurer=None, time_limit=None, compare=None):
+    measurer = measurer or Inverter()
+    run.run(lambda: measurer, equal, np.random.default_rng(0), time_limit, compare)
     return measurer
 
 
@@ -116,7 +120,7 @@ def run(tmp_path, screen):
     """Two tasks with two of eight trials."""
     tasks = [Task("conv2d", 2, 0.001), Task("dense", 0, math.inf)]
     operators = [Operator(3, (0,)), Operator(1, (1,))]
-    run = Run(tasks, operators, 8, Store(tmp_path), 0.0)
+    run = Run(tasks, operators, 8, 2, Store(tmp_path), 0.0)
     run.display = ProgressDisplay(8, file=screen)
     return run
 
@@ -126,8 +130,11 @@ def journal(tmp_path):
 
 
 def test_it_announces_the_budget_and_journals_the_network(run, tmp_path, screen):
-    run.announce("OpEvo, seed 0", "log")
-    assert "2 tasks, 8 trials, 2 of them in the log; starting to measure" in screen.getvalue()
+    run.announce("OpEvo, seed 0", "log", ["left untuned: 1"])
+    assert (
+        "2 tasks, 8 trials, 2 of them in the log; starting to measure\nleft untuned: 1"
+        in screen.getvalue()
+    )
     (start,) = journal(tmp_path)
     assert start["operators"] == [[3, ["c"]], [1, ["d"]]]
     assert (start["tuner"], start["budget"], start["flop"].keys()) == (
@@ -139,7 +146,7 @@ def test_it_announces_the_budget_and_journals_the_network(run, tmp_path, screen)
 
 def test_nothing_is_journaled_without_trials_left(run, tmp_path):
     run._tasks[1].progress.trials = 6
-    run.announce("OpEvo", "log")
+    run.announce("OpEvo", "log", [])
     assert not (tmp_path / "journal").exists()
 
 
@@ -156,7 +163,7 @@ def test_the_result_counts_the_trials_of_this_call(run):
 
 
 def test_the_comparison_with_the_untuned_network_is_journaled(run, tmp_path):
-    run.evaluate(lambda: compared(0.2, 0.1, noise=0))
+    run._compare(lambda: compared(0.2, 0.1, noise=0))
     (entry,) = journal(tmp_path)
     assert (entry["before"], entry["after"]) == (pytest.approx(0.2), pytest.approx(0.1))
     assert entry["speedup"] == pytest.approx([2, 2, 2])
@@ -164,7 +171,7 @@ def test_the_comparison_with_the_untuned_network_is_journaled(run, tmp_path):
 
 
 def test_a_network_that_was_timed_once_has_no_interval(run, tmp_path):
-    run.evaluate(lambda: compared(0.2, 0.1, rounds=1))
+    run._compare(lambda: compared(0.2, 0.1, rounds=1))
     assert "as fast as untuned (unknown)\noutputs match" in str(run.result())
     (event,) = read(tmp_path / "journal")
     assert event.speedup == []
@@ -173,7 +180,7 @@ def test_a_network_that_was_timed_once_has_no_interval(run, tmp_path):
 def test_networks_with_different_outputs_are_not_timed(run, tmp_path):
     comparison = compared(0.2, 0.1, rounds=0, error=0.5)
     comparison.outputs_match = False
-    run.evaluate(lambda: comparison)
+    run._compare(lambda: comparison)
     assert not [*read(tmp_path / "journal")]
     assert "outputs DIFFER, relative error 5.0e-01" in str(run.result())
 
@@ -182,7 +189,8 @@ def test_the_phases_add_up_to_the_duration_and_the_rest_is_building(run, tmp_pat
     monkeypatch.setattr("time.monotonic", iter([10.0, 12.0, 100.0]).__next__)
     with run.phase("searching"):
         pass
-    run._end_measuring(SimpleNamespace(seconds_running=30.0))
+    run._measurer = SimpleNamespace(seconds_running=30.0)
+    run._end_measuring()
     phases = {"searching": 2.0, "running": 30.0, "building": 68.0}
     assert run.result().phases == phases
     assert run.result().seconds == 100
@@ -202,7 +210,7 @@ def test_the_network_s_limit_is_that_of_its_fastest_implementations(run):
 
 
 def test_an_error_of_the_evaluation_is_part_of_the_result(run):
-    run.evaluate(lambda: 1 / 0)
+    run._compare(lambda: 1 / 0)
     assert run.result().comparison is None
     assert run.result().comparison_error == "ZeroDivisionError: division by zero"
 
@@ -210,9 +218,21 @@ def test_an_error_of_the_evaluation_is_part_of_the_result(run):
 @pytest.mark.parametrize(
     ("error", "reason"), [(KeyboardInterrupt(), "interrupted"), (OSError("full"), "OSError")]
 )
-def test_an_exception_prints_the_result(run, screen, error, reason):
-    run.abort(error)
+def test_an_exception_writes_the_best_and_prints_the_result(run, screen, error, reason):
+    def open_measurer():
+        raise error
+
+    with pytest.raises(type(error)):
+        run.run(open_measurer, equal, np.random.default_rng(0), None, None)
+    assert run.written == 1
     assert f"ended by: {reason}" in screen.getvalue()
+
+
+def test_without_trials_left_only_the_best_is_written_and_the_networks_compared(run):
+    run._tasks[1].progress.trials = 6
+    result = run.run(None, None, None, None, lambda: compared(0.2, 0.1))
+    assert (result.stop_reason, run.written, run.confirmed) == ("trials", 1, 0)
+    assert result.comparison.outputs_match
 
 
 @pytest.mark.parametrize(
@@ -220,36 +240,18 @@ def test_an_exception_prints_the_result(run, screen, error, reason):
     [(0.0103, 0.001, True), (0.0103, 0.1, False), (0.01005, 0.0, False), (0.008, 0.001, False)],
 )
 def test_a_network_that_became_slower_beyond_noise_stays_untuned(run, after, noise, said):
-    run.evaluate(lambda: compared(0.010, after, noise=noise))
+    run._compare(lambda: compared(0.010, after, noise=noise))
     assert ("the best file has the untuned network" in str(run.result())) == run.untuned == said
 
 
 def test_a_network_whose_outputs_differ_stays_untuned(run):
     comparison = compared(0.010, 0.008, error=0.5)
     comparison.outputs_match = False
-    run.evaluate(lambda: comparison)
+    run._compare(lambda: comparison)
     assert run.untuned
     assert "outputs DIFFER, relative error 5.0e-01: the best file has the untuned network" in str(
         run.result()
     )
-
-
-def test_an_exception_that_the_caller_handles_is_not_what_ended_the_call(tmp_path):
-    try:
-        raise OSError("an earlier attempt")
-    except OSError:
-        run = Run([Task("conv2d", 8, 0.001)], [Operator(1, (0,))], 8, Store(tmp_path), 0.0)
-        run._end_measuring(SimpleNamespace(seconds_running=0.0))
-    assert run.stop_reason == "trials"
-
-
-def test_an_exception_that_ends_the_call_is_told(run):
-    with suppress(OSError):
-        try:
-            raise OSError("the disk is full")
-        finally:
-            run._end_measuring(SimpleNamespace(seconds_running=0.0))
-    assert run.stop_reason == "OSError"
 
 
 class TestConfirmation:
@@ -271,7 +273,8 @@ class TestConfirmation:
                 lambda task, best, latency: used.append((best, latency)) or "record",
             )
             run._before = {task.key: (task.latency, task.best) for task in run._tasks}
-            TuningRun._confirm(run, None)
+            run._measurer = None
+            TuningRun._confirm(run)
             return used
 
         return confirm
@@ -313,7 +316,7 @@ class TestLoop:
         assert (run.trials, run.stop_reason) == (4, "exhausted")
 
     def test_nothing_is_begun_after_the_deadline(self, run):
-        measurer = measure(run, seconds=0)
+        measurer = measure(run, time_limit=0)
         assert (measurer.candidates, run.stop_reason) == ([], "time limit")
         assert run.confirmed == 1
 
@@ -335,10 +338,11 @@ class TestLoop:
                 next(iter(run._pending)).cancel()
                 raise KeyboardInterrupt
 
-        measurer = Interrupted()
-        run._submit(measurer, equal, np.random.default_rng(0), 2)
+        run._measurer = measurer = Interrupted()
+        run._task_scheduler, run._rng = equal, np.random.default_rng(0)
+        run._submit()
         with pytest.raises(KeyboardInterrupt):
-            measure(run, measurer, seconds=0)
+            measure(run, measurer, time_limit=0)
         assert len(run.store.trials) == 2
 
     def test_a_full_disk_ends_the_run_and_no_trial_counts_that_was_not_stored(
