@@ -55,12 +55,10 @@ class BestFile:
             network,
             store.journal,
         )
-        keys, history = [state.key for state in states], store.journal.history
+        keys, runs = [state.key for state in states], store.journal.runs
         self._others = store.best_of_others(state.task.workload for state in states)
-        self._left_out = history.left_out.difference(keys)
-        self.bandwidth = next(
-            (known for key in keys if (known := history.bandwidths.get(key))), 0.0
-        )
+        self._left_out = runs.left_out.difference(keys)
+        self.bandwidth = next((known for key in keys if (known := runs.bandwidths.get(key))), 0.0)
         self.aligned = 0
         self.untuned = False
         self._is_of_another_log = not store.log.records and self.path.exists()

@@ -256,7 +256,7 @@ class NetworkRun(TuningRun):
         known = len(store.log.records)
         loaded, size = 0, round_size(known, budget, len(tasks), batch)
         for task in tasks:
-            task.progress.limit = store.journal.history.limits.get(task.key, 0.0)
+            task.progress.limit = store.journal.runs.limits.get(task.key, 0.0)
             loaded += task.resume(store.records[task.key], size, store.confirmed.get(task.key))
         self._unrelated, self._runner = known - loaded, runner
         self.best = BestFile(tasks, network, store)

@@ -44,7 +44,7 @@ class TrialStore:
         for record in log.records:
             self.records[key_of(record)].append(record)
         self.confirmed: dict[str, Record] = {}
-        for known in journal.history.confirmed.values():
+        for known in journal.runs.confirmed.values():
             with suppress(ValueError):
                 if found := parse(known.record):
                     self.confirmed[key_of(found)] = found
@@ -87,7 +87,7 @@ class TrialStore:
         for group in groups.values():
             task = key_of(group[-1])
             last = kept.get(task)
-            if (last or task in self.journal.history.left_out) and all(
+            if (last or task in self.journal.runs.left_out) and all(
                 result.timestamp <= written for _, result in group
             ):
                 found.extend([last] if last else [])

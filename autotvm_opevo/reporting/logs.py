@@ -24,7 +24,7 @@ from autotvm_opevo.reporting.meta_schedule_log import (
 from autotvm_opevo.reporting.trials import Array, Task, Trial
 from autotvm_opevo.tuning import journal
 from autotvm_opevo.tuning.file_formats import about, identify, kind_of_file
-from autotvm_opevo.tuning.journal import Event, RunHistory, TrialEnded
+from autotvm_opevo.tuning.journal import Event, Runs, TrialEnded
 from autotvm_opevo.tuning.logs import BEST_FILE, RECORD_FILE, WORKLOAD_FILE, is_best, short_names
 
 # Which files of a folder may be AutoTVM's logs, what the records in their lines have, and how many
@@ -48,7 +48,7 @@ class TuningLog:
     malformed, unrelated : int
         Number of lines that are not JSON, and of those that are but hold no trial. Blank lines and
         comments are not counted.
-    runs : RunHistory
+    runs : Runs
         The runs that wrote the log, according to its journal.
     elapsed : array of float
         Seconds of tuning, without pauses, until the end of each trial, in order of time; empty if
@@ -65,7 +65,7 @@ class TuningLog:
         self.label, self.path = label, path
         self.tasks: dict[str, Task] = {}
         self.malformed = self.unrelated = 0
-        self.runs = RunHistory()
+        self.runs = Runs()
         self.elapsed: Array = np.empty(0)
         self.pauses: list[float] = []
         self.exists = True
@@ -119,9 +119,13 @@ class TuningLog:
                 if targets[task.journal_key] == 1
                 else None
             )
-            task.merge_journal(by_task.get(task.journal_key, ()), confirmation, self.runs.cut_off)
+            task.merge_journal(
+                by_task.get(task.journal_key, ()), confirmation, self.runs.unfinished
+            )
         times = [task.times for task in self.tasks.values()]
-        per_task, self.elapsed, self.pauses = time_spent(times, self.runs.starts, self.runs.ready)
+        per_task, self.elapsed, self.pauses = time_spent(
+            times, self.runs.starts, self.runs.measuring_since
+        )
         for task, seconds in zip(self.tasks.values(), per_task):
             task.elapsed = seconds
 

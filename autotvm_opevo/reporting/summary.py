@@ -178,7 +178,7 @@ def _warnings(index: int, log: TuningLog, network: Network) -> Iterator[str]:
             f"{pluralize(len(log.pauses), 'pause')} ({format_duration(sum(log.pauses))} in "
             "total) not counted as tuning time"
         )
-    if lost := list(dict.fromkeys(map(printable, log.runs.lost))):
+    if lost := list(dict.fromkeys(map(printable, log.runs.devices_left))):
         yield f"{pluralize(len(lost), 'device')} left while tuning: {', '.join(lost)}"
     if log.has_best_only:
         yield f"this has only the best trial of each task; all trials are in {_whole(log.path)}"

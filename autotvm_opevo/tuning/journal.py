@@ -202,7 +202,7 @@ class Journal:
     Attributes
     ----------
     path : Path
-    history : RunHistory
+    runs : Runs
         The runs before this one.
 
     Examples
@@ -222,9 +222,9 @@ class Journal:
         with suppress(OSError):
             if overwrite:
                 self.path.unlink(missing_ok=True)
-        self.history = RunHistory()
+        self.runs = Runs()
         with suppress(OSError):
-            self.history.replay(read(self.path))
+            self.runs.replay(read(self.path))
 
     def write(self, event: Event) -> None:
         """Append an event with the current time."""
@@ -280,14 +280,14 @@ class Confirmation(NamedTuple):
 
 
 @dataclass
-class RunHistory:
+class Runs:
     """The runs that wrote a log one after the other, replayed from its journal.
 
     Attributes
     ----------
     starts : list of float
         Unix timestamps of their starts.
-    ready : list of float
+    measuring_since : list of float
         Unix timestamps at which they began to measure tasks, as far as known.
     tuners : list of str
         Their tuners; consecutive runs of the same tuner are listed once.
@@ -301,14 +301,14 @@ class RunHistory:
         How many times as fast it is after tuning; None if unknown.
     phases : dict of str to float
         Seconds of each phase, in all runs that ended; empty if unknown.
-    timed : int
+    runs_ended : int
         Number of runs that wrote their phases: what is killed does not.
-    cut_off : list of float
+    unfinished : list of float
         Unix timestamps of the starts that follow runs that did not; infinity if the last one has
         not, which may still run.
     stop_reason : str
         Why the last run ended, as in `TuningResult`; empty if unknown.
-    lost : list of str
+    devices_left : list of str
         Addresses of devices that left during a run.
     lowering : NetworkLowered, optional
         Of the last run's network.
@@ -345,17 +345,17 @@ class RunHistory:
     """
 
     starts: list[float] = field(default_factory=list)
-    ready: list[float] = field(default_factory=list)
+    measuring_since: list[float] = field(default_factory=list)
     tuners: list[str] = field(default_factory=list)
     operators: dict[tuple[str, ...], int] = field(default_factory=dict)
     networks: list[dict[tuple[str, ...], int]] = field(default_factory=list)
     latency: tuple[float, float] | None = None
     speedup: Estimate | None = None
     phases: dict[str, float] = field(default_factory=dict)
-    timed: int = 0
-    cut_off: list[float] = field(default_factory=list)
+    runs_ended: int = 0
+    unfinished: list[float] = field(default_factory=list)
     stop_reason: str = ""
-    lost: list[str] = field(default_factory=list)
+    devices_left: list[str] = field(default_factory=list)
     lowering: NetworkLowered | None = None
     learned_from: dict[str, dict[str, int]] = field(default_factory=dict)
     command: str = ""
@@ -375,7 +375,7 @@ class RunHistory:
     left_out: set[str] = field(default_factory=set)
 
     def replay(self, events: Iterable[Event]) -> None:
-        """Update the history from events; those about trials change nothing."""
+        """Update from events; those about trials change nothing."""
         for event in events:
             self._add(event)
 
@@ -398,16 +398,16 @@ class RunHistory:
                 event.threads,
             )
         elif isinstance(event, MeasuringBegan):
-            self.ready.append(event.time)
+            self.measuring_since.append(event.time)
         elif isinstance(event, BestConfirmed):
             self.confirmed[event.task] = Confirmation(
                 event.time, event.latencies, event.ties, event.record
             )
         elif isinstance(event, DevicesLeft):
-            self.lost.extend(event.addresses)
+            self.devices_left.extend(event.addresses)
         elif isinstance(event, RunEnded):
-            self.timed += 1
-            self.cut_off = [moment for moment in self.cut_off if moment < inf]
+            self.runs_ended += 1
+            self.unfinished = [moment for moment in self.unfinished if moment < inf]
             self.stop_reason = event.stop_reason
             self.learned_from.update(event.learned_from)
             for phase, seconds in _known(event.phases).items():
@@ -422,7 +422,10 @@ class RunHistory:
         operators = {tuple(tasks): count for count, tasks in event.operators}
         self.operators.update(operators)
         self.starts.append(event.time)
-        self.cut_off = [*(event.time if moment == inf else moment for moment in self.cut_off), inf]
+        self.unfinished = [
+            *(event.time if moment == inf else moment for moment in self.unfinished),
+            inf,
+        ]
         self.command, self.budget, self.stop_reason = event.command, event.budget, ""
         if self.tuners[-1:] != [event.tuner]:
             self.tuners.append(event.tuner)

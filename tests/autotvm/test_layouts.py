@@ -293,7 +293,7 @@ class TestBestFile:
         journal, slow = Journal(f"{log}.journal"), 1e6
         journal.write(MachineMeasured({"a task on another device": 1.0}, bandwidth=slow))
         assert self.tune(log, 300).aligned == 0
-        start = Journal(journal.path).history.flop
+        start = Journal(journal.path).runs.flop
         journal.write(MachineMeasured(dict.fromkeys(start, 1e-6), bandwidth=slow))
         together = self.tune(log, 300)
         first, second, third = self.blocks(together)

@@ -94,7 +94,7 @@ def test_limits_of_an_earlier_call_are_this_machine_s(tmp_path):
     log = tmp_path / "log.json"
     first = tune(log, 6)
     journal = Journal(f"{log}.journal")
-    journal.write(MachineMeasured(dict.fromkeys(journal.history.names, 1e-6)))
+    journal.write(MachineMeasured(dict.fromkeys(journal.runs.names, 1e-6)))
     assert [row.limit for row in tune(log, 6).rows] == [1e-6] * len(first.rows)
     # these trials may run on another device
     assert [row.limit for row in tune(log, 8).rows] == [0.0] * len(first.rows)
@@ -673,7 +673,7 @@ class TestConfirmation:
     ):
         monkeypatch.setattr(run, "CONFIRMATION_SHARE", 0)
         tune(tmp_path / "log.json", 8, measure_option=for_real())
-        assert not Journal(tmp_path / "log.json.journal").history.confirmed
+        assert not Journal(tmp_path / "log.json.journal").runs.confirmed
 
     def test_an_earlier_best_is_replaced_only_by_a_faster_trial(self, tmp_path, monkeypatch):
         """It is not there to be timed again, and must not lose against what is."""
@@ -688,7 +688,7 @@ class TestConfirmation:
         again = tune(log, 16, measure_option=for_real())
         assert again.measured == 10
         assert again.latency < 1e-11 < first.latency
-        assert not Journal(f"{log}.journal").history.confirmed
+        assert not Journal(f"{log}.journal").runs.confirmed
 
     def test_a_journal_with_nonsense_is_ignored(self, tmp_path):
         log = tmp_path / "log.json"

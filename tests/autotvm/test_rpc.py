@@ -116,7 +116,7 @@ class TestDevicePool:
             before, after = sessions(tmp_path)
         assert report.trials == len(records(log)) == 16
         assert [result.error_no for _, result in records(log)] == [0] * 16
-        lost = Journal(f"{log}.journal").history.lost
+        lost = Journal(f"{log}.journal").runs.devices_left
         assert before >= 3
         assert after > before
         if harm == signal.SIGKILL:
@@ -367,7 +367,7 @@ class TestLoader:
 class TestConfirmation:
     def test_the_best_trials_are_timed_again_on_the_devices(self, confirmed):
         log, result = confirmed
-        (one,) = Journal(f"{log}.journal").history.confirmed.values()
+        (one,) = Journal(f"{log}.journal").runs.confirmed.values()
         assert set(result.best_file.read_text().splitlines()) >= {one.record}
         assert len(one.latencies) >= 3
         assert len(records(log)) == 6  # trials only

@@ -13,7 +13,7 @@ from tvm.autotvm.record import encode
 
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.store import TrialStore, key_of
-from autotvm_opevo.tuning.journal import RunHistory
+from autotvm_opevo.tuning.journal import Runs
 from autotvm_opevo.tuning.naming import task_key
 
 
@@ -32,8 +32,8 @@ def record(task, seconds, time=1.0, target=TARGET):
 
 
 def best(records, confirmed=(), own=(), log=Path("none.json"), left_out=()):
-    history = RunHistory(left_out=set(left_out))
-    store = TrialStore(SimpleNamespace(records=records, path=log), SimpleNamespace(history=history))
+    runs = Runs(left_out=set(left_out))
+    store = TrialStore(SimpleNamespace(records=records, path=log), SimpleNamespace(runs=runs))
     store.confirmed = {key_of(one): one for one in confirmed}
     return store.best_of_others([task.workload for task in own])
 

@@ -203,7 +203,7 @@ def test_a_network_s_best_are_confirmed_for_real_and_applied(tmp_path, monkeypat
     result = tune(folder, 10)
     assert result.best_file == folder / BEST_DATABASE
     assert result.comparison.outputs_match
-    (one,) = Journal(folder / "journal").history.confirmed.values()
+    (one,) = Journal(folder / "journal").runs.confirmed.values()
     (best,) = open_database(folder / BEST_DATABASE).get_all_tuning_records()
     latency = float(best.run_secs[0])
     assert latency == result.latency == pytest.approx(np.median(one.latencies))
@@ -327,5 +327,5 @@ def test_the_best_of_tvm_s_own_search_with_packed_weights_are_confirmed(tmp_path
         "runner": runner(),
     }
     result = tune_network(*workloads.mlp(), cpu(), tmp_path, 16, evaluate=False, seed=0, **options)
-    assert Journal(tmp_path / "journal").history.confirmed
+    assert Journal(tmp_path / "journal").runs.confirmed
     assert result.best_file == tmp_path / BEST_DATABASE

@@ -11,7 +11,7 @@ from autotvm_opevo.tuning.journal import (
     BestConfirmed,
     Journal,
     NetworkCompared,
-    RunHistory,
+    Runs,
     RunStarted,
     TrialEnded,
 )
@@ -316,7 +316,7 @@ def test_invalid_journal_lines_are_skipped(tmp_path, line):
     path = autotvm_log(tmp_path / "log.json")
     (tmp_path / "log.json.journal").write_text(line + "\n")
     (log,) = open_logs([path])
-    assert log.runs == RunHistory()
+    assert log.runs == Runs()
     assert not any(task.messages for task in log.tasks.values())
 
 

@@ -89,7 +89,7 @@ def test_events_that_are_written_no_longer_are_skipped_in_silence(tmp_path, capl
 def test_events_with_what_is_written_no_longer_are_read(tmp_path):
     path = tmp_path / "journal"
     path.write_text('{"type": "BestWritten", "time": 1.0, "aligned": 2, "kept_untuned": 3}\n')
-    assert Journal(path).history.aligned == 2
+    assert Journal(path).runs.aligned == 2
 
 
 @pytest.mark.parametrize("moment", [-1.0, 1e18, math.nan, math.inf, "now"])
@@ -177,10 +177,10 @@ def test_the_phases_of_all_runs_lost_devices_and_the_lowering_are_read_back(tmp_
         journal.write(RunEnded({"running": 1.5, "building": 2.0, "searching": 0.0}))
     journal.write(DevicesLeft(["10.0.0.7:9090"]))
     journal.write(NetworkLowered(nhwc=5, packed=8, winograd=2, fast_math=1))
-    history = Journal(journal.path).history
-    assert (history.phases, history.timed) == ({"running": 3.0, "building": 4.0}, 2)
-    assert history.lost == ["10.0.0.7:9090"]
-    lowering = history.lowering
+    runs = Journal(journal.path).runs
+    assert (runs.phases, runs.runs_ended) == ({"running": 3.0, "building": 4.0}, 2)
+    assert runs.devices_left == ["10.0.0.7:9090"]
+    lowering = runs.lowering
     assert (lowering.nhwc, lowering.packed, lowering.winograd, lowering.fast_math) == (5, 8, 2, 1)
 
 
@@ -203,23 +203,23 @@ def test_what_a_run_was_asked_for_and_its_limits_are_read_back(tmp_path):
     )
     journal.write(MeasuringBegan())
     journal.write(BestConfirmed("dense", "{}", [1.1e-3, 1.2e-3], ties=1))
-    history = Journal(journal.path).history
-    assert (history.command, history.budget) == ("autotvm-opevo tune", 100)
-    assert history.names == {"dense": "dense 1x8"}
-    assert (history.flop, history.limits) == ({"dense": 2e6}, {"dense": 1e-3})
-    assert (history.memory_bound, history.sizes) == ({"dense"}, {"dense": 4e6})
-    assert (history.flops, history.memory_bandwidth) == (2e11, 3e10)
-    assert len(history.ready) == 1
+    runs = Journal(journal.path).runs
+    assert (runs.command, runs.budget) == ("autotvm-opevo tune", 100)
+    assert runs.names == {"dense": "dense 1x8"}
+    assert (runs.flop, runs.limits) == ({"dense": 2e6}, {"dense": 1e-3})
+    assert (runs.memory_bound, runs.sizes) == ({"dense"}, {"dense": 4e6})
+    assert (runs.flops, runs.memory_bandwidth) == (2e11, 3e10)
+    assert len(runs.measuring_since) == 1
     journal.write(MachineMeasured({"dense": 1e-3}))
-    history = Journal(journal.path).history
-    assert history.memory_bound == set()
-    assert history.confirmed["dense"].latencies == [1.1e-3, 1.2e-3]
-    assert history.confirmed["dense"].ties == 1
+    runs = Journal(journal.path).runs
+    assert runs.memory_bound == set()
+    assert runs.confirmed["dense"].latencies == [1.1e-3, 1.2e-3]
+    assert runs.confirmed["dense"].ties == 1
 
 
 def test_what_tasks_learned_from_is_that_of_the_last_run_of_each(tmp_path):
     journal = Journal(tmp_path / "journal")
     journal.write(RunEnded({}, learned_from={"dense": {"a.json": 1}, "conv2d": {"a.json": 2}}))
     journal.write(RunEnded({}, learned_from={"dense": {"b.json": 1}}))
-    history = Journal(journal.path).history
-    assert history.learned_from == {"dense": {"b.json": 1}, "conv2d": {"a.json": 2}}
+    runs = Journal(journal.path).runs
+    assert runs.learned_from == {"dense": {"b.json": 1}, "conv2d": {"a.json": 2}}

@@ -31,7 +31,7 @@ def test_tasks_whose_operations_do_not_limit_them_are_memory_bound(tmp_path):
     roofline = Roofline(flops=1e9, bandwidths=((1.0, 1e9),))
     run._measure_limits(lambda: roofline, lambda task: work[task.key], None)
     assert [task.progress.limit for task in tasks] == [2.0, 2.0, 0.0]
-    known = Journal(tmp_path / "journal").history
+    known = Journal(tmp_path / "journal").runs
     assert known.limits == {"compute": 2.0, "memory": 2.0}
     assert known.memory_bound == {"memory"}
     assert known.sizes == {"compute": 1e6, "memory": 2e9}
