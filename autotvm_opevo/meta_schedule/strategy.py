@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from os import PathLike
 from typing import Any
 from weakref import ref
@@ -115,11 +115,8 @@ class OpEvoStrategy(PySearchStrategy):
             "mutation_rate": mutation_rate,
             "surrogate": surrogate,
         }
-        self.batch_size, self._seed, self._transfer = (
-            as_integer("batch_size", batch_size),
-            seed,
-            transfer,
-        )
+        self.batch_size = as_integer("batch_size", batch_size)
+        self._seed, self._transfer = seed, transfer
         OpEvo(Space({}), seed=seed, **self._options)  # raises on invalid options before any tuning
         self._task_search: TaskSearch | None = None
         # Shared by all clones. Weak: TVM calls no `post_tuning` after an error.
@@ -179,10 +176,8 @@ class OpEvoStrategy(PySearchStrategy):
         )
         search.load(records)
         self._task_search = search
-        self._left, self._per_round = (
-            max_trials - len(records),
-            min(self.batch_size, num_trials_per_iter),
-        )
+        self._left = max_trials - len(records)
+        self._per_round = min(self.batch_size, num_trials_per_iter)
         if self._searches is not None:
             self._searches.append(ref(search))
 
@@ -210,7 +205,9 @@ class OpEvoStrategy(PySearchStrategy):
         search = self._task_search
         assert search is not None, "pre_tuning comes first"
         if self._searches is not None:
-            self.learned_from[self._name] = count_origins(search.learn_from(self._sources()))
+            searches = [other for known in self._searches if (other := known())]
+            others = [other.source for other in searches if other is not search]
+            self.learned_from[self._name] = self.teach(search, self._target, others)
         size = min(self._per_round, self._left)
         self._batch = search.propose(size) if size > 0 else []
         if size > 0 and not self._batch:
@@ -218,17 +215,17 @@ class OpEvoStrategy(PySearchStrategy):
         self._left -= len(self._batch)
         return self._batch or None
 
-    def _sources(self) -> Iterator[Source]:
-        """Results of other tasks: of this run, of the history, and of the package."""
-        for known in self._searches or ():
-            if (
-                (search := known())
-                and search is not self._task_search
-                and any(search.source.results.values())
-            ):
-                yield search.source
-        yield from self.history
-        yield from prior(self._target)
+    def teach(self, search: TaskSearch, target: Target, others: Iterable[Source]) -> dict[str, int]:
+        """Let a task's search learn from other tasks of this run that have a success, from the
+        history, and from what this package knows of its target.
+
+        Returns
+        -------
+        dict of str to int
+            From how many sources it learns, by their origin.
+        """
+        taught = [source for source in others if any(source.results.values())]
+        return count_origins(search.learn_from([*taught, *self.history, *prior(target)]))
 
     def notify_runner_results(
         self, measure_candidates: list[MeasureCandidate], results: list[RunnerResult]
@@ -254,11 +251,8 @@ class OpEvoStrategy(PySearchStrategy):
         strategy = OpEvoStrategy(
             batch_size=self.batch_size, seed=self._seed, transfer=self._transfer, **self._options
         )
-        strategy._searches, strategy.history, strategy.learned_from = (
-            self._searches,
-            self.history,
-            self.learned_from,
-        )
+        strategy._searches, strategy.history = self._searches, self.history
+        strategy.learned_from = self.learned_from
         return strategy
 
     def with_history(self, history: list[Source]) -> Any:

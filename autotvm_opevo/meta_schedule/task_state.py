@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import inf
 from typing import Any, NamedTuple
@@ -18,10 +18,8 @@ from autotvm_opevo._utils.interrupts import interrupts_in_tvm
 from autotvm_opevo.meta_schedule.database import seconds, workload_key
 from autotvm_opevo.meta_schedule.measurer import Trial
 from autotvm_opevo.meta_schedule.naming import kind_of, task_name
-from autotvm_opevo.meta_schedule.prior import prior
 from autotvm_opevo.meta_schedule.store import TrialStore
 from autotvm_opevo.meta_schedule.strategy import warn_of_exhaustion
-from autotvm_opevo.search.transfer import Source, count_origins
 from autotvm_opevo.tuning import task_state
 from autotvm_opevo.tuning.logs import UNMEASURED
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
@@ -148,10 +146,8 @@ class OpEvoTask(TaskState):
     def search(self) -> Any:
         """Made on first use: a small budget may never get to this task."""
         context = self._context()
-        sketches, postprocs = (
-            context.generate_design_space(),
-            list(context.space_generator.postprocs),
-        )
+        sketches = context.generate_design_space()
+        postprocs = list(context.space_generator.postprocs)
         search = self._strategy.search(
             str(self.task.task_name), self.mod, sketches, postprocs, self._rand_state
         )
@@ -168,7 +164,10 @@ class OpEvoTask(TaskState):
 
     def _propose(self, size: int, others: Sequence[OpEvoTask]) -> list[MeasureCandidate]:
         if self._strategy.can_transfer:
-            self.learned_from = count_origins(self.search.learn_from(self._sources(others)))
+            known = [
+                other.search.source for other in others if other is not self and other.latency < inf
+            ]
+            self.learned_from = self._strategy.teach(self.search, self.target, known)
         candidates: list[MeasureCandidate] = self.search.propose(size)
         if not candidates:
             warn_of_exhaustion(self.name, self.search, size)
@@ -182,14 +181,6 @@ class OpEvoTask(TaskState):
                 candidate.sch.trace, workload, [UNMEASURED], self.target, candidate.args_info
             )
         return None
-
-    def _sources(self, others: Sequence[OpEvoTask]) -> Iterable[Source]:
-        """Results of other tasks: of this network, of the history, and of the package."""
-        for other in others:
-            if other is not self and other.latency < inf:
-                yield other.search.source
-        yield from self._strategy.history
-        yield from prior(self.target)
 
 
 class StrategyTask(TaskState):
@@ -224,7 +215,9 @@ class StrategyTask(TaskState):
             built = [trial for trial in trials if not trial.failure.startswith("build")]
             if self._strategy.cost_model is not None and built:
                 self._strategy.cost_model.update(
-                    self._tvm, [one.candidate for one in built], [one.result for one in built]
+                    self._tvm,
+                    [trial.candidate for trial in built],
+                    [trial.result for trial in built],
                 )
 
     def _propose(self, size: int, others: Sequence[Any]) -> list[MeasureCandidate]:
