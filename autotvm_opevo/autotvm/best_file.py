@@ -43,30 +43,30 @@ class BestFile:
     aligned : int
         Number of tasks of which it has another record than the fastest, since transforms would cost
         more.
-    untuned : bool
-        Whether it has the untuned network: the configurations that the compiler uses without
-        tuning.
+    had_untuned : bool
+        Whether it had the untuned network at the end of the last call.
     """
 
     def __init__(self, states: Sequence[TaskState], network: Extraction, store: TrialStore) -> None:
-        self.path, self._states, self._network, self._journal = (
-            store.best_file,
-            states,
-            network,
-            store.journal,
-        )
-        keys, runs = [state.key for state in states], store.journal.runs
+        self.path, self._journal = store.best_file, store.journal
+        self._states, self._network = states, network
+        self._keys, runs = [state.key for state in states], store.journal.runs
         self._others = store.best_of_others(state.task.workload for state in states)
-        self._left_out = runs.left_out.difference(keys)
-        self.bandwidth = next((known for key in keys if (known := runs.bandwidths.get(key))), 0.0)
+        self._left_out = runs.left_out.difference(self._keys)
+        self.bandwidth = next(
+            (known for key in self._keys if (known := runs.bandwidths.get(key))), 0.0
+        )
         self.aligned = 0
-        self.untuned = False
+        self.had_untuned = runs.untuned.issuperset(self._keys)
+        self._untuned_others = runs.untuned.difference(self._keys)
         self._is_of_another_log = not store.log.records and self.path.exists()
 
-    def write(self) -> None:
-        """Write the file, with what is known now, if there is anything."""
+    def write(self, untuned: bool) -> None:
+        """Write the file, with what is known now, if there is anything; if `untuned`, with the
+        configurations that the compiler uses without tuning.
+        """
         fastest = {i: state.best for i, state in enumerate(self._states) if state.best}
-        if self.untuned:
+        if untuned:
             # without a record the compiler takes the same configuration, but warns
             tasks = {operator.tasks[0] for operator in self._network.operators}
             chosen = {i: record for i in tasks if (record := self._states[i].untuned)}
@@ -88,7 +88,11 @@ class BestFile:
                 self._is_of_another_log = False
             write_whole(self.path, ((encode(*pair) + "\n").encode() for pair in best))
             self._journal.write(
-                BestWritten(aligned=self.aligned, left_out=[*self._left_out, *left_out])
+                BestWritten(
+                    aligned=self.aligned,
+                    left_out=[*self._left_out, *left_out],
+                    untuned=[*self._untuned_others, *(self._keys if untuned else ())],
+                )
             )
 
     def _connected(self, best: Mapping[int, Record]) -> dict[int, Record]:
@@ -97,16 +101,12 @@ class BestFile:
         """
         if not self.bandwidth:
             return {}
-        found, operators = {}, self._network.operators
+        by_operator, operators = {}, self._network.operators
         for position, operator in enumerate(operators):
             (i, *alternatives) = operator.tasks
             if i in best and not alternatives:
                 state = self._states[i]
-                found[position] = candidates(state.task, state.records, best[i])
-        chosen = choose(
-            found,
-            [operator.count for operator in operators],
-            self._network.connections,
-            self.bandwidth,
-        )
-        return {operators[i].tasks[0]: one.record for i, one in chosen.items()}
+                by_operator[position] = candidates(state.task, state.records, best[i])
+        counts = [operator.count for operator in operators]
+        chosen = choose(by_operator, counts, self._network.connections, self.bandwidth)
+        return {operators[i].tasks[0]: candidate.record for i, candidate in chosen.items()}

@@ -261,6 +261,7 @@ class NetworkRun(TuningRun):
         self._unrelated, self._runner = known - loaded, runner
         self.best = BestFile(tasks, network, store)
         super().__init__(tasks, network.operators, budget, batch, store, start)
+        self.untuned = self.best.had_untuned
 
     def _measure_machine(self) -> None:
         """See `TuningRun`."""
@@ -300,13 +301,7 @@ class NetworkRun(TuningRun):
 
     def write_best(self) -> None:
         """See `TuningRun`."""
-        self.best.write()
-
-    def _use_untuned(self, is_better: bool) -> None:
-        """See `TuningRun`."""
-        if is_better:
-            self.best.untuned = True
-            self.write_best()
+        self.best.write(self.untuned)
 
     def result(self) -> TuningResult:
         """The result so far."""

@@ -355,6 +355,7 @@ class NetworkRun(TuningRun):
         self._network = network_key(target, [task.key for task in tasks])
         operators = [Operator(int(task.task.weight), (i,)) for i, task in enumerate(tasks)]
         super().__init__(tasks, operators, budget, batch, store, start)
+        self.untuned = self._network in store.untuned
 
     def _measure_machine(self) -> None:
         """See `TuningRun`."""
@@ -428,17 +429,12 @@ class NetworkRun(TuningRun):
         nobody deploys them.
         """
         is_wrong = self._comparison is not None and not self._comparison.outputs_match
-        if self._comparison is None and self.trials > self._resumed:
-            self.store.untuned.discard(self._network)  # until it is compared again
+        self.store.untuned.discard(self._network)
+        if self.untuned:
+            self.store.untuned.add(self._network)
         self.store.write_best(
             left_out={(task.key, str(self._target)) for task in self._tasks if is_wrong}
         )
-
-    def _use_untuned(self, is_better: bool) -> None:
-        """See `TuningRun`."""
-        if is_better != (self._network in self.store.untuned):
-            self.store.untuned ^= {self._network}
-            self.write_best()
 
     def result(self) -> TuningResult:
         """The result so far."""

@@ -150,11 +150,13 @@ class RunEnded(Event):
 
 
 class BestWritten(Event):
-    """For how many tasks the file of the best does not have the fastest, as in `TuningResult`, and
-    the tasks that it has no record of, though they have some."""
+    """For how many tasks the file of the best does not have the fastest, as in `TuningResult`; the
+    tasks that it has no record of, though they have some; and those of networks that are better
+    untuned."""
 
     aligned: int = 0
     left_out: list[str] = msgspec.field(default_factory=list)
+    untuned: list[str] = msgspec.field(default_factory=list)
 
 
 class NetworkCompared(Event):
@@ -340,8 +342,9 @@ class Runs:
         By task: when its best trial was timed again last.
     aligned : int
         For how many tasks the file of the best has not the fastest; see `TuningResult`.
-    left_out : set of str
-        Tasks that this file has no record of, though they have some.
+    left_out, untuned : set of str
+        Tasks that this file has no record of, though they have some, and those of networks that are
+        better untuned.
     """
 
     starts: list[float] = field(default_factory=list)
@@ -373,6 +376,7 @@ class Runs:
     confirmed: dict[str, Confirmation] = field(default_factory=dict)
     aligned: int = 0
     left_out: set[str] = field(default_factory=set)
+    untuned: set[str] = field(default_factory=set)
 
     def replay(self, events: Iterable[Event]) -> None:
         """Update from events; those about trials change nothing."""
@@ -392,11 +396,8 @@ class Runs:
             self.sizes.update(_known(event.sizes))
             self.bandwidths.update(dict.fromkeys(limits, event.bandwidth))
             self.memory_bound = (self.memory_bound - limits.keys()) | {*event.memory_bound}
-            self.flops, self.memory_bandwidth, self.threads = (
-                event.flops,
-                event.memory_bandwidth,
-                event.threads,
-            )
+            self.flops, self.memory_bandwidth = event.flops, event.memory_bandwidth
+            self.threads = event.threads
         elif isinstance(event, MeasuringBegan):
             self.measuring_since.append(event.time)
         elif isinstance(event, BestConfirmed):
@@ -413,7 +414,8 @@ class Runs:
             for phase, seconds in _known(event.phases).items():
                 self.phases[phase] = self.phases.get(phase, 0.0) + seconds
         elif isinstance(event, BestWritten):
-            self.aligned, self.left_out = event.aligned, {*event.left_out}
+            self.aligned = event.aligned
+            self.left_out, self.untuned = {*event.left_out}, {*event.untuned}
         elif isinstance(event, NetworkCompared):
             self.latency = event.before, event.after
             self.speedup = Estimate(*event.speedup) if len(event.speedup) == 3 else None

@@ -91,6 +91,9 @@ class TuningRun(ABC):
         As given.
     stop_reason : str
         As in `TuningResult`.
+    untuned : bool
+        Whether the best file has the network untuned, which was faster, or the only one that is
+        right. It stays so until more is measured, or it is compared again.
     display : ProgressDisplay
     phases : defaultdict of str to float
         Seconds spent on each phase of the call, as far as known.
@@ -117,7 +120,7 @@ class TuningRun(ABC):
         self._pending: dict[Future[Any], _Batch] = {}  # trials that are being measured
         # by task: latency and record of the best of earlier calls
         self._before: dict[str, tuple[float, Any]] = {}
-        self.stop_reason = "trials"
+        self.stop_reason, self.untuned = "trials", False
         self.phases: defaultdict[str, float] = defaultdict(float)
         self.display = ProgressDisplay(budget, self._resumed)
 
@@ -362,6 +365,7 @@ class TuningRun(ABC):
         task = self._tasks[batch.task]
         self.store.append(task, trial)
         task.add(trial)
+        self.untuned = False
         batch.left -= 1
         if batch.left > 0:
             return
@@ -436,20 +440,21 @@ class TuningRun(ABC):
         """Compare the network before and after. An error here must not cost the user the result of
         hours of tuning.
         """
+        untuned_is_better, self.untuned = self.untuned, False
+        if untuned_is_better:
+            self.write_best()  # the tuned network, which is compared
         try:
             self.display.write("building the network untuned and tuned, and timing both")
             self._comparison = compare()
             if (race := self._comparison.race).latencies:
                 self._journal.write(NetworkCompared.of(race))
-            self._use_untuned(self._comparison.untuned_is_better)
+            untuned_is_better = self._comparison.untuned_is_better
         except Exception as error:
             self._comparison_error = f"{type(error).__name__}: {last_line(str(error))}"
-
-    @abstractmethod
-    def _use_untuned(self, is_better: bool) -> None:
-        """Let the best file have the network untuned if it is faster, or the only one that is
-        right; else the tuned one.
-        """
+        finally:
+            self.untuned = untuned_is_better
+        if self.untuned:
+            self.write_best()
 
     def result(self) -> TuningResult:
         """The result so far."""

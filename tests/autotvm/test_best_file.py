@@ -61,10 +61,27 @@ def test_it_stays_so_when_another_network_is_tuned_into_the_log(log):
     assert all(after[name].index == before[name].index for name in before)
 
 
-def test_each_call_finds_it_out_anew(log):
-    assert best(log)["conv2d_NCHWc.x86"]["tile_oc"].size[-1] > 1
+def is_tuned(log):
+    return best(log)["conv2d_NCHWc.x86"]["tile_oc"].size[-1] == 1
+
+
+def test_it_stays_so_until_more_is_measured(log):
+    tune(log, one_layer(), 4, evaluate=False)
     tune(log, evaluate=False)
-    assert best(log)["conv2d_NCHWc.x86"]["tile_oc"].size[-1] == 1
+    assert not is_tuned(log)
+    tune(log, trials=64, evaluate=False)
+    assert is_tuned(log)
+
+
+def test_a_later_call_compares_the_tuned_network_again(log, monkeypatch):
+    files = []
+    monkeypatch.setattr(
+        network, "evaluate_network", lambda *_: files.append(is_tuned(log)) or compared(0.012, 0.01)
+    )
+    assert not is_tuned(log)
+    tune(log)
+    assert files == [True]
+    assert is_tuned(log)
 
 
 def test_an_operator_without_an_untuned_record_is_left_to_the_compiler(log, monkeypatch):

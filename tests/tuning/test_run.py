@@ -4,6 +4,7 @@ import io
 import json
 import math
 from concurrent.futures import Future
+from contextlib import suppress
 from types import SimpleNamespace
 
 import numpy as np
@@ -58,7 +59,7 @@ class Store:
 
 
 class Run(TuningRun):
-    confirmed, untuned, written = 0, False, 0
+    confirmed = written = 0
 
     _finalists = _use_confirmed = None
 
@@ -70,9 +71,6 @@ class Run(TuningRun):
 
     def write_best(self):
         self.written += 1
-
-    def _use_untuned(self, is_better):
-        self.untuned = is_better
 
 
 class Inverter(Measurer):
@@ -252,6 +250,42 @@ def test_a_network_whose_outputs_differ_stays_untuned(run):
     assert "outputs DIFFER, relative error 5.0e-01: the best file has the untuned network" in str(
         run.result()
     )
+
+
+class TestUntuned:
+    """The network was better untuned in an earlier call."""
+
+    @pytest.fixture
+    def run(self, run):
+        run.untuned = True
+        return run
+
+    def test_it_stays_so_if_it_is_not_compared(self, run):
+        run._tasks[1].progress.trials = 6
+        run.run(None, None, None, None, None)
+        assert run.untuned
+
+    def test_it_is_unknown_once_more_is_measured(self, run):
+        measure(run)
+        assert not run.untuned
+
+    def test_a_comparison_is_with_the_tuned_network(self, run):
+        def compare():
+            assert (run.untuned, run.written) == (False, 1)
+            return compared(0.2, 0.1)
+
+        run._compare(compare)
+        assert run.result().comparison
+        assert (run.untuned, run.written) == (False, 1)
+
+    @pytest.mark.parametrize("error", [OSError("no device"), KeyboardInterrupt()])
+    def test_it_stays_so_if_the_comparison_fails(self, run, error):
+        def compare():
+            raise error
+
+        with suppress(KeyboardInterrupt):
+            run._compare(compare)
+        assert run.untuned
 
 
 class TestConfirmation:
