@@ -26,7 +26,7 @@ from autotvm_opevo.autotvm.evaluation import (
     open_device,
     random_inputs,
 )
-from autotvm_opevo.autotvm.extraction import extract
+from autotvm_opevo.autotvm.extraction import extract, without_tophub
 from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.kernels import KernelInstance, build_kernel
 from autotvm_opevo.autotvm.log import (
@@ -39,7 +39,6 @@ from autotvm_opevo.autotvm.log import (
 )
 from autotvm_opevo.autotvm.measure_option import check_device
 from autotvm_opevo.autotvm.rpc import complete, is_remote, require_devices
-from autotvm_opevo.autotvm.tophub import without_tophub
 from autotvm_opevo.tuning.comparison import (
     NETWORKS_SHARE,
     Comparison,

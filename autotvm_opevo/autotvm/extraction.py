@@ -1,30 +1,35 @@
-"""Extraction of a Relay network's AutoTVM tasks, how often the network runs each operator, and
-which of them layouts connect.
+"""Extraction of a Relay network's AutoTVM tasks, how often the network runs each operator, which
+of them layouts connect, and for which others AutoTVM has no template.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from traceback import walk_tb
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tvm
 from tvm import autotvm, relay, te
 from tvm.autotvm.task import Task, relay_integration
+from tvm.autotvm.tophub import AUTOTVM_TOPHUB_LOC_VAR, AUTOTVM_TOPHUB_NONE_LOC
 from tvm.relay.ty import is_dynamic
 
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.autotvm.layouts import Connection, find_connections
-from autotvm_opevo.autotvm.left_out import describe_left_out
 from autotvm_opevo.tuning.task_scheduler import Operator
 
 # Relay's operators that AutoTVM has templates for.
 _TUNABLE = re.compile(r"conv[123]d|dense|matmul|correlation|scatter_elements")
+# Operators that take most of the time of networks, and that have templates for some targets.
+_HEAVY = re.compile(r"conv[123]d|dense|matmul")
+# The layout with channels first, by the dimensions of a convolution.
+_CONVOLUTION, _LAYOUTS = re.compile(r"conv([123])d"), {"1": "NCW", "2": "NCHW", "3": "NCDHW"}
 
 logger = logging.getLogger(__name__)
 
@@ -79,24 +84,20 @@ def extract(mod: tvm.IRModule, target: tvm.target.Target) -> Extraction:
     # Without a context, TVM would download pre-tuned configurations.
     with autotvm.apply_history_best([]), _failures() as failures:
         for function, count in _fused(network):
-            is_open = any(is_dynamic(one.checked_type) for one in [*function.params, function.body])
-            found = (
-                {}
-                if is_open
-                else {task.workload: task for task in _find_tasks(_as_module(function), target)}
-            )
-            if found:
-                tasks.update(
-                    (workload, task) for workload, task in found.items() if workload not in tasks
-                )
-                workloads = _default_first(sorted(found, key=str), function, target)
+            alternatives: list[Task] = []
+            if not _is_open(*function.params, function.body):
+                alternatives = _find_tasks(_as_module(function, function.params), target)
+            for task in alternatives:
+                tasks.setdefault(task.workload, task)
+            if alternatives:
+                workloads = _default_first(alternatives, function, target)
                 counts[workloads] = counts.get(workloads, 0) + count
                 operator[tvm.ir.structural_hash(function)] = list(counts).index(workloads)
             elif call := _find_tunable(function):
                 others.append((call, count))
         for message in dict.fromkeys(failures):
             logger.warning("TVM cannot compile an operator of this network: %s", message)
-        left_out = describe_left_out(others, mod, lambda alone: bool(_find_tasks(alone, target)))
+        left_out = _describe_left_out(others, mod, target)
     if not tasks:
         why = f": {left_out}" if left_out else ""
         raise ValueError(
@@ -137,10 +138,12 @@ def _fused(network: tvm.IRModule) -> list[tuple[relay.Function, int]]:
             distinct.setdefault(key, expression.op)
             counts[key] += 1
 
-    names = sorted(
-        network.get_global_vars(), key=lambda one: (one.name_hint != "main", one.name_hint)
+    variables = sorted(
+        network.get_global_vars(),
+        key=lambda variable: (variable.name_hint != "main", variable.name_hint),
     )
-    for function in map(network.__getitem__, names):  # besides `main` those that call themselves
+    # besides `main` those that call themselves
+    for function in map(network.__getitem__, variables):
         if isinstance(function, relay.Function) and not _has(function, "Compiler"):
             relay.analysis.post_order_visit(function, visit)
     return [(function, counts[key]) for key, function in distinct.items()]
@@ -187,7 +190,7 @@ def _only_vm(network: tvm.IRModule) -> str:
     """What a network has that the graph executor cannot run, in words; empty if there is
     nothing.
     """
-    found: set[str] = set()
+    reasons: set[str] = set()
 
     def is_kernel(op: relay.Expr) -> bool:
         """Whether what is called is an operator, or a function that is compiled as a whole, by TVM
@@ -202,29 +205,29 @@ def _only_vm(network: tvm.IRModule) -> str:
     def visit(expression: relay.Expr) -> None:
         op = expression.op if isinstance(expression, relay.Call) else None
         if isinstance(expression, relay.If):
-            found.add("branches")
+            reasons.add("branches")
         elif isinstance(expression, relay.RefCreate):
-            found.add("references")
+            reasons.add("references")
         elif isinstance(expression, relay.Match) or isinstance(op, relay.Constructor):
-            found.add("algebraic data types")
+            reasons.add("algebraic data types")
         elif op is not None and not is_kernel(op):
-            found.add("loops or closures")
+            reasons.add("loops or closures")
         elif op is not None and is_dynamic(expression.checked_type):
-            found.add("shapes that depend on data")
+            reasons.add("shapes that depend on data")
 
     relay.analysis.post_order_visit(network["main"], visit)
     if any(
         isinstance(variable.checked_type, relay.TupleType) for variable in network["main"].params
     ):
-        found.add("tuples as inputs")
-    return ", ".join(sorted(found))
+        reasons.add("tuples as inputs")
+    return ", ".join(sorted(reasons))
 
 
 def _find_tunable(function: relay.Function) -> relay.Call | None:
     """The call within a fused function, which has at most one, for which AutoTVM can have
     templates; None without one.
     """
-    found = []
+    calls = []
 
     def visit(expression: relay.Expr) -> None:
         if (
@@ -232,22 +235,24 @@ def _find_tunable(function: relay.Function) -> relay.Call | None:
             and isinstance(expression.op, tvm.ir.Op)
             and _TUNABLE.search(expression.op.name)
         ):
-            found.append(expression)
+            calls.append(expression)
 
     relay.analysis.post_order_visit(function.body, visit)
-    return found[0] if found else None
+    return calls[0] if calls else None
 
 
 def _default_first(
-    workloads: list[tuple[object, ...]], function: relay.Function, target: tvm.target.Target
+    tasks: Iterable[Task], function: relay.Function, target: tvm.target.Target
 ) -> tuple[tuple[object, ...], ...]:
     """The workloads of an operator's alternatives, that of the implementation which the compiler
     takes without records first.
     """
+    workloads = sorted({task.workload for task in tasks}, key=str)
     call = _find_tunable(function)
     if len(workloads) > 1 and call:
         inputs = [
-            te.placeholder(one.checked_type.shape, one.checked_type.dtype) for one in call.args
+            te.placeholder(argument.checked_type.shape, argument.checked_type.dtype)
+            for argument in call.args
         ]
         with target:
             _, outputs = relay.backend.te_compiler.select_implementation(
@@ -259,9 +264,131 @@ def _default_first(
     return tuple(workloads)
 
 
-def _as_module(function: relay.Function) -> tvm.IRModule:
-    """A module whose main function only calls `function`."""
+def _as_module(op: relay.Expr, arguments: Sequence[relay.Expr], attrs: Any = None) -> tvm.IRModule:
+    """A module whose main function only calls an operator or a function, with inputs of the types
+    of `arguments`.
+    """
     inputs = [
-        relay.var(f"p{i}", type_annotation=p.checked_type) for i, p in enumerate(function.params)
+        relay.var(f"p{i}", type_annotation=argument.checked_type)
+        for i, argument in enumerate(arguments)
     ]
-    return tvm.IRModule.from_expr(relay.Function(inputs, relay.Call(function, inputs)))
+    return tvm.IRModule.from_expr(relay.Function(inputs, relay.Call(op, inputs, attrs)))
+
+
+def _describe_left_out(
+    calls: Iterable[tuple[relay.Call, int]], mod: tvm.IRModule, target: tvm.target.Target
+) -> str:
+    """Operators without a template, in words, and how to convert the network so that they have one;
+    empty if there are none.
+
+    Parameters
+    ----------
+    calls : iterable of (relay.Call, int)
+        Operators without a template, typed, and how often the network has each.
+    mod : tvm.IRModule
+        The network, before the compiler changes its operators.
+    target : tvm.target.Target
+    """
+    counts: Counter[str] = Counter()
+    # the one in which there would be a template, or none, by description: shapes do not matter
+    layouts: dict[str, str] = {}
+    for call, count in calls:
+        if _HEAVY.search(call.op.name):
+            what = _describe(call)
+            counts[what] += count
+            if what not in layouts:
+                layouts[what] = _better_layout(call, target)
+    text = ", ".join(f"{count} {what}" for what, count in counts.items())
+    if not any(layouts.values()):
+        return text
+    converted: Counter[str] = Counter()
+    for what, count in counts.items():
+        converted[layouts[what]] += count
+    would = " and ".join(
+        f"{count} would have one in {layout}" for layout, count in converted.items() if layout
+    )
+    command = (
+        " (of a model file on the command line, with --layout NCHW)" if "NCHW" in converted else ""
+    )
+    return (
+        f"{text}. Of them, {would}. To convert the network before it is tuned{command}:\n"
+        "    with tvm.transform.PassContext(opt_level=3):\n"
+        "        mod = "
+        f"tvm.transform.Sequential([relay.transform.ConvertLayout({_convertible(mod)})])(mod)"
+    )
+
+
+def _describe(call: relay.Call) -> str:
+    """An operator, and what decides whether it has a template."""
+    layout, groups = getattr(call.attrs, "data_layout", ""), int(getattr(call.attrs, "groups", 1))
+    dtype = call.args[0].checked_type.dtype
+    return (
+        str(call.op.name)
+        + (f" in {layout}" if layout else "")
+        + (f" of {dtype}" if dtype != "float32" else "")
+        + (f" with {groups} groups" if groups > 1 else "")
+        + (" of unknown shape" if _is_open(*call.args, call) else "")
+    )
+
+
+def _is_open(*expressions: relay.Expr) -> bool:
+    """Whether one of several shapes depends on data."""
+    return any(is_dynamic(expression.checked_type) for expression in expressions)
+
+
+def _better_layout(call: relay.Call, target: tvm.target.Target) -> str:
+    """The layout in which an operator would have a template; empty if there is none."""
+    if _is_open(*call.args, call) or not _is_convertible(call):
+        return ""
+    alone = _as_module(call.op, call.args, call.attrs)
+    with tvm.transform.PassContext(opt_level=3):
+        converted = tvm.transform.Sequential([relay.transform.ConvertLayout(_convertible(alone))])(
+            alone
+        )
+    return _layout(call.op.name) if _find_tasks(converted, target) else ""
+
+
+def _convertible(mod: tvm.IRModule) -> dict[str, list[str]]:
+    """The layouts of data and weights that convolutions should have, by operator, as
+    ``ConvertLayout`` takes them.
+    """
+    names: set[str] = set()
+
+    def visit(expression: relay.Expr) -> None:
+        if isinstance(expression, relay.Call) and _is_convertible(expression):
+            names.add(expression.op.name)
+
+    relay.analysis.post_order_visit(mod["main"], visit)
+    return {name: [_layout(name), "default"] for name in sorted(names)}
+
+
+def _is_convertible(call: relay.Call) -> bool:
+    """Whether an operator is a convolution whose layout TVM can convert."""
+    is_convolution = (
+        isinstance(call.op, tvm.ir.Op)
+        and _CONVOLUTION.search(call.op.name)
+        and hasattr(call.attrs, "data_layout")
+    )
+    return bool(is_convolution) and call.op.get_attr("FTVMConvertOpLayout") is not None
+
+
+def _layout(name: str) -> str:
+    """The layout with channels first of a convolution."""
+    found = _CONVOLUTION.search(name)
+    return _LAYOUTS[found[1]] if found else ""
+
+
+@contextmanager
+def without_tophub() -> Iterator[None]:
+    """Keep TVM from downloading, as templates for ARM and GPUs do for a configuration that is not
+    tuned, without a time limit.
+    """
+    before = os.environ.get(AUTOTVM_TOPHUB_LOC_VAR)
+    os.environ[AUTOTVM_TOPHUB_LOC_VAR] = AUTOTVM_TOPHUB_NONE_LOC
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[AUTOTVM_TOPHUB_LOC_VAR]
+        else:
+            os.environ[AUTOTVM_TOPHUB_LOC_VAR] = before
