@@ -30,7 +30,7 @@ from autotvm_opevo.meta_schedule import (
     open_database,
     tune_network,
 )
-from autotvm_opevo.meta_schedule.evaluation import network_loader, random_inputs
+from autotvm_opevo.meta_schedule.evaluation import network_loader, open_device, random_inputs
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.networks import relax as workloads
 from benchmarks import markdown, publish
@@ -82,7 +82,8 @@ def repetition(job):
     first = job["seed"] % len(names)
     as_imported = lower_as_imported(mod, params, cpu())
     networks, seconds = {}, {}
-    with network_loader(cpu(), random_inputs(as_imported)) as load:
+    with open_device(cpu()) as (device, upload):
+        load = network_loader(cpu(), random_inputs(as_imported), device, upload)
         for name in names[first:] + names[:first]:
             with tempfile.TemporaryDirectory() as folder:
                 start = time.perf_counter()

@@ -22,7 +22,7 @@ from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo.lowering.network import lower_as_imported
 from autotvm_opevo.meta_schedule import Comparison, lower_for_tuning, open_database, tune_network
-from autotvm_opevo.meta_schedule.evaluation import network_loader, random_inputs
+from autotvm_opevo.meta_schedule.evaluation import network_loader, open_device, random_inputs
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.networks import relax as workloads
 from benchmarks import publish
@@ -154,7 +154,8 @@ def repetition(job, options):
         total = total or seconds
         rows += [{"method": method, **stage} for stage in stages(folder, counts, seconds, total)]
     comparison = Comparison([f"{row['method']} after {row['seconds']:.0f} s" for row in rows])
-    with network_loader(cpu(), random_inputs(lowered[THEIRS])) as load:
+    with open_device(cpu()) as (device, upload):
+        load = network_loader(cpu(), random_inputs(lowered[THEIRS]), device, upload)
         tuned = [load(lowered[row["method"]], open_database(row.pop("database"))) for row in rows]
         comparison.time_networks([load(lowered[THEIRS]), *tuned], _TIMING_SECONDS)
     assert comparison.outputs_match, comparison.relative_errors

@@ -19,11 +19,14 @@ from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import check_shapes, lower_as_imported
 from autotvm_opevo.meta_schedule.compilation import warn_of_untuned
 from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, seconds
-from autotvm_opevo.meta_schedule.device import open_device
-from autotvm_opevo.meta_schedule.evaluation import computed_dtypes, load_on, random_inputs
-from autotvm_opevo.meta_schedule.extraction import extract, key_of, lower_and_extract
+from autotvm_opevo.meta_schedule.evaluation import (
+    computed_dtypes,
+    network_loader,
+    open_device,
+    random_inputs,
+)
+from autotvm_opevo.meta_schedule.extraction import extract, key_of, lower_and_extract, task_name
 from autotvm_opevo.meta_schedule.kernels import KernelInstance, build_kernel
-from autotvm_opevo.meta_schedule.naming import task_name
 from autotvm_opevo.meta_schedule.store import untuned_networks, wrong_passes
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.tuning.comparison import (
@@ -121,8 +124,11 @@ def compare_logs(
     ]
     comparison = Comparison(names, _operators(tuned), dtypes=computed_dtypes(mod))
     untuned = lowered[-1].mod
-    with shown_when_aborted(comparison), open_device(target, runner, time_limit) as (device, put):
-        load = load_on(target, random_inputs(untuned), device, put)
+    with (
+        shown_when_aborted(comparison),
+        open_device(target, runner, time_limit) as (device, upload),
+    ):
+        load = network_loader(target, random_inputs(untuned), device, upload)
         print(f"building {pluralize(1 + len(names), 'network')} for {target}", file=sys.stderr)
         networks = [load(untuned), *(load(one.lowered.mod, one.database) for one in tuned)]
         print(f"timing them in turn, for at most {time_limit:g} seconds", file=sys.stderr)
@@ -130,7 +136,7 @@ def compare_logs(
 
         def load_kernel(record: TuningRecord) -> Callable[[], KernelInstance]:
             library, arrays = build_kernel(record)
-            load_library = put(library)
+            load_library = upload(library)
             return lambda: KernelInstance(load_library(), device, arrays)
 
         comparison.time_operators(load_kernel, (1 - NETWORKS_SHARE) * time_limit)

@@ -4,23 +4,107 @@ trials.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import relax
+from tvm.s_tir.meta_schedule.runner import RPCRunner
 
-from autotvm_opevo._utils.timeouts import run_compiler
+from autotvm_opevo._utils.timeouts import run_compiler, run_with_timeout
 from autotvm_opevo.lowering.entry import entry_name
 from autotvm_opevo.lowering.network import build
-from autotvm_opevo.meta_schedule.device import Put, open_device
+from autotvm_opevo.meta_schedule.targets import device_type
 from autotvm_opevo.tuning.comparison import Comparison, compare_with_untuned
 from autotvm_opevo.tuning.programs import MIN_REPEAT_MS, Array, random_arrays
 
+# Takes a built library to the device; what it returns loads the library, on this machine into newly
+# allocated memory each time.
+Uploader = Callable[[Any], Callable[[], Any]]
 # Builds a lowered network, untuned or with a database; what it returns loads it.
 Load = Callable[..., Callable[[], "Instance"]]
+
+# Seconds to wait for a free remote device, and for which it is then reserved, so that networks can
+# be built and run once.
+_REQUEST_TIMEOUT, _SESSION_TIMEOUT = 300, 3600
+# The longest time that the tracker's protocol can tell.
+_LONGEST = 2**31 - 1
+
+
+@contextmanager
+def open_device(
+    target: tvm.target.Target, runner: Any = None, seconds: float = 0.0
+) -> Iterator[tuple[tvm.runtime.Device, Uploader]]:
+    """The device that runs the trials, and a function that takes libraries there.
+
+    Parameters
+    ----------
+    target : tvm.target.Target
+    runner : optional
+        TVM's ``RPCRunner`` for a device of its tracker; this machine's with any other.
+    seconds : float
+        For which a remote device is reserved longer than it takes to run some networks once.
+
+    Raises
+    ------
+    TimeoutError
+        If no remote device is free for minutes.
+    """
+    names = count()
+    with tempfile.TemporaryDirectory() as folder:
+        if not isinstance(runner, RPCRunner):
+
+            def load_anew(library: Any) -> Callable[[], Any]:
+                file = str(Path(folder) / f"{next(names)}.so")
+                library.export_library(file)
+                # Only a loaded one has weights of its own; they are freed with it, for which TVM's
+                # `load_module` has no option.
+                return lambda: tvm_ffi.load_module(file, keep_module_alive=False)
+
+            yield tvm.device(device_type(target), 0), load_anew
+            return
+        config = runner.rpc_config
+
+        def request() -> Any:
+            return config.connect_tracker().request(
+                config.tracker_key,
+                config.session_priority,
+                session_timeout=int(min(_SESSION_TIMEOUT + seconds, _LONGEST)),
+            )
+
+        session = run_with_timeout(
+            _REQUEST_TIMEOUT, request, f"a free device of key {config.tracker_key!r}"
+        )
+
+        def upload(library: Any) -> Callable[[], Any]:
+            file = Path(folder) / f"{next(names)}.tar"  # object code, which is linked over there
+            library.export_library(str(file))
+            session.upload(str(file))
+            # once: the server links it, and keeps what it has loaded
+            module = session.load_module(file.name)
+            return lambda: module
+
+        try:
+            yield session.device(device_type(target), 0), upload
+        except (KeyboardInterrupt, TimeoutError):
+            raise  # a thread may still use the session
+        except BaseException:
+            _close(session)
+            raise
+        _close(session)
+
+
+def _close(session: Any) -> None:
+    """Give the device back; the garbage collector may find what is left of the networks much
+    later.
+    """
+    session.get_function("CloseRPCConnection")()
 
 
 def evaluate_network(
@@ -36,29 +120,24 @@ def evaluate_network(
 
     `dtypes` are of what it computes.
     """
-    with network_loader(target, random_inputs(lowered), runner) as load:
+    with open_device(target, runner) as (device, upload):
+        load = network_loader(target, random_inputs(lowered), device, upload)
         return compare_with_untuned(load(as_imported), load(lowered, database), set(dtypes))
 
 
-@contextmanager
 def network_loader(
-    target: tvm.target.Target, inputs: Sequence[Array], runner: Any = None
-) -> Iterator[Load]:
-    """A function that builds a lowered network, untuned or with a database, and returns one that
-    loads it.
-    """
-    with open_device(target, runner) as (device, put):
-        yield load_on(target, inputs, device, put)
-
-
-def load_on(
-    target: tvm.target.Target, inputs: Sequence[Array], device: tvm.runtime.Device, put: Put
+    target: tvm.target.Target,
+    inputs: Sequence[Array],
+    device: tvm.runtime.Device,
+    upload: Uploader,
 ) -> Load:
-    """The same on a device that is open."""
+    """A function that builds a lowered network, untuned or with a database, and returns one that
+    loads it on an open device.
+    """
 
     def load(mod: tvm.IRModule, database: Any = None) -> Callable[[], Instance]:
         what = "building the untuned network" if database is None else "building the tuned network"
-        load_library = run_compiler(lambda: put(build(mod, target, database)), what)
+        load_library = run_compiler(lambda: upload(build(mod, target, database)), what)
         name = entry_name(mod)
         return lambda: Instance(load_library(), device, inputs, name)
 

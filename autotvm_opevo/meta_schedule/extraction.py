@@ -1,17 +1,18 @@
-"""The operators of a lowered Relax network, as MetaSchedule's tasks."""
+"""The operators of a lowered Relax network, as MetaSchedule's tasks, and the tasks' names."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import tvm
 from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
+from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 
 from autotvm_opevo.lowering.network import is_known, lower
 from autotvm_opevo.meta_schedule.database import workload_key
-from autotvm_opevo.meta_schedule.naming import kind_of
 from autotvm_opevo.meta_schedule.store import network_key
 
 
@@ -71,3 +72,24 @@ def _is_static(mod: tvm.IRModule) -> bool:
         return False
     # which rejects all candidates else
     return bool(ms.postproc.DisallowDynamicLoop().apply(Schedule(mod)))
+
+
+def kind_of(task: Any) -> str:
+    """The operators of a task, without the numbers by which TVM tells functions apart.
+
+    >>> from types import SimpleNamespace
+    >>> kind_of(SimpleNamespace(task_name="fused_conv2d1_add2_relu11"))
+    'fused_conv2d_add_relu'
+    """
+    return re.sub(r"(?<=[a-z])\d+(?=_|$)", "", str(task.task_name))
+
+
+def task_name(task: Any) -> str:
+    """The operators of a task and the shapes of its first two tensors, such as an image and the
+    weights.
+    """
+    shapes = [
+        "x".join(map(str, tensor.shape)) or "scalar"
+        for tensor in ArgInfo.from_prim_func(task.dispatched[0]["main"])[:2]
+    ]
+    return " ".join([kind_of(task), *shapes])

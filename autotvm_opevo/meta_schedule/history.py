@@ -1,4 +1,6 @@
-"""Databases of other networks, devices and runs, as sources of a transfer."""
+"""What searches learn from: databases of other networks, devices and runs, and, before any, what
+this package knows of common layers.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,8 @@ from typing import Any, TypeVar
 
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.database import TuningRecord
+from tvm.target import Target
+from tvm.target.codegen import target_has_features
 
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import pluralize
@@ -30,6 +34,7 @@ from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.search.transfer import Source, thin_out
 from autotvm_opevo.tuning.file_formats import describe_file
 from autotvm_opevo.tuning.logs import RECORD_FILE, WORKLOAD_FILE
+from autotvm_opevo.tuning.prior import read_prior
 
 T = TypeVar("T")
 
@@ -183,10 +188,8 @@ def _source(records: list[TuningRecord]) -> Source | None:
             rand_state=1,
         )
         decisions = DecisionSpace(context.mod, context.generate_design_space(), [])
-    except (
-        RuntimeError,
-        ValueError,
-    ):  # of a target that this TVM was not built for, or a structure that it no longer has
+    except (RuntimeError, ValueError):
+        # of a target that this TVM was not built for, or a structure that it no longer has
         return None
     results: dict[int, float] = {}
     for record in sorted(records, key=lambda record: -fitness(record.run_secs)):
@@ -196,3 +199,20 @@ def _source(records: list[TuningRecord]) -> Source | None:
             continue
         results.setdefault(decisions.space.index(configuration), fitness(record.run_secs))
     return decisions.by_role(results) if any(results.values()) else None
+
+
+def prior(target: Target) -> Sequence[Source]:
+    """The sources that come with this package for a CPU, with knobs by role (see
+    `DecisionSpace.by_role`).
+    """
+    return read_prior(prior_file(target))[""] if target.kind.name == "llvm" else ()
+
+
+def prior_file(target: Target) -> Path:
+    """The file for a CPU: what is best depends on how many values a vector has, and on the number
+    of registers.
+
+    AVX2's is the nearest to narrower vectors.
+    """
+    wide = target_has_features("avx512f", target)
+    return Path(__file__).with_name("avx512_prior.json" if wide else "avx2_prior.json")

@@ -24,8 +24,7 @@ from tvm.target import Target
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo._utils.validation import as_integer
 from autotvm_opevo.meta_schedule.database import fitness, records_of
-from autotvm_opevo.meta_schedule.history import describe_history, read_history
-from autotvm_opevo.meta_schedule.prior import prior
+from autotvm_opevo.meta_schedule.history import describe_history, prior, read_history
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.meta_schedule.task_search import TaskSearch
 from autotvm_opevo.search.opevo import OpEvo

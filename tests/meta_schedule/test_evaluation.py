@@ -11,7 +11,12 @@ from tvm import relax, te
 from tvm.s_tir.meta_schedule.runner.config import EvaluatorConfig
 
 from autotvm_opevo.lowering.network import lower_as_imported
-from autotvm_opevo.meta_schedule.evaluation import computed_dtypes, network_loader, random_inputs
+from autotvm_opevo.meta_schedule.evaluation import (
+    computed_dtypes,
+    network_loader,
+    open_device,
+    random_inputs,
+)
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.meta_schedule.worker import build_artifact, run_artifact
 from autotvm_opevo.networks import relax as workloads
@@ -33,7 +38,8 @@ class TestLibrariesAreUnloaded:
     def test_with_the_network(self, tmp_path, monkeypatch):
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
         lowered = lower_as_imported(*workloads.operator("matmul", [(8, 64), (64, 32)]), TARGET)
-        with network_loader(TARGET, random_inputs(lowered)) as load:
+        with open_device(TARGET) as (device, upload):
+            load = network_loader(TARGET, random_inputs(lowered), device, upload)
             network = load(lowered)
             instance, other = network(), network()
             assert is_loaded(tmp_path)
@@ -64,7 +70,8 @@ def test_outputs_may_be_tuples_of_tuples():
         y = blocks.emit(relax.op.nn.relu(x))
         blocks.emit_func_output(relax.Tuple([y, relax.Tuple([x, y])]))
     lowered = lower_as_imported(blocks.finalize(), None, TARGET)
-    with network_loader(TARGET, random_inputs(lowered)) as load:
+    with open_device(TARGET) as (device, upload):
+        load = network_loader(TARGET, random_inputs(lowered), device, upload)
         assert [output.shape for output in load(lowered)().outputs()] == [(8, 16)] * 3
 
 
@@ -78,7 +85,8 @@ def test_outputs_may_be_shapes_and_numbers():
             relax.Tuple([y, shape, relax.Tuple([relax.ShapeExpr([3, 4]), relax.prim_value(5)])])
         )
     lowered = lower_as_imported(blocks.finalize(), None, TARGET)
-    with network_loader(TARGET, random_inputs(lowered)) as load:
+    with open_device(TARGET) as (device, upload):
+        load = network_loader(TARGET, random_inputs(lowered), device, upload)
         tensor, *numbers = load(lowered)().outputs()
     assert tensor.shape == (8, 16)
     assert numbers == [8, 16, 3, 4, 5]

@@ -1,21 +1,36 @@
-"""read_history: databases as sources, read without writing, whatever state they are in."""
+"""Databases as sources, read without writing, whatever state they are in, and the prior on a CPU."""
 
 import json
 import shutil
 
+import numpy as np
 import pytest
+import tvm
+from cpu_targets import PRIOR_FILES
 from quick_tuning import SMALL, tune
+from sketches import WORKLOADS, decision_space
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
-from autotvm_opevo.meta_schedule import OpEvoStrategy, history, open_database, tune_network
+from autotvm_opevo.meta_schedule import (
+    OpEvoStrategy,
+    as_target,
+    history,
+    lower_for_tuning,
+    open_database,
+    tune_network,
+)
 from autotvm_opevo.meta_schedule.database import fitness, seconds
-from autotvm_opevo.meta_schedule.history import describe_history, read_history
+from autotvm_opevo.meta_schedule.history import describe_history, prior, prior_file, read_history
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.networks import relax as workloads
 from autotvm_opevo.tuning.journal import JOURNAL, RunEnded, read
 from autotvm_opevo.tuning.logs import RECORD_FILE, WORKLOAD_FILE
+from benchmarks import relax_prior
 from benchmarks.workloads import cpu
+
+SHAPES = {"data": (1, 64, 40, 40), "kernel": (80, 64, 3, 3)}
+ARM = "llvm -mtriple=aarch64-linux-gnu -mattr=+neon"
 
 
 @pytest.fixture(scope="module")
@@ -257,3 +272,78 @@ def test_a_history_of_another_target_is_read(yesterday, tmp_path):
     write_for_another_target(yesterday, tmp_path)
     assert open_database(tmp_path).get_all_tuning_records()[0].target.attrs["num-cores"] == 64
     assert [len(source.results) for source in read_history([tmp_path])] == [12]
+
+
+@pytest.mark.parametrize("cpu", ["core-avx2", "skylake-avx512"])
+@pytest.mark.parametrize("workload", ["MM1", "BMM1", "C1", "C2", "softmax"])
+def test_the_package_knows_workloads_like_these(workload, cpu):
+    decisions = decision_space(workload, "llvm")
+    sources = [
+        source
+        for one in prior(as_target(f"llvm -mcpu={cpu}"))
+        if (source := decisions.translate(one))
+    ]
+    assert len(sources) >= 2
+    for source in sources:
+        assert len(source.results) >= 16
+        assert max(source.results.values()) == 1.0
+        assert all(0 <= fitness <= 1 for fitness in source.results.values())
+
+
+def test_what_is_known_is_of_use_to_an_arm_cpu():
+    task = ms.TuneContext(
+        WORKLOADS["C1"](), target=as_target(ARM), space_generator="post-order-apply"
+    )
+    decisions = DecisionSpace(task.mod, task.generate_design_space(), [])
+    assert any(decisions.translate(source) for source in prior(task.target))
+
+
+@pytest.mark.parametrize(("target", "name"), PRIOR_FILES)
+def test_what_is_known_depends_on_the_width_of_vectors(target, name):
+    path = prior_file(as_target(target))
+    assert path.name == name
+    assert path.exists()
+
+
+def test_nothing_is_known_of_a_gpu():
+    assert not prior(tvm.target.Target("cuda"))
+
+
+@pytest.mark.parametrize("cpu", ["core-avx2", "skylake-avx512"])
+def test_the_package_knows_the_operators_of_winograds_algorithm(cpu):
+    """Of a layer that it does not know: its results are of use to each of the three."""
+    target = as_target(f"llvm -mcpu={cpu}")
+    data, kernel = (
+        relax.Var(name, relax.TensorType(shape, "float32")) for name, shape in SHAPES.items()
+    )
+    builder = relax.BlockBuilder()
+    with builder.function("main", [data, kernel]):
+        with builder.dataflow():
+            y = builder.emit_output(relax.op.nn.relu(relax.op.nn.conv2d(data, kernel, padding=1)))
+        builder.emit_func_output(y)
+    weights = {"kernel": tvm.runtime.tensor(np.ones(SHAPES["kernel"], "float32"))}
+    lowered = lower_for_tuning(builder.finalize(), weights, target)
+    tasks = [
+        one
+        for one in ms.relax_integration.extract_tasks(lowered, target)
+        if "winograd" in one.task_name
+    ]
+    assert len(tasks) == 3
+    for task in tasks:
+        context = ms.TuneContext(
+            task.dispatched[0], target=target, space_generator="post-order-apply"
+        )
+        decisions = DecisionSpace(context.mod, context.generate_design_space(), [])
+        assert sum(decisions.translate(one) is not None for one in prior(target)) >= 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "tasks"),
+    [("convolution", 1), ("matmul", 1), ("batch_matmul", 1), ("softmax", 1), ("winograd", 3)],
+)
+def test_the_prior_s_layers_are_so_many_tasks_each(kind, tasks):
+    target = as_target("llvm -mcpu=core-avx2")
+    found = ms.relax_integration.extract_tasks(
+        lower_for_tuning(*relax_prior.layers(kind), target), target
+    )
+    assert len(found) == tasks * len(relax_prior.KINDS[kind][1])
