@@ -20,8 +20,7 @@ from autotvm_opevo.autotvm import local_target
 from autotvm_opevo.autotvm import search_tuner as search_tuner_module
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.folding import fold
-from autotvm_opevo.autotvm.history import read_history
-from autotvm_opevo.autotvm.prior import prior_file
+from autotvm_opevo.autotvm.history import prior_file, read_history
 from autotvm_opevo.tuning.prior import write_prior
 from benchmarks.layers import CONVOLUTIONS, DENSE, DEPTHWISE
 
@@ -88,7 +87,7 @@ def main() -> None:
         history = read_history([log], Path())
         write_prior(
             options.output or prior_file(target),
-            {name: history.sources(name) for name in sorted({task.name for task in tasks})},
+            {name: history.sources(name, target) for name in sorted({task.name for task in tasks})},
         )
 
 

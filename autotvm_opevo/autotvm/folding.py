@@ -1,8 +1,10 @@
-"""Bind a network's weights and compute what is constant, once for all compilations."""
+"""Relay networks as they are given, as one function with its weights bound and what is constant
+computed, once for all compilations.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -11,8 +13,7 @@ import numpy as np
 import tvm
 from tvm import relay
 from tvm.relay.dataflow_pattern import DFPatternCallback, is_constant, is_op, rewrite
-
-from autotvm_opevo.autotvm.relay_module import as_module
+from tvm.relay.ty import is_dynamic
 
 _UNARY: dict[str, Callable[..., Any]] = {
     "negative": np.negative,
@@ -26,6 +27,8 @@ _BINARY: dict[str, Callable[..., Any]] = {
     "divide": np.divide,
 }
 _RESHAPES = ("expand_dims", "squeeze")
+# How many inputs are named.
+_MAX_NAMES = 8
 
 
 def fold(mod: tvm.IRModule | relay.Function, params: dict[str, Any] | None) -> tvm.IRModule:
@@ -75,3 +78,194 @@ class _Elementwise(DFPatternCallback):
             )
         with np.errstate(all="ignore"):  # as TVM does
             return relay.const((_UNARY | _BINARY)[post.op.name](*arrays))
+
+
+def as_module(mod: Any, params: Any = None) -> tvm.IRModule:
+    """A copy of a Relay network as one function, ``main``, with its weights bound, and what it
+    calls inlined.
+
+    Functions that call themselves, and those for external code generators, stay.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule or relay.Function
+    params : dict, optional
+        Weights by name, as arrays of TVM or numpy.
+
+    Raises
+    ------
+    ValueError
+        If it is no network of Relay, has no ``main``, the weights have no names, or the shape of an
+        input is unknown.
+
+    Examples
+    --------
+    >>> x = relay.var("x", shape=(8,))
+    >>> as_module(tvm.IRModule({"forward": relay.Function([x], x)}))
+    Traceback (most recent call last):
+    ValueError: mod must have a function main, it has forward: mod["main"] = mod["forward"] makes that it
+    """
+    module = _with_main(mod)
+    weights = _as_weights(params, [variable.name_hint for variable in module["main"].params])
+    module["main"] = relay.build_module.bind_params_by_name(module["main"], weights)
+    try:
+        module = relay.transform.InferType()(
+            _inlined(relay.transform.RemoveUnusedFunctions()(module))
+        )
+    except tvm.TVMError as error:
+        if untyped := [
+            variable.name_hint
+            for variable in module["main"].params
+            if variable.type_annotation is None
+        ]:
+            raise _unknown(dict.fromkeys(untyped, "of any rank")) from error
+        raise
+    if unknown := dict(_unknown_inputs(module["main"])):
+        raise _unknown(unknown)
+    # With functions that call themselves, TVM's pass fails.
+    return (
+        relay.transform.DynamicToStatic()(module)
+        if _has_dynamic_shapes(module) and len(module.functions) == 1
+        else module
+    )
+
+
+def _has_dynamic_shapes(module: tvm.IRModule) -> bool:
+    """Whether shapes depend on data, or seem to."""
+    found: list[relay.Expr] = []
+
+    def visit(expression: relay.Expr) -> None:
+        if isinstance(expression, relay.Call) and is_dynamic(expression.checked_type):
+            found.append(expression)
+
+    relay.analysis.post_order_visit(module["main"], visit)
+    return bool(found)
+
+
+def _with_main(mod: Any) -> tvm.IRModule:
+    """A copy of a module, or of a function as one, with a function ``main``."""
+    if isinstance(mod, relay.Function):
+        return tvm.IRModule.from_expr(mod)
+    if not isinstance(mod, tvm.IRModule):
+        hint = (
+            ": relay.Function(relay.analysis.free_vars(mod), mod) makes it one"
+            if isinstance(mod, relay.Expr)
+            else ""
+        )
+        raise ValueError(
+            f"mod must be an IRModule or a relay.Function, {type(mod).__name__} given{hint}"
+        )
+    functions = {variable.name_hint: function for variable, function in mod.functions.items()}
+    if "main" not in functions:
+        names = sorted(functions)
+        hint = f': mod["main"] = mod["{names[0]}"] makes that it' if names else ""
+        raise ValueError(f"mod must have a function main, it has {_listed(names) or 'none'}{hint}")
+    if not isinstance(functions["main"], relay.Function):
+        kind = type(functions["main"])
+        raise ValueError(
+            f"mod must be a network of Relay, its main is a {kind.__module__}.{kind.__name__}"
+        )
+    return mod.clone()
+
+
+def _inlined(module: tvm.IRModule) -> tvm.IRModule:
+    """A module whose functions that call no others are inlined, then those that call none any more,
+    and so on.
+
+    ``relay.transform.Inline`` fails where a function is called twice; the pass for those of
+    external code generators does not.
+    """
+    while leaves := list(_leaves(module)):
+        for variable in leaves:
+            module[variable] = module[variable].with_attr("Compiler", "none")
+        module = relay.transform.InlineCompilerFunctionsBoundTo(leaves)(module)
+    return module
+
+
+def _leaves(module: tvm.IRModule) -> Iterator[relay.GlobalVar]:
+    """The functions that call none of the others and can be inlined: not ``main``, and of no other
+    code generator.
+    """
+    called: dict[relay.GlobalVar, set[relay.GlobalVar]] = {}
+    passed: set[relay.GlobalVar] = set()  # as values, to functions that call them
+    for variable, function in module.functions.items():
+        if (
+            isinstance(function, relay.Function)
+            and not function.type_params
+            and not (function.attrs and "Compiler" in function.attrs)
+        ):
+            found = called[variable] = set()
+
+            def visit(expression: relay.Expr, found: set[relay.GlobalVar] = found) -> None:
+                if isinstance(expression, relay.Call):
+                    passed.update(
+                        argument
+                        for argument in expression.args
+                        if isinstance(argument, relay.GlobalVar)
+                    )
+                elif isinstance(expression, relay.GlobalVar):
+                    found.add(expression)
+
+            relay.analysis.post_order_visit(function, visit)
+    for variable, others in called.items():
+        if variable.name_hint != "main" and variable not in passed and not others & called.keys():
+            yield variable
+
+
+def _as_weights(params: Any, inputs: list[str]) -> dict[str, Any]:
+    """Weights by name."""
+    if params is None:
+        return {}
+    if isinstance(params, Mapping) and all(isinstance(name, str) for name in params):
+        return dict(params)
+    given, hint = type(params).__name__, f"the inputs of main are {_listed(inputs) or 'none'}"
+    if isinstance(params, Mapping):
+        given = f"a dict with keys of type {type(next(iter(params))).__name__}"
+    if isinstance(params, (bytes, bytearray)):
+        hint = "relay.load_param_dict(params) reads them"
+    raise ValueError(f"params must be a dict of weights by name, or None; {given} given: {hint}")
+
+
+def _unknown_inputs(main: relay.Function) -> Iterator[tuple[str, str]]:
+    """The names of the inputs whose shape is unknown, and their shapes, in which a question mark
+    stands for an unknown extent.
+    """
+    for variable in main.params:
+        fields = (
+            variable.checked_type.fields
+            if isinstance(variable.checked_type, relay.TupleType)
+            else [variable.checked_type]
+        )
+        shapes = [_extents(kind) for kind in fields if isinstance(kind, relay.TensorType)]
+        if unknown := next((shape for shape in shapes if "?" in shape), None):
+            yield variable.name_hint, f"({', '.join(unknown)}{',' * (len(unknown) == 1)})"
+
+
+def _extents(kind: relay.TensorType) -> list[str]:
+    """The extents of a tensor; a question mark for each that is unknown.
+
+    >>> _extents(relay.TensorType((relay.Any(), 64)))
+    ['?', '64']
+    """
+    return [
+        str(int(extent)) if isinstance(extent, tvm.tir.IntImm) else "?" for extent in kind.shape
+    ]
+
+
+def _unknown(inputs: Mapping[str, str]) -> ValueError:
+    """The error for inputs, given by what is known of their shapes."""
+    names = _listed([f"{name!r} {shape}" for name, shape in inputs.items()])
+    name, shape = next(iter(inputs.items()))
+    known = shape.replace("?", "1") if "?" in shape else "(1, 3, 224, 224)"
+    return ValueError(
+        f"the shapes of all inputs must be known, that of {names} is not: give it to TVM's "
+        "frontend, as in "
+        f"relay.frontend.from_onnx(model, shape={{{name!r}: {known}}}), or to "
+        f"relay.var({name!r}, shape={known}), and let "
+        "relay.transform.DynamicToStatic()(mod) follow"
+    )
+
+
+def _listed(names: list[str]) -> str:
+    others = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {others} others" if others > 0 else "")

@@ -1,18 +1,20 @@
-"""Records of other tasks as sources of a transfer: of the same template, for other shapes, targets
-or devices.
+"""What tuners learn from: records of other tasks of the same template, for other shapes, targets or
+devices, and, before any, what this package knows of common layers.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import platform
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import tvm
 from tvm import autotvm
 from tvm.autotvm.measure import MeasureInput
 from tvm.autotvm.task import Task
@@ -32,12 +34,17 @@ from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.transfer import Source, thin_out
 from autotvm_opevo.tuning.file_formats import about
 from autotvm_opevo.tuning.logs import best_file
-
-logger = logging.getLogger(__name__)
+from autotvm_opevo.tuning.prior import read_prior
 
 # Of one template, at most this many tasks are looked at, those with the most records, and of each
 # at most this many records.
 _MAX_TASKS, _MAX_RECORDS = 32, 512
+# The architectures of the CPUs that the package knows layers of.
+_X86 = {"x86_64", "amd64", "i386", "i686"}
+# TVM's function, by its name in the registry: its module is not the same in all versions.
+_LANES = "tvm.topi.x86.utils.get_simd_32bit_lanes"
+
+logger = logging.getLogger(__name__)
 
 
 class _Trials(NamedTuple):
@@ -52,19 +59,13 @@ class _Trials(NamedTuple):
 
 
 class History:
-    """Records, by template and task; their search spaces are created when they are needed.
+    """Records, by template and task; their search spaces are created when they are needed."""
 
-    Parameters
-    ----------
-    records : iterable of (MeasureInput, MeasureResult)
-    """
-
-    def __init__(self, records: Iterable[Record] = ()) -> None:
+    def __init__(self) -> None:
         self._trials: dict[str, dict[Any, _Trials]] = {}  # by template and task
         self._sources: dict[Any, Source | None] = {}
-        self.add(records)
 
-    def describe(self, templates: Collection[str], target: Target | None = None) -> str:
+    def describe(self, templates: Collection[str], target: Target) -> str:
         """How much of it is of some templates and for a target, see `sources`, and how much is
         not.
         """
@@ -87,10 +88,7 @@ class History:
                 f"{others[0]}"
             )
         if foreign := sum(count for name, count in total.items() if name in templates) - sum(known):
-            text += (
-                f"; {foreign} are of "
-                f"{'GPUs and the like' if target is not None and is_cpu(target) else 'CPUs'}"
-            )
+            text += f"; {foreign} are of {'GPUs and the like' if is_cpu(target) else 'CPUs'}"
         return text
 
     def add(self, records: Iterable[Record], origin: str = "loaded records") -> None:
@@ -116,10 +114,7 @@ class History:
     def __bool__(self) -> bool:
         return bool(self._trials)
 
-    def __str__(self) -> str:
-        return self.describe(self._trials)
-
-    def sources(self, template: str, target: Target | None = None) -> list[Source]:
+    def sources(self, template: str, target: Target) -> list[Source]:
         """The tasks of a template whose records can be used: for a target on a CPU, those of CPUs,
         otherwise of other devices.
 
@@ -132,12 +127,10 @@ class History:
                 self._sources[key] = _source(tasks[key])
         return [source for key in used if (source := self._sources[key]) is not None]
 
-    def _tasks(self, template: str, target: Target | None) -> dict[Any, _Trials]:
+    def _tasks(self, template: str, target: Target) -> dict[Any, _Trials]:
         tasks = self._trials.get(template, {}).items()
         return {
-            key: one
-            for key, one in tasks
-            if target is None or is_cpu(one.example.target) == is_cpu(target)
+            key: trials for key, trials in tasks if is_cpu(trials.example.target) == is_cpu(target)
         }
 
     def unusable(self, template: str) -> int:
@@ -232,3 +225,25 @@ def _read(path: Path, origin: str) -> list[_Trials]:
     for why, count in left_out.items():
         logger.warning("%s of %s left out, %s", pluralize(count, "record"), origin, why)
     return list(tasks.values())
+
+
+def prior(task: Task) -> Sequence[Source]:
+    """The sources that come with this package for a task: of the same template, for other shapes;
+    none unless for an x86 CPU.
+    """
+    target = task.target
+    # older versions leave this machine's out
+    triple = str(target.attrs.get("mtriple", "")) or platform.machine()
+    if target.kind.name != "llvm" or triple.partition("-")[0].lower() not in _X86:
+        return ()  # TVM tunes other CPUs with some of these templates, too
+    return read_prior(prior_file(target)).get(task.name, ())
+
+
+def prior_file(target: tvm.target.Target) -> Path:
+    """The file for a CPU: what is best depends on how many values a vector has, and on the number
+    of registers.
+    """
+    lanes = tvm.get_global_func(_LANES, allow_missing=True)
+    with target:
+        wide = lanes is not None and lanes() == 16
+    return Path(__file__).with_name("avx512_prior.json" if wide else "avx2_prior.json")

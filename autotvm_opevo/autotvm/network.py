@@ -35,8 +35,8 @@ from autotvm_opevo.autotvm.runner import LocalRunner
 from autotvm_opevo.autotvm.store import TrialStore
 from autotvm_opevo.autotvm.targets import cannot_run
 from autotvm_opevo.autotvm.task_state import TaskState
-from autotvm_opevo.autotvm.tuner import OpEvoTuner
-from autotvm_opevo.autotvm.tuner_factory import (
+from autotvm_opevo.autotvm.tuner import (
+    OpEvoTuner,
     TunerFactory,
     can_learn,
     may_refuse_knobs,

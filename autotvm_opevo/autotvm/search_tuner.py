@@ -15,9 +15,8 @@ from tvm.autotvm.tuner import Tuner
 
 from autotvm_opevo._utils.text import milliseconds
 from autotvm_opevo.autotvm.build_ahead import BuildAhead, can_build_ahead
-from autotvm_opevo.autotvm.history import History, is_cpu
+from autotvm_opevo.autotvm.history import History, is_cpu, prior
 from autotvm_opevo.autotvm.log import Record, configuration_of, fitness, workload_key
-from autotvm_opevo.autotvm.prior import prior
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.base import Search
 from autotvm_opevo.search.opevo import OpEvo

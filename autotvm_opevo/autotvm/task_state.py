@@ -16,7 +16,7 @@ from autotvm_opevo.autotvm.log import Record, configuration_of, failure, seconds
 from autotvm_opevo.autotvm.search_tuner import SearchTuner
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.autotvm.store import fastest
-from autotvm_opevo.autotvm.tuner_factory import TunerFactory, takes_seed
+from autotvm_opevo.autotvm.tuner import TunerFactory, takes_seed
 from autotvm_opevo.search.transfer import count_origins
 from autotvm_opevo.tuning import task_state
 from autotvm_opevo.tuning.journal import THIS_RUN

@@ -1,4 +1,4 @@
-"""Constants are folded as TVM folds them."""
+"""Networks as they are given, and constants folded as TVM folds them."""
 
 import numpy as np
 import pytest
@@ -9,8 +9,11 @@ from tvm.contrib import graph_executor
 
 from autotvm_opevo.autotvm.evaluation import build, random_inputs
 from autotvm_opevo.autotvm.extraction import extract
-from autotvm_opevo.autotvm.folding import fold
+from autotvm_opevo.autotvm.folding import as_module, fold
 from autotvm_opevo.networks import relay as workloads
+
+ANY = relay.Any()
+WEIGHT = np.ones((32, 64), "float32")
 
 
 def conv2d(x, channels, name):
@@ -131,3 +134,143 @@ def test_scalars_and_divisions_by_zero_are_folded():
     (result,) = constants(fold(mod, {}))
     assert result.dtype == np.float32
     assert np.isinf(result)
+
+
+def dense(shape=(8, 64), name="x", weight=None):
+    x = relay.var(name, shape=shape)
+    return relay.Function([x], relay.nn.dense(x, relay.const(WEIGHT) if weight is None else weight))
+
+
+def inputs(mod):
+    return [variable.name_hint for variable in mod["main"].params]
+
+
+class TestFunctions:
+    def test_a_function_is_a_module_s_main(self):
+        assert inputs(as_module(dense())) == ["x"]
+
+    def test_the_functions_that_main_calls_are_inlined(self):
+        helper, deeper, unused = map(relay.GlobalVar, ("helper", "deeper", "unused"))
+        x, y, z = (relay.var(name, shape=(8, 64)) for name in "xyz")
+        mod = tvm.IRModule(
+            {
+                relay.GlobalVar("main"): relay.Function(
+                    [x], relay.Call(helper, [relay.Call(helper, [x])])
+                ),
+                helper: relay.Function([y], relay.nn.relu(relay.Call(deeper, [y]))),
+                deeper: relay.Function([z], relay.add(z, relay.const(1.0))),
+                unused: dense(),
+            }
+        )
+        before = str(mod)
+        found = as_module(mod)
+        assert [one.name_hint for one in found.get_global_vars()] == ["main"]
+        assert str(found["main"]).count("nn.relu") == str(found["main"]).count("add(") == 2
+        assert str(mod) == before
+
+    def test_functions_that_call_themselves_stay(self):
+        again = relay.GlobalVar("again")
+        x, n, y, m = (
+            relay.var(name, shape=shape)
+            for name, shape in (("x", (8, 64)), ("n", ()), ("y", (8, 64)), ("m", ()))
+        )
+        body = relay.If(
+            relay.less(m, relay.const(1.0)),
+            y,
+            relay.Call(again, [relay.nn.relu(y), relay.subtract(m, relay.const(1.0))]),
+        )
+        recursive = relay.Function([y, m], body, ret_type=relay.TensorType((8, 64)))
+        mod = tvm.IRModule(
+            {
+                relay.GlobalVar("main"): relay.Function([x, n], relay.Call(again, [x, n])),
+                again: recursive,
+            }
+        )
+        assert {one.name_hint for one in as_module(mod).get_global_vars()} == {"main", "again"}
+
+    @pytest.mark.parametrize(
+        ("mod", "message"),
+        [
+            (
+                tvm.IRModule({"forward": dense(), "encode": dense()}),
+                'main, it has encode, forward: mod\\["main"\\] = mod\\["encode"\\]',
+            ),
+            (tvm.IRModule(), "mod must have a function main, it has none"),
+            (dense().body, "Call given: relay.Function\\(relay.analysis.free_vars"),
+            ((dense(), {}), "mod must be an IRModule or a relay.Function, tuple given"),
+            ("resnet.onnx", "mod must be an IRModule or a relay.Function, str given"),
+        ],
+    )
+    def test_what_has_no_main_is_refused_with_what_it_is(self, mod, message):
+        with pytest.raises(ValueError, match=message):
+            as_module(mod)
+
+
+class TestWeights:
+    @pytest.mark.parametrize("array", [WEIGHT, tvm.nd.array(WEIGHT)])
+    def test_are_bound_by_name_and_others_ignored(self, array):
+        mod = dense(weight=relay.var("w"))
+        mod = relay.Function(relay.analysis.free_vars(mod.body), mod.body)
+        assert inputs(as_module(mod, {"w": array, "of another network": array})) == ["x"]
+
+    def test_may_be_bound_already(self):
+        for params in (None, {}):
+            assert inputs(as_module(dense(), params)) == ["x"]
+
+    @pytest.mark.parametrize(
+        ("params", "message"),
+        [
+            ([WEIGHT], "a dict of weights by name, or None; list given: the inputs of main are x$"),
+            ({0: WEIGHT}, "a dict with keys of type int given"),
+            (b"...", "bytes given: relay.load_param_dict"),
+        ],
+    )
+    def test_without_names_are_refused(self, params, message):
+        with pytest.raises(ValueError, match=message):
+            as_module(dense(), params)
+
+
+class TestShapes:
+    @pytest.mark.parametrize(
+        ("shape", "text"),
+        [
+            ((ANY, 64), r"'tokens' \(\?, 64\).*shape={'tokens': \(1, 64\)}"),
+            ((8, ANY), r"'tokens' \(8, \?\)"),
+            ((tvm.tir.Var("n", "int32"), 64), r"'tokens' \(\?, 64\)"),
+        ],
+    )
+    def test_an_input_of_unknown_shape_is_refused_by_name(self, shape, text):
+        with pytest.raises(
+            ValueError, match=f"the shapes of all inputs must be known, that of {text}"
+        ):
+            as_module(dense(shape, "tokens"))
+
+    def test_all_inputs_of_unknown_shape_are_named(self):
+        x, y, z = (
+            relay.var(name, shape=shape)
+            for name, shape in (("x", (ANY,)), ("y", (8,)), ("z", (ANY,)))
+        )
+        with pytest.raises(ValueError, match=r"that of 'x' \(\?,\), 'z' \(\?,\) is not"):
+            as_module(relay.Function([x, y, z], relay.Tuple([x, y, z])))
+
+    def test_tuples_are_looked_into(self):
+        pair = relay.var(
+            "pair", relay.TupleType([relay.TensorType((8,)), relay.TensorType((ANY, 4))])
+        )
+        with pytest.raises(ValueError, match=r"that of 'pair' \(\?, 4\)"):
+            as_module(relay.Function([pair], relay.TupleGetItem(pair, 1)))
+
+    def test_an_input_without_any_type_is_refused_by_name(self):
+        x = relay.var("image")
+        with pytest.raises(ValueError, match=r"that of 'image' of any rank is not"):
+            as_module(relay.Function([x], relay.nn.relu(x)))
+
+    def test_types_that_follow_need_not_be_given(self):
+        x, weight = relay.var("x", shape=(8, 64)), relay.var("w")
+        assert inputs(
+            as_module(relay.Function([x, weight], relay.nn.dense(x, weight, units=4)))
+        ) == ["x", "w"]
+
+    def test_shapes_that_depend_on_data_are_no_input_s(self):
+        x = relay.var("x", shape=(8,))
+        assert inputs(as_module(relay.Function([x], relay.argwhere(x)))) == ["x"]

@@ -1,19 +1,43 @@
-"""Records of other tasks, from memory and from files."""
+"""Records of other tasks, from memory and from files, and the prior of tuners on a CPU."""
 
 import json
+from functools import partial
+from typing import NamedTuple
 
 import pytest
+import tvm
+from cpu_targets import PRIOR_FILES
 from instant_measuring import measured, result
 from small_templates import matmul_task
-from tvm import autotvm
+from tvm import autotvm, te
 from tvm.autotvm.task import Task
 from tvm.target import Target
 
-from autotvm_opevo.autotvm.history import History, read_history
+from autotvm_opevo import OpEvoTuner
+from autotvm_opevo.autotvm import search_tuner as search_tuner_module
+from autotvm_opevo.autotvm.history import History, prior, prior_file, read_history
+from autotvm_opevo.autotvm.task_state import TaskState
+
+CPU = Target("llvm")
+CONVOLUTION = (
+    te.placeholder((1, 32, 26, 26)),
+    te.placeholder((48, 32, 3, 3)),
+    (1, 1),
+    (1, 1, 1, 1),
+    (1, 1),
+)
+BLOCKED = (*CONVOLUTION, "NCHW", "NCHW", "float32")
+DENSE = (te.placeholder((1, 384)), te.placeholder((96, 384)), None, "float32")
 
 
 def records(task, count=6, seconds=lambda i: 1e-3 * (1 + i)):
     return [(measured(task, task.config_space.get(i)), result(seconds(i))) for i in range(count)]
+
+
+def history_of(pairs):
+    history = History()
+    history.add(pairs)
+    return history
 
 
 def write(path, pairs, before=""):
@@ -24,8 +48,8 @@ def write(path, pairs, before=""):
 class TestSources:
     def test_each_task_of_the_template_is_a_source_in_a_space_of_its_own(self):
         tasks = [matmul_task(16), matmul_task(32)]
-        sources = History([record for task in tasks for record in records(task)]).sources(
-            "tests/matmul"
+        sources = history_of([record for task in tasks for record in records(task)]).sources(
+            "tests/matmul", CPU
         )
         assert [source.space.knobs["tile_y"].product for source in sources] == [16, 32]
         assert [sorted(source.results.values()) for source in sources] == [
@@ -34,24 +58,28 @@ class TestSources:
 
     def test_what_there_is_in_words(self):
         assert (
-            str(History(records(matmul_task(16), 3) + records(matmul_task(32), 1)))
+            history_of(records(matmul_task(16), 3) + records(matmul_task(32), 1)).describe(
+                {"tests/matmul"}, CPU
+            )
             == "4 records of 2 tasks"
         )
 
     def test_how_much_is_of_other_templates_is_said(self):
-        history = History(records(matmul_task(16), 3))
-        assert history.describe({"tests/matmul"}) == "3 records of 1 task"
+        history = history_of(records(matmul_task(16), 3))
+        assert history.describe({"tests/matmul"}, CPU) == "3 records of 1 task"
         expected = (
             "0 records of 0 tasks; 3 are of templates that this network does not have, "
             "such as tests/matmul"
         )
-        assert history.describe({"tests/scale"}) == expected
+        assert history.describe({"tests/scale"}, CPU) == expected
 
     def test_how_much_is_of_other_devices_is_said(self):
         pairs = [(m._replace(target=Target("cuda")), r) for m, r in records(matmul_task(16), 2)]
         expected = "3 records of 1 task; 2 are of GPUs and the like"
         assert (
-            History(records(matmul_task(16), 3) + pairs).describe({"tests/matmul"}, Target("llvm"))
+            history_of(records(matmul_task(16), 3) + pairs).describe(
+                {"tests/matmul"}, Target("llvm")
+            )
             == expected
         )
 
@@ -67,42 +95,44 @@ class TestSources:
     def test_cpus_learn_from_cpus_and_other_devices_from_others(self, recorded, tuned, used):
         """Where one template has both, as yours may, its knobs mean something else on a GPU."""
         pairs = [(m._replace(target=Target(recorded)), r) for m, r in records(matmul_task(16))]
-        assert len(History(pairs).sources("tests/matmul", Target(tuned))) == used
+        assert len(history_of(pairs).sources("tests/matmul", Target(tuned))) == used
 
     def test_other_templates_are_not(self):
-        assert History(records(matmul_task())).sources("tests/scale") == []
+        assert history_of(records(matmul_task())).sources("tests/scale", CPU) == []
 
     def test_of_a_configuration_that_was_measured_twice_the_best_counts(self):
         task = matmul_task()
-        ((source),) = History([*records(task, 2), *records(task, 1, lambda i: 9.0)]).sources(
-            "tests/matmul"
+        ((source),) = history_of([*records(task, 2), *records(task, 1, lambda i: 9.0)]).sources(
+            "tests/matmul", CPU
         )
         assert sorted(source.results.values()) == [500, 1000]
 
     def test_failures_are_kept_and_a_task_without_a_success_is_not_a_source(self):
-        failed = History(records(matmul_task(), 3, lambda i: None if i else 1.0)).sources(
-            "tests/matmul"
+        failed = history_of(records(matmul_task(), 3, lambda i: None if i else 1.0)).sources(
+            "tests/matmul", CPU
         )
         assert sorted(failed[0].results.values()) == [0, 0, 1]
-        assert History(records(matmul_task(), 3, lambda i: None)).sources("tests/matmul") == []
+        assert (
+            history_of(records(matmul_task(), 3, lambda i: None)).sources("tests/matmul", CPU) == []
+        )
 
     @pytest.mark.parametrize("name", ["tests/unknown", "tests/matmul"])
     def test_tasks_that_cannot_be_created_here_are_left_out(self, name):
         pairs = [
             (m._replace(task=Task(name, ("what", "float32"))), r) for m, r in records(matmul_task())
         ]
-        assert History(pairs).sources(name) == []
+        assert history_of(pairs).sources(name, CPU) == []
 
     def test_records_of_another_version_of_the_template_are_left_out(self):
         task, other = matmul_task(16), matmul_task(48)
         foreign = [(m._replace(task=task), r) for m, r in records(other, 40)[30:]]
-        ((source),) = History(records(task, 3) + foreign).sources("tests/matmul")
+        ((source),) = history_of(records(task, 3) + foreign).sources("tests/matmul", CPU)
         assert len(source.results) < 3 + len(foreign)
 
     def test_of_very_many_records_the_best_and_some_others_are_used(self):
         task = matmul_task(64)
         count = len(task.config_space)
-        ((source),) = History(records(task, count)).sources("tests/matmul")
+        ((source),) = history_of(records(task, count)).sources("tests/matmul", CPU)
         used = sorted(1 / fitness for fitness in source.results.values())
         assert len(used) == 512 < count
         assert used[:256] == pytest.approx([1e-3 * (1 + i) for i in range(256)])
@@ -110,15 +140,17 @@ class TestSources:
 
     def test_however_often_they_are_repeated_the_best_are_used(self):
         task = matmul_task(64)
-        ((source),) = History([*records(task, 400), *records(task, 400)]).sources("tests/matmul")
+        ((source),) = history_of([*records(task, 400), *records(task, 400)]).sources(
+            "tests/matmul", CPU
+        )
         used = sorted(1 / fitness for fitness in source.results.values())
         assert used[:256] == pytest.approx([1e-3 * (1 + i) for i in range(256)])
 
     def test_added_records_count(self):
-        history = History(records(matmul_task(), 2))
-        assert len(history.sources("tests/matmul")[0].results) == 2
+        history = history_of(records(matmul_task(), 2))
+        assert len(history.sources("tests/matmul", CPU)[0].results) == 2
         history.add(records(matmul_task(), 5))
-        assert len(history.sources("tests/matmul")[0].results) == 5
+        assert len(history.sources("tests/matmul", CPU)[0].results) == 5
 
 
 class TestFiles:
@@ -130,7 +162,7 @@ class TestFiles:
         (tmp_path / "link.json").symlink_to(own)
         best = write(tmp_path / "own.best.json", records(matmul_task(16), 1))
         history = read_history([other, str(other), tmp_path / "link.json", best], own)
-        ((source),) = history.sources("tests/matmul")
+        ((source),) = history.sources("tests/matmul", CPU)
         assert source.origin == str(other)
         assert source.space.knobs["tile_y"].product == 32
         assert len(source.results) == 6
@@ -142,7 +174,8 @@ class TestFiles:
             before='# a comment\n{"input": ["llvm", "tes\n',
         )
         assert (
-            len(read_history([file], tmp_path / "own.json").sources("tests/matmul")[0].results) == 6
+            len(read_history([file], tmp_path / "own.json").sources("tests/matmul", CPU)[0].results)
+            == 6
         )
 
     def test_tasks_are_told_apart_however_the_lines_are_written(self, tmp_path):
@@ -152,7 +185,10 @@ class TestFiles:
             json.dumps(json.loads(line), sort_keys=True) for line in file.read_text().splitlines()
         ]
         file.write_text("\n".join(lines))
-        assert str(read_history([file], tmp_path / "own.json")) == "12 records of 2 tasks"
+        assert (
+            read_history([file], tmp_path / "own.json").describe({"tests/matmul"}, CPU)
+            == "12 records of 2 tasks"
+        )
 
     def test_joined_logs_are_read_record_by_record_and_what_is_repeated_once(self, tmp_path):
         log, other = (
@@ -167,7 +203,9 @@ class TestFiles:
         ]
         (tmp_path / "joined.json").write_bytes("".join(parts).encode())
         assert (
-            str(read_history([tmp_path / "joined.json"], tmp_path / "own.json"))
+            read_history([tmp_path / "joined.json"], tmp_path / "own.json").describe(
+                {"tests/matmul"}, CPU
+            )
             == "12 records of 2 tasks"
         )
 
@@ -176,7 +214,10 @@ class TestFiles:
         file.write_text(
             file.read_text() + file.read_text().replace('"llvm', '"llvm -link-params=0 --runtime=c')
         )
-        assert str(read_history([file], tmp_path / "own.json")) == "12 records of 1 task"
+        assert (
+            read_history([file], tmp_path / "own.json").describe({"tests/matmul"}, CPU)
+            == "12 records of 1 task"
+        )
 
     def test_records_of_targets_that_this_tvm_does_not_know_are_left_out_by_name(
         self, tmp_path, caplog
@@ -184,7 +225,10 @@ class TestFiles:
         file = write(tmp_path / "log.json", records(matmul_task(16), 2))
         unknown = file.read_text().replace('"llvm', '"llvm -vector-length=512')
         file.write_text(file.read_text() + unknown)
-        assert str(read_history([file], tmp_path / "own.json")) == "2 records of 1 task"
+        assert (
+            read_history([file], tmp_path / "own.json").describe({"tests/matmul"}, CPU)
+            == "2 records of 1 task"
+        )
         assert "2 records of" in caplog.text
         assert "does not know -vector-length in their target" in caplog.text
         file.write_text(unknown)
@@ -213,7 +257,8 @@ class TestFiles:
         lines[2] = lines[2].replace('"entity"', '"entities"')
         file.write_text("\n".join(lines))
         assert (
-            len(read_history([file], tmp_path / "own.json").sources("tests/matmul")[0].results) == 5
+            len(read_history([file], tmp_path / "own.json").sources("tests/matmul", CPU)[0].results)
+            == 5
         )
 
     @pytest.mark.parametrize("content", ["", "# Notes\n", '{"input"'])
@@ -228,7 +273,7 @@ class TestFiles:
 
     def test_a_task_in_two_logs_has_both_as_its_origin(self, tmp_path):
         files = [write(tmp_path / name, records(matmul_task(32))) for name in ("a.json", "b.json")]
-        ((source),) = read_history(files, tmp_path / "own.json").sources("tests/matmul")
+        ((source),) = read_history(files, tmp_path / "own.json").sources("tests/matmul", CPU)
         assert source.origin == ", ".join(map(str, files))
 
     def test_a_folder_is_refused(self, tmp_path):
@@ -241,3 +286,84 @@ class TestFiles:
     def test_a_missing_file_is_refused(self, tmp_path):
         with pytest.raises(FileNotFoundError, match="nowhere"):
             read_history([tmp_path / "nowhere.json"], tmp_path / "own.json")
+
+
+def create(template, args, target="llvm"):
+    return autotvm.task.create(template, args=args, target=target)
+
+
+class Asked(NamedTuple):
+    """What is asked of a task."""
+
+    name: str
+    kind: str
+
+    @property
+    def target(self):
+        return tvm.target.Target(self.kind)
+
+
+TASKS = {
+    "convolution": create("conv2d_NCHWc.x86", BLOCKED),
+    "dense": create("dense_nopack.x86", DENSE),
+    "packed dense": create("dense_pack.x86", DENSE),
+}
+
+
+@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+class TestTheTuner:
+    def test_knows_tasks_like_these(self, task):
+        sources = OpEvoTuner(task).learn_from([])
+        assert len(sources) >= 4
+        for source in sources:
+            assert len(source.results) >= 16
+            assert max(source.results.values()) == 1.0
+            assert all(0 <= fitness <= 1 for fitness in source.results.values())
+
+    def test_begins_with_what_was_best_elsewhere_unless_told_not_to(self, monkeypatch, task):
+        def first_batch(**options):
+            return [str(config) for config in OpEvoTuner(task, seed=0, **options).next_batch(8)]
+
+        with_prior, without = first_batch(), first_batch(transfer=False)
+        assert with_prior != without
+        tuner = OpEvoTuner(task, seed=0)
+        assert tuner.has_next()  # as AutoTVM's loop asks before the first batch
+        assert [str(config) for config in tuner.next_batch(8)] == with_prior
+        monkeypatch.setattr(search_tuner_module, "prior", lambda task: ())
+        assert first_batch() == without
+
+
+@pytest.mark.parametrize(("target", "name"), PRIOR_FILES)
+def test_what_is_known_depends_on_the_width_of_vectors(target, name):
+    path = prior_file(tvm.target.Target(target))
+    assert path.name == name
+    assert path.exists()
+
+
+@pytest.mark.parametrize(
+    ("template", "target"),
+    [
+        ("conv2d_NCHWc.x86", "cuda"),
+        ("conv2d_NCHWc.cuda", "llvm"),
+        ("conv2d_NCHWc.x86", "llvm -mtriple=aarch64-linux-gnu -mattr=+neon"),
+    ],
+)
+def test_nothing_is_known_of_other_templates_and_devices(template, target):
+    assert prior(Asked(TASKS["convolution"].name, "llvm"))
+    assert not prior(Asked(template, target))
+
+
+@pytest.mark.parametrize("make", [OpEvoTuner, partial(OpEvoTuner), lambda task: OpEvoTuner(task)])
+@pytest.mark.parametrize("transfer", [True, False])
+def test_a_network_that_must_not_transfer_does_not_know_it(make, transfer):
+    assert TaskState(TASKS["dense"], make, seed=0, transfer=transfer).tuner.can_transfer == transfer
+
+
+def test_a_tuner_that_must_not_transfer_does_not_in_a_network_either():
+    state = TaskState(TASKS["dense"], partial(OpEvoTuner, transfer=False), seed=0)
+    assert not state.tuner.can_transfer
+    assert state.tuner.learn_from(prior(TASKS["dense"])) == []
+
+
+def test_a_search_that_cannot_transfer_learns_nothing():
+    assert OpEvoTuner(TASKS["dense"], surrogate=None).learn_from([]) == []

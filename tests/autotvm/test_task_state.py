@@ -41,9 +41,8 @@ class TestTransfer:
 
     def test_a_history_counts_from_the_start(self):
         task = matmul_task(32)
-        history = History(
-            [(measured(task, task.config_space.get(i)), result(1.0 + i)) for i in range(9)]
-        )
+        history = History()
+        history.add((measured(task, task.config_space.get(i)), result(1.0 + i)) for i in range(9))
         state = self.state(16, history=history)
         state.learn_from([state])
         assert (

@@ -455,7 +455,7 @@ class TestHistory:
         tuner = OpEvoTuner(matmul_task(16), seed=0)
         tuner.load_history(self.records(matmul_task(32), 4))
         tuner.load_history(self.records(matmul_task(64), 4))
-        assert len(tuner._history.sources("tests/matmul")) == 2
+        assert len(tuner._history.sources("tests/matmul", tuner.task.target)) == 2
 
     def test_what_was_loaded_counts_beside_other_tasks_that_are_given_later(self):
         """The best of both come first, in turn, the nearest task's before."""
