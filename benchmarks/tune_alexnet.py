@@ -55,8 +55,8 @@ def limits(mod: tvm.IRModule, params: Any, target: tvm.target.Target) -> tuple[f
         for one in operators
     ]
     library = build(mod, target, None)
-    with open_device(target, runner, 60) as (device, load):
-        untuned = Instance(load(library), device, random_inputs(mod))
+    with open_device(target, runner, 60) as (device, upload):
+        untuned = Instance(upload(library)(), device, random_inputs(mod))
         latency = min(untuned.seconds() for _ in range(5))
     return latency * 1e3, sum(one.count * seconds for one, seconds in zip(operators, fastest)) * 1e3
 

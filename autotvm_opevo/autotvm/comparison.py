@@ -20,15 +20,14 @@ from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo._utils.validation import as_seconds
 from autotvm_opevo.autotvm.evaluation import (
-    Instance,
     build,
     computed_dtypes,
+    network_loaders,
     open_device,
     random_inputs,
 )
 from autotvm_opevo.autotvm.extraction import extract, without_tophub
 from autotvm_opevo.autotvm.folding import fold
-from autotvm_opevo.autotvm.kernels import KernelInstance, build_kernel
 from autotvm_opevo.autotvm.log import (
     Record,
     UnknownOption,
@@ -40,7 +39,6 @@ from autotvm_opevo.autotvm.log import (
 from autotvm_opevo.autotvm.measure_option import check_device
 from autotvm_opevo.autotvm.rpc import complete, is_remote, require_devices
 from autotvm_opevo.tuning.comparison import (
-    NETWORKS_SHARE,
     Comparison,
     OperatorComparison,
     shown_when_aborted,
@@ -48,7 +46,7 @@ from autotvm_opevo.tuning.comparison import (
 from autotvm_opevo.tuning.file_formats import about
 from autotvm_opevo.tuning.logs import check_logs, common_target
 from autotvm_opevo.tuning.naming import task_name
-from autotvm_opevo.tuning.programs import random_arrays
+from autotvm_opevo.tuning.programs import Array, KernelInstance, random_arrays
 from autotvm_opevo.tuning.task_scheduler import Operator
 
 # The best records of a log, by target and workload.
@@ -122,10 +120,10 @@ def compare_logs(
     """
     time_limit = as_seconds("time_limit", time_limit)
     names = check_logs(logs)
-    found = [_best_records(Path(log)) for log in logs]
-    target = tvm.target.Target(
-        common_target([{key[0] for key in one} for one in found]) if target is None else target
-    )
+    best_of_logs = [_best_records(Path(log)) for log in logs]
+    if target is None:
+        target = common_target([{target for target, _ in best} for best in best_of_logs])
+    target = tvm.target.Target(target)
     runner = runner or autotvm.LocalRunner()
     check_device(target, runner)
     if is_remote(runner):
@@ -138,28 +136,32 @@ def compare_logs(
             "networks that TVM's graph executor can run are compared, this one has "
             f"{network.only_vm}"
         )
-    tasks, operators = network.tasks, network.operators
-    best = [_of_network(name, records, tasks, target) for name, records in zip(names, found)]
-    compared = [_compare(operator, tasks, best) for operator in operators]
-    comparison = Comparison(names, compared, dtypes=computed_dtypes(mod))
+    tasks = network.tasks
+    best_of_logs = [
+        _of_network(name, best, tasks, target) for name, best in zip(names, best_of_logs)
+    ]
+    operators = [_compare(operator, tasks, best_of_logs) for operator in network.operators]
+    comparison = Comparison(names, operators, dtypes=computed_dtypes(mod))
     with shown_when_aborted(comparison):
         print(f"building {pluralize(1 + len(names), 'network')} for {target}", file=sys.stderr)
-        chosen = [[], *([*records.values()] for records in best)]
         libraries = [
-            run_compiler(partial(build, mod, target, records), "building a network")
-            for records in chosen
+            run_compiler(partial(build, mod, target, [*best.values()]), "building a network")
+            for best in ({}, *best_of_logs)
         ]
-        with open_device(target, runner, time_limit) as (device, load):
-            print(f"timing them in turn, for at most {time_limit:g} seconds", file=sys.stderr)
-            inputs = random_inputs(mod)
-            networks = [partial(Instance, load(library), device, inputs) for library in libraries]
-            comparison.time_networks(networks, NETWORKS_SHARE * time_limit)
+        with open_device(target, runner, time_limit) as (device, upload):
+            networks = network_loaders(libraries, random_inputs(mod), device, upload)
 
             def load_kernel(record: Record) -> Callable[[], KernelInstance]:
-                library, tensors = build_kernel(record, target)
-                return partial(KernelInstance, load(library), device, random_arrays(tensors))
+                library, arrays = _build_kernel(record, target)
+                load_library = upload(library)
+                return lambda: KernelInstance(
+                    load_library(),
+                    library.entry_name,
+                    device,
+                    [tvm.nd.array(array, device) for array in arrays],
+                )
 
-            comparison.time_operators(load_kernel, (1 - NETWORKS_SHARE) * time_limit)
+            comparison.time(networks, load_kernel, time_limit)
     return comparison
 
 
@@ -198,9 +200,9 @@ def _of_network(
 ) -> _Best:
     """The records of a network's tasks."""
     keys = [workload_key(target, task) for task in tasks]
-    found = {key: records[key] for key in keys if key in records}
-    if found:
-        return found
+    best = {key: records[key] for key in keys if key in records}
+    if best:
+        return best
     workloads = {key[1] for key in keys}
     others = sorted({other for other, workload in records if workload in workloads})
     if others:
@@ -239,3 +241,22 @@ def _compare(
 
 def _latency(record: Record) -> float:
     return seconds(record[1])
+
+
+def _build_kernel(record: Record, target: tvm.target.Target) -> tuple[Any, list[Array]]:
+    """Build the configuration of a record; returns the library, and random tensors for it.
+
+    `target` is the record's, with its host, which a log does not have.
+    """
+    measured, _ = record
+    scope, before = autotvm.GLOBAL_SCOPE, autotvm.GLOBAL_SCOPE.in_tuning
+    scope.in_tuning = True  # otherwise some templates build another program
+    try:
+        with target:
+            schedule, tensors = measured.task.instantiate(measured.config)
+            library = tvm.build(schedule, tensors, target=target)
+    finally:
+        scope.in_tuning = before
+    return library, random_arrays(
+        (tuple(map(int, tensor.shape)), str(tensor.dtype)) for tensor in tensors
+    )

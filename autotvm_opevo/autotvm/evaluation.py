@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import count
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,16 +15,21 @@ from tvm.autotvm.measure.measure import Runner
 from tvm.autotvm.measure.measure_methods import request_remote
 from tvm.contrib import graph_executor
 
-from autotvm_opevo._utils.timeouts import run_compiler, run_with_timeout
+from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.rpc import is_remote
 from autotvm_opevo.tuning.comparison import Comparison, compare_with_untuned
-from autotvm_opevo.tuning.programs import MIN_REPEAT_MS, Array, random_arrays
+from autotvm_opevo.tuning.programs import (
+    MIN_REPEAT_MS,
+    Array,
+    Uploader,
+    random_arrays,
+    request_session,
+    uploader,
+)
 
-# Seconds to wait for a free remote device, and for which it is then reserved.
-_REQUEST_TIMEOUT, _SESSION_TIMEOUT = 300, 600
-# The longest time that the tracker's protocol can tell.
-_LONGEST = 2**31 - 1
+# Seconds for which a remote device is reserved, so that networks can be run once.
+_SESSION_TIMEOUT = 600
 
 
 def evaluate_network(
@@ -37,11 +40,8 @@ def evaluate_network(
     """
     untuned = run_compiler(partial(build, mod, target), "building the untuned network")
     tuned = run_compiler(partial(build, mod, target, best_file), "building the tuned network")
-    inputs = random_inputs(mod)
-    with open_device(target, runner) as (device, load):
-        before, after = (
-            partial(Instance, load(library), device, inputs) for library in (untuned, tuned)
-        )
+    with open_device(target, runner) as (device, upload):
+        before, after = network_loaders([untuned, tuned], random_inputs(mod), device, upload)
         return compare_with_untuned(before, after, computed_dtypes(mod))
 
 
@@ -54,9 +54,28 @@ def build(
     of them; untuned without.
     """
     records = str(best) if isinstance(best, PathLike) else list(best or [])
-    # The untuned one needs an empty context: without any, TVM downloads pre-tuned records.
-    with _silent(), autotvm.apply_history_best(records), tvm.transform.PassContext(opt_level=3):
-        return relay.build(mod, target=target)
+    scope, before = autotvm.GLOBAL_SCOPE, autotvm.GLOBAL_SCOPE.silent
+    scope.silent = True  # or it would warn that a network is not tuned
+    try:
+        # The untuned one needs an empty context: without any, TVM downloads pre-tuned records.
+        with autotvm.apply_history_best(records), tvm.transform.PassContext(opt_level=3):
+            return relay.build(mod, target=target)
+    finally:
+        scope.silent = before
+
+
+def network_loaders(
+    libraries: Iterable[Any],
+    inputs: dict[str, Array],
+    device: tvm.runtime.Device,
+    upload: Uploader,
+) -> list[Callable[[], Instance]]:
+    """Take built networks to an open device; returns a function for each that loads it there."""
+
+    def load(load_library: Callable[[], Any]) -> Instance:
+        return Instance(load_library(), device, inputs)
+
+    return [partial(load, upload(library)) for library in libraries]
 
 
 class Instance:
@@ -80,15 +99,15 @@ class Instance:
 
 def computed_dtypes(mod: tvm.IRModule) -> set[str]:
     """Of the tensors that the operators of a network compute."""
-    found: set[str] = set()
+    dtypes: set[str] = set()
 
     def visit(node: Any) -> None:
         if isinstance(node, relay.Call):
             fields = getattr(node.checked_type, "fields", [node.checked_type])
-            found.update(field.dtype for field in fields if isinstance(field, relay.TensorType))
+            dtypes.update(field.dtype for field in fields if isinstance(field, relay.TensorType))
 
     relay.analysis.post_order_visit(relay.transform.InferType()(mod)["main"], visit)
-    return found
+    return dtypes
 
 
 def random_inputs(mod: tvm.IRModule) -> dict[str, Array]:
@@ -100,44 +119,21 @@ def random_inputs(mod: tvm.IRModule) -> dict[str, Array]:
 
 
 @contextmanager
-def _silent() -> Iterator[None]:
-    """Suppress the warning that a network is not tuned."""
-    before, autotvm.GLOBAL_SCOPE.silent = autotvm.GLOBAL_SCOPE.silent, True
-    try:
-        yield
-    finally:
-        autotvm.GLOBAL_SCOPE.silent = before
-
-
-@contextmanager
 def open_device(
     target: tvm.target.Target, runner: Runner, seconds: float = 0.0
-) -> Iterator[tuple[tvm.runtime.Device, Callable[[Any], Any]]]:
-    """A device of the runner's tracker, or of this machine, and a function that loads a library
+) -> Iterator[tuple[tvm.runtime.Device, Uploader]]:
+    """A device of the runner's tracker, or of this machine, and a function that takes libraries
     there.
 
     A remote device is reserved for `seconds` more than it takes to run some networks once.
     """
     if not is_remote(runner):
-        yield tvm.device(target.kind.name, 0), lambda library: library
+        yield tvm.device(target.kind.name, 0), lambda library: lambda: library
         return
 
-    def request() -> Any:
-        return request_remote(
-            runner.key,
-            runner.host,
-            runner.port,
-            timeout=int(min(_SESSION_TIMEOUT + seconds, _LONGEST)),
-        )
+    def request(lasting: int) -> Any:
+        return request_remote(runner.key, runner.host, runner.port, timeout=lasting)
 
-    remote = run_with_timeout(_REQUEST_TIMEOUT, request, f"a free device of key {runner.key!r}")
-    with tempfile.TemporaryDirectory() as folder:
-        names = count()
-
-        def load(library: Any) -> Any:
-            path = Path(folder) / f"network{next(names)}.tar"
-            library.export_library(str(path))
-            remote.upload(str(path))
-            return remote.load_module(path.name)
-
-        yield remote.device(target.kind.name, 0), load
+    session = request_session(request, runner.key, _SESSION_TIMEOUT + seconds)
+    with uploader(session) as upload:
+        yield session.device(target.kind.name, 0), upload

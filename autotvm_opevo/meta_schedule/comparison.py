@@ -9,6 +9,7 @@ from math import inf
 from os import PathLike
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm.s_tir.meta_schedule.database import Database, MemoryDatabase, TuningRecord
 
@@ -26,16 +27,16 @@ from autotvm_opevo.meta_schedule.evaluation import (
     random_inputs,
 )
 from autotvm_opevo.meta_schedule.extraction import extract, key_of, lower_and_extract, task_name
-from autotvm_opevo.meta_schedule.kernels import KernelInstance, build_kernel
 from autotvm_opevo.meta_schedule.store import untuned_networks, wrong_passes
 from autotvm_opevo.meta_schedule.targets import as_target
+from autotvm_opevo.meta_schedule.worker import INDICES, build_schedule
 from autotvm_opevo.tuning.comparison import (
-    NETWORKS_SHARE,
     Comparison,
     OperatorComparison,
     shown_when_aborted,
 )
 from autotvm_opevo.tuning.logs import check_logs, common_target
+from autotvm_opevo.tuning.programs import Array, KernelInstance, random_arrays
 
 
 def compare_logs(
@@ -130,16 +131,19 @@ def compare_logs(
     ):
         load = network_loader(target, random_inputs(untuned), device, upload)
         print(f"building {pluralize(1 + len(names), 'network')} for {target}", file=sys.stderr)
-        networks = [load(untuned), *(load(one.lowered.mod, one.database) for one in tuned)]
-        print(f"timing them in turn, for at most {time_limit:g} seconds", file=sys.stderr)
-        comparison.time_networks(networks, NETWORKS_SHARE * time_limit)
+        networks = [load(untuned), *(load(log.lowered.mod, log.database) for log in tuned)]
 
         def load_kernel(record: TuningRecord) -> Callable[[], KernelInstance]:
-            library, arrays = build_kernel(record)
+            library, arrays = _build_kernel(record)
             load_library = upload(library)
-            return lambda: KernelInstance(load_library(), device, arrays)
+            return lambda: KernelInstance(
+                load_library(),
+                "main",
+                device,
+                [tvm.runtime.tensor(array, device=device) for array in arrays],
+            )
 
-        comparison.time_operators(load_kernel, (1 - NETWORKS_SHARE) * time_limit)
+        comparison.time(networks, load_kernel, time_limit)
     return comparison
 
 
@@ -169,8 +173,8 @@ class _Tuned:
 
 def _common_target(databases: Sequence[Database]) -> tvm.target.Target:
     targets = [
-        {str(record.target): record.target for record in one.get_all_tuning_records()}
-        for one in databases
+        {str(record.target): record.target for record in database.get_all_tuning_records()}
+        for database in databases
     ]
     return targets[0][common_target(targets)]
 
@@ -185,7 +189,7 @@ def _tuned(
     """The best records of a database, of the network lowered in the way for which there are more;
     none if untuned is better.
     """
-    best = [one.best(database) for one in lowered]
+    best = [network.best(database) for network in lowered]
     if key_of(target, lowered[0].tasks) in untuned_networks(log):
         return _Tuned(lowered[1], [None] * len(lowered[1].tasks), MemoryDatabase())
     i = max(range(len(lowered)), key=lambda i: sum(record is not None for record in best[i]))
@@ -207,7 +211,7 @@ def _operators(tuned: Sequence[_Tuned]) -> list[OperatorComparison]:
     """The tasks by the best record of each log; none if the logs' networks were lowered in several
     ways.
     """
-    if any(one.lowered is not tuned[0].lowered for one in tuned):
+    if any(log.lowered is not tuned[0].lowered for log in tuned):
         return []
     return [
         OperatorComparison(
@@ -219,5 +223,18 @@ def _operators(tuned: Sequence[_Tuned]) -> list[OperatorComparison]:
             # whatever its instructions.
             same=len({str(record.trace) if record else None for record in best}) == 1,
         )
-        for task, *best in zip(tuned[0].lowered.tasks, *(one.best for one in tuned))
+        for task, *best in zip(tuned[0].lowered.tasks, *(log.best for log in tuned))
+    ]
+
+
+def _build_kernel(record: TuningRecord) -> tuple[Any, list[Array]]:
+    """Build the schedule of a record; returns the library, and random tensors for it; integers are
+    1, as when it was measured.
+    """
+    library = build_schedule(record.as_measure_candidate().sch.mod, record.target)
+    arrays = random_arrays(
+        (tuple(map(int, tensor.shape)), str(tensor.dtype)) for tensor in record.args_info
+    )
+    return library, [
+        np.ones_like(array) if array.dtype.name in INDICES else array for array in arrays
     ]

@@ -17,24 +17,25 @@ import tvm_ffi
 from tvm import relax
 from tvm.s_tir.meta_schedule.runner import RPCRunner
 
-from autotvm_opevo._utils.timeouts import run_compiler, run_with_timeout
+from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo.lowering.entry import entry_name
 from autotvm_opevo.lowering.network import build
 from autotvm_opevo.meta_schedule.targets import device_type
 from autotvm_opevo.tuning.comparison import Comparison, compare_with_untuned
-from autotvm_opevo.tuning.programs import MIN_REPEAT_MS, Array, random_arrays
+from autotvm_opevo.tuning.programs import (
+    MIN_REPEAT_MS,
+    Array,
+    Uploader,
+    random_arrays,
+    request_session,
+    uploader,
+)
 
-# Takes a built library to the device; what it returns loads the library, on this machine into newly
-# allocated memory each time.
-Uploader = Callable[[Any], Callable[[], Any]]
 # Builds a lowered network, untuned or with a database; what it returns loads it.
 Load = Callable[..., Callable[[], "Instance"]]
 
-# Seconds to wait for a free remote device, and for which it is then reserved, so that networks can
-# be built and run once.
-_REQUEST_TIMEOUT, _SESSION_TIMEOUT = 300, 3600
-# The longest time that the tracker's protocol can tell.
-_LONGEST = 2**31 - 1
+# Seconds for which a remote device is reserved, so that networks can be built and run once.
+_SESSION_TIMEOUT = 3600
 
 
 @contextmanager
@@ -56,9 +57,9 @@ def open_device(
     TimeoutError
         If no remote device is free for minutes.
     """
-    names = count()
-    with tempfile.TemporaryDirectory() as folder:
-        if not isinstance(runner, RPCRunner):
+    if not isinstance(runner, RPCRunner):
+        names = count()
+        with tempfile.TemporaryDirectory() as folder:
 
             def load_anew(library: Any) -> Callable[[], Any]:
                 file = str(Path(folder) / f"{next(names)}.so")
@@ -68,36 +69,24 @@ def open_device(
                 return lambda: tvm_ffi.load_module(file, keep_module_alive=False)
 
             yield tvm.device(device_type(target), 0), load_anew
-            return
-        config = runner.rpc_config
+        return
+    config = runner.rpc_config
 
-        def request() -> Any:
-            return config.connect_tracker().request(
-                config.tracker_key,
-                config.session_priority,
-                session_timeout=int(min(_SESSION_TIMEOUT + seconds, _LONGEST)),
-            )
-
-        session = run_with_timeout(
-            _REQUEST_TIMEOUT, request, f"a free device of key {config.tracker_key!r}"
+    def request(lasting: int) -> Any:
+        return config.connect_tracker().request(
+            config.tracker_key, config.session_priority, session_timeout=lasting
         )
 
-        def upload(library: Any) -> Callable[[], Any]:
-            file = Path(folder) / f"{next(names)}.tar"  # object code, which is linked over there
-            library.export_library(str(file))
-            session.upload(str(file))
-            # once: the server links it, and keeps what it has loaded
-            module = session.load_module(file.name)
-            return lambda: module
-
-        try:
+    session = request_session(request, config.tracker_key, _SESSION_TIMEOUT + seconds)
+    try:
+        with uploader(session) as upload:
             yield session.device(device_type(target), 0), upload
-        except (KeyboardInterrupt, TimeoutError):
-            raise  # a thread may still use the session
-        except BaseException:
-            _close(session)
-            raise
+    except (KeyboardInterrupt, TimeoutError):
+        raise  # a thread may still use the session
+    except BaseException:
         _close(session)
+        raise
+    _close(session)
 
 
 def _close(session: Any) -> None:
@@ -195,19 +184,19 @@ def computed_dtypes(mod: tvm.IRModule) -> set[str]:
     >>> computed_dtypes(mlp()[0])
     {'float32'}
     """
-    found: set[str] = set()
+    dtypes: set[str] = set()
 
     def visit(node: Any) -> None:
         if isinstance(node, relax.Call):
             fields = node.ty.fields if isinstance(node.ty, relax.TupleType) else [node.ty]
-            found.update(
+            dtypes.update(
                 str(field.dtype) for field in fields if isinstance(field, relax.TensorType)
             )
 
     for function in mod.functions.values():
         if isinstance(function, relax.Function):
             relax.analysis.post_order_visit(function, visit)
-    return found
+    return dtypes
 
 
 def random_inputs(mod: tvm.IRModule) -> list[Array]:

@@ -26,7 +26,7 @@ _FIRST_RUN_TIMEOUT = 600.0
 # Number of operators that are shown, and of rounds in which each is timed.
 _SHOWN_OPERATORS, _OPERATOR_ROUNDS = 5, 20
 # Share of the time for the networks; what is left of it is for the operators.
-NETWORKS_SHARE = 0.8
+_NETWORKS_SHARE = 0.8
 # Seconds for timing a network before and after tuning.
 _EVALUATION_SECONDS = 10.0
 
@@ -132,6 +132,19 @@ class Comparison:
     def differing(self) -> list[OperatorComparison]:
         """The operators that differ most, as measured while tuning."""
         return [operator for operator in self.operators if operator.spread > 0][:_SHOWN_OPERATORS]
+
+    def time(
+        self,
+        networks: Sequence[Callable[[], Instance]],
+        load_kernel: Callable[[Any], Callable[[], Timed]],
+        seconds: float,
+    ) -> None:
+        """Time the networks for at most so many seconds, and in a part of these the operators; see
+        `time_networks` and `time_operators`.
+        """
+        print(f"timing them in turn, for at most {seconds:g} seconds", file=sys.stderr)
+        self.time_networks(networks, _NETWORKS_SHARE * seconds)
+        self.time_operators(load_kernel, (1 - _NETWORKS_SHARE) * seconds)
 
     def time_networks(self, networks: Sequence[Callable[[], Instance]], seconds: float) -> None:
         """Compare the outputs of the untuned network and of each log's, and time them, for at most

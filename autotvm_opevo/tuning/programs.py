@@ -1,15 +1,27 @@
-"""Built programs: their random inputs, and the comparison of their outputs. Imports no TVM."""
+"""Built programs: their way to a remote device, their random inputs, and the comparison of their
+outputs. Imports no TVM.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from autotvm_opevo._utils.timeouts import run_with_timeout
 
+Array = np.ndarray[Any, Any]
+# Takes a built library to the device that runs the trials; what it returns loads it there.
+Uploader = Callable[[Any], Callable[[], Any]]
+
+# Seconds to wait for a free remote device, and the most that the tracker's protocol can tell.
+_REQUEST_TIMEOUT, _LONGEST_SESSION = 300, 2**31 - 1
 # The shortest duration of one timing, in milliseconds.
 MIN_REPEAT_MS = 50
 # Largest error that rounding explains, relative to an output's largest value: where numbers have 16
@@ -36,6 +48,60 @@ class Instance(Timed, Protocol):
 
     def outputs(self) -> list[Array]:
         """Run it; returns its output tensors."""
+
+
+class KernelInstance:
+    """A built kernel on a device of its TVM, with tensors there, in newly allocated memory."""
+
+    def __init__(self, library: Any, name: str, device: Any, tensors: Sequence[Any]) -> None:
+        self._tensors = tensors
+        self._evaluate = library.time_evaluator(
+            name, device, number=1, repeat=1, min_repeat_ms=MIN_REPEAT_MS
+        )
+
+    def seconds(self) -> float:
+        """See `Timed`."""
+        return float(self._evaluate(*self._tensors).mean)
+
+
+def request_session(request: Callable[[int], Any], key: str, seconds: float) -> Any:
+    """A session on a free remote device.
+
+    Parameters
+    ----------
+    request : callable
+        Takes the seconds after which the session ends; returns the session.
+    key : str
+        Of the device.
+    seconds : float
+        For which it is reserved.
+
+    Raises
+    ------
+    TimeoutError
+        If none is free for minutes.
+    """
+    seconds = int(min(seconds, _LONGEST_SESSION))
+    return run_with_timeout(
+        _REQUEST_TIMEOUT, lambda: request(seconds), f"a free device of key {key!r}"
+    )
+
+
+@contextmanager
+def uploader(session: Any) -> Iterator[Uploader]:
+    """A function that takes built libraries to the device of a session."""
+    names = count()
+    with tempfile.TemporaryDirectory() as folder:
+
+        def upload(library: Any) -> Callable[[], Any]:
+            file = Path(folder) / f"{next(names)}.tar"  # object code, which is linked over there
+            library.export_library(str(file))
+            session.upload(str(file))
+            # once: the server links it, and keeps what it has loaded
+            module = session.load_module(file.name)
+            return lambda: module
+
+        yield upload
 
 
 def compare_outputs(

@@ -16,10 +16,9 @@ from tvm import autotvm, relay
 from autotvm_opevo import tune_network
 from autotvm_opevo.autotvm import compare_logs, evaluation, rpc
 from autotvm_opevo.autotvm import comparison as module
-from autotvm_opevo.autotvm.kernels import KernelInstance, build_kernel
 from autotvm_opevo.autotvm.log import seconds
 from autotvm_opevo.autotvm.rpc import DevicePoolError
-from autotvm_opevo.tuning.programs import random_arrays
+from autotvm_opevo.tuning.programs import KernelInstance
 
 # A busy machine takes several times as long.
 pytestmark = pytest.mark.timeout(1800)
@@ -267,9 +266,10 @@ def test_a_kernel_is_built_as_it_was_measured(logs):
     """Outside of tuning the template would take tensors in the network's layout."""
     records = list(autotvm.record.load_from_file(str(logs[0])))
     record = next(record for record in records if record[0].task.name == "conv2d_NCHWc.x86")
-    library, tensors = build_kernel(record, record[0].target)
-    assert [len(shape) for shape, _ in tensors] == [5, 6, 5]
-    assert KernelInstance(library, tvm.cpu(), random_arrays(tensors)).seconds() > 0
+    library, arrays = module._build_kernel(record, record[0].target)
+    assert [array.ndim for array in arrays] == [5, 6, 5]
+    kernel = KernelInstance(library, library.entry_name, tvm.cpu(), [*map(tvm.nd.array, arrays)])
+    assert kernel.seconds() > 0
     assert not autotvm.GLOBAL_SCOPE.in_tuning
 
 
