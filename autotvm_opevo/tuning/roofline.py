@@ -1,5 +1,5 @@
 """The roofline of a machine (Williams et al., CACM 2009): how fast a task can be at most. Imports
-no TVM.
+no TVM: it gets the one that is installed.
 
 It is an estimate, from what other kernels reach: a matrix product whose blocks stay in registers,
 and reads of as many bytes as the task's tensors have, or fewer, which caches may hold.
@@ -8,15 +8,16 @@ and reads of as many bytes as the task's tensors have, or fewer, which caches ma
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 # What is read to measure the bandwidth, in bytes.
-READS = tuple(1 << bits for bits in range(22, 29))
+_READS = tuple(1 << bits for bits in range(22, 29))
 # Rows and columns of the block of a matrix product that stays in registers, for vectors of up to 8
 # and of 16 numbers; its depth; and how many such products are one measurement.
-BLOCKS = ((5, 16), (8, 32))
-DEPTH = 256
-PARTS = 4096
+_BLOCKS = ((5, 16), (8, 32))
+_DEPTH, _PARTS = 256, 4096
 # How often both are measured, of which the best counts, and the shortest duration of one
 # measurement, in milliseconds.
 REPEATS = 5
@@ -24,6 +25,10 @@ REPEAT_MS = 10
 
 # Operations of a task whose peak is known, and the bytes of its tensors.
 Work = tuple[float, float]
+
+# The shortest seconds of a kernel that computes the last of some tensors: summing in registers, in
+# parallel over its first axis, with vectors along its last, and what is between unrolled.
+Seconds = Callable[[list[Any]], float]
 
 
 @dataclass(frozen=True)
@@ -70,3 +75,49 @@ class Roofline:
             (speed for read, speed in reversed(self.bandwidths) if read <= size), math.inf
         )
         return max(flop / self.flops, size / bandwidth)
+
+
+def measure(te: Any, seconds: Seconds, threads: int) -> Roofline:
+    """Measure a machine.
+
+    Parameters
+    ----------
+    te : module
+        ``tvm.te``.
+    seconds : callable
+        Runs a kernel there.
+    threads : int
+        In which TVM runs it.
+    """
+    bandwidths = tuple((float(size), size / seconds(_sum(te, size))) for size in _READS)
+    return Roofline(measure_flops(te, seconds), bandwidths, threads)
+
+
+def measure_flops(te: Any, seconds: Seconds) -> float:
+    """float32 operations per second of a machine's best matrix product; see `measure`."""
+    return max(
+        2.0 * _PARTS * _DEPTH * math.prod(block) / seconds(_block_product(te, *block))
+        for block in _BLOCKS
+    )
+
+
+def _sum(te: Any, size: int) -> list[Any]:
+    """Sum a long array of `size` bytes: every core reads a part of it."""
+    parts, width = 64, 64
+    depth = size // (4 * parts * width)
+    a = te.placeholder((parts, depth, width), name="a")
+    k = te.reduce_axis((0, depth), name="k")
+    return [a, te.compute((parts, width), lambda i, v: te.sum(a[i, k, v], axis=k), name="b")]
+
+
+def _block_product(te: Any, rows: int, columns: int) -> list[Any]:
+    """Many products of the same small matrices, which stay in the cache, into blocks that stay in
+    registers.
+    """
+    a = te.placeholder((_DEPTH, rows), name="a")
+    b = te.placeholder((_DEPTH, columns), name="b")
+    k = te.reduce_axis((0, _DEPTH), name="k")
+    c = te.compute(
+        (_PARTS, rows, columns), lambda i, y, x: te.sum(a[k, y] * b[k, x], axis=k), name="c"
+    )
+    return [a, b, c]
