@@ -101,9 +101,9 @@ def as_module(mod: Any, params: Any = None) -> tvm.IRModule:
     Examples
     --------
     >>> x = relay.var("x", shape=(8,))
-    >>> as_module(tvm.IRModule({"forward": relay.Function([x], x)}))
+    >>> as_module(tvm.IRModule({"forward": relay.Function([x], x)}))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: mod must have a function main, it has forward: mod["main"] = mod["forward"] makes that it
+    ValueError: mod must have a function main, it has forward: mod["main"] = mod["forward"] ...
     """
     module = _with_main(mod)
     weights = _as_weights(params, [variable.name_hint for variable in module["main"].params])
