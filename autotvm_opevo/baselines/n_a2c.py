@@ -135,7 +135,9 @@ class NA2C(Search):
         self._replay_buffer: deque[Transition] = deque(maxlen=_BUFFER_SIZE)
         self._encoded: dict[int, tuple[Array, Array]] = {}  # features and action masks of states
 
-    def tell(self, configurations: Sequence[Mapping[str, Any]], fitnesses: Sequence[float]) -> None:
+    def tell(
+        self, configurations: Sequence[Mapping[str, Any]], fitnesses: Sequence[float | None]
+    ) -> None:
         super().tell(configurations, fitnesses)
         evaluated = [
             transition for transition in self._unrewarded if transition.next_state in self.results

@@ -5,7 +5,8 @@ candidates.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice, zip_longest
 from typing import Any
 
 from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate
@@ -37,6 +38,7 @@ class TaskSearch:
         The task's, for log messages.
     decisions : DecisionSpace
     search : OpEvo
+
     Attributes
     ----------
     source : Source
@@ -50,7 +52,8 @@ class TaskSearch:
         self.source = decisions.by_role(self._fitness)._replace(origin=THIS_RUN)
         # by index, what is being measured, oldest first
         self._pending: dict[int, MeasureCandidate] = {}
-        self._seeded = False
+        # simple configurations of each sketch in turn, once all random ones were rejected
+        self._seeds: Iterator[Configuration] | None = None
         # of other tasks, by the identity of their results
         self._translated: dict[int, tuple[Source, Source | None]] = {}
 
@@ -100,9 +103,11 @@ class TaskSearch:
         batch: list[MeasureCandidate] = []
         misses = 0
         while len(batch) < size and misses < (_MAX_MISSES if batch else _MAX_MISSES_EMPTY):
-            if misses >= _MAX_MISSES and not self._seeded and not self._search.best:
-                self._seed(batch, size)
-                misses = 0
+            if self._seeds is None and misses >= _MAX_MISSES:
+                by_sketch = map(list, self._decisions.seed_configurations())
+                self._seeds = filter(None, chain.from_iterable(zip_longest(*by_sketch)))
+            if self._seeds and not self._search.best:
+                self._search.enqueue(list(islice(self._seeds, size - len(batch))))
             asked = self._search.ask(size - len(batch))
             if not asked:
                 break
@@ -136,30 +141,18 @@ class TaskSearch:
             else:
                 index = self._index(effective)
         if candidate is None or self._is_known(index):
-            if self._fitness.get(index) == 0.0:
-                self._search.reject([configuration])
-            elif self._index(configuration) not in self._pending:
-                self._search.discard([configuration])
+            if self._index(configuration) not in self._pending:
+                rejected = self._fitness.get(index) == 0.0
+                self._search.tell([configuration], [0.0 if rejected else None])
             return False
         if index != self._index(configuration):
-            self._search.discard([configuration])
-            self._search.expect([self._decisions.space[index]])
+            self._search.tell([configuration], [None])
+            if effective not in self._search.pending:
+                self._search.enqueue([effective])
+                self._search.ask()
         self._pending[index] = candidate
         batch.append(candidate)
         return True
-
-    def _seed(self, batch: list[MeasureCandidate], size: int) -> None:
-        """Add a simple configuration of each sketch, where all random ones were rejected.
-
-        They become parents before they are measured, so that the rest of the batch can be their
-        children.
-        """
-        self._seeded = True
-        for configurations in self._decisions.seed_configurations():
-            if len(batch) < size and any(
-                self._try_add(configuration, batch) for configuration in configurations
-            ):
-                self._search.tell([self._decisions.space[list(self._pending)[-1]]], [1.0])
 
     def _record(self, index: int, result: float) -> None:
         self._fitness[index] = result

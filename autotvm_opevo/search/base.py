@@ -72,9 +72,9 @@ class Search(ABC):
         self.results: dict[int, float] = {}
         # (-fitness, number), best first, without failures
         self._ranking: list[tuple[float, int]] = []
-        self._known: set[int] = set()  # queued, proposed or told: never proposed again
+        self._known: set[int] = set()  # queued, proposed or told: not generated again
         self._queue: deque[int] = deque()  # to be proposed next
-        self._pending: dict[int, None] = {}  # queued or proposed, not yet told, oldest first
+        self._pending: dict[int, None] = {}  # proposed, not yet told, oldest first
         self._last_n = 1  # as `ask` was asked last
         # once enumerated: a superset of what may be proposed, in random order
         self._remaining: list[int] | None = None
@@ -91,8 +91,30 @@ class Search(ABC):
         fitness, number = self._ranking[0]
         return self.space[number], -fitness
 
+    @property
+    def pending(self) -> list[Configuration]:
+        """The proposals whose results were not told, oldest first."""
+        return [self.space[number] for number in self._pending]
+
+    def enqueue(self, configurations: Sequence[Mapping[str, Any]]) -> None:
+        """Propose these configurations next, in this order, whether or not the constraint allows
+        them.
+
+        Those that are pending, or whose results were told, are skipped.
+
+        Raises
+        ------
+        ValueError
+            If a configuration is not in the space.
+        """
+        numbers = dict.fromkeys(map(self.space.index, configurations))
+        new = [n for n in numbers if n not in self._pending and n not in self.results]
+        self._queue = deque(dict.fromkeys([*new, *self._queue]))
+        self._known.update(new)
+
     def ask(self, n: int = 1) -> list[Configuration]:
-        """Propose up to `n` configurations, none of them proposed or told before.
+        """Propose up to `n` configurations, none of them proposed or told before; first those of
+        `enqueue`.
 
         The list is shorter when the space is nearly exhausted, and at the end of a generation whose
         results the search needs. It is empty when nothing is left. Where a constraint leaves so
@@ -111,7 +133,9 @@ class Search(ABC):
             and not (self.generational and batch and not self._queue)
             and self._fill_queue(n - len(batch))
         ):
-            batch.append(self.space[self._queue.popleft()])
+            number = self._queue.popleft()
+            self._pending[number] = None
+            batch.append(self.space[number])
         self._last_n = max(n, 1)
         return batch
 
@@ -121,8 +145,6 @@ class Search(ABC):
 
     def _fill_queue(self, n: int) -> bool:
         """Queue what comes next, if nothing is queued; returns whether there is anything."""
-        while self._queue and self._queue[0] not in self._pending:  # told or discarded while queued
-            self._queue.popleft()
         if not self._queue:
             for number in self._propose(n):
                 if number is None:
@@ -130,11 +152,12 @@ class Search(ABC):
                 if number is None:
                     break
                 self._known.add(number)
-                self._pending[number] = None
                 self._queue.append(number)
         return bool(self._queue)
 
-    def tell(self, configurations: Sequence[Mapping[str, Any]], fitnesses: Sequence[float]) -> None:
+    def tell(
+        self, configurations: Sequence[Mapping[str, Any]], fitnesses: Sequence[float | None]
+    ) -> None:
         """Report results: of proposals, in any order and grouping, and of configurations that were
         never proposed.
 
@@ -145,8 +168,10 @@ class Search(ABC):
         configurations : sequence of dict
             Told again, a configuration keeps its latest fitness. Infeasible configurations may be
             told and become parents, though they are never proposed.
-        fitnesses : sequence of float, same length
-            Higher is better, only ratios matter; 0 for a failure.
+        fitnesses : sequence of (float or None), same length
+            Higher is better, only ratios matter; 0 for a failure. None for a proposal that gets no
+            result, such as one that is the same program as another: nothing is learned of it, and
+            it is not proposed again.
 
         Raises
         ------
@@ -166,20 +191,14 @@ class Search(ABC):
                 f"tell needs one fitness per configuration, {len(fitnesses)} given for "
                 f"{len(configurations)}"
             )
-        results = list(zip(map(self.space.index, configurations), map(check_fitness, fitnesses)))
-        for number, fitness in results:
-            self._record(number, fitness)
-
-    def reject(self, configurations: Sequence[Mapping[str, Any]]) -> None:
-        """Report that configurations fail, as was found without a trial.
-
-        Raises
-        ------
-        ValueError
-            If a configuration is not in the space.
-        """
-        for number in map(self.space.index, configurations):
-            self._record(number, 0.0)
+        checked = [None if fitness is None else check_fitness(fitness) for fitness in fitnesses]
+        for number, fitness in list(zip(map(self.space.index, configurations), checked)):
+            self._known.add(number)
+            self._pending.pop(number, None)
+            if number in self._queue:
+                self._queue.remove(number)
+            if fitness is not None:
+                self._record(number, fitness)
 
     def _record(self, number: int, fitness: float) -> None:
         if self.results.get(number):
@@ -187,37 +206,6 @@ class Search(ABC):
         if fitness:
             insort(self._ranking, (-fitness, number))
         self.results[number] = fitness
-        self._known.add(number)
-        self._pending.pop(number, None)
-
-    def discard(self, configurations: Sequence[Mapping[str, Any]]) -> None:
-        """Withdraw proposals that get no result: they are not proposed again, and the search learns
-        nothing from them.
-
-        For proposals that turn out to be aliases of another configuration, which alone is told.
-
-        Raises
-        ------
-        ValueError
-            If a configuration is not in the space.
-        """
-        for number in map(self.space.index, configurations):
-            self._known.add(number)
-            self._pending.pop(number, None)
-
-    def expect(self, configurations: Sequence[Mapping[str, Any]]) -> None:
-        """Mark configurations as pending: their results will follow, as that of the one that an
-        alias stands for.
-
-        Raises
-        ------
-        ValueError
-            If a configuration is not in the space.
-        """
-        for number in map(self.space.index, configurations):
-            self._known.add(number)
-            if number not in self.results:
-                self._pending[number] = None
 
     @abstractmethod
     def _propose(self, n: int) -> Iterator[int | None]:
@@ -296,7 +284,7 @@ class Search(ABC):
 
     def _starts(self) -> list[int]:
         """Where walks to feasible configurations begin."""
-        return [*self.results, *self._pending]
+        return [*self.results, *self._pending, *self._queue]
 
     @property
     def _constraint_name(self) -> str:

@@ -178,12 +178,16 @@ class OpEvo(Search):
         """
         return Acquisition([Model(self.space, self._rng)])
 
-    def tell(self, configurations: Sequence[Mapping[str, Any]], fitnesses: Sequence[float]) -> None:
+    def tell(
+        self, configurations: Sequence[Mapping[str, Any]], fitnesses: Sequence[float | None]
+    ) -> None:
         """See `Search.tell`; counts the results without a better one."""
         before = self._best_fitness
         super().tell(configurations, fitnesses)
         is_better = self._best_fitness > before or before == 0
-        self._since_best = 0 if is_better else self._since_best + len(configurations)
+        self._since_best = (
+            0 if is_better else self._since_best + len(fitnesses) - list(fitnesses).count(None)
+        )
 
     @property
     def _best_fitness(self) -> float:

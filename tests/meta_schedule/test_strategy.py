@@ -22,11 +22,7 @@ from tvm.s_tir.meta_schedule.testing.local_rpc import LocalRPC
 from autotvm_opevo.meta_schedule import OpEvoStrategy
 from autotvm_opevo.meta_schedule import strategy as strategy_module
 from autotvm_opevo.meta_schedule.database import records_of, seconds
-from autotvm_opevo.meta_schedule.task_search import TaskSearch
 from autotvm_opevo.search.opevo import OpEvo
-from autotvm_opevo.search.space import Space
-from autotvm_opevo.search.transfer import Source
-from autotvm_opevo.topology import Discrete
 from benchmarks.workloads import cpu
 
 
@@ -479,33 +475,3 @@ def test_importing_patches_nothing():
         "assert 'tvm.s_tir.tensor_intrin' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=280)
-
-
-class Alias:
-    """Decisions on one knob, of which 3 yields the candidate of 5."""
-
-    space = Space({"x": Discrete(range(8))})
-
-    def by_role(self, results):
-        return Source(self.space, results)
-
-    def canonicalize(self, configuration):
-        return configuration
-
-    def candidate(self, configuration):
-        return object(), {"x": 5} if configuration["x"] == 3 else configuration
-
-
-@pytest.mark.parametrize("asked", [[3], [3, 5], [5, 3]])
-def test_a_candidate_is_pending_under_the_name_of_its_trace(asked, monkeypatch):
-    decisions = Alias()
-    search = OpEvo(decisions.space, seed=0)
-    answers = [[{"x": value} for value in asked], []]
-    monkeypatch.setattr(search, "ask", lambda n: answers.pop(0) if answers else [])
-    search.expect(answers[0])  # as `ask` does
-    task = TaskSearch("alias", decisions, search)
-    (candidate,) = task.propose(len(asked))
-    assert list(search._pending) == [5]
-    task.tell([candidate], [1.0])
-    assert search.best == ({"x": 5}, 1.0)
-    assert not search._pending

@@ -51,51 +51,57 @@ def test_every_configuration_is_proposed_exactly_once(make, value):
     assert not search.has_next()
 
 
-def test_what_is_discarded_before_it_is_proposed_is_not_proposed():
-    search = OpEvo(Space({"x": Discrete(range(20))}), seed=0)
-    search.ask(1)  # generates eight
-    queued = search.space[search._queue[0]]
-    search.discard([queued])
-    proposed = []
-    while batch := search.ask(4):
-        proposed += batch
-        search.tell(batch, [1.0] * len(batch))
-    assert proposed
-    assert queued not in proposed
-
-
-def test_a_discarded_proposal_is_neither_pending_nor_proposed_again():
-    search = OpEvo(Space({"x": Discrete(range(20))}), seed=0)
-    (first, *others) = search.ask(8)
-    search.discard([first])
-    search.tell(others, [1.0] * 7)
-    proposed = []
-    while batch := search.ask(4):
-        proposed += batch
-        search.tell(batch, [1.0] * len(batch))
-    assert first not in proposed
-    assert len(proposed) == 12
-    assert search.best[0] != first
+@every_search
+def test_what_is_enqueued_comes_next_and_once(make):
+    search = make(tiles(), seed=0)
+    first = search.ask(1)  # some queue what follows
+    wanted = [search.space[i] for i in (70, 3)]
+    search.enqueue([*wanted, *wanted, *first])  # pending ones are skipped
+    assert search.ask(1) + search.ask(1) == wanted
+    assert search.pending == [*first, *wanted]
+    search.tell([*first, *wanted], [1.0, 2.0, 0.0])
+    assert not search.pending
+    search.enqueue(wanted)  # their results are known
+    numbers = run(search, 10_000)
+    assert sorted([*numbers, *map(search.space.index, [*first, *wanted])]) == list(
+        range(search.space.size)
+    )
     with pytest.raises(ValueError, match="must be a dict of the knobs"):
-        search.discard([{"y": 1}])
+        search.enqueue([{"z": 1}])
 
 
-def test_what_is_expected_is_pending_until_it_is_told_and_not_proposed():
-    search = OpEvo(Space({"x": Discrete(range(20))}), seed=0)
-    expected = {"x": 7}
-    search.expect([expected])
-    number = search.space.index(expected)
-    assert list(search._pending) == [number]
-    search.tell([expected], [1.0])
-    assert number not in search._pending
-    search.expect([expected])  # its result is known
-    assert number not in search._pending
-    proposed = []
-    while batch := search.ask(4):
-        proposed += batch
-        search.tell(batch, [1.0] * len(batch))
-    assert len(proposed) == 19
-    assert expected not in proposed
+@every_search
+def test_what_is_told_while_it_is_enqueued_is_not_proposed(make):
+    search = make(tiles(), seed=0)
+    wanted = [search.space[i] for i in (70, 3)]
+    search.enqueue(wanted)
+    search.tell(wanted[:1], [1.0])
+    assert wanted[0] not in run_configurations(search)
+
+
+@every_search
+def test_what_gets_no_result_is_neither_pending_nor_proposed_again_nor_learned(make):
+    search = make(tiles(), seed=0)
+    (first, *others) = search.ask(8)
+    search.tell([first], [None])
+    assert search.pending == others
+    assert not search.results
+    assert first not in run_configurations(search)
+    assert search.space.index(first) not in search.results
+
+
+def run_configurations(search):
+    return [search.space[number] for number in run(search, 10_000)]
+
+
+@every_search
+def test_it_may_propose_what_the_constraint_excludes_if_that_is_enqueued(make):
+    space = tiles()
+    search = make(Space(space.knobs, lambda c: c["x"][0] > 1), seed=0)
+    excluded = {"y": (24, 1, 1), "x": (1, 8)}
+    search.enqueue([excluded])
+    assert search.ask(1) == [excluded]
+    assert all(c["x"][0] > 1 for c in run_configurations(search))
 
 
 @every_search
