@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 from tvm.s_tir import meta_schedule as ms
 
+from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import lower_as_imported
 from autotvm_opevo.meta_schedule import (
     Comparison,
@@ -45,7 +46,7 @@ _TIMING_SECONDS = 60.0
 
 def tune_relax(mod, params, folder, trials, seed):
     """TVM's own function; returns the network as it was tuned, and the database."""
-    lowered = lower_as_imported(mod, params, cpu())
+    lowered = lower_as_imported(bind_params(mod, params), cpu())
     tasks = len(ms.relax_integration.extract_tasks(lowered, cpu()))
     ms.relax_integration.tune_relax(
         lowered,
@@ -80,7 +81,7 @@ def repetition(job):
     mod, params = workloads.network(job["network"])
     names = job["methods"]
     first = job["seed"] % len(names)
-    as_imported = lower_as_imported(mod, params, cpu())
+    as_imported = lower_as_imported(bind_params(mod, params), cpu())
     networks, seconds = {}, {}
     with open_device(cpu()) as (device, upload):
         load = network_loader(cpu(), random_inputs(as_imported), device, upload)

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from tvm.s_tir import meta_schedule as ms
 
+from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import lower_as_imported
 from autotvm_opevo.meta_schedule import Comparison, lower_for_tuning, open_database, tune_network
 from autotvm_opevo.meta_schedule.evaluation import network_loader, open_device, random_inputs
@@ -75,7 +76,7 @@ def tune(method, mod, params, folder, trials, seed, time_limit):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         if method == THEIRS:
-            lowered = lower_as_imported(mod, params, cpu())
+            lowered = lower_as_imported(bind_params(mod, params), cpu())
             run = partial(
                 ms.relax_integration.tune_relax,
                 lowered,
@@ -142,7 +143,7 @@ def repetition(job, options):
     """The stages of both methods with their latencies, and the untuned network's."""
     mod, params = workloads.network(job["network"])
     lowered = {
-        THEIRS: lower_as_imported(mod, params, cpu()),
+        THEIRS: lower_as_imported(bind_params(mod, params), cpu()),
         OURS: lower_for_tuning(mod, params, cpu()),
     }
     rows, total = [], None

@@ -15,7 +15,7 @@ from tvm.s_tir import meta_schedule as ms
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.lowering.batch_norm import fold_batch_norms
 from autotvm_opevo.lowering.channels_last import with_channels_last
-from autotvm_opevo.lowering.entry import bind_params, entry_name
+from autotvm_opevo.lowering.entry import entry_name
 from autotvm_opevo.lowering.fast_math import FAST_MATH
 from autotvm_opevo.lowering.layouts import block_names, pack_weights, with_packable_weights
 from autotvm_opevo.lowering.raising import raise_to_operators
@@ -37,10 +37,10 @@ _SEVERAL_CALLS = ("relax.dynamic_strided_slice",)
 
 
 def lower(
-    mod: tvm.IRModule, params: Any, target: tvm.target.Target, without: Container[str] = ()
+    mod: tvm.IRModule, target: tvm.target.Target, without: Container[str] = ()
 ) -> tvm.IRModule:
-    """Bind a network's weights and lower it to operators, fused as TVM fuses them, in forms that
-    can be scheduled to be fast.
+    """Lower a network to operators, fused as TVM fuses them, in forms that can be scheduled to be
+    fast.
 
     Batch normalizations are folded into what comes before them. For a CPU, convolutions are
     converted to NHWC, and to Winograd's algorithm where that pays; schedules may choose the layout
@@ -49,9 +49,7 @@ def lower(
     Parameters
     ----------
     mod : tvm.IRModule
-        As imported by one of Relax's frontends.
-    params : dict or list, optional
-        Its weights; see `bind_params`.
+        As imported by one of Relax's frontends, its weights bound; see `bind_params`.
     target : tvm.target.Target
     without : collection of str
         Passes to leave out, of `PASSES`.
@@ -64,11 +62,10 @@ def lower(
     Examples
     --------
     >>> from autotvm_opevo.networks.relax import operator
-    >>> lowered = lower(*operator("matmul", [(8, 64), (64, 32)]), tvm.target.Target("llvm"))
+    >>> lowered = lower(operator("matmul", [(8, 64), (64, 32)])[0], tvm.target.Target("llvm"))
     >>> len(lowered.functions)
     2
     """
-    mod = bind_params(mod, params)
     for_cpu = target.kind.name == "llvm"
     passes = [name for name in PASSES if name not in without and (for_cpu or name == "batch_norm")]
     try:
@@ -163,11 +160,11 @@ def count_changes(lowered: tvm.IRModule) -> dict[str, int]:
     }
 
 
-def lower_as_imported(mod: tvm.IRModule, params: Any, target: tvm.target.Target) -> tvm.IRModule:
+def lower_as_imported(mod: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
     """Lower a network as TVM does: layouts stay, convolutions are direct, and exp, tanh and erf
     call the C library.
     """
-    return _fuse(bind_params(mod, params), target)
+    return _fuse(mod, target)
 
 
 def _fold(mod: tvm.IRModule) -> tvm.IRModule:

@@ -24,7 +24,7 @@ def with_plain_schedules(mod: tvm.IRModule) -> tvm.IRModule:
     --------
     >>> from autotvm_opevo.lowering.network import lower
     >>> from autotvm_opevo.networks.relax import operator
-    >>> lowered = lower(*operator("matmul", [(8, 64), (64, 32)]), tvm.target.Target("llvm"))
+    >>> lowered = lower(operator("matmul", [(8, 64), (64, 32)])[0], tvm.target.Target("llvm"))
     >>> "T.parallel" in with_plain_schedules(lowered).script()
     True
     """

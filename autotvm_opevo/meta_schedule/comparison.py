@@ -112,7 +112,7 @@ def compare_logs(
     wrong = {key: passes for log in logs for key, passes in wrong_passes(log).items()}
 
     def lower_both() -> list[_Lowered]:
-        as_imported = lower_as_imported(mod, None, target)
+        as_imported = lower_as_imported(mod, target)
         return [
             _Lowered(*lower_and_extract(mod, target, wrong)[:2], target),
             _Lowered(as_imported, extract(as_imported, target)[0], target),

@@ -96,10 +96,10 @@ def compile_network(
 
     def compiled() -> Any:
         if found is None or isinstance(found, ms.database.ScheduleFnDatabase):
-            return build(lower(mod, None, target), target, found)
+            return build(lower(mod, target), target, found)
         lowered, tasks, _ = lower_and_extract(mod, target, wrong)
         if untuned and key_of(target, tasks) in untuned:
-            return build(lower_as_imported(mod, None, target), target)
+            return build(lower_as_imported(mod, target), target)
         return build(lowered, target, _best_records(found, tasks, target))
 
     return run_compiler(compiled, "compiling the network")
@@ -175,4 +175,4 @@ def lower_for_tuning(
     >>> len(lowered.functions)
     2
     """
-    return lower(mod, params, as_target(target))
+    return lower(bind_params(mod, params), as_target(target))

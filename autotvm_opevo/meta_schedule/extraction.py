@@ -26,10 +26,10 @@ def lower_and_extract(
 
     `wrong_passes` are those of a `TrialStore`.
     """
-    lowered = lower(mod, None, target)
+    lowered = lower(mod, target)
     tasks, untuned = extract(lowered, target)
     if without := wrong_passes.get(key_of(target, tasks)):
-        lowered = lower(mod, None, target, without)
+        lowered = lower(mod, target, without)
         tasks, untuned = extract(lowered, target)
     return lowered, tasks, untuned
 
@@ -50,7 +50,7 @@ def extract(lowered: tvm.IRModule, target: tvm.target.Target) -> tuple[list[Any]
     >>> from autotvm_opevo.lowering.network import lower
     >>> from autotvm_opevo.networks.relax import operator
     >>> target = tvm.target.Target("llvm")
-    >>> tasks, untuned = extract(lower(*operator("matmul", [(8, 64), (64, 32)]), target), target)
+    >>> tasks, untuned = extract(lower(operator("matmul", [(8, 64), (64, 32)])[0], target), target)
     >>> len(tasks), untuned
     (1, [])
     """

@@ -259,7 +259,7 @@ def tune_network(
 
         def compare() -> Comparison:
             as_imported = run_compiler(
-                partial(lower_as_imported, mod, None, target), "lowering the network"
+                partial(lower_as_imported, mod, target), "lowering the network"
             )
             best = database_with([state.best for state in states])
             return evaluate_network(

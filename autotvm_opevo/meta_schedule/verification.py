@@ -55,7 +55,7 @@ def find_wrong_passes(
     >>> from autotvm_opevo.networks.relax import operator
     >>> mod, _ = operator("matmul", [(8, 64), (64, 32)])
     >>> target = tvm.target.Target("llvm")
-    >>> find_wrong_passes(mod, lower(mod, None, target), target)
+    >>> find_wrong_passes(mod, lower(mod, target), target)
     []
     """
     return run_compiler(
@@ -88,7 +88,7 @@ def _find_wrong_passes(
         others = {*dtypes, *(str(array.dtype) for array in inputs)} - _SAFE
         if others:
             raise ValueError(f"it has values in {', '.join(sorted(others))}")
-        expected = outputs(lower_as_imported(mod, None, target))
+        expected = outputs(lower_as_imported(mod, target))
         found = difference(lowered)
     except Exception as error:
         logger.info("the lowered network was not verified before tuning: %s", last_line(str(error)))
@@ -98,7 +98,7 @@ def _find_wrong_passes(
     end = time.monotonic() + _SEARCH_SECONDS
     with suppress(TimeoutError):
         for one in reversed(PASSES):
-            without = lower(mod, None, target, {one})
+            without = lower(mod, target, {one})
             if not structural_equal(without, lowered) and not difference(without):
                 what = (
                     "%s changes the outputs of this network (%s), and is left out: please report it"

@@ -62,7 +62,7 @@ def normalized(emit, y, axis=1, channels=8, **options):
 
 
 def assert_outputs_stay(mod):
-    lowered = [way(mod, {}, cpu()) for way in (lower_as_imported, lower)]
+    lowered = [way(mod, cpu()) for way in (lower_as_imported, lower)]
     for expected, actual in zip(
         *outputs([build(one, cpu()) for one in lowered], random_inputs(lowered[0]))
     ):
@@ -139,7 +139,7 @@ def test_what_follows_is_fused_into_the_convolution():
     )
     for target in (cpu(), as_target("nvidia/geforce-rtx-3090")):
         names = {
-            variable.name_hint.rstrip("0123456789") for variable in lower(mod, {}, target).functions
+            variable.name_hint.rstrip("0123456789") for variable in lower(mod, target).functions
         }
         assert names - {"main", "transpose"} == {"fused_conv2d_add_relu"}
 
@@ -250,7 +250,7 @@ def test_in_float16_they_are_computed_which_tvm_cannot(after):
 
     parameters = statistics(4, "float16")
     mod = network((1, 4, 6, 6), layers, "float16")
-    lowered = lower(mod, {}, cpu())
+    lowered = lower(mod, cpu())
     inputs = random_inputs(lowered)
     ((actual,),) = outputs([build(lowered, cpu())], inputs)
     gamma, beta, mean, variance = (

@@ -13,6 +13,7 @@ from tvm.relax import op
 
 from autotvm_opevo.lowering import channels_last
 from autotvm_opevo.lowering.channels_last import with_channels_last
+from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.layouts import with_packable_weights
 from autotvm_opevo.lowering.network import build, count_changes, lower, lower_as_imported
 from autotvm_opevo.meta_schedule import as_target
@@ -368,7 +369,9 @@ def kernel_layouts(mod):
 
 def assert_lowering_keeps_outputs(mod, weights=None, target=CPU, tolerance=1e-4):
     """Outputs of a network as imported, and lowered for tuning; returns the latter."""
-    imported, lowered = (way(mod, weights, target) for way in (lower_as_imported, lower))
+    imported, lowered = (
+        way(bind_params(mod, weights), target) for way in (lower_as_imported, lower)
+    )
     expected, found = outputs(
         [build(one, target) for one in (imported, lowered)], random_inputs(imported)
     )
@@ -642,19 +645,19 @@ def test_operators_in_other_layouts_are_counted():
     converted.
     """
     mod, weights = two_convolutions()
-    assert count_changes(lower(mod, weights, CPU)) == {
+    assert count_changes(lower(bind_params(mod, weights), CPU)) == {
         "nhwc": 2,
         "packed": 3,
         "winograd": 0,
         "fast_math": 0,
     }
-    assert count_changes(lower(mod, {}, CPU)) == {
+    assert count_changes(lower(mod, CPU)) == {
         "nhwc": 0,
         "packed": 0,
         "winograd": 0,
         "fast_math": 0,
     }
-    assert count_changes(lower_as_imported(mod, weights, CPU)) == {
+    assert count_changes(lower_as_imported(bind_params(mod, weights), CPU)) == {
         "nhwc": 0,
         "packed": 0,
         "winograd": 0,
@@ -876,7 +879,7 @@ def test_each_function_and_each_dataflow_block_is_converted():
 def test_other_targets_keep_the_layouts():
     mod, weights = two_convolutions()
     target = tvm.target.Target("nvidia/geforce-rtx-3090")
-    lowered = [way(mod, weights, target) for way in (lower_as_imported, lower)]
+    lowered = [way(bind_params(mod, weights), target) for way in (lower_as_imported, lower)]
     tvm.ir.assert_structural_equal(*lowered)
 
 
@@ -886,6 +889,6 @@ def test_a_network_that_cannot_be_converted_is_tuned_as_it_is(monkeypatch, caplo
 
     monkeypatch.setitem(channels_last._RULES, "nn.max_pool2d", broken)
     mod, weights = two_convolutions()
-    imported = with_packable_weights(lower_as_imported(mod, weights, CPU))
-    tvm.ir.assert_structural_equal(lower(mod, weights, CPU), imported)
+    imported = with_packable_weights(lower_as_imported(bind_params(mod, weights), CPU))
+    tvm.ir.assert_structural_equal(lower(bind_params(mod, weights), CPU), imported)
     assert "tuned as TVM lowers it, since it cannot be lowered otherwise: no layout" in caplog.text

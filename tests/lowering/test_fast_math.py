@@ -33,7 +33,7 @@ def run(name, x, target=None):
     """An operator of Relax on this machine, as it is tuned."""
     target = target or cpu()
     mod, _ = workloads.operator(name, [x.shape], str(x.dtype))
-    return outputs([build(lower(mod, {}, target), target)], [x])[0][0]
+    return outputs([build(lower(mod, target), target)], [x])[0][0]
 
 
 def grid():
@@ -68,7 +68,7 @@ def power(x, exponent):
             y = builder.emit_output(relax.op.power(variable, relax.const(exponent, str(x.dtype))))
         builder.emit_func_output(y)
     mod = builder.finalize()
-    lowered = lower(mod, {}, cpu())
+    lowered = lower(mod, cpu())
     return outputs([build(lowered, cpu())], [x])[0][0], count_changes(lowered)["fast_math"]
 
 
@@ -135,7 +135,7 @@ def test_tensors_may_have_any_number_of_axes(shape):
                 relax.Tuple([builder.emit(function(variable)) for function in functions])
             )
         builder.emit_func_output(y)
-    (found,) = outputs([build(lower(builder.finalize(), {}, cpu()), cpu())], [x])
+    (found,) = outputs([build(lower(builder.finalize(), cpu()), cpu())], [x])
     for name, y in zip(names, found):
         np.testing.assert_allclose(y, EXACT[name](x.astype("float64")), rtol=1e-5, atol=1e-6)
 
@@ -144,7 +144,7 @@ def test_tensors_may_have_any_number_of_axes(shape):
 def test_a_softmax_may_be_over_any_axis(axis):
     x = np.random.default_rng(0).normal(size=(2, 3, 4, 5)).astype("float32")
     mod, _ = workloads.operator("nn.softmax", [x.shape], attributes={"axis": axis})
-    ((found,),) = outputs([build(lower(mod, {}, cpu()), cpu())], [x])
+    ((found,),) = outputs([build(lower(mod, cpu()), cpu())], [x])
     np.testing.assert_allclose(found, scipy.special.softmax(x, axis=axis), rtol=1e-5)
 
 
@@ -153,14 +153,14 @@ def test_no_function_is_left_that_would_be_a_call(name):
     mod, _ = workloads.operator(name, [(4, 8)])
     imported, lowered = (
         any(
-            f"T.{function}(" in way(mod, {}, cpu()).script()
+            f"T.{function}(" in way(mod, cpu()).script()
             for function in ("exp", "tanh", "erf", "sigmoid")
         )
         for way in (lower_as_imported, lower)
     )
     assert (imported, lowered) == (True, False)
-    assert count_changes(lower(mod, {}, cpu()))["fast_math"] == 1
-    assert count_changes(lower_as_imported(mod, {}, cpu()))["fast_math"] == 0
+    assert count_changes(lower(mod, cpu()))["fast_math"] == 1
+    assert count_changes(lower_as_imported(mod, cpu()))["fast_math"] == 0
 
 
 @pytest.mark.parametrize("name", EXACT)

@@ -30,7 +30,7 @@ def test_an_operator_of_a_single_block_is_compiled():
                 )
             )
         builder.emit_func_output(y)
-    lowered = lower(builder.finalize(), {}, CPU)
+    lowered = lower(builder.finalize(), CPU)
     assert "scatter_elements" in lowered.script()
     ((found,),) = outputs([build(lowered, CPU)], [data])
     expected = data @ weight

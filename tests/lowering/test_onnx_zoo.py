@@ -4,6 +4,7 @@ import pytest
 from onnx_zoo import NETWORKS, networks
 from quick_tuning import outputs
 
+from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import build, lower, lower_as_imported
 from autotvm_opevo.networks import relax as workloads
 from benchmarks.workloads import cpu
@@ -31,7 +32,9 @@ QUICK = (
 def assert_lowered_as_specified(lower, name, folder):
     network = NETWORKS[name]()
     mod, weights = workloads.model_file(network.save(folder), network.open)
-    (actual,) = outputs([build(lower(mod, weights, cpu()), cpu())], [*network.inputs.values()])
+    (actual,) = outputs(
+        [build(lower(bind_params(mod, weights), cpu()), cpu())], [*network.inputs.values()]
+    )
     network.assert_outputs(actual, network.expected())
 
 

@@ -5,6 +5,7 @@ import pytest
 from onnx_zoo import NETWORKS
 from quick_tuning import outputs
 
+from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import build, lower
 from autotvm_opevo.lowering.plain_schedules import with_plain_schedules
 from autotvm_opevo.meta_schedule.evaluation import random_inputs
@@ -24,7 +25,7 @@ from benchmarks.workloads import cpu
 )
 def test_a_network_computes_the_same(tmp_path, name):
     network = NETWORKS[name]()
-    lowered = lower(*workloads.model_file(network.save(tmp_path), network.open), cpu())
+    lowered = lower(bind_params(*workloads.model_file(network.save(tmp_path), network.open)), cpu())
     scheduled = with_plain_schedules(lowered)
     assert scheduled.script().count("T.parallel") > lowered.script().count("T.parallel")
     actual, expected = outputs(

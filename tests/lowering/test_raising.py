@@ -64,7 +64,8 @@ RELU6 = {"min": 0.0, "max": 6.0}
 )
 def test_a_clip_is_fused_into_the_convolution_before_it(tmp_path, opset, dtype, bounds):
     lowered = [
-        way(*clipped(tmp_path, opset, bounds, dtype), cpu()) for way in (lower_as_imported, lower)
+        way(bind_params(*clipped(tmp_path, opset, bounds, dtype)), cpu())
+        for way in (lower_as_imported, lower)
     ]
     assert count_changes(lowered[1])["nhwc"] == 1
     names = {
@@ -125,7 +126,7 @@ def test_an_image_is_padded_in_nhwc(tmp_path, name):
     assert script.count("permute_dims") == 2
     assert ("nn.pad(" in script) == (name not in ZEROS)
     x = np.random.default_rng(0).standard_normal((1, 3, 9, 12)).astype("float32")
-    lowered = [way(mod, weights, cpu()) for way in (lower_as_imported, lower)]
+    lowered = [way(bind_params(mod, weights), cpu()) for way in (lower_as_imported, lower)]
     (expected,), (actual,) = outputs([build(one, cpu()) for one in lowered], [x])
     np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
 

@@ -12,6 +12,7 @@ from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo.lowering import winograd
+from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import build, count_changes, lower, lower_as_imported
 from autotvm_opevo.lowering.winograd import _Convolution, choose_tiling, transform_matrices
 from autotvm_opevo.meta_schedule import open_database, tune_network
@@ -67,13 +68,17 @@ def test_the_transforms_correlate_exactly(alpha, r, seed):
 )
 def test_outputs_agree_with_the_direct_convolution(image, kernel, padding):
     mod, weights = network(image, kernel, padding)
-    lowered = lower(mod, weights, cpu())
+    lowered = lower(bind_params(mod, weights), cpu())
     assert count_changes(lowered)["winograd"] == 1
     x = np.random.default_rng(1).standard_normal(image).astype("float32")
     direct, found = (
         result[0]
         for result in outputs(
-            [build(one, cpu()) for one in (lower_as_imported(mod, weights, cpu()), lowered)], [x]
+            [
+                build(one, cpu())
+                for one in (lower_as_imported(bind_params(mod, weights), cpu()), lowered)
+            ],
+            [x],
         )
     )
     assert np.abs(found - direct).max() < 1e-5 * np.abs(direct).max()
@@ -96,16 +101,18 @@ def test_outputs_agree_whatever_the_extents(seed, monkeypatch):
     )
     padding = tuple(int(n) for n in rng.integers(0, kernel, 4))
     mod, weights = network(image, (int(rng.integers(1, 6)), image[1], kernel, kernel), padding)
-    lowered = lower(mod, weights, cpu())
+    lowered = lower(bind_params(mod, weights), cpu())
     assert count_changes(lowered)["winograd"] == 1
     x = rng.standard_normal(image).astype("float32")
-    executables = [build(one, cpu()) for one in (lower_as_imported(mod, weights, cpu()), lowered)]
+    executables = [
+        build(one, cpu()) for one in (lower_as_imported(bind_params(mod, weights), cpu()), lowered)
+    ]
     direct, found = (result[0] for result in outputs(executables, [x]))
     assert np.abs(found - direct).max() < 1e-5 * np.abs(direct).max()
 
 
 def test_what_follows_is_fused_into_the_last_of_three_operators():
-    lowered = lower(*network((1, 64, 28, 28), (64, 64, 3, 3)), cpu())
+    lowered = lower(bind_params(*network((1, 64, 28, 28), (64, 64, 3, 3))), cpu())
     names = {variable.name_hint.rstrip("0123456789") for variable in lowered.functions} - {
         "main",
         "transpose",
@@ -115,7 +122,7 @@ def test_what_follows_is_fused_into_the_last_of_three_operators():
 
 def test_only_the_weights_are_packed():
     """TVM would pack the matrices of the transforms wrongly."""
-    lowered = lower(*network((1, 64, 28, 28), (64, 64, 3, 3)), cpu())
+    lowered = lower(bind_params(*network((1, 64, 28, 28), (64, 64, 3, 3))), cpu())
     operators = {variable.name_hint: function for variable, function in lowered.functions.items()}
     packed = {
         name.rstrip("0123456789")
@@ -147,7 +154,7 @@ def test_every_schedule_computes_the_same(tmp_path, strategy, trials):
     )
     options |= {"builder": builder(), "runner": runner(), "seed": 0, "evaluate": False}
     tune_network(mod, weights, cpu(), tmp_path, trials, **options)
-    database, lowered = open_database(tmp_path), lower(mod, weights, cpu())
+    database, lowered = open_database(tmp_path), lower(bind_params(mod, weights), cpu())
     x = np.random.default_rng(1).standard_normal((1, 32, 13, 13)).astype("float32")
     ways = [ms.database.MemoryDatabase()]
     for record in database.get_all_tuning_records():
@@ -185,7 +192,7 @@ def test_other_convolutions_stay_direct(options):
         kernel,
         **{name: value for name, value in options.items() if name not in ("image", "kernel")},
     )
-    assert count_changes(lower(mod, weights, cpu()))["winograd"] == 0
+    assert count_changes(lower(bind_params(mod, weights), cpu()))["winograd"] == 0
 
 
 def channels_last(n, bound):
@@ -211,7 +218,7 @@ def channels_last(n, bound):
 )
 def test_models_in_nhwc_need_known_weights_and_extents(n, bound, count):
     mod, weights = channels_last(n, bound)
-    assert count_changes(lower(mod, weights, cpu()))["winograd"] == count
+    assert count_changes(lower(bind_params(mod, weights), cpu()))["winograd"] == count
 
 
 @pytest.mark.parametrize(

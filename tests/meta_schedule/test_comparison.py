@@ -8,6 +8,7 @@ from compared_networks import time_two_rounds
 from quick_tuning import builder, runner
 from tvm.s_tir import meta_schedule as ms
 
+from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import lower_as_imported
 from autotvm_opevo.meta_schedule import (
     OpEvoStrategy,
@@ -77,7 +78,7 @@ def test_databases_of_other_layouts_are_compared_but_not_their_operators(tmp_pat
     params = {weight.name: tvm.runtime.tensor(np.ones((4, 4, 3, 3), "float32"))}
     options = {"strategy": OpEvoStrategy(seed=0), "builder": builder(), "runner": runner()}
     tune_network(convolution, params, cpu(), tmp_path / "ours", 2, evaluate=False, **options)
-    lowered = lower_as_imported(convolution, params, cpu())
+    lowered = lower_as_imported(bind_params(convolution, params), cpu())
     (tmp_path / "theirs").mkdir()
     theirs = ms.database.JSONDatabase(work_dir=str(tmp_path / "theirs"))
     ms.relax_integration.tune_relax(

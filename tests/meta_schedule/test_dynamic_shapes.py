@@ -9,6 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 from quick_tuning import builder, outputs, runner
 from tvm import relax
 
+from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import build, lower_as_imported
 from autotvm_opevo.meta_schedule import (
     compare_logs,
@@ -86,7 +87,7 @@ def test_what_has_a_known_shape_is_extracted_lowered_and_built(kind):
     assert [task.task_name.rstrip("0123456789") for task in tasks] == ["matmul"]
     assert others
     inputs = [np.random.default_rng(1).standard_normal((4, 64)).astype("float32")]
-    executables = [build(lowered, cpu()), build(lower_as_imported(mod, None, cpu()), cpu())]
+    executables = [build(lowered, cpu()), build(lower_as_imported(mod, cpu()), cpu())]
     for one, other in zip(*outputs(executables, inputs)):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
 
@@ -184,7 +185,7 @@ def test_networks_from_onnx_are_tuned_but_for_what_such_operators_make(tmp_path,
     inputs = [np.random.default_rng(1).standard_normal((4, 64)).astype("float32")]
     executables = [
         compile_network(mod, params, cpu(), result.best_file),
-        build(lower_as_imported(mod, params, cpu()), cpu()),
+        build(lower_as_imported(bind_params(mod, params), cpu()), cpu()),
     ]
     ((tuned,), (expected,)) = outputs(executables, inputs)
     np.testing.assert_allclose(tuned, expected, rtol=1e-3, atol=1e-3)

@@ -10,6 +10,7 @@ import tvm
 from tvm import relax, te
 from tvm.s_tir.meta_schedule.runner.config import EvaluatorConfig
 
+from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import lower_as_imported
 from autotvm_opevo.meta_schedule.evaluation import (
     computed_dtypes,
@@ -37,7 +38,9 @@ class TestLibrariesAreUnloaded:
 
     def test_with_the_network(self, tmp_path, monkeypatch):
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-        lowered = lower_as_imported(*workloads.operator("matmul", [(8, 64), (64, 32)]), TARGET)
+        lowered = lower_as_imported(
+            bind_params(*workloads.operator("matmul", [(8, 64), (64, 32)])), TARGET
+        )
         with open_device(TARGET) as (device, upload):
             load = network_loader(TARGET, random_inputs(lowered), device, upload)
             network = load(lowered)
@@ -69,7 +72,7 @@ def test_outputs_may_be_tuples_of_tuples():
     with blocks.function("main", [x]):
         y = blocks.emit(relax.op.nn.relu(x))
         blocks.emit_func_output(relax.Tuple([y, relax.Tuple([x, y])]))
-    lowered = lower_as_imported(blocks.finalize(), None, TARGET)
+    lowered = lower_as_imported(blocks.finalize(), TARGET)
     with open_device(TARGET) as (device, upload):
         load = network_loader(TARGET, random_inputs(lowered), device, upload)
         assert [output.shape for output in load(lowered)().outputs()] == [(8, 16)] * 3
@@ -84,7 +87,7 @@ def test_outputs_may_be_shapes_and_numbers():
         blocks.emit_func_output(
             relax.Tuple([y, shape, relax.Tuple([relax.ShapeExpr([3, 4]), relax.prim_value(5)])])
         )
-    lowered = lower_as_imported(blocks.finalize(), None, TARGET)
+    lowered = lower_as_imported(blocks.finalize(), TARGET)
     with open_device(TARGET) as (device, upload):
         load = network_loader(TARGET, random_inputs(lowered), device, upload)
         tensor, *numbers = load(lowered)().outputs()

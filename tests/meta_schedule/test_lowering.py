@@ -13,6 +13,7 @@ from tvm.s_tir.meta_schedule.database import (
     UnionDatabase,
 )
 
+from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.layouts import pack_weights
 from autotvm_opevo.lowering.network import build, count_changes, lower, lower_as_imported
 from autotvm_opevo.meta_schedule import as_target, compile_network, open_database, tune_network
@@ -81,10 +82,16 @@ def calls(mod):
 
 def test_schedules_choose_the_layout_of_bound_weights_only():
     mod, weights = network()
-    assert free_buffers(lower(mod, weights, cpu())) == [[1]]
-    assert free_buffers(lower(mod, None, cpu())) in ([], [[]])
-    assert free_buffers(lower(mod, {"w1": weights["w1"]}, cpu())) in ([[1]], [[1], []], [[], [1]])
-    assert free_buffers(lower(mod, weights, as_target("nvidia/geforce-rtx-3090"))) == []
+    assert free_buffers(lower(bind_params(mod, weights), cpu())) == [[1]]
+    assert free_buffers(lower(mod, cpu())) in ([], [[]])
+    assert free_buffers(lower(bind_params(mod, {"w1": weights["w1"]}), cpu())) in (
+        [[1]],
+        [[1], []],
+        [[], [1]],
+    )
+    assert (
+        free_buffers(lower(bind_params(mod, weights), as_target("nvidia/geforce-rtx-3090"))) == []
+    )
 
 
 def test_schedules_do_not_choose_the_layout_of_weights_that_another_function_takes():
@@ -92,12 +99,12 @@ def test_schedules_do_not_choose_the_layout_of_weights_that_another_function_tak
     other = tvm.IRModule(
         {"other": network()[0]["main"].with_attr("global_symbol", "other"), "main": mod["main"]}
     )
-    operators = lower(other, weights, cpu())
+    operators = lower(bind_params(other, weights), cpu())
     assert sorted(free_buffers(operators)) in ([[1]], [[], [1]])
 
 
 def test_weights_are_packed_once_and_not_in_each_run(tuned):
-    lowered = lower(*network(), cpu())
+    lowered = lower(bind_params(*network()), cpu())
     with cpu(), open_database(tuned):
         applied = relax.transform.MetaScheduleApplyDatabase()(lowered)
     assert calls(applied) == [[(SIZE, SIZE)]] * 2
@@ -112,8 +119,8 @@ def test_weights_are_packed_once_and_not_in_each_run(tuned):
 def test_a_compiled_network_computes_what_the_untuned_one_does(tuned, unbound):
     mod, weights = network()
     known = {name: weight for name, weight in weights.items() if name not in unbound}
-    inputs = random_inputs(lower_as_imported(mod, known, cpu()))
-    untuned = build(lower_as_imported(mod, known, cpu()), cpu())
+    inputs = random_inputs(lower_as_imported(bind_params(mod, known), cpu()))
+    untuned = build(lower_as_imported(bind_params(mod, known), cpu()), cpu())
     executables = [
         untuned,
         *(
@@ -139,7 +146,7 @@ def test_a_record_for_the_target_is_preferred_to_a_faster_one_for_another(tuned,
     (record,) = open_database(tuned).get_all_tuning_records()
     foreign = TuningRecord(record.trace, record.workload, [1e-9], other, record.args_info)
     both = database_with([record, foreign])
-    tasks, _ = extract(lower(*network(), cpu()), cpu())
+    tasks, _ = extract(lower(bind_params(*network()), cpu()), cpu())
     assert [
         float(one.run_secs[0]) for one in _best_records(both, tasks, cpu()).get_all_tuning_records()
     ] != [1e-9]
@@ -150,7 +157,7 @@ def test_a_record_for_the_target_is_preferred_to_a_faster_one_for_another(tuned,
 
 @pytest.mark.parametrize("kind", [MemoryDatabase, UnionDatabase, OrderedUnionDatabase, "nested"])
 def test_databases_in_memory_and_unions_are_applied(tuned, caplog, kind):
-    tasks, _ = extract(lower(*network(), cpu()), cpu())
+    tasks, _ = extract(lower(bind_params(*network()), cpu()), cpu())
     whole = open_database(tuned)
     if kind is MemoryDatabase:
         database = database_with(whole.get_all_tuning_records())
@@ -193,7 +200,7 @@ def test_a_database_that_is_not_there_is_refused_and_not_created(tmp_path, name)
 def test_a_network_that_is_legalized_keeps_its_operators():
     mod, weights = workloads.network("resnet-18")
     mod = relax.transform.LegalizeOps()(mod)
-    assert count_changes(lower(mod, weights, cpu())) == {
+    assert count_changes(lower(bind_params(mod, weights), cpu())) == {
         "nhwc": 0,
         "packed": 16,
         "winograd": 0,

@@ -22,6 +22,7 @@ from tvm.s_tir.meta_schedule.builder import BuilderResult, PyBuilder
 from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
 
 from autotvm_opevo._utils.atomic_files import LogInUse
+from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import build, lower, lower_as_imported
 from autotvm_opevo.meta_schedule import (
     OpEvoStrategy,
@@ -107,7 +108,7 @@ class TestFewerTrialsThanTasks:
         assert "3 operators without a trial" in capsys.readouterr().err
         assert self.latencies(tmp_path) == [False, False, False, True]
         assert result.comparison.outputs_match
-        mod = lower(*workloads.mlp(), cpu())
+        mod = lower(bind_params(*workloads.mlp()), cpu())
         with cpu(), open_database(tmp_path / "best"):
             applied = relax.transform.MetaScheduleApplyDatabase()(mod)
         assert (
@@ -288,9 +289,11 @@ def test_what_computes_something_else_is_not_among_the_best(tmp_path, monkeypatc
 def test_the_evaluation_preserves_the_cpu_affinity(tuned):
     """TVM binds the process to one core, which later builders and runners would inherit."""
     folder, _ = tuned
-    mod = lower(*workloads.mlp(), cpu())
+    mod = lower(bind_params(*workloads.mlp()), cpu())
     before = os.sched_getaffinity(0)
-    evaluate_network(lower_as_imported(*workloads.mlp(), cpu()), mod, cpu(), open_database(folder))
+    evaluate_network(
+        lower_as_imported(bind_params(*workloads.mlp()), cpu()), mod, cpu(), open_database(folder)
+    )
     assert os.sched_getaffinity(0) == before
 
 
@@ -310,7 +313,7 @@ def test_the_same_call_measures_nothing_and_a_larger_one_resumes(tuned):
 
 def test_the_database_can_be_applied_with_metaschedule(tuned):
     folder, _ = tuned
-    mod = lower(*workloads.mlp(), cpu())
+    mod = lower(bind_params(*workloads.mlp()), cpu())
     with cpu(), open_database(folder):
         applied = relax.transform.MetaScheduleApplyDatabase(enable_warning=True)(mod)
     assert (
@@ -333,7 +336,7 @@ def test_tvms_own_strategy_can_be_used(tmp_path):
     "task_scheduler", ["gradient", pytest.param("round-robin", marks=pytest.mark.soak)]
 )
 def test_tune_relax_takes_the_strategy(tmp_path, task_scheduler):
-    mod = lower(*workloads.mlp(), cpu())
+    mod = lower(bind_params(*workloads.mlp()), cpu())
     database = ms.relax_integration.tune_relax(
         mod,
         {},
@@ -495,7 +498,7 @@ class TestWorkloads:
             match=r"input 'x' of .* has a dynamic shape, which must be given: .* --shape x=1x8 on",
         ):
             workloads.model_file(path)
-        mod = lower(*workloads.model_file(path, {"x": (3, 8)}), cpu())
+        mod = lower(bind_params(*workloads.model_file(path, {"x": (3, 8)})), cpu())
         inputs = random_inputs(mod)
         ((output,),) = outputs([build(mod, cpu())], inputs)
         np.testing.assert_allclose(output, inputs[0] @ weight, rtol=1e-4, atol=1e-4)

@@ -6,6 +6,7 @@ import pytest
 import tvm
 from tvm import relax, te, topi
 
+from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import lower_as_imported
 from autotvm_opevo.meta_schedule import as_target
 from autotvm_opevo.meta_schedule.roofline import measure_roofline, work
@@ -15,7 +16,9 @@ CPU = as_target("llvm")
 
 
 def matmul(dtype="float32"):
-    mod = lower_as_imported(*workloads.operator("matmul", [(2, 512), (512, 64)], dtype), CPU)
+    mod = lower_as_imported(
+        bind_params(*workloads.operator("matmul", [(2, 512), (512, 64)], dtype)), CPU
+    )
     (function,) = (
         function for variable, function in mod.functions.items() if variable.name_hint != "main"
     )
@@ -37,7 +40,7 @@ def test_of_a_table_only_what_is_read_counts():
     blocks = relax.BlockBuilder()
     with blocks.function("main", [table, rows]):
         blocks.emit_func_output(blocks.emit(relax.op.take(table, rows, axis=0)))
-    mod = lower_as_imported(blocks.finalize(), None, CPU)
+    mod = lower_as_imported(blocks.finalize(), CPU)
     (function,) = (
         function for variable, function in mod.functions.items() if variable.name_hint != "main"
     )

@@ -13,6 +13,7 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.database import TuningRecord
 from tvm.s_tir.meta_schedule.runner import RunnerResult
 
+from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import lower
 from autotvm_opevo.meta_schedule import open_database
 from autotvm_opevo.meta_schedule.database import seconds, workload_key
@@ -109,7 +110,7 @@ class TestBest:
 
 def packed():
     """A matrix product of an MLP, whose schedules pack the weights."""
-    tasks, _ = extract(lower(*workloads.mlp(), cpu()), cpu())
+    tasks, _ = extract(lower(bind_params(*workloads.mlp()), cpu()), cpu())
     return next(task.dispatched[0] for task in tasks if "matmul" in str(task.task_name))
 
 

@@ -84,7 +84,7 @@ def broken(monkeypatch):
 
 
 def find(mod):
-    return find_wrong_passes(mod, lower(mod, None, cpu()), cpu())
+    return find_wrong_passes(mod, lower(mod, cpu()), cpu())
 
 
 def test_a_network_that_is_right_is_verified_in_silence(mod, caplog, capsys):
@@ -123,8 +123,8 @@ def test_a_network_is_lowered_without_a_pass(mod, broken, name):
     broken(name)
     actual, expected = outputs(
         [
-            build(lower(mod, None, cpu(), [name]), cpu()),
-            build(lower_as_imported(mod, None, cpu()), cpu()),
+            build(lower(mod, cpu(), [name]), cpu()),
+            build(lower_as_imported(mod, cpu()), cpu()),
         ],
         random_inputs(mod),
     )
@@ -152,7 +152,7 @@ def assert_compiled_right(database):
     mod = convolution()
     executables = [
         compile_network(mod, None, cpu(), database),
-        build(lower_as_imported(mod, None, cpu()), cpu()),
+        build(lower_as_imported(mod, cpu()), cpu()),
     ]
     actual, expected = outputs(executables, random_inputs(mod))
     np.testing.assert_allclose(actual[0], expected[0], rtol=1e-3, atol=1e-4)
@@ -246,5 +246,5 @@ def test_a_network_with_integers_is_not_run(caplog):
         blocks.emit_func_output(quotient)
     mod = blocks.finalize()
     with caplog.at_level(logging.INFO):
-        assert find_wrong_passes(mod, lower(mod, None, cpu()), cpu()) is None
+        assert find_wrong_passes(mod, lower(mod, cpu()), cpu()) is None
     assert "it has values in int32" in caplog.text
