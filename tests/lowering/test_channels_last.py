@@ -14,8 +14,13 @@ from tvm.relax import op
 from autotvm_opevo.lowering import channels_last
 from autotvm_opevo.lowering.channels_last import with_channels_last
 from autotvm_opevo.lowering.entry import bind_params
-from autotvm_opevo.lowering.layouts import with_packable_weights
-from autotvm_opevo.lowering.network import build, count_changes, lower, lower_as_imported
+from autotvm_opevo.lowering.network import (
+    build,
+    count_changes,
+    lower,
+    lower_as_imported,
+    with_packable_weights,
+)
 from autotvm_opevo.meta_schedule import as_target
 from autotvm_opevo.meta_schedule.evaluation import random_inputs
 from autotvm_opevo.networks import relax as workloads
