@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
-from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.cli.command import command
 
 _EXAMPLES = """examples:
@@ -63,15 +59,6 @@ def add(commands: Any) -> None:
         help="serve the page on 127.0.0.1 and update it while trials are added",
     )
     report.add_argument("--port", type=int, help="port for --watch (default: any free port)")
-    report.add_argument(
-        "--import",
-        dest="modules",
-        action="append",
-        default=[],
-        metavar="MODULE",
-        help="import a module or file, such as my_templates.py, that registers your own templates; "
-        "may be repeated",
-    )
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -88,13 +75,6 @@ def _run(options: argparse.Namespace) -> int:
         raise ValueError("--port requires --watch")
     if options.port is not None and not 0 <= options.port < 65_536:
         raise ValueError(f"--port must be from 0 to 65535, {options.port} given")
-    for module in options.modules:
-        try:
-            _import(module)
-        except (Exception, SystemExit) as error:  # whatever the user's module raises
-            raise ValueError(
-                f"--import {module}: {type(error).__name__}: {last_line(str(error))}"
-            ) from error
     if options.watch:
         from autotvm_opevo.reporting.serving import serve
 
@@ -103,31 +83,12 @@ def _run(options: argparse.Namespace) -> int:
     if options.out:
         from autotvm_opevo.reporting.page import report
 
-        written = report(
-            *options.logs,
-            out=options.out,
-            title=options.title,
-            png=options.png,
-            csv=options.csv,
+        page = report(
+            *options.logs, out=options.out, title=options.title, png=options.png, csv=options.csv
         )
-        print(f"report: {written}")
+        print(f"report: {page}")
     else:
         from autotvm_opevo.reporting.summary import summarize
 
         print(summarize(*options.logs))
     return 0
-
-
-def _import(module: str) -> None:
-    """Import a module by name, or a file with its folder on the path, as Python runs a script."""
-    if "/" not in module and not module.endswith(".py"):
-        import_module(module)
-        return
-    path = Path(module).resolve()
-    if path.suffix != ".py" or not path.is_file():
-        raise ValueError("must be the name of a module or an existing .py file")
-    loaded = sys.modules.get(path.stem)
-    if loaded is not None and getattr(loaded, "__file__", None) != str(path):
-        raise ValueError(f"another module named {path.stem} is already imported: rename the file")
-    sys.path.insert(0, str(path.parent))
-    import_module(path.stem)

@@ -140,33 +140,6 @@ def is_known(extent: Any) -> bool:
     return isinstance(extent, (int, tvm.tirx.IntImm))
 
 
-def count_changes(lowered: tvm.IRModule) -> dict[str, int]:
-    """Number of operators that `lower` changed.
-
-    Returns
-    -------
-    dict of str to int
-        ``"nhwc"``, convolutions in NHWC; ``"packed"``, operators whose schedules may pack constant
-        weights; ``"winograd"``, convolutions by Winograd's algorithm; ``"fast_math"``, operators
-        with polynomials.
-    """
-    operators = [
-        function
-        for function in lowered.functions.values()
-        if isinstance(function, tvm.tirx.PrimFunc)
-    ]
-    blocks = [block_names(operator) for operator in operators]
-    return {
-        "nhwc": sum("conv2d_nhwc" in names for names in blocks),
-        "packed": sum(
-            bool(operator.attrs and operator.attrs.get("layout_free_buffers"))
-            for operator in operators
-        ),
-        "winograd": sum("winograd_output" in names for names in blocks),
-        "fast_math": sum("T_fast_" in names for names in blocks),
-    }
-
-
 def lower_as_imported(mod: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
     """Lower a network as TVM does: layouts stay, convolutions are direct, and exp, tanh and erf
     call the C library.

@@ -253,9 +253,6 @@ def tune_network(
         states = [kind(task, target, store, strategy, s) for task, s in zip(tasks, seeds)]
         run = NetworkRun(states, trials, batch, store, start, target, runner, origins)
         run.announce(description, "database", notes)
-        if run.left > 0:
-            with suppress(Exception):  # a report can do without
-                store.journal.write(NetworkLowered(**count_changes(lowered)))
 
         def compare() -> Comparison:
             as_imported = run_compiler(

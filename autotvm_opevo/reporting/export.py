@@ -16,16 +16,16 @@ from autotvm_opevo.reporting.knob_plots import importance_plots, knob_plots
 from autotvm_opevo.reporting.knobs import format_value
 from autotvm_opevo.reporting.logs import TuningLog
 from autotvm_opevo.reporting.network import Network
-from autotvm_opevo.reporting.plots import overview_plots, progress_plots, slowdowns
+from autotvm_opevo.reporting.plots import overview_plots, progress_plots
 
 
 def save_plots(logs: Sequence[TuningLog], folder: Path) -> None:
     """Save all plots as PNG files, in a folder per task if there are several tasks."""
-    network, slowdown = Network(logs), slowdowns(logs)
-    _save(overview_plots(network, logs, slowdown), folder)
+    network = Network(logs)
+    _save(overview_plots(network, logs), folder)
     for task in network.tasks:
         plots = [
-            *progress_plots(task, slowdown),
+            *progress_plots(task),
             *importance_plots(importance(task)),
             *knob_plots(task, KnobSpaces(task)),
         ]

@@ -1,13 +1,12 @@
 """Graphs of knobs: vertices, layout, and the statistics of each vertex.
 
-A log has only the values that were tried; all of them are known from the journal or from AutoTVM's
-template.
+A log has only the values that were tried; all of them are known from the journal, or from
+MetaSchedule's traces.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -30,8 +29,6 @@ from autotvm_opevo.topology import (
 )
 from autotvm_opevo.topology.factorization import prime_factors
 from autotvm_opevo.topology.serialization import from_json
-
-logger = logging.getLogger(__name__)
 
 Array = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
@@ -218,9 +215,6 @@ class KnobSpaces:
     """The topologies of a task's knobs, as far as they are known, and the vertices that the values
     of its log are.
 
-    Without a journal that has them, they are those of AutoTVM's template, if it is registered:
-    importing it takes seconds.
-
     Parameters
     ----------
     task : TaskInLogs
@@ -228,7 +222,7 @@ class KnobSpaces:
 
     def __init__(self, task: TaskInLogs) -> None:
         known = [one.task.topologies for one in task.in_logs if one.task.topologies]
-        self._topologies = _from_journal(known[0]) if known else _registered(task.example.key)
+        self._topologies = _from_journal(known[0]) if known else {}
 
     @property
     def known(self) -> bool:
@@ -243,7 +237,7 @@ class KnobSpaces:
             return value
         try:
             vertex = _vertex(self._topologies[name], value)
-        except ValueError:  # the template has changed since
+        except ValueError:  # such as of a template that has changed since
             return value
         # with a tail, the outermost part follows from the loop
         return value if vertex == value.value else Value("tile", vertex)
@@ -289,27 +283,3 @@ def _from_journal(knobs: Mapping[str, Sequence[Any]]) -> Mapping[str, Topology]:
         with suppress(LookupError, TypeError, ValueError):
             found[printable(name)] = from_json(*knob)
     return found
-
-
-def _registered(key: str) -> Mapping[str, Topology]:
-    """The topologies according to AutoTVM's template; empty without AutoTVM or the template."""
-    try:
-        target, template, arguments = json.loads(key)
-        return _space(target, template, arguments).knobs  # type: ignore[no-any-return]
-    except Exception as error:  # whatever TVM or a template raises: the report does without it
-        logger.debug("%s: no template: %s", key, error)
-        return {}
-
-
-def _space(target: str, template: str, arguments: Any) -> Any:
-    # First: it explains what is missing without AutoTVM.
-    from autotvm_opevo.autotvm.space import KnobSpace  # isort: skip
-    from tvm import autotvm, relay  # noqa: F401  # registers the templates of Relay's operators
-    from tvm.target import Target
-
-    task = autotvm.task.create(template, _as_tuples(arguments), Target(target))
-    return KnobSpace(task.config_space).space
-
-
-def _as_tuples(value: Any) -> Any:
-    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value

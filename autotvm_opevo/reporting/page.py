@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from autotvm_opevo.reporting.knob_plots import importance_plots, knob_plots
 from autotvm_opevo.reporting.knobs import Value, format_schedule, format_setting
 from autotvm_opevo.reporting.logs import TuningLog, input_files, open_logs
 from autotvm_opevo.reporting.network import Network, Operator, TaskInLog, TaskInLogs
-from autotvm_opevo.reporting.plots import overview_plots, progress_plots, slowdowns
+from autotvm_opevo.reporting.plots import overview_plots, progress_plots
 from autotvm_opevo.reporting.summary import about_log, compare_with_first
 from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Task
 from autotvm_opevo.reporting.verdict import gain_of_last
@@ -71,7 +71,7 @@ def report(
     *logs : str or path
         AutoTVM logs, written by any tuner, folders of them, or folders of MetaSchedule databases;
         the runs may still be in progress. They are never modified. A knob's graph is complete if
-        the task's template is registered; otherwise it has the values that were tried.
+        a journal or the log has all its values; otherwise it has those that were tried.
     out : str or path
         The HTML file.
     title : str
@@ -153,7 +153,7 @@ def render(
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    network, slowdown = Network(logs), slowdowns(logs)
+    network = Network(logs)
     return environment.get_template("page.html").render(
         title=title or " and ".join(log.label for log in logs),
         version=__version__,
@@ -166,7 +166,7 @@ def render(
             for index, log in enumerate(logs)
         ],
         comparisons=list(compare_with_first(logs)),
-        plots=[_embed(plot) for plot in overview_plots(network, logs, slowdown)],
+        plots=[_embed(plot) for plot in overview_plots(network, logs)],
         has_counts=network.has_counts,
         show_counts=any(
             operator.count_in(index) > 1
@@ -178,7 +178,7 @@ def render(
         has_flop=any(log.runs.flop for log in logs),
         has_sizes=any(log.runs.sizes for log in logs),
         tasks=[
-            {**_task(implementation, slowdown), **_role(network, operator, implementation, logs)}
+            {**_task(implementation), **_role(network, operator, implementation, logs)}
             for operator in network.operators
             for implementation in operator.implementations
         ],
@@ -262,7 +262,7 @@ def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.005 else "<1%"
 
 
-def _task(task: TaskInLogs, slowdown: Mapping[int, float]) -> dict[str, Any]:
+def _task(task: TaskInLogs) -> dict[str, Any]:
     spaces = KnobSpaces(task)
     trials = sum(len(one.task) for one in task.in_logs)
     knobs = list(knob_plots(task, spaces))
@@ -288,8 +288,7 @@ def _task(task: TaskInLogs, slowdown: Mapping[int, float]) -> dict[str, Any]:
         "has_inner_tile": any(value.kind == "inner tile" for value in best),
         "spaces_known": spaces.known,
         "progress": [
-            _embed(plot, task.name)
-            for plot in [*progress_plots(task, slowdown), *importance_plots(found)]
+            _embed(plot, task.name) for plot in [*progress_plots(task), *importance_plots(found)]
         ],
         "knobs": [_embed(plot, task.name) for plot in knobs],
         "constant": constant,

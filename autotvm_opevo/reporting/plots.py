@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,15 +24,11 @@ from autotvm_opevo.reporting.figures import (
 )
 from autotvm_opevo.reporting.logs import TuningLog
 from autotvm_opevo.reporting.network import Network, TaskInLog, TaskInLogs
-from autotvm_opevo.reporting.summary import compare
 from autotvm_opevo.reporting.trials import Array, Task
 
 # Of a larger network, only the slowest operators are shown, and none with a smaller share of the
 # latency.
 _MAX_BARS, _MIN_SHARE = 24, 0.005
-_BANDS = (
-    "Bands reach to where a curve would be if the machine had been as fast as for the first log"
-)
 _MAX_DOTS = 600
 # Up to this many trials, the axis has room for all, however slow.
 _MAX_TRIALS_ALL_SHOWN = 48
@@ -45,12 +41,8 @@ _MIN_BATCHES = 2
 _SAME_BATCH = 0.05
 
 
-def overview_plots(
-    network: Network, logs: Sequence[TuningLog], slowdown: Mapping[int, float]
-) -> list[Plot]:
-    """Plots of all tasks together, with the bands of `slowdowns`: total latency, throughput, and
-    latency of each operator.
-    """
+def overview_plots(network: Network, logs: Sequence[TuningLog]) -> list[Plot]:
+    """Plots of all tasks together: total latency, throughput, and latency of each operator."""
     plots = []
     weighting = (
         "weighted by the number of runs in the network"
@@ -59,15 +51,13 @@ def overview_plots(
     )
     if len(network.operators) > 1:
         curves = [(i, log.label, network.best_so_far(i)) for i, log in enumerate(logs)]
-        over_trials = draw_total(curves, slowdown=slowdown)
-        over_time = draw_total(curves, [log.elapsed for log in logs], slowdown)
+        over_trials = draw_total(curves)
+        over_time = draw_total(curves, [log.elapsed for log in logs])
         caption = (
             f"Total latency of all operators with their best configurations so far, {weighting}"
         )
         if any(network.operators_in(i) != network.operators for i in range(len(logs))):
             caption += ". The logs do not have the same operators"
-        if slowdown:
-            caption += f". {_BANDS}"
         if over_trials:
             plots.append(Plot("total latency over trials", f"{caption}.", over_trials))
         if over_time:
@@ -129,19 +119,10 @@ def _bar(seconds: float) -> float:
     return seconds * 1e3 if seconds < math.inf else 0.0
 
 
-def slowdowns(logs: Sequence[TuningLog]) -> dict[int, float]:
-    """How many times as long the same took as for the first log, by the index of each log for which
-    it differs.
-    """
-    return {
-        i: found.ratio for i, log in enumerate(logs) if (found := compare(log, logs[0])).differs
-    }
-
-
-def progress_plots(task: TaskInLogs, slowdown: Mapping[int, float]) -> list[Plot]:
-    """Plots of a task's best latency so far, with the bands of `slowdowns`."""
-    over_trials = draw_task(task.in_logs, slowdown=slowdown)
-    over_time = draw_task(task.in_logs, over_time=True, slowdown=slowdown)
+def progress_plots(task: TaskInLogs) -> list[Plot]:
+    """Plots of a task's best latency so far."""
+    over_trials = draw_task(task.in_logs)
+    over_time = draw_task(task.in_logs, over_time=True)
     plots = []
     if over_trials:
         caption = "Best latency so far over trials."
@@ -150,8 +131,6 @@ def progress_plots(task: TaskInLogs, slowdown: Mapping[int, float]) -> list[Plot
             caption += " Each dot is a trial" + (
                 f"; {pluralize(beyond, 'slower one')} off the chart." if beyond else "."
             )
-        if any(index in slowdown for index, _, _ in task.in_logs):
-            caption += f" {_BANDS}."
         plots.append(Plot("best so far over trials", caption, over_trials))
     if over_time:
         plots.append(
@@ -167,11 +146,7 @@ def _count_above(figure: Figure, task: Task) -> int:
     return int((latencies[np.isfinite(latencies)] * 1e3 > highest).sum())
 
 
-def draw_task(
-    in_logs: Sequence[TaskInLog],
-    over_time: bool = False,
-    slowdown: Mapping[int, float] | None = None,
-) -> Figure | None:
+def draw_task(in_logs: Sequence[TaskInLog], over_time: bool = False) -> Figure | None:
     """Draw the best latency so far of a task in each log. If there is only one log, dots are its
     trials.
 
@@ -181,8 +156,6 @@ def draw_task(
         The index of a log determines its colour.
     over_time : bool
         Plot over the time spent on the task instead of the number of trials.
-    slowdown : mapping of int to float, optional
-        As in `draw_total`.
 
     Returns
     -------
@@ -205,13 +178,12 @@ def draw_task(
                     task.latencies[order],
                 )
             )
-    return _draw_best_so_far(curves, over_time, slowdown or {}, dots=len(curves) == 1)
+    return _draw_best_so_far(curves, over_time, dots=len(curves) == 1)
 
 
 def draw_total(
     curves: Sequence[tuple[int, str, Array]],
     elapsed: Sequence[Array] | None = None,
-    slowdown: Mapping[int, float] | None = None,
 ) -> Figure | None:
     """Draw the total latency of all operators, each with its best configuration so far.
 
@@ -223,9 +195,6 @@ def draw_total(
     elapsed : sequence of array of float, optional
         For each log, the time in seconds at which its trials ended. Plots over time instead of the
         number of trials.
-    slowdown : mapping of int to float, optional
-        How many times as long the same took for a log, by its index: a band reaches to where its
-        curve would be otherwise.
 
     Returns
     -------
@@ -238,13 +207,12 @@ def draw_total(
         for (index, label, best), x in zip(curves, xs)
         if len(x) == len(best) and (finite := np.isfinite(best)).sum() > 1
     ]
-    return _draw_best_so_far(drawn, elapsed is not None, slowdown or {})
+    return _draw_best_so_far(drawn, elapsed is not None)
 
 
 def _draw_best_so_far(
     curves: Sequence[tuple[int, str, Array, Array]],
     over_time: bool,
-    slowdown: Mapping[int, float],
     dots: bool = False,
 ) -> Figure | None:
     """Draw for each log, given its index, label, and seconds or numbers of trials with their
@@ -255,7 +223,6 @@ def _draw_best_so_far(
     scale, unit = (
         _time_unit(max(float(x[-1]) for _, _, x, _ in curves)) if over_time else (1.0, "trials")
     )
-    shown = [latencies for *_, latencies in curves]
     with new_figure() as (figure, axes):
         for index, label, x, latencies in curves:
             style: dict[str, Any] = {"color": SERIES[index % len(SERIES)]}
@@ -281,15 +248,7 @@ def _draw_best_so_far(
                 "gid": "best",
             }
             axes.plot(x[corners] / scale, best[corners] * 1e3, **steps, **style)
-            # a band to where it would be if the machine had been as fast as for the first log
-            if index in slowdown:
-                solved = np.isfinite(best)
-                shown.append(best / slowdown[index])
-                band: dict[str, Any] = {"step": "post", "alpha": 0.2, "linewidth": 0}
-                axes.fill_between(
-                    x[solved] / scale, best[solved] * 1e3, shown[-1][solved] * 1e3, **band, **style
-                )
-        _format_best_so_far(axes, shown, unit)
+        _format_best_so_far(axes, [latencies for *_, latencies in curves], unit)
         add_legend(figure, len(curves))
     return figure
 

@@ -19,7 +19,6 @@ from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize, 
 from autotvm_opevo.reporting.logs import TuningLog, open_logs
 from autotvm_opevo.reporting.network import Network
 from autotvm_opevo.reporting.verdict import verdict
-from autotvm_opevo.tuning.journal import NetworkLowered
 from autotvm_opevo.tuning.logs import BEST_FILE
 
 # With fewer configurations in both logs, there is no interval of this confidence.
@@ -128,8 +127,6 @@ def _summary(index: int, log: TuningLog, network: Network) -> Iterator[str]:
     yield trials
     if log.runs.tuners:
         yield f"tuned by {', then '.join(log.runs.tuners)}"
-    if log.runs.lowering and (lowering := _describe_lowering(log.runs.lowering)):
-        yield lowering
     failed = sum(sum(task.failures.values()) for task in log.tasks.values())
     if failed:
         yield f"{failed} failed"
@@ -139,19 +136,6 @@ def _summary(index: int, log: TuningLog, network: Network) -> Iterator[str]:
             f"latency of the network {milliseconds(before)} ms before tuning, "
             f"{milliseconds(after)} ms after"
         )
-
-
-def _describe_lowering(one: NetworkLowered) -> str:
-    """What was changed before a network was tuned; empty if nothing."""
-    parts = [f"{pluralize(one.nhwc, 'convolution')} in NHWC"] * bool(one.nhwc)
-    parts += [
-        f"constant weights of {pluralize(one.packed, 'operator')} packed as the schedules read them"
-    ] * bool(one.packed)
-    parts += [pluralize(one.winograd, "Winograd convolution")] * bool(one.winograd)
-    parts += [f"exp, tanh or erf as polynomials in {pluralize(one.fast_math, 'operator')}"] * bool(
-        one.fast_math
-    )
-    return ", ".join(parts)
 
 
 def _warnings(index: int, log: TuningLog, network: Network) -> Iterator[str]:

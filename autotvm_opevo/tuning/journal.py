@@ -85,17 +85,6 @@ class KnobsMapped(Event):
         return cls({task: _as_json(by_name) for task, by_name in knobs.items()})
 
 
-class NetworkLowered(Event):
-    """Numbers of convolutions that were converted to NHWC, of operators whose schedules pack their
-    weights, of convolutions by Winograd's algorithm, and of operators with vectorizable functions.
-    """
-
-    nhwc: int = 0
-    packed: int = 0
-    winograd: int = 0
-    fast_math: int = 0
-
-
 class MachineMeasured(Event):
     """The seconds that each task takes at least, for which of them the memory is the reason, the
     bytes of their tensors; and operations per second, bytes per second of large and of small
@@ -179,7 +168,6 @@ class NetworkCompared(Event):
 _EVENTS = Union[
     RunStarted,
     KnobsMapped,
-    NetworkLowered,
     MachineMeasured,
     MeasuringBegan,
     TrialEnded,
@@ -312,8 +300,6 @@ class Runs:
         Why the last run ended, as in `TuningResult`; empty if unknown.
     devices_left : list of str
         Addresses of devices that left during a run.
-    lowering : NetworkLowered, optional
-        Of the last run's network.
     learned_from : dict of str to dict
         By task: how many others it learned from, by their origin, as far as known.
     command : str
@@ -359,7 +345,6 @@ class Runs:
     unfinished: list[float] = field(default_factory=list)
     stop_reason: str = ""
     devices_left: list[str] = field(default_factory=list)
-    lowering: NetworkLowered | None = None
     learned_from: dict[str, dict[str, int]] = field(default_factory=dict)
     command: str = ""
     budget: int = 0
@@ -388,8 +373,6 @@ class Runs:
             self._start(event)
         elif isinstance(event, KnobsMapped):
             self.knobs.update(event.knobs)
-        elif isinstance(event, NetworkLowered):
-            self.lowering = event
         elif isinstance(event, MachineMeasured):
             limits = _known(event.limits)
             self.limits.update(limits)

@@ -1,4 +1,4 @@
-"""Completing the knobs of a log, from its journal or from AutoTVM's templates."""
+"""Completing the knobs of an AutoTVM log from its journal."""
 
 import json
 
@@ -40,25 +40,12 @@ def log(tmp_path):
     return tmp_path / "log.json"
 
 
-@pytest.fixture(params=["journal", "template"])
-def known(request, log):
-    """The log, and its knobs from the journal, without the template, or from the template."""
-    if request.param == "journal":
-        replace_template(log)
-        Journal(f"{log}.journal").write(
-            KnobsMapped.of(
-                {only_task(log).example.key: KnobSpace(matmul_task().config_space).space.knobs}
-            )
-        )
+@pytest.fixture
+def known(log):
+    """The log, with its knobs in a journal."""
+    knobs = KnobSpace(matmul_task().config_space).space.knobs
+    Journal(f"{log}.journal").write(KnobsMapped.of({only_task(log).example.key: knobs}))
     return log
-
-
-def replace_template(log):
-    """Let the log be of a template that is not registered."""
-    records = [json.loads(line) for line in log.read_text().splitlines()]
-    for line in records:
-        line["input"][1] = "elsewhere/matmul"
-    log.write_text("\n".join(map(json.dumps, records)))
 
 
 def only_task(log):
@@ -87,8 +74,7 @@ def test_tiles_have_the_part_that_the_log_omits(known):
         assert complete.value[1:] == knobs["tile_x"].value
 
 
-def test_without_journal_and_template_knobs_are_unchanged(log):
-    replace_template(log)
+def test_without_a_journal_knobs_are_unchanged(log):
     task = only_task(log)
     spaces = KnobSpaces(task)
     knob, topology = spaces.complete_knob("tile_x", task.knobs["tile_x"])

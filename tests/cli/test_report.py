@@ -1,7 +1,5 @@
 """The ``report`` command."""
 
-import sys
-
 import pytest
 from synthetic_logs import autotvm_log, meta_schedule_folder
 
@@ -85,23 +83,6 @@ def test_a_folder_of_logs_is_one_page(tmp_path, capsys):
             "out must be in an existing folder, no/folder does not exist",
         ),
         (
-            ["LOG", "-o", "OUT", "--import", "no_such_module"],
-            2,
-            "--import no_such_module: ModuleNotFoundError",
-        ),
-        (["LOG", "-o", "OUT", "--import", "./mine.py"], 2, "--import ./mine.py: "),
-        (
-            ["LOG", "-o", "OUT", "--import", "./templates"],
-            2,
-            "must be the name of a module or an existing .py file",
-        ),
-        (
-            ["LOG", "-o", "OUT", "--import", "json.py"],
-            2,
-            "another module named json is already imported: rename the file",
-        ),
-        (["LOG", "-o", "OUT", "--import", "leaves.py"], 2, "--import leaves.py: SystemExit: usage"),
-        (
             ["LOG", "-o", "LOG"],
             2,
             "out must not be one of the logs, which are never modified; LOG given",
@@ -111,31 +92,14 @@ def test_a_folder_of_logs_is_one_page(tmp_path, capsys):
 )
 def test_errors_are_one_line(tmp_path, monkeypatch, capsys, arguments, status, message):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.path", list(sys.path))
     autotvm_log(tmp_path / "LOG", trials=4)
-    (tmp_path / "json.py").touch()
     (tmp_path / "EMPTY").touch()
     (tmp_path / "templates").mkdir()
-    (tmp_path / "leaves.py").write_text("import sys; sys.exit('usage')")
     assert main(["report", *arguments]) == status
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("autotvm_opevo: ")
     assert message in line
     assert not (tmp_path / "OUT").exists()
-
-
-def test_a_file_of_templates_is_imported_with_its_folder_on_the_path(tmp_path, monkeypatch, capsys):
-    """As when Python runs a script, modules beside it can be imported."""
-    monkeypatch.setattr("sys.path", list(sys.path))
-    monkeypatch.setattr("sys.modules", dict(sys.modules))
-    (tmp_path / "beside_my_templates.py").write_text("WORD = 'found'")
-    (tmp_path / "my_templates.py").write_text("from beside_my_templates import WORD\nprint(WORD)")
-    log, out = autotvm_log(tmp_path / "log.json", trials=4), tmp_path / "report.html"
-    assert (
-        main(["report", str(log), "-o", str(out), "--import", str(tmp_path / "my_templates.py")])
-        == 0
-    )
-    assert capsys.readouterr().out.splitlines()[0] == "found"
 
 
 def test_a_port_in_use_is_an_error(tmp_path, capsys):

@@ -1,8 +1,11 @@
 """Small Relax modules, as people have them."""
 
 import numpy as np
+import tvm
 from tvm import relax
 from tvm.relax.frontend import nn
+
+from autotvm_opevo.lowering.network import block_names
 
 SHAPES = {
     "first.weight": (32, 64),
@@ -71,4 +74,25 @@ def with_subfunctions():
     rng = np.random.default_rng(0)
     return builder.finalize(), {
         name: rng.standard_normal((64, 64)).astype("float32") for name in ("w1", "w2")
+    }
+
+
+def count_changes(lowered):
+    """Number of operators that `lower` changed: convolutions in NHWC, operators whose schedules may
+    pack constant weights, convolutions by Winograd's algorithm, and operators with polynomials.
+    """
+    operators = [
+        function
+        for function in lowered.functions.values()
+        if isinstance(function, tvm.tirx.PrimFunc)
+    ]
+    blocks = [block_names(operator) for operator in operators]
+    return {
+        "nhwc": sum("conv2d_nhwc" in names for names in blocks),
+        "packed": sum(
+            bool(operator.attrs and operator.attrs.get("layout_free_buffers"))
+            for operator in operators
+        ),
+        "winograd": sum("winograd_output" in names for names in blocks),
+        "fast_math": sum("T_fast_" in names for names in blocks),
     }

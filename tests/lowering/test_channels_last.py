@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tvm
 from quick_tuning import outputs
+from relax_modules import count_changes
 from tvm import relax
 from tvm.relax import op
 
@@ -16,7 +17,6 @@ from autotvm_opevo.lowering.channels_last import with_channels_last
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import (
     build,
-    count_changes,
     lower,
     lower_as_imported,
     with_packable_weights,

@@ -8,11 +8,12 @@ import pytest
 import tvm
 from onnx import helper, numpy_helper
 from quick_tuning import outputs
+from relax_modules import count_changes
 from tvm import relax, topi
 
 from autotvm_opevo.lowering.channels_last import with_channels_last
 from autotvm_opevo.lowering.entry import bind_params
-from autotvm_opevo.lowering.network import build, count_changes, lower, lower_as_imported
+from autotvm_opevo.lowering.network import build, lower, lower_as_imported
 from autotvm_opevo.lowering.raising import raise_to_operators
 from autotvm_opevo.networks import relax as workloads
 from benchmarks.onnx_graph import OnnxGraph

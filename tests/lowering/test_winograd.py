@@ -8,12 +8,13 @@ import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from quick_tuning import builder, outputs, runner
+from relax_modules import count_changes
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo.lowering import winograd
 from autotvm_opevo.lowering.entry import bind_params
-from autotvm_opevo.lowering.network import build, count_changes, lower, lower_as_imported
+from autotvm_opevo.lowering.network import build, lower, lower_as_imported
 from autotvm_opevo.lowering.winograd import _Convolution, choose_tiling, transform_matrices
 from autotvm_opevo.meta_schedule import open_database, tune_network
 from autotvm_opevo.meta_schedule.database import commit, seconds

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tvm
 from quick_tuning import builder, outputs, runner
+from relax_modules import count_changes
 from tvm import relax
 from tvm.s_tir.meta_schedule.database import (
     MemoryDatabase,
@@ -16,7 +17,6 @@ from tvm.s_tir.meta_schedule.database import (
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import (
     build,
-    count_changes,
     lower,
     lower_as_imported,
     pack_weights,

@@ -36,14 +36,14 @@ def test_bars_are_first_and_best_trial_or_the_best_of_each_log(tmp_path):
         ([log, other], {"log.json": [16, 8], "other.json": [40, 20]}),
     ):
         logs = open_logs(paths)
-        plot = plots.overview_plots(Network(logs), logs, {})[-1]
+        plot = plots.overview_plots(Network(logs), logs)[-1]
         assert bars(plot.figure) == (["2 times dense 1x64", "conv2d 1x64"], expected)
 
 
 def test_charts_use_the_colours_of_the_page(tmp_path):
     (log,) = open_logs([autotvm_log(tmp_path / "log.json")])
     task = Network([log]).tasks[0]
-    for plot in plots.progress_plots(task, {}):
+    for plot in plots.progress_plots(task):
         text = svg(plot.figure, plot.title)
         assert "var(--ink)" in text
         assert "var(--series-0)" in text
@@ -90,18 +90,8 @@ def test_trials_above_the_chart_are_counted(tmp_path):
             autotvm_line(trial, latency=1.0 if trial in (50, 60) else 1e-3) for trial in range(100)
         )
     )
-    plot = plots.progress_plots(Network(open_logs([log])).tasks[0], {})[0]
+    plot = plots.progress_plots(Network(open_logs([log])).tasks[0])[0]
     assert plot.caption.endswith("Each dot is a trial; 2 slower ones off the chart.")
-
-
-def test_a_band_shows_where_a_task_would_be_on_an_equal_machine(tmp_path):
-    (log,) = open_logs([autotvm_log(tmp_path / "log.json")])
-    task = next(iter(log.tasks.values()))
-    (axes,) = plots.draw_task(
-        [TaskInLog(0, "a", task), TaskInLog(1, "b", task)], slowdown={1: 1.25}
-    ).axes
-    (band,) = axes.collections
-    assert band.get_datalim(axes.transData).y0 == pytest.approx(task.best * 1e3 / 1.25)
 
 
 def test_the_integral_of_throughput_is_the_number_of_trials():
@@ -127,16 +117,6 @@ def test_network_progress_over_time_uses_the_unit_of_its_label():
     (curve,) = figure.axes[0].lines
     assert figure.axes[0].get_xlabel() == "minutes"
     assert curve.get_xydata() == pytest.approx(np.array([[10, 3000], [20, 2000], [100, 1000]]))
-
-
-def test_a_band_reaches_to_where_the_curve_would_be_on_a_machine_as_fast_as_for_the_first_log():
-    curves = [(0, "a", np.array([3e-3, 2e-3])), (1, "b", np.array([4e-3, 3e-3]))]
-    (axes,) = plots.draw_total(curves, slowdown={1: 2.0}).axes
-    (band,) = axes.collections
-    heights = band.get_paths()[0].vertices[:, 1]
-    assert (heights.min(), heights.max()) == pytest.approx((1.5, 4.0))
-    assert axes.get_ylim()[0] < 1.5
-    assert not plots.draw_total(curves).axes[0].collections
 
 
 def test_trials_of_one_batch_make_no_curve_over_time(tmp_path):

@@ -18,7 +18,6 @@ from autotvm_opevo.tuning.journal import (
     KnobsMapped,
     MachineMeasured,
     MeasuringBegan,
-    NetworkLowered,
     RunEnded,
     RunStarted,
     TrialEnded,
@@ -171,17 +170,14 @@ def test_a_topology_of_ones_own_is_written_if_it_is_small(tmp_path):
     assert np.isfinite(graph.positions).all()
 
 
-def test_the_phases_of_all_runs_lost_devices_and_the_lowering_are_read_back(tmp_path):
+def test_the_phases_of_all_runs_and_lost_devices_are_read_back(tmp_path):
     journal = Journal(tmp_path / "journal")
     for _ in range(2):
         journal.write(RunEnded({"running": 1.5, "building": 2.0, "searching": 0.0}))
     journal.write(DevicesLeft(["10.0.0.7:9090"]))
-    journal.write(NetworkLowered(nhwc=5, packed=8, winograd=2, fast_math=1))
     runs = Journal(journal.path).runs
     assert (runs.phases, runs.runs_ended) == ({"running": 3.0, "building": 4.0}, 2)
     assert runs.devices_left == ["10.0.0.7:9090"]
-    lowering = runs.lowering
-    assert (lowering.nhwc, lowering.packed, lowering.winograd, lowering.fast_math) == (5, 8, 2, 1)
 
 
 def test_what_a_run_was_asked_for_and_its_limits_are_read_back(tmp_path):
