@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from argparse import ArgumentTypeError
 from typing import Any
 
-from autotvm_opevo._utils.durations import parse_duration
+# Seconds that a build and a run may take by default.
+TIMEOUT = 20.0
+# Seconds.
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def positive(text: str) -> int:
@@ -23,13 +27,19 @@ def positive(text: str) -> int:
 def duration(text: str) -> float:
     """A finite, positive time, in seconds unless it has a unit: s, m or h.
 
-    >>> duration("90"), duration("2h")
-    (90.0, 7200.0)
+    >>> duration("90"), duration("45s"), duration("90m"), duration("2h")
+    (90.0, 45.0, 5400.0, 7200.0)
     """
+    number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
     try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from None
+        seconds = _UNITS[unit] * float(number)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise ArgumentTypeError(
+            f"must be a positive number of seconds, or such as 45s, 90m or 2h, {text!r} given"
+        )
+    return seconds
 
 
 def shape(text: str) -> tuple[int, ...]:

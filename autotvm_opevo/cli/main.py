@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from autotvm_opevo._utils.command_line import program
 from autotvm_opevo._utils.cpu_cores import use_all_cores
+from autotvm_opevo._utils.text import program
 from autotvm_opevo._version import __version__
 from autotvm_opevo.cli.command import Parser
 

@@ -20,9 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from autotvm_opevo._utils.command_line import command_line
 from autotvm_opevo._utils.cpu_cores import warn_of_idle_cores
-from autotvm_opevo._utils.text import last_line, pluralize
+from autotvm_opevo._utils.text import command_line, last_line, pluralize
 from autotvm_opevo._utils.timeouts import say_if_long
 from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.finalists import Finalist

@@ -2,7 +2,7 @@
 
 import pytest
 
-from autotvm_opevo._utils.text import last_line, milliseconds, pluralize
+from autotvm_opevo._utils.text import command_line, last_line, milliseconds, pluralize
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,22 @@ def test_all_counts_but_one_are_plural(n, text):
 )
 def test_last_line_skips_blank_lines(text, line):
     assert last_line(text) == line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        (
+            ["/x/bin/autotvm-opevo", "tune", "--target", "llvm -mcpu=native"],
+            "autotvm-opevo tune --target 'llvm -mcpu=native'",
+        ),
+        (["/x/site-packages/autotvm_opevo/__main__.py", "tune"], "python -m autotvm_opevo tune"),
+        (["tune my net.py", "--seed", "1"], "python 'tune my net.py' --seed 1"),
+        (["-c"], ""),
+        ([""], ""),
+        ([], ""),
+    ],
+)
+def test_a_command_reads_as_one_would_type_it(monkeypatch, arguments, command):
+    monkeypatch.setattr("sys.argv", arguments)
+    assert command_line() == command
