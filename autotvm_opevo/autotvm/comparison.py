@@ -38,6 +38,7 @@ from autotvm_opevo.autotvm.log import (
 )
 from autotvm_opevo.autotvm.measure_option import check_device
 from autotvm_opevo.autotvm.rpc import complete, is_remote, require_devices
+from autotvm_opevo.autotvm.targets import as_target
 from autotvm_opevo.tuning.comparison import (
     Comparison,
     OperatorComparison,
@@ -123,7 +124,7 @@ def compare_logs(
     best_of_logs = [_best_records(Path(log)) for log in logs]
     if target is None:
         target = common_target([{target for target, _ in best} for best in best_of_logs])
-    target = tvm.target.Target(target)
+    target = as_target(target)
     runner = runner or autotvm.LocalRunner()
     check_device(target, runner)
     if is_remote(runner):

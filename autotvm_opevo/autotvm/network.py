@@ -34,6 +34,7 @@ from autotvm_opevo.autotvm.rpc import DevicePoolError
 from autotvm_opevo.autotvm.runner import LocalRunner
 from autotvm_opevo.autotvm.store import TrialStore
 from autotvm_opevo.autotvm.targets import cannot_run
+from autotvm_opevo.autotvm.targets import as_target
 from autotvm_opevo.autotvm.task_state import TaskState
 from autotvm_opevo.autotvm.tuner import (
     OpEvoTuner,
@@ -145,7 +146,7 @@ def tune_network(
     4
     """
     start = time.monotonic()
-    target = tvm.target.Target(target)
+    target = as_target(target)
     trials = as_integer("trials", trials)
     if early_stopping is not None:
         early_stopping = as_integer("early_stopping", early_stopping)

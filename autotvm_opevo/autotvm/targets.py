@@ -1,8 +1,9 @@
-"""The target of this machine, for AutoTVM."""
+"""Targets, for AutoTVM: that of this machine, and what is given."""
 
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import tvm
 
@@ -33,6 +34,22 @@ def local_target() -> str | tvm.target.Target:
 def local_cpu_target() -> str:
     """The target of this machine's CPU, which a GPU does not take the place of."""
     return this_machine.local_cpu_target(tvm, _first_kernel)
+
+
+def as_target(target: Any) -> tvm.target.Target:
+    """Convert to a target of TVM.
+
+    Raises
+    ------
+    ValueError
+        If TVM does not know it.
+    """
+    try:
+        return tvm.target.Target(target)
+    except (TypeError, ValueError, tvm.TVMError):
+        raise ValueError(
+            f"target must be a target of TVM, such as llvm or cuda; {target!r} given"
+        ) from None
 
 
 def check_local(target: tvm.target.Target) -> None:

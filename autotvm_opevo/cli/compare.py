@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from autotvm_opevo._utils.durations import TIMEOUT
 from autotvm_opevo.cli import workload
-from autotvm_opevo.cli.argument_types import duration
+from autotvm_opevo.cli.argument_types import TIMEOUT, duration
 from autotvm_opevo.cli.command import command
 from autotvm_opevo.tuning.logs import check_logs
 
@@ -73,13 +72,12 @@ def _compare_autotvm(options: argparse.Namespace) -> Comparison:
     from autotvm_opevo.autotvm import compare_logs
     from autotvm_opevo.networks import relay as workloads
 
-    target = None if options.target is None else workload.autotvm_target(options.target)
     runner = (
         autotvm.RPCRunner(options.rpc_key, *options.rpc_tracker) if options.rpc_tracker else None
     )
     mod, params = workload.load(options, workloads)
     return compare_logs(
-        mod, params, target, options.logs, time_limit=options.time_limit, runner=runner
+        mod, params, options.target, options.logs, time_limit=options.time_limit, runner=runner
     )
 
 

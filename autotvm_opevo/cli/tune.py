@@ -9,9 +9,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from autotvm_opevo._utils.durations import TIMEOUT
 from autotvm_opevo.cli import workload
-from autotvm_opevo.cli.argument_types import duration, positive
+from autotvm_opevo.cli.argument_types import TIMEOUT, duration, positive
 from autotvm_opevo.cli.command import command
 
 _EXAMPLES = """examples:
@@ -192,6 +191,7 @@ def _tune_autotvm(options: argparse.Namespace) -> Any:
 
     from autotvm_opevo.autotvm import OpEvoTuner, local_target, tune_network
     from autotvm_opevo.autotvm.measure_option import default_measure_option
+    from autotvm_opevo.autotvm.targets import as_target
     from autotvm_opevo.networks import relay as workloads
 
     tuners: dict[str, Any] = {
@@ -204,7 +204,7 @@ def _tune_autotvm(options: argparse.Namespace) -> Any:
     }
     if options.tuner == "evolutionary":
         raise ValueError("--tuner evolutionary requires MetaSchedule, this TVM has AutoTVM")
-    target = workload.autotvm_target(_target(options, local_target))
+    target = as_target(_target(options, local_target))
     mod, params = workload.load(options, workloads)
     host, port = options.rpc_tracker or (None, None)
     return tune_network(

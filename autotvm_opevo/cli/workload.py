@@ -113,18 +113,6 @@ def has_meta_schedule(options: argparse.Namespace) -> bool:
     return any((Path(folder) / "s_tir" / "meta_schedule").is_dir() for folder in folders)
 
 
-def autotvm_target(given: Any) -> Any:
-    """A target of the TVM that has AutoTVM."""
-    import tvm
-
-    try:
-        return tvm.target.Target(given)
-    except (ValueError, tvm.TVMError):
-        raise ValueError(
-            f"--target must be a target of TVM, such as llvm or cuda; {given!r} given"
-        ) from None
-
-
 def load(options: argparse.Namespace, workloads: Any) -> Any:
     """The network and its weights, made by an adapter's `workloads`."""
     if options.network:

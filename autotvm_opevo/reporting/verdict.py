@@ -350,8 +350,8 @@ def _next(operators: _Operators, converged: bool) -> Answer:
         return _next_for_failed(operators) if operators.failed else more
     if runs.speedup and runs.speedup.is_slower:
         text = (
-            "Use the untuned network, which is faster as a whole: trials time each operator "
-            "alone, in memory of its own."
+            "Nothing: the best file has the untuned network, which is faster as a whole. Trials "
+            "time each operator alone, in memory of its own."
         )
         return Answer(question, text)
     if not (

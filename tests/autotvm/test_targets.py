@@ -7,7 +7,7 @@ from tvm.target.codegen import llvm_get_cpu_archlist
 
 from autotvm_opevo._utils.target_cpu import GENERIC_CPUS, candidate_cpus, instructions
 from autotvm_opevo.autotvm.roofline import measure_flops
-from autotvm_opevo.autotvm.targets import check_local, local_cpu_target
+from autotvm_opevo.autotvm.targets import as_target, check_local, local_cpu_target
 from autotvm_opevo.tuning.this_machine import cpu_features
 
 
@@ -46,3 +46,14 @@ def test_a_target_beyond_the_processor_is_refused_before_anything_is_measured(
         check_local(tvm.target.Target("llvm -mcpu=skylake-avx512"))
     with pytest.raises(ValueError, match=r"it lacks avx512f;"):
         check_local(tvm.target.Target("llvm -mcpu=core-avx2 -mattr=+avx512f"))
+
+
+@pytest.mark.parametrize("given", ["abacus", 3, None])
+def test_what_is_no_target_is_refused(given):
+    with pytest.raises(ValueError, match="target must be a target of TVM, .* given"):
+        as_target(given)
+
+
+def test_a_target_is_left_as_it_is():
+    target = tvm.target.Target("llvm -mcpu=core-avx2")
+    assert str(as_target(target)) == str(target) == str(as_target(str(target)))

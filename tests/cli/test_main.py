@@ -132,7 +132,7 @@ def test_tunes_a_model_file(tmp_path, capsys):
         (
             ["--network", "mlp", "--target", "abacus"],
             2,
-            "--target must be a target of TVM, such as llvm or cuda; 'abacus' given",
+            "target must be a target of TVM, such as llvm or cuda; 'abacus' given",
         ),
         (
             ["--network", "mlp", "--target", "llvm", "--rpc-key", "cpu"],

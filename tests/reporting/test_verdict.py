@@ -189,7 +189,9 @@ def test_a_network_that_became_slower_as_a_whole_is_not_to_be_used(tmp_path):
     journal = Journal(f"{log}.journal")
     journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
     journal.write(NetworkCompared.of(compared(0.010, 0.0105).race))
-    assert answers(log)["What next?"].text.startswith("Use the untuned network")
+    assert answers(log)["What next?"].text.startswith(
+        "Nothing: the best file has the untuned network"
+    )
 
 
 def test_a_converged_run_that_made_the_network_no_faster_does_not_advise_its_result(tmp_path):
@@ -296,7 +298,9 @@ def test_where_every_task_has_ended_an_untuned_network_that_is_faster_is_still_t
     journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
     journal.write(RunEnded({"running": 1.0}, "exhausted"))
     journal.write(NetworkCompared.of(compared(1e-3, 2e-3).race))
-    assert answers(log)["What next?"].text.startswith("Use the untuned network")
+    assert answers(log)["What next?"].text.startswith(
+        "Nothing: the best file has the untuned network"
+    )
 
 
 def test_a_run_s_own_log_may_be_named_like_the_best_of_another(tmp_path):
