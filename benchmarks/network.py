@@ -179,8 +179,7 @@ def main():
             spread = f"({milliseconds.min():.2f} to {milliseconds.max():.2f})"
             lines.append(
                 f"{name:<12}{method:<28}{np.median(milliseconds):>10.2f}  "
-                f"{spread:<20}{untuned / np.median(milliseconds):>9.2f}"
-                f"{np.median(seconds):>12.0f}"
+                f"{spread:<20}{untuned / np.median(milliseconds):>9.2f}{np.median(seconds):>12.0f}"
             )
     print(f"\n{options.trials} trials per network, {options.repetitions} repetitions, {target}")
     print(

@@ -18,14 +18,12 @@ class OnnxGraph:
     def __init__(self, opset=17, dtype="float32"):
         self.rng = np.random.default_rng(0)
         self.opset, self.dtype = opset, dtype
-        self.nodes, self.weights, self.declared, self.outputs, self.inputs, self.open = (
-            [],
-            [],
-            [],
-            [],
-            {},
-            {},
-        )
+        self.nodes = []
+        self.weights = []
+        self.declared = []
+        self.outputs = []
+        self.inputs = {}
+        self.open = {}
 
     def input(self, name, *shape, dtype=None, below=None, open_batch=""):
         """Normally distributed numbers, or indices below a number; the model may have a name for

@@ -74,11 +74,9 @@ class _Builder(PyBuilder):
 
     def __init__(self, recorded: RecordedCandidates, artifacts: dict[str, str]) -> None:
         super().__init__()
-        self._recorded, self._artifacts, self._builder = (
-            recorded,
-            artifacts,
-            LocalBuilder(link=True),
-        )
+        self._recorded = recorded
+        self._artifacts = artifacts
+        self._builder = LocalBuilder(link=True)
 
     def build(self, build_inputs: list[BuilderInput]) -> list[BuilderResult]:
         candidates = [str(structural_hash(one.mod)) for one in build_inputs]

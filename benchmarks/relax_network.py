@@ -142,9 +142,8 @@ def _lead(network, runs):
         interval = geometric_mean_interval([one[other] / one[last] for one in mine])
         leads.append("{:.2f} times ({:.2f} to {:.2f}) as fast as {}".format(*interval, other))
     return (
-        f"{network}: {last} is {' and '.join(leads)}; geometric means over {len(mine)} seeds, "
-        "95% intervals by Student's t of "
-        "logarithms."
+        f"{network}: {last} is {' and '.join(leads)}; geometric means over {len(mine)} seeds, 95% "
+        "intervals by Student's t of logarithms."
     )
 
 

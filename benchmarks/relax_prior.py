@@ -75,10 +75,8 @@ class _Layers:
     def convolution(
         self, image: int, inputs: int, outputs: int, kernel: int, stride: int, groups: int = 1
     ) -> None:
-        weight, bias = (
-            self.weight(kernel, kernel, inputs // groups, outputs),
-            self.weight(1, 1, 1, outputs),
-        )
+        weight = self.weight(kernel, kernel, inputs // groups, outputs)
+        bias = self.weight(1, 1, 1, outputs)
         options = {
             "strides": stride,
             "padding": kernel // 2,

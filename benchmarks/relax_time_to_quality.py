@@ -87,17 +87,8 @@ def tune(method, mod, params, folder, trials, seed, time_limit):
                 seed=seed + 1,
             )
         else:
-            run = partial(
-                tune_network,
-                mod,
-                params,
-                cpu(),
-                folder,
-                100_000,
-                time_limit=time_limit,
-                seed=seed,
-                evaluate=False,
-            )
+            options = {"time_limit": time_limit, "seed": seed, "evaluate": False}
+            run = partial(tune_network, mod, params, cpu(), folder, 100_000, **options)
         spent.write_text(json.dumps(count_over_time(run, folder / RECORDS)))
     return json.loads(spent.read_text())
 

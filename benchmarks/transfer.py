@@ -216,8 +216,8 @@ def print_tables(found, curves):
     rng = np.random.default_rng(0)
     checkpoints = [t for t in (8, 16, 32, 64, 128, 256, 512) if t <= alone.shape[2]]
     print(
-        f"{len(found)} pairs, {alone.shape[1]} "
-        f"seeds\n{'trials':<10}{'alone':>8}{'transfer':>10}   difference (95% interval)"
+        f"{len(found)} pairs, {alone.shape[1]} seeds\n"
+        f"{'trials':<10}{'alone':>8}{'transfer':>10}   difference (95% interval)"
     )
     for t in checkpoints:
         difference = transfer[..., t - 1] - alone[..., t - 1]

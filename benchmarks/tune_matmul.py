@@ -384,10 +384,8 @@ def main(arguments=None):
     (untuned,) = time_in_turn(task, [build(task)], device, rounds=1)
     again = time_in_turn(task, [build(task, one) for one in records.values()], device)
     now, best = dict(zip(gflops, again)), {name: one.max() for name, one in gflops.items()}
-    trials, seconds = (
-        {name: len(one) for name, one in gflops.items()},
-        {name: ends[name][-1] for name in gflops},
-    )
+    trials = {name: len(one) for name, one in gflops.items()}
+    seconds = {name: ends[name][-1] for name in gflops}
     print(
         "\n                            GFLOPS now   best while tuning   at trial     of   seconds"
     )

@@ -115,10 +115,8 @@ class RegularizedLaplacianKernel(CategoricalKernel):
             )
             return likelihood + neg_log_prior(log_hyperparameters)[0]
 
-        begin, bounds = (
-            np.log([*start.inverse_lengthscales, start.noise]),
-            log_bounds(len(start.inverse_lengthscales)),
-        )
+        begin = np.log([*start.inverse_lengthscales, start.noise])
+        bounds = log_bounds(len(start.inverse_lengthscales))
         found = minimize(
             neg_log_posterior, begin, method="L-BFGS-B", bounds=bounds, options={"maxiter": 20}
         )
