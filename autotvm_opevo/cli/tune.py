@@ -58,8 +58,7 @@ def add(commands: Any) -> None:
         "--trials",
         type=positive,
         help="total number of trials, including those in the log (default: 1000; with a time limit "
-        "and the gradient-based task "
-        "scheduler as many as it allows)",
+        "and the gradient-based task scheduler as many as it allows)",
     )
     tune.add_argument(
         "--time-limit",
@@ -72,8 +71,7 @@ def add(commands: Any) -> None:
         choices=["opevo", "opevo-published", "xgb", "ga", "random", "gridsearch", "evolutionary"],
         default="opevo",
         help="opevo uses a Gaussian-process surrogate, opevo-published is the paper's OpEvo; "
-        "evolutionary is MetaSchedule's, the "
-        "others are AutoTVM's (default: opevo)",
+        "evolutionary is MetaSchedule's, the others are AutoTVM's (default: opevo)",
     )
     tune.add_argument(
         "--task-scheduler",
@@ -103,8 +101,7 @@ def add(commands: Any) -> None:
         "--seed",
         type=int,
         help="random seed of OpEvo and of MetaSchedule's search; AutoTVM's own tuners take none, "
-        "and with AutoTVM proposals also "
-        "depend on how long builds take",
+        "and with AutoTVM proposals also depend on how long builds take",
     )
     tune.add_argument(
         "--timeout",

@@ -48,11 +48,9 @@ def importance_plots(found: Importance | None) -> list[Plot]:
         else f"No two together explain {MIN_PAIR:.0%} more, as far as these trials can tell."
     )
     caption = (
-        "Which knobs mattered: what each explains of the variance of the log latency by "
-        f"itself. {pairs} The model predicts "
-        f"{found.predicted:.0%} of the variance of trials that it does not know. q is the "
-        "correlation of neighbouring values: "
-        "near 1, a step changes little."
+        "Which knobs mattered: what each explains of the variance of the log latency by itself. "
+        f"{pairs} The model predicts {found.predicted:.0%} of the variance of trials that it does "
+        "not know. q is the correlation of neighbouring values: near 1, a step changes little."
     )
     return [Plot("importance of each knob", caption, _importance(found))]
 

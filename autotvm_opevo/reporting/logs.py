@@ -257,8 +257,7 @@ def _open_log(
         if path.is_dir():
             raise ValueError(
                 f"{path} must be an AutoTVM log, the folder of a MetaSchedule database, or a "
-                "folder of some; it contains no log "
-                f"NAME.json or NAME.log and no {RECORD_FILE}"
+                f"folder of some; it contains no log NAME.json or NAME.log and no {RECORD_FILE}"
             )
     is_database = file.name == RECORD_FILE
     with open(file, "rb") as lines:

@@ -305,8 +305,7 @@ def _importance_unknown(found: Importance | None) -> str:
     predicted = f"{found.predicted:.0%} of" if found.predicted > 0 else "nothing of"
     return (
         "Which knobs mattered cannot be told from these trials: a model of them predicts "
-        f"{predicted} the variance of trials "
-        "that it does not know."
+        f"{predicted} the variance of trials that it does not know."
     )
 
 

@@ -97,14 +97,10 @@ def _operator_latencies(
     ]
     trials = "best trial in each log"
     if len(logs) == 1:
-        (_, color, best), first = (
-            series[0],
-            [_bar(operator.first_seconds_in(0)) for operator in shown],
-        )
-        series, trials = (
-            [("first trial", RULE, first), ("best trial", color, best)],
-            "first successful trial and best trial",
-        )
+        _, color, best = series[0]
+        first = [_bar(operator.first_seconds_in(0)) for operator in shown]
+        series = [("first trial", RULE, first), ("best trial", color, best)]
+        trials = "first successful trial and best trial"
     subset = f"; the {len(shown)} slowest of {len(solved)}" if len(solved) > len(shown) else ""
     caption = f"Latency of each operator, {weighting}: {trials}{subset}."
     yield Plot(

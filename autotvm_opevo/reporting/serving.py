@@ -114,10 +114,8 @@ def make_server(
                 try:
                     status, text = 200, body()
                 except Exception as error:  # such as a log that is being replaced
-                    status, text = (
-                        503,
-                        _RETRY_PAGE.format(escape(f"{type(error).__name__}: {error}")).encode(),
-                    )
+                    status = 503
+                    text = _RETRY_PAGE.format(escape(f"{type(error).__name__}: {error}")).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(text)))

@@ -90,10 +90,8 @@ class _Operators:
         tried = network.operators_in(index)
         self.solved = [one for one in tried if self.seconds(one) < math.inf]
         self.failed = [one for one in tried if self.seconds(one) == math.inf]
-        self.unsolved, self.total = (
-            network.count_unsolved(index),
-            math.fsum(map(self.seconds, self.solved)),
-        )
+        self.unsolved = network.count_unsolved(index)
+        self.total = math.fsum(map(self.seconds, self.solved))
         self.measured = [
             one for one in self.solved if one.fastest_in(index).journal_key in log.runs.limits
         ]
