@@ -24,10 +24,9 @@ def require_factorizations(space: Space, method: str) -> dict[str, Factorization
     ]
     if others or not space.knobs:
         raise ValueError(
-            f"{method} only moves prime factors between the parts of a loop: every knob of "
-            "its space must be a Factorization, "
-            f"and there must be at least one; {', '.join(others) or 'no knobs'} given. OpEvo "
-            "and NoSE search any space"
+            f"{method} only moves prime factors between the parts of a loop: every knob of its "
+            "space must be a Factorization, and there must be at least one; "
+            f"{', '.join(others) or 'no knobs'} given. OpEvo and NoSE search any space"
         )
     return cast(dict[str, Factorization], space.knobs)
 

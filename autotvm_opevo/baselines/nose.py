@@ -88,10 +88,8 @@ class NoSE(Search):
     def _propose(self, n: int) -> Iterator[int | None]:
         missing = self.population_size - len(self.results)
         if missing > 0 or not self._ranking:
-            candidates, count = (
-                [],
-                max(missing, self.elite_size) if self.results else self.population_size,
-            )
+            candidates = []
+            count = max(missing, self.elite_size) if self.results else self.population_size
         else:
             candidates, count = self._elite(), self.elite_size
         yield from [*candidates, *[None] * (count - len(candidates))]

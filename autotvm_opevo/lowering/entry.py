@@ -191,8 +191,7 @@ def _as_tensor(value: Any, variable: Any) -> Any:
     if not _fits(value, variable.ty):
         raise ValueError(
             f"params must be of the shapes and dtypes of their parameters: {name!r} is "
-            f"{variable.ty}, "
-            f"{value.dtype} of shape {tuple(map(int, value.shape))} given"
+            f"{variable.ty}, {value.dtype} of shape {tuple(map(int, value.shape))} given"
         )
     return value
 

@@ -50,10 +50,8 @@ def _scheduled(function: tvm.tirx.PrimFunc) -> tvm.tirx.PrimFunc:
 
 def _schedule_block(schedule: Schedule, block: Any) -> None:
     """Reduce for the elements of a row together; the rows are computed in parallel."""
-    loops, kinds = (
-        schedule.get_loops(block),
-        [variable.iter_type for variable in schedule.get(block).iter_vars],
-    )
+    loops = schedule.get_loops(block)
+    kinds = [variable.iter_type for variable in schedule.get(block).iter_vars]
     spatial = [loop for loop, kind in zip(loops, kinds) if kind == _SPATIAL]
     reduction = [loop for loop, kind in zip(loops, kinds) if kind == _REDUCTION]
     if len(loops) != len(kinds) or len(spatial) + len(reduction) != len(loops) or not spatial:

@@ -76,10 +76,8 @@ def static_shapes(
                 f"its inputs are {', '.join(map(repr, known))}" if known else "it has no inputs"
             )
             raise ValueError(f"shapes must be of inputs of {path}, {given!r} given: {there_are}")
-        extents, rank = (
-            [as_integer(f"each extent of {given!r}", extent) for extent in shape],
-            known[name],
-        )
+        extents = [as_integer(f"each extent of {given!r}", extent) for extent in shape]
+        rank = known[name]
         if rank is not None and len(rank) != len(extents):
             dimensions = pluralize(len(rank), "dimension")
             raise ValueError(
@@ -113,9 +111,8 @@ def _require(shapes: Mapping[str, Sequence[int | None] | None], path: str | Path
     name, extents = next(iter(unknown.items()))
     what = "a dynamic shape" if extents is not None else "a shape of unknown rank"
     raise ValueError(
-        f"input {name!r} of {path} has {what}, which must be given: for example {options} on "
-        "the command line, "
-        f"or shapes={examples} in Python"
+        f"input {name!r} of {path} has {what}, which must be given: for example {options} on the "
+        f"command line, or shapes={examples} in Python"
     )
 
 

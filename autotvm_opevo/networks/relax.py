@@ -59,10 +59,8 @@ class _NetworkBuilder:
         return lambda x: relax.op.add(relax.op.matmul(x, relax.op.permute_dims(weight)), bias)
 
     def layer_norm(self, name: str, features: int) -> Layer:
-        gamma, beta = (
-            self.weight(f"{name}_gamma", features, mean=1.0),
-            self.weight(f"{name}_beta", features),
-        )
+        gamma = self.weight(f"{name}_gamma", features, mean=1.0)
+        beta = self.weight(f"{name}_beta", features)
         return lambda x: relax.op.nn.layer_norm(x, gamma, beta, axes=[-1])
 
     def build(self) -> Model:
@@ -176,14 +174,9 @@ def bert_small(batch: int = 1) -> Model:
         query, key, value = (
             net.dense(f"{name}{i}", hidden, hidden) for name in ("query", "key", "value")
         )
-        output, first, second = (
-            net.dense(f"{name}{i}", *extents)
-            for name, extents in [
-                ("output", (hidden, hidden)),
-                ("first", (hidden, 4 * hidden)),
-                ("second", (4 * hidden, hidden)),
-            ]
-        )
+        output = net.dense(f"output{i}", hidden, hidden)
+        first = net.dense(f"first{i}", hidden, 4 * hidden)
+        second = net.dense(f"second{i}", 4 * hidden, hidden)
         net.add(_attention(query, key, value, output, [batch, tokens, heads, hidden // heads]))
         net.add(net.layer_norm(f"attention_norm{i}", hidden))
         net.add(_feed_forward(first, second))

@@ -201,11 +201,10 @@ def model_file(
         ]
         if None in extents:
             raise ValueError(
-                f"input {variable.name_hint!r} of {path} has a dynamic shape, which must be "
-                "given: for example "
-                "--shape "
-                f"{variable.name_hint}={'x'.join(str(extent or 1) for extent in extents)} on "
-                "the command line"
+                f"input {variable.name_hint!r} of {path} has a dynamic shape, which must be given: "
+                "for example --shape "
+                f"{variable.name_hint}={'x'.join(str(extent or 1) for extent in extents)} on the "
+                "command line"
             )
     return (_with_layout(loaded.mod, layout) if layout else loaded.mod), loaded.params
 

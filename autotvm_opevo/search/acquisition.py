@@ -122,10 +122,8 @@ class Model:
         self.min_results = min_results
         self._space, self._kernel = space, GraphKernel(space) if kernel is None else kernel
         self._train_x = self._encode([])
-        self._objective, self._feasibility = (
-            GaussianProcess(self._kernel, rng),
-            GaussianProcess(self._kernel, rng),
-        )
+        self._objective = GaussianProcess(self._kernel, rng)
+        self._feasibility = GaussianProcess(self._kernel, rng)
 
     def predict(self, results: Mapping[int, float], numbers: Sequence[int]) -> Prediction:
         """What is expected of configurations.

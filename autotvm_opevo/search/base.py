@@ -264,10 +264,8 @@ class Search(ABC):
         if none is found.
         """
         if self._walks is None:
-            self._walks, self._likely_draws = (
-                FeasibleWalks(self.space, self._rng),
-                likely_draws(self.space, self._rng),
-            )
+            self._walks = FeasibleWalks(self.space, self._rng)
+            self._likely_draws = likely_draws(self.space, self._rng)
         starts = self._starts()
         if len(starts) == self._starts_in_vain:
             return None
@@ -294,10 +292,9 @@ class Search(ABC):
         """Say, once, that the search ends for the constraint's sake."""
         if not self._warned:
             logger.warning(
-                "%s finds no %sfeasible configuration: the constraint %s leaves %s of %s. "
-                "Check it, declare sizes whose product "
-                "is given as one Factorization, or fold it into a topology, such as an "
-                "InducedSubgraph of what it allows.",
+                "%s finds no %sfeasible configuration: the constraint %s leaves %s of %s. Check "
+                "it, declare sizes whose product is given as one Factorization, or fold it into a "
+                "topology, such as an InducedSubgraph of what it allows.",
                 type(self).__name__,
                 "other " if self._known else "",
                 self._constraint_name,

@@ -68,11 +68,9 @@ _MIN_PARTS = 3
 # Log-normal priors, by median and standard deviation of the logarithm: one step on a knob's graph
 # keeps 87% of the correlation, 68% to 95% within one standard deviation. At the bounds a knob is
 # irrelevant, its values are independent, or half of the variance is noise.
-_INVERSE_LENGTHSCALE, _INVERSE_LENGTHSCALE_SCALE, _INVERSE_LENGTHSCALE_BOUNDS = (
-    0.14,
-    1.0,
-    (1e-3, 20.0),
-)
+_INVERSE_LENGTHSCALE = 0.14
+_INVERSE_LENGTHSCALE_SCALE = 1.0
+_INVERSE_LENGTHSCALE_BOUNDS = (1e-3, 20.0)
 _NOISE, _NOISE_SCALE, _NOISE_BOUNDS = 0.01, 2.0, (1e-4, 1.0)
 _MAX_ITERATIONS = 20
 # Maximum number of training points, and of those that hyperparameters are fitted to.
@@ -391,11 +389,9 @@ class Posterior:
         train_y: Array,
         x: Array,
     ) -> None:
-        self._kernel, self._inverse_lengthscales, self._x = (
-            kernel,
-            hyperparameters.inverse_lengthscales,
-            x,
-        )
+        self._kernel = kernel
+        self._inverse_lengthscales = hyperparameters.inverse_lengthscales
+        self._x = x
         self._noise = hyperparameters.noise + JITTER
         gram = kernel.gram(train_x, train_x, self._inverse_lengthscales)
         factor = cholesky(gram + self._noise * np.eye(len(train_x)), lower=True)

@@ -242,25 +242,19 @@ class TransferModel(Model):
         space, results = self.sources[task].space, self.sources[task].results
         if self._selected_of[task] != len(results):
             size = max(2, _MAX_RESULTS // len(self.sources))
-            numbers, fitness = (
-                np.array(list(results), dtype=object),
-                np.array(list(results.values())),
-            )
+            numbers = np.array(list(results), dtype=object)
+            fitness = np.array(list(results.values()))
             order = thin_out(np.argsort(-fitness, kind="stable").tolist(), size)
             encoded = self._tasks.encode_other(task, [space[number] for number in numbers[order]])
-            self._selected[task], self._selected_of[task] = (
-                (encoded, log_fitness(fitness[order])),
-                len(results),
-            )
+            self._selected[task] = (encoded, log_fitness(fitness[order]))
+            self._selected_of[task] = len(results)
         return self._selected[task]
 
     def _align(self, x: Array, y: Array, tasks: Array) -> Array:
         """Log fitness on a common scale."""
         feasible = ~np.isnan(y)
-        own, others = (
-            np.flatnonzero(feasible & (tasks == 0)),
-            np.flatnonzero(feasible & (tasks > 0)),
-        )
+        own = np.flatnonzero(feasible & (tasks == 0))
+        others = np.flatnonzero(feasible & (tasks > 0))
         if len(own) > _MAX_RESULTS:
             own = own[np.linspace(0, len(own) - 1, _MAX_RESULTS).astype(int)]
         used = np.concatenate([own, others])

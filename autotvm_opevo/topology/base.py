@@ -156,8 +156,8 @@ class Topology(Graph):
         if 0.0 in lengths:
             raise ValueError(
                 "coordinates must differ between neighbours, and no value may be its own "
-                f"neighbour: {self!r} has the same for "
-                f"{start!r} and {neighbours[lengths.index(0.0)]!r}; see topology.check_topology"
+                f"neighbour: {self!r} has the same for {start!r} and "
+                f"{neighbours[lengths.index(0.0)]!r}; see topology.check_topology"
             )
         return min(lengths, default=1.0)
 

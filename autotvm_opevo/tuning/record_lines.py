@@ -12,15 +12,13 @@ from collections.abc import Collection
 # called, and no schedule.
 UNUSED_OPTIONS = frozenset(
     {
-        *(
-            "constants-byte-alignment",
-            "executor",
-            "interface-api",
-            "link-params",
-            "runtime",
-            "system-lib",
-            "unpacked-api",
-        ),
+        "constants-byte-alignment",
+        "executor",
+        "interface-api",
+        "link-params",
+        "runtime",
+        "system-lib",
+        "unpacked-api",
         "workspace-byte-alignment",
     }
 )
