@@ -22,8 +22,7 @@ from autotvm_opevo._utils.timeouts import run_compiler
 from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.autotvm.best_file import BestFile
 from autotvm_opevo.autotvm.evaluation import evaluate_network
-from autotvm_opevo.autotvm.extraction import Extraction, extract
-from autotvm_opevo.autotvm.extraction import extract, without_tophub
+from autotvm_opevo.autotvm.extraction import Extraction, extract, without_tophub
 from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.history import read_history
 from autotvm_opevo.autotvm.log import Log, Record, workload_key
@@ -33,8 +32,7 @@ from autotvm_opevo.autotvm.roofline import work
 from autotvm_opevo.autotvm.rpc import DevicePoolError
 from autotvm_opevo.autotvm.runner import LocalRunner
 from autotvm_opevo.autotvm.store import TrialStore
-from autotvm_opevo.autotvm.targets import cannot_run
-from autotvm_opevo.autotvm.targets import as_target
+from autotvm_opevo.autotvm.targets import as_target, cannot_run
 from autotvm_opevo.autotvm.task_state import TaskState
 from autotvm_opevo.autotvm.tuner import (
     OpEvoTuner,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from autotvm_opevo.cli import workload
 from autotvm_opevo.cli.argument_types import TIMEOUT, duration
-from autotvm_opevo.cli.command import command
+from autotvm_opevo.cli.main import command
 from autotvm_opevo.tuning.logs import check_logs
 
 if TYPE_CHECKING:

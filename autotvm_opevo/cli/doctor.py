@@ -19,7 +19,7 @@ from autotvm_opevo._utils.cpu_cores import idle_cores
 from autotvm_opevo._utils.imports import ONNX
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo._version import __version__
-from autotvm_opevo.cli.command import command
+from autotvm_opevo.cli.main import command
 
 _EXAMPLES = """examples:
   %(prog)s

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from autotvm_opevo.cli.command import command
+from autotvm_opevo.cli.main import command
 
 _EXAMPLES = """examples:
   %(prog)s alexnet.json                         the verdict on a log, as text

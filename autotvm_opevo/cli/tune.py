@@ -11,7 +11,7 @@ from typing import Any
 
 from autotvm_opevo.cli import workload
 from autotvm_opevo.cli.argument_types import TIMEOUT, duration, positive
-from autotvm_opevo.cli.command import command
+from autotvm_opevo.cli.main import command
 
 _EXAMPLES = """examples:
   %(prog)s --network alexnet --log alexnet.json

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -23,7 +22,7 @@ from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo._utils.timeouts import run_compiler, say_if_long
 from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.lowering.entry import bind_params
-from autotvm_opevo.lowering.network import check_shapes, count_changes, lower_as_imported
+from autotvm_opevo.lowering.network import check_shapes, lower_as_imported
 from autotvm_opevo.meta_schedule.builder import LocalBuilder
 from autotvm_opevo.meta_schedule.database import LOCK, database_with, records_of_others
 from autotvm_opevo.meta_schedule.evaluation import computed_dtypes, evaluate_network
@@ -42,7 +41,6 @@ from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
 from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.file_formats import describe_file
 from autotvm_opevo.tuning.finalists import Finalist
-from autotvm_opevo.tuning.journal import NetworkLowered
 from autotvm_opevo.tuning.logs import BEST_DATABASE
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.run import TuningRun

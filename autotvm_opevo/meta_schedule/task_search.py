@@ -54,7 +54,7 @@ class TaskSearch:
         self._pending: dict[int, MeasureCandidate] = {}
         # simple configurations of each sketch in turn, once all random ones were rejected
         self._seeds: Iterator[Configuration] | None = None
-        # of other tasks, by the identity of their results
+        # of other tasks, by the identity of their results: asked for before every batch
         self._translated: dict[int, tuple[Source, Source | None]] = {}
 
     def learn_from(self, others: Iterable[Source]) -> list[Source]:
@@ -66,17 +66,15 @@ class TaskSearch:
         others : iterable of Source
             Their results by role, see `DecisionSpace.by_role`.
         """
-        return self._search.learn_from(
-            [source for other in others if (source := self._translate(other))]
-        )
-
-    def _translate(self, other: Source) -> Source | None:
-        """See `DecisionSpace.translate`; remembered, since it is asked before every batch."""
-        key = id(other.results)
-        if key not in self._translated:
-            # with the source, which keeps its id
-            self._translated[key] = other, self._decisions.translate(other)
-        return self._translated[key][1]
+        sources = []
+        for other in others:
+            key = id(other.results)
+            if key not in self._translated:
+                # with the source, which keeps its id
+                self._translated[key] = other, self._decisions.translate(other)
+            if source := self._translated[key][1]:
+                sources.append(source)
+        return self._search.learn_from(sources)
 
     def load(self, records: Sequence[Any]) -> None:
         """Load records of this task, the best first."""

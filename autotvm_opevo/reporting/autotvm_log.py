@@ -12,8 +12,7 @@ from typing import Any
 
 from autotvm_opevo._utils.text import printable
 from autotvm_opevo._utils.validation import is_number
-from autotvm_opevo.reporting.knobs import Value
-from autotvm_opevo.reporting.trials import Trial
+from autotvm_opevo.reporting.trials import Trial, Value
 from autotvm_opevo.tuning.naming import task_key, task_name
 from autotvm_opevo.tuning.record_lines import split_line, without_options
 
@@ -81,12 +80,6 @@ def split_records(lines: Iterable[bytes]) -> Iterator[bytes]:
                 yield part
 
 
-def _timestamp(value: Any) -> float:
-    """Unix timestamp in seconds; NaN if out of range."""
-    seconds = float(value)
-    return seconds if 0 <= seconds < 1e10 else math.nan
-
-
 def autotvm_trial(record: Any, triples: Mapping[str, str]) -> Trial:
     """The trial of a record; raises an error of any common type if it is none. Targets without a
     triple get one of `triples`.
@@ -104,6 +97,7 @@ def autotvm_trial(record: Any, triples: Mapping[str, str]) -> Trial:
     target = without_options(recorded)
     target = triples.get(target, target)
     costs, error_no, all_cost, timestamp = record["result"]
+    ended = float(timestamp)
     latency = sum(map(float, costs)) / len(costs) if error_no == 0 else math.inf
     failure = _FAILURES[error_no]
     if error_no == 0 and not 0 < latency < math.inf:  # no valid measurement
@@ -119,7 +113,7 @@ def autotvm_trial(record: Any, triples: Mapping[str, str]) -> Trial:
         latency,
         failure,
         printable(target),
-        _timestamp(timestamp),
+        ended if 0 <= ended < 1e10 else math.nan,
         knobs,
         journal_key=task_key(recorded, template, arguments),
         cost=float(min(max(0, all_cost), _MAX_COST)) if is_number(all_cost) else 0.0,

@@ -11,9 +11,8 @@ from typing import Any
 
 from autotvm_opevo.reporting.figures import Plot, save
 from autotvm_opevo.reporting.importance import importance
-from autotvm_opevo.reporting.knob_graphs import KnobSpaces
+from autotvm_opevo.reporting.knob_graphs import KnobSpaces, format_value
 from autotvm_opevo.reporting.knob_plots import importance_plots, knob_plots
-from autotvm_opevo.reporting.knobs import format_value
 from autotvm_opevo.reporting.logs import TuningLog
 from autotvm_opevo.reporting.network import Network
 from autotvm_opevo.reporting.plots import overview_plots, progress_plots
@@ -104,19 +103,13 @@ def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
 
 def _escape_formula(cell: Any) -> Any:
     """Quote text that a spreadsheet would run as a formula."""
-    return (
-        f"'{cell}"
-        if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") and not _is_number(cell)
-        else cell
-    )
-
-
-def _is_number(text: str) -> bool:
+    if not isinstance(cell, str) or cell[:1] not in ("=", "+", "-", "@"):
+        return cell
     try:
-        float(text)
+        float(cell)
     except ValueError:
-        return False
-    return True
+        return f"'{cell}"
+    return cell
 
 
 def _format_number(value: float) -> str:

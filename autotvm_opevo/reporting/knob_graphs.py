@@ -1,4 +1,4 @@
-"""Graphs of knobs: vertices, layout, and the statistics of each vertex.
+"""Graphs of knobs: vertices, in words, layout, and the statistics of each vertex.
 
 A log has only the values that were tried; all of them are known from the journal, or from
 MetaSchedule's traces.
@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import printable
-from autotvm_opevo.reporting.knobs import Knob, Value, ValueStats, describe_value
 from autotvm_opevo.reporting.network import TaskInLogs
+from autotvm_opevo.reporting.trials import Knob, Value, ValueStats
 from autotvm_opevo.topology import (
     Categorical,
     Discrete,
@@ -36,6 +37,14 @@ Array = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 MAX_VERTICES = 200
 # Larger factorizations are not enumerated to apply the bound on a tile's innermost part.
 _MAX_ENUMERATED = 20_000
+# What a choice means for the schedule.
+_DESCRIPTIONS = {
+    "vec": "vectorized",
+    "unroll": "unrolled",
+    "none": "not annotated",
+    "true": "yes",
+    "false": "no",
+}
 
 
 @dataclass(frozen=True)
@@ -221,8 +230,11 @@ class KnobSpaces:
     """
 
     def __init__(self, task: TaskInLogs) -> None:
-        known = [one.task.topologies for one in task.in_logs if one.task.topologies]
-        self._topologies = _from_journal(known[0]) if known else {}
+        known = (in_log.task.topologies for in_log in task.in_logs if in_log.task.topologies)
+        self._topologies: dict[str, Topology] = {}
+        for name, topology in next(known, {}).items():
+            with suppress(LookupError, TypeError, ValueError):  # damaged
+                self._topologies[printable(name)] = from_json(*topology)
 
     @property
     def known(self) -> bool:
@@ -276,10 +288,64 @@ def _vertex(topology: Topology, value: Value) -> Hashable:
     return topology[topology.index(form)]  # type: ignore[no-any-return]
 
 
-def _from_journal(knobs: Mapping[str, Sequence[Any]]) -> Mapping[str, Topology]:
-    """The topologies as a journal has them; those that are damaged are left out."""
-    found = {}
-    for name, knob in knobs.items():
-        with suppress(LookupError, TypeError, ValueError):
-            found[printable(name)] = from_json(*knob)
-    return found
+def format_value(value: Any) -> str:
+    """Format a value as a label.
+
+    >>> [format_value(value) for value in ((8, 2, 4), (0, 2, 1), ("none", "vec"), 64)]
+    ['8x2x4', '0 2 1', 'none vec', '64']
+    >>> format_value('["none", "vec"]')  # an annotation, as `KnobSpace` encodes it
+    'none vec'
+    """
+    if isinstance(value, str) and value.startswith('["'):
+        annotations = jsonl.load(value)
+        # JSON's escapes are decoded
+        value = value if annotations is jsonl.MALFORMED else tuple(map(printable, annotations))
+    if isinstance(value, tuple):
+        is_tile = all(isinstance(part, int) for part in value) and min(value, default=0) > 0
+        return ("x" if is_tile else " ").join(map(str, value))
+    return str(value)
+
+
+def format_setting(name: str, value: Value) -> str:
+    """Format a knob's name and the effect of its value on the schedule.
+
+    >>> format_setting("tile_y", Value("inner tile", (2, 8)))
+    'tile_y: ?x2x8'
+    >>> format_setting("order", Value("order", (0, 2, 1)))
+    'order: loops in the order 0 2 1'
+    >>> format_setting("matmul, loop 2, 64 iterations", Value("tile", (8, 1, 8)))
+    'matmul, loop 2, 64 iterations: 8x1x8'
+    >>> format_setting("location of pad", Value("number", -2))
+    'location of pad: inlined'
+    >>> format_setting("sketch", Value("choice", "3"))
+    'sketch: 3'
+    >>> format_setting("vec", Value("annotation", ("none", "vec")))
+    'vec: not annotated, vectorized'
+    """
+    order = "loops in the order " if value.kind == "order" else ""
+    return f"{name}: {order}{describe_value(name, value)}"
+
+
+def describe_value(name: str, value: Value) -> str:
+    """Describe the effect of a knob's value on the schedule, without the knob's name."""
+    text = format_value(value.value)
+    if value.kind == "inner tile":
+        return f"?x{text}"
+    if value.kind == "annotation":
+        return ", ".join(
+            _DESCRIPTIONS.get(annotation, annotation) for annotation in text.split(" ")
+        )
+    if value.kind == "choice":
+        return _DESCRIPTIONS.get(text, text)
+    if name.startswith("location of "):
+        return {"-2": "inlined", "-1": "outside all loops"}.get(text, f"in loop {text}")
+    return text
+
+
+def format_schedule(knobs: Mapping[str, Value]) -> list[str]:
+    """Format the knobs of a configuration, except tiles of loops with one iteration."""
+    return [
+        format_setting(name, value)
+        for name, value in knobs.items()
+        if not (isinstance(value.value, tuple) and value.kind == "tile" and set(value.value) == {1})
+    ]

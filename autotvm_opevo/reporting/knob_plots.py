@@ -25,7 +25,6 @@ from autotvm_opevo.reporting.figures import (
 )
 from autotvm_opevo.reporting.importance import MIN_PAIR, Importance
 from autotvm_opevo.reporting.knob_graphs import Array, KnobGraph, KnobSpaces, knob_graph
-from autotvm_opevo.reporting.knobs import ValueStats
 from autotvm_opevo.reporting.network import TaskInLogs
 
 # Width of a graph in inches.
@@ -205,18 +204,12 @@ def _overlap(labels: Sequence[str], points: Array) -> bool:
 
 def tooltips(graph: KnobGraph) -> list[str]:
     """Text to show for each vertex, by index."""
-    return [
-        f"{graph.describe(value)}: {_format_stats(graph.stats.get(value))}"
-        for value in graph.topology
-    ]
-
-
-def _format_stats(stats: ValueStats | None) -> str:
-    if not stats:
-        return "not tried"
-    trials = pluralize(stats.trials, "trial")
-    return (
-        f"{trials}, best {milliseconds(stats.best)} ms"
-        if stats.best < math.inf
-        else f"{trials}, all failed"
-    )
+    texts = []
+    for value in graph.topology:
+        text = "not tried"
+        if stats := graph.stats.get(value):
+            worked = stats.best < math.inf
+            best = f"best {milliseconds(stats.best)} ms" if worked else "all failed"
+            text = f"{pluralize(stats.trials, 'trial')}, {best}"
+        texts.append(f"{graph.describe(value)}: {text}")
+    return texts

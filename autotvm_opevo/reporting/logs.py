@@ -221,16 +221,10 @@ def _expand(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
 
 
 def _is_log(path: Path) -> bool:
-    return (
-        (path / RECORD_FILE).exists()
-        if path.is_dir()
-        else path.suffix in _SUFFIXES and _is_autotvm_log(path)
-    )
-
-
-def _is_autotvm_log(path: Path) -> bool:
-    """Whether a file holds trials, and not the best of another log's."""
-    if path.name.endswith(BEST_FILE) or not path.is_file():
+    """Whether it is a database, or a file that holds trials, and not the best of another log's."""
+    if path.is_dir():
+        return (path / RECORD_FILE).exists()
+    if path.suffix not in _SUFFIXES or path.name.endswith(BEST_FILE) or not path.is_file():
         return False
     with open(path, "rb") as lines:
         return any(all(part in line for part in _AUTOTVM) for line in islice(lines, _HEAD))

@@ -12,8 +12,7 @@ from typing import Any
 
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import printable
-from autotvm_opevo.reporting.knobs import Value
-from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Trial
+from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Trial, Value
 from autotvm_opevo.tuning.logs import UNMEASURED
 
 # For each task, the number of each of its sketches, from 0.

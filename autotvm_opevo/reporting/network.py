@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from autotvm_opevo.reporting.knobs import Knob
 from autotvm_opevo.reporting.logs import TuningLog
-from autotvm_opevo.reporting.trials import Array, Task
+from autotvm_opevo.reporting.trials import Array, Knob, Task
 
 
 class TaskInLog(NamedTuple):
@@ -185,7 +184,14 @@ class Network:
             *(Operator([task], {}) for task in self.tasks if task.number not in numbers),
         ]
         self.operators.sort(key=lambda operator: (operator.seconds == math.inf, -operator.seconds))
-        self._untried = [_count_untried(log) for log in logs]
+        # of the network that each log was tuned for last, the operators without a trial
+        self._untried = [
+            sum(
+                {task.journal_key for task in log.tasks.values()}.isdisjoint(keys)
+                for keys in (log.runs.networks or [log.runs.operators])[-1]
+            )
+            for log in logs
+        ]
 
     def operators_in(self, index: int) -> list[Operator]:
         """The operators that a log has trials of."""
@@ -237,12 +243,6 @@ class Network:
                 latencies[next(ranks)] = operator.count_in(index) * task.latencies
             total += np.minimum.accumulate(latencies)
         return total
-
-
-def _count_untried(log: TuningLog) -> int:
-    """Number of operators of the network that was tuned last that the log has no trial of."""
-    tried = {task.journal_key for task in log.tasks.values()}
-    return sum(tried.isdisjoint(keys) for keys in (log.runs.networks or [log.runs.operators])[-1])
 
 
 def _journal_operators(

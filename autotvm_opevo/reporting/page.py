@@ -25,14 +25,13 @@ from autotvm_opevo._version import __version__
 from autotvm_opevo.reporting.export import save_plots, save_tables
 from autotvm_opevo.reporting.figures import FITNESS, FITNESS_ON_DARK, SERIES, Plot, svg
 from autotvm_opevo.reporting.importance import Importance, importance
-from autotvm_opevo.reporting.knob_graphs import KnobSpaces
+from autotvm_opevo.reporting.knob_graphs import KnobSpaces, format_schedule, format_setting
 from autotvm_opevo.reporting.knob_plots import importance_plots, knob_plots
-from autotvm_opevo.reporting.knobs import Value, format_schedule, format_setting
 from autotvm_opevo.reporting.logs import TuningLog, input_files, open_logs
 from autotvm_opevo.reporting.network import Network, Operator, TaskInLog, TaskInLogs
 from autotvm_opevo.reporting.plots import overview_plots, progress_plots
 from autotvm_opevo.reporting.summary import about_log, compare_with_first
-from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Task
+from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Task, Value
 from autotvm_opevo.reporting.verdict import gain_of_last
 
 # The last half of fewer trials says little.
@@ -193,7 +192,12 @@ def _role(
     return {
         "counts": [operator.count_in(index) for index, _, _ in implementation.in_logs],
         "shares": [_share(network, operator, task) for task in implementation.in_logs],
-        "times": [_time_share(logs[index], task) for index, _, task in implementation.in_logs],
+        "times": [
+            _percent(float(task.elapsed.max()) / float(logs[index].elapsed[-1]))
+            if len(task.elapsed) and logs[index].elapsed[-1] > 0
+            else ""
+            for index, _, task in implementation.in_logs
+        ],
         "speeds": [_speed(logs[index], task) for index, _, task in implementation.in_logs],
         "states": [
             _state(task, operator.tasks_in(index)) for index, _, task in implementation.in_logs
@@ -204,12 +208,6 @@ def _role(
             if other is not implementation
         ],
     }
-
-
-def _time_share(log: TuningLog, task: Task) -> str:
-    """Share of the time of tuning that a task took, if known."""
-    known = len(task.elapsed) and log.elapsed[-1] > 0
-    return _percent(float(task.elapsed.max()) / float(log.elapsed[-1])) if known else ""
 
 
 def _speed(log: TuningLog, task: Task) -> dict[str, str]:
@@ -230,24 +228,18 @@ def _speed(log: TuningLog, task: Task) -> dict[str, str]:
 
 
 def _state(task: Task, implementations: Sequence[Task]) -> str:
-    """What is to be said of a task in a log: whether the network uses another, and whether its best
-    was timed again.
+    """What is to be said of a task in a log: whether the network uses another, whether its best was
+    timed again, how much its timings differ, and whether others may be as fast.
     """
-    slower = min(other.latency for other in implementations) < task.latency < math.inf
-    return ", ".join(
-        ["slower implementation"] * slower + [_certainty(task)] * (task.latency < math.inf)
-    )
-
-
-def _certainty(task: Task) -> str:
-    """Whether a task's best was timed again, how much its timings differ, and whether others may be
-    as fast.
-    """
-    found = task.confirmation
-    if found is None:
-        return "one trial"
-    tied = f", {pluralize(found.ties, 'other')} may be as fast" if found.ties else ""
-    return f"confirmed (timings differ by {found.spread:.1%}{tied})"
+    if task.latency == math.inf:
+        return ""
+    slower = min(other.latency for other in implementations) < task.latency
+    certainty = "one trial"
+    if confirmation := task.confirmation:
+        ties = confirmation.ties
+        tied = f", {pluralize(ties, 'other')} may be as fast" if ties else ""
+        certainty = f"confirmed (timings differ by {confirmation.spread:.1%}{tied})"
+    return f"slower implementation, {certainty}" if slower else certainty
 
 
 def _share(network: Network, operator: Operator, task: TaskInLog) -> str:
@@ -329,8 +321,7 @@ def _task_in_log(label: str, task: Task, spaces: KnobSpaces, best_of_all: float)
         "time": format_duration(float(elapsed.max())) if len(elapsed) and elapsed.max() > 0 else "",
         **_gain(task),
         "failures": [
-            (kind, count, _cost(task, kind), _most_common_message(task, kind))
-            for kind, count in task.failures.most_common()
+            (kind, count, *_failure(task, kind)) for kind, count in task.failures.most_common()
         ],
         "top": [
             (
@@ -373,18 +364,17 @@ def _gain(task: Task) -> dict[str, str]:
     return {"gain": f"{gain:.1%}", "gain_caption": "speedup in the last half of trials"}
 
 
-def _cost(task: Task, kind: str) -> str:
-    """How long a task's failures of a kind took to build and to run, if known."""
+def _failure(task: Task, kind: str) -> tuple[str, str]:
+    """How long a task's failures of a kind took to build and to run, if known, and their most
+    common message.
+    """
     seconds = task.failure_costs.get(kind, 0.0)
-    return format_duration(seconds) if seconds > 0 else ""
-
-
-def _most_common_message(task: Task, kind: str) -> str:
-    messages = task.messages.get(kind) or (
-        sum(task.messages.values(), Counter()) if kind == UNKNOWN_FAILURE else None
-    )
+    messages = task.messages.get(kind)
+    if kind == UNKNOWN_FAILURE and not messages:
+        messages = sum(task.messages.values(), Counter())
     return (
+        format_duration(seconds) if seconds > 0 else "",
         messages.most_common(1)[0][0]
         if messages
-        else "unknown: the journal that tune_network writes would have it"
+        else "unknown: the journal that tune_network writes would have it",
     )

@@ -24,7 +24,7 @@ from autotvm_opevo.reporting.figures import (
 )
 from autotvm_opevo.reporting.logs import TuningLog
 from autotvm_opevo.reporting.network import Network, TaskInLog, TaskInLogs
-from autotvm_opevo.reporting.trials import Array, Task
+from autotvm_opevo.reporting.trials import Array
 
 # Of a larger network, only the slowest operators are shown, and none with a smaller share of the
 # latency.
@@ -123,7 +123,9 @@ def progress_plots(task: TaskInLogs) -> list[Plot]:
     if over_trials:
         caption = "Best latency so far over trials."
         if len(task.in_logs) == 1:
-            beyond = _count_above(over_trials, task.in_logs[0].task)
+            latencies = task.in_logs[0].task.latencies
+            _, highest = over_trials.axes[0].get_ylim()
+            beyond = int((latencies[np.isfinite(latencies)] * 1e3 > highest).sum())
             caption += " Each dot is a trial" + (
                 f"; {pluralize(beyond, 'slower one')} off the chart." if beyond else "."
             )
@@ -133,13 +135,6 @@ def progress_plots(task: TaskInLogs) -> list[Plot]:
             Plot("best so far over time", "The same over the time spent on this task.", over_time)
         )
     return plots
-
-
-def _count_above(figure: Figure, task: Task) -> int:
-    """Number of successful trials that are above the chart."""
-    latencies = task.latencies
-    _, highest = figure.axes[0].get_ylim()
-    return int((latencies[np.isfinite(latencies)] * 1e3 > highest).sum())
 
 
 def draw_task(in_logs: Sequence[TaskInLog], over_time: bool = False) -> Figure | None:
@@ -273,7 +268,10 @@ def draw_throughput(curves: Sequence[tuple[int, str, Any]]) -> Figure | None:
     with new_figure() as (figure, axes):
         for index, label, elapsed in drawn:
             bins = max(2, min(_MAX_BINS // len(drawn), len(elapsed) // 4))
-            last, edges = _batch_ends(elapsed), np.linspace(0, elapsed[-1], 1 + bins)
+            # the last trial of each batch: results that arrive together were measured since the
+            # batch before
+            last = np.flatnonzero(np.append(np.diff(elapsed) > _SAME_BATCH, True))
+            edges = np.linspace(0, elapsed[-1], 1 + bins)
             counts = np.diff(np.interp(edges, np.append(0, elapsed[last]), np.append(0, last + 1)))
             style: dict[str, Any] = {"color": SERIES[index % len(SERIES)], "linewidth": 1.4}
             axes.stairs(
@@ -284,13 +282,6 @@ def draw_throughput(curves: Sequence[tuple[int, str, Any]]) -> Figure | None:
         axes.set_ylabel("trials per minute")
         add_legend(figure, len(drawn))
     return figure
-
-
-def _batch_ends(elapsed: Array) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    """Index of the last trial of each batch: results that arrive together were measured since the
-    batch before.
-    """
-    return np.flatnonzero(np.append(np.diff(elapsed) > _SAME_BATCH, True))
 
 
 def draw_operators(

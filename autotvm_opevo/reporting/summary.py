@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -165,15 +164,12 @@ def _warnings(index: int, log: TuningLog, network: Network) -> Iterator[str]:
     if lost := list(dict.fromkeys(map(printable, log.runs.devices_left))):
         yield f"{pluralize(len(lost), 'device')} left while tuning: {', '.join(lost)}"
     if log.has_best_only:
-        yield f"this has only the best trial of each task; all trials are in {_whole(log.path)}"
-
-
-def _whole(best: Path) -> str:
-    """The log that a file or database of the best belongs to."""
-    if best.is_dir():
-        return f"the folder {best.resolve().parent.name}"
-    name = best.name.removesuffix(BEST_FILE)
-    return name if best.with_name(name).exists() else f"{name}.json"
+        whole = log.path.name.removesuffix(BEST_FILE)
+        if log.path.is_dir():
+            whole = f"the folder {log.path.resolve().parent.name}"
+        elif not log.path.with_name(whole).exists():
+            whole += ".json"
+        yield f"this has only the best trial of each task; all trials are in {whole}"
 
 
 @dataclass(frozen=True)

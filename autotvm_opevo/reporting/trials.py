@@ -1,4 +1,6 @@
-"""Trials, and the tasks that they belong to. Memory grows by a few bytes per trial."""
+"""Trials, with the values of their knobs, and the tasks that they belong to. Memory grows by a few
+bytes per trial.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from array import array
 from bisect import bisect
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import nsmallest
 from itertools import repeat
 from typing import Any
@@ -15,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from autotvm_opevo._utils.text import printable
-from autotvm_opevo.reporting.knobs import Knob, Value
 from autotvm_opevo.tuning.journal import Confirmation, TrialEnded
 
 Array = np.ndarray[tuple[int], np.dtype[np.float64]]
@@ -26,6 +27,86 @@ UNKNOWN_FAILURE = "failed"
 _TOP = 5
 # Number of a knob that a trial does not set.
 _NOT_SET = -1
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value of a knob.
+
+    Attributes
+    ----------
+    kind : {"tile", "inner tile", "order", "number", "annotation", "choice"}
+        The type of the knob: a factorization, a factorization without its outermost part (which the
+        log omits), a permutation, a number, one annotation per loop, or one of several options.
+    value : hashable
+        The vertex. For an inner tile: the known parts; for an annotation: the tuple of annotations.
+    options : tuple
+        All options of a choice; empty if unknown.
+    innermost : int
+        Upper bound of a tile's innermost part; 0 if unknown.
+    """
+
+    kind: str
+    value: Hashable
+    options: tuple[Hashable, ...] = ()
+    innermost: int = 0
+
+
+@dataclass
+class ValueStats:
+    """Statistics of one value.
+
+    Attributes
+    ----------
+    trials : int
+    best : float
+        Lowest latency in seconds; infinite if all trials failed.
+    """
+
+    trials: int = 0
+    best: float = math.inf
+
+    def merge(self, other: ValueStats) -> None:
+        """Add the trials of another log."""
+        self.trials += other.trials
+        self.best = min(self.best, other.best)
+
+
+@dataclass
+class Knob:
+    """A knob and statistics of the values that were tried. `kind`, `options` and `innermost` are as
+    in `Value`.
+
+    Examples
+    --------
+    >>> knob = Knob("tile")
+    >>> for tile, latency in [((8, 1), 0.5), ((8, 1), 0.25), ((2, 4), math.inf)]:
+    ...     knob.add(tile, latency)
+    >>> knob.stats[8, 1].trials, knob.stats[8, 1].best, knob.trials
+    (2, 0.25, 3)
+    """
+
+    kind: str
+    options: tuple[Hashable, ...] = ()
+    innermost: int = 0
+    stats: dict[Hashable, ValueStats] = field(default_factory=dict)
+
+    @property
+    def trials(self) -> int:
+        """Number of trials that set this knob; not every sketch has every knob."""
+        return sum(stats.trials for stats in self.stats.values())
+
+    def add(self, value: Hashable, latency: float) -> None:
+        """Add a trial with its latency in seconds, infinite for a failure."""
+        stats = self.stats.get(value)
+        if stats is None:
+            stats = self.stats[value] = ValueStats()
+        stats.trials += 1
+        stats.best = min(stats.best, latency)
+
+    def merge(self, value: Hashable, stats: ValueStats) -> None:
+        """Add the trials of a value in another log."""
+        self.stats.setdefault(value, ValueStats()).merge(stats)
 
 
 @dataclass(frozen=True)

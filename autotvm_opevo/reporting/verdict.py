@@ -194,7 +194,10 @@ def _converged(operators: _Operators, network: Network) -> Answer:
     brought = f"the last half of the trials brought {_percent(gain)}"
     if gain >= CONVERGED:
         return Answer(question, f"No: {brought}.", _OVERVIEW)
-    if _trials_per_operator(operators) < MIN_TRIALS:
+    # per operator, weighted by latency if that is less: trials of others say little
+    trials = [sum(map(len, one.tasks_in(operators.index))) for one in operators.solved]
+    weights = list(map(operators.seconds, operators.solved))
+    if min(np.mean(trials), np.average(trials, weights=weights)) < MIN_TRIALS:
         return Answer(
             question,
             f"Too early to tell: fewer than {MIN_TRIALS} trials for an operator.",
@@ -208,25 +211,15 @@ def _percent(gain: float) -> str:
     return f"{gain:.1%}" if gain < 0.1 else f"{gain:.0%}"
 
 
-def _trials_per_operator(operators: _Operators) -> float:
-    """Mean number of trials of an operator, weighted by latency if that is less: trials of others
-    say little.
-    """
-    trials = [sum(map(len, one.tasks_in(operators.index))) for one in operators.solved]
-    return float(
-        min(
-            np.mean(trials),
-            np.average(trials, weights=list(map(operators.seconds, operators.solved))),
-        )
-    )
-
-
 def _how_good(operators: _Operators) -> Answer:
     question, index, log, seconds = "How good?", operators.index, operators.log, operators.total
     if not operators.solved:
         return Answer(question, "Unknown: no trial succeeded.", known=False)
+    # NaN if the journal does not know a task
+    known = {**dict.fromkeys(log.runs.names, 0.0), **log.runs.flop}
     flop = math.fsum(
-        one.count_in(index) * _flop(one.fastest_in(index), log) for one in operators.solved
+        operator.count_in(index) * known.get(operator.fastest_in(index).journal_key, math.nan)
+        for operator in operators.solved
     )
     partly = " for the operators with a successful trial" if operators.unsolved else ""
     text = f"{milliseconds(seconds)} ms{partly}" + (
@@ -252,15 +245,6 @@ def _how_good(operators: _Operators) -> Answer:
         most = max(others, key=lambda one: operators.seconds(one) - operators.limit(one))
         text += f"; most is left in {most.name}, at {operators.reached(most):.0%} of its limit"
     return Answer(question, f"{text}.", _TASKS)
-
-
-def _flop(task: Task, log: TuningLog) -> float:
-    """Operations of a task: none if the journal knows the task but no operations; NaN if it does
-    not.
-    """
-    return log.runs.flop.get(
-        task.journal_key, 0.0 if task.journal_key in log.runs.names else math.nan
-    )
 
 
 def _how_sure(operators: _Operators) -> Answer:

@@ -281,7 +281,11 @@ def nearest_sources(space: Space, sources: Sequence[Source]) -> list[Source]:
     usable = [
         source
         for source in sources
-        if any(source.results.values()) and _has_common_knob(space, source.space)
+        if any(source.results.values())
+        and any(
+            name in source.space.knobs and topology.is_comparable(source.space.knobs[name])
+            for name, topology in space.knobs.items()
+        )
     ]
     ranked = [(_dissimilarity(space, source.space), i) for i, source in enumerate(usable)]
     nearest = nsmallest(_MAX_SOURCES, ranked)
@@ -302,13 +306,6 @@ def _dissimilarity(space: Space, other: Space) -> float:
         else:
             dissimilarity += 1
     return dissimilarity
-
-
-def _has_common_knob(space: Space, other: Space) -> bool:
-    return any(
-        name in other.knobs and topology.is_comparable(other.knobs[name])
-        for name, topology in space.knobs.items()
-    )
 
 
 def are_same(sources: Sequence[Source], others: Sequence[Source]) -> bool:

@@ -9,9 +9,9 @@ from tvm.autotvm.measure import MeasureInput, MeasureResult
 
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.reporting.knob_graphs import KnobSpaces, knob_graph
-from autotvm_opevo.reporting.knobs import Value
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.network import Network
+from autotvm_opevo.reporting.trials import Value
 from autotvm_opevo.topology import InducedSubgraph, Tiling
 from autotvm_opevo.tuning.journal import Journal, KnobsMapped
 

@@ -50,7 +50,7 @@ def test_a_target_beyond_the_processor_is_refused_before_anything_is_measured(
 
 @pytest.mark.parametrize("given", ["abacus", 3, None])
 def test_what_is_no_target_is_refused(given):
-    with pytest.raises(ValueError, match="target must be a target of TVM, .* given"):
+    with pytest.raises(ValueError, match=r"target must be a target of TVM, .* given"):
         as_target(given)
 
 

@@ -1,4 +1,4 @@
-"""Databases as sources, read without writing, whatever state they are in, and the prior on a CPU."""
+"""Databases as sources, read without writing, in whatever state, and the prior on a CPU."""
 
 import json
 import shutil

@@ -8,10 +8,9 @@ import pytest
 
 from autotvm_opevo import OpEvo, Space
 from autotvm_opevo.reporting.importance import _shares, fanova, importance
-from autotvm_opevo.reporting.knobs import Value
 from autotvm_opevo.reporting.logs import TuningLog
 from autotvm_opevo.reporting.network import Network
-from autotvm_opevo.reporting.trials import Trial
+from autotvm_opevo.reporting.trials import Trial, Value
 from autotvm_opevo.topology import Categorical, Discrete, Factorization
 
 KNOBS = {

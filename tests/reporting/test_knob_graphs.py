@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from topologies import TOPOLOGIES
 
 from autotvm_opevo.reporting.knob_graphs import MAX_VERTICES, knob_graph, positions
-from autotvm_opevo.reporting.knobs import Knob, ValueStats
+from autotvm_opevo.reporting.trials import Knob, ValueStats
 from autotvm_opevo.topology import Factorization, InducedSubgraph, Tiling
 
 

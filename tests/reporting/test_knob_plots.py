@@ -11,7 +11,7 @@ from autotvm_opevo.reporting.figures import svg
 from autotvm_opevo.reporting.importance import Importance
 from autotvm_opevo.reporting.knob_graphs import knob_graph, positions
 from autotvm_opevo.reporting.knob_plots import draw_graph, importance_plots, tooltips
-from autotvm_opevo.reporting.knobs import Knob, ValueStats
+from autotvm_opevo.reporting.trials import Knob, ValueStats
 from autotvm_opevo.topology import Factorization
 
 

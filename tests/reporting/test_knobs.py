@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from autotvm_opevo.reporting.knobs import Knob, format_value
+from autotvm_opevo.reporting.knob_graphs import format_value
+from autotvm_opevo.reporting.trials import Knob
 
 
 def knob_of(groups):

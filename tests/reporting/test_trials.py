@@ -6,9 +6,8 @@ import tracemalloc
 import numpy as np
 from synthetic_logs import autotvm_line, autotvm_log
 
-from autotvm_opevo.reporting.knobs import Value
 from autotvm_opevo.reporting.logs import open_logs
-from autotvm_opevo.reporting.trials import Settings
+from autotvm_opevo.reporting.trials import Settings, Value
 
 
 def test_repeated_configurations_are_counted(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from own_topologies import Ring
 
 from autotvm_opevo.reporting.knob_graphs import knob_graph
-from autotvm_opevo.reporting.knobs import Knob, ValueStats
+from autotvm_opevo.reporting.trials import Knob, ValueStats
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph
 from autotvm_opevo.topology.serialization import from_json
 from autotvm_opevo.tuning.journal import (
