@@ -43,9 +43,8 @@ from autotvm_opevo.autotvm.tuner import (
 )
 from autotvm_opevo.tuning.finalists import Finalist
 from autotvm_opevo.tuning.journal import DevicesLeft, Journal, KnobsMapped
-from autotvm_opevo.tuning.naming import describe_tuner
 from autotvm_opevo.tuning.result import TuningResult
-from autotvm_opevo.tuning.run import TuningRun
+from autotvm_opevo.tuning.run import TuningRun, describe_tuner
 from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler, round_size
 
 

@@ -12,12 +12,12 @@ from typing import Any
 from autotvm_opevo.autotvm.log import Log, Record, failure, parse, seconds
 from autotvm_opevo.tuning.journal import Journal, TrialEnded
 from autotvm_opevo.tuning.logs import best_file
-from autotvm_opevo.tuning.naming import task_key
+from autotvm_opevo.tuning.record_lines import task_key
 from autotvm_opevo.tuning.task_state import TaskState
 
 
 class TrialStore:
-    """See `tuning.store.TrialStore`; the trials are of any networks and targets.
+    """See `tuning.task_state.TrialStore`; the trials are of any networks and targets.
 
     Parameters
     ----------

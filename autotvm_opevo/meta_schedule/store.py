@@ -41,7 +41,7 @@ _FAILED = 1e10
 
 
 class TrialStore:
-    """See `tuning.store.TrialStore`; the trials are of any networks and targets. The caller must
+    """See `tuning.task_state.TrialStore`; the trials are of any networks and targets. The caller must
     hold the work directory's lock.
 
     Of the trials that were known when the best of a task was timed again, or when the last call

@@ -30,7 +30,7 @@ from autotvm_opevo.meta_schedule.task_search import TaskSearch
 from autotvm_opevo.search.opevo import OpEvo
 from autotvm_opevo.search.space import Space
 from autotvm_opevo.search.transfer import Source, count_origins
-from autotvm_opevo.tuning.naming import describe
+from autotvm_opevo.tuning.run import describe
 
 logger = logging.getLogger("tvm.s_tir.meta_schedule.opevo")
 

@@ -13,8 +13,7 @@ from typing import Any
 from autotvm_opevo._utils.text import printable
 from autotvm_opevo._utils.validation import is_number
 from autotvm_opevo.reporting.trials import Trial, Value
-from autotvm_opevo.tuning.naming import task_key, task_name
-from autotvm_opevo.tuning.record_lines import split_line, without_options
+from autotvm_opevo.tuning.record_lines import split_line, task_key, task_name, without_options
 
 # How a record begins, also with its target, and a line that is blank or looks like one JSON value.
 _TARGET = re.compile(rb'\{"input": \["([^"\\]*)"')

@@ -1,5 +1,5 @@
-"""Lines of AutoTVM's logs as people keep them: written by another TVM, or joined. Imports no
-TVM.
+"""Lines of AutoTVM's logs as people keep them: written by another TVM, or joined; and the keys and
+names of their tasks. Imports no TVM.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection
+from typing import Any
 
 # Options of the whole compiler, which targets had in TVM 0.7 to 0.9. They change how a program is
 # called, and no schedule.
@@ -67,3 +68,30 @@ def split_line(line: str) -> list[str]:
                 end = len(text)
             parts.append(text[start:end].rstrip())
     return parts
+
+
+def task_key(target: str, template: str, arguments: Any) -> str:
+    """Identify a task by what a log holds of it.
+
+    >>> task_key("llvm", "dense", (("TENSOR", (1, 8), "float32"),))
+    '["llvm", "dense", [["TENSOR", [1, 8], "float32"]]]'
+    """
+    return json.dumps([target, template, arguments])
+
+
+def task_name(template: str, arguments: Any) -> str:
+    """Name a task by its template and the shapes of its tensors, or its other arguments if it has
+    no tensors.
+
+    >>> task_name("dense", (("TENSOR", (1, 8), "float32"), None))
+    'dense 1x8'
+    >>> task_name("matmul", (512, "float32"))
+    'matmul 512 float32'
+    """
+    shapes = ["x".join(map(str, argument[1])) for argument in arguments if _is_tensor(argument)]
+    others = [str(argument) for argument in arguments if isinstance(argument, (int, str))]
+    return " ".join([template, *(shapes or others)])
+
+
+def _is_tensor(argument: Any) -> bool:
+    return isinstance(argument, (list, tuple)) and len(argument) > 1 and argument[0] == "TENSOR"

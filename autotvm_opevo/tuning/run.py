@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from statistics import median
 from typing import Any
@@ -34,11 +35,9 @@ from autotvm_opevo.tuning.journal import (
     RunStarted,
 )
 from autotvm_opevo.tuning.measurer import Measurer
-from autotvm_opevo.tuning.progress import ProgressDisplay, Row
 from autotvm_opevo.tuning.race import confirm
-from autotvm_opevo.tuning.result import EXHAUSTED, TuningResult
+from autotvm_opevo.tuning.result import EXHAUSTED, ProgressDisplay, Row, TuningResult
 from autotvm_opevo.tuning.roofline import Roofline, Work
-from autotvm_opevo.tuning.store import TrialStore
 from autotvm_opevo.tuning.task_scheduler import (
     Operator,
     TaskScheduler,
@@ -48,7 +47,7 @@ from autotvm_opevo.tuning.task_scheduler import (
     round_size,
     shares,
 )
-from autotvm_opevo.tuning.task_state import TaskState
+from autotvm_opevo.tuning.task_state import TaskState, TrialStore
 
 logger = logging.getLogger(__name__)
 
@@ -506,3 +505,30 @@ class TuningRun(ABC):
 
 def _stop_reason(error: BaseException) -> str:
     return "interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__
+
+
+def describe_tuner(tuner: Any, seed: int | None, **others: Any) -> str:
+    """Name a tuner, or a function that makes one, with its options, others that it gets, and the
+    seed.
+
+    >>> from autotvm_opevo import OpEvo
+    >>> describe_tuner(partial(OpEvo, surrogate=None), 0)
+    'OpEvo surrogate=None, seed 0'
+    >>> describe_tuner(OpEvo, None, transfer=False)
+    'OpEvo transfer=False'
+    """
+    options = tuner.keywords if isinstance(tuner, partial) else {}
+    factory = tuner.func if isinstance(tuner, partial) else tuner
+    return describe(
+        getattr(factory, "__name__", type(factory).__name__), {**options, **others}, seed
+    )
+
+
+def describe(name: str, options: dict[str, Any], seed: int | None) -> str:
+    """Join a name, options and a seed.
+
+    >>> describe("OpEvo", {"mutation_rate": 0.3}, None)
+    'OpEvo mutation_rate=0.3'
+    """
+    text = "".join(f" {option}={value!r}" for option, value in options.items())
+    return name + text + ("" if seed is None else f", seed {seed}")

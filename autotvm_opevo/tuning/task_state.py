@@ -1,5 +1,5 @@
 """One task of a run: how many trials it has had, how fast the best of them is, and how the others
-failed. Imports no TVM.
+failed; and where a run keeps its trials. Imports no TVM.
 """
 
 from __future__ import annotations
@@ -8,8 +8,10 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import inf
+from pathlib import Path
 from typing import Any, Protocol
 
+from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
 
 
@@ -106,3 +108,23 @@ class TaskState(ABC):
         if failure:
             self.failures[failure] += 1
             self._errors.update([message] if message else [])
+
+
+class TrialStore(Protocol):
+    """The trials of AutoTVM's log or of MetaSchedule's database, with a journal of what those have
+    no room for.
+
+    An adapter's store also knows the best of each task: what was timed again, unless a later trial
+    is faster.
+    """
+
+    @property
+    def path(self) -> Path:
+        """AutoTVM's log, or MetaSchedule's work directory."""
+
+    @property
+    def journal(self) -> Journal:
+        """Beside it."""
+
+    def append(self, task: Any, trial: Any) -> None:
+        """Write a trial of a `TaskState`; once this returns, it is not lost."""

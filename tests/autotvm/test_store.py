@@ -14,7 +14,7 @@ from tvm.autotvm.record import encode
 from autotvm_opevo.autotvm.extraction import extract
 from autotvm_opevo.autotvm.store import TrialStore, key_of
 from autotvm_opevo.tuning.journal import Runs
-from autotvm_opevo.tuning.naming import task_key
+from autotvm_opevo.tuning.record_lines import task_key
 
 
 @pytest.fixture(scope="module")

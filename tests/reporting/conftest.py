@@ -5,7 +5,7 @@ from synthetic_logs import HOSTILE, autotvm_line, autotvm_log, meta_schedule_fol
 
 from autotvm_opevo import report
 from autotvm_opevo.tuning.journal import Journal, NetworkCompared, RunStarted, TrialEnded
-from autotvm_opevo.tuning.naming import task_key
+from autotvm_opevo.tuning.record_lines import task_key
 
 
 @pytest.fixture(scope="package")

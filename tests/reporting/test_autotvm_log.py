@@ -5,7 +5,7 @@ from synthetic_logs import autotvm_line, autotvm_log
 
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.tuning.journal import Journal, RunStarted
-from autotvm_opevo.tuning.naming import task_key
+from autotvm_opevo.tuning.record_lines import task_key
 
 
 def test_trials_are_grouped_by_task(tmp_path):

@@ -15,7 +15,7 @@ from autotvm_opevo.tuning.journal import (
     RunStarted,
     TrialEnded,
 )
-from autotvm_opevo.tuning.naming import task_key
+from autotvm_opevo.tuning.record_lines import task_key
 
 
 def _write(path, text):

@@ -7,7 +7,7 @@ from synthetic_logs import autotvm_line
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.network import Network
 from autotvm_opevo.tuning.journal import Journal, RunStarted
-from autotvm_opevo.tuning.naming import task_key
+from autotvm_opevo.tuning.record_lines import task_key
 
 
 def test_the_total_is_the_sum_of_the_operators_best_so_far(tmp_path):

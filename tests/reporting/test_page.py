@@ -16,7 +16,7 @@ from autotvm_opevo.tuning.journal import (
     RunEnded,
     RunStarted,
 )
-from autotvm_opevo.tuning.naming import task_key
+from autotvm_opevo.tuning.record_lines import task_key
 
 # Drawing the charts takes most of the time.
 text_only = pytest.mark.usefixtures("undrawn")

@@ -11,7 +11,7 @@ from autotvm_opevo.reporting.figures import INK, RULE, SERIES, svg
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.network import Network, TaskInLog
 from autotvm_opevo.tuning.journal import Journal, RunStarted
-from autotvm_opevo.tuning.naming import task_key
+from autotvm_opevo.tuning.record_lines import task_key
 
 
 def bars(figure):

@@ -22,7 +22,7 @@ from autotvm_opevo.tuning.journal import (
     RunEnded,
     RunStarted,
 )
-from autotvm_opevo.tuning.naming import task_key
+from autotvm_opevo.tuning.record_lines import task_key
 
 DENSE, CONV2D = (
     task_key("llvm", name, [["TENSOR", [1, 64], "float32"]]) for name in ("dense", "conv2d")

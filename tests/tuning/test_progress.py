@@ -12,7 +12,7 @@ import termios
 import pytest
 
 from autotvm_opevo._utils.text import milliseconds
-from autotvm_opevo.tuning.progress import ProgressDisplay, Row, table
+from autotvm_opevo.tuning.result import ProgressDisplay, Row, table
 
 ROWS = [
     Row("conv2d 1x3x8x8", 8, 0.002, 16.0, 0.8, "build timeout 2", limit=0.0015),
@@ -88,7 +88,7 @@ def test_a_latency_of_some_tasks_only_is_marked():
 def test_a_terminal_is_redrawn_in_place(lines):
     """Even if the table is longer than the terminal."""
     script = (
-        "import sys; from autotvm_opevo.tuning.progress import ProgressDisplay, Row\n"
+        "import sys; from autotvm_opevo.tuning.result import ProgressDisplay, Row\n"
         "with ProgressDisplay(100) as display:\n"
         "    for i in range(1, 51):\n"
         "        display.show([Row(f'task{j}', i, 0.001 / i, 1.0 * i, 0.1) for j in "

@@ -13,8 +13,8 @@ from compared_networks import compared
 
 from autotvm_opevo.tuning.journal import Journal, read
 from autotvm_opevo.tuning.measurer import Measurer
-from autotvm_opevo.tuning.progress import ProgressDisplay
 from autotvm_opevo.tuning.race import Race
+from autotvm_opevo.tuning.result import ProgressDisplay
 from autotvm_opevo.tuning.run import TuningRun
 from autotvm_opevo.tuning.task_scheduler import Operator, TaskProgress, equal
 from autotvm_opevo.tuning.task_state import TaskState
