@@ -41,8 +41,8 @@ _FAILED = 1e10
 
 
 class TrialStore:
-    """See `tuning.task_state.TrialStore`; the trials are of any networks and targets. The caller must
-    hold the work directory's lock.
+    """See `tuning.task_state.TrialStore`; the trials are of any networks and targets. The caller
+    must hold the work directory's lock.
 
     Of the trials that were known when the best of a task was timed again, or when the last call
     ended, that one stays the best; a later one can be faster. A database has no timestamps, and TVM
