@@ -18,7 +18,7 @@ from typing import Any
 import tvm
 from tvm import autotvm
 
-from autotvm_opevo.autotvm.measure_option import check_device
+from autotvm_opevo.autotvm.targets import check_device
 from benchmarks import library, operators, publish, tuners
 from benchmarks.environment import environment
 from benchmarks.paper import PAPER, TUNERS, tables

@@ -25,7 +25,7 @@ from tvm import autotvm
 from autotvm_opevo.autotvm import LocalRunner, OpEvoTuner, tune_network
 from autotvm_opevo.autotvm.evaluation import Instance, build, random_inputs
 from autotvm_opevo.autotvm.folding import fold
-from autotvm_opevo.autotvm.measure_option import default_measure_option
+from autotvm_opevo.autotvm.measurer import default_measure_option
 from autotvm_opevo.networks import relay as workloads
 from autotvm_opevo.tuning.roofline import Roofline
 from benchmarks.interleaved import time_interleaved

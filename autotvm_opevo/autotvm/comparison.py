@@ -36,9 +36,8 @@ from autotvm_opevo.autotvm.log import (
     seconds,
     workload_key,
 )
-from autotvm_opevo.autotvm.measure_option import check_device
 from autotvm_opevo.autotvm.rpc import complete, is_remote, require_devices
-from autotvm_opevo.autotvm.targets import as_target
+from autotvm_opevo.autotvm.targets import as_target, check_device
 from autotvm_opevo.tuning.comparison import (
     Comparison,
     OperatorComparison,

@@ -12,18 +12,20 @@ from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 from typing import Any
 
+import tvm
 from tvm import autotvm
 from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task import Task
 from tvm.autotvm.task.space import ConfigEntity
+from tvm.contrib.cc import create_shared
 
 from autotvm_opevo._utils.interrupts import no_interrupts_in_children
 from autotvm_opevo._utils.timeouts import run_with_timeout
 from autotvm_opevo.autotvm.builder import Build, LocalBuilder
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.processes import START_TIMEOUT, WORKER_MODULE, killed_after, stop
-from autotvm_opevo.autotvm.rpc import DevicePool, DevicePoolError, is_remote
+from autotvm_opevo.autotvm.rpc import DevicePool, DevicePoolError, addresses, is_remote
 from autotvm_opevo.autotvm.runner import LocalRunner
 from autotvm_opevo.tuning import measurer
 from autotvm_opevo.tuning.finalists import Finalist, Finalists
@@ -232,3 +234,41 @@ class Measurer(measurer.Measurer):
             raise DevicePoolError(
                 f"no device of key {self._runner.key!r} answers: {error}"
             ) from error
+
+
+def default_measure_option(
+    target: tvm.target.Target,
+    timeout: float = 20,
+    key: str | None = None,
+    host: str | None = None,
+    port: int | None = None,
+) -> dict[str, Any]:
+    """Builder on this machine, and a runner on its device or on all devices that a tracker has for
+    a key.
+
+    Each trial is repeated three times, for 50 ms on a CPU, for 150 ms on other devices, which take
+    longer to reach full speed.
+    """
+    cpu = target.kind.name == "llvm"
+    evaluation: dict[str, Any] = {
+        "number": 1,
+        "repeat": 3,
+        "min_repeat_ms": 50 if cpu else 150,
+        "cooldown_interval": 0,
+    }
+    if key is None or host is None or port is None:
+        builder = LocalBuilder(timeout, build_func=create_shared, adaptive_timeout=True)
+        runner = LocalRunner(timeout, **evaluation, pruning=1.5 if cpu else None)
+    else:
+        # the device links, since it may be of another kind
+        builder = LocalBuilder(timeout, adaptive_timeout=True)
+        runner = autotvm.RPCRunner(
+            key,
+            host,
+            port,
+            timeout=timeout,
+            n_parallel=max(1, len(addresses(key, host, port))),
+            **evaluation,
+        )
+    option: dict[str, Any] = autotvm.measure_option(builder=builder, runner=runner)
+    return option

@@ -26,13 +26,12 @@ from autotvm_opevo.autotvm.extraction import Extraction, extract, without_tophub
 from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.history import read_history
 from autotvm_opevo.autotvm.log import Log, Record, workload_key
-from autotvm_opevo.autotvm.measure_option import check_device, default_measure_option
-from autotvm_opevo.autotvm.measurer import Measurer
+from autotvm_opevo.autotvm.measurer import Measurer, default_measure_option
 from autotvm_opevo.autotvm.roofline import work
 from autotvm_opevo.autotvm.rpc import DevicePoolError
 from autotvm_opevo.autotvm.runner import LocalRunner
 from autotvm_opevo.autotvm.store import TrialStore
-from autotvm_opevo.autotvm.targets import as_target, cannot_run
+from autotvm_opevo.autotvm.targets import THIS_MACHINE, as_target, check_device
 from autotvm_opevo.autotvm.task_state import TaskState
 from autotvm_opevo.autotvm.tuner import (
     OpEvoTuner,
@@ -272,7 +271,7 @@ class NetworkRun(TuningRun):
         roofline = self._measure_limits(
             partial(self._runner.roofline, target),
             lambda task: work(task.task),
-            partial(cannot_run, target),
+            partial(THIS_MACHINE.cannot_run, target),
         )
         if roofline:
             self.best.bandwidth = roofline.bandwidth

@@ -53,22 +53,14 @@ def is_remote(runner: Runner) -> bool:
     return isinstance(runner, RPCRunner) and not isinstance(runner, LocalRunner)
 
 
-def devices(key: str, host: str, port: int) -> int:
-    """Number of devices that a tracker has for a key, busy ones included; all that are behind one
-    RPC proxy count as one.
+def addresses(key: str, host: str, port: int) -> list[str]:
+    """Where the devices of a key are, busy ones included, as far as a tracker knows; all behind
+    one RPC proxy count as one.
 
     Raises
     ------
     DevicePoolError
         If no tracker answers there.
-    """
-
-    return len(addresses(key, host, port))
-
-
-def addresses(key: str, host: str, port: int) -> list[str]:
-    """Where the devices of a key are, or their proxy, as far as a tracker knows; raises as
-    `devices` does.
     """
 
     def servers() -> list[dict[str, Any]]:
@@ -110,7 +102,7 @@ def complete(runner: RPCRunner) -> None:
 
 def require_devices(key: str, host: str, port: int) -> None:
     """Raise `DevicePoolError` if no tracker answers there, or it has no device for a key."""
-    if not devices(key, host, port):
+    if not addresses(key, host, port):
         raise _no_device(key, host, port)
 
 

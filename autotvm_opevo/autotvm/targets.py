@@ -6,13 +6,19 @@ from functools import partial
 from typing import Any
 
 import tvm
+from tvm import autotvm
 
 from autotvm_opevo.autotvm.processes import WORKER_MODULE
 from autotvm_opevo.autotvm.roofline import measure_flops
-from autotvm_opevo.tuning import this_machine
+from autotvm_opevo.tuning.this_machine import ThisMachine, check_llvm_cpu
 from autotvm_opevo.tuning.workers import call_once
 
-_first_kernel = partial(call_once, WORKER_MODULE, measure_flops)
+# Targets whose device this machine may lack.
+_DEVICE_TARGETS = ("cuda", "metal", "opencl", "rocm", "vulkan")
+
+THIS_MACHINE = ThisMachine(tvm, partial(call_once, WORKER_MODULE, measure_flops))
+# That of its CPU, which a GPU does not take the place of.
+local_cpu_target = THIS_MACHINE.cpu_target
 
 
 def local_target() -> str | tvm.target.Target:
@@ -27,13 +33,8 @@ def local_target() -> str | tvm.target.Target:
     >>> str(local_target()).split()[0] in ("llvm", "cuda", "rocm", "metal")
     True
     """
-    target: str | tvm.target.Target = this_machine.local_target(tvm, _first_kernel)
+    target: str | tvm.target.Target = THIS_MACHINE.target()
     return target
-
-
-def local_cpu_target() -> str:
-    """The target of this machine's CPU, which a GPU does not take the place of."""
-    return this_machine.local_cpu_target(tvm, _first_kernel)
 
 
 def as_target(target: Any) -> tvm.target.Target:
@@ -52,14 +53,18 @@ def as_target(target: Any) -> tvm.target.Target:
         ) from None
 
 
-def check_local(target: tvm.target.Target) -> None:
-    """Raise `ValueError` for a CPU's target whose code this machine cannot run, by its triple or
-    its processor's features.
+def check_device(target: tvm.target.Target, runner: Any) -> None:
+    """Raise `ValueError` for a CPU unknown to LLVM, or a local runner where this machine lacks the
+    device or instructions.
     """
-    this_machine.check_triple(str(target.attrs.get("mtriple", "")))
-    this_machine.check_cpu_features(tvm, target, _first_kernel)
-
-
-def cannot_run(target: tvm.target.Target) -> ValueError:
-    """The error for a target whose first kernel died here."""
-    return this_machine.cannot_run(tvm, target, _first_kernel)
+    kind, is_local = target.kind.name, isinstance(runner, autotvm.LocalRunner)
+    if kind == "llvm":
+        check_llvm_cpu(tvm, target)
+        if is_local:
+            THIS_MACHINE.check(target)
+    elif is_local and kind in _DEVICE_TARGETS and not tvm.device(kind, 0).exist:
+        raise ValueError(
+            f"this machine has no {kind} device, or TVM cannot find its driver: measure on "
+            "another machine with an RPCRunner and a tracker (--rpc-tracker and --rpc-key on the "
+            "command line), or tune for llvm"
+        )

@@ -187,7 +187,7 @@ def _tune_autotvm(options: argparse.Namespace) -> Any:
     from tvm import autotvm
 
     from autotvm_opevo.autotvm import OpEvoTuner, local_target, tune_network
-    from autotvm_opevo.autotvm.measure_option import default_measure_option
+    from autotvm_opevo.autotvm.measurer import default_measure_option
     from autotvm_opevo.autotvm.targets import as_target
     from autotvm_opevo.networks import relay as workloads
 

@@ -34,7 +34,7 @@ from autotvm_opevo.meta_schedule.roofline import work
 from autotvm_opevo.meta_schedule.runner import LocalRunner, has_device, is_local
 from autotvm_opevo.meta_schedule.store import TrialStore, network_key
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
-from autotvm_opevo.meta_schedule.targets import as_target, cannot_run, check_local
+from autotvm_opevo.meta_schedule.targets import THIS_MACHINE, as_target
 from autotvm_opevo.meta_schedule.task_state import OpEvoTask, StrategyTask, TaskState, TvmStrategy
 from autotvm_opevo.meta_schedule.verification import find_wrong_passes
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
@@ -200,7 +200,7 @@ def tune_network(
         runner = ms.Runner.create(runner)
     is_on_this_cpu = is_local(runner) and target.kind.name == "llvm"
     if is_on_this_cpu:
-        check_local(target)
+        THIS_MACHINE.check(target)
     if builder is None or builder == "local":
         builder = LocalBuilder(link=is_local(runner))
     elif isinstance(builder, str):
@@ -359,7 +359,7 @@ class NetworkRun(TuningRun):
         roofline = self._measure_limits(
             partial(self._runner.roofline, self._target),
             lambda task: work(task.mod),
-            partial(cannot_run, self._target),
+            partial(THIS_MACHINE.cannot_run, self._target),
         )
         for i, task in enumerate(self._tasks):
             if roofline and self._is_small(i):

@@ -7,14 +7,22 @@ from typing import Any
 
 import tvm
 from tvm.target import Target
-from tvm.target.codegen import llvm_get_cpu_archlist, llvm_version_major
 
-from autotvm_opevo._utils.target_cpu import check_cpu
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.meta_schedule.roofline import kernel_threads, measure_flops
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
-from autotvm_opevo.tuning import this_machine
+from autotvm_opevo.tuning.this_machine import ThisMachine, check_llvm_cpu
 from autotvm_opevo.tuning.workers import call_once
+
+
+def _measure_flops(target: str) -> float:
+    """In a worker process, which may die of it."""
+    return float(call_once(WORKER_MODULE, measure_flops, as_target(target)))
+
+
+THIS_MACHINE = ThisMachine(tvm, _measure_flops)
+# That of its CPU, which a GPU does not take the place of.
+local_cpu_target = THIS_MACHINE.cpu_target
 
 
 def local_target() -> str | Target:
@@ -33,31 +41,8 @@ def local_target() -> str | Target:
     >>> as_target(local_target()).kind.name in ("llvm", "cuda", "rocm", "metal")
     True
     """
-    target: str | Target = this_machine.local_target(tvm, _first_kernel)
+    target: str | Target = THIS_MACHINE.target()
     return target
-
-
-def local_cpu_target() -> str:
-    """The target of this machine's CPU, which a GPU does not take the place of."""
-    return this_machine.local_cpu_target(tvm, _first_kernel)
-
-
-def check_local(target: Target) -> None:
-    """Raise `ValueError` for a CPU's target whose code this machine cannot run, by its triple or
-    its processor's features.
-    """
-    this_machine.check_triple(str(target.attrs.get("mtriple", "")))
-    this_machine.check_cpu_features(tvm, target, _first_kernel)
-
-
-def cannot_run(target: Target) -> ValueError:
-    """The error for a target whose first kernel died here."""
-    return this_machine.cannot_run(tvm, target, _first_kernel)
-
-
-def _first_kernel(target: str) -> float:
-    """Operations per second of a matrix product, in a worker process."""
-    return float(call_once(WORKER_MODULE, measure_flops, as_target(target)))
 
 
 def as_target(target: str | dict[str, Any] | Target) -> Target:
@@ -83,12 +68,12 @@ def as_target(target: str | dict[str, Any] | Target) -> Target:
 
     Examples
     --------
-    >>> found = as_target("llvm -mcpu=core-avx2 -num-cores=4")
-    >>> found.kind.name, found.attrs["mcpu"], found.attrs["num-cores"]
+    >>> target = as_target("llvm -mcpu=core-avx2 -num-cores=4")
+    >>> target.kind.name, target.attrs["mcpu"], target.attrs["num-cores"]
     ('llvm', 'core-avx2', 4)
     """
     try:
-        found = (
+        completed = (
             target
             if isinstance(target, Target)
             else Target(_options(target) if isinstance(target, str) else target)
@@ -98,29 +83,22 @@ def as_target(target: str | dict[str, Any] | Target) -> Target:
             f"target must be a target of TVM, such as llvm or nvidia/nvidia-h100; {target!r} "
             f"given: {last_line(str(error))}"
         ) from None
-    if found.kind.name == "llvm" and "num-cores" not in found.attrs:
-        found = Target({**dict(found.export()), "num-cores": kernel_threads()})
-    if found.kind.name == "llvm":
-        without = Target(
-            {name: value for name, value in dict(found.export()).items() if name != "mcpu"}
-        )
-        check_cpu(
-            str(found.attrs.get("mcpu", "")),
-            [str(name) for name in llvm_get_cpu_archlist(without)],
-            llvm_version_major(),
-        )
+    if completed.kind.name == "llvm":
+        if "num-cores" not in completed.attrs:
+            completed = Target({**dict(completed.export()), "num-cores": kernel_threads()})
+        check_llvm_cpu(tvm, completed)
     missing = [
         name
         for name in ("max_threads_per_block", "max_shared_memory_per_block")
-        if name not in found.attrs
+        if name not in completed.attrs
     ]
-    if "gpu" in found.keys and missing:
+    if "gpu" in completed.keys and missing:
         raise ValueError(
             f"target must have the GPU's {' and '.join(missing)}, which {target!r} lacks: "
-            "name the device, such as "
-            "nvidia/nvidia-h100, or use this machine's with tvm.target.Target.from_device"
+            "name the device, such as nvidia/nvidia-h100, or use this machine's with "
+            "tvm.target.Target.from_device"
         )
-    return found
+    return completed
 
 
 def device_type(target: Target) -> str:
@@ -130,10 +108,10 @@ def device_type(target: Target) -> str:
 
 def _options(text: str) -> str | dict[str, Any]:
     """Parse ``"llvm -mcpu=x -num-cores 4"`` to a dict; return other strings unchanged."""
-    found = re.fullmatch(r"(\S+)((?:\s+-[\w-]+[=\s]\S+)+)", text.strip())
-    if not found:
+    match = re.fullmatch(r"(\S+)((?:\s+-[\w-]+[=\s]\S+)+)", text.strip())
+    if not match:
         return text
-    kind, options = found.groups()
+    kind, options = match.groups()
     return {
         "kind": kind,
         **{

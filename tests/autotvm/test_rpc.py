@@ -182,7 +182,7 @@ class TestProxy:
     def test_devices_behind_a_proxy_are_used_also_if_it_has_others(self, tmp_path):
         with proxied_farm(tmp_path, "board", KEY) as (port, *_):
             assert [
-                rpc.devices(key, "127.0.0.1", port) for key in (KEY, "board", "cp", "proxy")
+                len(rpc.addresses(key, "127.0.0.1", port)) for key in (KEY, "board", "cp", "proxy")
             ] == [1, 1, 0, 0]
             result = tune(
                 tmp_path / "log.json",

@@ -1,18 +1,18 @@
-"""The targets of other machines, by TVM 0.17's LLVM 10, and this one's."""
+"""The targets of other machines, by TVM 0.17's LLVM 10, and this one's, and devices that it lacks."""
 
 import pytest
 import tvm
 from machines import MACHINES, pretend
+from tvm import autotvm
 from tvm.target.codegen import llvm_get_cpu_archlist
 
+from autotvm_opevo import tune_network
 from autotvm_opevo._utils.target_cpu import GENERIC_CPUS, candidate_cpus, instructions
 from autotvm_opevo.autotvm.roofline import measure_flops
-from autotvm_opevo.autotvm.targets import as_target, check_local, local_cpu_target
-from autotvm_opevo.tuning.this_machine import cpu_features
+from autotvm_opevo.autotvm.targets import THIS_MACHINE, as_target, check_device, local_cpu_target
+from autotvm_opevo.networks import relay as workloads
 
-
-def features_of(cpu):
-    return cpu_features(tvm, cpu)
+features_of = THIS_MACHINE.cpu_features
 
 
 @pytest.mark.parametrize(("machine", "newer_llvm", "name", "newer_best", "best"), MACHINES)
@@ -35,7 +35,7 @@ def test_what_generic_cpus_need_is_what_llvm_says(cpu):
 def test_code_for_this_machines_target_runs():
     target = local_cpu_target()
     assert measure_flops(target) > 1e8
-    check_local(tvm.target.Target(target))
+    THIS_MACHINE.check(tvm.target.Target(target))
 
 
 def test_a_target_beyond_the_processor_is_refused_before_anything_is_measured(
@@ -43,9 +43,9 @@ def test_a_target_beyond_the_processor_is_refused_before_anything_is_measured(
 ):
     pretend(monkeypatch, tmp_path, "epyc_zen4_avx512_hidden")
     with pytest.raises(ValueError, match=r"it lacks avx512bw, .*; llvm -mcpu=core-avx2 works"):
-        check_local(tvm.target.Target("llvm -mcpu=skylake-avx512"))
+        THIS_MACHINE.check(tvm.target.Target("llvm -mcpu=skylake-avx512"))
     with pytest.raises(ValueError, match=r"it lacks avx512f;"):
-        check_local(tvm.target.Target("llvm -mcpu=core-avx2 -mattr=+avx512f"))
+        THIS_MACHINE.check(tvm.target.Target("llvm -mcpu=core-avx2 -mattr=+avx512f"))
 
 
 @pytest.mark.parametrize("given", ["abacus", 3, None])
@@ -57,3 +57,15 @@ def test_what_is_no_target_is_refused(given):
 def test_a_target_is_left_as_it_is():
     target = tvm.target.Target("llvm -mcpu=core-avx2")
     assert str(as_target(target)) == str(target) == str(as_target(str(target)))
+
+
+class TestDevice:
+    @pytest.mark.skipif(tvm.cuda(0).exist, reason="this machine has a GPU")
+    def test_a_device_that_this_machine_lacks_is_refused_before_anything_starts(self, tmp_path):
+        mod, params = workloads.operator("nn.dense", [(1, 16), (16, 16)])
+        with pytest.raises(ValueError, match="no cuda device"):
+            tune_network(mod, params, "cuda", tmp_path / "log.json", trials=4)
+        assert not list(tmp_path.iterdir())
+
+    def test_a_device_behind_a_tracker_may_be_missing_here(self):
+        check_device(tvm.target.Target("cuda"), autotvm.RPCRunner("gpu", "127.0.0.1", 9190))

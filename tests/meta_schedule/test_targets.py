@@ -1,18 +1,14 @@
 """The targets of other machines, by TVM 0.27's LLVM 22, and this one's."""
 
 import pytest
-import tvm
 from machines import MACHINES, pretend
 from tvm.target.codegen import llvm_get_cpu_archlist
 
 from autotvm_opevo._utils.target_cpu import GENERIC_CPUS, candidate_cpus, instructions
 from autotvm_opevo.meta_schedule.roofline import measure_flops
-from autotvm_opevo.meta_schedule.targets import as_target, check_local, local_cpu_target
-from autotvm_opevo.tuning.this_machine import cpu_features
+from autotvm_opevo.meta_schedule.targets import THIS_MACHINE, as_target, local_cpu_target
 
-
-def features_of(cpu):
-    return cpu_features(tvm, cpu)
+features_of = THIS_MACHINE.cpu_features
 
 
 @pytest.mark.parametrize(("machine", "name", "older_llvm", "best", "older_best"), MACHINES)
@@ -33,7 +29,7 @@ def test_what_generic_cpus_need_is_what_llvm_says(cpu):
 def test_code_for_this_machines_target_runs():
     target = local_cpu_target()
     assert measure_flops(as_target(target)) > 1e8
-    check_local(as_target(target))
+    THIS_MACHINE.check(as_target(target))
 
 
 def test_a_target_beyond_the_processor_is_refused_before_anything_is_measured(
@@ -41,6 +37,6 @@ def test_a_target_beyond_the_processor_is_refused_before_anything_is_measured(
 ):
     pretend(monkeypatch, tmp_path, "epyc_zen4_avx512_hidden")
     with pytest.raises(ValueError, match=r"it lacks avx512bw, .*; llvm -mcpu=[\w-]+ works"):
-        check_local(as_target("llvm -mcpu=skylake-avx512"))
+        THIS_MACHINE.check(as_target("llvm -mcpu=skylake-avx512"))
     with pytest.raises(ValueError, match=r"it lacks avx512f;"):
-        check_local(as_target("llvm -mcpu=core-avx2 -mattr=+avx512f"))
+        THIS_MACHINE.check(as_target("llvm -mcpu=core-avx2 -mattr=+avx512f"))

@@ -8,12 +8,7 @@ from machines import pretend
 
 from autotvm_opevo._utils.target_cpu import GENERIC_CPUS
 from autotvm_opevo.tuning import this_machine
-from autotvm_opevo.tuning.this_machine import (
-    cannot_run,
-    check_cpu_features,
-    check_triple,
-    local_target,
-)
+from autotvm_opevo.tuning.this_machine import ThisMachine
 
 FEATURES = {**GENERIC_CPUS, "znver4": {*GENERIC_CPUS["skylake-avx512"], "avx512vnni"}, "": set()}
 
@@ -25,6 +20,7 @@ def own_cache(monkeypatch, tmp_path):
 
 class FakeTarget(dict):
     from_device = staticmethod(lambda device: f"the target of {device.kind}")
+    attrs = property(lambda self: self)
 
 
 def fake_tvm(*gpus, cpu="znver4"):
@@ -52,17 +48,19 @@ class FirstKernel:
         return self.flops[target]
 
 
+def target_of(tvm, measure_flops):
+    return ThisMachine(tvm, measure_flops).target()
+
+
 @pytest.mark.parametrize("gpu", ["cuda", "rocm", "metal"])
 def test_a_gpu_comes_before_the_cpu(gpu):
-    assert local_target(fake_tvm(gpu), FirstKernel()) == f"the target of {gpu}"
+    assert target_of(fake_tvm(gpu), FirstKernel()) == f"the target of {gpu}"
 
 
 @pytest.mark.parametrize("gpu", ["opencl", "vulkan"])
 def test_what_may_be_a_slow_substitute_for_a_gpu_is_passed_over(monkeypatch, tmp_path, gpu):
     pretend(monkeypatch, tmp_path, "epyc_zen4")
-    assert (
-        local_target(fake_tvm(gpu), FirstKernel(znver4=2e11, core_avx2=1e11)) == "llvm -mcpu=znver4"
-    )
+    assert target_of(fake_tvm(gpu), FirstKernel(znver4=2e11, core_avx2=1e11)) == "llvm -mcpu=znver4"
 
 
 @pytest.mark.parametrize(
@@ -71,16 +69,14 @@ def test_what_may_be_a_slow_substitute_for_a_gpu_is_passed_over(monkeypatch, tmp
 )
 def test_wide_vectors_are_taken_if_they_are_faster(monkeypatch, tmp_path, wide, chosen):
     pretend(monkeypatch, tmp_path, "epyc_zen4")
-    assert (
-        local_target(fake_tvm(), FirstKernel(znver4=wide, core_avx2=1e11)) == f"llvm -mcpu={chosen}"
-    )
+    assert target_of(fake_tvm(), FirstKernel(znver4=wide, core_avx2=1e11)) == f"llvm -mcpu={chosen}"
 
 
 def test_where_a_first_kernel_dies_a_target_with_fewer_instructions_is_taken_and_that_is_said(
     monkeypatch, tmp_path, caplog
 ):
     pretend(monkeypatch, tmp_path, "epyc_zen4")
-    assert local_target(fake_tvm(), FirstKernel(core_avx2=1e11)) == "llvm -mcpu=core-avx2"
+    assert target_of(fake_tvm(), FirstKernel(core_avx2=1e11)) == "llvm -mcpu=core-avx2"
     assert [record.args[0] for record in caplog.records] == [
         "llvm -mcpu=znver4",
         "llvm -mcpu=skylake-avx512",
@@ -91,7 +87,7 @@ def test_where_a_first_kernel_dies_a_target_with_fewer_instructions_is_taken_and
 def test_where_nothing_runs_that_is_an_error(monkeypatch, tmp_path):
     pretend(monkeypatch, tmp_path, "x86_64_v2_vm")
     with pytest.raises(RuntimeError, match="cannot run what TVM compiles"):
-        local_target(fake_tvm(), FirstKernel())
+        target_of(fake_tvm(), FirstKernel())
 
 
 def test_what_cannot_be_measured_is_taken_as_reported(monkeypatch, tmp_path, caplog):
@@ -100,19 +96,19 @@ def test_what_cannot_be_measured_is_taken_as_reported(monkeypatch, tmp_path, cap
     def busy(target):
         raise TimeoutError("took longer than 60 seconds")
 
-    assert local_target(fake_tvm(), busy) == "llvm -mcpu=core-avx2"
+    assert target_of(fake_tvm(), busy) == "llvm -mcpu=core-avx2"
     assert "took longer than 60 seconds" in caplog.text
 
 
 def test_what_was_found_is_remembered_for_this_processor_and_this_tvm(monkeypatch, tmp_path):
     pretend(monkeypatch, tmp_path, "epyc_zen4")
     first = FirstKernel(znver4=1e11, core_avx2=1e11)
-    assert local_target(fake_tvm(), first) == "llvm -mcpu=core-avx2"
+    assert target_of(fake_tvm(), first) == "llvm -mcpu=core-avx2"
     again = FirstKernel(znver4=9e11, core_avx2=1e11)
-    assert local_target(fake_tvm(), again) == "llvm -mcpu=core-avx2"
+    assert target_of(fake_tvm(), again) == "llvm -mcpu=core-avx2"
     assert (bool(first.tried), again.tried) == (True, [])
     pretend(monkeypatch, tmp_path, "epyc_zen4_avx512_hidden")
-    assert local_target(fake_tvm(), again) == "llvm -mcpu=core-avx2"
+    assert target_of(fake_tvm(), again) == "llvm -mcpu=core-avx2"
     assert again.tried == ["llvm -mcpu=core-avx2"]
 
 
@@ -123,7 +119,7 @@ def test_a_damaged_memory_is_no_obstacle(monkeypatch, tmp_path, content):
     (tmp_path / "cache" / "autotvm_opevo" / "targets.jsonl").write_bytes(content)
     for _ in range(2):
         assert (
-            local_target(fake_tvm(cpu="generic"), FirstKernel(core_avx2=1e11))
+            target_of(fake_tvm(cpu="generic"), FirstKernel(core_avx2=1e11))
             == "llvm -mcpu=core-avx2"
         )
     last = (
@@ -137,31 +133,30 @@ def test_a_damaged_memory_is_no_obstacle(monkeypatch, tmp_path, content):
 def test_a_cache_folder_that_cannot_be_written_is_no_obstacle(monkeypatch, tmp_path):
     pretend(monkeypatch, tmp_path, "ryzen_5_3600_zen2")
     (tmp_path / "cache").write_text("a file")
-    assert (
-        local_target(fake_tvm(cpu="generic"), FirstKernel(core_avx2=1e11)) == "llvm -mcpu=core-avx2"
-    )
+    assert target_of(fake_tvm(cpu="generic"), FirstKernel(core_avx2=1e11)) == "llvm -mcpu=core-avx2"
 
 
 def test_a_target_with_instructions_that_the_processor_lacks_is_refused_with_one_that_works(
     monkeypatch, tmp_path
 ):
     pretend(monkeypatch, tmp_path, "epyc_zen4_avx512_hidden")
-    kernel = FirstKernel(core_avx2=1e11)
+    machine = ThisMachine(fake_tvm(), FirstKernel(core_avx2=1e11))
     with pytest.raises(
         ValueError, match=r"lacks .*avx512f, avx512vl, avx512vnni; llvm -mcpu=core-avx2 works"
     ):
-        check_cpu_features(fake_tvm(), {"mcpu": "znver4"}, kernel)
-    check_cpu_features(fake_tvm(), {"mcpu": "core-avx2"}, kernel)
+        machine.check(FakeTarget(mcpu="znver4"))
+    machine.check(FakeTarget(mcpu="core-avx2"))
 
 
 def test_what_dies_though_the_processor_reports_it_is_named_too(monkeypatch, tmp_path):
     pretend(monkeypatch, tmp_path, "epyc_zen4")
-    error = cannot_run(fake_tvm(), {"mcpu": "znver4"}, FirstKernel(core_avx2=1e11))
+    this = ThisMachine(fake_tvm(), FirstKernel(core_avx2=1e11))
+    error = this.cannot_run(FakeTarget(mcpu="znver4"))
     assert (
         "lacks adx, avx512bw, avx512cd, avx512dq, avx512f, avx512vl, avx512vnni; llvm "
         "-mcpu=core-avx2 works" in str(error)
     )
-    error = cannot_run(fake_tvm(), {"mcpu": "core-avx2"}, FirstKernel(core_avx2=1e11))
+    error = this.cannot_run(FakeTarget(mcpu="core-avx2"))
     assert "a first kernel failed, which reads 256 MB" in str(error)
 
 
@@ -181,10 +176,11 @@ def test_what_dies_though_the_processor_reports_it_is_named_too(monkeypatch, tmp
 )
 def test_code_of_another_architecture_does_not_run_here(monkeypatch, machine, triple, runs):
     monkeypatch.setattr(this_machine.platform, "machine", lambda: machine)
+    this, target = ThisMachine(fake_tvm(), FirstKernel()), FakeTarget(mcpu="", mtriple=triple)
     if runs:
-        check_triple(triple)
+        this.check(target)
     else:
         with pytest.raises(
             ValueError, match=f"this machine, {machine}, cannot run code for {triple}"
         ):
-            check_triple(triple)
+            this.check(target)
