@@ -36,7 +36,7 @@ from tvm import autotvm, te
 
 from autotvm_opevo import OpEvoTuner
 from autotvm_opevo.autotvm import LocalBuilder, LocalRunner, local_target
-from autotvm_opevo.autotvm.processes import WORKER_MODULE
+from autotvm_opevo.autotvm.worker import WORKER_MODULE
 from autotvm_opevo.tuning.workers import call_once
 
 # Rows, depth and columns of the matrix multiplication on a CPU.

@@ -21,7 +21,7 @@ from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task.space import InstantiationError
 
 from autotvm_opevo.autotvm.log import workload_key
-from autotvm_opevo.autotvm.processes import WORKER_MODULE
+from autotvm_opevo.autotvm.worker import WORKER_MODULE
 from autotvm_opevo.tuning.workers import ForkServerError, WorkerPool
 
 # With an adaptive timeout: multiple of the 90% quantile of the builds, their least number, and the

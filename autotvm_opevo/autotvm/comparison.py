@@ -36,7 +36,7 @@ from autotvm_opevo.autotvm.log import (
     seconds,
     workload_key,
 )
-from autotvm_opevo.autotvm.rpc import complete, is_remote, require_devices
+from autotvm_opevo.autotvm.rpc import fill_from_environment, is_remote, require_devices
 from autotvm_opevo.autotvm.targets import as_target, check_device
 from autotvm_opevo.tuning.comparison import (
     Comparison,
@@ -127,7 +127,7 @@ def compare_logs(
     runner = runner or autotvm.LocalRunner()
     check_device(target, runner)
     if is_remote(runner):
-        complete(runner)
+        fill_from_environment(runner)
         require_devices(runner.key, runner.host, runner.port)
     mod = run_compiler(partial(fold, mod, params), "folding constants")
     network = run_compiler(partial(extract, mod, target), "extracting tasks")

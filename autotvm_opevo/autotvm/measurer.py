@@ -24,9 +24,10 @@ from autotvm_opevo._utils.interrupts import no_interrupts_in_children
 from autotvm_opevo._utils.timeouts import run_with_timeout
 from autotvm_opevo.autotvm.builder import Build, LocalBuilder
 from autotvm_opevo.autotvm.log import Record
-from autotvm_opevo.autotvm.processes import START_TIMEOUT, WORKER_MODULE, killed_after, stop
+from autotvm_opevo.autotvm.processes import START_TIMEOUT, killed_after, stop
 from autotvm_opevo.autotvm.rpc import DevicePool, DevicePoolError, addresses, is_remote
 from autotvm_opevo.autotvm.runner import LocalRunner
+from autotvm_opevo.autotvm.worker import WORKER_MODULE
 from autotvm_opevo.tuning import measurer
 from autotvm_opevo.tuning.finalists import Finalist, Finalists
 from autotvm_opevo.tuning.workers import ForkServer
@@ -123,9 +124,9 @@ class Measurer(measurer.Measurer):
         stage = self._runner if isinstance(self._runner, LocalRunner) else self.pool
         return stage.finalists if stage is not None else Finalists()
 
-    def time_again(self, finalist: Finalist) -> float:
+    def retime(self, finalist: Finalist) -> float:
         """Seconds of one run of a finalist, timed for a moment; infinite if it fails now."""
-        return float((self._runner if self.pool is None else self.pool).time_again(finalist))
+        return float((self._runner if self.pool is None else self.pool).retime(finalist))
 
     def restart(self) -> None:
         """Time what follows in a new process, as every trial on a remote device is."""

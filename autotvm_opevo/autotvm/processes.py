@@ -1,4 +1,4 @@
-"""Child processes: the module that this package's import, and AutoTVM's pools, which may hang."""
+"""The child processes of AutoTVM's pools, which may hang."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from contextlib import contextmanager, suppress
 
 from tvm.contrib.popen_pool import PopenPoolExecutor
 
-# What this package's worker processes need.
-WORKER_MODULE = "autotvm_opevo.autotvm"
 # Seconds for AutoTVM's processes to start; each imports TVM.
 START_TIMEOUT = 120.0
 

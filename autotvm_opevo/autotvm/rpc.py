@@ -94,7 +94,7 @@ def is_proxy_of(server: str, key: str) -> bool:
     return before == "server:proxy" and f",{key}," in f",{keys.removesuffix(']')},"
 
 
-def complete(runner: RPCRunner) -> None:
+def fill_from_environment(runner: RPCRunner) -> None:
     """Take the tracker's address from the environment where a runner has none, as AutoTVM does."""
     runner.host = runner.host or os.environ.get("TVM_TRACKER_HOST")
     runner.port = runner.port or int(os.environ.get("TVM_TRACKER_PORT", 0)) or None
@@ -123,10 +123,10 @@ class DevicePool:
 
     def __init__(self, runner: RPCRunner) -> None:
         self._runner = runner
-        complete(runner)
+        fill_from_environment(runner)
         self._aborted = False
         self.finalists = Finalists()
-        self._looking = threading.Lock()
+        self._refreshing = threading.Lock()
         self._numbers = count()
         self.lost: list[str] = []
         self._known: set[str] = set()
@@ -147,14 +147,14 @@ class DevicePool:
     def _address(self) -> str:
         return f"{self._runner.host}:{self._runner.port}"
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Notice devices that have left. A tracker that does not answer is none's fault."""
         with suppress(DevicePoolError):
             self._devices()
 
     def _devices(self) -> int:
         """Number of devices; a warning names those that have left since the last time."""
-        with self._looking:
+        with self._refreshing:
             found = set(addresses(self._runner.key, self._runner.host, self._runner.port))
             for device in sorted(self._known - found):
                 logger.warning("the device at %s has left the tracker at %s", device, self._address)
@@ -194,7 +194,7 @@ class DevicePool:
             self.finalists.add(task, (measured, result), build, build.filename, seconds(result))
         return result
 
-    def time_again(self, finalist: Finalist) -> float:
+    def retime(self, finalist: Finalist) -> float:
         """Seconds of one run of a finalist; infinite if it fails now."""
         measured, _ = finalist.trial
         return seconds(self._run_twice(measured, finalist.built._replace(filename=finalist.file)))

@@ -17,10 +17,15 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task import Task
 
-from autotvm_opevo.autotvm.kernel_timing import NO_THRESHOLDS, Thresholds, gpu_limits, measure
 from autotvm_opevo.autotvm.log import seconds, workload_key
-from autotvm_opevo.autotvm.processes import WORKER_MODULE
 from autotvm_opevo.autotvm.roofline import measure_roofline
+from autotvm_opevo.autotvm.worker import (
+    NO_THRESHOLDS,
+    WORKER_MODULE,
+    Thresholds,
+    gpu_limits,
+    measure,
+)
 from autotvm_opevo.tuning.finalists import Finalist, Finalists
 from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.workers import ForkServerError, Worker
@@ -140,19 +145,19 @@ class LocalRunner(autotvm.LocalRunner):
         found: Roofline = self._worker.call(measure_roofline, str(target), timeout=_DEVICE_TIMEOUT)
         return found
 
-    def time_again(self, finalist: Finalist) -> float:
+    def retime(self, finalist: Finalist) -> float:
         """Seconds of one run of a finalist, timed for a moment; infinite if it fails now."""
         measured, _ = finalist.trial
         cpu = measured.target.kind.name == "llvm"  # other devices take longer to reach full speed
         milliseconds = _CONFIRMATION_MS if cpu else max(_CONFIRMATION_MS, self.min_repeat_ms)
-        effort = (1, 5, 0) if self.enable_cpu_cache_flush else (1, 1, milliseconds)
+        evaluator_config = (1, 5, 0) if self.enable_cpu_cache_flush else (1, 1, milliseconds)
         try:
             return float(
                 np.mean(
                     self._time(
                         measured,
                         finalist.built._replace(filename=finalist.file),
-                        effort,
+                        evaluator_config,
                         NO_THRESHOLDS,
                     )
                 )
@@ -210,7 +215,7 @@ class LocalRunner(autotvm.LocalRunner):
         self,
         measured: MeasureInput,
         build: BuildResult,
-        effort: tuple[int, int, float],
+        evaluator_config: tuple[int, int, float],
         thresholds: Thresholds,
     ) -> tuple[float, ...]:
         """Call `measure` in the worker."""
@@ -219,7 +224,7 @@ class LocalRunner(autotvm.LocalRunner):
             (tuple(map(int, shape)), str(dtype), fill) for shape, dtype in build.arg_info
         ]
         evaluation = (
-            *effort,
+            *evaluator_config,
             "cache_flush_cpu_non_first_arg" if self.enable_cpu_cache_flush else "",
         )
         costs: tuple[float, ...] = self._worker.call(

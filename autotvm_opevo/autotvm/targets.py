@@ -8,8 +8,8 @@ from typing import Any
 import tvm
 from tvm import autotvm
 
-from autotvm_opevo.autotvm.processes import WORKER_MODULE
 from autotvm_opevo.autotvm.roofline import measure_flops
+from autotvm_opevo.autotvm.worker import WORKER_MODULE
 from autotvm_opevo.tuning.this_machine import ThisMachine, check_llvm_cpu
 from autotvm_opevo.tuning.workers import call_once
 

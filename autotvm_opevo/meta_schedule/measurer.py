@@ -121,7 +121,7 @@ class Measurer(measurer.Measurer):
                 self.builder.build([BuilderInput(one.sch.mod, self._target) for one in candidates])
             )
 
-    def time_again(self, finalist: Finalist) -> float:
+    def retime(self, finalist: Finalist) -> float:
         """Seconds of one run of a finalist; infinite if it fails now."""
         return seconds(self._run_on_device(finalist.trial.candidate, finalist.file).run_secs)
 

@@ -30,7 +30,7 @@ from autotvm_opevo.meta_schedule.worker import INDICES, WORKER_MODULE, run_artif
 from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.workers import ForkServerError, Worker
 
-_CPU_EFFORT = EvaluatorConfig(number=1, repeat=3, min_repeat_ms=10)
+_CPU_CONFIG = EvaluatorConfig(number=1, repeat=3, min_repeat_ms=10)
 # Seconds to wait for the tracker, and to measure what the machine can do.
 _CONNECT_TIMEOUT, _ROOFLINE_TIMEOUT = 10, 60.0
 # Seconds of a session on a device, which TVM keeps as an integer.
@@ -118,7 +118,7 @@ class LocalRunner(PyRunner):
         """
         tensors = [tensor.as_json() for tensor in args_info]
         config = self.evaluator_config or (
-            _CPU_EFFORT if device_type == "cpu" else EvaluatorConfig()
+            _CPU_CONFIG if device_type == "cpu" else EvaluatorConfig()
         )
         try:
             return self._worker.call(

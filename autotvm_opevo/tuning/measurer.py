@@ -85,7 +85,7 @@ class Measurer(ABC):
         return len(self._building)
 
     @property
-    def hungry(self) -> bool:
+    def has_capacity(self) -> bool:
         """Whether builders or devices would be idle without another batch."""
         return self.building <= self._builds and len(self._trials) <= 2 * max(
             self._builds, self._devices
@@ -99,7 +99,7 @@ class Measurer(ABC):
         return sum(self._ran) / self._devices
 
     @contextmanager
-    def quiet(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """Compute without disturbing a trial on this machine's CPU: none runs meanwhile."""
         self._free.clear()
         try:

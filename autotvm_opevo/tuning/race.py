@@ -118,7 +118,7 @@ class Timer(Protocol):
     def restart(self) -> None:
         """Time what follows in a new process if that matters, since its memory lies elsewhere."""
 
-    def time_again(self, finalist: Any) -> float:
+    def retime(self, finalist: Any) -> float:
         """Seconds of one run of a finalist; infinite if it fails now."""
 
 
@@ -293,9 +293,7 @@ def confirm(
             if i in races and time.monotonic() < end:
                 race = races[i]
                 measurer.restart()
-                latencies = {
-                    one: measurer.time_again(tasks[i][one]) for one in race.order(race.racing)
-                }
+                latencies = {one: measurer.retime(tasks[i][one]) for one in race.order(race.racing)}
                 race.add([latencies.get(one, inf) for one in range(race.size)])
                 if race.finished or len(race.latencies) >= _LAST_ROUND:
                     del races[i]

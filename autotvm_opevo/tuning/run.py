@@ -294,14 +294,14 @@ class TuningRun(ABC):
                 }
                 if self.left > 0 and self.stop_reason == "trials":
                     self.stop_reason = "time limit"
-            submitted = not late and self._measurer.hungry and self._submit()
+            submitted = not late and self._measurer.has_capacity and self._submit()
             if not self._pending:
                 return
             self._receive(0.0 if submitted else inf if late else deadline - time.monotonic())
 
     def _submit(self) -> bool:
         """Submit a batch of the round's task; False if there is nothing to submit for now."""
-        with self._measurer.quiet():
+        with self._measurer.exclusive():
             with self.phase("searching"):
                 batch = self._propose()
             if batch is None:
@@ -367,7 +367,7 @@ class TuningRun(ABC):
         batch.left -= 1
         if batch.left > 0:
             return
-        with self._measurer.quiet(), self.phase("searching"):
+        with self._measurer.exclusive(), self.phase("searching"):
             task.finish(batch.proposal)
         ends_round = batch.ends_round or not task.progress.active
         if ends_round:

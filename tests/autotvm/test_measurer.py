@@ -62,7 +62,7 @@ class TestMeasurer:
             for batch in ([0, 1, 2], [3]):
                 trials = measurer.submit(task, [task.config_space.get(i) for i in batch])
                 assert [trial.result(0)[1].costs for trial in trials] == [(1.0 + i,) for i in batch]
-                assert measurer.hungry
+                assert measurer.has_capacity
         assert calls == [task.name, ("build", 3), ("run", 3), ("build", 1), ("run", 1)]
 
     @pytest.mark.parametrize("owner", ["builder", "runner"])

@@ -11,8 +11,8 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 
 from autotvm_opevo.autotvm import LocalBuilder, LocalRunner
 from autotvm_opevo.autotvm import runner as module
-from autotvm_opevo.autotvm.kernel_timing import NO_THRESHOLDS
 from autotvm_opevo.autotvm.log import workload_key
+from autotvm_opevo.autotvm.worker import NO_THRESHOLDS
 
 
 @pytest.fixture(scope="module")
@@ -86,9 +86,9 @@ def test_the_best_five_of_a_task_can_be_timed_again_after_the_builder_has_delete
     assert [finalist.seconds for finalist in finalists] == [
         s for s in seconds if s <= 1.5 * seconds[0]
     ]
-    assert all(0 < runner.time_again(finalist) < 1 for finalist in finalists)
+    assert all(0 < runner.retime(finalist) < 1 for finalist in finalists)
     runner.restart()
-    assert 0 < runner.time_again(finalists[0]) < 1
+    assert 0 < runner.retime(finalists[0]) < 1
     folder = runner.finalists._folder
     assert sum(name.endswith(".tar") for name in os.listdir(folder)) == 5
     runner.close()
@@ -100,8 +100,8 @@ def test_a_finalist_that_fails_now_takes_for_ever(runner, built, tmp_path):
     runner.run(*built)
     finalist = finalists_of(runner, built[0][0].task)[0]
     missing = finalist._replace(file=str(tmp_path / "missing.so"))
-    assert runner.time_again(missing) == float("inf")
-    assert runner.time_again(finalist) < 1
+    assert runner.retime(missing) == float("inf")
+    assert runner.retime(finalist) < 1
 
 
 def test_the_thresholds_are_multiples_of_the_task_s_best(runner, built, monkeypatch):

@@ -297,7 +297,7 @@ def test_ctrl_c_during_the_confirmation_ends_the_call(tmp_path, monkeypatch):
         time.sleep(60)
 
     monkeypatch.setattr(run, "CONFIRMATION_SHARE", 100.0)
-    monkeypatch.setattr(Measurer, "time_again", interrupt)
+    monkeypatch.setattr(Measurer, "retime", interrupt)
     with pytest.raises(KeyboardInterrupt):
         tune(folder, 9, evaluate=False)
     assert len(open_database(folder)) == 9

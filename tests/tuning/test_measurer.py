@@ -75,7 +75,7 @@ def test_what_is_built_runs_before_a_slower_build_of_the_same_batch(open_measure
     assert measurer.building == 1
 
 
-def test_ctrl_c_while_it_waits_for_quiet_lets_the_next_trial_run(open_measurer):
+def test_ctrl_c_while_it_waits_for_the_device_lets_the_next_trial_run(open_measurer):
     class Interrupted:
         def __enter__(self):
             raise KeyboardInterrupt
@@ -86,7 +86,7 @@ def test_ctrl_c_while_it_waits_for_quiet_lets_the_next_trial_run(open_measurer):
     measurer = open_measurer()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measurer, "_device", Interrupted())
-        with pytest.raises(KeyboardInterrupt), measurer.quiet():
+        with pytest.raises(KeyboardInterrupt), measurer.exclusive():
             pass
     assert measurer.submit("task", [1])[0].result(LIMIT) == 1
 
@@ -131,7 +131,7 @@ def test_builds_are_paused_while_a_trial_runs_on_this_cpu(open_measurer):
     assert measurer.workers()[0].status() != psutil.STATUS_STOPPED
 
 
-def test_nothing_runs_while_it_is_quiet(open_measurer):
+def test_nothing_runs_while_something_else_has_the_device(open_measurer):
     runs = []
 
     def note(build, on_device):
@@ -139,7 +139,7 @@ def test_nothing_runs_while_it_is_quiet(open_measurer):
             runs.append(build.number)
 
     measurer = open_measurer(note)
-    with measurer.quiet():
+    with measurer.exclusive():
         (trial,) = measurer.submit("task", [1])
         end = time.monotonic() + LIMIT
         while measurer.building and time.monotonic() < end:
@@ -198,8 +198,8 @@ def test_closing_ends_what_is_built_and_what_runs(open_measurer):
 
 def test_more_is_wanted_until_the_builders_have_enough(open_measurer):
     measurer, submitted = open_measurer(), 0
-    with measurer.quiet():
-        while measurer.hungry:
+    with measurer.exclusive():
+        while measurer.has_capacity:
             submitted += 1
             measurer.submit("task", [submitted])
             assert submitted < 100
@@ -208,11 +208,11 @@ def test_more_is_wanted_until_the_builders_have_enough(open_measurer):
 
 def test_what_is_built_and_waits_is_dropped_when_it_is_cancelled(open_measurer):
     measurer = open_measurer(build=build_slowly)
-    with measurer.quiet():
+    with measurer.exclusive():
         trials = measurer.submit("task", [0, 1])
         measurer.cancel()
     assert all(trial.cancelled() for trial in trials)
-    assert measurer.hungry
+    assert measurer.has_capacity
 
 
 def test_a_trial_that_is_measured_is_done():

@@ -205,7 +205,7 @@ class Timer:
     def restart(self):
         self.calls.append("restart")
 
-    def time_again(self, finalist):
+    def retime(self, finalist):
         self.calls.append(finalist)
         time.sleep(self.seconds)
         return self.latency(finalist)

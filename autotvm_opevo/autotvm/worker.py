@@ -1,5 +1,5 @@
-"""What the worker of `LocalRunner` does: load a kernel, and time it as often as is worth it, in
-tensors that stay.
+"""What the worker processes of `LocalRunner` do: load a kernel, and time it as often as is worth
+it, in tensors that stay.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import tvm
 
+# What the workers need.
+WORKER_MODULE = "autotvm_opevo.autotvm"
+
 # Duration of a short run in milliseconds, long enough for the clock, and their number.
 _SHORT_MS, _SHORT_REPEATS = 1, 2
 
@@ -18,13 +21,13 @@ _SHORT_MS, _SHORT_REPEATS = 1, 2
 class Thresholds(NamedTuple):
     """Seconds that decide how often a trial is measured.
 
-    Two short runs if both are above `far`; one measurement if it is above `close`; twice as many if
-    it is below `doubtful`.
+    Two short runs if both are above `prune_above`; one measurement unless it is at most
+    `repeat_below`; twice as many if it is below `recheck_below`.
     """
 
-    far: float = inf
-    close: float = inf
-    doubtful: float = 0.0
+    prune_above: float = inf
+    repeat_below: float = inf
+    recheck_below: float = 0.0
 
 
 NO_THRESHOLDS = Thresholds()
@@ -71,14 +74,14 @@ def measure(
         )
         return list(timer(*arguments).results)
 
-    if thresholds.far < inf:
+    if thresholds.prune_above < inf:
         short = run(1, _SHORT_REPEATS, 0 if preproc else _SHORT_MS)
-        if min(short) > thresholds.far:
+        if min(short) > thresholds.prune_above:
             return tuple(short)
     costs = run(number, 1, min_repeat_ms)
-    if costs[0] <= thresholds.close and repeat > 1:
+    if costs[0] <= thresholds.repeat_below and repeat > 1:
         costs += run(number, repeat - 1, min_repeat_ms)
-    if costs[0] < thresholds.doubtful:
+    if costs[0] < thresholds.recheck_below:
         costs += run(number, repeat, min_repeat_ms)
     # without the extremes, as AutoTVM
     return tuple(sorted(costs)[1:-1]) if len(costs) > 2 else tuple(costs)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from autotvm_opevo.autotvm import kernel_timing as module
+from autotvm_opevo.autotvm import worker as module
 
 
 class Module:
