@@ -101,7 +101,7 @@ class ThisMachine:
                 break
         if not flops:
             raise RuntimeError(
-                "this machine cannot run what TVM compiles for its CPU, not even for the target llvm"
+                "this machine cannot run what TVM compiles for its CPU, not even for llvm"
             )
         # in turn, since other work may slow one of them down
         for _ in range(_ROUNDS if len(flops) > 1 else 0):

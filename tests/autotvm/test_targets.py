@@ -1,4 +1,4 @@
-"""The targets of other machines, by TVM 0.17's LLVM 10, and this one's, and devices that it lacks."""
+"""Targets of other machines, by TVM 0.17's LLVM 10, and this one's, and devices it lacks."""
 
 import pytest
 import tvm
