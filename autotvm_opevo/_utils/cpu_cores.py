@@ -103,8 +103,8 @@ def _quotas() -> Iterator[float]:
                         quota, period = (_CGROUPS / folder / "cpu.max").read_text().split()
                     elif "cpu" in controllers.split(","):
                         quota, period = (
-                            (_CGROUPS / "cpu" / folder / f"cpu.cfs_{one}_us").read_text()
-                            for one in ("quota", "period")
+                            (_CGROUPS / "cpu" / folder / f"cpu.cfs_{name}_us").read_text()
+                            for name in ("quota", "period")
                         )
                     else:
                         continue

@@ -73,7 +73,7 @@ def require(module: str, name: str, lacks: Callable[[], str], what_to_do: str) -
     except Exception as error:  # OSError if its library cannot be loaded; others occur, too
         reason = f"{type(error).__name__}: {error}"
         raise RequirementError(f"a TVM that cannot be imported: {reason}", what_to_do) from error
-    found = (
+    version = (
         f"TVM {getattr(tvm, '__version__', 'of unknown version')} in "
         f"{getattr(tvm, '__path__', ['?'])[0]}"
     )
@@ -82,15 +82,15 @@ def require(module: str, name: str, lacks: Callable[[], str], what_to_do: str) -
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise RequirementError(
-                f"{found}, whose {name} lacks a module: {error}", what_to_do
+                f"{version}, whose {name} lacks a module: {error}", what_to_do
             ) from error
-        raise RequirementError(f"{found}, {lacks()}", what_to_do) from error
+        raise RequirementError(f"{version}, {lacks()}", what_to_do) from error
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         raise RequirementError(
-            f"{found}, whose {name} cannot be imported: {reason}", what_to_do
+            f"{version}, whose {name} cannot be imported: {reason}", what_to_do
         ) from error
-    return found
+    return version
 
 
 _MEMOIZE_FOLDER = ".pkl_memoize_py3"

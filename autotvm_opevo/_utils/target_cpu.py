@@ -112,7 +112,7 @@ def instructions(features: Iterable[str]) -> list[str]:
     >>> instructions(["fast-lzcnt", "avx512f", "avx2"])
     ['avx2', 'avx512f']
     """
-    return [one for one in sorted(features) if _INSTRUCTIONS.fullmatch(one)]
+    return [name for name in sorted(features) if _INSTRUCTIONS.fullmatch(name)]
 
 
 def missing(features: Iterable[str]) -> list[str]:
@@ -124,9 +124,9 @@ def missing(features: Iterable[str]) -> list[str]:
     """
     reported = reported_features()
     return [
-        one
-        for one in instructions(features)
-        if reported and not {_plain(one), _ALIASES.get(one, "")} & reported
+        name
+        for name in instructions(features)
+        if reported and not {_plain(name), _ALIASES.get(name, "")} & reported
     ]
 
 

@@ -62,15 +62,15 @@ def fold_batch_norms(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _has_batch_norm(function: Any) -> bool:
-    found = []
+    batch_norms = []
 
     def visit(node: Any) -> None:
         if isinstance(node, relax.Call) and node.op == _BATCH_NORM:
-            found.append(node)
+            batch_norms.append(node)
 
     if isinstance(function, relax.Function):
         relax.analysis.post_order_visit(function, visit)
-    return bool(found)
+    return bool(batch_norms)
 
 
 class _Folding(BlockRewriter):
@@ -94,9 +94,8 @@ class _Folding(BlockRewriter):
         if not isinstance(call, relax.Call) or call.op != _BATCH_NORM or call.attrs.training:
             return None
         data, *parameters = call.args
-        if not all(isinstance(one, tvm.ir.Constant) for one in parameters) or not isinstance(
-            data.ty.shape, relax.ShapeExpr
-        ):
+        constant = all(isinstance(parameter, tvm.ir.Constant) for parameter in parameters)
+        if not constant or not isinstance(data.ty.shape, relax.ShapeExpr):
             return None
         scale, shift = _scale_and_shift(parameters, call.attrs)
         axis = int(call.attrs.axis) % data.ty.ndim

@@ -37,9 +37,9 @@ def entry_name(mod: tvm.IRModule) -> str:
             f"{type(mod).__name__} given"
         )
     functions = {
-        str(variable.name_hint): one
-        for variable, one in mod.functions_items()
-        if isinstance(one, relax.Function)
+        str(variable.name_hint): function
+        for variable, function in mod.functions_items()
+        if isinstance(function, relax.Function)
     }
     if "main" in functions:
         return "main"
@@ -85,11 +85,13 @@ def bind_params(mod: tvm.IRModule, params: Any) -> tvm.IRModule:
     name = entry_name(mod)
     functions = {
         variable.name_hint: variable
-        for variable, one in mod.functions_items()
-        if isinstance(one, relax.Function)
+        for variable, function in mod.functions_items()
+        if isinstance(function, relax.Function)
     }
     by_function = {name: params}
-    named = isinstance(params, Mapping) and any(one.name in params for one in mod[name].params)
+    named = isinstance(params, Mapping) and any(
+        variable.name in params for variable in mod[name].params
+    )
     if (
         isinstance(params, Mapping)
         and params
@@ -97,21 +99,21 @@ def bind_params(mod: tvm.IRModule, params: Any) -> tvm.IRModule:
         and all(_is_list(values) for values in params.values())
     ):
         by_function = dict(params)
-        if unknown := [str(one) for one in by_function if one not in functions]:
+        if unknown := [str(given) for given in by_function if given not in functions]:
             raise ValueError(
                 f"params must have lists for functions of mod, which are {_join(functions)}; "
                 f"{_join(unknown)} given"
             )
     mod = mod.clone()
-    for one, values in by_function.items():
-        function = mod[functions[one]]
+    for name, values in by_function.items():
+        function = mod[functions[name]]
         attached = (
             list(function.attrs["params"]) if function.attrs and "params" in function.attrs else []
         )
         if not values and len(attached) == len(_weights(function, len(attached))):
             values = attached
-        if bindings := _bindings(function, one, values):
-            mod.update_func(functions[one], function.bind_params(bindings).without_attr("params"))
+        if bindings := _bindings(function, name, values):
+            mod.update_func(functions[name], function.bind_params(bindings).without_attr("params"))
     return mod
 
 
@@ -121,13 +123,13 @@ def _bindings(function: relax.Function, name: str, params: Any) -> dict[Any, Any
     if params is None:
         return {}
     if _is_list(params) and all(
-        _is_list(one) and len(one) == 2 and isinstance(one[0], str) for one in params
+        _is_list(pair) and len(pair) == 2 and isinstance(pair[0], str) for pair in params
     ):
         params = dict(params)
     if _is_list(params):
         weights = _weights(function, len(params))
         if len(params) != len(weights):
-            names = f"in the order of its parameters {_join(one.name for one in weights)}"
+            names = f"in the order of its parameters {_join(weight.name for weight in weights)}"
             what = names if weights else "which has its weights already"
             raise ValueError(
                 f"params must have {len(weights)} tensors for the function {name}, {what}; "
@@ -155,21 +157,21 @@ def _weights(function: relax.Function, count: int) -> list[Any]:
 
 def _variable(variables: Sequence[Any], function: str, key: Any) -> Any:
     """The parameter of a function that is meant: itself, or one of its name."""
-    found = [one for one in variables if one.same_as(key)] if isinstance(key, relax.Var) else []
     wanted = key.name if isinstance(key, relax.Var) else key
-    found = found or [one for one in variables if one.name == wanted]
-    if not found:
-        names = _join(one.name for one in variables)
+    named = [variable for variable in variables if variable.name == wanted]
+    same = [v for v in named if isinstance(key, relax.Var) and v.same_as(key)]
+    if not named:
+        names = _join(variable.name for variable in variables)
         raise ValueError(
             f"params must be of the function {function}, whose parameters are {names}; "
             f"{str(wanted)!r} given"
         )
-    if len(found) > 1:
+    if len(same or named) > 1:
         raise ValueError(
             f"params must be by variable where names are not unique: {function} has "
-            f"{len(found)} named {wanted!r}"
+            f"{len(named)} named {wanted!r}"
         )
-    return found[0]
+    return (same or named)[0]
 
 
 def _as_tensor(value: Any, variable: Any) -> Any:
@@ -205,10 +207,11 @@ def _fits(value: Any, kind: tvm.ir.Type) -> bool:
     if not isinstance(kind.shape, relax.ShapeExpr):
         return kind.ndim in (-1, len(value.shape))
     extents = [
-        int(one) if isinstance(one, (int, tvm.tirx.IntImm)) else None for one in kind.shape.values
+        int(extent) if isinstance(extent, (int, tvm.tirx.IntImm)) else None
+        for extent in kind.shape.values
     ]
     return len(extents) == len(value.shape) and all(
-        one in (None, int(extent)) for one, extent in zip(extents, value.shape)
+        expected in (None, int(extent)) for expected, extent in zip(extents, value.shape)
     )
 
 

@@ -109,10 +109,10 @@ def check_shapes(mod: tvm.IRModule) -> None:
     if not unknown:
         return
     symbols = {
-        str(one.name): 1
+        str(extent.name): 1
         for variable in unknown
-        for one in _extents(variable.ty) or ()
-        if isinstance(one, tvm.tirx.Var)
+        for extent in _extents(variable.ty) or ()
+        if isinstance(extent, tvm.tirx.Var)
     }
     bind = (
         f"bind them to the size that is run, with relax.transform.BindSymbolicVars({symbols})(mod)"

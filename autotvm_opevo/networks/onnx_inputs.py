@@ -40,7 +40,7 @@ def load_onnx(path: str | PathLike[str]) -> Any:
 def inputs_of(model: Any) -> list[Any]:
     """A model's inputs; older files list the weights, too, which are left out."""
     weights = {tensor.name for tensor in model.graph.initializer}
-    return [one for one in model.graph.input if one.name not in weights]
+    return [tensor for tensor in model.graph.input if tensor.name not in weights]
 
 
 def static_shapes(
@@ -67,8 +67,8 @@ def static_shapes(
         If there is no input of a name, a shape is none of its rank, or the file leaves a shape open
         that is not given.
     """
-    known = {one.name: _extents(one) for one in inputs_of(model)}
-    found: dict[str, list[int]] = {}
+    known = {tensor.name: _extents(tensor) for tensor in inputs_of(model)}
+    static: dict[str, list[int]] = {}
     for given, shape in (shapes or {}).items():
         name = given if given in known else other_names().get(given)
         if name is None:
@@ -84,13 +84,13 @@ def static_shapes(
                 f"the shape of input {name!r} of {path} must have {dimensions}, "
                 f"{tuple(shape)} given"
             )
-        if found.setdefault(name, extents) != extents:
+        if static.setdefault(name, extents) != extents:
             raise ValueError(
-                f"input {name!r} of {path} must have one shape, {tuple(found[name])} and "
+                f"input {name!r} of {path} must have one shape, {tuple(static[name])} and "
                 f"{tuple(shape)} given"
             )
-    _require({name: extents for name, extents in known.items() if name not in found}, path)
-    return found
+    _require({name: extents for name, extents in known.items() if name not in static}, path)
+    return static
 
 
 def _require(shapes: Mapping[str, Sequence[int | None] | None], path: str | PathLike[str]) -> None:

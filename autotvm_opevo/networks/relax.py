@@ -261,10 +261,10 @@ def operator(
     >>> [int(extent) for extent in mod["main"].ret_ty.shape]
     [8, 32]
     """
-    found: Any = relax.op
+    function: Any = relax.op
     for part in name.split("."):
-        found = getattr(found, part, None)
-    if not callable(found):
+        function = getattr(function, part, None)
+    if not callable(function):
         raise ValueError(
             f"operator must be one of Relax's, such as matmul or nn.conv2d; {name!r} given"
         )
@@ -276,7 +276,7 @@ def operator(
     try:
         with builder.function("main", inputs):
             with builder.dataflow():
-                output = builder.emit_output(found(*inputs, **(attributes or {})))
+                output = builder.emit_output(function(*inputs, **(attributes or {})))
             builder.emit_func_output(output)
     except (AttributeError, RuntimeError, TypeError, ValueError) as error:
         raise ValueError(
@@ -331,4 +331,4 @@ def _names_in_file(model: Any) -> dict[str, str]:
         # of new names, and of what is wrong with a graph without nodes
         warnings.simplefilter("ignore")
         variables = from_onnx(alone)["main"].params
-    return {variable.name: one.name for variable, one in zip(variables, inputs)}
+    return {variable.name: tensor.name for variable, tensor in zip(variables, inputs)}

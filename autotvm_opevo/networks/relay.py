@@ -112,10 +112,10 @@ def operator(
     >>> [int(extent) for extent in mod["main"].ret_type.shape]
     [8, 32]
     """
-    found: Any = relay
+    function: Any = relay
     for part in name.split("."):
-        found = getattr(found, part, None)
-    if not callable(found):
+        function = getattr(function, part, None)
+    if not callable(function):
         raise ValueError(
             f"operator must be one of Relay's, such as nn.dense or nn.conv2d; {name!r} given"
         )
@@ -136,7 +136,7 @@ def operator(
     ]
     try:
         return relay.transform.InferType()(
-            tvm.IRModule.from_expr(relay.Function(inputs, found(*inputs, **(attributes or {}))))
+            tvm.IRModule.from_expr(relay.Function(inputs, function(*inputs, **(attributes or {}))))
         ), {}
     except (TypeError, ValueError, tvm.TVMError) as error:
         raise ValueError(
@@ -196,8 +196,8 @@ def model_file(
     for variable in loaded.mod["main"].params:
         kind = variable.type_annotation
         extents = [
-            int(one) if isinstance(one, tvm.tir.IntImm) else None
-            for one in getattr(kind, "shape", ())
+            int(extent) if isinstance(extent, tvm.tir.IntImm) else None
+            for extent in getattr(kind, "shape", ())
         ]
         if None in extents:
             raise ValueError(

@@ -43,7 +43,7 @@ def with_triples(lines: Iterable[bytes]) -> dict[str, str]:
     {'llvm -keys=cpu': 'llvm -keys=cpu -mtriple=x86_64-linux'}
     """
     targets = {
-        found[1].decode(errors="replace") for line in lines if (found := _TARGET.match(line))
+        match[1].decode(errors="replace") for line in lines if (match := _TARGET.match(line))
     }
     known: dict[str, set[str]] = {}
     for target in map(without_options, targets):

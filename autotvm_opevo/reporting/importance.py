@@ -116,9 +116,9 @@ def _successes_like_the_best(task: TaskInLogs) -> Iterator[tuple[dict[str, Hasha
     random order.
     """
     trials = [
-        (latency, one.task.settings, i)
-        for one in task.in_logs
-        for i, latency in enumerate(one.task.latencies.tolist())
+        (latency, same.settings, i)
+        for _, _, same in task.in_logs
+        for i, latency in enumerate(same.latencies.tolist())
         if latency < math.inf
     ]
     if not trials:

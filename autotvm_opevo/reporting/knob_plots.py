@@ -37,21 +37,21 @@ _CHARACTER = 5.0, 10.0
 _MIN_VERTEX, _MARGIN = 6.0, 0.12
 
 
-def importance_plots(found: Importance | None) -> list[Plot]:
+def importance_plots(importance: Importance | None) -> list[Plot]:
     """Which of a task's knobs mattered, if its trials can tell."""
-    if found is None or not found.is_reliable:
+    if importance is None or not importance.is_reliable:
         return []
     pairs = (
         "Below, what two explain together beyond that."
-        if found.interactions
+        if importance.interactions
         else f"No two together explain {MIN_PAIR:.0%} more, as far as these trials can tell."
     )
     caption = (
         "Which knobs mattered: what each explains of the variance of the log latency by itself. "
-        f"{pairs} The model predicts {found.predicted:.0%} of the variance of trials that it does "
-        "not know. q is the correlation of neighbouring values: near 1, a step changes little."
+        f"{pairs} The model predicts {importance.predicted:.0%} of the variance of trials that it "
+        "does not know. q is the correlation of neighbouring values: near 1, a step changes little."
     )
-    return [Plot("importance of each knob", caption, _importance(found))]
+    return [Plot("importance of each knob", caption, _importance(importance))]
 
 
 def knob_plots(task: TaskInLogs, spaces: KnobSpaces) -> Iterator[Plot]:
@@ -80,13 +80,13 @@ def _knob_caption(graph: KnobGraph) -> str:
     return f"{count}; best: {best}." if len(tried) > 1 else f"{count}."
 
 
-def _importance(found: Importance) -> Figure:
+def _importance(importance: Importance) -> Figure:
     """Draw a bar for the share of each knob, with its learned correlation, and below for that of
     each pair that interacts.
     """
-    alone = dict(sorted(found.alone.items(), key=lambda item: -item[1]))
-    shares = [100 * share for share in [*alone.values(), *found.interactions.values()]]
-    with named_bars([*alone, *(" and ".join(pair) for pair in found.interactions)]) as (
+    alone = dict(sorted(importance.alone.items(), key=lambda item: -item[1]))
+    shares = [100 * share for share in [*alone.values(), *importance.interactions.values()]]
+    with named_bars([*alone, *(" and ".join(pair) for pair in importance.interactions)]) as (
         figure,
         axes,
         middle,
@@ -95,13 +95,13 @@ def _importance(found: Importance) -> Figure:
             middle,
             shares,
             0.9 * BAR,
-            color=[SERIES[0]] * len(alone) + [SERIES[1]] * len(found.interactions),
+            color=[SERIES[0]] * len(alone) + [SERIES[1]] * len(importance.interactions),
         )
         for y, share, name in zip(middle, shares, alone):
             axes.text(
                 share + 1,
                 y,
-                f"q = {found.correlation[name]:.2f}",
+                f"q = {importance.correlation[name]:.2f}",
                 va="center",
                 fontsize=7,
                 color=QUIET,

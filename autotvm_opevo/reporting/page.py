@@ -256,7 +256,7 @@ def _percent(share: float) -> str:
 
 def _task(task: TaskInLogs) -> dict[str, Any]:
     spaces = KnobSpaces(task)
-    trials = sum(len(one.task) for one in task.in_logs)
+    trials = sum(len(in_log.task) for in_log in task.in_logs)
     knobs = list(knob_plots(task, spaces))
     drawn = {plot.title for plot in knobs}
     constant = [
@@ -264,11 +264,11 @@ def _task(task: TaskInLogs) -> dict[str, Any]:
         for name, knob in task.knobs.items()
         if len(knob.stats) == 1 and knob.trials == trials and name not in drawn
     ]
-    found = importance(task)
+    shares = importance(task)
     best = [
         spaces.complete(name, value)
-        for one in task.in_logs
-        for *_, knobs in one.task.top
+        for in_log in task.in_logs
+        for *_, knobs in in_log.task.top
         for name, value in knobs.items()
     ]
     return {
@@ -276,25 +276,27 @@ def _task(task: TaskInLogs) -> dict[str, Any]:
         "succeeded": task.best < math.inf,
         "name": task.name,
         "target": task.example.target,
-        "in_logs": [_task_in_log(label, one, spaces, task.best) for _, label, one in task.in_logs],
+        "in_logs": [
+            _task_in_log(label, in_log, spaces, task.best) for _, label, in_log in task.in_logs
+        ],
         "has_inner_tile": any(value.kind == "inner tile" for value in best),
         "spaces_known": spaces.known,
         "progress": [
-            _embed(plot, task.name) for plot in [*progress_plots(task), *importance_plots(found)]
+            _embed(plot, task.name) for plot in [*progress_plots(task), *importance_plots(shares)]
         ],
         "knobs": [_embed(plot, task.name) for plot in knobs],
         "constant": constant,
-        "importance_unknown": _importance_unknown(found),
+        "importance_unknown": _importance_unknown(shares),
     }
 
 
-def _importance_unknown(found: Importance | None) -> str:
+def _importance_unknown(shares: Importance | None) -> str:
     """Why the trials cannot tell which knobs mattered, if they cannot and are not too few
     anyway.
     """
-    if found is None or found.is_reliable:
+    if shares is None or shares.is_reliable:
         return ""
-    predicted = f"{found.predicted:.0%} of" if found.predicted > 0 else "nothing of"
+    predicted = f"{shares.predicted:.0%} of" if shares.predicted > 0 else "nothing of"
     return (
         "Which knobs mattered cannot be told from these trials: a model of them predicts "
         f"{predicted} the variance of trials that it does not know."

@@ -328,7 +328,7 @@ def _format_best_so_far(axes: Any, latencies: Sequence[Array], unit: str) -> Non
     """Label the axes and set limits that show most of the latencies (in seconds), on a logarithmic
     scale if they vary a lot.
     """
-    finite = [one[np.isfinite(one)] * 1e3 for one in latencies]
+    finite = [log[np.isfinite(log)] * 1e3 for log in latencies]
     low = min(float(ms.min()) for ms in finite)
     high = max(
         max(float(ms[0]), float(np.quantile(ms, 0.75 if len(ms) > _MAX_TRIALS_ALL_SHOWN else 1.0)))

@@ -52,6 +52,7 @@ def summarize(*logs: str | os.PathLike[str]) -> str:
     Examples
     --------
     >>> import json, tempfile
+    >>> from pathlib import Path
     >>> line = {"input": ["llvm", "dense", [["TENSOR", [1, 8], "float32"]], {}], "version": 0.2,
     ...         "config": {"index": 3, "code_hash": None, "entity": [["tile_x", "sp", [-1, 4]]]},
     ...         "result": [[0.002], 0, 1.5, 1795260407.0]}
@@ -93,21 +94,21 @@ def compare_with_first(logs: Sequence[TuningLog]) -> Iterator[tuple[str, bool]]:
     """How comparable each log is with the first, and whether that is bad news."""
     for log in logs[1:]:
         both = f"{logs[0].label} and {log.label}"
-        found = compare(log, logs[0])
-        basis = f"{pluralize(found.count, 'configuration')} that both have"
-        if math.isnan(found.ratio):
+        same = compare(log, logs[0])
+        basis = f"{pluralize(same.count, 'configuration')} that both have"
+        if math.isnan(same.ratio):
             yield (
                 f"{both}: {basis}, too few to tell whether the machine was as fast for both",
                 False,
             )
             continue
         interval = (
-            f"{found.ratio:.2f} times as long for the second ({found.low:.2f} to "
-            f"{found.high:.2f}), by {basis}"
+            f"{same.ratio:.2f} times as long for the second ({same.low:.2f} to "
+            f"{same.high:.2f}), by {basis}"
         )
-        if found.is_unclear:
+        if same.is_unclear:
             yield f"{both} are hard to compare: the same took {interval}", True
-        elif found.differs:
+        elif same.differs:
             yield f"{both} cannot be compared by their latencies: the same took {interval}", True
         else:
             yield f"{both} can be compared: the same took {interval}", False

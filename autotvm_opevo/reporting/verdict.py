@@ -88,15 +88,21 @@ class _Operators:
     def __init__(self, index: int, log: TuningLog, network: Network) -> None:
         self.index, self.log = index, log
         tried = network.operators_in(index)
-        self.solved = [one for one in tried if self.seconds(one) < math.inf]
-        self.failed = [one for one in tried if self.seconds(one) == math.inf]
+        self.solved = [operator for operator in tried if self.seconds(operator) < math.inf]
+        self.failed = [operator for operator in tried if self.seconds(operator) == math.inf]
         self.unsolved = network.count_unsolved(index)
         self.total = math.fsum(map(self.seconds, self.solved))
         self.measured = [
-            one for one in self.solved if one.fastest_in(index).journal_key in log.runs.limits
+            operator
+            for operator in self.solved
+            if operator.fastest_in(index).journal_key in log.runs.limits
         ]
-        unknown = math.fsum(self.seconds(one) for one in self.solved if one not in self.measured)
-        self.exceeded = [one for one in self.measured if self.reached(one) > _MAX_REACHED]
+        unknown = math.fsum(
+            self.seconds(operator) for operator in self.solved if operator not in self.measured
+        )
+        self.exceeded = [
+            operator for operator in self.measured if self.reached(operator) > _MAX_REACHED
+        ]
         self.limits_known = (
             bool(self.solved) and not self.exceeded and unknown <= _MAX_UNKNOWN * self.total
         )
@@ -128,7 +134,10 @@ class _Operators:
         if not self.limits_known:
             return math.inf
         return (
-            self.total / math.fsum(min(self.limit(one), self.seconds(one)) for one in self.solved)
+            self.total
+            / math.fsum(
+                min(self.limit(operator), self.seconds(operator)) for operator in self.solved
+            )
             - 1
         )
 
@@ -195,7 +204,7 @@ def _converged(operators: _Operators, network: Network) -> Answer:
     if gain >= CONVERGED:
         return Answer(question, f"No: {brought}.", _OVERVIEW)
     # per operator, weighted by latency if that is less: trials of others say little
-    trials = [sum(map(len, one.tasks_in(operators.index))) for one in operators.solved]
+    trials = [sum(map(len, operator.tasks_in(operators.index))) for operator in operators.solved]
     weights = list(map(operators.seconds, operators.solved))
     if min(np.mean(trials), np.average(trials, weights=weights)) < MIN_TRIALS:
         return Answer(
@@ -227,7 +236,8 @@ def _how_good(operators: _Operators) -> Answer:
     )
     if not operators.limits_known:
         slowest = [
-            one.name for one in sorted(operators.solved, key=operators.seconds, reverse=True)
+            operator.name
+            for operator in sorted(operators.solved, key=operators.seconds, reverse=True)
         ]
         why = (
             "how fast this device can be is unknown: tune_network measures it if it is this "
@@ -241,8 +251,8 @@ def _how_good(operators: _Operators) -> Answer:
             )
         return Answer(question, f"{text}; {why}.", _TASKS, known=False)
     text += f", {1 / (1 + operators.left):.0%} of what this machine's limits allow"
-    if others := [one for one in operators.measured if operators.reached(one) <= _AT_LIMIT]:
-        most = max(others, key=lambda one: operators.seconds(one) - operators.limit(one))
+    if others := [o for o in operators.measured if operators.reached(o) <= _AT_LIMIT]:
+        most = max(others, key=lambda o: operators.seconds(o) - operators.limit(o))
         text += f"; most is left in {most.name}, at {operators.reached(most):.0%} of its limit"
     return Answer(question, f"{text}.", _TASKS)
 
@@ -250,9 +260,9 @@ def _how_good(operators: _Operators) -> Answer:
 def _how_sure(operators: _Operators) -> Answer:
     question, runs = "How sure?", operators.log.runs
     confirmed = [
-        (one, found)
-        for one in operators.solved
-        if (found := one.fastest_in(operators.index).confirmation)
+        (operator, confirmation)
+        for operator in operators.solved
+        if (confirmation := operator.fastest_in(operators.index).confirmation)
     ]
     of_network = (
         f" The file of the best has {describe_aligned(runs.aligned)}." if runs.aligned else ""
@@ -263,14 +273,14 @@ def _how_sure(operators: _Operators) -> Answer:
             "again if a run is long enough."
         )
         return Answer(question, text + of_network, known=False)
-    share = math.fsum(operators.seconds(one) for one, _ in confirmed) / operators.total
-    noise = np.median([found.spread for _, found in confirmed])
+    share = math.fsum(operators.seconds(operator) for operator, _ in confirmed) / operators.total
+    noise = np.median([confirmation.spread for _, confirmation in confirmed])
     part = (
         f"{len(confirmed)} of {pluralize(len(operators.solved), 'operator')}, {share:.0%} of "
         "the latency"
     )
     text = f"{part}, confirmed in turn within {noise:.1%}"
-    if tied := [one.name for one, found in confirmed if found.ties]:
+    if tied := [operator.name for operator, confirmation in confirmed if confirmation.ties]:
         text += f"; another configuration may be as fast for {_some(tied)}"
     return Answer(question, f"{text}.{of_network}", _TASKS)
 
@@ -340,7 +350,7 @@ def _next(operators: _Operators, converged: bool) -> Answer:
         converged
         or (
             operators.limits_known
-            and all(operators.reached(one) > _AT_LIMIT for one in operators.solved)
+            and all(operators.reached(operator) > _AT_LIMIT for operator in operators.solved)
         )
     ):
         return more
@@ -357,12 +367,14 @@ def _next(operators: _Operators, converged: bool) -> Answer:
 
 def _next_for_failed(operators: _Operators) -> Answer:
     """More time for what always timed out; what else failed has to be looked at."""
-    failures = _failures(task for one in operators.failed for task in one.tasks_in(operators.index))
+    failures = _failures(
+        task for operator in operators.failed for task in operator.tasks_in(operators.index)
+    )
     kind = failures.most_common(1)[0][0] if failures else UNKNOWN_FAILURE
     most = "" if kind == UNKNOWN_FAILURE else f", most often with {kind}"
     what = "give each trial more time" if "timeout" in kind else "see why"
     return Answer(
         "What next?",
-        f"All trials of {_some([one.name for one in operators.failed])} failed{most}: {what}.",
+        f"All trials of {_some([failed.name for failed in operators.failed])} failed{most}: {what}.",
         _TASKS,
     )

@@ -270,7 +270,7 @@ class Search(ABC):
         if len(starts) == self._starts_in_vain:
             return None
         likely = (
-            number for one in self._likely_draws if (number := self._proposable(one)) is not None
+            number for draw in self._likely_draws if (number := self._proposable(draw)) is not None
         )
         # a predicate can be slow
         with say_if_long(f"looking for what the constraint {self._constraint_name} allows"):

@@ -108,8 +108,8 @@ class SharedKnob(KnobCoordinates):
         if self._comparable[task] and value in self.topology:
             return self.topology.index(value)
         point = self.encode_other(task, value).coordinates
-        found = self._spread[int(abs(self._coordinates_of_spread() - point).sum(axis=1).argmin())]
-        return found if len(self._spread) == self.topology.size else self._descend(found, point)
+        vertex = self._spread[int(abs(self._coordinates_of_spread() - point).sum(axis=1).argmin())]
+        return vertex if len(self._spread) == self.topology.size else self._descend(vertex, point)
 
     def _coordinates_of_spread(self) -> Array:
         if self._spread_coordinates is None:
@@ -218,13 +218,15 @@ class TransferModel(Model):
                     if results[number]
                 ]
             )
-        found: dict[int, float] = {}
+        portfolio: dict[int, float] = {}
         for entry in (entry for entries in zip_longest(*ranked) for entry in entries if entry):
             task, configuration, relative = entry
-            found.setdefault(self._space.number(self._tasks.nearest(task, configuration)), relative)
-            if len(found) == _PORTFOLIO:
+            portfolio.setdefault(
+                self._space.number(self._tasks.nearest(task, configuration)), relative
+            )
+            if len(portfolio) == _PORTFOLIO:
                 break
-        self._portfolio, self._portfolio_of = list(found.items()), counts
+        self._portfolio, self._portfolio_of = list(portfolio.items()), counts
         return self._portfolio
 
     def _training_set(self, results: Mapping[int, float]) -> tuple[Array, Array]:
@@ -311,7 +313,7 @@ def _dissimilarity(space: Space, other: Space) -> float:
 def are_same(sources: Sequence[Source], others: Sequence[Source]) -> bool:
     """Whether two lists have the same tasks, in the same order."""
     return len(sources) == len(others) and all(
-        one.results is other.results for one, other in zip(sources, others)
+        source.results is other.results for source, other in zip(sources, others)
     )
 
 
