@@ -141,13 +141,13 @@ def parse(line: str) -> Record | None:
             )
         if target != fields.input[0]:
             line = json.dumps({**jsonl.load(line), "input": [target, *fields.input[1:]]})
-        found: Record = record.decode(line)
-        hash(found[0].task.workload)  # AutoTVM uses it as a dictionary key
+        decoded: Record = record.decode(line)
+        hash(decoded[0].task.workload)  # AutoTVM uses it as a dictionary key
     except UnknownOption:
         raise
     except Exception as error:  # whatever decode raises here, it would also raise in AutoTVM
         raise ValueError(f"not an AutoTVM record: {type(error).__name__}: {error}") from error
-    return found
+    return decoded
 
 
 @lru_cache(maxsize=1024)
@@ -223,12 +223,12 @@ def read_fields(path: Path) -> Iterator[tuple[str, Fields]]:
         for line in map(str.strip, lines):
             if line.startswith("#"):
                 continue
-            fields = _fields(line)
-            for part in [line] if fields else split_line(line):
-                found = fields or _fields(part)
-                if found and hash(part) not in seen:
+            whole = _fields(line)
+            for part in [line] if whole else split_line(line):
+                fields = whole or _fields(part)
+                if fields and hash(part) not in seen:
                     seen.add(hash(part))
-                    yield part, found
+                    yield part, fields
 
 
 def _fields(line: str) -> Fields | None:
@@ -393,14 +393,14 @@ class Log:
         """Add the record of a line, if it has one; returns whether the line belongs in the log."""
         try:
             line.encode()
-            found = parse(line)
+            parsed = parse(line)
         except UnknownOption as error:
             self._left_out[str(error)] += 1
             return True
         except ValueError:
             return False
-        if found is not None:
-            self.records.append(found)
+        if parsed is not None:
+            self.records.append(parsed)
         return True
 
     def _replace(self, kept: Sequence[bytes], malformed: Sequence[bytes]) -> None:

@@ -192,8 +192,7 @@ def tune_network(
         ]
         run = NetworkRun(states, network, trials, measurer.batch, store, start, runner)
         if may_refuse_knobs(tuner):
-            for state in states:
-                state.create_tuner()  # raises now, and not once the other tasks are tuned
+            _ = [state.tuner for state in states]  # raises now, not once other tasks are tuned
 
         learning: dict[str, Any] = {} if transfer else {"transfer": False}
         notes = []

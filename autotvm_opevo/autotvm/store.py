@@ -46,8 +46,8 @@ class TrialStore:
         self.confirmed: dict[str, Record] = {}
         for known in journal.runs.confirmed.values():
             with suppress(ValueError):
-                if found := parse(known.record):
-                    self.confirmed[key_of(found)] = found
+                if record := parse(known.record):
+                    self.confirmed[key_of(record)] = record
 
     @property
     def path(self) -> Path:
@@ -83,18 +83,18 @@ class TrialStore:
             if workload not in own:
                 groups[workload].append(record)
         kept, written = _read(self.best_file)
-        found = []
+        chosen = []
         for group in groups.values():
             task = key_of(group[-1])
             last = kept.get(task)
             if (last or task in self.journal.runs.left_out) and all(
                 result.timestamp <= written for _, result in group
             ):
-                found.extend([last] if last else [])
+                chosen.extend([last] if last else [])
             else:
                 best = fastest(self.records[task], self.confirmed.get(task))
-                found.extend([best] if seconds(best[1]) < inf else [])
-        return found
+                chosen.extend([best] if seconds(best[1]) < inf else [])
+        return chosen
 
 
 def key_of(record: Record) -> str:

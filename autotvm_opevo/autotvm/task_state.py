@@ -148,14 +148,14 @@ class TaskState(task_state.TaskState):
             for other in others
             if other is not self and other.task.name == self.task.name and other.best
         ]
-        sources = self._history.sources(self.task.name, self.task.target)
-        found = [
+        in_this_run = [
             other.as_source()._replace(origin=THIS_RUN)
             for other in tuners
             if isinstance(other, SearchTuner)
         ]
+        sources = self._history.sources(self.task.name, self.task.target)
         # a tuner gets results by the batch
-        sources += [source for source in found if any(source.results.values())]
+        sources += [source for source in in_this_run if any(source.results.values())]
         tuner.learn_from(sources)
 
     @property
@@ -175,11 +175,9 @@ class TaskState(task_state.TaskState):
         start = self._start()
         # Ask first: with one result, OpEvo would generate children of that configuration instead of
         # its first generation.
-        asked = (
-            self.tuner.next_batch(size - len(start))
-            if size > len(start) and not self._stopped_early()
-            else []
-        )
+        since_best = self.progress.trials - self._best_at
+        stopped = self._early_stopping is not None and since_best >= self._early_stopping
+        asked = [] if stopped or size <= len(start) else self.tuner.next_batch(size - len(start))
         candidates = {self._number(config): config for config in [*start, *asked]}
         if not candidates:
             self.progress.active = False
@@ -220,10 +218,6 @@ class TaskState(task_state.TaskState):
         """The tuner, made on first use: some are expensive, and a small budget may never get to
         this task.
         """
-        return self.create_tuner()
-
-    def create_tuner(self) -> SearchTuner | ForeignTuner:
-        """Create the tuner, if there is none yet."""
         if self._tuner is None:
             seeded = self._seed is not None and takes_seed(self._make_tuner)
             tuner = self._make_tuner(self.task, **({"seed": self._seed} if seeded else {}))
@@ -266,9 +260,3 @@ class TaskState(task_state.TaskState):
         if (latency := seconds(result)) < self.latency:
             self.best, self._best_at = record, self.progress.trials + 1
         self._count(latency, *failure(result))
-
-    def _stopped_early(self) -> bool:
-        return (
-            self._early_stopping is not None
-            and self.progress.trials - self._best_at >= self._early_stopping
-        )

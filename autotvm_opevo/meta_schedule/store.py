@@ -94,8 +94,19 @@ class TrialStore:
             self._task_of(record): record for record in load_database(best).get_all_tuning_records()
         }
         self.untuned, self.wrong_passes = untuned_networks(best), wrong_passes(best)
-        for record in _later_records(self.path):
-            self._later[self._task_of(record)].append(record)
+        known = 0
+        with suppress(OSError, ValueError):  # of an earlier version, or torn
+            known = int((best / _TRIALS).read_text())
+        with open(self.path / RECORD_FILE, "rb") as lines:
+            later = list(islice(lines, known, None))
+        if not later:
+            return
+        # only TVM can read them, and only from a file
+        with tempfile.TemporaryDirectory() as temporary:
+            shutil.copy(self.path / WORKLOAD_FILE, temporary)
+            (Path(temporary) / RECORD_FILE).write_bytes(b"".join(later))
+            for record in load_database(Path(temporary)).get_all_tuning_records():
+                self._later[self._task_of(record)].append(record)
 
     def records(self, task: Any) -> list[TuningRecord]:
         """The trials of a `TaskState`, the fastest first."""
@@ -117,7 +128,7 @@ class TrialStore:
         )
         self.database.commit_tuning_record(record)
         before, self._size = self._size, _size(self.path)
-        if self._size == before or not _ends_with_newline(self.path):
+        if self._size == before or jsonl.is_torn(self.path / RECORD_FILE):
             raise OSError(
                 f"{self.path} does not have the last trials: make room on its disk; the same "
                 "call then resumes"
@@ -147,10 +158,10 @@ class TrialStore:
         tasks: dict[_Task, list[TuningRecord]] = {task: [] for task in self._best}
         for record in self.database.get_all_tuning_records():
             tasks.setdefault(self._task_of(record), []).append(record)
-        found = (
+        fastest = [
             self._fastest(task, records) for task, records in tasks.items() if task not in left_out
-        )
-        best = [one for one in found if one is not None]
+        ]
+        best = [record for record in fastest if record is not None]
         write_best(
             self.path, best, count_records(self.path), self.untuned, self.wrong_passes.items()
         )
@@ -159,14 +170,9 @@ class TrialStore:
         best = self._best.get(task)
         if best and records and seconds(best.run_secs) == inf:
             best = None  # it was chosen without a trial, and now there are some
-        succeeded = [
-            one for one in (self._later[task] if best else records) if seconds(one.run_secs) < inf
-        ]
-        return min(
-            [best, *succeeded] if best else succeeded,
-            key=lambda one: seconds(one.run_secs),
-            default=None,
-        )
+        candidates = [best, *self._later[task]] if best else records
+        fastest = min(candidates, key=lambda record: seconds(record.run_secs), default=None)
+        return fastest if fastest and (fastest is best or seconds(fastest.run_secs) < inf) else None
 
     def _task_of(self, record: TuningRecord) -> _Task:
         """Known by its content, since each database has workloads of its own."""
@@ -236,10 +242,11 @@ def wrong_passes(folder: str | PathLike[str]) -> dict[tuple[str, ...], list[str]
     """The passes that change what networks compute, by the networks' keys, of a work directory or a
     database of the best.
     """
-    lists = (
-        one for file in (_WRONG, f"{BEST_DATABASE}/{_WRONG}") for one in _lists(Path(folder) / file)
-    )
-    return {tuple(map(str, key)): list(map(str, passes)) for key, passes in lists}
+    return {
+        tuple(map(str, key)): list(map(str, passes))
+        for file in (_WRONG, f"{BEST_DATABASE}/{_WRONG}")
+        for key, passes in _lists(Path(folder) / file)
+    }
 
 
 def _lists(file: Path) -> list[list[Any]]:
@@ -248,29 +255,7 @@ def _lists(file: Path) -> list[list[Any]]:
     return [value for _, value in jsonl.read(lines) if isinstance(value, list)]
 
 
-def _later_records(folder: Path) -> list[TuningRecord]:
-    """The records that a work directory got after its best were written."""
-    known = 0
-    with suppress(OSError, ValueError):  # of an earlier version, or torn
-        known = int((folder / BEST_DATABASE / _TRIALS).read_text())
-    with open(folder / RECORD_FILE, "rb") as lines:
-        later = list(islice(lines, known, None))
-    if not later:
-        return []
-    with tempfile.TemporaryDirectory() as temporary:  # only TVM can read them, and only from a file
-        shutil.copy(folder / WORKLOAD_FILE, temporary)
-        (Path(temporary) / RECORD_FILE).write_bytes(b"".join(later))
-        return list(load_database(Path(temporary)).get_all_tuning_records())
-
-
 def _size(folder: Path) -> int:
     """Bytes of a database's records."""
     file = folder / RECORD_FILE
     return file.stat().st_size if file.exists() else 0
-
-
-def _ends_with_newline(folder: Path) -> bool:
-    """Whether the last record of a database is whole."""
-    with open(folder / RECORD_FILE, "rb") as file:
-        file.seek(-1, 2)
-        return file.read() == b"\n"

@@ -266,7 +266,7 @@ class Confirmation(NamedTuple):
         0.333
         """
         latency = median(self.latencies)
-        return median(abs(one / latency - 1) for one in self.latencies)
+        return median(abs(other / latency - 1) for other in self.latencies)
 
 
 @dataclass
@@ -432,10 +432,10 @@ def _builtin(value: Any) -> Any:
 def _as_json(knobs: Mapping[str, Topology]) -> dict[str, list[Any]]:
     written = {}
     for name, topology in knobs.items():
-        one = topology if topology.size <= _MAX_VERTICES else topology.whole
-        if hasattr(one, "size"):  # not infinite
+        graph = topology if topology.size <= _MAX_VERTICES else topology.whole
+        if hasattr(graph, "size"):  # not infinite
             with suppress(TypeError):  # a large one of a user's own
-                written[name] = one.to_json()
+                written[name] = graph.to_json()
     return written
 
 

@@ -165,8 +165,9 @@ def gradient(
     active = _active_tasks(tasks)
     untuned = [i for i in active if not tasks[i].begun]
     if untuned:
-        flop = _network_flop(tasks, operators)
-        first = max(untuned, key=lambda i: flop[i])
+        # in one run of the network
+        runs = [sum(o.count for o in operators if i in o.tasks) for i in range(len(tasks))]
+        first = max(untuned, key=lambda i: runs[i] * tasks[i].flop)
         similar = max(
             (i for i in active if tasks[i].kind == tasks[first].kind), key=lambda i: tasks[i].begun
         )
@@ -188,11 +189,9 @@ def gradient(
     equal_share = sum(task.begun for task in tasks) / len(tasks)
     if failing is not None and (not succeeding or tasks[failing].begun < equal_share / 2):
         return failing
-    costs = _seconds_per_trial([tasks[i] for i in succeeding])
-    return max(
-        zip(succeeding, costs),
-        key=lambda pair: (reductions[pair[0]] / pair[1], -tasks[pair[0]].begun),
-    )[0]
+    if all(tasks[i].seconds > 0 for i in succeeding):
+        reductions = {i: reductions[i] * tasks[i].trials / tasks[i].seconds for i in succeeding}
+    return max(succeeding, key=lambda i: (reductions[i], -tasks[i].begun))
 
 
 def equal(
@@ -298,20 +297,6 @@ def _active_tasks(tasks: Sequence[TaskProgress]) -> list[int]:
             "are inactive"
         )
     return active
-
-
-def _network_flop(tasks: Sequence[TaskProgress], operators: Sequence[Operator]) -> list[float]:
-    """Floating-point operations of each task in one run of the network."""
-    return [
-        task.flop * sum(o.count for o in operators if i in o.tasks) for i, task in enumerate(tasks)
-    ]
-
-
-def _seconds_per_trial(tasks: Sequence[TaskProgress]) -> list[float]:
-    """Mean duration of a trial of each task; the same for all unless all are known."""
-    if all(task.seconds > 0 for task in tasks):
-        return [task.seconds / task.trials for task in tasks]
-    return [1.0] * len(tasks)
 
 
 def _expected_reductions(
