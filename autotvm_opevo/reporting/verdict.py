@@ -373,8 +373,9 @@ def _next_for_failed(operators: _Operators) -> Answer:
     kind = failures.most_common(1)[0][0] if failures else UNKNOWN_FAILURE
     most = "" if kind == UNKNOWN_FAILURE else f", most often with {kind}"
     what = "give each trial more time" if "timeout" in kind else "see why"
+    names = _some([failed.name for failed in operators.failed])
     return Answer(
         "What next?",
-        f"All trials of {_some([failed.name for failed in operators.failed])} failed{most}: {what}.",
+        f"All trials of {names} failed{most}: {what}.",
         _TASKS,
     )
