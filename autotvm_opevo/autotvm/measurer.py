@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, suppress
-from types import TracebackType
 from typing import Any
 
 import tvm
@@ -23,13 +22,13 @@ from tvm.contrib.cc import create_shared
 from autotvm_opevo._utils.interrupts import no_interrupts_in_children
 from autotvm_opevo._utils.timeouts import run_with_timeout
 from autotvm_opevo.autotvm.builder import Build, LocalBuilder
-from autotvm_opevo.autotvm.log import Record
+from autotvm_opevo.autotvm.log import Record, seconds, workload_key
 from autotvm_opevo.autotvm.processes import START_TIMEOUT, killed_after, stop
 from autotvm_opevo.autotvm.rpc import DevicePool, DevicePoolError, addresses, is_remote
 from autotvm_opevo.autotvm.runner import LocalRunner
 from autotvm_opevo.autotvm.worker import WORKER_MODULE
 from autotvm_opevo.tuning import measurer
-from autotvm_opevo.tuning.finalists import Finalist, Finalists
+from autotvm_opevo.tuning.measurer import Finalist
 from autotvm_opevo.tuning.workers import ForkServer
 
 # Seconds for a device to report its properties.
@@ -93,12 +92,7 @@ class Measurer(measurer.Measurer):
         self._in_tuning, autotvm.GLOBAL_SCOPE.in_tuning = autotvm.GLOBAL_SCOPE.in_tuning, True
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         autotvm.GLOBAL_SCOPE.in_tuning = self._in_tuning
         self._close(
             self.pool.abort
@@ -111,22 +105,16 @@ class Measurer(measurer.Measurer):
                 owner.close()
             else:
                 stop(getattr(owner, "executor", None))
-        if self.pool is not None:
-            self.pool.close()
         if getattr(self._builder, "tmp_dir", None):
             shutil.rmtree(self._builder.tmp_dir, ignore_errors=True)
 
-    @property
-    def finalists(self) -> Finalists:
-        """The best trials of each task, with what was built for them; none with runners that do not
-        keep it.
-        """
-        stage = self._runner if isinstance(self._runner, LocalRunner) else self.pool
-        return stage.finalists if stage is not None else Finalists()
-
     def retime(self, finalist: Finalist) -> float:
         """Seconds of one run of a finalist, timed for a moment; infinite if it fails now."""
-        return float((self._runner if self.pool is None else self.pool).retime(finalist))
+        measured, _ = finalist.trial
+        built = finalist.built._replace(filename=finalist.file)
+        if self.pool is not None:
+            return seconds(self.pool.run_one(measured, built))
+        return float(self._runner.retime(measured, built))
 
     def restart(self) -> None:
         """Time what follows in a new process, as every trial on a remote device is."""
@@ -140,7 +128,9 @@ class Measurer(measurer.Measurer):
         if not self._builds_ahead:
             return [measurer.measured(record) for record in zip(inputs, self._measure(inputs))]
         on_this_cpu = self.pool is None and task.target.kind.name in _CPU_TARGETS
-        return [self._run_when_built(self._builder.start(one), on_this_cpu) for one in inputs]
+        return [
+            self._run_when_built(self._builder.start(measured), on_this_cpu) for measured in inputs
+        ]
 
     def _run(self, build: Build, on_device: AbstractContextManager[None]) -> Record:
         """Run what was built."""
@@ -149,12 +139,20 @@ class Measurer(measurer.Measurer):
             return build.measured, built
         with on_device:
             if self.pool is not None:
-                result = self.pool.trial(build.measured, built)
+                result = self.pool.run_one(build.measured, built)
             else:
                 (result,) = self._runner.run([build.measured], [built])
+            self._keep(build.measured, built, result)
         with suppress(OSError):
             os.unlink(built.filename)
         return build.measured, result
+
+    def _keep(self, measured: MeasureInput, built: BuildResult, result: MeasureResult) -> None:
+        """Keep what was built for a trial if it is one of the best, and can be timed again."""
+        if self.pool is not None or isinstance(self._runner, LocalRunner):
+            key = workload_key(measured.target, measured.task)
+            file = built.filename
+            self.finalists.add(key, (measured, result), built, file, seconds(result))
 
     def _measure(self, inputs: Sequence[MeasureInput]) -> list[MeasureResult]:
         """Build a batch, all of it, and run it, with a builder or runner that is not this
@@ -162,21 +160,25 @@ class Measurer(measurer.Measurer):
         """
         builder, runner = self._builder, self._runner
         # Their own timeouts are enforced by children, which may hang themselves.
-        seconds = START_TIMEOUT + 2 * len(inputs) * (
+        limit = START_TIMEOUT + 2 * len(inputs) * (
             builder.timeout + (runner.n_parallel + 1) * runner.timeout
         )
         with killed_after(
-            seconds, *(getattr(owner, "executor", None) for owner in (builder, runner))
+            limit, *(getattr(owner, "executor", None) for owner in (builder, runner))
         ):
             builds = builder.build(inputs)
             results: list[MeasureResult] = (self.pool or runner).run(inputs, builds)
         ran = [
-            result for result, build in zip(results, builds) if not isinstance(build, MeasureResult)
+            trial
+            for trial in zip(inputs, builds, results)
+            if not isinstance(trial[1], MeasureResult)
         ]
+        for trial in ran:
+            self._keep(*trial)
         if (
             self._servers
             and ran
-            and all(result.error_no == MeasureErrorNo.RUN_TIMEOUT for result in ran)
+            and all(result.error_no == MeasureErrorNo.RUN_TIMEOUT for *_, result in ran)
         ):
             # they end slow trials themselves, so they must be dead: start new ones for the next
             # batch

@@ -40,8 +40,8 @@ from autotvm_opevo.autotvm.tuner import (
     may_refuse_knobs,
     takes_seed,
 )
-from autotvm_opevo.tuning.finalists import Finalist
 from autotvm_opevo.tuning.journal import DevicesLeft, Journal, KnobsMapped
+from autotvm_opevo.tuning.measurer import Finalist
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.run import TuningRun, describe_tuner
 from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler, round_size

@@ -24,9 +24,7 @@ from tvm.autotvm.measure.measure_methods import default_module_loader, request_r
 from tvm.contrib.popen_pool import PopenPoolExecutor
 
 from autotvm_opevo._utils.timeouts import run_with_timeout
-from autotvm_opevo.autotvm.log import seconds, workload_key
 from autotvm_opevo.autotvm.processes import START_TIMEOUT, kill, killed_after
-from autotvm_opevo.tuning.finalists import Finalist, Finalists
 
 logger = logging.getLogger(__name__)
 
@@ -125,7 +123,6 @@ class DevicePool:
         self._runner = runner
         fill_from_environment(runner)
         self._aborted = False
-        self.finalists = Finalists()
         self._refreshing = threading.Lock()
         self._numbers = count()
         self.lost: list[str] = []
@@ -169,7 +166,7 @@ class DevicePool:
         """Run the builds, up to the runner's ``n_parallel`` at once."""
         threads = ThreadPoolExecutor(self._runner.n_parallel)
         try:
-            return list(threads.map(self.trial, inputs, builds))
+            return list(threads.map(self.run_one, inputs, builds))
         except BaseException:
             self.abort()  # or the threads would wait for what still runs
             raise
@@ -181,25 +178,7 @@ class DevicePool:
         self._aborted = True
         kill(getattr(self._runner, "executor", None))
 
-    def close(self) -> None:
-        """Forget the finalists, once nothing runs."""
-        self._aborted = True
-        self.finalists.clear()
-
-    def trial(self, measured: MeasureInput, build: Any) -> MeasureResult:
-        """Run one build, and keep it if it is one of the best."""
-        result = self._run_twice(measured, build)
-        if result.error_no == MeasureErrorNo.NO_ERROR:
-            task = workload_key(measured.target, measured.task)
-            self.finalists.add(task, (measured, result), build, build.filename, seconds(result))
-        return result
-
-    def retime(self, finalist: Finalist) -> float:
-        """Seconds of one run of a finalist; infinite if it fails now."""
-        measured, _ = finalist.trial
-        return seconds(self._run_twice(measured, finalist.built._replace(filename=finalist.file)))
-
-    def _run_twice(self, measured: MeasureInput, build: Any) -> MeasureResult:
+    def run_one(self, measured: MeasureInput, build: Any) -> MeasureResult:
         """Run one build, and again if the session broke."""
         result = self._run(measured, build)
         if (
@@ -226,9 +205,9 @@ class DevicePool:
         except OSError:  # not every file system has links
             shutil.copyfile(build.filename, link)
         # longer than its own, which may fail
-        seconds = START_TIMEOUT + 2 * (self._runner.n_parallel + 1) * self._runner.timeout
+        limit = START_TIMEOUT + 2 * (self._runner.n_parallel + 1) * self._runner.timeout
         try:
-            with killed_after(seconds, getattr(self._runner, "executor", None)):
+            with killed_after(limit, getattr(self._runner, "executor", None)):
                 result: MeasureResult = self._runner.run(
                     [measured], [build._replace(filename=link)]
                 )[0]
@@ -239,17 +218,15 @@ class DevicePool:
 
     def _check_device(self) -> None:
         """Two broken sessions in a row are the trial's fault, unless no device answers any more."""
-        try:
-            run_with_timeout(_DEVICE_TIMEOUT, self._open_session, "a device to answer")
-        except (OSError, RuntimeError) as error:
-            raise DevicePoolError(
-                f"no device of key {self._runner.key!r} answers any more: {error}"
-            ) from error
+        key, host, port = self._runner.key, self._runner.host, self._runner.port
 
-    def _open_session(self) -> None:
-        request_remote(
-            self._runner.key, self._runner.host, self._runner.port, timeout=int(_DEVICE_TIMEOUT)
-        )
+        def open_session() -> None:
+            request_remote(key, host, port, timeout=int(_DEVICE_TIMEOUT))
+
+        try:
+            run_with_timeout(_DEVICE_TIMEOUT, open_session, "a device to answer")
+        except (OSError, RuntimeError) as error:
+            raise DevicePoolError(f"no device of key {key!r} answers any more: {error}") from error
 
     def _await_device(self) -> None:
         """Wait for a device: without any, all trials would fail, and valid configurations be logged

@@ -26,7 +26,6 @@ from autotvm_opevo.autotvm.worker import (
     gpu_limits,
     measure,
 )
-from autotvm_opevo.tuning.finalists import Finalist, Finalists
 from autotvm_opevo.tuning.roofline import Roofline
 from autotvm_opevo.tuning.workers import ForkServerError, Worker
 
@@ -68,11 +67,6 @@ class LocalRunner(autotvm.LocalRunner):
         times as fast is measured twice as often. By default, all trials are timed alike. A GPU
         takes longer to reach full speed: do not prune there.
 
-    Attributes
-    ----------
-    finalists : Finalists
-        The best trials of each task.
-
     Raises
     ------
     ValueError
@@ -112,7 +106,7 @@ class LocalRunner(autotvm.LocalRunner):
             raise ValueError(f"pruning must be at least 1, or None, {pruning!r} given")
         self.pruning = pruning
         self._worker = Worker(WORKER_MODULE)
-        self.finalists = Finalists()
+        self._best: dict[Any, float] = {}  # seconds, by task
 
     def set_task(self, task: Task) -> None:
         """Nothing need be started for a task."""
@@ -145,23 +139,13 @@ class LocalRunner(autotvm.LocalRunner):
         found: Roofline = self._worker.call(measure_roofline, str(target), timeout=_DEVICE_TIMEOUT)
         return found
 
-    def retime(self, finalist: Finalist) -> float:
-        """Seconds of one run of a finalist, timed for a moment; infinite if it fails now."""
-        measured, _ = finalist.trial
+    def retime(self, measured: MeasureInput, build: BuildResult) -> float:
+        """Seconds of one run of what was built, timed for a moment; infinite if it fails now."""
         cpu = measured.target.kind.name == "llvm"  # other devices take longer to reach full speed
         milliseconds = _CONFIRMATION_MS if cpu else max(_CONFIRMATION_MS, self.min_repeat_ms)
-        evaluator_config = (1, 5, 0) if self.enable_cpu_cache_flush else (1, 1, milliseconds)
+        config = (1, 5, 0) if self.enable_cpu_cache_flush else (1, 1, milliseconds)
         try:
-            return float(
-                np.mean(
-                    self._time(
-                        measured,
-                        finalist.built._replace(filename=finalist.file),
-                        evaluator_config,
-                        NO_THRESHOLDS,
-                    )
-                )
-            )
+            return float(np.mean(self._time(measured, build, config, NO_THRESHOLDS)))
         except ForkServerError:
             raise
         except Exception:
@@ -177,14 +161,14 @@ class LocalRunner(autotvm.LocalRunner):
         self._worker.interrupt()
 
     def close(self) -> None:
-        """End the worker, and forget the finalists."""
+        """End the worker, and forget what was best."""
         self._worker.kill()
-        self.finalists.clear()
+        self._best.clear()
 
     def _trial(self, measured: MeasureInput, build: BuildResult) -> MeasureResult:
         start = time.time()
         task = workload_key(measured.target, measured.task)
-        best = self.finalists.best(task)
+        best = self._best.get(task, inf)
         thresholds = NO_THRESHOLDS
         if self.pruning is not None and best < inf:
             thresholds = Thresholds(self.pruning * best, _CLOSE * best, best / _CLOSE)
@@ -208,7 +192,7 @@ class LocalRunner(autotvm.LocalRunner):
         end = time.time()
         result = MeasureResult(costs, kind, end - start + build.time_cost, end)
         time.sleep(self.cooldown_interval)
-        self.finalists.add(task, (measured, result), build, build.filename, seconds(result))
+        self._best[task] = min(best, seconds(result))
         return result
 
     def _time(

@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import tvm
@@ -25,7 +24,7 @@ from autotvm_opevo.meta_schedule.database import seconds, workload_key
 from autotvm_opevo.meta_schedule.runner import LocalRunner
 from autotvm_opevo.meta_schedule.targets import device_type
 from autotvm_opevo.tuning import measurer
-from autotvm_opevo.tuning.finalists import Finalist, Finalists
+from autotvm_opevo.tuning.measurer import Finalist
 
 
 @dataclass(frozen=True)
@@ -77,11 +76,6 @@ class Measurer(measurer.Measurer):
     target : tvm.target.Target
     batch : int
         Number of candidates that are proposed at a time, at most.
-
-    Attributes
-    ----------
-    finalists : Finalists
-        The best trials of each task, by the hash of its workload.
     """
 
     def __init__(self, builder: Any, runner: Any, target: tvm.target.Target, batch: int) -> None:
@@ -95,7 +89,6 @@ class Measurer(measurer.Measurer):
             if ahead and isinstance(runner, RPCRunner)
             else 1
         )
-        self.finalists = Finalists()
         super().__init__(
             min(batch, max(builds, devices)),
             builds,
@@ -103,23 +96,18 @@ class Measurer(measurer.Measurer):
             builder.workers if ahead else None,
         )
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._close(self.runner.interrupt if isinstance(self.runner, LocalRunner) else lambda: None)
-        self.finalists.clear()
 
     def _build(self, candidates: Sequence[MeasureCandidate]) -> list[BuilderResult]:
         if isinstance(self.builder, LocalBuilder):
-            builds = [self.builder.start(one.sch.mod, self._target) for one in candidates]
+            builds = [
+                self.builder.start(candidate.sch.mod, self._target) for candidate in candidates
+            ]
             return [self.builder.result(build)[0] for build in builds]
+        inputs = [BuilderInput(candidate.sch.mod, self._target) for candidate in candidates]
         with interrupts_in_tvm():
-            return list(
-                self.builder.build([BuilderInput(one.sch.mod, self._target) for one in candidates])
-            )
+            return list(self.builder.build(inputs))
 
     def retime(self, finalist: Finalist) -> float:
         """Seconds of one run of a finalist; infinite if it fails now."""
@@ -177,20 +165,19 @@ class Measurer(measurer.Measurer):
     def _measure(self, key: str, candidates: Sequence[MeasureCandidate]) -> list[Trial]:
         """Build and run a batch, with a builder or runner that is not this package's."""
         start, kind = time.monotonic(), device_type(self._target)
-        built = self._build(candidates)
-        runnable = [
-            (one, candidate) for one, candidate in zip(built, candidates) if not one.error_msg
-        ]
+        builds = self._build(candidates)
         inputs = [
-            RunnerInput(str(one.artifact_path), kind, candidate.args_info)
-            for one, candidate in runnable
+            RunnerInput(str(built.artifact_path), kind, candidate.args_info)
+            for built, candidate in zip(builds, candidates)
+            if not built.error_msg
         ]
         with interrupts_in_tvm():
             ran = iter([future.result() for future in self.runner.run(inputs)] if inputs else [])
-        results = [None if one.error_msg else next(ran) for one in built]
+        results = [None if built.error_msg else next(ran) for built in builds]
         each = (time.monotonic() - start) / len(candidates)
         return [
-            self._keep(key, _trial(*one, each), one[1]) for one in zip(candidates, built, results)
+            self._keep(key, _trial(candidate, built, result, each), built)
+            for candidate, built, result in zip(candidates, builds, results)
         ]
 
 

@@ -40,8 +40,8 @@ from autotvm_opevo.meta_schedule.verification import find_wrong_passes
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
 from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.file_formats import describe_file
-from autotvm_opevo.tuning.finalists import Finalist
 from autotvm_opevo.tuning.logs import BEST_DATABASE
+from autotvm_opevo.tuning.measurer import Finalist
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.run import TuningRun
 from autotvm_opevo.tuning.task_scheduler import Operator, TaskScheduler, as_task_scheduler

@@ -1,22 +1,32 @@
-"""Measuring candidates of any task: what runs next is built while something runs. Imports no
-TVM.
+"""Measuring candidates of any task: what runs next is built while something runs, and what was built
+for the best is kept, to be timed again when tuning ends. Imports no TVM.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 import threading
 import time
+import weakref
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
-from types import TracebackType
-from typing import Any, Protocol
+from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import count
+from math import inf
+from typing import Any, NamedTuple, Protocol
 
 from autotvm_opevo.tuning.workers import WorkerPool
 
 # Seconds between attempts to end what still runs.
 _POLL_INTERVAL = 0.02
+# Number of finalists of a task, and how much slower than the best one may have been, since no noise
+# is as large.
+FINALISTS = 5
+MAX_RATIO = 1.5
 
 
 class Build(Protocol):
@@ -46,6 +56,8 @@ class Measurer(ABC):
     ----------
     batch : int
         As given.
+    finalists : Finalists
+        The best trials of each task; `retime` times them again.
     """
 
     def __init__(
@@ -60,17 +72,13 @@ class Measurer(ABC):
         self._free = threading.Event()  # nobody waits for this CPU but trials
         self._free.set()
         self._ran: list[float] = []  # seconds of each trial on its device
+        self.finalists = Finalists()
 
     def __enter__(self) -> Any:
         return self
 
     @abstractmethod
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End all child processes."""
 
     @abstractmethod
@@ -140,7 +148,7 @@ class Measurer(ABC):
         """
 
     def _close(self, interrupt: Callable[[], object]) -> None:
-        """End all trials; `interrupt` makes those that run fail."""
+        """End all trials, and forget the finalists; `interrupt` makes those that run fail."""
         self._closed = True
         self._free.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -149,6 +157,7 @@ class Measurer(ABC):
         while any(trial.running() for trial in list(self._trials)):
             interrupt()
             time.sleep(_POLL_INTERVAL)
+        self.finalists.clear()
 
     def _trial(self, build: Build, trial: Future[Any], on_this_cpu: bool) -> None:
         if not trial.set_running_or_notify_cancel():
@@ -191,3 +200,73 @@ def measured(trial: Any) -> Future[Any]:
     future: Future[Any] = Future()
     future.set_result(trial)
     return future
+
+
+class Finalist(NamedTuple):
+    """One of the best trials of a task.
+
+    Attributes
+    ----------
+    seconds : float
+        Its latency.
+    trial, built : object
+        The trial, and what was built for it, of the adapter's TVM.
+    file : str
+        A copy of the latter's, since the builder deletes its own.
+    """
+
+    seconds: float
+    trial: Any
+    built: Any
+    file: str
+
+
+class Finalists:
+    """The finalists of all tasks; trials can be added by any thread."""
+
+    def __init__(self) -> None:
+        self._by_task: dict[Any, list[Finalist]] = defaultdict(list)  # the fastest first, by task
+        self._folder: str | None = None  # of what was built
+        self._numbers = count()
+        self._lock = threading.Lock()
+
+    def of(self, task: Any) -> list[Finalist]:
+        """The best trials of a task, by its key, the fastest first; none that are out of reach of
+        any noise.
+        """
+        best = self._by_task[task]
+        return [finalist for finalist in best if finalist.seconds <= MAX_RATIO * best[0].seconds]
+
+    def add(self, task: Any, trial: Any, built: Any, file: str, seconds: float) -> None:
+        """Keep what was built for a trial if it is one of the best; see `Finalist`, `file` is the
+        builder's.
+        """
+        with self._lock:
+            best = self._by_task[task]
+            if seconds == inf or (len(best) == FINALISTS and seconds >= best[-1].seconds):
+                return
+            try:
+                copy = self._copy(file)
+            except OSError:  # a full disk: it can still be the best, but not be confirmed
+                return
+            best.append(Finalist(seconds, trial, built, copy))
+            best.sort(key=lambda finalist: finalist.seconds)
+            for dropped in best[FINALISTS:]:
+                with suppress(OSError):
+                    os.unlink(dropped.file)
+            del best[FINALISTS:]
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._by_task.clear()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def _copy(self, file: str) -> str:
+        """Copy what was built; the copy lasts until `clear`."""
+        if self._folder is None:
+            self._folder = tempfile.mkdtemp()
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        copy = os.path.join(self._folder, f"{next(self._numbers)}{os.path.splitext(file)[1]}")
+        return str(shutil.copyfile(file, copy))

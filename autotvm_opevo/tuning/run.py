@@ -25,7 +25,6 @@ from autotvm_opevo._utils.cpu_cores import warn_of_idle_cores
 from autotvm_opevo._utils.text import command_line, last_line, pluralize
 from autotvm_opevo._utils.timeouts import say_if_long
 from autotvm_opevo.tuning.comparison import Comparison
-from autotvm_opevo.tuning.finalists import Finalist
 from autotvm_opevo.tuning.journal import (
     BestConfirmed,
     MachineMeasured,
@@ -34,7 +33,7 @@ from autotvm_opevo.tuning.journal import (
     RunEnded,
     RunStarted,
 )
-from autotvm_opevo.tuning.measurer import Measurer
+from autotvm_opevo.tuning.measurer import Finalist, Measurer
 from autotvm_opevo.tuning.race import confirm
 from autotvm_opevo.tuning.result import EXHAUSTED, ProgressDisplay, Row, TuningResult
 from autotvm_opevo.tuning.roofline import Roofline, Work

@@ -1,5 +1,6 @@
 """Builders and runners shared by the tasks of a network."""
 
+import os
 import time
 
 import pytest
@@ -9,6 +10,7 @@ from tvm import autotvm
 from tvm.contrib.popen_pool import PopenPoolExecutor
 
 from autotvm_opevo.autotvm import measurer as module
+from autotvm_opevo.autotvm.log import seconds, workload_key
 from autotvm_opevo.autotvm.measurer import Measurer
 
 
@@ -64,6 +66,23 @@ class TestMeasurer:
                 assert [trial.result(0)[1].costs for trial in trials] == [(1.0 + i,) for i in batch]
                 assert measurer.has_capacity
         assert calls == [task.name, ("build", 3), ("run", 3), ("build", 1), ("run", 1)]
+
+    def test_the_best_five_of_a_task_can_be_timed_again_after_the_builder_has_deleted_them(self):
+        task = dense_task(64)
+        with Measurer(for_real()) as measurer:
+            trials = measurer.submit(task, [task.config_space.get(i) for i in range(7)])
+            latencies = sorted(seconds(trial.result(TIMEOUT)[1]) for trial in trials)[:5]
+            finalists = measurer.finalists.of(workload_key(task.target, task))
+            assert [finalist.seconds for finalist in finalists] == [
+                latency for latency in latencies if latency <= 1.5 * latencies[0]
+            ]
+            assert all(0 < measurer.retime(finalist) < 1 for finalist in finalists)
+            measurer.restart()
+            assert 0 < measurer.retime(finalists[0]) < 1
+            folder = measurer.finalists._folder
+            assert sum(name.endswith(".tar") for name in os.listdir(folder)) == 5
+        assert not os.path.exists(folder)
+        assert not measurer.finalists.of(workload_key(task.target, task))
 
     @pytest.mark.parametrize("owner", ["builder", "runner"])
     def test_a_user_s_builder_or_runner_that_raises_ends_the_run(self, owner):

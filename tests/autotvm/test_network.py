@@ -31,7 +31,8 @@ from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.networks import relay as workloads
 from autotvm_opevo.reporting.logs import open_logs
-from autotvm_opevo.tuning import finalists, race, run
+from autotvm_opevo.tuning import measurer as measurer_module
+from autotvm_opevo.tuning import race, run
 from autotvm_opevo.tuning.journal import BestConfirmed, Journal, MachineMeasured, RunEnded, read
 
 ALEXNET_TARGET = tvm.target.Target(
@@ -649,7 +650,7 @@ class TestConfirmation:
     ):
         monkeypatch.setattr(run, "CONFIRMATION_SHARE", 10.0)
         # on a busy machine, one trial may be far ahead
-        monkeypatch.setattr(finalists, "MAX_RATIO", 1e6)
+        monkeypatch.setattr(measurer_module, "MAX_RATIO", 1e6)
         monkeypatch.setattr(race, "_LAST_ROUND", race.MIN_ROUNDS)  # each round starts a process
         log = tmp_path / "log.json"
         result = tune(log, 24, measure_option=for_real())

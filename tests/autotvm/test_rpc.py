@@ -27,7 +27,8 @@ from autotvm_opevo.autotvm import compare_logs, rpc
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.rpc import DevicePoolError
 from autotvm_opevo.networks import relay as workloads
-from autotvm_opevo.tuning import finalists, race, run
+from autotvm_opevo.tuning import measurer as measurer_module
+from autotvm_opevo.tuning import race, run
 from autotvm_opevo.tuning.journal import Journal
 
 SHAPES = [(1, 16, 8, 8), (16, 16, 3, 3)]
@@ -85,7 +86,7 @@ def confirmed(board, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "CONFIRMATION_SHARE", 10.0)
         patch.setattr(race, "_LAST_ROUND", race.MIN_ROUNDS)  # each round starts a process
-        patch.setattr(finalists, "MAX_RATIO", 1e6)
+        patch.setattr(measurer_module, "MAX_RATIO", 1e6)
         option = measure_option(
             board, n_parallel=1, package=autotvm_opevo.autotvm, min_repeat_ms=20
         )

@@ -1,6 +1,5 @@
 """The runner on one forked worker, with real runs."""
 
-import os
 import time
 
 import numpy as np
@@ -57,10 +56,6 @@ def test_a_crash_fails_one_trial_and_the_next_runs(runner, built, tmp_path):
     assert "missing.so" in str(results[0].costs)
 
 
-def finalists_of(runner, task):
-    return runner.finalists.of(workload_key(task.target, task))
-
-
 def test_a_trial_that_takes_too_long_is_a_timeout(runner, built, monkeypatch):
     def measure(*_):
         time.sleep(600)
@@ -73,35 +68,14 @@ def test_a_trial_that_takes_too_long_is_a_timeout(runner, built, monkeypatch):
     assert "longer than 2 seconds" in late.costs[0]
 
 
-def test_the_best_five_of_a_task_can_be_timed_again_after_the_builder_has_deleted_them(
-    task, runner
+def test_what_was_built_can_be_timed_again_and_takes_for_ever_if_it_fails_now(
+    runner, built, tmp_path
 ):
-    builder = LocalBuilder(TIMEOUT)
-    builder.set_task(task, {})
-    inputs = [MeasureInput(task.target, task, task.config_space.get(i)) for i in range(7)]
-    results = runner.run(inputs, builder.build(inputs))
-    builder.close()
-    seconds = sorted(float(np.mean(result.costs)) for result in results)[:5]
-    finalists = finalists_of(runner, task)
-    assert [finalist.seconds for finalist in finalists] == [
-        s for s in seconds if s <= 1.5 * seconds[0]
-    ]
-    assert all(0 < runner.retime(finalist) < 1 for finalist in finalists)
-    runner.restart()
-    assert 0 < runner.retime(finalists[0]) < 1
-    folder = runner.finalists._folder
-    assert sum(name.endswith(".tar") for name in os.listdir(folder)) == 5
-    runner.close()
-    assert not os.path.exists(folder)
-    assert not finalists_of(runner, task)
-
-
-def test_a_finalist_that_fails_now_takes_for_ever(runner, built, tmp_path):
-    runner.run(*built)
-    finalist = finalists_of(runner, built[0][0].task)[0]
-    missing = finalist._replace(file=str(tmp_path / "missing.so"))
-    assert runner.retime(missing) == float("inf")
-    assert runner.retime(finalist) < 1
+    inputs, builds = built
+    assert 0 < runner.retime(inputs[0], builds[0]) < 1
+    missing = builds[0]._replace(filename=str(tmp_path / "missing.so"))
+    assert runner.retime(inputs[0], missing) == float("inf")
+    assert runner.retime(inputs[0], builds[0]) < 1
 
 
 def test_the_thresholds_are_multiples_of_the_task_s_best(runner, built, monkeypatch):
@@ -136,5 +110,7 @@ def test_a_module_loader_is_refused():
 
 def test_an_impossible_time_prunes_nothing(runner, built, monkeypatch):
     monkeypatch.setattr(runner._worker, "call", lambda *arguments, timeout: (0.0,))
+    runner.pruning = 1.5
     runner.run(*built)
-    assert not finalists_of(runner, built[0][0].task)
+    task = built[0][0].task
+    assert runner._best[workload_key(task.target, task)] == float("inf")

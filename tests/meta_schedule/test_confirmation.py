@@ -25,7 +25,8 @@ from autotvm_opevo.meta_schedule.database import commit, workload_key
 from autotvm_opevo.meta_schedule.measurer import Measurer
 from autotvm_opevo.meta_schedule.store import write_best
 from autotvm_opevo.networks import relax as workloads
-from autotvm_opevo.tuning import finalists, run
+from autotvm_opevo.tuning import measurer as measurer_module
+from autotvm_opevo.tuning import run
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.logs import BEST_DATABASE
 from autotvm_opevo.tuning.race import confirm
@@ -198,7 +199,9 @@ def test_the_best_of_an_earlier_call_stay_where_new_ones_cannot_be_written(
 
 def test_a_network_s_best_are_confirmed_for_real_and_applied(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "CONFIRMATION_SHARE", 100.0)
-    monkeypatch.setattr(finalists, "MAX_RATIO", 1e6)  # of ten candidates, one may be far ahead
+    monkeypatch.setattr(
+        measurer_module, "MAX_RATIO", 1e6
+    )  # of ten candidates, one may be far ahead
     folder = tmp_path / "matmul"
     result = tune(folder, 10)
     assert result.best_file == folder / BEST_DATABASE
