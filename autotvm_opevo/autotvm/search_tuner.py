@@ -19,7 +19,6 @@ from autotvm_opevo.autotvm.history import History, is_cpu, prior
 from autotvm_opevo.autotvm.log import Record, configuration_of, fitness, workload_key
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.base import Search
-from autotvm_opevo.search.opevo import OpEvo
 from autotvm_opevo.search.space import Space
 from autotvm_opevo.search.transfer import Source
 
@@ -213,7 +212,7 @@ class SearchTuner(Tuner):
 
     def batch_size(self, most: int) -> int:
         """How many configurations to propose at once, of those that could be measured at once."""
-        if not isinstance(self._search, OpEvo) or self._search.surrogate is None:
+        if not self._search.can_transfer:  # without a surrogate
             return most
         return min(most, max(_FIRST_BATCH, len(self._search.results) // 2))
 
@@ -320,12 +319,12 @@ class SearchTuner(Tuner):
     @property
     def can_transfer(self) -> bool:
         """Whether to learn from other tasks, as OpEvo with its surrogate can."""
-        return self.transfer and isinstance(self._search, OpEvo) and self._search.can_transfer
+        return self.transfer and self._search.can_transfer
 
     @property
     def sources(self) -> Sequence[Source]:
         """The tasks that it learns from; see `OpEvo.sources`."""
-        return self._search.sources if isinstance(self._search, OpEvo) else ()
+        return self._search.sources
 
     def as_source(self) -> Source:
         """This tuner's results, present and future, for the tuner of another task."""
@@ -336,7 +335,7 @@ class SearchTuner(Tuner):
         before; see `OpEvo`.
         """
         self._others = list(sources)
-        if not (self.can_transfer and isinstance(self._search, OpEvo)):
+        if not self.can_transfer:
             return []
         return self._search.learn_from(
             [

@@ -207,6 +207,22 @@ class Search(ABC):
             insort(self._ranking, (-fitness, number))
         self.results[number] = fitness
 
+    @property
+    def can_transfer(self) -> bool:
+        """Whether `learn_from` has an effect."""
+        return False
+
+    @property
+    def sources(self) -> Sequence[Any]:
+        """What it learns from, of what `learn_from` was given last; see `transfer.Source`."""
+        return ()
+
+    def learn_from(self, sources: Sequence[Any]) -> list[Any]:
+        """Take results of other tasks into account, in place of those given before; returns the
+        sources that are used.
+        """
+        return []
+
     @abstractmethod
     def _propose(self, n: int) -> Iterator[int | None]:
         """Yield what comes next, by number, at least one if anything is left: configurations that
