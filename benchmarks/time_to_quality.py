@@ -22,8 +22,8 @@ import tvm
 from tvm.autotvm import record
 
 from autotvm_opevo.autotvm import tune_network
+from autotvm_opevo.autotvm.log import key_of
 from autotvm_opevo.autotvm.log import seconds as latency_of
-from autotvm_opevo.autotvm.log import workload_key
 from autotvm_opevo.networks import relay as workloads
 from benchmarks.latency_over_time import END, plot, table
 from benchmarks.network import METHODS, digest, time_all
@@ -72,7 +72,7 @@ def best_until(log, moment, file):
     for measured, result in record.load_from_file(str(log)):
         if result.timestamp <= moment:
             trials += 1
-            key = workload_key(measured.target, measured.task)
+            key = key_of(measured.target, measured.task)
             if latency_of(result) < min(
                 latency_of(best[key][1]) if key in best else np.inf, np.inf
             ):

@@ -20,7 +20,7 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task.space import InstantiationError
 
-from autotvm_opevo.autotvm.log import workload_key
+from autotvm_opevo.autotvm.log import key_of
 from autotvm_opevo.autotvm.worker import WORKER_MODULE
 from autotvm_opevo.tuning.workers import ForkServerError, WorkerPool
 
@@ -130,7 +130,7 @@ class LocalBuilder(autotvm.LocalBuilder):
     def finish(self, build: Build) -> BuildResult | MeasureResult:
         """Wait for what was built, or for a failed measurement in AutoTVM's words."""
         result = self._result(build.future, build.timeout)
-        key = workload_key(build.measured.target, build.measured.task)
+        key = key_of(build.measured.target, build.measured.task)
         if isinstance(result, BuildResult):
             self._seconds[key].append(result.time_cost)
             self._late[key] = 0
@@ -150,7 +150,7 @@ class LocalBuilder(autotvm.LocalBuilder):
         return weakref.finalize(self, shutil.rmtree, self.tmp_dir, ignore_errors=True)
 
     def _timeout(self, measured: MeasureInput) -> float:
-        key = workload_key(measured.target, measured.task)
+        key = key_of(measured.target, measured.task)
         own = self._seconds[key]
         enough = len(own) >= _MIN_BUILDS
         seen = own if enough else [seconds for task in self._seconds.values() for seconds in task]

@@ -31,10 +31,10 @@ from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.log import (
     Record,
     UnknownOption,
+    key_of,
     parse,
     read_fields,
     seconds,
-    workload_key,
 )
 from autotvm_opevo.autotvm.rpc import fill_from_environment, is_remote, require_devices
 from autotvm_opevo.autotvm.targets import as_target, check_device
@@ -49,8 +49,8 @@ from autotvm_opevo.tuning.programs import Array, KernelInstance, random_arrays
 from autotvm_opevo.tuning.record_lines import task_name
 from autotvm_opevo.tuning.task_scheduler import Operator
 
-# The best records of a log, by target and workload.
-_Best = dict[tuple[str, Any], Record]
+# The best records of a log, by their task.
+_Best = dict[str, Record]
 
 
 @without_tophub()
@@ -122,7 +122,9 @@ def compare_logs(
     names = check_logs(logs)
     best_of_logs = [_best_records(Path(log)) for log in logs]
     if target is None:
-        target = common_target([{target for target, _ in best} for best in best_of_logs])
+        target = common_target(
+            [{str(record[0].target) for record in best.values()} for best in best_of_logs]
+        )
     target = as_target(target)
     runner = runner or autotvm.LocalRunner()
     check_device(target, runner)
@@ -191,7 +193,7 @@ def _best_records(log: Path) -> _Best:
     best: _Best = {}
     # a target can be written in several ways
     for _, record in sorted(fastest.values(), key=lambda pair: pair[0]):
-        best.setdefault(workload_key(record[0].target, record[0].task), record)
+        best.setdefault(key_of(record[0].target, record[0].task), record)
     return best
 
 
@@ -199,12 +201,18 @@ def _of_network(
     name: str, records: _Best, tasks: Sequence[Task], target: tvm.target.Target
 ) -> _Best:
     """The records of a network's tasks."""
-    keys = [workload_key(target, task) for task in tasks]
+    keys = [key_of(target, task) for task in tasks]
     best = {key: records[key] for key in keys if key in records}
     if best:
         return best
-    workloads = {key[1] for key in keys}
-    others = sorted({other for other, workload in records if workload in workloads})
+    workloads = {task.workload for task in tasks}
+    others = sorted(
+        {
+            str(measured.target)
+            for measured, _ in records.values()
+            if measured.task.workload in workloads
+        }
+    )
     if others:
         raise ValueError(
             f"{name} has records of this network for {', '.join(others)}, none for {target}: "
@@ -222,7 +230,7 @@ def _compare(
     operator: Operator, tasks: Sequence[Task], logs: Sequence[_Best]
 ) -> OperatorComparison:
     """An operator by the fastest record of each log."""
-    keys = [workload_key(tasks[i].target, tasks[i]) for i in operator.tasks]
+    keys = [key_of(tasks[i].target, tasks[i]) for i in operator.tasks]
     best = [
         min((log[key] for key in keys if key in log), key=_latency, default=None) for log in logs
     ]

@@ -26,9 +26,9 @@ from autotvm_opevo.autotvm.log import (
     Record,
     UnknownOption,
     fitness,
+    key_of,
     parse,
     read_fields,
-    workload_key,
 )
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.transfer import Source, thin_out
@@ -101,7 +101,7 @@ class History:
         """Add records of one task."""
         template, key = (
             trials.example.task.name,
-            workload_key(trials.example.target, trials.example.task),
+            key_of(trials.example.target, trials.example.task),
         )
         known = self._trials.setdefault(template, {}).setdefault(
             key, _Trials(trials.example, [], [], [])

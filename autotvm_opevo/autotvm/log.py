@@ -31,6 +31,7 @@ from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.space import Configuration
 from autotvm_opevo.tuning.file_formats import about
+from autotvm_opevo.tuning.naming import task_key
 from autotvm_opevo.tuning.record_lines import (
     UNUSED_OPTIONS,
     option_names,
@@ -67,9 +68,9 @@ def fitness(result: MeasureResult) -> float:
     return 1.0 / mean if math.isfinite(1.0 / mean) else 0.0
 
 
-def workload_key(target: object, task: Task) -> tuple[str, Any]:
-    """Identifies a task in logs: its target and its workload."""
-    return str(target), task.workload
+def key_of(target: object, task: Task) -> str:
+    """The key of a task; see `task_key`. A record's target is not its task's, which has none."""
+    return task_key(str(target), task.name, task.args)
 
 
 def failure(result: MeasureResult) -> tuple[str, str]:
@@ -108,7 +109,7 @@ def configuration_of(measured: MeasureInput, task: Task, knobs: KnobSpace) -> Co
     """Configuration of a record, or None if the record belongs to another task, target or
     configuration space.
     """
-    if workload_key(measured.target, measured.task) != workload_key(task.target, task):
+    if key_of(measured.target, measured.task) != key_of(task.target, task):
         return None
     try:
         return knobs.configuration(measured.config)

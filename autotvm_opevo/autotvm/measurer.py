@@ -22,7 +22,7 @@ from tvm.contrib.cc import create_shared
 from autotvm_opevo._utils.interrupts import no_interrupts_in_children
 from autotvm_opevo._utils.timeouts import run_with_timeout
 from autotvm_opevo.autotvm.builder import Build, LocalBuilder
-from autotvm_opevo.autotvm.log import Record, seconds, workload_key
+from autotvm_opevo.autotvm.log import Record, key_of, seconds
 from autotvm_opevo.autotvm.processes import START_TIMEOUT, killed_after, stop
 from autotvm_opevo.autotvm.rpc import DevicePool, DevicePoolError, addresses, is_remote
 from autotvm_opevo.autotvm.runner import LocalRunner
@@ -150,7 +150,7 @@ class Measurer(measurer.Measurer):
     def _keep(self, measured: MeasureInput, built: BuildResult, result: MeasureResult) -> None:
         """Keep what was built for a trial if it is one of the best, and can be timed again."""
         if self.pool is not None or isinstance(self._runner, LocalRunner):
-            key = workload_key(measured.target, measured.task)
+            key = key_of(measured.target, measured.task)
             file = built.filename
             self.finalists.add(key, (measured, result), built, file, seconds(result))
 

@@ -25,7 +25,7 @@ from autotvm_opevo.autotvm.evaluation import evaluate_network
 from autotvm_opevo.autotvm.extraction import Extraction, extract, without_tophub
 from autotvm_opevo.autotvm.folding import fold
 from autotvm_opevo.autotvm.history import read_history
-from autotvm_opevo.autotvm.log import Log, Record, workload_key
+from autotvm_opevo.autotvm.log import Log, Record, key_of
 from autotvm_opevo.autotvm.measurer import Measurer, default_measure_option
 from autotvm_opevo.autotvm.roofline import work
 from autotvm_opevo.autotvm.rpc import DevicePoolError
@@ -174,12 +174,12 @@ def tune_network(
         store = TrialStore(log, Journal(Path(f"{log.path}.journal"), overwrite=not log.records))
         network = run_compiler(partial(extract, mod, target), "extracting tasks")
         if transfer and can_learn(tuner):
-            own = {workload_key(task.target, task) for task in network.tasks}
+            own = {key_of(task.target, task) for task in network.tasks}
             known.add(
                 (
                     (measured, result)
                     for measured, result in log.records
-                    if workload_key(measured.target, measured.task) not in own
+                    if key_of(measured.target, measured.task) not in own
                 ),
                 str(log.path),
             )
@@ -286,7 +286,7 @@ class NetworkRun(TuningRun):
 
     def _finalists(self, task: TaskState) -> list[Finalist]:
         """See `TuningRun`."""
-        finalists = self._measurer.finalists.of(workload_key(task.task.target, task.task))
+        finalists = self._measurer.finalists.of(task.key)
         return finalists if task.best in [finalist.trial for finalist in finalists] else []
 
     def _use_confirmed(self, task: TaskState, best: Record, latency: float) -> str:

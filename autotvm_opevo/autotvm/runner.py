@@ -17,7 +17,7 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task import Task
 
-from autotvm_opevo.autotvm.log import seconds, workload_key
+from autotvm_opevo.autotvm.log import key_of, seconds
 from autotvm_opevo.autotvm.roofline import measure_roofline
 from autotvm_opevo.autotvm.worker import (
     NO_THRESHOLDS,
@@ -167,7 +167,7 @@ class LocalRunner(autotvm.LocalRunner):
 
     def _trial(self, measured: MeasureInput, build: BuildResult) -> MeasureResult:
         start = time.time()
-        task = workload_key(measured.target, measured.task)
+        task = key_of(measured.target, measured.task)
         best = self._best.get(task, inf)
         thresholds = NO_THRESHOLDS
         if self.pruning is not None and best < inf:

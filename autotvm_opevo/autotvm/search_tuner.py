@@ -16,7 +16,7 @@ from tvm.autotvm.tuner import Tuner
 from autotvm_opevo._utils.text import milliseconds
 from autotvm_opevo.autotvm.build_ahead import BuildAhead, can_build_ahead
 from autotvm_opevo.autotvm.history import History, is_cpu, prior
-from autotvm_opevo.autotvm.log import Record, configuration_of, fitness, workload_key
+from autotvm_opevo.autotvm.log import Record, configuration_of, fitness, key_of
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.base import Search
 from autotvm_opevo.search.space import Space
@@ -262,14 +262,14 @@ class SearchTuner(Tuner):
                 f"autotvm.record.load_from_file({data_set!r})"
             )
         configurations, fitnesses, others, skipped = [], [], 0, 0
-        own_key, transfers = workload_key(self.task.target, self.task), self.can_transfer
+        own_key, transfers = key_of(self.task.target, self.task), self.can_transfer
         unusable = self._history.unusable(self.task.name)
         for measured, result in data_set:
             configuration = configuration_of(measured, self.task, self._knobs)
             if configuration is None:
                 is_other = (
                     measured.task.name == self.task.name
-                    and workload_key(measured.target, measured.task) != own_key
+                    and key_of(measured.target, measured.task) != own_key
                 )
                 if transfers and is_other and is_cpu(measured.target) == is_cpu(self.task.target):
                     self._history.add([(measured, result)])  # at once: there may be 100,000

@@ -9,10 +9,9 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from autotvm_opevo.autotvm.log import Log, Record, failure, parse, seconds
+from autotvm_opevo.autotvm.log import Log, Record, failure, key_of, parse, seconds
 from autotvm_opevo.tuning.journal import Journal, TrialEnded
 from autotvm_opevo.tuning.logs import best_file
-from autotvm_opevo.tuning.record_lines import task_key
 from autotvm_opevo.tuning.task_state import TaskState
 
 
@@ -42,12 +41,12 @@ class TrialStore:
         self.best_file = best_file(log.path)
         self.records: defaultdict[str, list[Record]] = defaultdict(list)
         for record in log.records:
-            self.records[key_of(record)].append(record)
+            self.records[key_of(record[0].target, record[0].task)].append(record)
         self.confirmed: dict[str, Record] = {}
         for known in journal.runs.confirmed.values():
             with suppress(ValueError):
                 if record := parse(known.record):
-                    self.confirmed[key_of(record)] = record
+                    self.confirmed[key_of(record[0].target, record[0].task)] = record
 
     @property
     def path(self) -> Path:
@@ -85,7 +84,7 @@ class TrialStore:
         kept, written = _read(self.best_file)
         chosen = []
         for group in groups.values():
-            task = key_of(group[-1])
+            task = key_of(group[-1][0].target, group[-1][0].task)
             last = kept.get(task)
             if (last or task in self.journal.runs.left_out) and all(
                 result.timestamp <= written for _, result in group
@@ -95,12 +94,6 @@ class TrialStore:
                 best = fastest(self.records[task], self.confirmed.get(task))
                 chosen.extend([best] if seconds(best[1]) < inf else [])
         return chosen
-
-
-def key_of(record: Record) -> str:
-    """The key of a record's task."""
-    measured = record[0]
-    return task_key(str(measured.target), measured.task.name, measured.task.args)
 
 
 def fastest(records: Iterable[Record], confirmed: Record | None) -> Record:
@@ -119,6 +112,6 @@ def _read(file: Path) -> tuple[dict[str, Record], float]:
         for line in file.read_text(errors="replace").splitlines():
             with suppress(ValueError):  # it is written anew, so damage is no error
                 if record := parse(line):
-                    records[key_of(record)] = record
+                    records[key_of(record[0].target, record[0].task)] = record
         return records, file.stat().st_mtime
     return {}, -inf

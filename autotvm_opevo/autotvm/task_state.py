@@ -12,7 +12,7 @@ from tvm.autotvm.task.space import ConfigEntity, FallbackConfigEntity
 
 from autotvm_opevo.autotvm.foreign_tuner import ForeignTuner
 from autotvm_opevo.autotvm.history import History
-from autotvm_opevo.autotvm.log import Record, configuration_of, failure, seconds
+from autotvm_opevo.autotvm.log import Record, configuration_of, failure, key_of, seconds
 from autotvm_opevo.autotvm.search_tuner import SearchTuner
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.autotvm.store import fastest
@@ -20,7 +20,7 @@ from autotvm_opevo.autotvm.tuner import TunerFactory, takes_seed
 from autotvm_opevo.search.transfer import count_origins
 from autotvm_opevo.tuning import task_state
 from autotvm_opevo.tuning.journal import THIS_RUN
-from autotvm_opevo.tuning.record_lines import task_key, task_name
+from autotvm_opevo.tuning.record_lines import task_name
 from autotvm_opevo.tuning.task_scheduler import TaskProgress
 
 
@@ -70,11 +70,10 @@ class TaskState(task_state.TaskState):
         history: History | None = None,
         transfer: bool = True,
     ) -> None:
-        key = task_key(str(task.target), task.name, task.args)
         super().__init__(
             task,
             task_name(task.name, task.args),
-            key,
+            key_of(task.target, task),
             TaskProgress(float(task.flop or 0), task.name),
         )
         self._knobs = KnobSpace(task.config_space)

@@ -1,5 +1,5 @@
-"""Measuring candidates of any task: what runs next is built while something runs, and what was built
-for the best is kept, to be timed again when tuning ends. Imports no TVM.
+"""Measuring candidates of any task: what runs next is built while something runs, and what was
+built for the best is kept, to be timed again when tuning ends. Imports no TVM.
 """
 
 from __future__ import annotations

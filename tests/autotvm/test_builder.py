@@ -16,7 +16,7 @@ from tvm.autotvm.task.space import InstantiationError
 
 from autotvm_opevo.autotvm import LocalBuilder
 from autotvm_opevo.autotvm.builder import Build
-from autotvm_opevo.autotvm.log import workload_key
+from autotvm_opevo.autotvm.log import key_of
 from autotvm_opevo.tuning.workers import ForkServerError, WorkerPool
 
 
@@ -82,7 +82,7 @@ def test_the_timeout_follows_from_the_builds_seen_of_the_task():
         inputs(matmul_task()),
     )
     assert builder._timeout(measured) == 100
-    seen = builder._seconds[workload_key(measured.target, measured.task)]
+    seen = builder._seconds[key_of(measured.target, measured.task)]
     seen += [0.5, 0.5, 0.5]
     assert builder._timeout(measured) == 100  # too few
     seen += [0.5]
@@ -99,7 +99,7 @@ def test_the_timeout_follows_from_the_builds_seen_of_the_task():
 def test_until_then_it_follows_from_all_builds_and_doubles_with_each_that_was_late():
     builder, other = LocalBuilder(timeout=100, adaptive_timeout=True), inputs(matmul_task(32))[0]
     (measured, *_) = inputs(matmul_task())
-    builder._seconds[workload_key(measured.target, measured.task)] += [3.0] * 4
+    builder._seconds[key_of(measured.target, measured.task)] += [3.0] * 4
     assert builder._timeout(other) == pytest.approx(15)
     late = Future()
     late.set_exception(TimeoutError())
@@ -113,7 +113,7 @@ def test_where_one_build_after_the_other_is_late_they_get_more_time():
         LocalBuilder(timeout=100, adaptive_timeout=True),
         inputs(matmul_task()),
     )
-    builder._seconds[workload_key(measured.target, measured.task)] += [2.0] * 4
+    builder._seconds[key_of(measured.target, measured.task)] += [2.0] * 4
     late, built = Future(), Future()
     late.set_exception(TimeoutError())
     built.set_result(BuildResult("file", (), None, 2.0))

@@ -10,7 +10,7 @@ from tvm import autotvm
 from tvm.contrib.popen_pool import PopenPoolExecutor
 
 from autotvm_opevo.autotvm import measurer as module
-from autotvm_opevo.autotvm.log import seconds, workload_key
+from autotvm_opevo.autotvm.log import key_of, seconds
 from autotvm_opevo.autotvm.measurer import Measurer
 
 
@@ -72,7 +72,7 @@ class TestMeasurer:
         with Measurer(for_real()) as measurer:
             trials = measurer.submit(task, [task.config_space.get(i) for i in range(7)])
             latencies = sorted(seconds(trial.result(TIMEOUT)[1]) for trial in trials)[:5]
-            finalists = measurer.finalists.of(workload_key(task.target, task))
+            finalists = measurer.finalists.of(key_of(task.target, task))
             assert [finalist.seconds for finalist in finalists] == [
                 latency for latency in latencies if latency <= 1.5 * latencies[0]
             ]
@@ -82,7 +82,7 @@ class TestMeasurer:
             folder = measurer.finalists._folder
             assert sum(name.endswith(".tar") for name in os.listdir(folder)) == 5
         assert not os.path.exists(folder)
-        assert not measurer.finalists.of(workload_key(task.target, task))
+        assert not measurer.finalists.of(key_of(task.target, task))
 
     @pytest.mark.parametrize("owner", ["builder", "runner"])
     def test_a_user_s_builder_or_runner_that_raises_ends_the_run(self, owner):

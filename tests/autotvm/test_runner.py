@@ -10,7 +10,7 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 
 from autotvm_opevo.autotvm import LocalBuilder, LocalRunner
 from autotvm_opevo.autotvm import runner as module
-from autotvm_opevo.autotvm.log import workload_key
+from autotvm_opevo.autotvm.log import key_of
 from autotvm_opevo.autotvm.worker import NO_THRESHOLDS
 
 
@@ -113,4 +113,4 @@ def test_an_impossible_time_prunes_nothing(runner, built, monkeypatch):
     runner.pruning = 1.5
     runner.run(*built)
     task = built[0][0].task
-    assert runner._best[workload_key(task.target, task)] == float("inf")
+    assert runner._best[key_of(task.target, task)] == float("inf")

@@ -12,7 +12,8 @@ from tvm.autotvm.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tvm.autotvm.record import encode
 
 from autotvm_opevo.autotvm.extraction import extract
-from autotvm_opevo.autotvm.store import TrialStore, key_of
+from autotvm_opevo.autotvm.log import key_of
+from autotvm_opevo.autotvm.store import TrialStore
 from autotvm_opevo.tuning.journal import Runs
 from autotvm_opevo.tuning.record_lines import task_key
 
@@ -34,7 +35,7 @@ def record(task, seconds, time=1.0, target=TARGET):
 def best(records, confirmed=(), own=(), log=Path("none.json"), left_out=()):
     runs = Runs(left_out=set(left_out))
     store = TrialStore(SimpleNamespace(records=records, path=log), SimpleNamespace(runs=runs))
-    store.confirmed = {key_of(one): one for one in confirmed}
+    store.confirmed = {key_of(one[0].target, one[0].task): one for one in confirmed}
     return store.best_of_others([task.workload for task in own])
 
 
