@@ -301,7 +301,7 @@ def _time(log: TuningLog) -> Answer:
     question = "Where did the time go?"
     phases = sorted(log.runs.phases.items(), key=lambda item: -item[1])
     parts = [f"{phase} {format_duration(seconds)}" for phase, seconds in phases if seconds >= 0.5]
-    if len(log.runs.starts) > log.runs.runs_ended or not parts:  # killed runs did not tell
+    if len(log.runs.starts) > log.runs.timed or not parts:  # killed runs did not tell
         since = "in all" if log.runs.starts else "since the first result"
         parts += (
             [f"{format_duration(float(log.elapsed[-1]))} {since}"]
@@ -373,9 +373,5 @@ def _next_for_failed(operators: _Operators) -> Answer:
     kind = failures.most_common(1)[0][0] if failures else UNKNOWN_FAILURE
     most = "" if kind == UNKNOWN_FAILURE else f", most often with {kind}"
     what = "give each trial more time" if "timeout" in kind else "see why"
-    names = _some([failed.name for failed in operators.failed])
-    return Answer(
-        "What next?",
-        f"All trials of {names} failed{most}: {what}.",
-        _TASKS,
-    )
+    names = _some([operator.name for operator in operators.failed])
+    return Answer("What next?", f"All trials of {names} failed{most}: {what}.", _TASKS)

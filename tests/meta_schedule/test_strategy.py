@@ -255,7 +255,7 @@ class TestArguments:
 
         class RecordingOpEvo(OpEvo):
             def tell(self, configurations, fitnesses):
-                told.extend(configurations)
+                told.extend(c for c, f in zip(configurations, fitnesses) if f is not None)
                 super().tell(configurations, fitnesses)
 
         monkeypatch.setattr(strategy_module, "OpEvo", RecordingOpEvo)

@@ -556,6 +556,13 @@ class TestGaussianProcess:
         assert self.pools(better_at=range(8), size=40) == [1] * 7
         assert self.pools(size=40) == [1, 1, 3, 3, 3, 3, 3]
 
+    def test_what_gets_no_result_does_not_count(self):
+        search = OpEvo(self.space(), seed=0)
+        search.tell(search.ask(8), [1.0] * 8)
+        for _ in range(4):
+            search.tell(search.ask(8), [None] * 8)
+        assert search._since_best == 0
+
     def test_where_it_stands_still_it_also_tries_neighbours_of_the_best_and_configurations_far_away(
         self,
     ):
