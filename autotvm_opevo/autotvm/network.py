@@ -101,8 +101,8 @@ def tune_network(
         Of tuners that take one, and of the task scheduler.
     evaluate : bool
         Build the network untuned and tuned, compare their outputs, and time both. If the untuned
-        one is faster, or the outputs differ, ``NAME.best.json`` has it; without the evaluation,
-        that is not known.
+        one is faster, or the outputs differ, ``NAME.best.json`` has it until more is measured;
+        without the evaluation, that is not known.
     transfer : bool
         Whether tasks of the same template learn from each other, from the history and, on a CPU,
         from what this package knows of common layers. Only `OpEvoTuner` can.

@@ -70,12 +70,8 @@ class TaskState(task_state.TaskState):
         history: History | None = None,
         transfer: bool = True,
     ) -> None:
-        super().__init__(
-            task,
-            task_name(task.name, task.args),
-            key_of(task.target, task),
-            TaskProgress(float(task.flop or 0), task.name),
-        )
+        name, key = task_name(task.name, task.args), key_of(task.target, task)
+        super().__init__(task, name, key, TaskProgress(float(task.flop or 0), task.name))
         self._knobs = KnobSpace(task.config_space)
         self.space = self._knobs.space
         self._history, self._transfer = history or History(), transfer
