@@ -43,8 +43,7 @@ from autotvm_opevo.tuning.comparison import (
     OperatorComparison,
     shown_when_aborted,
 )
-from autotvm_opevo.tuning.file_formats import about
-from autotvm_opevo.tuning.logs import check_logs, common_target
+from autotvm_opevo.tuning.logs import about, check_logs, common_target
 from autotvm_opevo.tuning.programs import Array, KernelInstance, random_arrays
 from autotvm_opevo.tuning.record_lines import task_name
 from autotvm_opevo.tuning.task_scheduler import Operator

@@ -32,8 +32,7 @@ from autotvm_opevo.autotvm.log import (
 )
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.transfer import Source, thin_out
-from autotvm_opevo.tuning.file_formats import about
-from autotvm_opevo.tuning.logs import best_file
+from autotvm_opevo.tuning.logs import about, best_file
 from autotvm_opevo.tuning.prior import read_prior
 
 # Of one template, at most this many tasks are looked at, those with the most records, and of each

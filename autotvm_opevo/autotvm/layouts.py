@@ -118,15 +118,15 @@ def find_connections(
         return consumer
 
     def pass_on(call: relay.Call) -> int | None:
-        arguments = [
-            one
+        tensors = [
+            tensor
             for argument in call.args
-            for one in (argument.fields if isinstance(argument, relay.Tuple) else [argument])
+            for tensor in (argument.fields if isinstance(argument, relay.Tuple) else [argument])
         ]
-        found = [one for one in arguments if one in sources]
-        if not found or not _keeps_layout(call.op):
+        with_layout = [tensor for tensor in tensors if tensor in sources]
+        if not with_layout or not _keeps_layout(call.op):
             return None
-        first, *others = found
+        first, *others = with_layout
         for other in others:
             sizes[sources[first], sources[other], True] += _size(other)
         return sources[first]
@@ -149,14 +149,14 @@ def candidates(task: Task, records: Iterable[Record], best: Record) -> list[Cand
     if task.name not in _TEMPLATES:
         return []
     latency = seconds(best[1])
-    found = {_blocks(best): Candidate(best, latency, *_blocks(best))}
+    by_layout = {_blocks(best): Candidate(best, latency, *_blocks(best))}
     for record in records:
         # What seems faster than what was confirmed was lucky.
         time = (1 + _NOISE) * max(latency, seconds(record[1]))
         layouts = _blocks(record)
-        if time < (found[layouts].latency if layouts in found else inf):
-            found[layouts] = Candidate(record, time, *layouts)
-    return list(found.values())
+        if time < (by_layout[layouts].latency if layouts in by_layout else inf):
+            by_layout[layouts] = Candidate(record, time, *layouts)
+    return list(by_layout.values())
 
 
 def choose(
@@ -182,43 +182,60 @@ def choose(
         Bytes per second of reading small arrays.
     """
     candidates = {
-        i: sorted(found, key=lambda one: one.latency) for i, found in candidates.items() if found
+        i: sorted(of_operator, key=lambda candidate: candidate.latency)
+        for i, of_operator in candidates.items()
+        if of_operator
     }
-    connected = [one for one in connections if {one.producer, one.consumer} <= candidates.keys()]
+    connected = [
+        connection
+        for connection in connections
+        if {connection.producer, connection.consumer} <= candidates.keys()
+    ]
     touching = {
-        i: [one for one in connected if i in (one.producer, one.consumer)] for i in candidates
+        i: [
+            connection
+            for connection in connected
+            if i in (connection.producer, connection.consumer)
+        ]
+        for i in candidates
     }
 
     def transforms(some: Iterable[Connection], chosen: Mapping[int, Candidate]) -> float:
-        return sum(one.size for one in some if _differs(one, chosen)) * _TRANSFERS / bandwidth
+        size = sum(connection.size for connection in some if _differs(connection, chosen))
+        return size * _TRANSFERS / bandwidth
 
     def cost(i: int, candidate: Candidate, chosen: Mapping[int, Candidate]) -> float:
         return counts[i] * candidate.latency + transforms(touching[i], {**chosen, i: candidate})
 
     def total(chosen: Mapping[int, Candidate]) -> float:
-        return sum(counts[i] * one.latency for i, one in chosen.items()) + transforms(
-            connected, chosen
-        )
+        alone = sum(counts[i] * candidate.latency for i, candidate in chosen.items())
+        return alone + transforms(connected, chosen)
 
     def descend(chosen: dict[int, Candidate]) -> dict[int, Candidate]:
         improved = True
         while improved:
             improved = False
-            for i, found in candidates.items():
-                best = min(found, key=lambda one: cost(i, one, chosen))
+            for i, of_operator in candidates.items():
+                best = min(of_operator, key=lambda candidate: cost(i, candidate, chosen))
                 if cost(i, best, chosen) < cost(i, chosen[i], chosen):
                     chosen[i], improved = best, True
         return chosen
 
-    starts = [{i: found[0] for i, found in candidates.items()}]
-    for block in sorted({one.output for found in candidates.values() for one in found}):
-        starts.append(
-            {
-                i: next((one for one in found if one.output == block), found[0])
-                for i, found in candidates.items()
-            }
-        )
-    return min(map(descend, starts), key=total)
+    def start(block: int) -> dict[int, Candidate]:
+        """The fastest with outputs in such blocks, as far as there are any."""
+        return {
+            i: next(
+                (candidate for candidate in of_operator if candidate.output == block),
+                of_operator[0],
+            )
+            for i, of_operator in candidates.items()
+        }
+
+    blocks = sorted(
+        {candidate.output for of_operator in candidates.values() for candidate in of_operator}
+    )
+    fastest = {i: of_operator[0] for i, of_operator in candidates.items()}
+    return min(map(descend, [fastest, *map(start, blocks)]), key=total)
 
 
 def _differs(connection: Connection, chosen: Mapping[int, Candidate]) -> bool:
@@ -280,12 +297,9 @@ def _size(expression: relay.Expr) -> int:
     """Bytes of a tensor, or of the tensors of a tuple, with an extent of 1 where it depends on
     data.
     """
-    kind = expression.checked_type
-    tensors = kind.fields if isinstance(kind, relay.TupleType) else [kind]
-    known = [
-        [int(extent) for extent in one.shape if isinstance(extent, tvm.tir.IntImm)]
-        for one in tensors
-    ]
-    return sum(
-        prod(shape) * tvm.DataType(one.dtype).bits // 8 for shape, one in zip(known, tensors)
-    )
+    type_ = expression.checked_type
+    size = 0
+    for tensor in type_.fields if isinstance(type_, relay.TupleType) else [type_]:
+        known = [int(extent) for extent in tensor.shape if isinstance(extent, tvm.tir.IntImm)]
+        size += prod(known) * tvm.DataType(tensor.dtype).bits // 8
+    return size

@@ -30,7 +30,7 @@ from autotvm_opevo._utils.atomic_files import Lock, check_writable, set_aside, s
 from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.space import Configuration
-from autotvm_opevo.tuning.file_formats import about
+from autotvm_opevo.tuning.logs import about
 from autotvm_opevo.tuning.naming import task_key
 from autotvm_opevo.tuning.record_lines import (
     UNUSED_OPTIONS,

@@ -45,8 +45,8 @@ class TrialStore:
         self.confirmed: dict[str, Record] = {}
         for known in journal.runs.confirmed.values():
             with suppress(ValueError):
-                if record := parse(known.record):
-                    self.confirmed[key_of(record[0].target, record[0].task)] = record
+                if confirmed := parse(known.record):
+                    self.confirmed[key_of(confirmed[0].target, confirmed[0].task)] = confirmed
 
     @property
     def path(self) -> Path:

@@ -82,25 +82,25 @@ def compile_network(
     """
     target = as_target(target)
     mod = bind_params(mod, params)
-    found, untuned, wrong = database, set(), {}
+    opened, untuned, wrong = database, set(), {}
     if isinstance(database, (str, PathLike)):
-        found, untuned, wrong = (
+        opened, untuned, wrong = (
             open_existing(database),
             untuned_networks(database),
             wrong_passes(database),
         )
-    if not isinstance(found, (ms.database.Database, type(None))):
+    if not isinstance(opened, (ms.database.Database, type(None))):
         raise ValueError(
-            f"database must be a folder or a database of MetaSchedule, {type(found).__name__} given"
+            f"database must be a folder or a database of MetaSchedule, {type(opened).__name__} given"
         )
 
     def compiled() -> Any:
-        if found is None or isinstance(found, ms.database.ScheduleFnDatabase):
-            return build(lower(mod, target), target, found)
+        if opened is None or isinstance(opened, ms.database.ScheduleFnDatabase):
+            return build(lower(mod, target), target, opened)
         lowered, tasks, _ = lower_and_extract(mod, target, wrong)
         if untuned and key_of(target, tasks) in untuned:
             return build(lower_as_imported(mod, target), target)
-        return build(lowered, target, _best_records(found, tasks, target))
+        return build(lowered, target, _best_records(opened, tasks, target))
 
     return run_compiler(compiled, "compiling the network")
 

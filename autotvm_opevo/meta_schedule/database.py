@@ -29,8 +29,13 @@ from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.atomic_files import Lock, LogInUse, set_aside
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
-from autotvm_opevo.tuning.file_formats import describe_file, kind_of_file
-from autotvm_opevo.tuning.logs import RECORD_FILE, UNMEASURED, WORKLOAD_FILE
+from autotvm_opevo.tuning.logs import (
+    RECORD_FILE,
+    UNMEASURED,
+    WORKLOAD_FILE,
+    describe_file,
+    kind_of_file,
+)
 
 # Lock file of a work directory.
 LOCK = "lock"
@@ -89,16 +94,16 @@ def records_of_others(
     own = {database.commit_workload(mod) for mod in mods if database.has_workload(mod)}
     records = database.get_all_tuning_records()
     return [
-        one
-        for one in records
-        if one.workload not in own or not structural_equal(one.target, target)
+        record
+        for record in records
+        if record.workload not in own or not structural_equal(record.target, target)
     ]
 
 
 def records_in(database: Database) -> list[TuningRecord]:
     """All records of a database, or of those in a union, which TVM does not tell."""
     if isinstance(database, (UnionDatabase, OrderedUnionDatabase)):
-        return [record for one in database.databases for record in records_in(one)]
+        return [record for part in database.databases for record in records_in(part)]
     return list(database.get_all_tuning_records())
 
 
@@ -108,7 +113,7 @@ def best_of(database: Database, mod: IRModule, target: Target) -> TuningRecord |
     One that was chosen without a trial is better than none; None without a successful one.
     """
     if isinstance(database, (UnionDatabase, OrderedUnionDatabase)):
-        found = [record for one in database.databases if (record := best_of(one, mod, target))]
+        found = [record for part in database.databases if (record := best_of(part, mod, target))]
         return found[0] if found and isinstance(database, OrderedUnionDatabase) else _fastest(found)
     return _fastest(records_of(database, mod, target))
 

@@ -32,8 +32,7 @@ from autotvm_opevo.meta_schedule.database import (
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.search.transfer import Source, thin_out
-from autotvm_opevo.tuning.file_formats import describe_file
-from autotvm_opevo.tuning.logs import RECORD_FILE, WORKLOAD_FILE
+from autotvm_opevo.tuning.logs import RECORD_FILE, WORKLOAD_FILE, describe_file
 from autotvm_opevo.tuning.prior import read_prior
 
 T = TypeVar("T")

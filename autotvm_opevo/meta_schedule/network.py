@@ -39,8 +39,7 @@ from autotvm_opevo.meta_schedule.task_state import OpEvoTask, StrategyTask, Task
 from autotvm_opevo.meta_schedule.verification import find_wrong_passes
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
 from autotvm_opevo.tuning.comparison import Comparison
-from autotvm_opevo.tuning.file_formats import describe_file
-from autotvm_opevo.tuning.logs import BEST_DATABASE
+from autotvm_opevo.tuning.logs import BEST_DATABASE, describe_file
 from autotvm_opevo.tuning.measurer import Finalist
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.run import TuningRun

@@ -23,9 +23,17 @@ from autotvm_opevo.reporting.meta_schedule_log import (
 )
 from autotvm_opevo.reporting.trials import Array, Task, Trial
 from autotvm_opevo.tuning import journal
-from autotvm_opevo.tuning.file_formats import about, identify, kind_of_file
 from autotvm_opevo.tuning.journal import Event, Runs, TrialEnded
-from autotvm_opevo.tuning.logs import BEST_FILE, RECORD_FILE, WORKLOAD_FILE, is_best, short_names
+from autotvm_opevo.tuning.logs import (
+    BEST_FILE,
+    RECORD_FILE,
+    WORKLOAD_FILE,
+    about,
+    identify,
+    is_best,
+    kind_of_file,
+    short_names,
+)
 
 # Which files of a folder may be AutoTVM's logs, what the records in their lines have, and how many
 # lines are looked at.

@@ -301,7 +301,7 @@ def _time(log: TuningLog) -> Answer:
     question = "Where did the time go?"
     phases = sorted(log.runs.phases.items(), key=lambda item: -item[1])
     parts = [f"{phase} {format_duration(seconds)}" for phase, seconds in phases if seconds >= 0.5]
-    if len(log.runs.starts) > log.runs.timed or not parts:  # killed runs did not tell
+    if len(log.runs.starts) > log.runs.runs_ended or not parts:  # killed runs did not tell
         since = "in all" if log.runs.starts else "since the first result"
         parts += (
             [f"{format_duration(float(log.elapsed[-1]))} {since}"]

@@ -1,11 +1,18 @@
-"""Where the best of one is, and what logs must be to be compared. Imports no TVM."""
+"""Which files logs are: where the best of one is, what logs must be to be compared, and what a file
+is that is given in the place of one. Imports no TVM.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 from os import PathLike
 from pathlib import Path
+from typing import Any, NamedTuple
+
+from autotvm_opevo._utils import jsonl
 
 # Where `tune_network` keeps the best records: a file beside AutoTVM's log, a database in
 # MetaSchedule's work directory.
@@ -17,6 +24,20 @@ RECORD_FILE = "database_tuning_record.json"
 # Seconds, in a database, of a schedule that was chosen without a trial: TVM takes it only where
 # there is no other. Those of a failed trial are more, and TVM never takes it.
 UNMEASURED = 1e8
+# How compressed files and archives begin, what they are called, and what unpacks them.
+_PACKED = {
+    b"\x1f\x8b": ("compressed with gzip", "gunzip"),
+    b"BZh": ("compressed with bzip2", "bunzip2"),
+    b"\xfd7zXZ\x00": ("compressed with xz", "unxz"),
+    b"\x28\xb5\x2f\xfd": ("compressed with zstd", "unzstd"),
+    b"PK\x03\x04": ("a zip archive", "unzip"),
+}
+_TAR, _UTF_16, _HTML = b"ustar", (b"\xff\xfe", b"\xfe\xff"), (b"<!doctype html", b"<html")
+# Target and task, in Base64, of a record that is pickled.
+_PICKLE = re.compile(rb"[^\t]+\tgA[\w+/=]+\t")
+# How much of a file is looked at: bytes, and lines with JSON; and the largest that is read as one
+# JSON document, in bytes.
+_HEAD, _LINES, _MAX_DOCUMENT = 1 << 16, 20, 1 << 24
 
 
 def best_file(log: Path) -> Path:
@@ -113,3 +134,156 @@ def common_target(logs: Sequence[Collection[str]]) -> str:
         )
         raise ValueError(f"target must be given, the logs have {number} target in common: {known}")
     return common.pop()
+
+
+class Format(NamedTuple):
+    """What a file is, and what to do with it, if there is anything."""
+
+    name: str
+    what_to_do: str = ""
+
+
+_DATABASE = Format(
+    "a MetaSchedule database, whose schedules AutoTVM cannot use", "give its folder to report"
+)
+_ANSOR = Format("a log of Ansor (auto_scheduler), whose schedules AutoTVM cannot use")
+_OLD = Format("a log in AutoTVM's format 0.1, which no TVM since 0.7 reads")
+_PICKLED = Format(
+    "a log in AutoTVM's pickle format", "write its records as JSON with autotvm.record.encode"
+)
+_JOURNAL = Format("the journal of a run", "name the log beside it, without .journal")
+_NOTEBOOK = Format("a Jupyter notebook")
+_DOCUMENT = Format(
+    "a JSON document over several lines", "write each record that it has on a line of its own"
+)
+
+
+def about(path: Path, otherwise: str) -> str:
+    """What a file or folder without a record is, as far as that is known, and what to do: the end
+    of a sentence.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "log.json"
+    ...     _ = file.write_bytes(bytes.fromhex("1f8b0800"))
+    ...     f"it has no record{about(file, 'check its name')}"
+    'it has no record, it is compressed with gzip: unpack it with gunzip, or check its name'
+    """
+    found = identify(path)
+    if found is None:
+        return f": {otherwise}"
+    return (
+        f", it is {found.name}: {f'{found.what_to_do}, or ' if found.what_to_do else ''}{otherwise}"
+    )
+
+
+def identify(path: Path) -> Format | None:
+    """The format of a file or folder that is no AutoTVM log; None if it is unknown."""
+    if path.is_dir():
+        return _DATABASE if (path / RECORD_FILE).exists() else None
+    with open(path, "rb") as file:
+        head = file.read(_HEAD)
+    if not head:
+        return Format("empty")
+    for magic, (name, tool) in _PACKED.items():
+        if head.startswith(magic):
+            return Format(name, f"unpack it with {tool}")
+    if head[257:].startswith(_TAR):
+        return Format("a tar archive", "unpack it with tar -xf")
+    if head.startswith(_UTF_16):
+        return Format("text in UTF-16", "convert it with iconv -f UTF-16 -t UTF-8")
+    if b"\0" in head.strip(b"\0"):
+        return Format("a binary file")
+    if head.lstrip().lower().startswith(_HTML):
+        return Format("an HTML page")
+    return next(filter(None, map(_of_value, _values(path))), None) or _of_text(head, path)
+
+
+def kind_of_file(path: Path) -> str:
+    """`RECORD_FILE` or `WORKLOAD_FILE` for a file with lines like theirs, ``"AutoTVM"`` for a log
+    of it; else empty.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = Path(file.name).write_text('["1234567", "eyJyb290"]')
+    ...     kind_of_file(Path(file.name))
+    'database_workload.json'
+    """
+    value = next(_values(path), None)
+    if isinstance(value, dict):
+        return (
+            "AutoTVM" if {"input", "result"} <= value.keys() or {"i", "r"} <= value.keys() else ""
+        )
+    return _file_of_database(value)
+
+
+def _file_of_database(value: Any) -> str:
+    """Which of the two files of a MetaSchedule database has lines like this value; empty for
+    others.
+    """
+    if not isinstance(value, list) or len(value) != 2:
+        return ""
+    first, second = value
+    if isinstance(first, int) and isinstance(second, list) and len(second) == 4:
+        return RECORD_FILE
+    return WORKLOAD_FILE if isinstance(first, str) and isinstance(second, str) else ""
+
+
+def describe_file(path: Path) -> str:
+    """What a file is that was given in the place of a database's folder, and what to do.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "log.json"
+    ...     _ = file.write_text('{"input": [], "config": {}, "result": []}')
+    ...     describe_file(file).replace(folder, "folder")
+    'folder/log.json is a log of AutoTVM, not a database of MetaSchedule: it needs TVM 0.8 to 0.19'
+    """
+    kind = kind_of_file(path)
+    if kind == "AutoTVM":
+        return (
+            f"{path} is a log of AutoTVM, not a database of MetaSchedule: it needs TVM 0.8 to 0.19"
+        )
+    if path.name in (RECORD_FILE, WORKLOAD_FILE):
+        return (
+            f"{path} is one of the two files of a database of MetaSchedule: name their folder, "
+            f"{path.parent}"
+        )
+    if kind:
+        other = RECORD_FILE if kind == WORKLOAD_FILE else WORKLOAD_FILE
+        return (
+            f"{path} is one of the two files of a database of MetaSchedule: call it {kind}, "
+            "put it into a folder with the "
+            f"{other} that belongs to it, and name the folder"
+        )
+    return f"{path} is a file, not a database of MetaSchedule: name the folder of one"
+
+
+def _values(path: Path) -> Iterator[Any]:
+    """The JSON values of a file's first lines that have one."""
+    with open(path, "rb") as lines:
+        values = (value for _, value in jsonl.read(lines) if value is not jsonl.MALFORMED)
+        yield from islice(values, _LINES)
+
+
+def _of_value(value: Any) -> Format | None:
+    """The format of a line or document, by its JSON."""
+    if isinstance(value, dict):
+        if {"cells", "nbformat"} <= value.keys():
+            return _NOTEBOOK
+        if {"i", "r", "v"} <= value.keys():
+            return _ANSOR if isinstance(value["v"], str) else _OLD
+        if {"type", "time"} <= value.keys():
+            return _JOURNAL
+    return _DATABASE if _file_of_database(value) else None
+
+
+def _of_text(head: bytes, path: Path) -> Format | None:
+    """The format of a text whose lines have no known JSON."""
+    first, *others = head.splitlines()
+    if _PICKLE.match(first):
+        return _PICKLED
+    if others and head.lstrip().startswith((b"{", b"[")) and path.stat().st_size <= _MAX_DOCUMENT:
+        value = jsonl.load(path.read_bytes())
+        return None if value is jsonl.MALFORMED else _of_value(value) or _DOCUMENT
+    return None

@@ -246,13 +246,10 @@ class Race:
         def time_round() -> list[float]:
             order = self.order(range(self.size))
             instances = [alternatives[i]() for i in order]
-            end, timings = (
-                time.monotonic() + _ROUND_SECONDS,
-                [instance.seconds for instance in instances],
-            )
-            rows = [[seconds() for seconds in timings]]
+            end = time.monotonic() + _ROUND_SECONDS
+            rows = [[instance.seconds() for instance in instances]]
             while len(rows) < _REPEATS and time.monotonic() < end:
-                rows.append([seconds() for seconds in timings])
+                rows.append([instance.seconds() for instance in instances])
             medians = dict(zip(order, np.median(rows, axis=0).tolist()))
             return [medians[i] for i in range(self.size)]
 
@@ -293,8 +290,8 @@ def confirm(
             if i in races and time.monotonic() < end:
                 race = races[i]
                 measurer.restart()
-                latencies = {one: measurer.retime(tasks[i][one]) for one in race.order(race.racing)}
-                race.add([latencies.get(one, inf) for one in range(race.size)])
+                latencies = {j: measurer.retime(tasks[i][j]) for j in race.order(race.racing)}
+                race.add([latencies.get(j, inf) for j in range(race.size)])
                 if race.finished or len(race.latencies) >= _LAST_ROUND:
                     del races[i]
                     if race.racing:

@@ -8,7 +8,7 @@ import sys
 import time
 from contextlib import contextmanager, suppress
 
-from autotvm_opevo.autotvm.rpc import DevicePoolError, devices
+from autotvm_opevo.autotvm.rpc import DevicePoolError, addresses
 
 KEY = "cpu"
 PATIENCE = 120  # seconds; processes start in a few of them unless the machine is busy
@@ -140,7 +140,7 @@ def kill(process):
 
 def wait_for_devices(folder, port, count, key=KEY):
     wait_for(
-        lambda: devices(key, "127.0.0.1", port) == count,
+        lambda: len(addresses(key, "127.0.0.1", port)) == count,
         f"not all devices registered within {PATIENCE} s; see their output in {folder}",
     )
 
@@ -160,7 +160,7 @@ def is_open(port):
 
 def answers(port):
     try:
-        devices(KEY, "127.0.0.1", port)
+        addresses(KEY, "127.0.0.1", port)
     except DevicePoolError:
         return False
     return True

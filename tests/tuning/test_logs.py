@@ -1,9 +1,75 @@
-"""Which files logs are, and what they must be to be compared."""
+"""Which files logs are, what they must be to be compared, and what other files are."""
+
+import gzip
+import json
+import lzma
+import pickle
+import tarfile
+import zipfile
+from base64 import b64encode
 
 import pytest
 
-from autotvm_opevo.tuning.file_formats import describe_file, kind_of_file
-from autotvm_opevo.tuning.logs import RECORD_FILE, WORKLOAD_FILE, check_logs, common_target
+from autotvm_opevo.tuning.logs import (
+    RECORD_FILE,
+    WORKLOAD_FILE,
+    about,
+    check_logs,
+    common_target,
+    describe_file,
+    identify,
+    kind_of_file,
+)
+
+NOTEBOOK = {
+    "cells": [{"cell_type": "code", "source": ["import tvm"]}],
+    "metadata": {},
+    "nbformat": 4,
+    "nbformat_minor": 5,
+}
+TENSOR = ["TENSOR", [8, 64], "float32"]
+ANSOR = json.dumps(
+    {
+        "i": [
+            ['["b71", 8, 64]', "llvm -link-params=0", [8, 64, 64, 0], "", 1, []],
+            [[], [["SP", 2, 0, 8, [1, 4, 2], 1]]],
+        ],
+        "r": [[0.00012], 0, 1.2, 1630000000],
+        "v": "v0.6",
+    }
+)
+OLD = json.dumps(
+    {
+        "i": [
+            "llvm",
+            "topi_nn_dense",
+            [TENSOR],
+            {},
+            ["dense", TENSOR],
+            {"i": 3, "t": "direct", "c": None, "e": []},
+        ],
+        "r": [[0.001], 0, 1.2, 1550000000.0],
+        "v": 0.1,
+    }
+)
+RECORD = (
+    '[0, [[[["GetBlock", [], ["dense", "main"], ["b0"]]], []], [0.001], {"kind": "llvm"}, '
+    '[["TENSOR", "float32", [8, 64]]]]]'
+)
+WORKLOAD = '["1033843721384939238", "eyJyb290IjogMX0="]'
+JOURNAL = (
+    '{"type": "RunStarted", "time": 1795260407.0, "operators": [], "tuner": "OpEvoTuner", '
+    '"budget": 8}'
+)
+PICKLED = "\t".join(
+    [
+        "llvm",
+        *(b64encode(pickle.dumps(value)).decode() for value in (["dense"], 1, 2)),
+        "0.2",
+        "0.7.0",
+    ]
+)
+LINE = '{"input": ["llvm", "dense", [], {}], "config": {}, "result": [[1.0], 0, 1, 1]}'
 
 
 @pytest.fixture
@@ -89,3 +155,77 @@ def test_a_file_is_known_by_its_first_line(tmp_path, text, kind, description):
 def test_the_files_of_a_database_stand_for_their_folder(tmp_path, name):
     (tmp_path / name).write_text("")
     assert describe_file(tmp_path / name).endswith(f"name their folder, {tmp_path}")
+
+
+def tar(path):
+    (path.parent / "member").write_text(LINE)
+    with tarfile.open(path, "w") as archive:
+        archive.add(path.parent / "member")
+
+
+def zipped(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("log.json", LINE)
+
+
+FORMATS = {
+    "compressed with gzip: unpack it with gunzip": lambda path: path.write_bytes(
+        gzip.compress(LINE.encode())
+    ),
+    "compressed with xz: unpack it with unxz": lambda path: path.write_bytes(
+        lzma.compress(LINE.encode())
+    ),
+    "a zip archive: unpack it with unzip": zipped,
+    "a tar archive: unpack it with tar": tar,
+    "text in UTF-16: convert it with iconv": lambda path: path.write_text(LINE, encoding="utf-16"),
+    "a binary file": lambda path: path.write_bytes(b"\x7fELF\0\0\0\1\n\0\0"),
+    "an HTML page": lambda path: path.write_text("\n<!DOCTYPE html>\n<html></html>"),
+    "a log of Ansor": lambda path: path.write_text(f"{ANSOR}\n{ANSOR}\n"),
+    "a log in AutoTVM's format 0.1": lambda path: path.write_text(f"# by hand\n{OLD}\n"),
+    "a log in AutoTVM's pickle format": lambda path: path.write_text(f"{PICKLED}\n"),
+    "a MetaSchedule database": lambda path: path.write_text(f"{RECORD}\n"),
+    "a MetaSchedule database, whose": lambda path: path.write_text(f"{WORKLOAD}\n"),
+    "the journal of a run: name the log beside it": lambda path: path.write_text(f"{JOURNAL}\n"),
+    "a Jupyter notebook": lambda path: path.write_text(json.dumps(NOTEBOOK, indent=1)),
+    "a Jupyter notebook:": lambda path: path.write_text(json.dumps(NOTEBOOK)),
+    "a JSON document over several lines": lambda path: path.write_text(
+        json.dumps([json.loads(LINE)], indent=2)
+    ),
+    "empty": lambda path: path.touch(),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_file_is_known_by_its_content(tmp_path, name):
+    FORMATS[name](tmp_path / "log.json")
+    text = about(tmp_path / "log.json", "leave it out")
+    assert f", it is {name}" in text
+    assert text.endswith("leave it out")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "of nobody's\nbusiness",
+        "# Notes\n",
+        '{"inp',
+        "[1, 2]",
+        "1\n2\n",
+        "a\tb\tc\td\n1\t2\t3\t4\n",
+        "trial,seconds\n1,0.5\n",
+    ],
+)
+def test_of_text_nothing_is_said(tmp_path, content):
+    (tmp_path / "notes").write_text(content)
+    assert about(tmp_path / "notes", "check its name") == ": check its name"
+
+
+def test_the_folder_of_a_database_is_told_from_others(tmp_path):
+    assert identify(tmp_path) is None
+    (tmp_path / "database_tuning_record.json").touch()
+    assert identify(tmp_path).name.startswith("a MetaSchedule database")
+
+
+def test_the_first_lines_may_be_torn(tmp_path):
+    (tmp_path / "log.json").write_text(f"{ANSOR[20:]}\n{ANSOR}\n")
+    assert identify(tmp_path / "log.json").name.startswith("a log of Ansor")
