@@ -90,9 +90,8 @@ def compile_network(
             wrong_passes(database),
         )
     if not isinstance(opened, (ms.database.Database, type(None))):
-        raise ValueError(
-            f"database must be a folder or a database of MetaSchedule, {type(opened).__name__} given"
-        )
+        given = type(opened).__name__
+        raise ValueError(f"database must be a folder or a database of MetaSchedule, {given} given")
 
     def compiled() -> Any:
         if opened is None or isinstance(opened, ms.database.ScheduleFnDatabase):
