@@ -5,7 +5,17 @@
         --dark
 
 Needs chromium, chromedriver, and the packages `selenium` and `pillow`. With --dark, a second
-picture is beside the first, in dark colours.
+picture is beside the first, in dark colours. Those of the documentation are made by:
+
+    for seed in 1 2; do python -m autotvm_opevo tune --network alexnet --trials 100 --seed $seed \\
+        --target "llvm -mcpu=core-avx2" --log alexnet-$seed.json; done
+    python -m autotvm_opevo report alexnet-1.json alexnet-2.json -o alexnet.html
+    python tools/picture_report.py alexnet.html docs/report.png --height 1330
+
+    python -m autotvm_opevo tune --network mlp --batch 16 --trials 300 --seed 0 --log mlp.json
+    python -m autotvm_opevo report mlp.json -o mlp.html
+    python tools/picture_report.py mlp.html docs/report-phone.png --width 390 --height 1400 \\
+        --at task-6 --dark
 """
 
 from __future__ import annotations

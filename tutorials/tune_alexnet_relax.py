@@ -1,6 +1,6 @@
 """
-Tune AlexNet with today's TVM
-=============================
+Tune AlexNet with MetaSchedule
+==============================
 
 TVM 0.20 removed AutoTVM; MetaSchedule, its successor, needs no templates. This script tunes all
 operators of a network with OpEvo as its search strategy, compiles the network with the best
@@ -37,7 +37,7 @@ from autotvm_opevo.meta_schedule import (
 )
 from autotvm_opevo.networks.relax import alexnet
 
-parser = argparse.ArgumentParser(description="Tune AlexNet with OpEvo and today's TVM.")
+parser = argparse.ArgumentParser(description="Tune AlexNet with OpEvo and MetaSchedule.")
 parser.add_argument("--target", help="TVM target (default: this machine's)")
 parser.add_argument("--batch", type=int, default=1, help="batch size (default: 1)")
 parser.add_argument(

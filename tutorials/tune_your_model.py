@@ -2,7 +2,7 @@
 From your ONNX model to a tuned library
 =======================================
 
-This script reads a model, tunes it with today's TVM, writes a library, and runs it in a process
+This script reads a model, tunes it with MetaSchedule, writes a library, and runs it in a process
 that imports only TVM and numpy::
 
     # a small model made here, 32 trials: under a minute on two cores

@@ -1,4 +1,4 @@
-"""The limits of this machine's CPU, measured with today's TVM, and of a task."""
+"""The limits of this machine's CPU, measured with TVM 0.27, and of a task."""
 
 from __future__ import annotations
 

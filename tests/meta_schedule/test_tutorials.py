@@ -1,4 +1,4 @@
-"""The tutorials for today's TVM, run from the command line or in this process."""
+"""The tutorials for MetaSchedule, run from the command line or in this process."""
 
 import pytest
 from compared_networks import time_two_rounds

@@ -1,0 +1,86 @@
+"""The README, the changelog and the pages of docs: their width, their links and their commands."""
+
+import argparse
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from autotvm_opevo.cli.main import _parser
+
+ROOT = Path(__file__).parents[2]
+# Not the generated ones.
+PAGES = [
+    page
+    for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*"))]
+    if page.suffix in (".md", ".rst")
+    and not {"_build", "tutorials"} & {*page.relative_to(ROOT).parts}
+]
+MARKDOWN = [page for page in PAGES if page.suffix == ".md"]
+# Commands write wide tables.
+WRAPPED = [page for page in PAGES if page.parent.name != "tables"]
+COMMANDS = ("tune", "compare", "report", "doctor")
+
+
+def name(page):
+    return page.relative_to(ROOT).as_posix()
+
+
+def prose(page):
+    return re.sub(r"^( *)```.*?^\1```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(page):
+    """Of a page's headings, as GitHub and the documentation make them."""
+    titles = re.findall(r"^#+ (.*)$", prose(page), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def commands(page):
+    """The commands of this package on a page, by their arguments."""
+    text = re.sub(r"\\\n\s*", "", page.read_text())
+    lines = re.findall(r"^    .*?python -m autotvm_opevo (.*)$", text, flags=re.MULTILINE)
+    split = [shlex.split(line, comments=True) for line in lines]
+    return [arguments for arguments in split if "..." not in arguments and "[LOG" not in arguments]
+
+
+@pytest.mark.parametrize("page", WRAPPED, ids=name)
+def test_no_line_is_longer_than_100_characters(page):
+    assert [line for line in page.read_text().splitlines() if len(line) > 100] == []
+
+
+@pytest.mark.parametrize("page", MARKDOWN, ids=name)
+def test_links_lead_to_files_and_headings(page):
+    broken = []
+    for target in re.findall(r"\]\(([^()\s]+)\)", prose(page)):
+        if re.match("[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        if not file.exists() or (anchor and anchor not in anchors(file)):
+            broken.append(target)
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", [page for page in MARKDOWN if commands(page)], ids=name)
+def test_commands_have_options_that_exist(page):
+    for arguments in commands(page):
+        _parser(arguments).parse_args(arguments)  # exits with status 2 if it does not
+
+
+def test_there_are_commands_to_check():
+    assert {arguments[0] for page in MARKDOWN for arguments in commands(page)} == {*COMMANDS}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_reference_has_every_option(command):
+    text = (ROOT / "docs" / "reference" / "command_line.md").read_text()
+    subparsers = next(
+        action
+        for action in _parser([command])._actions
+        if isinstance(action, argparse._SubParsersAction)
+    )
+    actions = subparsers.choices[command]._actions
+    options = {option for action in actions for option in action.option_strings} - {"-h"}
+    assert {option for option in options if f"`{option}" not in text} == set()
