@@ -259,10 +259,8 @@ def _unknown(inputs: Mapping[str, str]) -> ValueError:
     known = shape.replace("?", "1") if "?" in shape else "(1, 3, 224, 224)"
     return ValueError(
         f"the shapes of all inputs must be known, that of {names} is not: give it to TVM's "
-        "frontend, as in "
-        f"relay.frontend.from_onnx(model, shape={{{name!r}: {known}}}), or to "
-        f"relay.var({name!r}, shape={known}), and let "
-        "relay.transform.DynamicToStatic()(mod) follow"
+        f"frontend, as in relay.frontend.from_onnx(model, shape={{{name!r}: {known}}}), or to "
+        f"relay.var({name!r}, shape={known}), and let relay.transform.DynamicToStatic()(mod) follow"
     )
 
 

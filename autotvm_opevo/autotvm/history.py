@@ -98,10 +98,8 @@ class History:
 
     def _add(self, trials: _Trials) -> None:
         """Add records of one task."""
-        template, key = (
-            trials.example.task.name,
-            key_of(trials.example.target, trials.example.task),
-        )
+        template = trials.example.task.name
+        key = key_of(trials.example.target, trials.example.task)
         known = self._trials.setdefault(template, {}).setdefault(
             key, _Trials(trials.example, [], [], [])
         )

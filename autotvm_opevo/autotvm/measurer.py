@@ -70,10 +70,8 @@ class Measurer(measurer.Measurer):
             )
         self._builder, self._runner = measure_option["builder"], measure_option["runner"]
         builds, devices = int(self._builder.n_parallel), int(self._runner.n_parallel)
-        own_builder, own_runner = (
-            isinstance(self._builder, LocalBuilder),
-            isinstance(self._runner, LocalRunner),
-        )
+        own_builder = isinstance(self._builder, LocalBuilder)
+        own_runner = isinstance(self._runner, LocalRunner)
         super().__init__(
             max(builds, devices), builds, devices, self._builder.executor if own_builder else None
         )

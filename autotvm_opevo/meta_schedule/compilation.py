@@ -84,11 +84,9 @@ def compile_network(
     mod = bind_params(mod, params)
     opened, untuned, wrong = database, set(), {}
     if isinstance(database, (str, PathLike)):
-        opened, untuned, wrong = (
-            open_existing(database),
-            untuned_networks(database),
-            wrong_passes(database),
-        )
+        opened = open_existing(database)
+        untuned = untuned_networks(database)
+        wrong = wrong_passes(database)
     if not isinstance(opened, (ms.database.Database, type(None))):
         given = type(opened).__name__
         raise ValueError(f"database must be a folder or a database of MetaSchedule, {given} given")
@@ -138,8 +136,7 @@ def warn_of_untuned(name: str, untuned: int, operators: int) -> None:
     if untuned:
         logger.warning(
             "%s has no record for %d of %s, which stay untuned: they may have been lowered "
-            "differently, by another version or as "
-            "another network",
+            "differently, by another version or as another network",
             name,
             untuned,
             pluralize(operators, "operator"),

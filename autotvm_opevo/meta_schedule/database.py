@@ -233,9 +233,8 @@ def repair(folder: Path) -> None:
     workloads, records = _read(workload_file, workload_hash), _read(record_file, workload_number)
     if records and not workload_file.exists():
         raise ValueError(
-            f"work_dir must have both files of a database, {folder} has no {WORKLOAD_FILE}, "
-            "to which its records refer: "
-            "copy it there, too, or name another"
+            f"work_dir must have both files of a database, {folder} has no {WORKLOAD_FILE}, to "
+            "which its records refer: copy it there, too, or name another"
         )
     if workloads and workloads[0][1] is not None:
         _check_version(folder, jsonl.load(workloads[0][0]))

@@ -8,10 +8,9 @@ from importlib.metadata import PackageNotFoundError, version
 from autotvm_opevo._utils.imports import require
 
 _WHAT_TO_DO = (
-    "OpEvoStrategy needs apache-tvm 0.27, which has MetaSchedule, and Python 3.10 or later: "
-    "pip install '.[tvm]' in a clone of "
-    "autotvm_opevo (`make tune-relax` makes an environment with one). autotvm_opevo.OpEvo "
-    "needs no TVM."
+    "OpEvoStrategy needs apache-tvm 0.27, which has MetaSchedule, and Python 3.10 or later: pip "
+    "install '.[tvm]' in a clone of autotvm_opevo (`make tune-relax` makes an environment with "
+    "one). autotvm_opevo.OpEvo needs no TVM."
 )
 
 

@@ -128,10 +128,8 @@ def common_target(logs: Sequence[Collection[str]]) -> str:
     """
     common = set.intersection(*map(set, logs))
     if len(common) != 1:
-        number, known = (
-            "more than one" if common else "no",
-            ", ".join(sorted({target for log in logs for target in log})),
-        )
+        number = "more than one" if common else "no"
+        known = ", ".join(sorted({target for log in logs for target in log}))
         raise ValueError(f"target must be given, the logs have {number} target in common: {known}")
     return common.pop()
 
@@ -252,9 +250,8 @@ def describe_file(path: Path) -> str:
     if kind:
         other = RECORD_FILE if kind == WORKLOAD_FILE else WORKLOAD_FILE
         return (
-            f"{path} is one of the two files of a database of MetaSchedule: call it {kind}, "
-            "put it into a folder with the "
-            f"{other} that belongs to it, and name the folder"
+            f"{path} is one of the two files of a database of MetaSchedule: call it {kind}, put it "
+            f"into a folder with the {other} that belongs to it, and name the folder"
         )
     return f"{path} is a file, not a database of MetaSchedule: name the folder of one"
 

@@ -360,7 +360,7 @@ class TuningResult:
         )
         if self.threads:
             files.append(
-                f"tuned in {pluralize(self.threads, 'thread')}: set "
-                f"TVM_NUM_THREADS={self.threads} where it is deployed"
+                f"tuned in {pluralize(self.threads, 'thread')}: set TVM_NUM_THREADS={self.threads} "
+                "where it is deployed"
             )
         return files
