@@ -31,11 +31,11 @@ from autotvm_opevo._utils.text import pluralize
 from autotvm_opevo.autotvm.space import KnobSpace
 from autotvm_opevo.search.space import Configuration
 from autotvm_opevo.tuning.logs import about
-from autotvm_opevo.tuning.naming import task_key
 from autotvm_opevo.tuning.record_lines import (
     UNUSED_OPTIONS,
     option_names,
     split_line,
+    task_key,
     without_options,
 )
 
