@@ -302,7 +302,7 @@ class TestBrokenSession:
             def _devices(self):
                 return 1
 
-            def _open_session(self):
+            def _check_device(self):
                 """A device answers."""
 
         task = matmul_task(16)
