@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -51,8 +52,13 @@ def measure_roofline(target: tvm.target.Target) -> Roofline:
 
 
 def kernel_threads() -> int:
-    """Number of threads in which TVM runs kernels in this process."""
-    return int(tvm.get_global_func("runtime.NumThreads")())
+    """Number of threads in which TVM runs kernels in this process.
+
+    Asked in a thread that ends: TVM binds the one that asks to some of the cores, and with it all
+    that it starts later, such as builders.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        return int(thread.submit(tvm.get_global_func("runtime.NumThreads")).result())
 
 
 def measure_flops(target: tvm.target.Target) -> float:

@@ -1,5 +1,8 @@
 """The targets of other machines, by TVM 0.27's LLVM 22, and this one's."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from machines import MACHINES, pretend
 from tvm.target.codegen import llvm_get_cpu_archlist
@@ -40,3 +43,17 @@ def test_a_target_beyond_the_processor_is_refused_before_anything_is_measured(
         THIS_MACHINE.check(as_target("llvm -mcpu=skylake-avx512"))
     with pytest.raises(ValueError, match=r"it lacks avx512f;"):
         THIS_MACHINE.check(as_target("llvm -mcpu=core-avx2 -mattr=+avx512f"))
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="needs CPU affinity")
+def test_counting_cores_leaves_all_of_them_to_what_is_started_later(monkeypatch):
+    monkeypatch.setenv("TVM_NUM_THREADS", "1")
+
+    def cores():
+        before = os.sched_getaffinity(0)
+        assert as_target("llvm").attrs["num-cores"] == 1
+        return before, os.sched_getaffinity(0)
+
+    with ThreadPoolExecutor(1) as thread:  # TVM binds each thread once
+        before, after = thread.submit(cores).result()
+    assert before == after
