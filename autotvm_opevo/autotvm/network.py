@@ -280,7 +280,7 @@ class NetworkRun(TuningRun):
         super()._end_measuring()
         if pool := self._measurer.pool:
             with suppress(DevicePoolError, OSError):  # a full disk must not hide the error
-                pool.look()  # who has left since the last trial failed
+                pool.refresh()  # who has left since the last trial failed
                 if pool.lost:
                     self._journal.write(DevicesLeft(addresses=pool.lost))
 
