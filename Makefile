@@ -17,21 +17,32 @@ DOCS_ENV := .venv/docs
 DOCS := docs/_build/html
 RELEASE_ENV := .venv/release
 
-# Tests mostly wait for compilers and runners, so that two cores are enough for six processes.
-JOBS := 6
+# Tests mostly wait for compilers and runners, so that two cores are enough for six processes: three
+# for each suite, beside the other one and the linters. JOBS=1: one after the other.
+JOBS := 3
+TOGETHER := --no-print-directory -j $(if $(filter 1,$(JOBS)),1 SUITES=apart,3 SUITES=together)
+# Of what runs together, all but the tests of AutoTVM print when they end.
+AT_THE_END = $(if $(filter together,$(SUITES)),out=$$(mktemp); { $(1); } >$$out 2>&1; status=$$?; echo; cat $$out; rm $$out; exit $$status,$(1))
+SOAK_OPTIONS := -m "soak or properties" --hypothesis-profile=soak --timeout=3600
 # Those of MetaSchedule; the others need no TVM, or run with AutoTVM.
 TVM_TESTS := tests/lowering tests/meta_schedule tests/networks/test_relax.py autotvm_opevo/lowering autotvm_opevo/meta_schedule autotvm_opevo/networks/relax.py
 # In the order of `conftest.py`, or files with few tests, which may be slow, would come last.
 PARALLEL := -n $(JOBS) --dist loadfile --no-loadscope-reorder
+# Tests start TVM a hundred times, which takes twice as long if its modules are compiled each time.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-tvm environments tune tune-network tune-relax test docs lint soak release-check bench bench-sensitivity bench-hardware bench-overhead bench-network bench-alexnet bench-transfer figures clean
+.PHONY: help setup setup-tvm tune tune-network tune-relax test test-autotvm test-meta-schedule docs lint soak release-check bench bench-sensitivity bench-hardware bench-overhead bench-network bench-alexnet bench-transfer figures clean
+ifndef SUITES
 .NOTPARALLEL:
+endif
 
 help:
 	@echo "make tune               tune a matrix multiplication on this CPU with OpEvo and XGBoost (AutoTVM; 5 minutes)"
 	@echo "make tune-network       tune AlexNet on this CPU with OpEvo and XGBoost, for a minute each (AutoTVM; under 4 minutes)"
 	@echo "make tune-relax         tune AlexNet on this CPU (MetaSchedule; 1 to 2 minutes)"
-	@echo "make test               run all tests, type checks and linters (15 minutes; JOBS=1: one process)"
+	@echo "make test               run all tests, type checks and linters (8 minutes on two cores; JOBS=1: one process)"
+	@echo "make test-autotvm       run the tests of AutoTVM, and those that need no TVM"
+	@echo "make test-meta-schedule run the tests of MetaSchedule"
 	@echo "make docs               build the documentation, $(DOCS)/index.html (2 minutes)"
 	@echo "make lint               run type checks and linters only"
 	@echo "make soak               run the long versions of the tests (half an hour to an hour)"
@@ -67,13 +78,15 @@ tune-network: setup
 tune-relax: setup-tvm
 	@$(TVM_RUN) tutorials/tune_alexnet_relax.py $(ARGS)
 
-# Both environments at once: one downloads while the other unpacks.
-environments:
-	@$(MAKE) --no-print-directory setup-tvm & other=$$!; $(MAKE) --no-print-directory setup; status=$$?; wait $$other && exit $$status
+# The environments, too, are made at once: one downloads while the other unpacks.
+test:
+	@$(MAKE) $(TOGETHER) lint test-autotvm test-meta-schedule
 
-test: environments lint
-	@$(RUN) -m pytest -q $(PARALLEL) $(ARGS)
-	@$(TVM_RUN) -m pytest -q $(PARALLEL) $(TVM_TESTS) $(ARGS)
+test-autotvm: setup
+	@$(RUN) -m pytest -q $(PARALLEL) $(if $(SOAK),$(SOAK_OPTIONS)) $(ARGS)
+
+test-meta-schedule: setup-tvm
+	@$(call AT_THE_END,$(TVM_RUN) -m pytest -q $(PARALLEL) $(if $(SOAK),$(SOAK_OPTIONS)) $(TVM_TESTS) $(ARGS))
 
 docs: $(DOCS_ENV)/made
 	@$(DOCS_ENV)/bin/sphinx-build -q -W --keep-going -b html docs $(DOCS) $(ARGS)
@@ -85,11 +98,10 @@ $(DOCS_ENV)/made: setup.cfg
 	@touch $@
 
 lint: setup
-	@$(RUN) -m ruff check . && $(RUN) -m ruff format --check . && $(RUN) -m mypy
+	@$(call AT_THE_END,$(RUN) -m ruff check . && $(RUN) -m ruff format --check . && $(RUN) -m mypy)
 
-soak: environments
-	@$(RUN) -m pytest -q $(PARALLEL) -m "soak or properties" --hypothesis-profile=soak --timeout=3600 $(ARGS)
-	@$(TVM_RUN) -m pytest -q $(PARALLEL) -m "soak or properties" --hypothesis-profile=soak --timeout=3600 $(TVM_TESTS) $(ARGS)
+soak:
+	@$(MAKE) $(TOGETHER) SOAK=1 test-autotvm test-meta-schedule
 
 release-check: $(RELEASE_ENV)/made
 	@$(RELEASE_ENV)/bin/python tools/check_release.py

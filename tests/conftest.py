@@ -1,5 +1,5 @@
 """Hypothesis profiles, the default one for every run and ``--hypothesis-profile=soak`` for a long
-one; and a known machine.
+one; and what is found out once for all tests: what the machine and the networks are like.
 """
 
 import os
@@ -8,6 +8,7 @@ import sys
 import pytest
 from hypothesis import settings
 from known_machine import measured_once
+from known_networks import once_for_each_network
 
 settings.register_profile("default", max_examples=60, deadline=None)
 settings.register_profile("soak", max_examples=2_000, deadline=None)
@@ -28,6 +29,23 @@ def _machine_is_measured_once(tmp_path_factory):
                     "measure_roofline",
                     measured_once(measure, tmp_path_factory.mktemp("machine")),
                 )
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _networks_are_known():
+    """The tasks of a network, and whether its lowering is right, for which TVM compiles it. A
+    hundred tests tune the same few networks.
+    """
+    found = {
+        "extract": ("autotvm_opevo.autotvm.network", "autotvm_opevo.autotvm.comparison"),
+        "find_wrong_passes": ("autotvm_opevo.meta_schedule.network",),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for function, users in found.items():
+            for module in (sys.modules[name] for name in users if name in sys.modules):
+                once = once_for_each_network(getattr(module, function))
+                patch.setattr(module, function, once)
         yield
 
 

@@ -78,7 +78,10 @@ def test_a_log_is_loaded_into_all_of_autotvms(make):
 
 
 def test_a_model_of_costs_learns_from_a_short_log():
-    inner = autotvm.tuner.XGBTuner(TASK, plan_size=8)
+    few = autotvm.tuner.sa_model_optimizer.SimulatedAnnealingOptimizer(TASK, n_iter=4)
+    inner = autotvm.tuner.XGBTuner(
+        TASK, plan_size=8, feature_type="knob", num_threads=1, optimizer=few
+    )
     tuner, known = foreign(inner, range(8))
     tuner.load_history(list(known.values()))
     assert inner.visited == {*range(8)}

@@ -47,11 +47,12 @@ def test_operators_on_a_cpu_cover_every_kind_of_knob():
     assert any("annotate" in of for of in kinds.values())
 
 
+@pytest.mark.parametrize("count", [2, pytest.param(16, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", operators.names(CPU))
-def test_random_configurations_on_a_cpu_are_correct(name):
+def test_random_configurations_on_a_cpu_are_correct(name, count):
     task = operators.task(name, CPU)
-    rng = np.random.default_rng(0)
-    errors = {trial.measure(name, CPU, int(index))[1] for index in rng.integers(size(task), size=4)}
+    indices = np.random.default_rng(0).integers(size(task), size=count)
+    errors = {trial.measure(name, CPU, int(index))[1] for index in indices}
     assert errors <= ({0, 1} if name.startswith("registers") else {0})
 
 

@@ -40,6 +40,7 @@ def test_one_adapter_works_with_a_tvm(monkeypatch, capsys):
     monkeypatch.setattr(doctor, "_PATIENCE", 250)
     assert main(["doctor"]) == 0
     lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines[:3]] == ["autotvm_opevo", "Python", "libraries"]
     assert sum(line.startswith("ok ") and " works" in line for line in lines) == 1
     assert any(line.startswith("ok CPU ") for line in lines)
 

@@ -7,12 +7,12 @@ import pytest
 import tvm
 from quick_tuning import outputs
 from tvm import relax
+from unoptimized import cpu
 
 from autotvm_opevo.lowering.batch_norm import fold_batch_norms
 from autotvm_opevo.lowering.network import build, lower, lower_as_imported
 from autotvm_opevo.meta_schedule import as_target
 from autotvm_opevo.meta_schedule.evaluation import random_inputs
-from benchmarks.workloads import cpu
 
 op = relax.op
 RNG = np.random.default_rng(0)

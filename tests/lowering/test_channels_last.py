@@ -11,6 +11,7 @@ from quick_tuning import outputs
 from relax_modules import count_changes
 from tvm import relax
 from tvm.relax import op
+from unoptimized import cpu
 
 from autotvm_opevo.lowering import channels_last
 from autotvm_opevo.lowering.channels_last import with_channels_last
@@ -21,11 +22,10 @@ from autotvm_opevo.lowering.network import (
     lower_as_imported,
     with_packable_weights,
 )
-from autotvm_opevo.meta_schedule import as_target
 from autotvm_opevo.meta_schedule.evaluation import random_inputs
 from autotvm_opevo.networks import relax as workloads
 
-CPU = as_target("llvm -mcpu=core-avx2 -num-cores=2")
+CPU = cpu()
 
 
 def constant(rng, *shape, scale=1.0):

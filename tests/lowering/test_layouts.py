@@ -5,11 +5,11 @@ ones.
 import numpy as np
 from quick_tuning import outputs
 from tvm import relax
+from unoptimized import cpu
 
 from autotvm_opevo.lowering.network import build, lower
-from autotvm_opevo.meta_schedule import as_target
 
-CPU = as_target("llvm -mcpu=core-avx2 -num-cores=2")
+CPU = cpu()
 
 
 def test_an_operator_of_a_single_block_is_compiled():

@@ -3,11 +3,11 @@
 import pytest
 from onnx_zoo import NETWORKS, networks
 from quick_tuning import outputs
+from unoptimized import cpu
 
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import build, lower, lower_as_imported
 from autotvm_opevo.networks import relax as workloads
-from benchmarks.workloads import cpu
 
 NOT_IMPORTED = {"lstm": "TVM 0.27 imports no LSTM", "gru": "TVM 0.27 imports no GRU"}
 HALF = "TVM 0.27's batch normalization of float16 is float32"

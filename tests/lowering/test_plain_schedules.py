@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from onnx_zoo import NETWORKS
 from quick_tuning import outputs
+from unoptimized import cpu
 
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import build, lower
 from autotvm_opevo.lowering.plain_schedules import with_plain_schedules
 from autotvm_opevo.meta_schedule.evaluation import random_inputs
 from autotvm_opevo.networks import relax as workloads
-from benchmarks.workloads import cpu
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from onnx import helper, numpy_helper
 from quick_tuning import outputs
 from relax_modules import count_changes
 from tvm import relax, topi
+from unoptimized import cpu
 
 from autotvm_opevo.lowering.channels_last import with_channels_last
 from autotvm_opevo.lowering.entry import bind_params
@@ -17,7 +18,6 @@ from autotvm_opevo.lowering.network import build, lower, lower_as_imported
 from autotvm_opevo.lowering.raising import raise_to_operators
 from autotvm_opevo.networks import relax as workloads
 from benchmarks.onnx_graph import OnnxGraph
-from benchmarks.workloads import cpu
 
 
 def clipped(folder, opset, bounds, dtype="float32"):

@@ -11,6 +11,7 @@ from quick_tuning import builder, outputs, runner
 from relax_modules import count_changes
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
+from unoptimized import cpu
 
 from autotvm_opevo.lowering import winograd
 from autotvm_opevo.lowering.entry import bind_params
@@ -18,7 +19,6 @@ from autotvm_opevo.lowering.network import build, lower, lower_as_imported
 from autotvm_opevo.lowering.winograd import _Convolution, choose_tiling, transform_matrices
 from autotvm_opevo.meta_schedule import open_database, tune_network
 from autotvm_opevo.meta_schedule.database import commit, seconds
-from benchmarks.workloads import cpu
 
 
 def network(image, kernel, padding=1, dtype="float32", bound=True, **options):

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
+from compared_networks import time_two_rounds
 from quick_network_tuning import tune_operator
 from quick_tuning import builder, outputs, runner
 from tvm import relax, te, topi
@@ -169,17 +170,20 @@ def tune(mod, folder, trials, **options):
     )
 
 
-def test_tuning_and_all_that_uses_its_result_leave_a_wrong_pass_out(mod, broken, tmp_path, caplog):
+def test_tuning_and_all_that_uses_its_result_leave_a_wrong_pass_out(
+    mod, broken, tmp_path, monkeypatch, caplog
+):
     broken("fast_math")
+    time_two_rounds(monkeypatch)
     result = tune(mod, tmp_path, 4)
     assert result.comparison.outputs_match
     assert [message for message in caplog.messages if "left out" in message]
     assert ["fast_math"] in wrong_passes(result.best_file).values()
     caplog.clear()
-    assert tune(mod, tmp_path, 6).measured == 2
+    assert tune(mod, tmp_path, 6, evaluate=False).measured == 2
     for database in (tmp_path, result.best_file):
         assert_compiled_right(database)
-    comparison = compare_logs(mod, None, cpu(), [tmp_path, result.best_file], time_limit=2)
+    comparison = compare_logs(mod, None, cpu(), [tmp_path, result.best_file])
     assert comparison.outputs_match
     assert len(comparison.operators) == len(result.rows)
     said = caplog.text

@@ -86,13 +86,28 @@ def run(search, trials, value=fitness):
     return proposed
 
 
-@pytest.mark.parametrize("make", SEARCHES.values(), ids=SEARCHES)
-@pytest.mark.parametrize("name", SPACES)
-def test_64_different_feasible_configurations_are_found(name, make, caplog):
-    space = SPACES[name]
-    proposed = run(make(space, seed=0), 64)
+# All searches draw in the same way, and one of them in all spaces.
+FEW_SPACES = ("a product", "a sum", "a falling chain", "an order that fits a choice")
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        pytest.param(
+            name,
+            make,
+            id=f"{name}-{search}",
+            marks=[] if make is OpEvo or name in FEW_SPACES else pytest.mark.soak,
+        )
+        for name in SPACES
+        for search, make in SEARCHES.items()
+    ],
+)
+def test_many_different_feasible_configurations_are_found(name, make, caplog):
+    space, trials = SPACES[name], 32 if make is OpEvo else 64  # a process is fitted to each batch
+    proposed = run(make(space, seed=0), trials)
     assert all(map(space.is_feasible, proposed))
-    assert len(set(map(space.index, proposed))) == len(proposed) >= 64
+    assert len(set(map(space.index, proposed))) == len(proposed) >= trials
     assert not caplog.records
 
 
@@ -101,8 +116,8 @@ def test_64_different_feasible_configurations_are_found(name, make, caplog):
     "value", [fitness, lambda configuration: 0.0], ids=["some work", "all fail"]
 )
 def test_the_same_seed_proposes_the_same(name, value):
-    first, again, other = (run(OpEvo(SPACES[name], seed=seed), 32, value) for seed in (3, 3, 4))
-    assert len(first) >= 32
+    first, again, other = (run(OpEvo(SPACES[name], seed=seed), 16, value) for seed in (3, 3, 4))
+    assert len(first) >= 16
     assert first == again != other
 
 

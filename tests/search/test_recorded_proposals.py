@@ -74,8 +74,10 @@ def proposals(search, trials, batch):
     return proposed
 
 
-@pytest.mark.parametrize("batch", [1, 8])
-@pytest.mark.parametrize("seed", [0, 1])
+# In batches of 1, a process is fitted for each proposal.
+@pytest.mark.parametrize(
+    ("seed", "batch"), [(0, 1), (0, 8), (1, 8), pytest.param(1, 1, marks=pytest.mark.soak)]
+)
 @pytest.mark.parametrize("name", SPACES)
 @pytest.mark.parametrize("surrogate", ["gp", None], ids=["gp", "published"])
 def test_opevo_proposes_as_it_did(surrogate, name, seed, batch):
