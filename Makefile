@@ -24,8 +24,8 @@ TOGETHER := --no-print-directory -j $(if $(filter 1,$(JOBS)),1 SUITES=apart,3 SU
 # Of what runs together, all but the tests of AutoTVM print when they end.
 AT_THE_END = $(if $(filter together,$(SUITES)),out=$$(mktemp); { $(1); } >$$out 2>&1; status=$$?; echo; cat $$out; rm $$out; exit $$status,$(1))
 SOAK_OPTIONS := -m "soak or properties" --hypothesis-profile=soak --timeout=3600
-# Those of MetaSchedule; the others need no TVM, or run with AutoTVM.
-TVM_TESTS := tests/lowering tests/meta_schedule tests/networks/test_relax.py autotvm_opevo/lowering autotvm_opevo/meta_schedule autotvm_opevo/networks/relax.py
+# Those of MetaSchedule, and the contract of both; the others need no TVM, or run with AutoTVM.
+TVM_TESTS := tests/contract tests/lowering tests/meta_schedule tests/networks/test_relax.py autotvm_opevo/lowering autotvm_opevo/meta_schedule autotvm_opevo/networks/relax.py
 # In the order of `conftest.py`, or files with few tests, which may be slow, would come last.
 PARALLEL := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # Tests start TVM a hundred times, which takes twice as long if its modules are compiled each time.

@@ -96,3 +96,15 @@ def count_changes(lowered):
         "winograd": sum("winograd_output" in names for names in blocks),
         "fast_math": sum("T_fast_" in names for names in blocks),
     }
+
+
+def product_and_softmax():
+    """A matrix product with a constant, which schedules pack, and a softmax: two tasks."""
+    builder, x = relax.BlockBuilder(), relax.Var("x", relax.TensorType((8, 16), "float32"))
+    weight = np.random.default_rng(0).standard_normal((16, 32)).astype("float32")
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            y = builder.emit(relax.op.matmul(x, relax.const(weight)))
+            y = builder.emit_output(relax.op.nn.softmax(y))
+        builder.emit_func_output(y)
+    return builder.finalize()
