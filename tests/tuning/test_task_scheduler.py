@@ -11,6 +11,7 @@ from autotvm_opevo.tuning.task_scheduler import (
     TASK_SCHEDULERS,
     Operator,
     TaskProgress,
+    choose,
     equal,
     gradient,
     most_trials,
@@ -287,6 +288,15 @@ def test_without_an_active_task_schedulers_raise(name):
         TASK_SCHEDULERS[name](
             [TaskProgress(active=False)], one_each(1), 8, np.random.default_rng(0)
         )
+
+
+@pytest.mark.parametrize("chosen", [-1, 1, 2])  # the second is not active
+def test_a_scheduler_must_return_an_active_task(chosen):
+    tasks = [TaskProgress(), TaskProgress(active=False)]
+    rng = np.random.default_rng(0)
+    assert choose(lambda *_: 0, tasks, one_each(2), 8, rng) == 0
+    with pytest.raises(ValueError, match=f"position of an active task, {chosen} returned"):
+        choose(lambda *_: chosen, tasks, one_each(2), 8, rng)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 10**6), st.integers(1, 200), st.integers(1, 64))
