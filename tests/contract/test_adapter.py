@@ -415,7 +415,7 @@ class TestInterrupts:
 
     def test_ctrl_c_while_the_best_are_timed_again_costs_no_result(self, adapter, monkeypatch):
         monkeypatch.setattr(run, "CONFIRMATION_SHARE", 1.0)
-        monkeypatch.setattr(adapter.measurer, "time_again", interrupt)
+        monkeypatch.setattr(adapter.measurer, "retime", interrupt)
         with pytest.raises(KeyboardInterrupt):
             adapter.tune(3, "other", seconds=None)
         assert adapter.bests() == adapter.fastest()
@@ -425,7 +425,7 @@ class TestInterrupts:
         self, adapter, monkeypatch, caplog
     ):
         monkeypatch.setattr(run, "CONFIRMATION_SHARE", 1.0)
-        monkeypatch.setattr(adapter.measurer, "time_again", fail)
+        monkeypatch.setattr(adapter.measurer, "retime", fail)
         assert_resumes(adapter, 0, 3, network="other", seconds=None)
         assert "the best trials were not timed again: no device answers" in caplog.text
         assert adapter.bests() == adapter.fastest()
