@@ -15,6 +15,7 @@ from tvm.s_tir.meta_schedule.builder import BuilderResult, PyBuilder
 from tvm.s_tir.meta_schedule.runner import PyRunner
 from tvm.s_tir.meta_schedule.runner.local_runner import LocalRunnerFuture
 
+from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import lower
 from autotvm_opevo.meta_schedule import as_target, open_database, tune_network
 from autotvm_opevo.meta_schedule.measurer import Measurer
@@ -62,7 +63,9 @@ class MetaSchedule(adapter.Adapter):
     def applied(self):
         target = as_target("llvm")
         with target, open_database(self.best.parent):
-            mod = relax.transform.MetaScheduleApplyDatabase()(lower(*_network("small"), target))
+            mod = relax.transform.MetaScheduleApplyDatabase()(
+                lower(bind_params(*_network("small")), target)
+            )
         return sum(
             bool(function.attrs.get("tirx.is_scheduled")) for _, function in mod.functions.items()
         )

@@ -1,10 +1,10 @@
 """Real tuning of small Relax networks, in seconds."""
 
 from quick_tuning import builder, runner
+from unoptimized import cpu
 
 from autotvm_opevo.meta_schedule import tune_network
 from autotvm_opevo.networks import relax as workloads
-from benchmarks.workloads import cpu
 
 
 def tune(folder, trials, **options):

@@ -5,11 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 import tvm
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.runner import EvaluatorConfig
+from unoptimized import cpu
 
 from autotvm_opevo.meta_schedule import LocalBuilder, LocalRunner, OpEvoStrategy, open_database
 from autotvm_opevo.meta_schedule.evaluation import Instance
 from autotvm_opevo.meta_schedule.intrinsics import import_tensor_intrinsics
-from benchmarks.workloads import cpu, matmul
+from benchmarks.workloads import matmul
 
 import_tensor_intrinsics()
 SMALL = matmul(64, 64, 64)

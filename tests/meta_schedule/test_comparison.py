@@ -7,6 +7,7 @@ import tvm_ffi
 from compared_networks import time_two_rounds
 from quick_tuning import builder, runner
 from tvm.s_tir import meta_schedule as ms
+from unoptimized import cpu
 
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import lower_as_imported
@@ -19,7 +20,6 @@ from autotvm_opevo.meta_schedule import (
 )
 from autotvm_opevo.meta_schedule.store import write_best
 from autotvm_opevo.networks import relax as workloads
-from benchmarks.workloads import cpu
 
 # A busy machine takes several times as long.
 pytestmark = pytest.mark.timeout(1800)

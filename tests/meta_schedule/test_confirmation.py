@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from quick_tuning import builder, runner
 from tvm.s_tir.meta_schedule.database import TuningRecord
+from unoptimized import cpu
 
 from autotvm_opevo.meta_schedule import (
     OpEvoStrategy,
@@ -27,7 +28,6 @@ from autotvm_opevo.tuning import run
 from autotvm_opevo.tuning.journal import Journal
 from autotvm_opevo.tuning.logs import BEST_DATABASE
 from autotvm_opevo.tuning.race import confirm
-from benchmarks.workloads import cpu
 
 
 def tune(folder, trials, **options):

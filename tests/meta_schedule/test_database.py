@@ -17,13 +17,13 @@ from tvm.s_tir.meta_schedule.database import (
     TuningRecord,
     UnionDatabase,
 )
+from unoptimized import cpu
 
 from autotvm_opevo._utils.atomic_files import Lock
 from autotvm_opevo.meta_schedule import compile_network, open_database
 from autotvm_opevo.meta_schedule.database import best_of, database_with, open_existing, records_in
 from autotvm_opevo.meta_schedule.history import read_history
 from autotvm_opevo.networks import relax as workloads
-from benchmarks.workloads import cpu
 
 RECORDS, WORKLOADS = "database_tuning_record.json", "database_workload.json"
 

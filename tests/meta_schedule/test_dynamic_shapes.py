@@ -8,6 +8,7 @@ from compared_networks import time_two_rounds
 from onnx import TensorProto, helper, numpy_helper
 from quick_tuning import builder, outputs, runner
 from tvm import relax
+from unoptimized import cpu
 
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import build, lower_as_imported
@@ -20,7 +21,6 @@ from autotvm_opevo.meta_schedule import (
 from autotvm_opevo.meta_schedule.extraction import extract
 from autotvm_opevo.networks.relax import model_file
 from autotvm_opevo.reporting.logs import open_logs
-from benchmarks.workloads import cpu
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 WEIGHT = np.random.default_rng(0).standard_normal((64, 32)).astype("float32")

@@ -11,6 +11,7 @@ from quick_tuning import SMALL, tune
 from sketches import WORKLOADS, decision_space
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
+from unoptimized import cpu
 
 from autotvm_opevo.meta_schedule import (
     OpEvoStrategy,
@@ -27,7 +28,6 @@ from autotvm_opevo.networks import relax as workloads
 from autotvm_opevo.tuning.journal import JOURNAL, RunEnded, read
 from autotvm_opevo.tuning.logs import RECORD_FILE, WORKLOAD_FILE
 from benchmarks import relax_prior
-from benchmarks.workloads import cpu
 
 SHAPES = {"data": (1, 64, 40, 40), "kernel": (80, 64, 3, 3)}
 ARM = "llvm -mtriple=aarch64-linux-gnu -mattr=+neon"

@@ -13,6 +13,7 @@ from tvm.s_tir.meta_schedule.database import (
     TuningRecord,
     UnionDatabase,
 )
+from unoptimized import cpu
 
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import (
@@ -27,7 +28,6 @@ from autotvm_opevo.meta_schedule.database import database_with
 from autotvm_opevo.meta_schedule.evaluation import random_inputs
 from autotvm_opevo.meta_schedule.extraction import extract
 from autotvm_opevo.networks import relax as workloads
-from benchmarks.workloads import cpu
 
 SIZE = 64
 

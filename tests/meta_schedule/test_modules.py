@@ -10,6 +10,7 @@ from quick_tuning import builder, runner
 from relax_modules import SHAPES, expected, export, exported_with_values, weights, with_subfunctions
 from tvm import relax
 from tvm_ffi import structural_equal
+from unoptimized import cpu
 
 from autotvm_opevo.meta_schedule import (
     compare_logs,
@@ -17,7 +18,6 @@ from autotvm_opevo.meta_schedule import (
     lower_for_tuning,
     tune_network,
 )
-from benchmarks.workloads import cpu
 
 X = np.random.default_rng(1).standard_normal((4, 64)).astype("float32")
 

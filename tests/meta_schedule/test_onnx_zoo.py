@@ -4,10 +4,10 @@ import pytest
 from compared_networks import time_two_rounds
 from onnx_zoo import NETWORKS, networks
 from quick_tuning import builder, outputs, runner
+from unoptimized import cpu
 
 from autotvm_opevo.meta_schedule import compile_network, tune_network
 from autotvm_opevo.networks import relax as workloads
-from benchmarks.workloads import cpu
 
 NOT_IMPORTED = {"lstm": "TVM 0.27 imports no LSTM", "gru": "TVM 0.27 imports no GRU"}
 # Matrix products and indices.

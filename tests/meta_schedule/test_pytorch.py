@@ -5,9 +5,9 @@ not installed.
 import numpy as np
 import pytest
 from quick_tuning import builder, outputs, runner
+from unoptimized import cpu
 
 from autotvm_opevo.meta_schedule import compile_network, tune_network
-from benchmarks.workloads import cpu
 
 torch = pytest.importorskip("torch")
 

@@ -18,6 +18,7 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.builder import BuilderInput
 from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, RunnerInput
 from tvm.s_tir.meta_schedule.testing.local_rpc import LocalRPC
+from unoptimized import cpu
 
 from autotvm_opevo.meta_schedule import (
     LocalBuilder,
@@ -32,7 +33,6 @@ from autotvm_opevo.meta_schedule.database import seconds
 from autotvm_opevo.meta_schedule.runner import is_local
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.tuning.roofline import Roofline
-from benchmarks.workloads import cpu
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from sketches import AVX512, int8_matmul
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.database import TuningRecord
 from tvm.s_tir.meta_schedule.runner import RunnerResult
+from unoptimized import cpu
 
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import lower
@@ -23,7 +24,6 @@ from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.meta_schedule.store import TrialStore
 from autotvm_opevo.networks import relax as workloads
 from autotvm_opevo.tuning.logs import UNMEASURED
-from benchmarks.workloads import cpu
 
 
 @pytest.fixture(scope="module")

@@ -18,12 +18,12 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.builder import PyBuilder
 from tvm.s_tir.meta_schedule.runner import RPCConfig, RPCRunner, RunnerResult
 from tvm.s_tir.meta_schedule.testing.local_rpc import LocalRPC
+from unoptimized import cpu
 
 from autotvm_opevo.meta_schedule import OpEvoStrategy
 from autotvm_opevo.meta_schedule import strategy as strategy_module
 from autotvm_opevo.meta_schedule.database import records_of, seconds
 from autotvm_opevo.search.opevo import OpEvo
-from benchmarks.workloads import cpu
 
 
 def task(workload, target, strategy, rand_state=1, name=""):

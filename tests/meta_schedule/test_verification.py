@@ -17,6 +17,7 @@ from quick_tuning import builder, outputs, runner
 from tvm import relax, te, topi
 from tvm.ir.utils import derived_object
 from tvm.s_tir.meta_schedule.runner import PyRunner
+from unoptimized import cpu
 
 from autotvm_opevo.lowering import network
 from autotvm_opevo.lowering.network import PASSES, build, lower, lower_as_imported
@@ -24,7 +25,6 @@ from autotvm_opevo.meta_schedule import compare_logs, compile_network, tune_netw
 from autotvm_opevo.meta_schedule.evaluation import random_inputs
 from autotvm_opevo.meta_schedule.store import wrong_passes
 from autotvm_opevo.meta_schedule.verification import find_wrong_passes
-from benchmarks.workloads import cpu
 
 
 def convolution():
