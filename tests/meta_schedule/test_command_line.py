@@ -9,10 +9,10 @@ import onnx
 import pytest
 from compared_networks import time_two_rounds
 from onnx import TensorProto, helper
-from tvm.s_tir.meta_schedule.testing.local_rpc import LocalRPC
 
 from autotvm_opevo.cli.main import main
 from autotvm_opevo.meta_schedule import open_database
+from tests.helpers.local_rpc import local_rpc
 
 ROOT = Path(__file__).parents[2]
 # Seconds for one build or run, also on a busy machine.
@@ -126,7 +126,7 @@ def test_a_model_file_is_tuned_and_compared_on_a_trackers_devices(tmp_path, caps
         "--log",
         str(tmp_path),
     ]
-    with LocalRPC() as rpc:
+    with local_rpc() as rpc:
         address = f"{rpc.tracker_host}:{rpc.tracker_port}"
         assert (
             main([*command, "--rpc-tracker", address, "--rpc-key", rpc.tracker_key, *TIMEOUT]) == 0

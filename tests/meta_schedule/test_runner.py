@@ -17,7 +17,6 @@ from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.builder import BuilderInput
 from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, RunnerInput
-from tvm.s_tir.meta_schedule.testing.local_rpc import LocalRPC
 from unoptimized import cpu
 
 from autotvm_opevo.meta_schedule import (
@@ -33,6 +32,7 @@ from autotvm_opevo.meta_schedule.database import seconds
 from autotvm_opevo.meta_schedule.runner import is_local
 from autotvm_opevo.meta_schedule.space import DecisionSpace
 from autotvm_opevo.tuning.roofline import Roofline
+from tests.helpers.local_rpc import local_rpc
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +207,7 @@ def test_indices_are_within_their_tensor(runner, tmp_path, name):
 
 
 def test_indices_are_within_their_tensor_on_remote_devices(tmp_path):
-    with LocalRPC() as rpc:
+    with local_rpc() as rpc:
         runner = make_runner(
             quick_tuning.TIMEOUT, rpc.tracker_key, rpc.tracker_host, rpc.tracker_port
         )

@@ -17,13 +17,13 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.builder import PyBuilder
 from tvm.s_tir.meta_schedule.runner import RPCConfig, RPCRunner, RunnerResult
-from tvm.s_tir.meta_schedule.testing.local_rpc import LocalRPC
 from unoptimized import cpu
 
 from autotvm_opevo.meta_schedule import OpEvoStrategy
 from autotvm_opevo.meta_schedule import strategy as strategy_module
 from autotvm_opevo.meta_schedule.database import records_of, seconds
 from autotvm_opevo.search.opevo import OpEvo
+from tests.helpers.local_rpc import local_rpc
 
 
 def task(workload, target, strategy, rand_state=1, name=""):
@@ -354,7 +354,7 @@ class TestTuning:
         np.testing.assert_allclose(tensors[2].numpy(), x @ y, rtol=1e-3, atol=1e-3)
 
     def test_over_rpc(self, tmp_path):
-        with LocalRPC() as rpc:
+        with local_rpc() as rpc:
             config = RPCConfig(
                 rpc.tracker_host, rpc.tracker_port, rpc.tracker_key, session_timeout_sec=TIMEOUT
             )

@@ -4,7 +4,8 @@ import pytest
 from compared_networks import time_two_rounds
 from onnx_files import save_onnx
 from tutorial_scripts import outline, recorded_output, run, run_here
-from tvm.s_tir.meta_schedule.testing.local_rpc import LocalRPC
+
+from tests.helpers.local_rpc import local_rpc
 
 # A busy machine takes several times as long.
 pytestmark = pytest.mark.timeout(1800)
@@ -50,7 +51,7 @@ def test_tune_for_a_board_tunes_on_a_server_and_runs_the_network_there(
     tmp_path, monkeypatch, capsys
 ):
     time_two_rounds(monkeypatch)
-    with LocalRPC() as rpc:
+    with local_rpc() as rpc:
         tracker = ["--tracker", f"{rpc.tracker_host}:{rpc.tracker_port}", "--key", rpc.tracker_key]
         target = ["--target", "llvm -mcpu=core-avx2 -num-cores=2"]
         run_here(
