@@ -17,6 +17,8 @@ from autotvm_opevo.topology.base import Encoder, Graph, LazySequence, Topology, 
 # Trial division up to this limit takes about 50 ms at worst, and fully factors every number below
 # its square.
 _MAX_DIVISOR = 10**6
+# A search decodes the same few values again and again: so many are kept.
+_MAX_CACHED = 1000
 
 
 class Factorization(Topology):
@@ -50,27 +52,39 @@ class Factorization(Topology):
         self.parts = as_integer("parts", parts)
         self._exponents = prime_factors(self.product)
         self.size = prod(_num_compositions(e, self.parts) for e in self._exponents.values())
+        self._values: dict[int, tuple[int, ...]] = {}
+        self._indices: dict[tuple[int, ...], int] = {}
 
     # For every prime of C, a vertex splits the prime's exponent among the nu parts: a weak
     # composition of the exponent. The index is the mixed-radix number whose digits are the
     # lexicographic ranks of these compositions.
 
     def __getitem__(self, index: int) -> tuple[int, ...]:
-        rest = self._check_index(index)
-        value = [1] * self.parts
+        index = rest = self._check_index(index)
+        if index in self._values:
+            return self._values[index]
+        parts = [1] * self.parts
         for p, exponent in reversed(self._exponents.items()):
             rest, rank = divmod(rest, _num_compositions(exponent, self.parts))
             for j, e in enumerate(_unrank(rank, exponent, self.parts)):
-                value[j] *= p**e
-        return tuple(value)
+                parts[j] *= p**e
+        value = tuple(parts)
+        if len(self._values) < _MAX_CACHED:
+            self._values[index] = value
+        return value
 
     def index(self, value: Any) -> int:
-        vertex = self._validate(value)
+        vertex = int_tuple(value)
+        if vertex in self._indices:
+            return self._indices[vertex]
+        self._validate(value)
         index = 0
         for p, exponent in self._exponents.items():
             index = index * _num_compositions(exponent, self.parts) + _rank(
                 [_exponent(p, a) for a in vertex]
             )
+        if len(self._indices) < _MAX_CACHED:
+            self._indices[vertex] = index
         return index
 
     def neighbours(self, value: Any) -> Sequence[tuple[int, ...]]:
