@@ -16,6 +16,7 @@ from tvm.autotvm.measure.measure_methods import request_remote
 from tvm.contrib import graph_executor
 
 from autotvm_opevo._utils.timeouts import run_compiler
+from autotvm_opevo.autotvm.folding import nodes
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.rpc import is_remote
 from autotvm_opevo.tuning.comparison import Comparison, compare_with_untuned
@@ -71,11 +72,8 @@ def network_loaders(
     upload: Uploader,
 ) -> list[Callable[[], Instance]]:
     """Take built networks to an open device; returns a function for each that loads it there."""
-
-    def load(load_library: Callable[[], Any]) -> Instance:
-        return Instance(load_library(), device, inputs)
-
-    return [partial(load, upload(library)) for library in libraries]
+    uploaded = [upload(library) for library in libraries]
+    return [lambda load=load: Instance(load(), device, inputs) for load in uploaded]
 
 
 class Instance:
@@ -99,15 +97,13 @@ class Instance:
 
 def computed_dtypes(mod: tvm.IRModule) -> set[str]:
     """Of the tensors that the operators of a network compute."""
-    dtypes: set[str] = set()
-
-    def visit(node: Any) -> None:
-        if isinstance(node, relay.Call):
-            fields = getattr(node.checked_type, "fields", [node.checked_type])
-            dtypes.update(field.dtype for field in fields if isinstance(field, relay.TensorType))
-
-    relay.analysis.post_order_visit(relay.transform.InferType()(mod)["main"], visit)
-    return dtypes
+    return {
+        field.dtype
+        for node in nodes(relay.transform.InferType()(mod)["main"])
+        if isinstance(node, relay.Call)
+        for field in getattr(node.checked_type, "fields", [node.checked_type])
+        if isinstance(field, relay.TensorType)
+    }
 
 
 def random_inputs(mod: tvm.IRModule) -> dict[str, Array]:

@@ -21,6 +21,7 @@ from tvm.autotvm.tophub import AUTOTVM_TOPHUB_LOC_VAR, AUTOTVM_TOPHUB_NONE_LOC
 from tvm.relay.ty import is_dynamic
 
 from autotvm_opevo._utils.text import last_line
+from autotvm_opevo.autotvm.folding import nodes, operator_name
 from autotvm_opevo.autotvm.layouts import Connection, find_connections
 from autotvm_opevo.tuning.task_scheduler import Operator
 
@@ -76,17 +77,23 @@ def extract(mod: tvm.IRModule, target: tvm.target.Target) -> Extraction:
     ValueError
         If no operator is tunable.
     """
-    network = _optimize(mod, target)
+    with (
+        autotvm.apply_history_best([]),  # without a context, TVM would download records
+        # before the compiler chooses layouts, which depend on the tuning results
+        tvm.transform.PassContext(opt_level=3, disabled_pass={"AlterOpLayout"}),
+    ):
+        network, _ = relay.optimize(mod, target=target)
     tasks: dict[tuple[object, ...], Task] = {}
     counts: dict[tuple[tuple[object, ...], ...], int] = {}
     operator: dict[int, int] = {}  # its position, by structural hash of the fused function
     others: list[tuple[relay.Call, int]] = []
-    # Without a context, TVM would download pre-tuned configurations.
     with autotvm.apply_history_best([]), _failures() as failures:
         for function, count in _fused(network):
             alternatives: list[Task] = []
             if not _is_open(*function.params, function.body):
-                alternatives = _find_tasks(_as_module(function, function.params), target)
+                alternatives = autotvm.task.extract_from_program(
+                    _as_module(function, function.params), {}, target
+                )
             for task in alternatives:
                 tasks.setdefault(task.workload, task)
             if alternatives:
@@ -115,29 +122,10 @@ def extract(mod: tvm.IRModule, target: tvm.target.Target) -> Extraction:
     return Extraction(list(tasks.values()), operators, connections, left_out, _only_vm(network))
 
 
-def _optimize(mod: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
-    """The network, fused as the compiler does, before it chooses layouts, which depend on the
-    tuning results.
-    """
-    with (
-        autotvm.apply_history_best([]),
-        tvm.transform.PassContext(opt_level=3, disabled_pass={"AlterOpLayout"}),
-    ):
-        optimized, _ = relay.optimize(mod, target=target)
-    return optimized
-
-
 def _fused(network: tvm.IRModule) -> list[tuple[relay.Function, int]]:
     """Distinct fused functions of a network, each with its number of calls."""
     distinct: dict[int, relay.Function] = {}  # by structural hash
     counts: Counter[int] = Counter()
-
-    def visit(expression: relay.Expr) -> None:
-        if isinstance(expression, relay.Call) and _is_kernel(expression.op):
-            key = tvm.ir.structural_hash(expression.op)
-            distinct.setdefault(key, expression.op)
-            counts[key] += 1
-
     variables = sorted(
         network.get_global_vars(),
         key=lambda variable: (variable.name_hint != "main", variable.name_hint),
@@ -145,22 +133,20 @@ def _fused(network: tvm.IRModule) -> list[tuple[relay.Function, int]]:
     # besides `main` those that call themselves
     for function in map(network.__getitem__, variables):
         if isinstance(function, relay.Function) and not _has(function, "Compiler"):
-            relay.analysis.post_order_visit(function, visit)
+            for node in nodes(function):
+                op = node.op if isinstance(node, relay.Call) else None
+                if _has(op, "Primitive") and not _has(op, "Compiler"):
+                    key = tvm.ir.structural_hash(op)
+                    distinct.setdefault(key, op)
+                    counts[key] += 1
     return [(function, counts[key]) for key, function in distinct.items()]
 
 
-def _is_kernel(op: relay.Expr) -> bool:
-    """Whether what is called is a function that TVM compiles as a whole."""
-    return isinstance(op, relay.Function) and _has(op, "Primitive") and not _has(op, "Compiler")
-
-
-def _has(function: relay.Function, attribute: str) -> bool:
-    return function.attrs is not None and attribute in function.attrs
-
-
-def _find_tasks(mod: tvm.IRModule, target: tvm.target.Target) -> list[Task]:
-    tasks: list[Task] = autotvm.task.extract_from_program(mod, {}, target)
-    return tasks
+def _has(op: object, attribute: str) -> bool:
+    """Whether it is a function with an attribute: Primitive, if it is compiled as a whole;
+    Compiler, if by another code generator.
+    """
+    return isinstance(op, relay.Function) and op.attrs is not None and attribute in op.attrs
 
 
 @contextmanager
@@ -191,31 +177,20 @@ def _only_vm(network: tvm.IRModule) -> str:
     nothing.
     """
     reasons: set[str] = set()
-
-    def is_kernel(op: relay.Expr) -> bool:
-        """Whether what is called is an operator, or a function that is compiled as a whole, by TVM
-        or another code generator.
-        """
+    for node in nodes(network["main"]):
+        op = node.op if isinstance(node, relay.Call) else None
         called = network[op] if isinstance(op, relay.GlobalVar) else op
-        is_function = isinstance(called, relay.Function) and (
-            _has(called, "Primitive") or _has(called, "Compiler")
-        )
-        return is_function or isinstance(called, tvm.ir.Op)
-
-    def visit(expression: relay.Expr) -> None:
-        op = expression.op if isinstance(expression, relay.Call) else None
-        if isinstance(expression, relay.If):
+        is_kernel = _has(called, "Primitive") or _has(called, "Compiler")
+        if isinstance(node, relay.If):
             reasons.add("branches")
-        elif isinstance(expression, relay.RefCreate):
+        elif isinstance(node, relay.RefCreate):
             reasons.add("references")
-        elif isinstance(expression, relay.Match) or isinstance(op, relay.Constructor):
+        elif isinstance(node, relay.Match) or isinstance(op, relay.Constructor):
             reasons.add("algebraic data types")
-        elif op is not None and not is_kernel(op):
+        elif op is not None and not is_kernel and not isinstance(called, tvm.ir.Op):
             reasons.add("loops or closures")
-        elif op is not None and is_dynamic(expression.checked_type):
+        elif op is not None and is_dynamic(node.checked_type):
             reasons.add("shapes that depend on data")
-
-    relay.analysis.post_order_visit(network["main"], visit)
     if any(
         isinstance(variable.checked_type, relay.TupleType) for variable in network["main"].params
     ):
@@ -227,18 +202,9 @@ def _find_tunable(function: relay.Function) -> relay.Call | None:
     """The call within a fused function, which has at most one, for which AutoTVM can have
     templates; None without one.
     """
-    calls = []
-
-    def visit(expression: relay.Expr) -> None:
-        if (
-            isinstance(expression, relay.Call)
-            and isinstance(expression.op, tvm.ir.Op)
-            and _TUNABLE.search(expression.op.name)
-        ):
-            calls.append(expression)
-
-    relay.analysis.post_order_visit(function.body, visit)
-    return calls[0] if calls else None
+    return next(
+        (node for node in nodes(function.body) if _TUNABLE.search(operator_name(node))), None
+    )
 
 
 def _default_first(
@@ -345,31 +311,24 @@ def _better_layout(call: relay.Call, target: tvm.target.Target) -> str:
         converted = tvm.transform.Sequential([relay.transform.ConvertLayout(_convertible(alone))])(
             alone
         )
-    return _layout(call.op.name) if _find_tasks(converted, target) else ""
+    return _layout(call.op.name) if autotvm.task.extract_from_program(converted, {}, target) else ""
 
 
 def _convertible(mod: tvm.IRModule) -> dict[str, list[str]]:
     """The layouts of data and weights that convolutions should have, by operator, as
     ``ConvertLayout`` takes them.
     """
-    names: set[str] = set()
-
-    def visit(expression: relay.Expr) -> None:
-        if isinstance(expression, relay.Call) and _is_convertible(expression):
-            names.add(expression.op.name)
-
-    relay.analysis.post_order_visit(mod["main"], visit)
+    names = {node.op.name for node in nodes(mod["main"]) if _is_convertible(node)}
     return {name: [_layout(name), "default"] for name in sorted(names)}
 
 
-def _is_convertible(call: relay.Call) -> bool:
-    """Whether an operator is a convolution whose layout TVM can convert."""
-    is_convolution = (
-        isinstance(call.op, tvm.ir.Op)
-        and _CONVOLUTION.search(call.op.name)
-        and hasattr(call.attrs, "data_layout")
+def _is_convertible(node: relay.Expr) -> bool:
+    """Whether it calls a convolution whose layout TVM can convert."""
+    return (
+        _CONVOLUTION.search(operator_name(node)) is not None
+        and hasattr(node.attrs, "data_layout")
+        and node.op.get_attr("FTVMConvertOpLayout") is not None
     )
-    return bool(is_convolution) and call.op.get_attr("FTVMConvertOpLayout") is not None
 
 
 def _layout(name: str) -> str:

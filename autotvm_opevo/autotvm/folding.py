@@ -38,7 +38,12 @@ def fold(mod: tvm.IRModule | relay.Function, params: dict[str, Any] | None) -> t
     Each compilation would do it again, and TVM compiles each constant operation for it, some
     hundreds in a network. Raises what `as_module` does.
     """
-    fold_elementwise = relay.transform.function_pass(_fold_elementwise, opt_level=2)
+    # on float32; `FoldConstant` is for all others
+    fold_elementwise = relay.transform.function_pass(
+        lambda function, mod, _: rewrite(_Elementwise(), function, mod),
+        opt_level=2,
+        name="FoldElementwise",
+    )
     passes = [
         relay.transform.SimplifyInference(),
         fold_elementwise,
@@ -52,16 +57,9 @@ def fold(mod: tvm.IRModule | relay.Function, params: dict[str, Any] | None) -> t
         return tvm.transform.Sequential(passes)(as_module(mod, params))
 
 
-def _fold_elementwise(
-    function: relay.Function, mod: tvm.IRModule, context: tvm.transform.PassContext
-) -> relay.Function:
-    """Compute elementwise operations on float32 constants with numpy; `FoldConstant` is for all
-    others.
-    """
-    return rewrite(_Elementwise(), function, mod)
-
-
 class _Elementwise(DFPatternCallback):
+    """Computes elementwise operations on float32 constants with numpy."""
+
     def __init__(self) -> None:
         super().__init__(require_type=True)
         unary = reduce(or_, map(is_op, (*_UNARY, *_RESHAPES)))
@@ -78,6 +76,19 @@ class _Elementwise(DFPatternCallback):
             )
         with np.errstate(all="ignore"):  # as TVM does
             return relay.const((_UNARY | _BINARY)[post.op.name](*arrays))
+
+
+def nodes(expression: relay.Expr) -> list[relay.Expr]:
+    """All parts of an expression, each once, what it needs before it."""
+    found: list[relay.Expr] = []
+    relay.analysis.post_order_visit(expression, found.append)
+    return found
+
+
+def operator_name(node: relay.Expr) -> str:
+    """The name of the operator that is called; empty if none is."""
+    is_call = isinstance(node, relay.Call) and isinstance(node.op, tvm.ir.Op)
+    return str(node.op.name) if is_call else ""
 
 
 def as_module(mod: Any, params: Any = None) -> tvm.IRModule:
@@ -122,24 +133,13 @@ def as_module(mod: Any, params: Any = None) -> tvm.IRModule:
         raise
     if unknown := dict(_unknown_inputs(module["main"])):
         raise _unknown(unknown)
-    # With functions that call themselves, TVM's pass fails.
-    return (
-        relay.transform.DynamicToStatic()(module)
-        if _has_dynamic_shapes(module) and len(module.functions) == 1
-        else module
-    )
-
-
-def _has_dynamic_shapes(module: tvm.IRModule) -> bool:
-    """Whether shapes depend on data, or seem to."""
-    found: list[relay.Expr] = []
-
-    def visit(expression: relay.Expr) -> None:
-        if isinstance(expression, relay.Call) and is_dynamic(expression.checked_type):
-            found.append(expression)
-
-    relay.analysis.post_order_visit(module["main"], visit)
-    return bool(found)
+    # shapes that seem to depend on data; with functions that call themselves, TVM's pass fails
+    if len(module.functions) == 1 and any(
+        isinstance(node, relay.Call) and is_dynamic(node.checked_type)
+        for node in nodes(module["main"])
+    ):
+        module = relay.transform.DynamicToStatic()(module)
+    return module
 
 
 def _with_main(mod: Any) -> tvm.IRModule:
@@ -194,19 +194,12 @@ def _leaves(module: tvm.IRModule) -> Iterator[relay.GlobalVar]:
             and not function.type_params
             and not (function.attrs and "Compiler" in function.attrs)
         ):
-            found = called[variable] = set()
-
-            def visit(expression: relay.Expr, found: set[relay.GlobalVar] = found) -> None:
-                if isinstance(expression, relay.Call):
-                    passed.update(
-                        argument
-                        for argument in expression.args
-                        if isinstance(argument, relay.GlobalVar)
-                    )
-                elif isinstance(expression, relay.GlobalVar):
-                    found.add(expression)
-
-            relay.analysis.post_order_visit(function, visit)
+            called[variable] = set()
+            for node in nodes(function):
+                if isinstance(node, relay.Call):
+                    passed.update(arg for arg in node.args if isinstance(arg, relay.GlobalVar))
+                elif isinstance(node, relay.GlobalVar):
+                    called[variable].add(node)
     for variable, others in called.items():
         if variable.name_hint != "main" and variable not in passed and not others & called.keys():
             yield variable
@@ -236,20 +229,13 @@ def _unknown_inputs(main: relay.Function) -> Iterator[tuple[str, str]]:
             if isinstance(variable.checked_type, relay.TupleType)
             else [variable.checked_type]
         )
-        shapes = [_extents(kind) for kind in fields if isinstance(kind, relay.TensorType)]
+        shapes = [
+            [str(int(n)) if isinstance(n, tvm.tir.IntImm) else "?" for n in kind.shape]
+            for kind in fields
+            if isinstance(kind, relay.TensorType)
+        ]
         if unknown := next((shape for shape in shapes if "?" in shape), None):
             yield variable.name_hint, f"({', '.join(unknown)}{',' * (len(unknown) == 1)})"
-
-
-def _extents(kind: relay.TensorType) -> list[str]:
-    """The extents of a tensor; a question mark for each that is unknown.
-
-    >>> _extents(relay.TensorType((relay.Any(), 64)))
-    ['?', '64']
-    """
-    return [
-        str(int(extent)) if isinstance(extent, tvm.tir.IntImm) else "?" for extent in kind.shape
-    ]
 
 
 def _unknown(inputs: Mapping[str, str]) -> ValueError:

@@ -19,6 +19,7 @@ import tvm
 from tvm import relay
 from tvm.autotvm.task import Task
 
+from autotvm_opevo.autotvm.folding import nodes, operator_name
 from autotvm_opevo.autotvm.log import Record, seconds
 
 # The templates whose knobs tile_ic and tile_oc are the blocks of channels.
@@ -92,46 +93,32 @@ def find_connections(
     """
     sizes: Counter[tuple[int, int, bool]] = Counter()
     sources: dict[relay.Expr, int] = {}  # the convolution whose layout an expression has
-
-    def visit(expression: relay.Expr) -> None:
-        if isinstance(expression, relay.TupleGetItem) and expression.tuple_value in sources:
-            sources[expression] = sources[expression.tuple_value]
-        elif isinstance(expression, relay.Call) and isinstance(expression.op, relay.Function):
-            data, others = _parameters(expression.op)
-            consumer = operator(expression.op) if data else None
-            source = (
-                pass_on(expression)
-                if consumer is None
-                else connect(expression, consumer, data, others)
-            )
-            if source is not None:
-                sources[expression] = source
-
-    def connect(
-        call: relay.Call, consumer: int, data: Sequence[relay.Var], others: Sequence[relay.Var]
-    ) -> int:
-        for parameter, argument in zip(call.op.params, call.args):
-            if argument in sources and parameter in data:
-                sizes[sources[argument], consumer, False] += _size(argument)
-            if argument in sources and parameter in others:
-                sizes[sources[argument], consumer, True] += min(_size(argument), _size(call))
-        return consumer
-
-    def pass_on(call: relay.Call) -> int | None:
+    for node in nodes(network):
+        if isinstance(node, relay.TupleGetItem) and node.tuple_value in sources:
+            sources[node] = sources[node.tuple_value]
+        if not isinstance(node, relay.Call) or not isinstance(node.op, relay.Function):
+            continue
+        data, others = _parameters(node.op)
+        consumer = operator(node.op) if data else None
+        if consumer is not None:
+            sources[node] = consumer
+            for parameter, argument in zip(node.op.params, node.args):
+                if argument in sources and parameter in data:
+                    sizes[sources[argument], consumer, False] += _size(argument)
+                if argument in sources and parameter in others:
+                    sizes[sources[argument], consumer, True] += min(_size(argument), _size(node))
+            continue
         tensors = [
             tensor
-            for argument in call.args
+            for argument in node.args
             for tensor in (argument.fields if isinstance(argument, relay.Tuple) else [argument])
+            if tensor in sources
         ]
-        with_layout = [tensor for tensor in tensors if tensor in sources]
-        if not with_layout or not _keeps_layout(call.op):
-            return None
-        first, *others = with_layout
-        for other in others:
-            sizes[sources[first], sources[other], True] += _size(other)
-        return sources[first]
-
-    relay.analysis.post_order_visit(network, visit)
+        if tensors and _keeps_layout(node.op):
+            first, *joined = tensors
+            sources[node] = sources[first]
+            for other in joined:
+                sizes[sources[first], sources[other], True] += _size(other)
     return [Connection(*key, size) for key, size in sizes.items() if key[0] != key[1] or not key[2]]
 
 
@@ -201,7 +188,12 @@ def choose(
     }
 
     def transforms(some: Iterable[Connection], chosen: Mapping[int, Candidate]) -> float:
-        size = sum(connection.size for connection in some if _differs(connection, chosen))
+        size = sum(
+            size
+            for producer, consumer, joined, size in some
+            if chosen[producer].output
+            != (chosen[consumer].output if joined else chosen[consumer].input)
+        )
         return size * _TRANSFERS / bandwidth
 
     def cost(i: int, candidate: Candidate, chosen: Mapping[int, Candidate]) -> float:
@@ -238,13 +230,6 @@ def choose(
     return min(map(descend, [fastest, *map(start, blocks)]), key=total)
 
 
-def _differs(connection: Connection, chosen: Mapping[int, Candidate]) -> bool:
-    consumer = chosen[connection.consumer]
-    return chosen[connection.producer].output != (
-        consumer.output if connection.joined else consumer.input
-    )
-
-
 def _blocks(record: Record) -> tuple[int, int]:
     config = record[0].config
     return int(config["tile_ic"].size[-1]), int(config["tile_oc"].size[-1])
@@ -256,40 +241,20 @@ def _parameters(function: relay.Function) -> tuple[list[relay.Var], list[relay.V
     """
     data: list[relay.Var] = []
     others: list[relay.Var] = []
-
-    def visit(expression: relay.Expr) -> None:
-        if _operator_name(expression) == "nn.conv2d":
-            data.extend(relay.analysis.free_vars(expression.args[0]))
-        elif isinstance(expression, relay.Call):
-            others.extend(
-                argument for argument in expression.args if isinstance(argument, relay.Var)
-            )
-
-    relay.analysis.post_order_visit(function.body, visit)
+    for node in nodes(function.body):
+        if operator_name(node) == "nn.conv2d":
+            data.extend(relay.analysis.free_vars(node.args[0]))
+        elif isinstance(node, relay.Call):
+            others.extend(argument for argument in node.args if isinstance(argument, relay.Var))
     return (data, others) if data else ([], [])
 
 
 def _keeps_layout(function: relay.Function) -> bool:
     """Whether the compiler passes a layout on through all operators of a fused function."""
-    names: set[str] = set()
-    relay.analysis.post_order_visit(
-        function.body, lambda expression: names.add(_operator_name(expression))
-    )
-    patterns = {
-        name: tvm.ir.Op.get(name).get_attr("TOpPattern") for name in names - _KEEP_LAYOUT - {""}
-    }
+    names = {operator_name(node) for node in nodes(function.body)} - _KEEP_LAYOUT - {""}
+    patterns = [tvm.ir.Op.get(name).get_attr("TOpPattern") for name in names]
     return all(
-        pattern is not None and pattern <= relay.op.OpPattern.BROADCAST
-        for pattern in patterns.values()
-    )
-
-
-def _operator_name(expression: relay.Expr) -> str:
-    """The name of the operator that is called; empty if none is."""
-    return (
-        str(expression.op.name)
-        if isinstance(expression, relay.Call) and isinstance(expression.op, tvm.ir.Op)
-        else ""
+        pattern is not None and pattern <= relay.op.OpPattern.BROADCAST for pattern in patterns
     )
 
 
