@@ -36,7 +36,7 @@ from autotvm_opevo.autotvm.log import (
     read_fields,
     seconds,
 )
-from autotvm_opevo.autotvm.rpc import fill_from_environment, is_remote, require_devices
+from autotvm_opevo.autotvm.rpc import DevicePool, is_remote
 from autotvm_opevo.autotvm.targets import as_target, check_device
 from autotvm_opevo.tuning.comparison import (
     Comparison,
@@ -128,8 +128,7 @@ def compare_logs(
     runner = runner or autotvm.LocalRunner()
     check_device(target, runner)
     if is_remote(runner):
-        fill_from_environment(runner)
-        require_devices(runner.key, runner.host, runner.port)
+        DevicePool(runner)  # raises an error if there is none
     mod = run_compiler(partial(fold, mod, params), "folding constants")
     network = run_compiler(partial(extract, mod, target), "extracting tasks")
     if network.only_vm:
@@ -231,7 +230,8 @@ def _compare(
     """An operator by the fastest record of each log."""
     keys = [key_of(tasks[i].target, tasks[i]) for i in operator.tasks]
     best = [
-        min((log[key] for key in keys if key in log), key=_latency, default=None) for log in logs
+        min((log[key] for key in keys if key in log), key=lambda one: seconds(one[1]), default=None)
+        for log in logs
     ]
     configurations = {
         (record[0].task.name, str(record[0].config)) if record else None for record in best
@@ -241,13 +241,9 @@ def _compare(
         name=task_name(first.name, first.args),
         count=operator.count,
         best=best,
-        latencies=[_latency(record) if record else inf for record in best],
+        latencies=[seconds(record[1]) if record else inf for record in best],
         same=len(configurations) == 1,
     )
-
-
-def _latency(record: Record) -> float:
-    return seconds(record[1])
 
 
 def _build_kernel(record: Record, target: tvm.target.Target) -> tuple[Any, list[Array]]:

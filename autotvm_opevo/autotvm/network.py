@@ -41,7 +41,6 @@ from autotvm_opevo.autotvm.tuner import (
     takes_seed,
 )
 from autotvm_opevo.tuning.journal import DevicesLeft, Journal, KnobsMapped
-from autotvm_opevo.tuning.measurer import Finalist
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.run import TuningRun, describe_tuner
 from autotvm_opevo.tuning.task_scheduler import TaskScheduler, as_task_scheduler, round_size
@@ -279,15 +278,10 @@ class NetworkRun(TuningRun):
         """See `TuningRun`; also tell the journal of devices that have left."""
         super()._end_measuring()
         if pool := self._measurer.pool:
-            with suppress(DevicePoolError, OSError):  # a full disk must not hide the error
+            with suppress(DevicePoolError):
                 pool.refresh()  # who has left since the last trial failed
-                if pool.lost:
-                    self._journal.write(DevicesLeft(addresses=pool.lost))
-
-    def _finalists(self, task: TaskState) -> list[Finalist]:
-        """See `TuningRun`."""
-        finalists = self._measurer.finalists.of(task.key)
-        return finalists if task.best in [finalist.trial for finalist in finalists] else []
+            if pool.lost:
+                self._journal.write(DevicesLeft(addresses=pool.lost))
 
     def _use_confirmed(self, task: TaskState, best: Record, latency: float) -> str:
         """See `TuningRun`."""

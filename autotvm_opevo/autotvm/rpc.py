@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -61,7 +62,7 @@ def addresses(key: str, host: str, port: int) -> list[str]:
         If no tracker answers there.
     """
 
-    def servers() -> list[dict[str, Any]]:
+    def ask() -> list[dict[str, Any]]:
         session = rpc.connect_tracker(host, port)
         try:
             known: list[dict[str, Any]] = session.summary()["server_info"]
@@ -70,58 +71,48 @@ def addresses(key: str, host: str, port: int) -> list[str]:
             session.close()
 
     try:
-        found = run_with_timeout(_TRACKER_TIMEOUT, servers, "an answer")
+        servers = run_with_timeout(_TRACKER_TIMEOUT, ask, "an answer")
     except (OSError, RuntimeError) as error:
         raise DevicePoolError(
             f"no tracker answers at {host}:{port} ({error}): start one with python -m "
             f"tvm.exec.rpc_tracker --port {port}"
         ) from error
-    at = [(str(server["key"]), ":".join(map(str, server["addr"]))) for server in found]
-    proxies = [f"{address}{_PROXY}" for name, address in at if is_proxy_of(name, key)]
-    return [*(address for name, address in at if name == f"server:{key}"), *proxies]
-
-
-def is_proxy_of(server: str, key: str) -> bool:
-    """Whether a server is, by its name in a tracker, an RPC proxy for devices of a key, and maybe
-    of others.
-
-    >>> is_proxy_of("server:proxy[board,phone]", "phone"), is_proxy_of("server:phone", "phone")
-    (True, False)
-    """
-    before, _, keys = server.partition("[")
-    return before == "server:proxy" and f",{key}," in f",{keys.removesuffix(']')},"
-
-
-def fill_from_environment(runner: RPCRunner) -> None:
-    """Take the tracker's address from the environment where a runner has none, as AutoTVM does."""
-    runner.host = runner.host or os.environ.get("TVM_TRACKER_HOST")
-    runner.port = runner.port or int(os.environ.get("TVM_TRACKER_PORT", 0)) or None
-
-
-def require_devices(key: str, host: str, port: int) -> None:
-    """Raise `DevicePoolError` if no tracker answers there, or it has no device for a key."""
-    if not addresses(key, host, port):
-        raise _no_device(key, host, port)
-
-
-def _no_device(key: str, host: str, port: int) -> DevicePoolError:
-    start = f"start one with python -m tvm.exec.rpc_server --tracker {host}:{port} --key {key}"
-    return DevicePoolError(f"the tracker at {host}:{port} has no device of key {key!r}: {start}")
+    found = []
+    for server in servers:
+        name, address = str(server["key"]), ":".join(map(str, server["addr"]))
+        kind, _, keys = name.partition("[")  # of a proxy, such as server:proxy[board,phone]
+        if name == f"server:{key}":
+            found.append(address)
+        elif kind == "server:proxy" and f",{key}," in f",{keys.removesuffix(']')},":
+            found.append(f"{address}{_PROXY}")
+    return found
 
 
 class DevicePool:
     """Devices behind an ``RPCRunner``. Each trial runs on whichever is free, and a second time if
     its session broke.
 
+    Parameters
+    ----------
+    runner : RPCRunner
+        One without a tracker's address gets that of the environment, as by AutoTVM.
+
     Attributes
     ----------
     lost : list of str
         Addresses of the devices that have left and not come back.
+
+    Raises
+    ------
+    DevicePoolError
+        If no tracker answers there, or it has no device of the runner's key.
     """
 
     def __init__(self, runner: RPCRunner) -> None:
         self._runner = runner
-        fill_from_environment(runner)
+        runner.host = host = runner.host or os.environ.get("TVM_TRACKER_HOST")
+        runner.port = port = runner.port or int(os.environ.get("TVM_TRACKER_PORT", 0)) or None
+        self._tracker = f"{host}:{port}"
         self._aborted = False
         self._refreshing = threading.Lock()
         self._numbers = count()
@@ -129,8 +120,12 @@ class DevicePool:
         self._known: set[str] = set()
         if runner.module_loader is None:
             runner.module_loader = _LOADER
-        if not self._devices():
-            raise _no_device(runner.key, runner.host, runner.port)
+        self.refresh()
+        if not self._known:
+            raise DevicePoolError(
+                f"the tracker at {self._tracker} has no device of key {runner.key!r}: start one "
+                f"with python -m tvm.exec.rpc_server --tracker {self._tracker} --key {runner.key}"
+            )
         # AutoTVM limits parallel runs to this machine's cores
         if runner.n_parallel > (os.cpu_count() or 1):
             runner.executor = PopenPoolExecutor(
@@ -140,27 +135,17 @@ class DevicePool:
                 initargs=(AutotvmGlobalScope.current,),
             )
 
-    @property
-    def _address(self) -> str:
-        return f"{self._runner.host}:{self._runner.port}"
-
     def refresh(self) -> None:
-        """Notice devices that have left. A tracker that does not answer is none's fault."""
-        with suppress(DevicePoolError):
-            self._devices()
-
-    def _devices(self) -> int:
-        """Number of devices; a warning names those that have left since the last time."""
+        """Ask the tracker for the devices; a warning names those that have left since the last
+        time.
+        """
         with self._refreshing:
             found = set(addresses(self._runner.key, self._runner.host, self._runner.port))
-            for device in sorted(self._known - found):
-                logger.warning("the device at %s has left the tracker at %s", device, self._address)
-            self.lost = [
-                *(device for device in self.lost if device not in found),
-                *sorted(self._known - found),
-            ]
+            left = sorted(self._known - found)
+            for device in left:
+                logger.warning("the device at %s has left the tracker at %s", device, self._tracker)
+            self.lost = [*(device for device in self.lost if device not in found), *left]
             self._known = found
-        return len(found)
 
     def run(self, inputs: Sequence[MeasureInput], builds: Sequence[Any]) -> list[MeasureResult]:
         """Run the builds, up to the runner's ``n_parallel`` at once."""
@@ -180,14 +165,13 @@ class DevicePool:
 
     def run_one(self, measured: MeasureInput, build: Any) -> MeasureResult:
         """Run one build, and again if the session broke."""
+        if isinstance(build, MeasureResult):
+            return build
         result = self._run(measured, build)
-        if (
-            _is_session_broken(result)
-            and not isinstance(build, MeasureResult)
-            and not self._aborted
-        ):
+        if _is_session_broken(result) and not self._aborted:
             self._await_device()
             result = self._run(measured, build)
+            # twice in a row is the trial's fault, unless no device answers any more
             if _is_session_broken(result) and not self._aborted:
                 self._check_device()
         return result
@@ -196,8 +180,6 @@ class DevicePool:
         """Run one build once. A server on this machine deletes the file that was built, which is
         needed again: it gets a link.
         """
-        if isinstance(build, MeasureResult):
-            return build
         stem, extension = os.path.splitext(build.filename)
         link = f"{stem}-{next(self._numbers)}{extension}"
         try:
@@ -217,14 +199,11 @@ class DevicePool:
                 os.unlink(link)
 
     def _check_device(self) -> None:
-        """Two broken sessions in a row are the trial's fault, unless no device answers any more."""
+        """Raise an error if no device answers."""
         key, host, port = self._runner.key, self._runner.host, self._runner.port
-
-        def open_session() -> None:
-            request_remote(key, host, port, timeout=int(_DEVICE_TIMEOUT))
-
+        request = partial(request_remote, key, host, port, timeout=int(_DEVICE_TIMEOUT))
         try:
-            run_with_timeout(_DEVICE_TIMEOUT, open_session, "a device to answer")
+            run_with_timeout(_DEVICE_TIMEOUT, request, "a device to answer")
         except (OSError, RuntimeError) as error:
             raise DevicePoolError(f"no device of key {key!r} answers any more: {error}") from error
 
@@ -233,13 +212,15 @@ class DevicePool:
         as failures.
         """
         end = time.monotonic() + _DEVICE_TIMEOUT
-        while not self._devices():
+        self.refresh()
+        while not self._known:
             if time.monotonic() > end or self._aborted:
                 raise DevicePoolError(
                     f"the last device of key {self._runner.key!r} has left the tracker at "
-                    f"{self._address}"
+                    f"{self._tracker}"
                 )
             time.sleep(1.0)
+            self.refresh()
         if all(device.endswith(_PROXY) for device in self._known):
             self._check_device()  # a proxy stays when all devices behind it have left
 

@@ -40,7 +40,6 @@ from autotvm_opevo.meta_schedule.verification import find_wrong_passes
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
 from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.logs import BEST_DATABASE, describe_file
-from autotvm_opevo.tuning.measurer import Finalist
 from autotvm_opevo.tuning.result import TuningResult
 from autotvm_opevo.tuning.run import TuningRun
 from autotvm_opevo.tuning.task_scheduler import Operator, TaskScheduler, as_task_scheduler
@@ -376,11 +375,6 @@ class NetworkRun(TuningRun):
             for operator in self._operators
         ]
         return limits[task] < _SMALL_SHARE * sum(limits)
-
-    def _finalists(self, task: TaskState) -> list[Finalist]:
-        """See `TuningRun`."""
-        finalists = self._measurer.finalists.of(task.key)
-        return finalists if finalists and finalists[0].seconds <= task.latency else []
 
     def _use_confirmed(self, task: TaskState, best: Trial | TuningRecord, latency: float) -> str:
         """See `TuningRun`."""

@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 import weakref
+from unittest.mock import Mock
 
 import pytest
 from compared_networks import time_two_rounds
@@ -235,13 +236,15 @@ class TestProxy:
             ("server:proxy[phone2]", "phone", False),
             ("server:proxy[my phone, blue]", "my phone, blue", True),
             ("server:proxy", "phone", False),
-            ("server:phone", "phone", False),
             ("client:proxy[phone]", "phone", False),
             ("server:proxy[[a]]", "[a]", True),
         ],
     )
-    def test_a_proxy_is_known_by_the_keys_in_its_name(self, server, key, found):
-        assert rpc.is_proxy_of(server, key) is found
+    def test_a_proxy_is_known_by_the_keys_in_its_name(self, server, key, found, monkeypatch):
+        tracker = Mock()
+        tracker.summary.return_value = {"server_info": [{"key": server, "addr": ("lab", 9090)}]}
+        monkeypatch.setattr(rpc.rpc, "connect_tracker", lambda host, port: tracker)
+        assert rpc.addresses(key, "lab", 9190) == (["lab:9090 (proxy)"] if found else [])
 
 
 class TestBrokenSession:
@@ -299,8 +302,8 @@ class TestBrokenSession:
                 ]
 
         class PoolOfOne(rpc.DevicePool):
-            def _devices(self):
-                return 1
+            def refresh(self):
+                self._known = {"127.0.0.1:1"}
 
             def _check_device(self):
                 """A device answers."""
