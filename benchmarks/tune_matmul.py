@@ -36,7 +36,6 @@ from tvm import autotvm, te
 
 from autotvm_opevo import OpEvoTuner
 from autotvm_opevo.autotvm import LocalBuilder, LocalRunner, local_target
-from autotvm_opevo.autotvm.worker import WORKER_MODULE
 from autotvm_opevo.tuning.workers import call_once
 
 # Rows, depth and columns of the matrix multiplication on a CPU.
@@ -362,7 +361,7 @@ def main(arguments=None):
         log.unlink(missing_ok=True)
     np.random.seed(options.seed % 2**32)  # noqa: NPY002  # XGBTuner draws from the global generators
     random.seed(options.seed)
-    call_once(WORKER_MODULE, int)  # what starts the workers imports TVM, for seconds
+    call_once("autotvm_opevo.autotvm", int)  # what starts the workers imports TVM, for seconds
     ends, own_seconds = {}, {}
     try:
         for name, tuner in tuners.items():

@@ -21,7 +21,6 @@ from tvm.autotvm.measure.measure_methods import BuildResult
 from tvm.autotvm.task.space import InstantiationError
 
 from autotvm_opevo.autotvm.log import key_of
-from autotvm_opevo.autotvm.worker import WORKER_MODULE
 from autotvm_opevo.tuning.workers import ForkServerError, WorkerPool
 
 # With an adaptive timeout: multiple of the 90% quantile of the builds, their least number, and the
@@ -94,7 +93,7 @@ class LocalBuilder(autotvm.LocalBuilder):
         self.tmp_dir: str
         self._remove_files = self._remover()
         self._remove_files()  # the base class makes a folder, used or not
-        self.executor = WorkerPool(WORKER_MODULE, self.n_parallel)
+        self.executor = WorkerPool(__package__, self.n_parallel)
         # of builds, by target and workload
         self._seconds: dict[Any, list[float]] = defaultdict(list)
         self._late: Counter[Any] = Counter()  # builds that took too long, since one that did not
@@ -129,14 +128,27 @@ class LocalBuilder(autotvm.LocalBuilder):
 
     def finish(self, build: Build) -> BuildResult | MeasureResult:
         """Wait for what was built, or for a failed measurement in AutoTVM's words."""
-        result = self._result(build.future, build.timeout)
         key = key_of(build.measured.target, build.measured.task)
-        if isinstance(result, BuildResult):
-            self._seconds[key].append(result.time_cost)
+        try:
+            built = build.future.result()
+        except ForkServerError:
+            raise
+        except Exception as error:
+            seconds, kind = 0.0, MeasureErrorNo.COMPILE_HOST
+            if isinstance(error, TimeoutError):
+                self._late[key] += 1
+                seconds, kind = build.timeout, MeasureErrorNo.BUILD_TIMEOUT
+                error = TimeoutError(f"the build took longer than {seconds:.3g} s")
+            trace = "".join(traceback.format_exception_only(type(error), error))
+            return MeasureResult((trace, error), kind, seconds, time.time())
+        if built.error is None:
+            self._seconds[key].append(built.time_cost)
             self._late[key] = 0
-        elif result.error_no == MeasureErrorNo.BUILD_TIMEOUT:
-            self._late[key] += 1
-        return result
+            return built
+        trace, reason = built.error
+        rejected = isinstance(reason, InstantiationError) or "InstantiationError" in str(reason)
+        kind = MeasureErrorNo.INSTANTIATION_ERROR if rejected else MeasureErrorNo.COMPILE_HOST
+        return MeasureResult((trace, reason), kind, built.time_cost, time.time())
 
     def close(self) -> None:
         """End all workers and remove what they built."""
@@ -160,32 +172,6 @@ class LocalBuilder(autotvm.LocalBuilder):
         # the machine may be busier than it was
         late = self._late[key] // _MIN_BUILDS if enough else self._late[key]
         return min(float(self.timeout), limit * 2.0**late)
-
-    def _result(self, future: Future[BuildResult], limit: float) -> BuildResult | MeasureResult:
-        try:
-            build = future.result()
-        except TimeoutError:
-            late = TimeoutError(f"the build took longer than {limit:.3g} s")
-            return self._failure(late, MeasureErrorNo.BUILD_TIMEOUT, limit)
-        except ForkServerError:
-            raise
-        except Exception as error:
-            return self._failure(error, MeasureErrorNo.COMPILE_HOST, 0.0)
-        if build.error is None:
-            return build
-        trace, reason = build.error
-        rejected = isinstance(reason, InstantiationError) or "InstantiationError" in str(reason)
-        kind = MeasureErrorNo.INSTANTIATION_ERROR if rejected else MeasureErrorNo.COMPILE_HOST
-        return MeasureResult((trace, reason), kind, build.time_cost, time.time())
-
-    @staticmethod
-    def _failure(error: Exception, kind: MeasureErrorNo, seconds: float) -> MeasureResult:
-        return MeasureResult(
-            ("".join(traceback.format_exception_only(type(error), error)), error),
-            kind,
-            seconds,
-            time.time(),
-        )
 
 
 def _build(

@@ -26,7 +26,6 @@ from autotvm_opevo.autotvm.log import Record, key_of, seconds
 from autotvm_opevo.autotvm.processes import START_TIMEOUT, killed_after, stop
 from autotvm_opevo.autotvm.rpc import DevicePool, DevicePoolError, addresses, is_remote
 from autotvm_opevo.autotvm.runner import LocalRunner
-from autotvm_opevo.autotvm.worker import WORKER_MODULE
 from autotvm_opevo.tuning import measurer
 from autotvm_opevo.tuning.measurer import Finalist
 from autotvm_opevo.tuning.workers import ForkServer
@@ -78,11 +77,11 @@ class Measurer(measurer.Measurer):
         self._in_tuning: bool = False
         self._task: Task | None = None
         self._servers: Sequence[Any] = ()  # of AutoTVM's LocalRunner
-        self._build_kwargs: dict[str, Any] = {}  # by target
+        self._device_limits: dict[str, Any] = {}  # by target: asking for them occupies a device
         self.pool = DevicePool(self._runner) if is_remote(self._runner) else None
         self._builds_ahead = own_builder and (own_runner or self.pool is not None)
         if own_builder or own_runner:
-            ForkServer.start(WORKER_MODULE)  # imports TVM while the caller extracts tasks
+            ForkServer.start(__package__)  # imports TVM while the caller extracts tasks
 
     def __enter__(self) -> Measurer:
         # Children inherit the flag: while tuning, some templates omit what cannot be measured on
@@ -166,20 +165,13 @@ class Measurer(measurer.Measurer):
         ):
             builds = builder.build(inputs)
             results: list[MeasureResult] = (self.pool or runner).run(inputs, builds)
-        ran = [
-            trial
-            for trial in zip(inputs, builds, results)
-            if not isinstance(trial[1], MeasureResult)
-        ]
-        for trial in ran:
-            self._keep(*trial)
-        if (
-            self._servers
-            and ran
-            and all(result.error_no == MeasureErrorNo.RUN_TIMEOUT for *_, result in ran)
-        ):
-            # they end slow trials themselves, so they must be dead: start new ones for the next
-            # batch
+        errors = set()
+        for measured, built, result in zip(inputs, builds, results):
+            if not isinstance(built, MeasureResult):
+                self._keep(measured, built, result)
+                errors.add(result.error_no)
+        # a server ends slow trials itself, so it must be dead: the next batch gets another
+        if self._servers and errors == {MeasureErrorNo.RUN_TIMEOUT}:
             self._end_servers()
         return results
 
@@ -197,7 +189,10 @@ class Measurer(measurer.Measurer):
             self._servers = (
                 servers if isinstance(self._runner, autotvm.LocalRunner) and servers else ()
             )
-        self._builder.set_task(task, self._device_limits(task))
+        target = str(task.target)
+        if target not in self._device_limits:
+            self._device_limits[target] = self._ask_device()
+        self._builder.set_task(task, self._device_limits[target])
         self._task = task
 
     def _end_servers(self) -> None:
@@ -208,33 +203,20 @@ class Measurer(measurer.Measurer):
             process.terminate()
         self._servers, self._task = (), None
 
-    def _device_limits(self, task: Task) -> Any:
-        """Properties of the device that the builder needs, such as a GPU's shared memory. Cached:
-        asking occupies a device.
-        """
-        target = str(task.target)
-        if target not in self._build_kwargs:
-            self._build_kwargs[target] = (
-                self._runner.get_build_kwargs()
-                if isinstance(self._runner, LocalRunner)
-                else self._ask_device()
-            )
-        return self._build_kwargs[target]
-
     def _ask_device(self) -> Any:
-        def ask() -> Any:
-            return run_with_timeout(
-                _DEVICE_TIMEOUT, self._runner.get_build_kwargs, "a device to report its properties"
-            )
-
-        with suppress(OSError, RuntimeError):
+        """Properties of the device that the builder needs, such as a GPU's shared memory."""
+        ask = self._runner.get_build_kwargs
+        if isinstance(self._runner, LocalRunner):
             return ask()
-        try:  # another device of the same key
-            return ask()
-        except (OSError, RuntimeError) as error:
-            raise DevicePoolError(
-                f"no device of key {self._runner.key!r} answers: {error}"
-            ) from error
+        for retry in (True, False):  # on another device of the same key
+            try:
+                return run_with_timeout(_DEVICE_TIMEOUT, ask, "a device to report its properties")
+            except (OSError, RuntimeError) as error:
+                if not retry:
+                    raise DevicePoolError(
+                        f"no device of key {self._runner.key!r} answers: {error}"
+                    ) from error
+        return None
 
 
 def default_measure_option(

@@ -9,14 +9,13 @@ import tvm
 from tvm import autotvm
 
 from autotvm_opevo.autotvm.roofline import measure_flops
-from autotvm_opevo.autotvm.worker import WORKER_MODULE
 from autotvm_opevo.tuning.this_machine import ThisMachine, check_llvm_cpu
 from autotvm_opevo.tuning.workers import call_once
 
 # Targets whose device this machine may lack.
 _DEVICE_TARGETS = ("cuda", "metal", "opencl", "rocm", "vulkan")
 
-THIS_MACHINE = ThisMachine(tvm, partial(call_once, WORKER_MODULE, measure_flops))
+THIS_MACHINE = ThisMachine(tvm, partial(call_once, __package__, measure_flops))
 # That of its CPU, which a GPU does not take the place of.
 local_cpu_target = THIS_MACHINE.cpu_target
 
