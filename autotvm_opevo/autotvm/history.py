@@ -130,17 +130,6 @@ class History:
             key: trials for key, trials in tasks if is_cpu(trials.example.target) == is_cpu(target)
         }
 
-    def unusable(self, template: str) -> int:
-        """Number of records of a template, of which `sources` could make nothing although some are
-        of successful trials.
-        """
-        tasks = self._trials.get(template, {}).items()
-        return sum(
-            len(trials.configs)
-            for key, trials in tasks
-            if self._sources.get(key, ()) is None and any(trials.fitnesses)
-        )
-
 
 def is_cpu(target: Target) -> bool:
     return "cpu" in target.keys

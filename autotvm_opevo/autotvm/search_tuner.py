@@ -263,40 +263,29 @@ class SearchTuner(Tuner):
             )
         configurations, fitnesses, others, skipped = [], [], 0, 0
         own_key, transfers = key_of(self.task.target, self.task), self.can_transfer
-        unusable = self._history.unusable(self.task.name)
         for measured, result in data_set:
             configuration = configuration_of(measured, self.task, self._knobs)
-            if configuration is None:
-                is_other = (
-                    measured.task.name == self.task.name
-                    and key_of(measured.target, measured.task) != own_key
-                )
-                if transfers and is_other and is_cpu(measured.target) == is_cpu(self.task.target):
-                    self._history.add([(measured, result)])  # at once: there may be 100,000
-                    others += 1
-                else:
-                    skipped += 1
-                continue
-            configurations.append(configuration)
-            fitnesses.append(fitness(result))
-            flops = (self.task.flop or 0) * fitnesses[-1]
-            if flops > self.best_flops:
-                self.best_flops = flops
-                self.best_config = measured.config
-                self.best_measure_pair = self.best_loaded = (measured, result)
+            if configuration is not None:
+                configurations.append(configuration)
+                fitnesses.append(fitness(result))
+                flops = (self.task.flop or 0) * fitnesses[-1]
+                if flops > self.best_flops:
+                    self.best_flops = flops
+                    self.best_config = measured.config
+                    self.best_measure_pair = self.best_loaded = (measured, result)
+            elif (
+                transfers
+                and measured.task.name == self.task.name
+                and key_of(measured.target, measured.task) != own_key
+                and is_cpu(measured.target) == is_cpu(self.task.target)
+            ):
+                self._history.add([(measured, result)])  # at once: there may be 100,000
+                others += 1
+            else:
+                skipped += 1
         self._search.tell(configurations, fitnesses)
         if others:
-            loaded = [
-                id(source.results)
-                for source in self._history.sources(self.task.name, self.task.target)
-            ]
-            used = [
-                source
-                for source in self.learn_from(self._others or [])
-                if id(source.results) in loaded
-            ]
-            # with these, earlier ones may be usable
-            skipped += max(0, self._history.unusable(self.task.name) - unusable)
+            used = self.learn_from(self._others or [])
             logger.info(
                 "%s for %s learns from other tasks of this template: %d, with %d records.",
                 type(self).__name__,
