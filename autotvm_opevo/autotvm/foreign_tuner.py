@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from tvm.autotvm.measure import MeasureInput, MeasureResult
+from tvm.autotvm.measure import MeasureInput
 from tvm.autotvm.task.space import ConfigEntity
 from tvm.autotvm.tuner import Tuner
 from tvm.autotvm.tuner.model_based_tuner import ModelBasedTuner
@@ -46,12 +46,16 @@ class ForeignTuner:
             fresh = [config for config in self._asked if self._index(config) not in self._known]
             if fresh:
                 return fresh
-            self._update()
+            self.update()
         return []
 
-    def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
-        """Pass on the results of the last batch, of which these were not known before."""
-        self._update()
+    def update(self, *_: object) -> None:
+        """Pass on the results of the last batch, all of which are known by now."""
+        task = self._tuner.task
+        inputs = [MeasureInput(task.target, task, config) for config in self._asked]
+        results = [self._known[self._index(config)][1] for config in self._asked]
+        if inputs:
+            self._tuner.update(inputs, results)
 
     def load_history(self, records: Iterable[Record]) -> None:
         """Pass on trials that it did not propose."""
@@ -63,11 +67,3 @@ class ForeignTuner:
 
     def _index(self, config: ConfigEntity) -> int:
         return self._knobs.space.index(self._knobs.configuration(config))
-
-    def _update(self) -> None:
-        task = self._tuner.task
-        inputs = [MeasureInput(task.target, task, config) for config in self._asked]
-        if inputs:
-            self._tuner.update(
-                inputs, [self._known[self._index(config)][1] for config in self._asked]
-            )

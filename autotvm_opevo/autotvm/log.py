@@ -388,7 +388,10 @@ class Log:
             logger.warning("%s of %s left out, %s", pluralize(count, "record"), self.path.name, why)
         self.rejected = len(malformed)
         if malformed or was_joined or not all(line.endswith(b"\n") for line in kept):
-            self._replace(kept, malformed)
+            assert self._file is not None
+            set_aside(self.path, kept, malformed)
+            os.close(self._file)
+            self._file = os.open(self.path, os.O_RDWR | os.O_APPEND)
 
     def _load(self, line: str) -> bool:
         """Add the record of a line, if it has one; returns whether the line belongs in the log."""
@@ -403,12 +406,6 @@ class Log:
         if parsed is not None:
             self.records.append(parsed)
         return True
-
-    def _replace(self, kept: Sequence[bytes], malformed: Sequence[bytes]) -> None:
-        assert self._file is not None
-        set_aside(self.path, kept, malformed)
-        os.close(self._file)
-        self._file = os.open(self.path, os.O_RDWR | os.O_APPEND)
 
 
 def _is_crash_remnant(comments: Sequence[bytes], malformed: Sequence[bytes]) -> bool:

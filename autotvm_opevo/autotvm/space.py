@@ -79,7 +79,8 @@ class KnobSpace:
         """
         index, stride = 0, 1
         for name, knob in self._knobs.items():
-            index += stride * knob.position(configuration[name])
+            position, _ = knob.entities[configuration[name]]
+            index += stride * position
             stride *= knob.positions
         return ConfigEntity(
             index,
@@ -105,7 +106,7 @@ class KnobSpace:
 
     def _entities(self, configuration: Configuration) -> OrderedDict[str, Any]:
         return OrderedDict(
-            (name, knob.entity(configuration[name])) for name, knob in self._knobs.items()
+            (name, knob.entities[configuration[name]][1]) for name, knob in self._knobs.items()
         )
 
 
@@ -130,6 +131,8 @@ class Knob:
     positions : int
         Number of entities in AutoTVM's list, in which several may be equal, and then share a
         vertex.
+    entities : dict of object to (int, object)
+        By vertex: the position of its entity in that list, and the entity.
     """
 
     def __init__(self, transform: TransformSpace) -> None:
@@ -146,17 +149,9 @@ class Knob:
             entities, lambda entity: _text(vars(entity))
         )
         self.positions = len(entities)
-        self._entities: dict[Any, tuple[int, Any]] = {}
+        self.entities: dict[Any, tuple[int, Any]] = {}
         for position, entity in enumerate(entities):
-            self._entities.setdefault(self._read(entity), (position, entity))
-
-    def position(self, value: Any) -> int:
-        """Position of a vertex's entity in AutoTVM's list."""
-        return self._entities[value][0]
-
-    def entity(self, value: Any) -> Any:
-        """AutoTVM's entity for a vertex."""
-        return self._entities[value][1]
+            self.entities.setdefault(self._read(entity), (position, entity))
 
     def value(self, entity: Any) -> Any:
         """The vertex of an entity, possibly from a log; raises `ValueError` if this knob has no

@@ -167,7 +167,7 @@ class TaskState(task_state.TaskState):
         """
         if others:
             self.learn_from(others)
-        start = self._start()
+        start = [] if self._known or self.progress.pending else self._fallback()
         # Ask first: with one result, OpEvo would generate children of that configuration instead of
         # its first generation.
         since_best = self.progress.trials - self._best_at
@@ -188,14 +188,14 @@ class TaskState(task_state.TaskState):
 
     def finish(self, proposal: Proposal) -> None:
         """Update the tuner, once all configurations of a proposal are measured."""
-        if proposal.asked:
-            inputs = [
-                MeasureInput(self.task.target, self.task, config) for config in proposal.asked
-            ]
-            self.tuner.update(
-                inputs, [self._known[self._number(config)][1] for config in proposal.asked]
-            )
-        self._load_into_tuner([self._known[self._number(config)] for config in proposal.start])
+        asked, start = (
+            [self._known[self._number(config)] for config in configs]
+            for configs in (proposal.asked, proposal.start)
+        )
+        if asked:
+            self.tuner.update(*zip(*asked))
+        if start:  # which the tuner did not propose
+            self.tuner.load_history(start)
         self._starting = False
 
     @property
@@ -221,20 +221,12 @@ class TaskState(task_state.TaskState):
                 self._tuner = tuner
             else:
                 self._tuner = ForeignTuner(tuner, self._known, self._knobs)
-            self._load_into_tuner(self.records)
+            if self._known:
+                self._tuner.load_history(self.records)
         return self._tuner
-
-    def _load_into_tuner(self, records: list[Record]) -> None:
-        """Pass records to the tuner that it did not propose."""
-        if records:
-            self.tuner.load_history(records)
 
     def _number(self, config: ConfigEntity) -> int:
         return self.space.index(self._knobs.configuration(config))
-
-    def _start(self) -> list[ConfigEntity]:
-        """The configuration to start with, as a list; empty if there are trials."""
-        return [] if self._known or self.progress.pending else self._fallback()
 
     def _fallback(self) -> list[ConfigEntity]:
         """The configuration that the compiler uses without tuning, as a list; empty if it is not in

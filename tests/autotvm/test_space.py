@@ -130,7 +130,7 @@ def topology(cfg):
 class TestEveryKnob:
     def test_every_entity_is_a_vertex_and_back(self, cfg):
         knob = Knob(cfg.space_map["knob"])
-        loggable = [knob.entity(value) for value in knob.topology]
+        loggable = [knob.entities[value][1] for value in knob.topology]
         assert knob.readable
         assert len(loggable) == len(set(map(logged, loggable))) == knob.topology.size
         for value, entity in zip(knob.topology, loggable):
@@ -143,7 +143,7 @@ class TestEveryKnob:
         knob = Knob(cfg.space_map["knob"])
         assert knob.positions == len(cfg.space_map["knob"])
         for value in knob.topology:
-            position = knob.position(value)
+            position, _ = knob.entities[value]
             assert knob.value(cfg.space_map["knob"][position]) == value
 
     def test_configurations_from_a_log_have_the_same_vertices(self, cfg):
@@ -172,7 +172,7 @@ def test_unrestricted_splits_are_factorizations():
         graph = topology(cfg)
         assert isinstance(graph, Factorization)
         assert (graph.product, graph.parts) == (extent, parts)
-        assert Knob(cfg.space_map["knob"]).entity(graph[0]).size == [-1, *graph[0][1:]]
+        assert Knob(cfg.space_map["knob"]).entities[graph[0]][1].size == [-1, *graph[0][1:]]
 
 
 def test_restricted_splits_are_subgraphs_of_factorizations():
@@ -218,7 +218,7 @@ def test_equal_values_of_different_types_stay_distinct():
     graph = topology(OPTIONS["mixed"])
     assert len(graph) == 7
     knob = Knob(OPTIONS["mixed"].space_map["knob"])
-    assert [knob.entity(value).val for value in graph] == [
+    assert [knob.entities[value][1].val for value in graph] == [
         None,
         1,
         "1",
