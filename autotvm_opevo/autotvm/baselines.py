@@ -1,5 +1,6 @@
 """The baselines of the paper as AutoTVM tuners, with the seeds, history and freedom from duplicates
-of OpEvoTuner.
+of OpEvoTuner. Their parameters are those of the search that each is named after; see `SearchTuner`
+for others.
 """
 
 from __future__ import annotations
@@ -10,29 +11,11 @@ from tvm.autotvm.task import Task
 
 from autotvm_opevo.autotvm.search_tuner import SearchTuner
 from autotvm_opevo.baselines import GBFS, NA2C, NoSE
-from autotvm_opevo.search.space import Space
 
 
 class GBFSTuner(SearchTuner):
-    """Tune an AutoTVM task with G-BFS (Zhang et al. 2019); see `GBFS`.
-
-    Parameters
-    ----------
-    task : tvm.autotvm.task.Task
-        Task to tune; all knobs must be splits into factors.
-    sample_size : int
-        rho: number of neighbours of the best configuration to measure.
-    seed : int, optional
-        The same seed and the same measurements give the same proposals. Drawn at random by default.
-    **xgb_only
-        Options of XGBTuner that do not apply; ignored with a warning, once per process.
-
-    Raises
-    ------
-    TypeError
-        If an option is unknown to both this tuner and XGBTuner.
-    ValueError
-        If a knob is not a factorization, or an argument is out of range.
+    """Tune an AutoTVM task, all of whose knobs are splits into factors, with G-BFS (Zhang et al.
+    2019); see `GBFS`.
 
     Examples
     --------
@@ -51,25 +34,8 @@ class GBFSTuner(SearchTuner):
 
 
 class NA2CTuner(SearchTuner):
-    """Tune an AutoTVM task with N-A2C (Zhang et al. 2019); see `NA2C`.
-
-    Parameters
-    ----------
-    task : tvm.autotvm.task.Task
-        Task to tune; all knobs must be splits into factors.
-    steps : int
-        T: number of steps per walk.
-    seed : int, optional
-        The same seed and the same measurements give the same proposals. Drawn at random by default.
-    **xgb_only
-        Options of XGBTuner that do not apply; ignored with a warning, once per process.
-
-    Raises
-    ------
-    TypeError
-        If an option is unknown to both this tuner and XGBTuner.
-    ValueError
-        If a knob is not a factorization, or an argument is out of range.
+    """Tune an AutoTVM task, all of whose knobs are splits into factors, with N-A2C (Zhang et al.
+    2019); see `NA2C`.
     """
 
     def __init__(
@@ -79,30 +45,7 @@ class NA2CTuner(SearchTuner):
 
 
 class NoSETuner(SearchTuner):
-    """Tune an AutoTVM task with NoSE (Gatopoulos et al.); see `NoSE`.
-
-    Parameters
-    ----------
-    task : tvm.autotvm.task.Task
-        Task to tune.
-    population_size : int
-        N. A generation has 1.5 N children, of which 0.3 N are measured.
-    mutation_rate : float
-        p: probability that a knob is resampled.
-    neighbours : int
-        k: number of nearest measured configurations in an estimate.
-    seed : int, optional
-        The same seed and the same measurements give the same proposals. Drawn at random by default.
-    **xgb_only
-        Options of XGBTuner that do not apply; ignored with a warning, once per process.
-
-    Raises
-    ------
-    TypeError
-        If an option is unknown to both this tuner and XGBTuner.
-    ValueError
-        If an argument is out of range.
-    """
+    """Tune an AutoTVM task with NoSE (Gatopoulos et al.); see `NoSE`."""
 
     def __init__(
         self,
@@ -114,13 +57,5 @@ class NoSETuner(SearchTuner):
         seed: int | None = None,
         **xgb_only: Any,
     ) -> None:
-        def make_search(space: Space) -> NoSE:
-            return NoSE(
-                space,
-                population_size,
-                mutation_rate=mutation_rate,
-                neighbours=neighbours,
-                seed=seed,
-            )
-
-        super().__init__(task, make_search, **xgb_only)
+        options = {"mutation_rate": mutation_rate, "neighbours": neighbours, "seed": seed}
+        super().__init__(task, lambda space: NoSE(space, population_size, **options), **xgb_only)
