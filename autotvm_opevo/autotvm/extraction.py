@@ -304,37 +304,32 @@ def _is_open(*expressions: relay.Expr) -> bool:
 
 def _better_layout(call: relay.Call, target: tvm.target.Target) -> str:
     """The layout in which an operator would have a template; empty if there is none."""
-    if _is_open(*call.args, call) or not _is_convertible(call):
+    if _is_open(*call.args, call):
         return ""
     alone = _as_module(call.op, call.args, call.attrs)
+    layouts = _convertible(alone)
+    if not layouts:
+        return ""
     with tvm.transform.PassContext(opt_level=3):
-        converted = tvm.transform.Sequential([relay.transform.ConvertLayout(_convertible(alone))])(
-            alone
-        )
-    return _layout(call.op.name) if autotvm.task.extract_from_program(converted, {}, target) else ""
+        converted = tvm.transform.Sequential([relay.transform.ConvertLayout(layouts)])(alone)
+    found = autotvm.task.extract_from_program(converted, {}, target)
+    return layouts[call.op.name][0] if found else ""
 
 
 def _convertible(mod: tvm.IRModule) -> dict[str, list[str]]:
     """The layouts of data and weights that convolutions should have, by operator, as
-    ``ConvertLayout`` takes them.
+    ``ConvertLayout`` takes them; without those whose layout TVM cannot convert.
     """
-    names = {node.op.name for node in nodes(mod["main"]) if _is_convertible(node)}
-    return {name: [_layout(name), "default"] for name in sorted(names)}
-
-
-def _is_convertible(node: relay.Expr) -> bool:
-    """Whether it calls a convolution whose layout TVM can convert."""
-    return (
-        _CONVOLUTION.search(operator_name(node)) is not None
-        and hasattr(node.attrs, "data_layout")
-        and node.op.get_attr("FTVMConvertOpLayout") is not None
-    )
-
-
-def _layout(name: str) -> str:
-    """The layout with channels first of a convolution."""
-    found = _CONVOLUTION.search(name)
-    return _LAYOUTS[found[1]] if found else ""
+    layouts = {}
+    for node in nodes(mod["main"]):
+        convolution = _CONVOLUTION.search(operator_name(node))
+        if (
+            convolution
+            and hasattr(node.attrs, "data_layout")
+            and node.op.get_attr("FTVMConvertOpLayout") is not None
+        ):
+            layouts[node.op.name] = [_LAYOUTS[convolution[1]], "default"]
+    return dict(sorted(layouts.items()))
 
 
 @contextmanager

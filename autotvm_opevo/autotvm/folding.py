@@ -170,39 +170,38 @@ def _with_main(mod: Any) -> tvm.IRModule:
 
 def _inlined(module: tvm.IRModule) -> tvm.IRModule:
     """A module whose functions that call no others are inlined, then those that call none any more,
-    and so on.
+    and so on; not ``main``, nor those of other code generators.
 
     ``relay.transform.Inline`` fails where a function is called twice; the pass for those of
     external code generators does not.
     """
-    while leaves := list(_leaves(module)):
+    while True:
+        called: dict[relay.GlobalVar, set[relay.GlobalVar]] = {}
+        passed: set[relay.GlobalVar] = set()  # as values, to functions that call them
+        for variable, function in module.functions.items():
+            if (
+                isinstance(function, relay.Function)
+                and not function.type_params
+                and not (function.attrs and "Compiler" in function.attrs)
+            ):
+                parts = nodes(function)
+                called[variable] = {node for node in parts if isinstance(node, relay.GlobalVar)}
+                arguments = (
+                    arg for node in parts if isinstance(node, relay.Call) for arg in node.args
+                )
+                passed.update(arg for arg in arguments if isinstance(arg, relay.GlobalVar))
+        leaves = [
+            variable
+            for variable, others in called.items()
+            if variable.name_hint != "main"
+            and variable not in passed
+            and not others & called.keys()
+        ]
+        if not leaves:
+            return module
         for variable in leaves:
             module[variable] = module[variable].with_attr("Compiler", "none")
         module = relay.transform.InlineCompilerFunctionsBoundTo(leaves)(module)
-    return module
-
-
-def _leaves(module: tvm.IRModule) -> Iterator[relay.GlobalVar]:
-    """The functions that call none of the others and can be inlined: not ``main``, and of no other
-    code generator.
-    """
-    called: dict[relay.GlobalVar, set[relay.GlobalVar]] = {}
-    passed: set[relay.GlobalVar] = set()  # as values, to functions that call them
-    for variable, function in module.functions.items():
-        if (
-            isinstance(function, relay.Function)
-            and not function.type_params
-            and not (function.attrs and "Compiler" in function.attrs)
-        ):
-            called[variable] = set()
-            for node in nodes(function):
-                if isinstance(node, relay.Call):
-                    passed.update(arg for arg in node.args if isinstance(arg, relay.GlobalVar))
-                elif isinstance(node, relay.GlobalVar):
-                    called[variable].add(node)
-    for variable, others in called.items():
-        if variable.name_hint != "main" and variable not in passed and not others & called.keys():
-            yield variable
 
 
 def _as_weights(params: Any, inputs: list[str]) -> dict[str, Any]:

@@ -196,38 +196,34 @@ def choose(
         )
         return size * _TRANSFERS / bandwidth
 
-    def cost(i: int, candidate: Candidate, chosen: Mapping[int, Candidate]) -> float:
-        return counts[i] * candidate.latency + transforms(touching[i], {**chosen, i: candidate})
-
     def total(chosen: Mapping[int, Candidate]) -> float:
         alone = sum(counts[i] * candidate.latency for i, candidate in chosen.items())
         return alone + transforms(connected, chosen)
 
     def descend(chosen: dict[int, Candidate]) -> dict[int, Candidate]:
+        def cost(candidate: Candidate) -> float:
+            moved = transforms(touching[i], {**chosen, i: candidate})
+            return counts[i] * candidate.latency + moved
+
         improved = True
         while improved:
             improved = False
             for i, of_operator in candidates.items():
-                best = min(of_operator, key=lambda candidate: cost(i, candidate, chosen))
-                if cost(i, best, chosen) < cost(i, chosen[i], chosen):
-                    chosen[i], improved = best, True
+                best = min([chosen[i], *of_operator], key=cost)  # itself, of equal ones
+                improved |= best is not chosen[i]
+                chosen[i] = best
         return chosen
 
-    def start(block: int) -> dict[int, Candidate]:
-        """The fastest with outputs in such blocks, as far as there are any."""
-        return {
-            i: next(
-                (candidate for candidate in of_operator if candidate.output == block),
-                of_operator[0],
-            )
+    fastest = {i: of_operator[0] for i, of_operator in candidates.items()}
+    starts = [fastest]
+    for block in sorted({one.output for of_operator in candidates.values() for one in of_operator}):
+        # the fastest with outputs in such blocks, as far as there are any
+        with_block = {
+            i: next((one for one in of_operator if one.output == block), of_operator[0])
             for i, of_operator in candidates.items()
         }
-
-    blocks = sorted(
-        {candidate.output for of_operator in candidates.values() for candidate in of_operator}
-    )
-    fastest = {i: of_operator[0] for i, of_operator in candidates.items()}
-    return min(map(descend, [fastest, *map(start, blocks)]), key=total)
+        starts.append(with_block)
+    return min(map(descend, starts), key=total)
 
 
 def _blocks(record: Record) -> tuple[int, int]:
