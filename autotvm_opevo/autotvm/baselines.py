@@ -57,5 +57,14 @@ class NoSETuner(SearchTuner):
         seed: int | None = None,
         **xgb_only: Any,
     ) -> None:
-        options = {"mutation_rate": mutation_rate, "neighbours": neighbours, "seed": seed}
-        super().__init__(task, lambda space: NoSE(space, population_size, **options), **xgb_only)
+        super().__init__(
+            task,
+            lambda space: NoSE(
+                space,
+                population_size,
+                mutation_rate=mutation_rate,
+                neighbours=neighbours,
+                seed=seed,
+            ),
+            **xgb_only,
+        )

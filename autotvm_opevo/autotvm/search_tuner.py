@@ -53,34 +53,22 @@ def _warn_once(topic: str, message: str, *values: object) -> None:
 
 
 class SearchTuner(Tuner):
-    """A `Search` as an AutoTVM tuner; callbacks, builders and runners are AutoTVM's.
+    """A `Search` as an AutoTVM tuner; callbacks, builders and runners are AutoTVM's. See
+    `OpEvoTuner` for what is not described here.
 
     Parameters
     ----------
     task : tvm.autotvm.task.Task
-        Task to tune.
     make_search : callable
         Makes the search from the task's `Space`.
     **xgb_only
-        Options of XGBTuner that do not apply; ignored with a warning, once per process.
 
     Attributes
     ----------
-    seed : int
-        As given, or drawn at random.
-    best_loaded : (MeasureInput, MeasureResult) or None
-        Fastest record that `load_history` took.
     transfer : bool
         Whether to learn from other tasks, if the search can: those of loaded records, and on a CPU
         common layers that come with this package. Can be set until records are loaded, or the first
         batch is proposed.
-
-    Raises
-    ------
-    TypeError
-        If an option is unknown to both this tuner and XGBTuner.
-    ValueError
-        If an argument is out of range.
     """
 
     best_flops: float  # maintained by the base class

@@ -136,7 +136,13 @@ class Knob:
     """
 
     def __init__(self, transform: TransformSpace) -> None:
-        entities = [_loggable(entity) for entity in transform.entities]
+        # AutoTVM's identity reorder has a range, which its own log cannot represent
+        entities = [
+            ReorderEntity(list(entity.perm))
+            if isinstance(entity, ReorderEntity) and isinstance(entity.perm, range)
+            else entity
+            for entity in transform.entities
+        ]
         try:
             reading = next(
                 (read(transform, entities) for kind, read in _KINDS if isinstance(transform, kind)),
@@ -243,10 +249,3 @@ def _integers(values: Any) -> Tiles:
     if any(integer != value for integer, value in zip(integers, values)):
         raise ValueError(f"not all of {values!r} are integers")
     return integers
-
-
-def _loggable(entity: Any) -> Any:
-    """Replace the range in AutoTVM's identity reorder, which its own log cannot represent."""
-    if isinstance(entity, ReorderEntity) and isinstance(entity.perm, range):
-        return ReorderEntity(list(entity.perm))
-    return entity

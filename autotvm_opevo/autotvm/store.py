@@ -28,6 +28,8 @@ class TrialStore:
     ----------
     log, journal
         As given.
+    path : Path
+        Of the log.
     best_file : Path
         Of the best records, as written at the end of the last run.
     records : dict of str to list of (MeasureInput, MeasureResult)
@@ -37,7 +39,7 @@ class TrialStore:
     """
 
     def __init__(self, log: Log, journal: Journal) -> None:
-        self.log, self.journal = log, journal
+        self.log, self.path, self.journal = log, log.path, journal
         self.best_file = best_file(log.path)
         self.records: defaultdict[str, list[Record]] = defaultdict(list)
         for record in log.records:
@@ -47,11 +49,6 @@ class TrialStore:
             with suppress(ValueError):
                 if confirmed := parse(known.record):
                     self.confirmed[key_of(confirmed[0].target, confirmed[0].task)] = confirmed
-
-    @property
-    def path(self) -> Path:
-        """Of the log."""
-        return self.log.path
 
     def append(self, task: TaskState, trial: Record) -> None:
         """Write a trial to the log, and to the journal an error message, which the log lacks; then

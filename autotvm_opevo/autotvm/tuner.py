@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from tvm.autotvm.task import Task
@@ -12,7 +11,6 @@ from tvm.autotvm.tuner import Tuner
 
 from autotvm_opevo.autotvm.search_tuner import SearchTuner
 from autotvm_opevo.search.opevo import OpEvo
-from autotvm_opevo.search.space import Space
 
 # A tuner class of AutoTVM, or any function from a task to a tuner.
 TunerFactory = Callable[..., Tuner]
@@ -86,12 +84,10 @@ class OpEvoTuner(SearchTuner):
         seed: int | None = None,
         **xgb_only: Any,
     ) -> None:
-        def make_search(space: Space) -> OpEvo:
-            return OpEvo(space, parents_size, offspring_size, mutation_rate, seed, surrogate)
-
-        super().__init__(
-            task, make_search, **xgb_only, **({} if plan_size is None else {"plan_size": plan_size})
-        )
+        options = parents_size, offspring_size, mutation_rate, seed, surrogate
+        if plan_size is not None:
+            xgb_only["plan_size"] = plan_size
+        super().__init__(task, lambda space: OpEvo(space, *options), **xgb_only)
         self.transfer = transfer
 
 
@@ -102,7 +98,7 @@ def takes_seed(make_tuner: TunerFactory) -> bool:
 
 def may_refuse_knobs(make_tuner: TunerFactory) -> bool:
     """Whether its tuners may search some spaces only."""
-    made, _ = _unwrap(make_tuner)
+    made = getattr(make_tuner, "func", make_tuner)  # of a partial
     return (
         isinstance(made, type)
         and issubclass(made, SearchTuner)
@@ -112,20 +108,11 @@ def may_refuse_knobs(make_tuner: TunerFactory) -> bool:
 
 def can_learn(make_tuner: TunerFactory) -> bool:
     """Whether its tuners may learn from other tasks: of a function, nobody knows."""
-    made, options = _unwrap(make_tuner)
+    made, options = getattr(make_tuner, "func", make_tuner), getattr(make_tuner, "keywords", {})
     if not isinstance(made, type):
         return True
     return (
         issubclass(made, OpEvoTuner)
         and options.get("surrogate", "gp") == "gp"
         and options.get("transfer", True)
-    )
-
-
-def _unwrap(make_tuner: TunerFactory) -> tuple[Any, dict[str, Any]]:
-    """What a partial calls, and with which options."""
-    return (
-        (make_tuner.func, make_tuner.keywords)
-        if isinstance(make_tuner, partial)
-        else (make_tuner, {})
     )
