@@ -72,8 +72,11 @@ def network_loaders(
     upload: Uploader,
 ) -> list[Callable[[], Instance]]:
     """Take built networks to an open device; returns a function for each that loads it there."""
-    uploaded = [upload(library) for library in libraries]
-    return [lambda load=load: Instance(load(), device, inputs) for load in uploaded]
+
+    def load(load_library: Callable[[], Any]) -> Instance:
+        return Instance(load_library(), device, inputs)
+
+    return [partial(load, upload(library)) for library in libraries]
 
 
 class Instance:
