@@ -48,7 +48,7 @@ def main(
     published_pictures : bool
         Whether ``--publish`` includes pictures.
     """
-    parser = argparse.ArgumentParser(description="Compare tuners by replaying landscapes.")
+    parser = argparse.ArgumentParser(description="Compare tuners on recorded search spaces.")
     parser.add_argument(
         "--landscapes", nargs="+", type=Path, default=[FOLDER], help="files, or folders of them"
     )

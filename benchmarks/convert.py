@@ -22,7 +22,7 @@ from benchmarks.landscape import RUNTIME_DEVICE, Landscape, dump
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
-        description="Convert a Kernel Tuner cache file to a landscape."
+        description="Convert a Kernel Tuner cache file to a recorded search space."
     )
     parser.add_argument("cache", type=Path, help="JSON, optionally compressed with gzip")
     parser.add_argument("landscape", type=Path, help="the .npz file to write")

@@ -29,7 +29,9 @@ _TIMEOUT = 10
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="The best TFLOPS of every tuner on this device.")
+    parser = argparse.ArgumentParser(
+        description="Measure the best TFLOPS of every tuner on this device."
+    )
     parser.add_argument("--target", default="cuda" if tvm.cuda(0).exist else "llvm -mcpu=core-avx2")
     parser.add_argument("--operators", nargs="+", default=list(PAPER), choices=list(PAPER))
     parser.add_argument("--tuners", nargs="+", default=TUNERS, choices=TUNERS)

@@ -41,7 +41,7 @@ Runs = dict[str, dict[str, list[Run]]]  # by tuner and landscape
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
-        description="Compare OpEvo with XGBTuner on held-out landscapes."
+        description="Compare OpEvo with XGBTuner on held-out search spaces."
     )
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--landscapes", nargs="+", type=Path, help="files, or folders of them")

@@ -36,7 +36,9 @@ TARGETS = {"llvm": cpu(), "cuda": tvm.target.Target("nvidia/nvidia-h100")}
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="The overhead of OpEvoStrategy per candidate.")
+    parser = argparse.ArgumentParser(
+        description="Measure the overhead of OpEvoStrategy per candidate."
+    )
     parser.add_argument("--trials", type=int, default=128)
     parser.add_argument(
         "--workloads", nargs="+", default=["MM1", "BMM1", "C1", "C2"], choices=list(PAPER)

@@ -57,7 +57,7 @@ _FIRST = 32
 def main(arguments: list[str] | None = None) -> None:
     workloads = {**DEVELOPMENT, **HELD_OUT}
     parser = argparse.ArgumentParser(
-        description="Compare searches in MetaSchedule on landscapes that they record."
+        description="Compare searches in MetaSchedule on search spaces that they record."
     )
     parser.add_argument("--workloads", nargs="+", default=[*DEVELOPMENT], choices=[*workloads])
     parser.add_argument("--methods", nargs="+", default=[*STRATEGIES], choices=[*METHODS])

@@ -108,7 +108,7 @@ def bytes_per_trial(task: Any, trials: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="The tuners' own cost.")
+    parser = argparse.ArgumentParser(description="Measure the tuners' own time per trial.")
     parser.add_argument(
         "--trials", type=int, default=128, help="trials of the comparison (default: 128)"
     )
@@ -116,7 +116,7 @@ def main() -> None:
         "--repeat",
         type=int,
         default=3,
-        help="runs of each tuner, in turn (default: 3; XGB runs once)",
+        help="runs of each tuner, interleaved (default: 3; XGB runs once)",
     )
     parser.add_argument(
         "--gp", action="store_true", help="only the Gaussian-process search: a minute"

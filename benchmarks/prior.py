@@ -1,4 +1,4 @@
-"""Make a prior of AutoTVM's tuners on CPUs: results of common layers.
+"""Record the tuning records that the package bundles for AutoTVM on CPUs.
 
 All tasks get as many trials, and learn from each other, but not from an earlier prior.
 """

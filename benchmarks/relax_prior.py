@@ -1,4 +1,4 @@
-"""Make a prior of MetaSchedule's searches on CPUs: results of common layers.
+"""Record the tuning records that the package bundles for MetaSchedule on CPUs.
 
     # anew: ten minutes
     .venv/tvm/bin/python -m benchmarks.relax_prior --target "llvm -mcpu=core-avx2"
@@ -168,7 +168,7 @@ def record(kind: str, target: tvm.target.Target, folder: Path, trials: int) -> N
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        description="Make a prior of MetaSchedule's searches on CPUs: results of common layers."
+        description="Record the tuning records that the package bundles for MetaSchedule on CPUs."
     )
     parser.add_argument("--target", default=local_target(), help="default: this machine's CPU")
     parser.add_argument(

@@ -169,7 +169,7 @@ def rows_of(runs):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(
-        description="Latency of a Relax network over the time spent on tuning."
+        description="Measure a Relax network's latency over the time spent on tuning."
     )
     parser.add_argument(
         "--networks", nargs="+", default=["alexnet"], choices=sorted(workloads.NETWORKS)

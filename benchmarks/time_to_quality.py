@@ -131,7 +131,7 @@ def measure(name, target, options):
 
 def main():
     parser = argparse.ArgumentParser(
-        description="Latency of a tuned network over the time spent on tuning."
+        description="Measure a tuned network's latency over the time spent on tuning."
     )
     parser.add_argument(
         "--networks", nargs="+", default=["alexnet"], choices=sorted(workloads.NETWORKS)

@@ -13,6 +13,12 @@ from autotvm_opevo.tuning.logs import check_logs
 if TYPE_CHECKING:
     from autotvm_opevo.tuning.comparison import Comparison
 
+_DESCRIPTION = """Tell which of several logs makes a network fastest.
+
+The network is built untuned and with the best of each log. Outputs are compared, and all are timed
+interleaved, until an interval tells the fastest log from the others or the time is over. Then the
+operators that differ most are timed alone. The times in the logs cannot be compared: the machine
+may have been slower while one of them was written."""
 _EXAMPLES = """examples:
   %(prog)s a.best.json b.best.json --network alexnet
   %(prog)s alexnet.best.json --network alexnet              with the untuned network only
@@ -22,11 +28,6 @@ _EXAMPLES = """examples:
 
 With MetaSchedule (TVM 0.27), logs are folders of databases:
   %(prog)s a/best b/best --network alexnet
-
-Build a network untuned and with the best of each log, compare their outputs, and time them in turn
-until an interval tells the fastest log from the others, or the time is over; then the operators
-that differ most. The times in the logs do not tell: the machine may have been slower while one of
-them was written.
 """
 _STATUS = """exit status: 0 timed, whether or not the logs could be told apart; 1 a log could not be
 read, a network could not be built or run, or the outputs differ; 2 invalid arguments, or a log
@@ -36,7 +37,9 @@ without records of this network; 130 interrupted."""
 def add(commands: Any) -> None:
     """Add the command to the program's parser."""
     summary = "tell which of several logs makes a network fastest"
-    compare = command(commands, "compare", summary, _EXAMPLES, _STATUS, _run, runs_kernels=True)
+    compare = command(
+        commands, "compare", summary, _DESCRIPTION, _EXAMPLES, _STATUS, _run, runs_kernels=True
+    )
     compare.add_argument(
         "logs", nargs="+", metavar="LOG", help="AutoTVM log, or folder of a MetaSchedule database"
     )

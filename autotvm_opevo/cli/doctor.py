@@ -21,11 +21,11 @@ from autotvm_opevo._utils.text import last_line
 from autotvm_opevo._version import __version__
 from autotvm_opevo.cli.main import command
 
+_DESCRIPTION = """Check the installation: TVM, compilers, devices and optional packages.
+
+Prints the --target of this machine's CPU, and what to install where something is missing."""
 _EXAMPLES = """examples:
   %(prog)s
-
-Check the installation: TVM and its adapters, compilers, devices and optional packages; suggest a
---target for this CPU.
 """
 _STATUS = """exit status: 0 if everything installed works, with or without TVM; 1 if a component is
 broken or unsupported."""
@@ -37,7 +37,7 @@ _PATIENCE = 180
 
 def add(commands: Any) -> None:
     """Add the command to the program's parser."""
-    command(commands, "doctor", "check the installation", _EXAMPLES, _STATUS, _run)
+    command(commands, "doctor", "check the installation", _DESCRIPTION, _EXAMPLES, _STATUS, _run)
 
 
 def _run(_: argparse.Namespace) -> int:

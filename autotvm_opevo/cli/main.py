@@ -16,6 +16,7 @@ from autotvm_opevo._version import __version__
 
 # The modules of the commands.
 _COMMANDS = ("tune", "compare", "report", "doctor")
+_DESCRIPTION = "Tune operators and networks for Apache TVM, and tell what tuning has gained."
 _EXAMPLES = """examples:
   %(prog)s doctor
   %(prog)s tune --network alexnet --log alexnet.json
@@ -23,9 +24,7 @@ _EXAMPLES = """examples:
   %(prog)s report alexnet.json
   %(prog)s report alexnet.json -o report.html
 
-Each command has its own --help with more examples.
-
-Tune tensor operators and networks for Apache TVM with OpEvo.
+Each command has its own --help, with more examples.
 """
 
 
@@ -69,7 +68,7 @@ def _message(error: Exception) -> str:
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     """The parser for a command line: of all commands, unless it begins with the name of one."""
-    parser = Parser(prog=program(), description=_EXAMPLES)
+    parser = Parser(prog=program(), description=_DESCRIPTION, epilog=_EXAMPLES)
     parser.add_argument("--version", action="version", version=f"autotvm_opevo {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in [name for name in _COMMANDS if name in arguments[:1]] or _COMMANDS:
@@ -99,12 +98,13 @@ def command(
     commands: Any,
     name: str,
     summary: str,
+    description: str,
     examples: str,
     status: str,
     run: Callable[[argparse.Namespace], int],
     runs_kernels: bool = False,
 ) -> argparse.ArgumentParser:
-    """Add a command whose help begins with examples and ends with its exit statuses.
+    """Add a command. Its help has what it does, the options, examples and exit statuses.
 
     Parameters
     ----------
@@ -112,9 +112,9 @@ def command(
         What ``add_subparsers`` of the program's parser returned.
     name, summary : str
         The command and its line in the program's help.
-    examples, status : str
-        The first and the last paragraph of the command's help; ``%(prog)s`` in them stands for
-        program and command.
+    description, examples, status : str
+        Paragraphs of the command's help: the first is before the options, the others are after
+        them. ``%(prog)s`` stands for program and command.
     run : callable
         Takes the parsed options and returns the exit status.
     runs_kernels : bool
@@ -126,7 +126,7 @@ def command(
         The command's parser, for its arguments.
     """
     parser: argparse.ArgumentParser = commands.add_parser(
-        name, help=summary, description=examples, epilog=status
+        name, help=summary, description=description, epilog=f"{examples}\n{status}"
     )
     parser.set_defaults(run=run, runs_kernels=runs_kernels)
     return parser

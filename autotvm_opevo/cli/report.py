@@ -7,6 +7,9 @@ from typing import Any
 
 from autotvm_opevo.cli.main import command
 
+_DESCRIPTION = """Print the verdict on tuning runs, or write a page about them.
+
+The page is one self-contained HTML file, for screen and print. Logs are never modified."""
 _EXAMPLES = """examples:
   %(prog)s alexnet.json                         the verdict on a log, as text
   %(prog)s alexnet.json -o report.html          an AutoTVM log, written by any tuner
@@ -14,9 +17,6 @@ _EXAMPLES = """examples:
   %(prog)s alexnet -o report.html               the folder of a database, or of AutoTVM logs
   %(prog)s alexnet.json --watch                 follow a run in the browser
   %(prog)s alexnet.json -o report.html --png plots --csv tables
-
-Print the verdict on tuning runs, or write a report: one self-contained HTML file, for screen and
-print. Logs are never modified.
 """
 _STATUS = """exit status: 0 success; 1 a file could not be read or written; 2 invalid arguments, or
 a file that is not a log."""
@@ -28,6 +28,7 @@ def add(commands: Any) -> None:
         commands,
         "report",
         "print a verdict on tuning runs, or write a page about them",
+        _DESCRIPTION,
         _EXAMPLES,
         _STATUS,
         _run,

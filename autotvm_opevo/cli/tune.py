@@ -13,6 +13,9 @@ from autotvm_opevo.cli import workload
 from autotvm_opevo.cli.argument_types import TIMEOUT, duration, positive
 from autotvm_opevo.cli.main import command
 
+_DESCRIPTION = """Tune a network, an operator or a model file, with the TVM that is installed.
+
+The same command resumes an interrupted run."""
 _EXAMPLES = """examples:
   %(prog)s --network alexnet --log alexnet.json
   %(prog)s --model resnet.onnx --shape data=1x3x224x224 --time-limit 2h --log resnet.json
@@ -24,10 +27,6 @@ _EXAMPLES = """examples:
 
 With MetaSchedule (TVM 0.27), operators are Relax's and --log is a folder:
   %(prog)s --operator matmul --tensor 64x512 --tensor 512x256 --trials 64 --log dense
-
-Tune a network, an operator or a model file with the TVM that is installed. An interrupted run
-resumes with the same command. Without --target, the target is this machine's GPU if it has one, or
-else its CPU, whose target `doctor` prints.
 """
 # More trials than any time limit allows.
 _UNLIMITED = 100_000
@@ -42,6 +41,7 @@ def add(commands: Any) -> None:
         commands,
         "tune",
         "tune a network, an operator or a model file",
+        _DESCRIPTION,
         _EXAMPLES,
         _STATUS,
         _run,
@@ -64,7 +64,7 @@ def add(commands: Any) -> None:
         "--time-limit",
         type=duration,
         metavar="TIME",
-        help="for all trials and timing the best again: seconds, or 45s, 90m, 2h",
+        help="for all trials and re-measurements: seconds, or 45s, 90m, 2h",
     )
     tune.add_argument(
         "--tuner",
@@ -90,12 +90,12 @@ def add(commands: Any) -> None:
         action="append",
         default=[],
         metavar="LOG",
-        help="a log or work directory of another network, device or run to learn from; repeatable",
+        help="log or work directory of another network, device or run to learn from; repeatable",
     )
     tune.add_argument(
         "--no-transfer",
         action="store_true",
-        help="let no task learn from another, nor from common layers",
+        help="learn neither from other tasks nor from bundled tuning records",
     )
     tune.add_argument(
         "--seed",

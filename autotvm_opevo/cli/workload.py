@@ -15,22 +15,25 @@ from autotvm_opevo.networks.names import AUTOTVM, META_SCHEDULE, check_network
 
 def add_workload(parser: argparse.ArgumentParser) -> None:
     """Add the options that name a network, an operator or a model file."""
-    what = parser.add_argument_group("workload").add_mutually_exclusive_group(required=True)
+    group = parser.add_argument_group("workload, exactly one of the first three")
+    what = group.add_mutually_exclusive_group(required=True)
     what.add_argument(
         "--network",
         metavar="NAME",
         help=f"with AutoTVM {', '.join(AUTOTVM)}; with MetaSchedule {', '.join(META_SCHEDULE)}",
     )
     what.add_argument(
+        "--model", metavar="FILE", help="a file that TVM's frontends read, such as ONNX"
+    )
+    what.add_argument(
         "--operator",
         metavar="NAME",
         help="an operator of Relay (AutoTVM), such as nn.dense, or Relax, such as matmul",
     )
-    what.add_argument(
-        "--model", metavar="FILE", help="a file that TVM's frontends read, such as ONNX"
+    group.add_argument(
+        "--batch", type=positive, metavar="N", help="batch size of the network (default: 1)"
     )
-    parser.add_argument("--batch", type=positive, help="batch size of the network (default: 1)")
-    parser.add_argument(
+    group.add_argument(
         "--tensor",
         type=shape,
         action="append",
@@ -38,8 +41,8 @@ def add_workload(parser: argparse.ArgumentParser) -> None:
         metavar="8x16",
         help="shape of an operator's input; repeatable",
     )
-    parser.add_argument("--dtype", help="data type of the operator (default: float32)")
-    parser.add_argument(
+    group.add_argument("--dtype", help="data type of the operator (default: float32)")
+    group.add_argument(
         "--attribute",
         type=attribute,
         action="append",
@@ -47,7 +50,7 @@ def add_workload(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=JSON",
         help="attribute of the operator; repeatable",
     )
-    parser.add_argument(
+    group.add_argument(
         "--shape",
         type=named_shape,
         action="append",
@@ -55,7 +58,7 @@ def add_workload(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=1x3x224x224",
         help="shape of a model's input; repeatable",
     )
-    parser.add_argument(
+    group.add_argument(
         "--layout",
         metavar="NCHW",
         help="layout to convert a model's convolutions to, such as NCHW for those of TensorFlow "

@@ -1,5 +1,6 @@
-"""Help begins with examples and names the program as it was called."""
+"""Help says what a command does, and names the program as it was called."""
 
+import re
 import sys
 
 import pytest
@@ -16,11 +17,14 @@ def printed(capsys, *arguments):
 
 
 @pytest.mark.parametrize("command", [[], ["tune"], ["compare"], ["report"], ["doctor"]])
-def test_help_begins_with_examples(capsys, command):
+def test_help_says_what_it_does_before_options_and_examples(capsys, command):
     text = printed(capsys, *command, "--help")
-    usage, examples = text.index("usage:"), text.index("examples:")
-    assert usage < examples < text.index("options:")
-    assert not command or "exit status:" in text
+    usage, description, *rest = text.split("\n\n")
+    assert usage.startswith("usage:")
+    assert re.match("[A-Z][a-z]+ .*[.]", description)  # a sentence, such as "Tune a network."
+    after = "\n\n".join(rest)
+    assert after.index("options:") < after.index("examples:")
+    assert not command or after.index("examples:") < after.index("exit status:")
 
 
 @pytest.mark.parametrize("command", [[], ["tune"], ["compare"], ["report"], ["doctor"]])
