@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from documented_commands import commands, module, parse
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -115,3 +116,15 @@ def test_examples_in_docstrings_run(tmp_path):
         tmp_path,
         "tuning",
     )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        command
+        for command in commands()
+        if re.search(r"-m benchmarks\.(relax|meta_schedule|runtimes)", command)
+    ],
+)
+def test_benchmarks_have_the_options(command, monkeypatch):
+    parse(*module(command), monkeypatch)

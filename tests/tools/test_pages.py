@@ -1,8 +1,7 @@
-"""The README, the changelog and the pages of docs: their width, their links and their commands."""
+"""The README, the changelog and the pages of docs: their width, their links and their options."""
 
 import argparse
 import re
-import shlex
 from pathlib import Path
 
 import pytest
@@ -37,14 +36,6 @@ def anchors(page):
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def commands(page):
-    """The commands of this package on a page, by their arguments."""
-    text = re.sub(r"\\\n\s*", "", page.read_text())
-    lines = re.findall(r"^    .*?python -m autotvm_opevo (.*)$", text, flags=re.MULTILINE)
-    split = [shlex.split(line, comments=True) for line in lines]
-    return [arguments for arguments in split if "..." not in arguments and "[LOG" not in arguments]
-
-
 @pytest.mark.parametrize("page", WRAPPED, ids=name)
 def test_no_line_is_longer_than_100_characters(page):
     assert [line for line in page.read_text().splitlines() if len(line) > 100] == []
@@ -61,16 +52,6 @@ def test_links_lead_to_files_and_headings(page):
         if not file.exists() or (anchor and anchor not in anchors(file)):
             broken.append(target)
     assert broken == []
-
-
-@pytest.mark.parametrize("page", [page for page in MARKDOWN if commands(page)], ids=name)
-def test_commands_have_options_that_exist(page):
-    for arguments in commands(page):
-        _parser(arguments).parse_args(arguments)  # exits with status 2 if it does not
-
-
-def test_there_are_commands_to_check():
-    assert {arguments[0] for page in MARKDOWN for arguments in commands(page)} == {*COMMANDS}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
