@@ -3,7 +3,7 @@ both are to the best known.
 
     python -m benchmarks.demonstration  # ten seeds, three quarters of an hour on two idle cores
 
-At the end the configurations of all runs are rebuilt and timed in turn, since a machine is not
+At the end the configurations of all runs are rebuilt and timed interleaved, since a machine is not
 always as fast. The best that is known is the fastest of them. A stopped benchmark resumes.
 """
 
@@ -86,7 +86,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def rebuilt(out: Path, runs: list[dict[str, Any]]) -> list[dict[str, float]]:
-    """GFLOPS of each run's configurations, by name: those of all runs in turn."""
+    """GFLOPS of each run's configurations, by name: those of all runs, interleaved."""
     task = make_task(tvm.target.Target(runs[0]["target"]))
     records = [load(out / str(run["seed"]), run["trials"][BASELINE]) for run in runs]
     functions = [build(task, one) for of_run in records for one in of_run.values()]
@@ -136,7 +136,7 @@ def table(runs: list[dict[str, Any]], rebuilt: list[dict[str, float]]) -> str:
     }
     kept = sum(now[OURS] >= GOOD * run["best"][OURS] for run, now in zip(runs, rebuilt))
     note = f"""\
-The best that is known has {known:.1f} GFLOPS. Rebuilt, and timed in turn with all others, {OURS}'s
+The best that is known has {known:.1f} GFLOPS. Rebuilt, and timed interleaved, {OURS}'s
 configuration is faster than {BASELINE}'s in {ahead[OURS]} of {count} runs after as long; after as
 many trials in {ahead[EQUAL_TRIALS]}. It reaches {GOOD:.0%} of the best that is known in
 {good[OURS]} runs, after as many trials in {good[EQUAL_TRIALS]}, {BASELINE}'s in {good[BASELINE]}.

@@ -395,7 +395,7 @@ def main(arguments=None):
         cost = f"{one.argmax() + 1:>11}{trials[name]:>7}{seconds[name]:>10.1f}"
         print(f"{name:<26}{now[name]:>12.1f}{best[name]:>20.1f}{cost}")
     print(
-        "GFLOPS now: the best configurations, rebuilt and timed in turn; all outputs match numpy's."
+        "GFLOPS now: the best configurations, rebuilt and interleaved; all outputs match numpy's."
     )
     print(
         f"Seconds in the tuners themselves: {own_seconds[BASELINE]:.1f} in {BASELINE}, "

@@ -42,8 +42,8 @@ def tune(trials, log):
 # %%
 # Go on, and see what that brought
 # --------------------------------
-# The same call with more trials resumes from the log. Whether the new best is faster, only timing
-# both in turn can tell: between the runs the machine itself may have become faster or slower. The
+# The same call with more trials resumes from the log. Only timing both interleaved can tell
+# whether the new best is faster: between the runs the machine may have become faster or slower. The
 # networks take longer than their operator, because they also convert layouts.
 
 
@@ -94,16 +94,16 @@ if __name__ == "__main__":
 #     untuned      0.488  (0.335 to 0.711)
 #     short.json   0.489  (0.353 to 0.679)  0.998 times as fast as untuned (0.807 to 1.234)
 #     longer.json  0.298  (0.265 to 0.335)  1.64 times as fast as untuned (1.22 to 2.20)
-#     5 rounds, timed in turn; ended by: decided
+#     5 rounds, interleaved; ended by: decided
 #     outputs match, relative error 0.0e+00 (short.json), 5.2e-07 (longer.json)
 #
 #     longer.json is 1.64 times as fast as short.json (1.27 to 2.12)
 #
-#     where the logs differ most, ms of a run as measured while tuning, not in turn
+#     where the logs differ most, ms of a run as measured while tuning, not interleaved
 #     operator                               runs  short.json  longer.json
 #     conv2d_NCHWc.x86 1x24x30x30 40x24x3x3     1       0.479        0.249
 #
-#     timed in turn, each alone
+#     interleaved, each alone
 #     operator                               short.json  longer.json
 #     conv2d_NCHWc.x86 1x24x30x30 40x24x3x3       0.408        0.245  longer.json 1.67 times as fast
 #         (1.39 to 1.99)

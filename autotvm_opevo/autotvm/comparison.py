@@ -62,10 +62,10 @@ def compare_logs(
     time_limit: float = 180,
     runner: Runner | None = None,
 ) -> Comparison:
-    """Build a network with the best records of each log, and untuned, and time all of them in turn.
+    """Build a network with the best records of each log, and untuned, and time all interleaved.
 
     It ends once the fastest is told apart from each of the others, or within 1% of them. Then the
-    operators that differ most are timed in turn. With one log, it is compared with the untuned
+    operators that differ most are timed, too. With one log, it is compared with the untuned
     network.
 
     Parameters

@@ -48,11 +48,11 @@ def compare_logs(
     time_limit: float = 180,
     runner: Any = None,
 ) -> Comparison:
-    """Build a network with the best records of each database, and untuned, and time all of them in
-    turn.
+    """Build a network with the best records of each database, and untuned, and time all of them
+    interleaved.
 
     It ends once the fastest is told apart from each of the others, or within 1% of them. Then the
-    operators that differ most are timed in turn. With one database, it is compared with the untuned
+    operators that differ most are timed, too. With one database, it is compared with the untuned
     network. A database can be of `tune_network`, which lowers networks in its own way, or of TVM's
     ``tune_relax``; the operators of the one have no counterpart in the other.
 

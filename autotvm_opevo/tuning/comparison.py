@@ -47,7 +47,7 @@ class OperatorComparison:
     same : bool
         Whether all logs have the same configuration.
     race : Race
-        By log; without a round if they were not timed in turn.
+        By log; without a round if they were not timed.
     """
 
     name: str
@@ -142,7 +142,7 @@ class Comparison:
         """Time the networks for at most so many seconds, and in a part of these the operators; see
         `time_networks` and `time_operators`.
         """
-        print(f"timing them in turn, for at most {seconds:g} seconds", file=sys.stderr)
+        print(f"timing them interleaved, for at most {seconds:g} seconds", file=sys.stderr)
         self.time_networks(networks, _NETWORKS_SHARE * seconds)
         self.time_operators(load_kernel, (1 - _NETWORKS_SHARE) * seconds)
 
@@ -192,7 +192,7 @@ class Comparison:
                 logger.warning("%s was not timed alone: %s", operator.name, last_line(str(error)))
 
     def __str__(self) -> str:
-        paragraphs = [self._network(), self._verdict(), self._while_tuning(), self._in_turn()]
+        paragraphs = [self._network(), self._verdict(), self._while_tuning(), self._interleaved()]
         return "\n\n".join("\n".join(lines) for lines in paragraphs if lines)
 
     @property
@@ -224,7 +224,7 @@ class Comparison:
         """Latencies, how they were timed, and whether the outputs match."""
         lines = self.table()
         lines.append(
-            f"{pluralize(len(self.race.latencies), 'round')}, timed in turn; ended by: "
+            f"{pluralize(len(self.race.latencies), 'round')}, interleaved; ended by: "
             f"{self.stop_reason}"
         )
         if self.relative_errors:
@@ -257,11 +257,11 @@ class Comparison:
                 for latency in operator.latencies
             ]
             rows.append([operator.name, str(operator.count), *cells])
-        title = "where the logs differ most, ms of a run as measured while tuning, not in turn"
+        title = "where the logs differ most, ms of a run as measured while tuning, not interleaved"
         return [title, *_table(rows, "<" + ">" * (1 + len(self.logs)))] if self.differing else []
 
-    def _in_turn(self) -> list[str]:
-        """The operators that were timed in turn."""
+    def _interleaved(self) -> list[str]:
+        """The operators that were timed interleaved."""
         rows = [["operator", *self.logs, ""]]
         for operator in self.operators:
             race = operator.race
@@ -275,7 +275,7 @@ class Comparison:
                         _brief(self.logs[fastest], race.speedup(fastest, second)),
                     ]
                 )
-        title = "timed in turn, each alone"
+        title = "interleaved, each alone"
         return [title, *_table(rows, "<" + ">" * len(self.logs) + "<")] if len(rows) > 1 else []
 
 

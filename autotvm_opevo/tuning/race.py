@@ -1,4 +1,4 @@
-"""A race: which of several alternatives is the fastest, by timings in turn. Imports no TVM.
+"""A race: which of several alternatives is the fastest, by interleaved timings. Imports no TVM.
 
 Each round times all of them, so that a drift of the machine affects them alike, in memory of its
 own, whose place alone makes a program faster or slower. So what counts is the ratio of two
@@ -223,7 +223,7 @@ class Race:
     def run(
         self, alternatives: Sequence[Callable[[], Timed]], end: float, max_rounds: int = 100
     ) -> str:
-        """Time programs in turn, round after round, until more would tell nothing.
+        """Time programs interleaved, round after round, until more would tell nothing.
 
         Returns why it ended: ``"decided"``, ``"time limit"`` or ``"rounds"``.
 

@@ -29,7 +29,7 @@ _GPUS = ("cuda", "rocm", "metal")
 # Code with vectors of 512 bits has to be this many times as fast as with 256: some processors
 # compute with halves of them, and schedules for 256 bits fit more shapes.
 _WORTH = 1.1
-# How often two are timed in turn; the best of each counts.
+# How often two are timed, interleaved; the best of each counts.
 _ROUNDS = 3
 
 logger = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ class ThisMachine:
             raise RuntimeError(
                 "this machine cannot run what TVM compiles for its CPU, not even for llvm"
             )
-        # in turn, since other work may slow one of them down
+        # interleaved, since other work may slow one of them down
         for _ in range(_ROUNDS if len(flops) > 1 else 0):
             flops = {
                 cpu: max(best, self._measure_flops(_target(cpu))) for cpu, best in flops.items()

@@ -83,7 +83,7 @@ def test_networks_and_operators_are_timed_in_turn_and_the_logs_stay_as_they_are(
     differing = comparison.differing
     assert differing
     assert all(np.shape(operator.race.latencies) == (2, 2) for operator in differing)
-    assert "2 rounds, timed in turn; ended by: rounds" in str(comparison)
+    assert "2 rounds, interleaved; ended by: rounds" in str(comparison)
     assert [log.read_bytes() for log in logs] == before
 
 

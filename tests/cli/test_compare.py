@@ -40,7 +40,7 @@ def test_an_operator_is_compared_with_both_logs(folder, capsys, monkeypatch):
     time_two_rounds(monkeypatch)
     assert main(["compare", "a.best.json", "b.json", *DENSE]) == 0
     printed = capsys.readouterr()
-    assert "2 rounds, timed in turn" in printed.out
+    assert "2 rounds, interleaved" in printed.out
     assert "outputs match" in printed.out
     assert "building 3 networks for llvm" in printed.err
 
@@ -70,12 +70,12 @@ def test_ctrl_c_prints_what_is_known(folder):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     said = [process.stderr.readline() for _ in range(2)]
-    assert "timing them in turn" in said[1]
+    assert "timing them interleaved" in said[1]
     time.sleep(1)
     process.send_signal(signal.SIGINT)
     _, rest = process.communicate(timeout=600)
     assert process.returncode == 130
-    assert "timed in turn; ended by: " in rest
+    assert "interleaved; ended by: " in rest
     assert "Traceback" not in rest
 
 

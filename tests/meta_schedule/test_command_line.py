@@ -158,7 +158,7 @@ def test_a_model_file_is_tuned_and_compared_on_a_trackers_devices(tmp_path, caps
         assert main([*compare, "--rpc-tracker", address, "--rpc-key", rpc.tracker_key]) == 0
     out = capsys.readouterr().out
     assert "outputs match" in out
-    assert "timed in turn, each alone" in out
+    assert "interleaved, each alone" in out
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_logs_are_compared(tmp_path, capsys):
     capsys.readouterr()
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b" / "best"), *operator]) == 0
     text = capsys.readouterr().out
-    assert "2 rounds, timed in turn" in text
+    assert "2 rounds, interleaved" in text
     assert "outputs match" in text
 
 

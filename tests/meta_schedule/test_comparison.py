@@ -52,7 +52,7 @@ def test_networks_and_operators_are_timed_in_turn(logs):
     assert len(comparison.operators) == 4
     assert comparison.differing
     assert all(np.shape(operator.race.latencies) == (2, 2) for operator in comparison.differing)
-    assert "2 rounds, timed in turn; ended by: rounds" in str(comparison)
+    assert "2 rounds, interleaved; ended by: rounds" in str(comparison)
 
 
 def test_the_confirmed_best_are_a_log_too_and_one_log_is_compared_with_untuned(logs):

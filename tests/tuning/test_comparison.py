@@ -48,7 +48,7 @@ class TestNetworks:
         assert "a.json is 1.25 times as fast as b.json (1.25 to 1.25)" in text
         assert "3.00 times as fast as untuned" in text
         assert "2.40 times as fast as untuned" in text
-        assert "5 rounds, timed in turn; ended by: decided" in text
+        assert "5 rounds, interleaved; ended by: decided" in text
         assert "outputs match, relative error 0.0e+00 (a.json), 0.0e+00 (b.json)" in text
 
     def test_equal_logs_cannot_be_told_apart(self):
@@ -112,7 +112,7 @@ class TestOperators:
         comparison = Comparison(["a", "b"], self.operators())
         assert [one.name for one in comparison.differing] == ["large", "small"]
         text = str(comparison)
-        assert "as measured while tuning, not in turn" in text
+        assert "as measured while tuning, not interleaved" in text
         assert text.index("large") < text.index("small")
         assert "equal" not in text
 
@@ -129,7 +129,7 @@ class TestOperators:
         seconds = {"large of 0": 1e-3, "large of 1": 1e-3, "small of 0": 2e-3, "small of 1": 1e-3}
         comparison.time_operators(lambda record: Network(seconds[record]), MINUTE)
         text = str(comparison)
-        timed = text[text.index("timed in turn, each alone") :].splitlines()
+        timed = text[text.index("interleaved, each alone") :].splitlines()
         assert [line.split()[0] for line in timed[2:]] == ["large", "small"]
         assert timed[2].endswith("cannot be told apart (within 0.0%)")
         assert timed[3].endswith("b 2.00 times as fast (2.00 to 2.00)")
@@ -147,7 +147,7 @@ class TestOperators:
         comparison = Comparison(["a", "b"], [*lacking, operator("small", 1.0e-3, 1.5e-3)])
         comparison.time_operators(lambda record: Network(1e-3), MINUTE)
         text = str(comparison)
-        assert "small" in text[text.index("timed in turn, each alone") :]
+        assert "small" in text[text.index("interleaved, each alone") :]
 
     def test_one_that_cannot_be_built_costs_nothing_else(self, caplog):
         comparison = Comparison(["a", "b"], self.operators())
