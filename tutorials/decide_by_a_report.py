@@ -85,7 +85,7 @@ if __name__ == "__main__":
 #         conv2d_NCHWc.x86 1x24x30x30 40x24x3x3, at 75% of its limit.
 #     How sure? 1 of 1 operator, 100% of the latency, confirmed in turn within 1.0%; another
 #         configuration may be as fast for conv2d_NCHWc.x86 1x24x30x30 40x24x3x3.
-#     Where did the time go? starting 11 s, building 8.5 s, running 7.1 s, confirming 1.2 s,
+#     Where did the time go? starting 11 s, building 8.5 s, running 7.1 s, re-measuring 1.2 s,
 #         searching 1.2 s.
 #     What next? More trials: tune again into this log, 96 in all.
 #         python tutorials/decide_by_a_report.py

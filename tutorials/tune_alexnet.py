@@ -45,9 +45,7 @@ parser.add_argument(
     default=200,
     help="number of trials, including earlier ones (default: 200)",
 )
-parser.add_argument(
-    "--time-limit", type=float, help="seconds for all trials and for timing the best again"
-)
+parser.add_argument("--time-limit", type=float, help="seconds for all trials and re-measurements")
 parser.add_argument(
     "--log",
     type=Path,

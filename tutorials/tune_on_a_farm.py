@@ -85,7 +85,7 @@ if __name__ == "__main__":
 #     task                                  trials      ms GFLOPS share limit failed
 #     conv2d_NCHWc.x86 1x16x28x28 32x16x3x3     24  0.0784   93.4  100%     -
 #     24 trials, 24 of them now in 11 s; ended by: trials
-#     time: running 5 s, starting 4 s, confirming 2 s
+#     time: running 5 s, starting 4 s, re-measuring 2 s
 #     sum of the tuned operators, as measured: 0.0784 ms
 #     network     ms  (95% interval)
 #     untuned  0.123  (0.121 to 0.125)

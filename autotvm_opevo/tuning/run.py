@@ -272,7 +272,7 @@ class TuningRun(ABC):
         try:
             with ProgressDisplay(self._budget, self.trials, seconds_left) as self.display:
                 self._measure(deadline)
-            with self.phase("confirming"), say_if_long("timing the best again"):
+            with self.phase("re-measuring"), say_if_long("re-measuring the best"):
                 self._confirm()
         except BaseException as error:
             self.stop_reason = _stop_reason(error)
@@ -396,7 +396,7 @@ class TuningRun(ABC):
                 record = self._use_confirmed(task, best, median(latencies))
                 self._journal.write(BestConfirmed(task.key, record, latencies, ties))
         except Exception as error:
-            logger.warning("the best trials were not timed again: %s", last_line(str(error)))
+            logger.warning("the best trials were not re-measured: %s", last_line(str(error)))
 
     def _finalists(self, task: Any) -> list[Finalist]:
         """The best trials of a task; none if the best is of an earlier call, which is not there to

@@ -273,7 +273,13 @@ class TestTuned:
             task.journal_key for task in tasks
         }
         assert log.runs.tuners[0].endswith(", seed 0")
-        assert {*log.runs.phases} == {"starting", "searching", "building", "running", "confirming"}
+        assert {*log.runs.phases} == {
+            "starting",
+            "searching",
+            "building",
+            "running",
+            "re-measuring",
+        }
         assert sum(result.phases.values()) == pytest.approx(result.seconds, abs=0.1)
 
     def test_the_network_is_compared_with_the_untuned_one(self, copy, monkeypatch):
@@ -429,7 +435,7 @@ class TestInterrupts:
         monkeypatch.setattr(run, "CONFIRMATION_SHARE", 1.0)
         monkeypatch.setattr(adapter.measurer, "retime", fail)
         assert_resumes(adapter, 0, 3, network="other", seconds=None)
-        assert "the best trials were not timed again: no device answers" in caplog.text
+        assert "the best trials were not re-measured: no device answers" in caplog.text
         assert adapter.bests() == adapter.fastest()
 
     def test_ctrl_c_in_a_terminal_prints_the_result_and_exits_with_130(self, adapter):
