@@ -196,7 +196,7 @@ def tune_network(
         learning: dict[str, Any] = {} if transfer else {"transfer": False}
         notes = []
         if network.left_out:
-            notes.append(f"left untuned, without a template for this target: {network.left_out}")
+            notes.append(f"kept at default, without a template for this target: {network.left_out}")
         if known:
             learning["history"] = known.describe({task.name for task in network.tasks}, target)
             notes.append(f"learning from {learning['history']}")

@@ -218,7 +218,7 @@ def tune_network(
         notes, origins = [], []
         if dynamic:
             notes.append(
-                "left untuned, since their shapes or loops are known only in a run: "
+                "kept at default, since their shapes or loops are known only in a run: "
                 f"{', '.join(dynamic)}"
             )
         kind: type[TaskState]

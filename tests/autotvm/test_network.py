@@ -152,10 +152,10 @@ class TestExtraction:
         body = relay.nn.dense(relay.nn.batch_flatten(y), relay.const(np.ones((10, 288), "float32")))
         tune(tmp_path / "log.json", 4, mod=tvm.IRModule.from_expr(relay.Function([x], body)))
         said = capfd.readouterr().err
-        assert "left untuned, without a template for this target: 1 nn.conv2d in NHWC" in said
+        assert "kept at default, without a template for this target: 1 nn.conv2d in NHWC" in said
         assert "relay.transform.ConvertLayout({'nn.conv2d': ['NCHW', 'default']})" in said
         tune(tmp_path / "other.json", 4, mod=one_layer())
-        assert "left untuned" not in capfd.readouterr().err
+        assert "kept at default" not in capfd.readouterr().err
 
 
 class TestBudget:

@@ -128,9 +128,9 @@ def journal(tmp_path):
 
 
 def test_it_announces_the_budget_and_journals_the_network(run, tmp_path, screen):
-    run.announce("OpEvo, seed 0", "log", ["left untuned: 1"])
+    run.announce("OpEvo, seed 0", "log", ["kept at default: 1"])
     assert (
-        "2 tasks, 8 trials, 2 of them in the log; starting to measure\nleft untuned: 1"
+        "2 tasks, 8 trials, 2 of them in the log; starting to measure\nkept at default: 1"
         in screen.getvalue()
     )
     (start,) = journal(tmp_path)
