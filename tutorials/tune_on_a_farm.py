@@ -82,7 +82,7 @@ if __name__ == "__main__":
 # --------------
 # On two cores of an AMD EPYC, in 30 seconds::
 #
-#     task                                  trials      ms GFLOPS share limit failed
+#     task                                  trials      ms GFLOPS share bound failed
 #     conv2d_NCHWc.x86 1x16x28x28 32x16x3x3     24  0.0784   93.4  100%     -
 #     24 trials, 24 of them now in 11 s; ended by: trials
 #     time: running 5 s, starting 4 s, re-measuring 2 s

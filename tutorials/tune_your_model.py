@@ -160,7 +160,7 @@ print(f"{library} computes what the untuned network does")
 # --------------
 # On two cores of an AMD EPYC, in 16 seconds::
 #
-#     task                                  trials      ms GFLOPS share limit failed
+#     task                                  trials      ms GFLOPS share bound failed
 #     matmul 1x32 32x10                          8 2.46e-05   26.0    0%   12%
 #     fused_transpose_reshape 1x1x1x32 1x32      1 8.03e-06    0.0    0%     -
 #     mean 1x32x32x32 1x1x1x32                  16  0.0122    2.7   48%    1%

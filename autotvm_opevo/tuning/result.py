@@ -77,7 +77,7 @@ def _format_line(
 
 
 def _header(width: int) -> str:
-    return _format_line(width, "task", "trials", "ms", "GFLOPS", "share", "limit", "failed")
+    return _format_line(width, "task", "trials", "ms", "GFLOPS", "share", "bound", "failed")
 
 
 def _width(rows: Sequence[Row]) -> int:
@@ -327,7 +327,7 @@ class TuningResult:
         if self.limit:
             share = self.limit / self.latency
             lines.append(
-                f"at this machine's limit they would take {milliseconds(self.limit)} ms, "
+                f"at this machine's roofline bounds they would take {milliseconds(self.limit)} ms, "
                 f"{share:.0%} of that"
             )
         if self.aligned:

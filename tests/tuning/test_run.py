@@ -202,7 +202,7 @@ def test_the_network_s_limit_is_that_of_its_fastest_implementations(run):
     run._tasks[0].progress.limit = 0.0008  # three times of 1 ms
     result = run.result()
     assert result.limit == pytest.approx(0.0024)
-    assert "at this machine's limit they would take 2.400 ms, 80% of that" in str(result)
+    assert "at this machine's roofline bounds they would take 2.400 ms, 80% of that" in str(result)
     run._tasks[0].progress.limit = 0.0012  # it is measured, too
     assert run.result().limit == pytest.approx(0.003)
 
