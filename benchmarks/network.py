@@ -7,9 +7,9 @@ Every network is tuned several times with the same number of trials by each meth
 ``tutorial`` is XGBTuner as TVM's tutorial tune_relay_x86.py has it, with its builder and runner,
 but not its thousands of trials per task; the others measure with this package's. Without limits,
 the task scheduler does not know the roofline; without transfer, tasks do not learn from each other,
-nor from common layers, nor from the logs given as ``--history``. The tuned networks and the untuned
-one are then compiled and timed in turn, in rounds with new memory. A stopped benchmark resumes from
-the logs in ``--out``.
+nor from the bundled tuning records, nor from the logs given as ``--history``. The tuned networks
+and the untuned one are then compiled and timed interleaved, in rounds with new memory. A stopped
+benchmark resumes from the logs in ``--out``.
 """
 
 import argparse

@@ -5,7 +5,7 @@
     python -m benchmarks.tune_alexnet --seconds 300 --network resnet-18
 
 Both have the same builder, runner, task scheduler and time; XGBTuner then chooses the
-configurations, and begins without the results of common layers that the package has for its own
+configurations, and begins without the tuning records that the package bundles for its own
 tuner, recorded on x86 CPUs. What each has found is built, and timed in turn with the untuned
 network. What this machine can gain at most is said first.
 """
@@ -111,8 +111,7 @@ def main(arguments: list[str] | None = None) -> None:
         "algorithm, which AutoTVM lacks."
     )
     print(
-        "tune_network begins with results of common layers, recorded on x86 CPUs; XGBTuner "
-        "with none."
+        "tune_network begins with bundled tuning records, recorded on x86 CPUs; XGBTuner with none."
     )
     logs = []
     try:

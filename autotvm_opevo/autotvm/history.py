@@ -1,5 +1,5 @@
 """What tuners learn from: records of other tasks of the same template, for other shapes, targets or
-devices, and, before any, what this package knows of common layers.
+devices, and, before any, the bundled tuning records.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def tune_network(
         without the evaluation, that is not known.
     transfer : bool
         Whether tasks of the same template learn from each other, from the history and, on a CPU,
-        from what this package knows of common layers. Only `OpEvoTuner` can.
+        from the bundled tuning records. Only `OpEvoTuner` can.
     history : path, or iterable of paths
         Logs of other networks, devices or runs to learn from, besides what `log_file` has of other
         networks. They are only read; what they measured may be measured again.

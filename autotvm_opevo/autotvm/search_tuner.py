@@ -67,7 +67,7 @@ class SearchTuner(Tuner):
     ----------
     transfer : bool
         Whether to learn from other tasks, if the search can: those of loaded records, and on a CPU
-        common layers that come with this package. Can be set until records are loaded, or the first
+        the bundled tuning records. Can be set until records are loaded, or the first
         batch is proposed.
     """
 
@@ -205,7 +205,7 @@ class SearchTuner(Tuner):
         return min(most, max(_FIRST_BATCH, len(self._search.results) // 2))
 
     def _learn_prior(self) -> None:
-        """Learn from what this package knows of common layers, if nothing has been learned yet."""
+        """Learn from the bundled tuning records, if nothing has been learned yet."""
         if self._others is None and self.can_transfer and prior(self.task):
             self.learn_from([])
 

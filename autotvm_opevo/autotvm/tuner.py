@@ -40,7 +40,7 @@ class OpEvoTuner(SearchTuner):
         `OpEvo`.
     transfer : bool
         Whether to learn from other tasks of the same template: those of records that `load_history`
-        gets, and on a CPU common layers that come with this package. Needs ``surrogate="gp"``.
+        gets, and on a CPU the bundled tuning records. Needs ``surrogate="gp"``.
     seed : int, optional
         The same seed and the same measurements give the same proposals. Drawn at random by default.
     **xgb_only

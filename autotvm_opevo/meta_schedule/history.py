@@ -1,5 +1,5 @@
 """What searches learn from: databases of other networks, devices and runs, and, before any, what
-this package knows of common layers.
+the bundled tuning records have.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def tune_network(
         Of everything random, less than 2**31 - 1.
     transfer : bool
         Whether tasks whose sketches have the same structure learn from each other, from the history
-        and, on a CPU, from what this package knows of common layers.
+        and, on a CPU, from the bundled tuning records.
     history : path, or iterable of paths
         Work directories of other networks, devices and runs to learn from, besides what `work_dir`
         has of other networks and targets; nothing is written to them.

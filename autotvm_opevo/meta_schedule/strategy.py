@@ -59,7 +59,7 @@ class OpEvoStrategy(PySearchStrategy):
         `OpEvo`.
     transfer : bool
         Whether tasks whose sketches have the same structure learn from each other, on a CPU also
-        from results of common layers that come with this package; see `OpEvo.learn_from`. Needs
+        from the bundled tuning records; see `OpEvo.learn_from`. Needs
         ``surrogate="gp"``.
     history : path, or iterable of paths
         Work directories of other networks, devices and runs to learn from; needs ``transfer``.

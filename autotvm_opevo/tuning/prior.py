@@ -1,4 +1,4 @@
-"""What searches know before their first trial: files with results of common layers, which come with
+"""What searches know before their first trial: files of bundled tuning records, which come with
 the package.
 
 ``python -m benchmarks.prior`` and ``python -m benchmarks.relax_prior`` make them.
@@ -19,7 +19,7 @@ from autotvm_opevo.topology import Topology
 from autotvm_opevo.topology.serialization import from_json
 
 # Their origin, for reports.
-COMMON_LAYERS = "common layers"
+COMMON_LAYERS = "bundled tuning records"
 # Maximum number of results of each task in a file.
 _RESULTS = 32
 

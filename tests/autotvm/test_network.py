@@ -288,7 +288,10 @@ class TestTransfer:
             if isinstance(event, RunEnded)
         )
         # each template has one task
-        assert set().union(*learned.values()) == {str(tmp_path / "other.json"), "common layers"}
+        assert set().union(*learned.values()) == {
+            str(tmp_path / "other.json"),
+            "bundled tuning records",
+        }
         assert all(sum(counts.values()) <= 8 for counts in learned.values())
 
     def test_a_log_given_twice_or_this_runs_own_changes_nothing(self, tmp_path):

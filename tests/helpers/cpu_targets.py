@@ -1,6 +1,6 @@
 """CPU targets of different vectors, as both versions of TVM understand them."""
 
-# Each with the results of common layers that are known for it.
+# Each with the bundled tuning records for it.
 PRIOR_FILES = [
     ("llvm", "avx2_prior.json"),
     ("llvm -mcpu=core-avx2", "avx2_prior.json"),

@@ -1,4 +1,4 @@
-"""The prior: a file with results of common layers, which is read as it was written."""
+"""The prior: a file of bundled tuning records, which is read as it was written."""
 
 import pytest
 
