@@ -145,7 +145,7 @@ def main() -> None:
 def compare(tasks: dict[str, Any], trials: int, repeat: int) -> None:
     others = list(TUNERS)[1:]
     print(
-        f"Milliseconds a trial, mean over {trials} trials, median of {repeat} runs in turn "
+        f"Milliseconds a trial, mean over {trials} trials, median of {repeat} interleaved runs "
         "(XGB: one run)"
     )
     print(row("space", TUNERS, 17) + row("", [f"{name}/OpEvo" for name in others], 22))
@@ -244,7 +244,7 @@ def made_up(task: Any, configs: list[Any]) -> tuple[list[MeasureInput], list[Mea
 def busy(tasks: dict[str, Any], repeat: int) -> None:
     print(
         f"\nOpEvo beside {BUSY_PROCESSES} busy processes: milliseconds a trial, 128 trials, "
-        f"median of {repeat} runs in turn"
+        f"median of {repeat} interleaved runs"
     )
     print(
         row(
