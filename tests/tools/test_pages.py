@@ -4,6 +4,7 @@ import argparse
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from autotvm_opevo.cli.main import _parser
@@ -36,9 +37,27 @@ def anchors(page):
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
+def sentence_lengths(page):
+    """Words of each sentence in paragraphs and lists, without tables, headings and commands."""
+    lines = re.sub(r"^(#|\||    |<!--|!\[|\[\w+\]:).*", "", prose(page), flags=re.MULTILINE)
+    text = re.sub(r"\]\(\S*\)", "]", lines)
+    paragraphs = re.split(r"\n\s*\n|\n *(?:[-*]|\d\.) ", text)
+    sentences = [
+        sentence
+        for paragraph in paragraphs
+        for sentence in re.split(r"(?<=[.?:])\W* (?=[A-Z`*\[])", " ".join(paragraph.split()))
+    ]
+    return [len(sentence.split()) for sentence in sentences if sentence]
+
+
 @pytest.mark.parametrize("page", WRAPPED, ids=name)
 def test_no_line_is_longer_than_100_characters(page):
     assert [line for line in page.read_text().splitlines() if len(line) > 100] == []
+
+
+@pytest.mark.parametrize("page", [page for page in WRAPPED if page in MARKDOWN], ids=name)
+def test_sentences_are_short(page):
+    assert np.mean(sentence_lengths(page)) < 16
 
 
 @pytest.mark.parametrize("page", MARKDOWN, ids=name)
