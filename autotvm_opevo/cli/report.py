@@ -16,7 +16,6 @@ _EXAMPLES = """examples:
   %(prog)s opevo.json xgb.json -o report.html   compare two logs
   %(prog)s alexnet -o report.html               the folder of a database, or of AutoTVM logs
   %(prog)s alexnet.json --watch                 follow a run in the browser
-  %(prog)s alexnet.json -o report.html --png plots --csv tables
 """
 _STATUS = """exit status: 0 success; 1 a file could not be read or written; 2 invalid arguments, or
 a file that is not a log."""
@@ -48,12 +47,6 @@ def add(commands: Any) -> None:
     report.add_argument(
         "--title", default="", help="title of the page (default: the names of the logs)"
     )
-    report.add_argument("--png", metavar="DIR", help="also save all plots as images")
-    report.add_argument(
-        "--csv",
-        metavar="DIR",
-        help="also save all trials and the statistics of all knobs as tables",
-    )
     report.add_argument(
         "--watch",
         action="store_true",
@@ -64,14 +57,10 @@ def add(commands: Any) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     if options.watch:
-        given = [f"--{name}" for name in ("out", "png", "csv") if getattr(options, name)]
-        if given:
-            raise ValueError(
-                f"--watch writes no files, {given[0]} given: run report again without --watch "
-                "to write them"
-            )
-    elif not options.out and (options.title or options.png or options.csv):
-        raise ValueError("--title, --png and --csv require -o FILE, such as -o report.html")
+        if options.out:
+            raise ValueError("--watch writes no file: run report again without it to write one")
+    elif not options.out and options.title:
+        raise ValueError("--title requires -o FILE, such as -o report.html, or --watch")
     elif options.port is not None:
         raise ValueError("--port requires --watch")
     if options.port is not None and not 0 <= options.port < 65_536:
@@ -84,10 +73,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.out:
         from autotvm_opevo.reporting.page import report
 
-        page = report(
-            *options.logs, out=options.out, title=options.title, png=options.png, csv=options.csv
-        )
-        print(f"report: {page}")
+        print(f"report: {report(*options.logs, out=options.out, title=options.title)}")
     else:
         from autotvm_opevo.reporting.summary import summarize
 

@@ -1,5 +1,5 @@
-"""Reports of tuning runs, of any tuner, as text, a page, images and tables. Needs no TVM; text
-needs no matplotlib and jinja2.
+"""Reports of tuning runs, of any tuner, as text and as a page. Needs no TVM; the text needs neither
+matplotlib nor jinja2.
 """
 
 from autotvm_opevo.reporting.summary import summarize

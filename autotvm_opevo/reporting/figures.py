@@ -1,4 +1,4 @@
-"""Figures of a report: their colours, size, legends and labels, as inline SVG and as images."""
+"""Figures of a report: their colours, size, legends and labels, as inline SVG."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -91,12 +90,6 @@ def new_figure(width: float = WIDTH, height: float = HEIGHT) -> Iterator[tuple[F
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
         yield figure, figure.add_subplot()
-
-
-def save(figure: Figure, path: Path) -> None:
-    """Save a figure as an image with a white background."""
-    with matplotlib.rc_context(STYLE):
-        figure.savefig(path, dpi=200, facecolor="white")
 
 
 @contextmanager

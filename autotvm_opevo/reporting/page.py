@@ -22,7 +22,6 @@ except ModuleNotFoundError as error:
 from autotvm_opevo._utils.atomic_files import write_whole
 from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize
 from autotvm_opevo._version import __version__
-from autotvm_opevo.reporting.export import save_plots, save_tables
 from autotvm_opevo.reporting.figures import FITNESS, FITNESS_ON_DARK, SERIES, Plot, svg
 from autotvm_opevo.reporting.importance import Importance, importance
 from autotvm_opevo.reporting.knob_graphs import KnobSpaces, format_schedule, format_setting
@@ -56,8 +55,6 @@ def report(
     *logs: str | os.PathLike[str],
     out: str | os.PathLike[str],
     title: str = "",
-    png: str | os.PathLike[str] | None = None,
-    csv: str | os.PathLike[str] | None = None,
 ) -> Path:
     """Write a report of tuning runs: one self-contained HTML file, for screen and print.
 
@@ -75,11 +72,6 @@ def report(
         The HTML file.
     title : str
         Title of the page. Defaults to the names of the logs.
-    png : str or path, optional
-        Folder in which to save all plots as images; created if needed.
-    csv : str or path, optional
-        Folder in which to save all trials and the statistics of all knobs as tables; created if
-        needed.
 
     Returns
     -------
@@ -89,8 +81,7 @@ def report(
     Raises
     ------
     ValueError
-        If a path is not a log or has no trial, `out` is one of the logs or not a file, or `png` or
-        `csv` is not a folder.
+        If a path is not a log or has no trial, or `out` is one of the logs or not a file.
     OSError
         If a log cannot be read or a file cannot be written.
 
@@ -110,9 +101,6 @@ def report(
     page = Path(out)
     if not page.parent.is_dir():
         raise FileNotFoundError(f"out must be in an existing folder, {page.parent} does not exist")
-    for name, folder in (("png", png), ("csv", csv)):
-        if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
-            raise ValueError(f"{name} must be a folder, {folder} is a file")
     contents = open_logs(logs)
     if page.resolve() in input_files(logs):
         raise ValueError(f"out must not be one of the logs, which are never modified; {page} given")
@@ -121,10 +109,6 @@ def report(
             f"out must be a regular file, {page} is {'a folder' if page.is_dir() else 'none'}"
         )
     write_whole(page, [render(contents, title).encode()])
-    if png is not None:
-        save_plots(contents, Path(png))
-    if csv is not None:
-        save_tables(contents, Path(csv))
     return page
 
 

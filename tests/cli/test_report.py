@@ -61,9 +61,9 @@ def test_a_folder_of_logs_is_one_page(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["LOG", "--png", "plots"], 2, "--title, --png and --csv require -o FILE"),
+        (["LOG", "--title", "Night"], 2, "--title requires -o FILE"),
         (["LOG", "-o", "OUT", "--port", "80"], 2, "--port requires --watch"),
-        (["LOG", "--watch", "-o", "OUT"], 2, "--watch writes no files, --out given"),
+        (["LOG", "--watch", "-o", "OUT"], 2, "--watch writes no file"),
         (["LOG", "--watch", "--port", "70000"], 2, "--port must be from 0 to 65535, 70000 given"),
         (["missing.json", "-o", "OUT"], 1, "missing.json: No such file or directory"),
         (["LOG", "LOG", "-o", "OUT"], 2, "is given twice"),

@@ -384,3 +384,8 @@ def test_what_is_no_regular_file_is_not_overwritten(tmp_path):
     log = autotvm_log(tmp_path / "log.json", trials=4)
     with pytest.raises(ValueError, match="out must be a regular file, /dev/null is none"):
         report(log, out="/dev/null")
+
+
+def test_fifty_logs(tmp_path):
+    logs = [autotvm_log(tmp_path / f"{i}.json", trials=2) for i in range(50)]
+    assert report(*logs, out=tmp_path / "report.html").exists()
