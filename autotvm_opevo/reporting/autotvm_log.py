@@ -6,18 +6,14 @@ from __future__ import annotations
 
 import json
 import math
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from autotvm_opevo._utils.text import printable
 from autotvm_opevo._utils.validation import is_number
-from autotvm_opevo.reporting.trials import Trial, Value
+from autotvm_opevo.reporting.trials import TaskId, Trial, Value
 from autotvm_opevo.tuning.record_lines import split_line, task_key, task_name, without_options
 
-# How a record begins, also with its target, and a line that is blank or looks like one JSON value.
-_TARGET = re.compile(rb'\{"input": \["([^"\\]*)"')
-_HEAD, _WHOLE = b'{"input"', re.compile(rb"\s*(\{.*\}\s*)?$", re.DOTALL)
 # No trial costs more seconds; a damaged log may say so.
 _MAX_COST = 1e9
 # In the order of AutoTVM's MeasureErrorNo.
@@ -34,107 +30,70 @@ _FAILURES = (
 )
 
 
-def with_triples(lines: Iterable[bytes]) -> dict[str, str]:
-    """Targets of records without a triple, and the same with the only one that occurs. Early TVMs
-    do not write their machine's.
-
-    >>> early = b'{"input": ["llvm -keys=cpu -link-params=0", '
-    >>> with_triples([early, b'{"input": ["llvm -keys=cpu -mtriple=x86_64-linux", '])
-    {'llvm -keys=cpu': 'llvm -keys=cpu -mtriple=x86_64-linux'}
-    """
-    targets = {
-        match[1].decode(errors="replace") for line in lines if (match := _TARGET.match(line))
-    }
-    known: dict[str, set[str]] = {}
-    for target in map(without_options, targets):
-        known.setdefault(without_options(target, {"mtriple"}), set()).add(target)
-    return {
-        target: max(same, key=len)
-        for target, same in known.items()
-        if len(same) == 2 and target in same
-    }
-
-
 def split_records(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines with a record each, as joined files may not have them; a record that is repeated there
-    is one trial.
+    """Lines with a record each, as those of joined files may not be.
 
-    >>> list(split_records([b'{"input": 1}{"input": 2}', b'{"input": 1}']))
-    [b'{"input": 1}', b'{"input": 2}']
+    >>> list(split_records([b'{"input": 1}{"input": 2}', b"# {"]))
+    [b'{"input": 1}', b'{"input": 2}', b'# {']
     """
-    seen: set[int] = set()
     for line in lines:
-        if line.startswith(b"#") or (_WHOLE.match(line) and line.find(_HEAD, 1) < 0):
-            parts = [line]
+        if line.count(b'{"input"') < 2 or line.startswith(b"#"):
+            yield line
         else:
-            parts = [
-                part.encode(errors="surrogateescape")
-                for part in split_line(line.decode(errors="surrogateescape"))
-            ]
-        for part in parts:
-            if not part.startswith(_HEAD):
-                yield part
-            elif (number := hash(part.strip())) not in seen:
-                seen.add(number)
-                yield part
+            for part in split_line(line.decode(errors="surrogateescape")):
+                yield part.encode(errors="surrogateescape")
 
 
-def autotvm_trial(record: Any, triples: Mapping[str, str]) -> Trial:
-    """The trial of a record; raises an error of any common type if it is none. Targets without a
-    triple get one of `triples`.
+def autotvm_trial(record: Any) -> tuple[TaskId, Trial]:
+    """The task and the trial of a record; raises an error of any common type if it is none.
 
     >>> record = {
     ...     "input": ["llvm", "dense", [["TENSOR", [1, 8], "float32"]], {}],
     ...     "config": {"index": 3, "code_hash": None, "entity": [["tile_x", "sp", [-1, 4]]]},
     ...     "result": [[0.002], 0, 1.5, 1795260407.0],
     ... }
-    >>> trial = autotvm_trial(record, {})
-    >>> trial.name, trial.latency, trial.knobs["tile_x"].value
+    >>> task, trial = autotvm_trial(record)
+    >>> task.name, trial.latency, trial.knobs["tile_x"].value
     ('dense 1x8', 0.002, (4,))
     """
     recorded, template, arguments, *_ = record["input"]
     target = without_options(recorded)
-    target = triples.get(target, target)
     costs, error_no, all_cost, timestamp = record["result"]
     ended = float(timestamp)
     latency = sum(map(float, costs)) / len(costs) if error_no == 0 else math.inf
     failure = _FAILURES[error_no]
     if error_no == 0 and not 0 < latency < math.inf:  # no valid measurement
         latency, failure = math.inf, "unknown"
+    task = TaskId(
+        task_key(target, template, arguments),
+        printable(task_name(template, arguments)),
+        printable(target),
+        task_key(recorded, template, arguments),
+    )
     knobs = {
         printable(name): _parse_value(kind, value)
         for name, kind, value in record["config"]["entity"]
     }
-    name = printable(task_name(template, arguments))
-    return Trial(
-        task_key(target, template, arguments),
-        name,
+    return task, Trial(
         latency,
         failure,
-        printable(target),
-        ended if 0 <= ended < 1e10 else math.nan,
         knobs,
-        journal_key=task_key(recorded, template, arguments),
-        cost=float(min(max(0, all_cost), _MAX_COST)) if is_number(all_cost) else 0.0,
+        ended if 0 <= ended < 1e10 else math.nan,
+        float(min(max(0, all_cost), _MAX_COST)) if is_number(all_cost) else 0.0,
     )
 
 
 def _parse_value(kind: str, value: Any) -> Value:
     if kind == "sp":
-        kind, tile = (
-            ("inner tile", _integers(value[1:])) if value[0] == -1 else ("tile", _integers(value))
-        )
+        inner = value[0] == -1
+        tile = tuple(map(int, value[1:] if inner else value))
         if min(tile, default=0) < 1:
             raise ValueError(f"the parts of a tile must be positive integers, {value} given")
-        return Value(kind, tile)
+        return Value("inner tile" if inner else "tile", tile)
     if kind == "re":
-        return Value("order", _integers(value))
+        return Value("order", tuple(map(int, value)))
     if kind == "an":
         return Value("annotation", tuple(map(printable, value)))
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+    if is_number(value) and not isinstance(value, bool):
         return Value("number", value)
     return Value("choice", json.dumps(value))  # which escapes all but ASCII
-
-
-def _integers(values: Any) -> tuple[int, ...]:
-    return tuple(int(value) for value in values)

@@ -21,10 +21,9 @@ f_S     the part of f that is due to the knobs S together, but to no fewer of th
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, islice
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -32,8 +31,8 @@ from scipy.linalg import inv
 from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
-from autotvm_opevo.reporting.knob_graphs import graph_over
-from autotvm_opevo.reporting.network import TaskInLogs
+from autotvm_opevo.reporting.knob_graphs import Knob
+from autotvm_opevo.reporting.trials import Task
 from autotvm_opevo.search.gp import JITTER, fit_hyperparameters, prior_median
 from autotvm_opevo.topology import Topology
 
@@ -59,9 +58,6 @@ class Importance:
     pairs : dict of (str, str) to float
         What two knobs explain together beyond what each does by itself; all pairs, also where it
         may be chance.
-    correlation : dict of str to float
-        Learned correlation of the latencies at neighbouring values, q: near 1, a step on the knob's
-        graph changes little.
     predicted : float
         Share of the variance of the trials that the model predicts when it does not know the trial
         (leave-one-out), at most 1.
@@ -69,7 +65,6 @@ class Importance:
 
     alone: dict[str, float]
     pairs: dict[tuple[str, str], float]
-    correlation: dict[str, float]
     predicted: float
 
     @property
@@ -87,48 +82,32 @@ class Importance:
         }
 
 
-def importance(task: TaskInLogs) -> Importance | None:
+def importance(tasks: Sequence[Task], knobs: Sequence[Knob]) -> Importance | None:
     """Decompose the variance of a task's successful trials in all logs; None if there are too few,
     or less than two knobs vary.
 
     Of trials that set different knobs, those of different sketches, only such count as set the
     knobs that the best one does.
     """
-    trials = list(islice(_successes_like_the_best(task), _MAX_TRIALS))
-    if len(trials) < _MIN_TRIALS:
+    successes = [trial for task in tasks for trial in task.trials if not trial.failure]
+    if not successes:
         return None
-    settings, latencies = zip(*trials)
-    values = {
-        name: list(dict.fromkeys(setting[name] for setting in settings)) for name in settings[0]
-    }
+    best = min(successes, key=lambda trial: trial.latency)
+    alike = [trial for trial in successes if trial.knobs.keys() == best.knobs.keys()]
+    sample = np.random.default_rng(0).permutation(len(alike))[:_MAX_TRIALS]
+    if len(sample) < _MIN_TRIALS:
+        return None
+    settings = [{name: value.value for name, value in alike[i].knobs.items()} for i in sample]
+    latencies = [alike[i].latency for i in sample]
     topologies = {
-        name: graph_over(task.knobs[name].kind, own) for name, own in values.items() if len(own) > 1
+        knob.name: knob.graph_over(list(values))
+        for knob in knobs
+        if knob.name in best.knobs
+        and len(values := dict.fromkeys(setting[knob.name] for setting in settings)) > 1
     }
-    return (
-        fanova(topologies, settings, latencies)
-        if len(topologies) > 1 and len(set(latencies)) > 1
-        else None
-    )
-
-
-def _successes_like_the_best(task: TaskInLogs) -> Iterator[tuple[dict[str, Hashable], float]]:
-    """Settings and latency in seconds of successful trials that set the same knobs as the best, in
-    random order.
-    """
-    trials = [
-        (latency, same.settings, i)
-        for _, _, same in task.in_logs
-        for i, latency in enumerate(same.latencies.tolist())
-        if latency < math.inf
-    ]
-    if not trials:
-        return
-    _, settings_of, fastest = min(trials, key=lambda trial: trial[0])
-    knobs = settings_of[fastest].keys()
-    for i in np.random.default_rng(0).permutation(len(trials)):
-        latency, settings_of, trial = trials[i]
-        if (settings := settings_of[trial]).keys() == knobs:
-            yield settings, latency
+    if len(topologies) < 2 or len(set(latencies)) < 2:
+        return None
+    return fanova(topologies, settings, latencies)
 
 
 def fanova(
@@ -181,7 +160,6 @@ def fanova(
     return Importance(
         dict(zip(names, alone)),
         {(names[i], names[j]): share for (i, j), share in pairs.items()},
-        dict(zip(names, np.exp(-rates).tolist())),
         1 - float(np.mean((alpha / np.diag(inverse)) ** 2)),
     )
 

@@ -1,6 +1,6 @@
-"""Graphs of knobs: vertices, in words, layout, and the statistics of each vertex.
+"""Graphs of knobs: vertices, in words, layout, and the latencies of each vertex.
 
-A log has only the values that were tried; all of them are known from the journal, or from
+A log has only the values that were tried; all of them are known from a journal, or from
 MetaSchedule's traces.
 """
 
@@ -10,15 +10,15 @@ import json
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import printable
-from autotvm_opevo.reporting.network import TaskInLogs
-from autotvm_opevo.reporting.trials import Knob, Value, ValueStats
+from autotvm_opevo.reporting.trials import Task, Value
 from autotvm_opevo.topology import (
     Categorical,
     Discrete,
@@ -47,30 +47,99 @@ _DESCRIPTIONS = {
 }
 
 
-@dataclass(frozen=True)
-class KnobGraph:
-    """The graph of a knob.
+@dataclass
+class Knob:
+    """A knob of a task, with the trials of each value in all logs.
 
     Attributes
     ----------
     name : str
-    kind : str
-        As in `Knob`.
-    topology : Topology
-        The graph of the vertices that are drawn.
-    size : int
-        Number of vertices of the knob, or an upper bound; 0 if unknown.
-    stats : mapping of value to ValueStats
-        Statistics of the values that were tried, also of those that are not drawn.
+    kind, options, innermost
+        As in `Value`.
+    latencies : dict of value to list of float
+        In seconds, of each trial; infinite for a failure.
+    full : Topology, optional
+        The graph of all vertices, if it is known.
+
+    Examples
+    --------
+    >>> tile = Knob("tile_x", "tile", latencies={(8, 1, 1): [0.5, 0.75], (2, 2, 2): [0.25]})
+    >>> list(tile.topology), tile.size
+    ([(2, 2, 2), (8, 1, 1)], 0)
+    >>> tile = Knob("tile_x", "tile", latencies={(8, 1, 1): [0.5]}, full=Factorization(8, parts=3))
+    >>> tile.topology, tile.size
+    (Factorization(8, parts=3), 10)
     """
 
     name: str
     kind: str
-    topology: Topology
-    size: int
-    stats: Mapping[Hashable, ValueStats]
+    options: tuple[Hashable, ...] = ()
+    innermost: int = 0
+    latencies: dict[Hashable, list[float]] = field(default_factory=dict)
+    full: Topology | None = None
 
-    def describe(self, value: Any) -> str:
+    def __post_init__(self) -> None:
+        if self.full is None and self.latencies:
+            self.full = self._infer_full()
+
+    def _infer_full(self) -> Topology | None:
+        """The graph of all vertices, if the log has enough information."""
+        if self.options:
+            return Categorical(dict.fromkeys([*self.options, *self.latencies]))
+        if self.kind != "tile" or not self.innermost:
+            return None
+        tile: Any = next(iter(self.latencies))
+        full = Factorization(math.prod(tile), len(tile))
+        if self.innermost >= full.product or full.size > _MAX_ENUMERATED:
+            return full
+        return InducedSubgraph(full, [tile for tile in full if tile[-1] <= self.innermost])
+
+    @property
+    def trials(self) -> int:
+        """Number of trials that set it; not every sketch has every knob."""
+        return sum(map(len, self.latencies.values()))
+
+    @property
+    def size(self) -> int:
+        """Number of vertices, or an upper bound; 0 if unknown."""
+        return self.full.size if self.full is not None else 0
+
+    @cached_property
+    def topology(self) -> Topology:
+        """The graph that is drawn: over all vertices if they are known and not too many, else over
+        the best values that were tried.
+        """
+        if self.full is not None and self.full.size <= MAX_VERTICES:
+            return self.full
+        return self.graph_over(sorted(self.latencies, key=self.best)[:MAX_VERTICES])
+
+    def graph_over(self, values: Sequence[Any]) -> Topology:
+        """The graph over some values, with the edges of the full graph if that is known, else those
+        of the kind of knob.
+        """
+        if isinstance(self.full, (Categorical, Discrete)):
+            return type(self.full)(values)
+        # values of different graphs, such as tiles of a loop whose extent has changed
+        with suppress(ValueError):
+            if self.full is not None:
+                return InducedSubgraph(self.full, values)
+            if self.kind == "tile":
+                return InducedSubgraph(Factorization(math.prod(values[0]), len(values[0])), values)
+            if self.kind == "inner tile":
+                return InducedSubgraph(Tiling(values), values)
+            if self.kind == "order":
+                return InducedSubgraph(Permutation(len(values[0])), values)
+            if self.kind == "number":
+                return Discrete(values)
+        return Categorical(values)
+
+    def best(self, value: Hashable) -> float:
+        """Lowest latency of a value in seconds; infinite if all its trials failed, or it has
+        none.
+        """
+        return min(self.latencies.get(value, ()), default=math.inf)
+
+    def describe(self, value: Hashable) -> str:
         """Describe the effect of a vertex on the schedule."""
         return describe_value(self.name, Value(self.kind, value))
 
@@ -89,76 +158,69 @@ class KnobGraph:
                     yield i, j
 
 
-def knob_graph(name: str, knob: Knob, full: Topology | None = None) -> KnobGraph:
-    """The graph of a knob, over all vertices if they are known and not too many, else over the best
-    values that were tried.
+def knobs_of(tasks: Sequence[Task]) -> list[Knob]:
+    """The knobs of a task, given its trials in each log."""
+    knobs: dict[str, Knob] = {}
+    for task in tasks:
+        for trial in task.trials:
+            for name, value in trial.knobs.items():
+                if name not in knobs:
+                    knobs[name] = Knob(name, value.kind, value.options, value.innermost)
+                knob = knobs[name]
+                if value.kind != knob.kind:  # such as a knob that is a number or None
+                    knob.kind = "choice"
+                knob.latencies.setdefault(value.value, []).append(trial.latency)
+    topologies = {name: full for task in tasks for name, full in task.topologies.items()}
+    return [replace(knob, full=topologies.get(name)) for name, knob in knobs.items()]
 
-    Parameters
-    ----------
-    name : str
-    knob : Knob
-    full : Topology, optional
-        The graph of all vertices, if known; else it is derived from the knob, if possible.
 
-    Examples
-    --------
-    >>> tile = Knob("tile", stats={(8, 1, 1): ValueStats(3, 0.5), (2, 2, 2): ValueStats(1, 0.25)})
-    >>> graph = knob_graph("tile", tile)
-    >>> list(graph.topology), graph.size
-    ([(2, 2, 2), (8, 1, 1)], 0)
-    >>> graph = knob_graph("tile", tile, Factorization(8, parts=3))
-    >>> graph.topology, graph.size
-    (Factorization(8, parts=3), 10)
+def complete_knobs(tasks: Sequence[Task], known: Mapping[str, list[Any]]) -> None:
+    """Replace the values of a task's trials in each log by the vertices that they are, given the
+    topologies of its knobs as JSON.
+
+    AutoTVM's log lacks the outermost part of a tile. A knob stays as it is if one of its values is
+    no vertex, such as of a template that has changed since.
     """
-    if full is None:
-        full = _infer_full(knob)
-    if full is not None and full.size <= MAX_VERTICES:
-        return KnobGraph(name, knob.kind, full, full.size, knob.stats)
-    best: list[Any] = sorted(knob.stats, key=lambda value: knob.stats[value].best)[:MAX_VERTICES]
-    return KnobGraph(
-        name,
-        knob.kind,
-        graph_over(knob.kind, best, full),
-        full.size if full is not None else 0,
-        knob.stats,
-    )
+    values: dict[str, set[Value]] = {}
+    for task in tasks:
+        for trial in task.trials:
+            for name, value in trial.knobs.items():
+                values.setdefault(name, set()).add(value)
+    vertices: dict[tuple[str, Value], Value] = {}
+    for name, topology in known.items():
+        name = printable(name)
+        with suppress(LookupError, TypeError, ValueError):  # damaged
+            full = from_json(*topology)
+            vertices |= {(name, value): _vertex(full, value) for value in values.get(name, ())}
+            for task in tasks:
+                task.topologies[name] = full
+    for task in tasks if vertices else ():
+        task.trials = [
+            trial._replace(
+                knobs={name: vertices.get((name, v), v) for name, v in trial.knobs.items()}
+            )
+            for trial in task.trials
+        ]
 
 
-def _infer_full(knob: Knob) -> Topology | None:
-    """The graph of all vertices, if the log has enough information."""
-    if knob.options:
-        return Categorical(dict.fromkeys([*knob.options, *knob.stats]))
-    if knob.kind != "tile" or not knob.innermost:
-        return None
-    tile: Any = next(iter(knob.stats))
-    full = Factorization(math.prod(tile), len(tile))
-    if knob.innermost >= full.product or full.size > _MAX_ENUMERATED:
-        return full
-    return InducedSubgraph(full, [tile for tile in full if tile[-1] <= knob.innermost])
+def _vertex(topology: Topology, value: Value) -> Value:
+    """The vertex that a value of a log is; raises `ValueError` if there is none.
 
-
-def graph_over(kind: str, values: Sequence[Any], full: Topology | None = None) -> Topology:
-    """The graph over some values, with the edges of the full graph if that is known, else those of
-    the kind of knob.
+    The outermost part of a tile that a log lacks follows from the loop's extent; vertices of tiles
+    with tails lack it. AutoTVM's categories are JSON.
     """
-    if isinstance(full, (Categorical, Discrete)):
-        return type(full)(values)
-    if full is not None:
-        return InducedSubgraph(full, values)
-    try:
-        if kind == "tile":
-            return InducedSubgraph(Factorization(math.prod(values[0]), len(values[0])), values)
-        if kind == "inner tile":
-            return InducedSubgraph(Tiling(values), values)
-        if kind == "order":
-            return InducedSubgraph(Permutation(len(values[0])), values)
-        if kind == "number":
-            return Discrete(values)
-    except (
-        ValueError
-    ):  # values of different graphs, such as tiles of a loop whose extent has changed
-        pass
-    return Categorical(values)
+    vertex: Any = value.value
+    kind, forms = value.kind, [vertex]
+    if kind == "inner tile":
+        forms.append((topology.extent // math.prod(vertex), *vertex))
+    elif kind == "tile":
+        forms.append(vertex[1:])
+    if not isinstance(vertex, str):
+        forms.append(json.dumps(vertex))
+    form = next((form for form in forms if form in topology), vertex)
+    if kind in ("tile", "inner tile") and form != vertex:
+        kind = "inner tile" if kind == "tile" else "tile"
+    return value._replace(kind=kind, value=topology[topology.index(form)])
 
 
 def positions(topology: Topology) -> Array:
@@ -220,80 +282,12 @@ def _centred(points: Array) -> Array:
     return points / max(float(np.abs(points).max()), 1e-9)
 
 
-class KnobSpaces:
-    """The topologies of a task's knobs, as far as they are known, and the vertices that the values
-    of its log are.
-
-    Parameters
-    ----------
-    task : TaskInLogs
-    """
-
-    def __init__(self, task: TaskInLogs) -> None:
-        known = (in_log.task.topologies for in_log in task.in_logs if in_log.task.topologies)
-        self._topologies: dict[str, Topology] = {}
-        for name, topology in next(known, {}).items():
-            with suppress(LookupError, TypeError, ValueError):  # damaged
-                self._topologies[printable(name)] = from_json(*topology)
-
-    @property
-    def known(self) -> bool:
-        """Whether the topologies are."""
-        return bool(self._topologies)
-
-    def complete(self, name: str, value: Value) -> Value:
-        """Add the outermost part to an inner tile, if the knob's topology is known; return any
-        other value unchanged.
-        """
-        if value.kind != "inner tile" or name not in self._topologies:
-            return value
-        try:
-            vertex = _vertex(self._topologies[name], value)
-        except ValueError:  # such as of a template that has changed since
-            return value
-        # with a tail, the outermost part follows from the loop
-        return value if vertex == value.value else Value("tile", vertex)
-
-    def complete_knob(self, name: str, knob: Knob) -> tuple[Knob, Topology | None]:
-        """A knob with its values as vertices of its topology, and the topology; unchanged and None
-        if that is unknown.
-        """
-        topology = self._topologies.get(name)
-        if topology is None:
-            return knob, None
-        complete = Knob("tile" if knob.kind == "inner tile" else knob.kind, knob.options)
-        for value, stats in knob.stats.items():
-            try:
-                complete.merge(_vertex(topology, Value(knob.kind, value)), stats)
-            except ValueError:
-                return knob, None
-        return complete, topology
-
-
-def _vertex(topology: Topology, value: Value) -> Hashable:
-    """The vertex that a value of a log is; raises `ValueError` if there is none.
-
-    Logs can lack the outermost part of a tile; with tails, it follows from the loop, and the
-    vertices lack it. AutoTVM's categories are JSON.
-    """
-    vertex: Any = value.value
-    forms = [vertex]
-    if value.kind == "inner tile":
-        forms.append((topology.extent // math.prod(vertex), *vertex))
-    elif value.kind == "tile":
-        forms.append(vertex[1:])
-    if not isinstance(vertex, str):
-        forms.append(json.dumps(vertex))
-    form = next((form for form in forms if form in topology), vertex)
-    return topology[topology.index(form)]  # type: ignore[no-any-return]
-
-
 def format_value(value: Any) -> str:
     """Format a value as a label.
 
     >>> [format_value(value) for value in ((8, 2, 4), (0, 2, 1), ("none", "vec"), 64)]
     ['8x2x4', '0 2 1', 'none vec', '64']
-    >>> format_value('["none", "vec"]')  # an annotation, as `KnobSpace` encodes it
+    >>> format_value('["none", "vec"]')  # an annotation, as vertices have it
     'none vec'
     """
     if isinstance(value, str) and value.startswith('["'):

@@ -24,8 +24,7 @@ from autotvm_opevo.reporting.figures import (
     truncate,
 )
 from autotvm_opevo.reporting.importance import MIN_PAIR, Importance
-from autotvm_opevo.reporting.knob_graphs import Array, KnobGraph, KnobSpaces, knob_graph
-from autotvm_opevo.reporting.network import TaskInLogs
+from autotvm_opevo.reporting.knob_graphs import Array, Knob
 
 # Width of a graph in inches.
 _GRAPH = 3.4
@@ -49,82 +48,62 @@ def importance_plots(importance: Importance | None) -> list[Plot]:
     caption = (
         "Which knobs mattered: what each explains of the variance of the log latency by itself. "
         f"{pairs} The model predicts {importance.predicted:.0%} of the variance of trials that it "
-        "does not know. q is the correlation of neighbouring values: near 1, a step changes little."
+        "does not know."
     )
     return [Plot("importance of each knob", caption, _importance(importance))]
 
 
-def knob_plots(task: TaskInLogs, spaces: KnobSpaces) -> Iterator[Plot]:
+def knob_plots(knobs: Sequence[Knob]) -> Iterator[Plot]:
     """The graph of each of a task's knobs that has more than one value."""
-    if task.best == math.inf:
-        return
-    for name, knob in task.knobs.items():
-        graph = knob_graph(name, *spaces.complete_knob(name, knob))
-        if len(graph.topology) > 1:
-            yield Plot(name, _knob_caption(graph), draw_graph(graph, task.best), tooltips(graph))
+    best = min((knob.best(value) for knob in knobs for value in knob.latencies), default=math.inf)
+    for knob in knobs if best < math.inf else ():
+        if len(knob.topology) > 1:
+            yield Plot(knob.name, _knob_caption(knob), draw_graph(knob, best), tooltips(knob))
 
 
-def _knob_caption(graph: KnobGraph) -> str:
-    tried = [value for value in graph.topology if value in graph.stats]
-    succeeded = [value for value in tried if graph.stats[value].best < math.inf]
-    fastest = sorted(succeeded, key=lambda value: graph.stats[value].best)[:3]
+def _knob_caption(knob: Knob) -> str:
+    tried = [value for value in knob.topology if value in knob.latencies]
+    succeeded = [value for value in tried if knob.best(value) < math.inf]
     best = ", ".join(
-        f"{graph.describe(value)} ({milliseconds(graph.stats[value].best)} ms)" for value in fastest
+        f"{knob.describe(value)} ({milliseconds(knob.best(value))} ms)"
+        for value in sorted(succeeded, key=knob.best)[:3]
     )
-    if graph.size == len(graph.topology):
-        count = f"{len(tried)} of {graph.size} values tried"
+    if knob.size == len(knob.topology):
+        count = f"{len(tried)} of {knob.size} values tried"
     else:
-        best_of = f"best of {len(graph.stats)} " if len(graph.stats) > len(tried) else ""
-        total = f", out of {graph.size:,}" if graph.size else ""
+        best_of = f"best of {len(knob.latencies)} " if len(knob.latencies) > len(tried) else ""
+        total = f", out of {knob.size:,}" if knob.size else ""
         count = f"the {len(tried)} {best_of}values that were tried{total}"
     return f"{count}; best: {best}." if len(tried) > 1 else f"{count}."
 
 
 def _importance(importance: Importance) -> Figure:
-    """Draw a bar for the share of each knob, with its learned correlation, and below for that of
-    each pair that interacts.
-    """
+    """Draw a bar for the share of each knob, and below for that of each pair that interacts."""
     alone = dict(sorted(importance.alone.items(), key=lambda item: -item[1]))
-    shares = [100 * share for share in [*alone.values(), *importance.interactions.values()]]
-    with named_bars([*alone, *(" and ".join(pair) for pair in importance.interactions)]) as (
-        figure,
-        axes,
-        middle,
-    ):
-        axes.barh(
-            middle,
-            shares,
-            0.9 * BAR,
-            color=[SERIES[0]] * len(alone) + [SERIES[1]] * len(importance.interactions),
-        )
-        for y, share, name in zip(middle, shares, alone):
-            axes.text(
-                share + 1,
-                y,
-                f"q = {importance.correlation[name]:.2f}",
-                va="center",
-                fontsize=7,
-                color=QUIET,
-            )
-        axes.set_xlim(0, 112)  # with room for the text
-        axes.set_xticks(range(0, 101, 20))
+    pairs = importance.interactions
+    names = [*alone, *(" and ".join(pair) for pair in pairs)]
+    with named_bars(names) as (figure, axes, middle):
+        shares = [100 * share for share in [*alone.values(), *pairs.values()]]
+        colors = [SERIES[0]] * len(alone) + [SERIES[1]] * len(pairs)
+        axes.barh(middle, shares, 0.9 * BAR, color=colors)
+        axes.set_xlim(0, 100)
         axes.set_xlabel("% of the variance")
     return figure
 
 
-def draw_graph(graph: KnobGraph, best: float) -> Figure:
+def draw_graph(knob: Knob, best: float) -> Figure:
     """Draw a knob's graph, like the paper's Figure 1, with vertices coloured by their best trial.
 
     Vertices without trials are hollow; those where all trials failed are crosses.
 
     Parameters
     ----------
-    graph : KnobGraph
+    knob : Knob
     best : float
         The task's best latency in seconds. Its ratio to a vertex's best latency determines the
         colour, from `FITNESS`.
     """
-    positions, values = graph.positions, list(graph.topology)
+    positions, values = knob.positions, list(knob.topology)
     width, height = np.ptp(positions, axis=0)
     flat = height == 0.0
     inches = (
@@ -134,7 +113,7 @@ def draw_graph(graph: KnobGraph, best: float) -> Figure:
         axes.set_axis_off()
         if not flat:
             axes.set_aspect("equal")
-        edges = np.array(list(graph.edges), dtype=int).reshape(-1, 2)
+        edges = np.array(list(knob.edges), dtype=int).reshape(-1, 2)
         # one path with gaps is a tenth of the size of many paths
         gaps = np.full(len(edges), np.nan)
         path = [
@@ -143,10 +122,7 @@ def draw_graph(graph: KnobGraph, best: float) -> Figure:
         ]
         axes.plot(*path, color=RULE, linewidth=0.7, zorder=1)
         fitness = np.array(
-            [
-                best / stats.best if (stats := graph.stats.get(value)) else math.nan
-                for value in values
-            ]
+            [best / knob.best(value) if value in knob.latencies else math.nan for value in values]
         )
         size = 160 if len(values) <= _MAX_LABELS else float(np.clip(5000 / len(values), 14, 90))
         # 65 of an inch's 72 points leave room for labels.
@@ -174,21 +150,18 @@ def draw_graph(graph: KnobGraph, best: float) -> Figure:
                 gid="vertices " + " ".join(map(str, np.flatnonzero(subset))),
             )
         fittest = int(np.nan_to_num(fitness, nan=-1).argmax())
-        labels = (
-            [truncate(graph.describe(value), 18) for value in values]
-            if len(values) <= _MAX_LABELS
-            else []
-        )
-        for i in range(len(values)) if labels and not _overlap(labels, points) else [fittest]:
-            below = {
-                "xytext": (0, -0.6 * math.sqrt(size) - 3),
-                "textcoords": "offset points",
-                "ha": "center",
-                "va": "top",
-            }
-            box = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.5, "alpha": 0.8}
+        labels = [truncate(knob.describe(value), 18) for value in values]
+        all_fit = len(values) <= _MAX_LABELS and not _overlap(labels, points)
+        for i in range(len(values)) if all_fit else [fittest]:
             axes.annotate(
-                truncate(graph.describe(values[i]), 18), positions[i], **below, bbox=box, zorder=3
+                labels[i],
+                positions[i],
+                xytext=(0, -0.6 * math.sqrt(size) - 3),
+                textcoords="offset points",
+                ha="center",
+                va="top",
+                bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.5, "alpha": 0.8},
+                zorder=3,
             )
         axes.margins(_MARGIN, 0.5 if flat else _MARGIN)
     return figure
@@ -202,14 +175,14 @@ def _overlap(labels: Sequence[str], points: Array) -> bool:
     return bool(near.sum() > len(labels))  # each is near itself
 
 
-def tooltips(graph: KnobGraph) -> list[str]:
+def tooltips(knob: Knob) -> list[str]:
     """Text to show for each vertex, by index."""
     texts = []
-    for value in graph.topology:
+    for value in knob.topology:
         text = "not tried"
-        if stats := graph.stats.get(value):
-            worked = stats.best < math.inf
-            best = f"best {milliseconds(stats.best)} ms" if worked else "all failed"
-            text = f"{pluralize(stats.trials, 'trial')}, {best}"
-        texts.append(f"{graph.describe(value)}: {text}")
+        if latencies := knob.latencies.get(value):
+            best = min(latencies)
+            worked = f"best {milliseconds(best)} ms" if best < math.inf else "all failed"
+            text = f"{pluralize(len(latencies), 'trial')}, {worked}"
+        texts.append(f"{knob.describe(value)}: {text}")
     return texts

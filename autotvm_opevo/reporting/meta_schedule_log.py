@@ -7,16 +7,28 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import printable
-from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Trial, Value
+from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, TaskId, Trial, Value
 from autotvm_opevo.tuning.logs import UNMEASURED
 
 # For each task, the number of each of its sketches, from 0.
 SketchNumbers = dict[str, dict[str, int]]
+
+# Instructions that name blocks, and how what they return is related to the block that they take.
+_GET_BLOCK = ("GetSBlock", "GetBlock")
+_COPIES = {
+    "CacheRead": "cache read",
+    "CacheWrite": "cache write",
+    "ReadAt": "cache read",
+    "WriteAt": "cache write",
+    "RFactor": "rfactor",
+    "DecomposePadding": "padding",
+}
+_RELATIVES = {"GetConsumers": "consumer", "GetProducers": "producer", "GetChildBlocks": "child"}
 
 
 def workload_hashes(lines: Iterable[bytes]) -> list[str]:
@@ -34,9 +46,11 @@ def workload_hashes(lines: Iterable[bytes]) -> list[str]:
     return hashes
 
 
-def meta_schedule_trial(record: Any, workloads: Sequence[str], sketches: SketchNumbers) -> Trial:
-    """The trial of a record, which has neither a timestamp nor an error; raises an error of any
-    common type if it is none.
+def meta_schedule_trial(
+    record: Any, workloads: Sequence[str], sketches: SketchNumbers
+) -> tuple[TaskId, Trial]:
+    """The task and the trial of a record, which has neither a timestamp nor an error; raises an
+    error of any common type if it is none.
 
     Parameters
     ----------
@@ -56,8 +70,8 @@ def meta_schedule_trial(record: Any, workloads: Sequence[str], sketches: SketchN
     ... ]
     >>> trace = [instructions, [[2, [2, 4, 1, 8]]]]
     >>> record = [trace, [0.001], {"kind": "llvm"}, [["TENSOR", "float32", [8, 64]]]]
-    >>> trial = meta_schedule_trial([0, record], [], {})
-    >>> trial.name, trial.latency, list(trial.knobs)
+    >>> task, trial = meta_schedule_trial([0, record], [], {})
+    >>> task.name, trial.latency, list(trial.knobs)
     ('matmul 8x64', 0.001, ['sketch', 'matmul, loop 2, 64 iterations'])
     """
     workload, ((instructions, decisions), run_secs, target, arguments) = record
@@ -68,26 +82,21 @@ def meta_schedule_trial(record: Any, workloads: Sequence[str], sketches: SketchN
     shapes = ["x".join(map(str, argument[2])) or "scalar" for argument in arguments]
     workload_hash = workloads[workload] if 0 <= workload < len(workloads) else ""
     # The shapes of packed weights are the schedule's, not the workload's.
-    task = json.dumps([target, workload_hash or [trace.block, arguments]])
-    numbers = sketches.setdefault(task, {})
+    key = json.dumps([target, workload_hash or [trace.block, arguments]])
+    numbers = sketches.setdefault(key, {})
     sketch = numbers.setdefault(trace.sketch, len(numbers))
-    knobs = {"sketch": Value("choice", str(sketch + 1)), **trace.knobs}
-    name = printable(" ".join([trace.block, *shapes]))
-    failure = "" if succeeded else "not measured" if latency == UNMEASURED else UNKNOWN_FAILURE
-    latency = latency if succeeded else math.inf
-    return Trial(
-        task,
-        name,
-        latency,
-        failure,
+    task = TaskId(
+        key,
+        printable(" ".join([trace.block, *shapes])),
         printable(_format_target(target)),
-        math.nan,
-        knobs,
-        workload_hash,
+        workload_hash or key,
     )
+    failure = "" if succeeded else "not measured" if latency == UNMEASURED else UNKNOWN_FAILURE
+    knobs = {"sketch": Value("choice", str(sketch + 1)), **trace.knobs}
+    return task, Trial(latency if succeeded else math.inf, failure, knobs)
 
 
-def _format_target(target: dict[str, Any]) -> str:
+def _format_target(target: Mapping[str, Any]) -> str:
     """Format a target as TVM's command-line string.
 
     >>> _format_target({"kind": "llvm", "mcpu": "core-avx2", "keys": ["cpu"], "num-cores": 2})
@@ -112,12 +121,10 @@ class _Trace:
     knobs : dict of str to Value
     """
 
-    def __init__(self, instructions: list[Any], decisions: dict[int, Any]) -> None:
-        end = next(
-            (i for i, (kind, *_) in enumerate(instructions) if kind == "EnterPostproc"),
-            len(instructions),
-        )
-        instructions = instructions[:end]
+    def __init__(self, instructions: list[Any], decisions: Mapping[int, Any]) -> None:
+        kinds = [kind for kind, *_ in instructions]
+        if "EnterPostproc" in kinds:
+            instructions = instructions[: kinds.index("EnterPostproc")]
         # The maximum number of parallel loops is an input, though TVM's own search varies it, and
         # no part of the sketch.
         self.sketch = json.dumps(
@@ -139,30 +146,21 @@ class _Trace:
         }
         self.knobs: dict[str, Value] = {}
         counts: Counter[str] = Counter()
+        tiled, blocks = [], []
         for position, (kind, inputs, attributes, outputs) in enumerate(instructions):
             self._name_outputs(kind, inputs, attributes, outputs)
-            if position not in decisions:
-                continue
-            name, value = self._parse_decision(
-                kind, inputs, attributes, decisions[position], annotations.get(outputs[0], "")
-            )
-            counts[name] += 1
-            self.knobs[
-                printable(name) if counts[name] == 1 else f"{printable(name)} ({counts[name]})"
-            ] = value
-        tiled = (
-            self._names.get(inputs[0], "")
-            for kind, inputs, _, _ in instructions
-            if kind == "SamplePerfectTile"
-        )
-        blocks = (
-            str(attributes[0]) for kind, _, attributes, _ in instructions if kind in _GET_BLOCK
-        )
-        candidates = [
-            *(loop.partition(",")[0] for loop in tiled if loop),
-            *(block for block in blocks if block != "root"),
-        ]
-        self.block = candidates[0] if candidates else "main"
+            if kind in _GET_BLOCK and attributes[0] != "root":
+                blocks.append(str(attributes[0]))
+            if kind == "SamplePerfectTile" and inputs[0] in self._names:
+                tiled.append(self._names[inputs[0]].partition(",")[0])
+            if position in decisions:
+                name, value = self._parse_decision(
+                    kind, inputs, attributes, decisions[position], annotations.get(outputs[0], "")
+                )
+                name = printable(name)
+                counts[name] += 1
+                self.knobs[name if counts[name] == 1 else f"{name} ({counts[name]})"] = value
+        self.block = next(iter([*tiled, *blocks]), "main")
 
     def _name_outputs(
         self, kind: str, inputs: list[Any], attributes: list[Any], outputs: list[str]
@@ -170,17 +168,16 @@ class _Trace:
         if kind in _GET_BLOCK:
             self._names[outputs[0]] = str(attributes[0])
         elif kind == "GetLoops":
-            block = self._names.get(inputs[0], "a block")
-            self._names.update(
-                (loop, f"{block}, loop {number}") for number, loop in enumerate(outputs, start=1)
-            )
+            for number, loop in enumerate(outputs, start=1):
+                self._names[loop] = f"{self._block(inputs)}, loop {number}"
         elif kind in _COPIES:
-            self._names[outputs[0]] = f"{self._names.get(inputs[0], 'a block')}, {_COPIES[kind]}"
+            self._names[outputs[0]] = f"{self._block(inputs)}, {_COPIES[kind]}"
         elif kind in _RELATIVES:
-            self._names.update(
-                (block, f"{_RELATIVES[kind]} of {self._names.get(inputs[0], 'a block')}")
-                for block in outputs
-            )
+            for block in outputs:
+                self._names[block] = f"{_RELATIVES[kind]} of {self._block(inputs)}"
+
+    def _block(self, inputs: Sequence[Any]) -> str:
+        return self._names.get(inputs[0], "a block")
 
     def _parse_decision(
         self, kind: str, inputs: list[Any], attributes: list[Any], decision: Any, annotation: str
@@ -193,22 +190,7 @@ class _Trace:
             return name, Value("tile", tile, innermost=int(attributes[1]))
         if kind == "SampleCategorical":
             options = tuple(map(printable, attributes[0]))
-            name = str(annotation).removeprefix("meta_schedule.").replace(
-                "_", " "
-            ) or "choice of " + ", ".join(map(str, options))
+            name = str(annotation).removeprefix("meta_schedule.").replace("_", " ")
+            name = name or f"choice of {', '.join(options)}"
             return name, Value("choice", options[int(decision)], options)
-        return f"location of {self._names.get(inputs[0], 'a block')}", Value(
-            "number", int(decision)
-        )
-
-
-_GET_BLOCK = ("GetSBlock", "GetBlock")
-_COPIES = {
-    "CacheRead": "cache read",
-    "CacheWrite": "cache write",
-    "ReadAt": "cache read",
-    "WriteAt": "cache write",
-    "RFactor": "rfactor",
-    "DecomposePadding": "padding",
-}
-_RELATIVES = {"GetConsumers": "consumer", "GetProducers": "producer", "GetChildBlocks": "child"}
+        return f"location of {self._block(inputs)}", Value("number", int(decision))

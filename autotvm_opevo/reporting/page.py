@@ -24,20 +24,20 @@ from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize
 from autotvm_opevo._version import __version__
 from autotvm_opevo.reporting.figures import FITNESS, FITNESS_ON_DARK, SERIES, Plot, svg
 from autotvm_opevo.reporting.importance import Importance, importance
-from autotvm_opevo.reporting.knob_graphs import KnobSpaces, format_schedule, format_setting
+from autotvm_opevo.reporting.knob_graphs import format_schedule, format_setting, knobs_of
 from autotvm_opevo.reporting.knob_plots import importance_plots, knob_plots
-from autotvm_opevo.reporting.logs import TuningLog, input_files, open_logs
-from autotvm_opevo.reporting.network import Network, Operator, TaskInLog, TaskInLogs
+from autotvm_opevo.reporting.logs import input_files, open_logs
 from autotvm_opevo.reporting.plots import overview_plots, progress_plots
-from autotvm_opevo.reporting.summary import about_log, compare_with_first
+from autotvm_opevo.reporting.summary import compare_with_first, summary, warnings
 from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Task, Value
-from autotvm_opevo.reporting.verdict import gain_of_last
+from autotvm_opevo.reporting.tuning_log import TuningLog
+from autotvm_opevo.reporting.verdict import gain_of_last_half, verdict
 
 # The last half of fewer trials says little.
 _MIN_TRIALS_FOR_GAIN = 16
 # Latencies up to this multiple of the best are near it.
 _NEAR_BEST = 1.05
-# Rows of the table that compares a task's logs: caption, and key in `_task_in_log`.
+# Rows of the table that compares a task's logs: caption, and key in `_row`.
 _COMPARISON = {
     "best, ms": "best",
     "found at trial": "best_trial",
@@ -47,7 +47,7 @@ _COMPARISON = {
     "speedup in the last half of trials": "gain",
     "failed": "failed",
     "repeated configurations": "repeated",
-    "time spent on this task": "time",
+    "time spent on this task": "spent",
 }
 
 
@@ -128,15 +128,13 @@ def render(
     fingerprint : str
         The answer to that check as long as they have not.
     """
-    loader = PackageLoader("autotvm_opevo.reporting", ".")
     environment = Environment(
-        loader=loader,
+        loader=PackageLoader("autotvm_opevo.reporting", "."),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    network = Network(logs)
     return environment.get_template("page.html").render(
         title=title or " and ".join(log.label for log in logs),
         version=__version__,
@@ -145,133 +143,183 @@ def render(
         fingerprint=fingerprint,
         fitness=list(zip(FITNESS, FITNESS_ON_DARK)),
         logs=[
-            {"color": f"var(--series-{index % len(SERIES)})", **about_log(index, log, network)}
-            for index, log in enumerate(logs)
+            {
+                "color": f"var(--series-{log.index % len(SERIES)})",
+                "label": log.label,
+                "summary": summary(log),
+                "warnings": list(warnings(log)),
+                "verdict": verdict(log),
+            }
+            for log in logs
         ],
         comparisons=list(compare_with_first(logs)),
-        plots=[_embed(plot) for plot in overview_plots(network, logs)],
-        has_counts=network.has_counts,
-        show_counts=any(
-            operator.count_in(index) > 1
-            for operator in network.operators
-            for index in range(len(logs))
-        ),
+        plots=[_embed(plot) for plot in overview_plots(logs)],
+        has_counts=all(log.has_counts for log in logs),
+        show_counts=any(operator.count > 1 for log in logs for operator in log.operators),
         has_times=any(len(log.elapsed) for log in logs),
         has_limits=any(log.runs.limits for log in logs),
         has_flop=any(log.runs.flop for log in logs),
         has_sizes=any(log.runs.sizes for log in logs),
-        tasks=[
-            {**_task(implementation), **_role(network, operator, implementation, logs)}
-            for operator in network.operators
-            for implementation in operator.implementations
-        ],
+        tasks=_tasks(logs),
         comparison=_COMPARISON,
     )
 
 
-def _role(
-    network: Network, operator: Operator, implementation: TaskInLogs, logs: Sequence[TuningLog]
+def _tasks(logs: Sequence[TuningLog]) -> list[dict[str, Any]]:
+    """The tasks of all logs, those of the slowest operators first, and of these the fastest."""
+    numbers: dict[str, int] = {}  # by key; links use them, since they stay while logs grow
+    seconds: dict[str, float] = {}  # of the operator in the log where it is slowest
+    latencies: dict[str, float] = {}
+    for log in logs:
+        for key in log.tasks:
+            numbers.setdefault(key, len(numbers) + 1)
+        for operator in log.operators:
+            time = operator.seconds if operator.seconds < math.inf else 0.0
+            for task in operator.tasks:
+                seconds[task.key] = max(time, seconds.get(task.key, 0.0))
+                latencies[task.key] = min(task.latency, latencies.get(task.key, math.inf))
+    return [
+        _task(key, [log for log in logs if key in log.tasks], numbers, latencies)
+        for key in sorted(numbers, key=lambda key: (-seconds[key], latencies[key]))
+    ]
+
+
+def _task(
+    key: str, logs: Sequence[TuningLog], numbers: dict[str, int], latencies: dict[str, float]
 ) -> dict[str, Any]:
-    """A task's role in the network, in each log that contains it."""
+    """What the page shows of a task, given its key, the logs that have it, and the number and the
+    latency of all tasks by key.
+    """
+    tasks = [log.tasks[key] for log in logs]
+    knobs = knobs_of(tasks)
+    graphs = list(knob_plots(knobs))
+    drawn = {plot.title for plot in graphs}
+    shares = importance(tasks, knobs)
+    others = {
+        other.key: (numbers[other.key], other.name, _format_ms(latencies[other.key]))
+        for log in logs
+        for other in log.operator_of(log.tasks[key]).tasks
+        if other.key != key
+    }
+    best = min(task.best for task in tasks)
+    rows = [_row(log, log.tasks[key], best) for log in logs]
     return {
-        "counts": [operator.count_in(index) for index, _, _ in implementation.in_logs],
-        "shares": [_share(network, operator, task) for task in implementation.in_logs],
-        "times": [
-            _percent(float(task.elapsed.max()) / float(logs[index].elapsed[-1]))
-            if len(task.elapsed) and logs[index].elapsed[-1] > 0
-            else ""
-            for index, _, task in implementation.in_logs
+        "number": numbers[key],
+        "succeeded": best < math.inf,
+        "name": tasks[0].name,
+        "target": tasks[0].target,
+        "others": list(others.values()),
+        "rows": rows,
+        "has_inner_tile": any("?x" in text for row in rows for *_, text in row["top"]),
+        "progress": [
+            _embed(plot, tasks[0].name)
+            for plot in [*progress_plots(key, logs), *importance_plots(shares)]
         ],
-        "speeds": [_speed(logs[index], task) for index, _, task in implementation.in_logs],
-        "states": [
-            _state(task, operator.tasks_in(index)) for index, _, task in implementation.in_logs
+        "knobs": [_embed(plot, tasks[0].name) for plot in graphs],
+        "constant": [
+            format_setting(knob.name, Value(knob.kind, next(iter(knob.latencies))))
+            for knob in knobs
+            if len(knob.latencies) == 1
+            and knob.trials == sum(map(len, tasks))
+            and knob.name not in drawn
         ],
-        "others": [
-            (other.number, other.name, _format_ms(other.latency))
-            for other in operator.implementations
-            if other is not implementation
-        ],
+        "importance_unknown": _importance_unknown(shares),
     }
 
 
-def _speed(log: TuningLog, task: Task) -> dict[str, str]:
-    """A task's best in operations and bytes per second, and as a share of the machine's limit, if
-    known.
-    """
-    memory = " (memory)" if task.journal_key in log.runs.memory_bound else ""
+def _row(log: TuningLog, task: Task, best_of_all: float) -> dict[str, Any]:
+    """What the page shows of a task in one log."""
+    operator, runs = log.operator_of(task), log.runs
+    solved, is_fastest = task.best < math.inf, task.latency <= operator.fastest.latency
     flop, size, limit = (
-        known.get(task.journal_key, 0.0)
-        for known in (log.runs.flop, log.runs.sizes, log.runs.limits)
+        known.get(task.journal_key, 0.0) for known in (runs.flop, runs.sizes, runs.limits)
     )
-    solved = task.latency < math.inf
+    memory = " (memory)" if task.journal_key in runs.memory_bound else ""
+    spent = float(task.elapsed[-1]) if len(task.elapsed) else 0.0
     return {
+        "label": log.label,
+        "succeeded": solved,
+        "count": operator.count,
+        "share": _percent(operator.seconds / log.seconds) if solved and is_fastest else "",
+        "best": _format_ms(task.latency),
         "gflops": f"{flop / task.latency / 1e9:.1f}" if flop and solved else "",
         "gbytes": f"{size / task.latency / 1e9:.1f}" if size and solved else "",
         "limit": f"{min(1.0, limit / task.latency):.0%}{memory}" if limit and solved else "",
+        "best_trial": task.best_trial,
+        "trials": len(task),
+        "failed": f"{sum(task.failures.values()) / len(task):.0%}",
+        "time": _percent(spent / log.elapsed[-1]) if spent else "",
+        "state": _state(task, is_fastest) if solved else "",
+        **_near_best(task, best_of_all),
+        **_gain(task),
+        "repeated": len(task) - len(task.measured),
+        "spent": format_duration(spent) if spent else "",
+        "failures": [
+            (kind, count, *_failure(task, kind)) for kind, count in task.failures.most_common()
+        ],
+        "top": [
+            (milliseconds(trial.latency), number, "; ".join(format_schedule(trial.knobs)))
+            for number, trial in task.top
+        ],
     }
 
 
-def _state(task: Task, implementations: Sequence[Task]) -> str:
-    """What is to be said of a task in a log: whether the network uses another, whether its best was
-    timed again, how much its timings differ, and whether others may be as fast.
+def _state(task: Task, is_fastest: bool) -> str:
+    """Whether the network uses a task, whether its best was timed again, how much its timings
+    differ, and whether others may be as fast.
     """
-    if task.latency == math.inf:
-        return ""
-    slower = min(other.latency for other in implementations) < task.latency
     certainty = "one trial"
     if confirmation := task.confirmation:
         ties = confirmation.ties
         tied = f", {pluralize(ties, 'other')} may be as fast" if ties else ""
         certainty = f"confirmed (timings differ by {confirmation.spread:.1%}{tied})"
-    return f"slower implementation, {certainty}" if slower else certainty
-
-
-def _share(network: Network, operator: Operator, task: TaskInLog) -> str:
-    """Share of a log's total latency, if the task is the fastest implementation there."""
-    seconds = operator.count_in(task.log_index) * task.task.latency
-    if not seconds <= operator.seconds_in(task.log_index) < math.inf:
-        return ""
-    return _percent(seconds / network.seconds_in(task.log_index))
+    return certainty if is_fastest else f"slower implementation, {certainty}"
 
 
 def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.005 else "<1%"
 
 
-def _task(task: TaskInLogs) -> dict[str, Any]:
-    spaces = KnobSpaces(task)
-    trials = sum(len(in_log.task) for in_log in task.in_logs)
-    knobs = list(knob_plots(task, spaces))
-    drawn = {plot.title for plot in knobs}
-    constant = [
-        format_setting(name, spaces.complete(name, Value(knob.kind, next(iter(knob.stats)))))
-        for name, knob in task.knobs.items()
-        if len(knob.stats) == 1 and knob.trials == trials and name not in drawn
-    ]
-    shares = importance(task)
-    best = [
-        spaces.complete(name, value)
-        for in_log in task.in_logs
-        for *_, knobs in in_log.task.top
-        for name, value in knobs.items()
-    ]
-    return {
-        "number": task.number,
-        "succeeded": task.best < math.inf,
-        "name": task.name,
-        "target": task.example.target,
-        "in_logs": [
-            _task_in_log(label, in_log, spaces, task.best) for _, label, in_log in task.in_logs
-        ],
-        "has_inner_tile": any(value.kind == "inner tile" for value in best),
-        "spaces_known": spaces.known,
-        "progress": [
-            _embed(plot, task.name) for plot in [*progress_plots(task), *importance_plots(shares)]
-        ],
-        "knobs": [_embed(plot, task.name) for plot in knobs],
-        "constant": constant,
-        "importance_unknown": _importance_unknown(shares),
-    }
+def _format_ms(seconds: float) -> str:
+    return milliseconds(seconds) if seconds < math.inf else "-"
+
+
+def _near_best(task: Task, best_of_all: float) -> dict[str, Any]:
+    """The first trial that came near the best latency of all logs, and the time until then, if
+    known.
+    """
+    near = np.flatnonzero(
+        np.isfinite(task.latencies) & (task.latencies <= _NEAR_BEST * best_of_all)
+    )
+    if not len(near):
+        return {"near_trial": "never", "near_time": ""}
+    time = format_duration(float(task.elapsed[near[0]])) if len(task.elapsed) else ""
+    return {"near_trial": int(near[0]) + 1, "near_time": time}
+
+
+def _gain(task: Task) -> dict[str, str]:
+    """The speedup in the last half of the trials."""
+    if len(task) < _MIN_TRIALS_FOR_GAIN:
+        return {"gain": "-", "gain_caption": "too few trials to tell whether tuning has converged"}
+    gain = gain_of_last_half(np.minimum.accumulate(task.latencies))
+    if not math.isfinite(gain):  # NaN if all failed
+        return {"gain": "-", "gain_caption": "no successful trial before the last half"}
+    return {"gain": f"{gain:.1%}", "gain_caption": "speedup in the last half of trials"}
+
+
+def _failure(task: Task, kind: str) -> tuple[str, str]:
+    """How long a task's failures of a kind took to build and to run, if known, and their most
+    common message.
+    """
+    seconds = sum(trial.cost for trial in task.trials if trial.failure == kind)
+    messages = task.messages.get(kind)
+    if kind == UNKNOWN_FAILURE and not messages:
+        messages = sum(task.messages.values(), Counter())
+    unknown = "unknown: the journal that tune_network writes would have it"
+    return (
+        format_duration(seconds) if seconds > 0 else "",
+        messages.most_common(1)[0][0] if messages else unknown,
+    )
 
 
 def _importance_unknown(shares: Importance | None) -> str:
@@ -291,76 +339,3 @@ def _embed(plot: Plot, task: str = "") -> dict[str, Any]:
     drawing = svg(plot.figure, f"{task}: {plot.title}" if task else plot.title, plot.tooltips)
     # ElementTree has escaped it
     return {"title": plot.title, "caption": plot.caption, "svg": Markup(drawing)}
-
-
-def _task_in_log(label: str, task: Task, spaces: KnobSpaces, best_of_all: float) -> dict[str, Any]:
-    elapsed = task.elapsed
-    return {
-        "label": label,
-        "trials": len(task),
-        "succeeded": task.best < math.inf,
-        "best": _format_ms(task.latency),
-        "best_trial": task.best_trial,
-        **_near_best(task, best_of_all),
-        "failed": f"{sum(task.failures.values()) / len(task):.0%}",
-        "repeated": task.repeated,
-        "time": format_duration(float(elapsed.max())) if len(elapsed) and elapsed.max() > 0 else "",
-        **_gain(task),
-        "failures": [
-            (kind, count, *_failure(task, kind)) for kind, count in task.failures.most_common()
-        ],
-        "top": [
-            (
-                milliseconds(latency),
-                trial,
-                format_schedule(
-                    {name: spaces.complete(name, value) for name, value in knobs.items()}
-                ),
-            )
-            for latency, trial, knobs in task.top
-        ],
-    }
-
-
-def _format_ms(seconds: float) -> str:
-    return milliseconds(seconds) if seconds < math.inf else "-"
-
-
-def _near_best(task: Task, best_of_all: float) -> dict[str, Any]:
-    """The first trial that came near the best latency of all logs, and the time until then, if
-    known.
-    """
-    near = np.isfinite(task.latencies) & (task.latencies <= _NEAR_BEST * best_of_all)
-    if not near.any():
-        return {"near_trial": "never", "near_time": ""}
-    first = int(np.argmax(near))
-    return {
-        "near_trial": first + 1,
-        "near_time": format_duration(float(task.elapsed[first])) if len(task.elapsed) else "",
-    }
-
-
-def _gain(task: Task) -> dict[str, str]:
-    """The speedup in the last half of the trials."""
-    if len(task) < _MIN_TRIALS_FOR_GAIN:
-        return {"gain": "-", "gain_caption": "too few trials to tell whether tuning has converged"}
-    gain = gain_of_last(task.best_so_far, 0.5)
-    if not math.isfinite(gain):  # NaN if all failed
-        return {"gain": "-", "gain_caption": "no successful trial before the last half"}
-    return {"gain": f"{gain:.1%}", "gain_caption": "speedup in the last half of trials"}
-
-
-def _failure(task: Task, kind: str) -> tuple[str, str]:
-    """How long a task's failures of a kind took to build and to run, if known, and their most
-    common message.
-    """
-    seconds = task.failure_costs.get(kind, 0.0)
-    messages = task.messages.get(kind)
-    if kind == UNKNOWN_FAILURE and not messages:
-        messages = sum(task.messages.values(), Counter())
-    return (
-        format_duration(seconds) if seconds > 0 else "",
-        messages.most_common(1)[0][0]
-        if messages
-        else "unknown: the journal that tune_network writes would have it",
-    )

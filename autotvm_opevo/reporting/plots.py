@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,8 @@ from autotvm_opevo.reporting.figures import (
     named_bars,
     new_figure,
 )
-from autotvm_opevo.reporting.logs import TuningLog
-from autotvm_opevo.reporting.network import Network, TaskInLog, TaskInLogs
 from autotvm_opevo.reporting.trials import Array
+from autotvm_opevo.reporting.tuning_log import Operator, TuningLog
 
 # Of a larger network, only the slowest operators are shown, and none with a smaller share of the
 # latency.
@@ -32,299 +31,173 @@ _MAX_BARS, _MIN_SHARE = 24, 0.005
 _MAX_DOTS = 600
 # Up to this many trials, the axis has room for all, however slow.
 _MAX_TRIALS_ALL_SHOWN = 48
-_MAX_BINS = 40
 # An axis of bars reaches this many times as far as the longest of the operators' shortest bars.
 _MAX_STRETCH = 4.0
 # So few batches of trials make no curve over time.
 _MIN_BATCHES = 2
-# Trials that end within this many seconds of each other are one batch.
-_SAME_BATCH = 0.05
+
+# Of a log: seconds or numbers of trials, and latencies in seconds.
+Curve = tuple[TuningLog, Array, Array]
 
 
-def overview_plots(network: Network, logs: Sequence[TuningLog]) -> list[Plot]:
-    """Plots of all tasks together: total latency, throughput, and latency of each operator."""
-    plots = []
+def overview_plots(logs: Sequence[TuningLog]) -> list[Plot]:
+    """Plots of all tasks together: total latency, and latency of each operator."""
+    rows = list(_match_operators(logs))
+    if len(rows) < 2:
+        return []
     weighting = (
         "weighted by the number of runs in the network"
-        if network.has_counts
+        if all(log.has_counts for log in logs)
         else "one run of each, as some counts are unknown"
     )
-    if len(network.operators) > 1:
-        curves = [(i, log.label, network.best_so_far(i)) for i, log in enumerate(logs)]
-        over_trials = draw_total(curves)
-        over_time = draw_total(curves, [log.elapsed for log in logs])
-        caption = (
-            f"Total latency of all operators with their best configurations so far, {weighting}"
-        )
-        if any(network.operators_in(i) != network.operators for i in range(len(logs))):
-            caption += ". The logs do not have the same operators"
-        if over_trials:
-            plots.append(Plot("total latency over trials", f"{caption}.", over_trials))
-        if over_time:
-            plots.append(
-                Plot(
-                    "total latency over time",
-                    "The same over tuning time, without pauses.",
-                    over_time,
-                )
-            )
-    throughput = draw_throughput([(i, log.label, log.elapsed) for i, log in enumerate(logs)])
-    if throughput:
-        caption = (
-            "Trials per minute. Where there are few, builds or runs took long or timed out, "
-            "or the tuner was busy."
-        )
-        plots.append(Plot("trials per minute", caption, throughput))
-    if len(network.operators) > 1:
-        plots += _operator_latencies(network, logs, weighting)
-    return plots
+    caption = f"Total latency of all operators with their best configurations so far, {weighting}"
+    if any(None in row for row in rows):
+        caption += ". The logs do not have the same operators"
+    totals = [(log, log.best_so_far) for log in logs]
+    known = [(log, total, np.isfinite(total)) for log, total in totals if len(total)]
+    over_trials = [
+        (log, np.arange(1.0, len(total) + 1), total, finite) for log, total, finite in known
+    ]
+    over_time = [
+        (log, log.elapsed, total, finite) for log, total, finite in known if len(log.elapsed)
+    ]
+    plots = []
+    for words, curves, is_time in (
+        (f"{caption}.", over_trials, False),
+        ("The same over tuning time, without pauses.", over_time, True),
+    ):
+        drawn = [(log, x[finite], y[finite]) for log, x, y, finite in curves if finite.sum() > 1]
+        if drawn:
+            title = f"total latency over {'time' if is_time else 'trials'}"
+            plots.append(Plot(title, words, draw_best_so_far(drawn, is_time)))
+    return [*plots, *_operator_latencies(rows, logs, weighting)]
+
+
+def _match_operators(logs: Sequence[TuningLog]) -> Iterator[list[Operator | None]]:
+    """For each operator, that of each log, None where a log does not have it. Journals of different
+    logs may know different tasks of an operator.
+    """
+    left = [list(log.operators) for log in logs]
+    for i, operators in enumerate(left):
+        for operator in operators:
+            keys, row = {task.key for task in operator.tasks}, [None] * i + [operator]
+            for others in left[i + 1 :]:
+                same = (o for o in others if not keys.isdisjoint(task.key for task in o.tasks))
+                row.append(found := next(same, None))
+                if found:
+                    others.remove(found)
+            yield row
 
 
 def _operator_latencies(
-    network: Network, logs: Sequence[TuningLog], weighting: str
+    rows: Sequence[list[Operator | None]], logs: Sequence[TuningLog], weighting: str
 ) -> Iterator[Plot]:
     """Latency of each operator: first and best trial if there is one log, else the best trial in
     each log.
     """
-    solved = [operator for operator in network.operators if operator.seconds < math.inf]
+
+    def slowest(row: Sequence[Operator | None]) -> float:
+        return max((one.seconds for one in row if one and one.seconds < math.inf), default=0.0)
+
+    def bars(seconds: Callable[[Operator], float], index: int) -> list[float]:
+        return [
+            time * 1e3 if (one := row[index]) and (time := seconds(one)) < math.inf else 0.0
+            for row in shown
+        ]
+
+    solved = sorted((row for row in rows if slowest(row)), key=slowest, reverse=True)
     if not solved:
         return
-    least = _MIN_SHARE * math.fsum(operator.seconds for operator in solved)
-    shown = ([operator for operator in solved if operator.seconds >= least] or solved)[:_MAX_BARS]
+    least = _MIN_SHARE * math.fsum(map(slowest, solved))
+    shown = ([row for row in solved if slowest(row) >= least] or solved)[:_MAX_BARS]
     series = [
-        (log.label, SERIES[i % len(SERIES)], [_bar(operator.seconds_in(i)) for operator in shown])
+        (log.label, SERIES[i % len(SERIES)], bars(lambda one: one.seconds, i))
         for i, log in enumerate(logs)
     ]
     trials = "best trial in each log"
     if len(logs) == 1:
         _, color, best = series[0]
-        first = [_bar(operator.first_seconds_in(0)) for operator in shown]
+        first = bars(lambda one: one.first_seconds, 0)
         series = [("first trial", RULE, first), ("best trial", color, best)]
         trials = "first successful trial and best trial"
     subset = f"; the {len(shown)} slowest of {len(solved)}" if len(solved) > len(shown) else ""
     caption = f"Latency of each operator, {weighting}: {trials}{subset}."
-    yield Plot(
-        "latency of each operator",
-        caption,
-        draw_operators([operator.name for operator in shown], series),
-    )
+    operators = [[one for one in row if one] for row in shown]
+    names = [
+        same[0].name if len({one.count for one in same}) == 1 else same[0].fastest.name
+        for same in operators
+    ]
+    yield Plot("latency of each operator", caption, draw_bars(names, series))
 
 
-def _bar(seconds: float) -> float:
-    """Milliseconds; 0 if all trials failed."""
-    return seconds * 1e3 if seconds < math.inf else 0.0
-
-
-def progress_plots(task: TaskInLogs) -> list[Plot]:
-    """Plots of a task's best latency so far."""
-    over_trials = draw_task(task.in_logs)
-    over_time = draw_task(task.in_logs, over_time=True)
+def progress_plots(key: str, logs: Sequence[TuningLog]) -> list[Plot]:
+    """Plots of the best latency so far of a task, given its key and the logs that have it. If there
+    is one curve, dots are its trials.
+    """
+    solved = [
+        (log, task) for log in logs if len(task := log.tasks[key]) > 1 and task.best < math.inf
+    ]
+    timed = [(log, task) for log, task in solved if len(np.unique(task.elapsed)) > _MIN_BATCHES]
     plots = []
-    if over_trials:
-        caption = "Best latency so far over trials."
-        if len(task.in_logs) == 1:
-            latencies = task.in_logs[0].task.latencies
-            _, highest = over_trials.axes[0].get_ylim()
-            beyond = int((latencies[np.isfinite(latencies)] * 1e3 > highest).sum())
-            caption += " Each dot is a trial" + (
-                f"; {pluralize(beyond, 'slower one')} off the chart." if beyond else "."
-            )
-        plots.append(Plot("best so far over trials", caption, over_trials))
-    if over_time:
-        plots.append(
-            Plot("best so far over time", "The same over the time spent on this task.", over_time)
+    if solved:
+        figure = draw_best_so_far(
+            [(log, np.arange(1.0, len(task) + 1), task.latencies) for log, task in solved],
+            dots=len(solved) == 1,
         )
+        caption = "Best latency so far over trials."
+        if len(solved) == 1:
+            latencies = solved[0][1].latencies
+            beyond = latencies[np.isfinite(latencies)] * 1e3 > figure.axes[0].get_ylim()[1]
+            caption += " Each dot is a trial"
+            caption += (
+                f"; {pluralize(int(beyond.sum()), 'slower one')} off the chart."
+                if beyond.any()
+                else "."
+            )
+        plots.append(Plot("best so far over trials", caption, figure))
+    if timed:
+        figure = draw_best_so_far(
+            [(log, task.elapsed, task.latencies) for log, task in timed], True, len(timed) == 1
+        )
+        caption = "The same over the time spent on this task."
+        plots.append(Plot("best so far over time", caption, figure))
     return plots
 
 
-def draw_task(in_logs: Sequence[TaskInLog], over_time: bool = False) -> Figure | None:
-    """Draw the best latency so far of a task in each log. If there is only one log, dots are its
-    trials.
-
-    Parameters
-    ----------
-    in_logs : sequence of TaskInLog
-        The index of a log determines its colour.
-    over_time : bool
-        Plot over the time spent on the task instead of the number of trials.
-
-    Returns
-    -------
-    Figure or None
-        None if there is nothing to draw: all trials failed, or no log has timestamps.
+def draw_best_so_far(
+    curves: Sequence[Curve], over_time: bool = False, dots: bool = False
+) -> Figure:
+    """Draw the lowest latency so far in each log, and dots for all latencies. The index of a log
+    determines its colour.
     """
-    curves = []
-    for index, label, task in in_logs:
-        if (
-            task.best < math.inf
-            and len(task) > 1
-            and (not over_time or len(np.unique(task.elapsed)) > _MIN_BATCHES)
-        ):
-            order = np.argsort(task.elapsed, kind="stable") if over_time else np.arange(len(task))
-            curves.append(
-                (
-                    index,
-                    label,
-                    task.elapsed[order] if over_time else order + 1.0,
-                    task.latencies[order],
-                )
-            )
-    return _draw_best_so_far(curves, over_time, dots=len(curves) == 1)
-
-
-def draw_total(
-    curves: Sequence[tuple[int, str, Array]],
-    elapsed: Sequence[Array] | None = None,
-) -> Figure | None:
-    """Draw the total latency of all operators, each with its best configuration so far.
-
-    Parameters
-    ----------
-    curves : sequence of (int, str, array of float)
-        For each log: index, label, and seconds after each trial, infinite until every operator has
-        a successful trial.
-    elapsed : sequence of array of float, optional
-        For each log, the time in seconds at which its trials ended. Plots over time instead of the
-        number of trials.
-
-    Returns
-    -------
-    Figure or None
-        None if there is nothing to draw.
-    """
-    xs = [np.arange(1.0, len(best) + 1) for _, _, best in curves] if elapsed is None else elapsed
-    drawn = [
-        (index, label, x[finite], best[finite])
-        for (index, label, best), x in zip(curves, xs)
-        if len(x) == len(best) and (finite := np.isfinite(best)).sum() > 1
-    ]
-    return _draw_best_so_far(drawn, elapsed is not None)
-
-
-def _draw_best_so_far(
-    curves: Sequence[tuple[int, str, Array, Array]],
-    over_time: bool,
-    dots: bool = False,
-) -> Figure | None:
-    """Draw for each log, given its index, label, and seconds or numbers of trials with their
-    latencies, the lowest one so far.
-    """
-    if not curves:
-        return None
-    scale, unit = (
-        _time_unit(max(float(x[-1]) for _, _, x, _ in curves)) if over_time else (1.0, "trials")
-    )
+    scale, unit = 1.0, "trials"
+    if over_time:
+        scale, unit = _time_unit(max(float(x[-1]) for _, x, _ in curves))
     with new_figure() as (figure, axes):
-        for index, label, x, latencies in curves:
-            style: dict[str, Any] = {"color": SERIES[index % len(SERIES)]}
+        for log, x, latencies in curves:
+            color = SERIES[log.index % len(SERIES)]
             if dots:
                 some = np.unique(np.linspace(0, len(x) - 1, _MAX_DOTS).astype(int))
-                axes.plot(
-                    x[some] / scale,
-                    latencies[some] * 1e3,
-                    ".",
-                    gid="trials",
-                    alpha=0.5,
-                    markersize=4.5,
-                    **style,
-                )
+                dot: dict[str, Any] = {"gid": "trials", "alpha": 0.5, "markersize": 4.5}
+                axes.plot(x[some] / scale, latencies[some] * 1e3, ".", color=color, **dot)
             best = np.minimum.accumulate(latencies)
-            corners = np.unique(
-                [*np.flatnonzero(best < np.append(math.inf, best[:-1])), len(best) - 1]
+            falls = np.flatnonzero(best < np.append(math.inf, best[:-1]))
+            corners = np.unique([*falls, len(best) - 1])
+            axes.plot(
+                x[corners] / scale,
+                best[corners] * 1e3,
+                drawstyle="steps-post",
+                linewidth=1.6,
+                label=escape_label(log.label),
+                gid="best",
+                color=color,
             )
-            steps: dict[str, Any] = {
-                "drawstyle": "steps-post",
-                "linewidth": 1.6,
-                "label": escape_label(label),
-                "gid": "best",
-            }
-            axes.plot(x[corners] / scale, best[corners] * 1e3, **steps, **style)
-        _format_best_so_far(axes, [latencies for *_, latencies in curves], unit)
+        _format_axes(axes, [latencies for *_, latencies in curves], unit)
         add_legend(figure, len(curves))
     return figure
 
 
-def draw_throughput(curves: Sequence[tuple[int, str, Any]]) -> Figure | None:
-    """Draw the number of trials per minute over time.
-
-    Parameters
-    ----------
-    curves : sequence of (int, str, array of float)
-        For each log: index, label, and the time in seconds at which its trials ended.
-
-    Returns
-    -------
-    Figure or None
-        None if no log has timestamps.
-    """
-    drawn = [
-        (index, label, elapsed)
-        for index, label, elapsed in curves
-        if len(elapsed) > 1 and elapsed.max() > 0
-    ]
-    if not drawn:
-        return None
-    scale, unit = _time_unit(max(float(elapsed.max()) for _, _, elapsed in drawn))
-    with new_figure() as (figure, axes):
-        for index, label, elapsed in drawn:
-            bins = max(2, min(_MAX_BINS // len(drawn), len(elapsed) // 4))
-            # the last trial of each batch: results that arrive together were measured since the
-            # batch before
-            last = np.flatnonzero(np.append(np.diff(elapsed) > _SAME_BATCH, True))
-            edges = np.linspace(0, elapsed[-1], 1 + bins)
-            counts = np.diff(np.interp(edges, np.append(0, elapsed[last]), np.append(0, last + 1)))
-            style: dict[str, Any] = {"color": SERIES[index % len(SERIES)], "linewidth": 1.4}
-            axes.stairs(
-                counts / np.diff(edges) * 60, edges / scale, label=escape_label(label), **style
-            )
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel(unit)
-        axes.set_ylabel("trials per minute")
-        add_legend(figure, len(drawn))
-    return figure
-
-
-def draw_operators(
-    names: Sequence[str], series: Sequence[tuple[str, str, Sequence[float]]]
-) -> Figure:
-    """Draw bars of operators' latencies. Where one would squash the others, the axis ends before
-    it, and it says its latency.
-
-    Parameters
-    ----------
-    names : sequence of str
-        The operators.
-    series : sequence of (str, str, sequence of float)
-        For each kind of bar: label, colour, and the latency of each operator in milliseconds.
-    """
-    longest = max(max(values) for *_, values in series)
-    limit = _MAX_STRETCH * max(
-        (min(filter(None, bars), default=0.0) for bars in zip(*(values for *_, values in series))),
-        default=0.0,
-    )
-    with named_bars(names, len(series)) as (figure, axes, middle):
-        for i, (label, color, values) in enumerate(series):
-            ys = middle + (i - (len(series) - 1) / 2) * BAR
-            axes.barh(ys, values, 0.9 * BAR, color=color, label=escape_label(label))
-            for y, value in zip(ys, values):
-                if 0 < limit < value:
-                    axes.text(
-                        0.995 * limit,
-                        y,
-                        f"{value:.3g} →",
-                        ha="right",
-                        va="center_baseline",
-                        fontsize=6.5,
-                    )
-        if 0 < limit < longest:
-            axes.set_xlim(0, limit)
-        axes.set_xlabel("ms")
-        axes.xaxis.set_major_locator(MaxNLocator(MAX_TICKS))
-        add_legend(figure, len(series))
-    return figure
-
-
-def _format_best_so_far(axes: Any, latencies: Sequence[Array], unit: str) -> None:
+def _format_axes(axes: Any, latencies: Sequence[Array], unit: str) -> None:
     """Label the axes and set limits that show most of the latencies (in seconds), on a logarithmic
     scale if they vary a lot.
     """
@@ -356,3 +229,38 @@ def _time_unit(seconds: float) -> tuple[float, str]:
     if seconds < 180:
         return 1.0, "seconds"
     return (60.0, "minutes") if seconds < 10_800 else (3600.0, "hours")
+
+
+def draw_bars(names: Sequence[str], series: Sequence[tuple[str, str, Sequence[float]]]) -> Figure:
+    """Draw bars of operators' latencies. Where one would squash the others, the axis ends before
+    it, and it says its latency.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The operators.
+    series : sequence of (str, str, sequence of float)
+        For each kind of bar: label, colour, and the latency of each operator in milliseconds, 0
+        where there is none.
+    """
+    values = np.array([values for *_, values in series])
+    shortest = np.where(values > 0, values, math.inf).min(axis=0)
+    limit = _MAX_STRETCH * shortest[shortest < math.inf].max(initial=0.0)
+    with named_bars(names, len(series)) as (figure, axes, middle):
+        for i, (label, color, own) in enumerate(series):
+            ys = middle + (i - (len(series) - 1) / 2) * BAR
+            axes.barh(ys, own, 0.9 * BAR, color=color, label=escape_label(label))
+            for y, value in zip(ys, own):
+                if value > limit > 0:
+                    place: dict[str, Any] = {
+                        "ha": "right",
+                        "va": "center_baseline",
+                        "fontsize": 6.5,
+                    }
+                    axes.text(0.995 * limit, y, f"{value:.3g} →", **place)
+        if values.max() > limit > 0:
+            axes.set_xlim(0, limit)
+        axes.set_xlabel("ms")
+        axes.xaxis.set_major_locator(MaxNLocator(MAX_TICKS))
+        add_legend(figure, len(series))
+    return figure

@@ -7,25 +7,22 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
 from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize, printable
-from autotvm_opevo.reporting.logs import TuningLog, open_logs
-from autotvm_opevo.reporting.network import Network
+from autotvm_opevo.reporting.logs import open_logs
+from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.reporting.verdict import verdict
 from autotvm_opevo.tuning.logs import BEST_FILE
 
 # With fewer configurations in both logs, there is no interval of this confidence.
 _MIN_SHARED, _CONFIDENCE = 6, 0.95
-# A smaller difference does not matter.
-_INDIFFERENCE = 0.03
-# An interval that reaches farther from 1, as a logarithm, says little.
-_CLEAR = 0.1
+# Latencies whose ratio is known to be nearer to 1 can be compared.
+_INDIFFERENCE = 1.1
 
 
 def summarize(*logs: str | os.PathLike[str]) -> str:
@@ -63,82 +60,36 @@ def summarize(*logs: str | os.PathLike[str]) -> str:
     Converged? Too early to tell: fewer than 64 trials for an operator.
     """
     opened = open_logs(logs)
-    network = Network(opened)
     lines = [line for line, _ in compare_with_first(opened)]
-    for index, log in enumerate(opened):
-        about = about_log(index, log, network)
-        lines += [
-            "",
-            f"{about['label']}: {about['summary']}",
-            *(f"warning: {text}" for text in about["warnings"]),
-        ]
-        for answer in about["verdict"]:
-            lines += [
-                f"{answer.question} {answer.text}",
-                *([f"    {answer.command}"] if answer.command else []),
-            ]
+    for log in opened:
+        lines += ["", f"{log.label}: {summary(log)}"]
+        lines += [f"warning: {text}" for text in warnings(log)]
+        lines += [f"{question} {answer}" for question, answer in verdict(log).items()]
     return "\n".join(lines).strip()
 
 
-def about_log(index: int, log: TuningLog, network: Network) -> dict[str, Any]:
-    """What is said of a log: its label, a summary, warnings and the verdict."""
-    return {
-        "label": log.label,
-        "summary": "; ".join(_summary(index, log, network)),
-        "warnings": list(_warnings(index, log, network)),
-        "verdict": verdict(index, log, network),
-    }
-
-
-def compare_with_first(logs: Sequence[TuningLog]) -> Iterator[tuple[str, bool]]:
-    """How comparable each log is with the first, and whether that is bad news."""
-    for log in logs[1:]:
-        both = f"{logs[0].label} and {log.label}"
-        same = compare(log, logs[0])
-        basis = f"{pluralize(same.count, 'configuration')} that both have"
-        if math.isnan(same.ratio):
-            yield (
-                f"{both}: {basis}, too few to tell whether the machine was as fast for both",
-                False,
-            )
-            continue
-        interval = (
-            f"{same.ratio:.2f} times as long for the second ({same.low:.2f} to "
-            f"{same.high:.2f}), by {basis}"
-        )
-        if same.is_unclear:
-            yield f"{both} are hard to compare: the same took {interval}", True
-        elif same.differs:
-            yield f"{both} cannot be compared by their latencies: the same took {interval}", True
-        else:
-            yield f"{both} can be compared: the same took {interval}", False
-
-
-def _summary(index: int, log: TuningLog, network: Network) -> Iterator[str]:
+def summary(log: TuningLog) -> str:
+    """Trials, time and latency of a log."""
     trials = f"{pluralize(len(log), 'trial')} of {pluralize(len(log.tasks), 'task')}"
     if len(log.elapsed) and log.elapsed[-1] > 0:
-        first = datetime.fromtimestamp(
-            min(float(task.times.min()) for task in log.tasks.values()), timezone.utc
-        )
+        first = min(task.trials[0].time for task in log.tasks.values())
         trials += (
             f" in {format_duration(float(log.elapsed[-1]))}, the first at "
-            f"{first:%Y-%m-%d %H:%M} UTC"
+            f"{datetime.fromtimestamp(first, timezone.utc):%Y-%m-%d %H:%M} UTC"
         )
-    yield trials
+    parts = [trials]
     if log.runs.tuners:
-        yield f"tuned by {', then '.join(log.runs.tuners)}"
-    failed = sum(sum(task.failures.values()) for task in log.tasks.values())
-    if failed:
-        yield f"{failed} failed"
+        parts.append(f"tuned by {', then '.join(log.runs.tuners)}")
+    if failed := sum(sum(task.failures.values()) for task in log.tasks.values()):
+        parts.append(f"{failed} failed")
     if log.runs.latency:
-        before, after = log.runs.latency
-        yield (
-            f"latency of the network {milliseconds(before)} ms before tuning, "
-            f"{milliseconds(after)} ms after"
-        )
+        before, after = map(milliseconds, log.runs.latency)
+        parts.append(f"latency of the network {before} ms before tuning, {after} ms after")
+    return "; ".join(parts)
 
 
-def _warnings(index: int, log: TuningLog, network: Network) -> Iterator[str]:
+def warnings(log: TuningLog) -> Iterator[str]:
+    """What is wrong with a log, or has to be known to read its numbers."""
     if not log.exists:
         yield "this log does not exist yet"
     for count, kind in ((log.malformed, "malformed"), (log.unrelated, "unrelated")):
@@ -149,14 +100,11 @@ def _warnings(index: int, log: TuningLog, network: Network) -> Iterator[str]:
             f"this log has {len(log.runs.networks)} networks or targets: totals and shares are "
             "of all of them together"
         )
-    unsolved = network.count_unsolved(index)
-    if unsolved and log.tasks:
-        have = "operator has" if unsolved == 1 else "operators have"
-        yield f"{unsolved} {have} no successful trial yet: totals and shares leave them out"
-    if any(not len(task.elapsed) for task in log.tasks.values()):
+    if log.unsolved and log.tasks:
+        have = "operator has" if log.unsolved == 1 else "operators have"
+        yield f"{log.unsolved} {have} no successful trial yet: totals and shares leave them out"
+    if log.tasks and not len(log.elapsed):
         yield "some timestamps are missing, so there are no plots over time"
-    if len(log.elapsed) and not log.runs.starts and network.log_count > 1:
-        yield "its time begins with the first result: AutoTVM's log does not say how long that took"
     if log.pauses:
         yield (
             f"{pluralize(len(log.pauses), 'pause')} ({format_duration(sum(log.pauses))} in "
@@ -173,45 +121,56 @@ def _warnings(index: int, log: TuningLog, network: Network) -> Iterator[str]:
         yield f"this has only the best trial of each task; all trials are in {whole}"
 
 
-@dataclass(frozen=True)
-class Comparability:
-    """How many times as long the same took while one log was written as while another was.
+def compare_with_first(logs: Sequence[TuningLog]) -> Iterator[tuple[str, bool]]:
+    """How comparable each log is with the first, and whether that is bad news."""
+    for log in logs[1:]:
+        both, ratio = f"{logs[0].label} and {log.label}", latency_ratio(log, logs[0])
+        basis = f"{pluralize(ratio.shared, 'configuration')} that both have"
+        took = (
+            f"the same took {ratio.median:.2f} times as long for the second ({ratio.low:.2f} to "
+            f"{ratio.high:.2f}), by {basis}"
+        )
+        if ratio.shared < _MIN_SHARED:
+            yield (
+                f"{both}: {basis}, too few to tell whether the machine was as fast for both",
+                False,
+            )
+        elif ratio.is_near_1:
+            yield f"{both} can be compared: {took}", False
+        else:
+            yield f"{both}: latencies may not be comparable, {took}", True
 
-    Attributes
-    ----------
-    ratio, low, high : float
-        The median, and its confidence interval; NaN if nothing is known.
-    count : int
-        Number of configurations that both have, by which this is known.
+
+class LatencyRatio(NamedTuple):
+    """How many times as long the same took while one log was written as while another was: the
+    median with its confidence interval, NaN if unknown, and the number of configurations by which
+    it is known.
     """
 
-    ratio: float
+    median: float
     low: float
     high: float
-    count: int
+    shared: int
 
     @property
-    def is_unclear(self) -> bool:
-        """Whether it is not even known how much the difference may be."""
-        return not self.differs and not max(-math.log(self.low), math.log(self.high)) <= _CLEAR
-
-    @property
-    def differs(self) -> bool:
-        """Whether the difference is more than noise, and matters."""
-        return (self.low > 1 or self.high < 1) and abs(math.log(self.ratio)) > _INDIFFERENCE
+    def is_near_1(self) -> bool:
+        """Whether a difference is too small to matter."""
+        return self.low >= 1 / _INDIFFERENCE and self.high <= _INDIFFERENCE
 
 
-def compare(log: TuningLog, other: TuningLog) -> Comparability:
-    """Compare how long the configurations that both logs have took in each, by their median.
+def latency_ratio(log: TuningLog, other: TuningLog) -> LatencyRatio:
+    """Compare how long the configurations that both logs have took in each.
 
-    Its interval is that between order statistics, which holds for any distribution.
+    The interval is that between order statistics, which holds for any distribution.
     """
-    common = [(task, other.tasks[key]) for key, task in log.tasks.items() if key in other.tasks]
-    ratios = sorted(ratio for task, same in common for ratio in task.ratios(same))
+    ratios = sorted(
+        latency / same
+        for key in log.tasks.keys() & other.tasks.keys()
+        for configuration, latency in log.tasks[key].measured.items()
+        if max(latency, same := other.tasks[key].measured.get(configuration, math.inf)) < math.inf
+    )
     count = len(ratios)
     if count < _MIN_SHARED:
-        return Comparability(math.nan, math.nan, math.nan, count)
+        return LatencyRatio(math.nan, math.nan, math.nan, count)
     skipped = int(stats.binom.ppf((1 - _CONFIDENCE) / 2, count, 0.5)) - 1
-    return Comparability(
-        float(np.median(ratios)), float(ratios[skipped]), float(ratios[-1 - skipped]), count
-    )
+    return LatencyRatio(float(np.median(ratios)), ratios[skipped], ratios[-1 - skipped], count)

@@ -8,10 +8,8 @@ from tvm.autotvm import record
 from tvm.autotvm.measure import MeasureInput, MeasureResult
 
 from autotvm_opevo.autotvm.space import KnobSpace
-from autotvm_opevo.reporting.knob_graphs import KnobSpaces, knob_graph
+from autotvm_opevo.reporting.knob_graphs import knobs_of
 from autotvm_opevo.reporting.logs import open_logs
-from autotvm_opevo.reporting.network import Network
-from autotvm_opevo.reporting.trials import Value
 from autotvm_opevo.topology import InducedSubgraph, Tiling
 from autotvm_opevo.tuning.journal import Journal, KnobsMapped
 
@@ -44,60 +42,56 @@ def log(tmp_path):
 def known(log):
     """The log, with its knobs in a journal."""
     knobs = KnobSpace(matmul_task().config_space).space.knobs
-    Journal(f"{log}.journal").write(KnobsMapped.of({only_task(log).example.key: knobs}))
+    Journal(f"{log}.journal").write(KnobsMapped.of({only_task(log).key: knobs}))
     return log
 
 
 def only_task(log):
-    (task,) = Network(open_logs([log])).tasks
+    (task,) = open_logs([log])[0].tasks.values()
     return task
 
 
+def knobs(task):
+    return {knob.name: knob for knob in knobs_of([task])}
+
+
 def test_graphs_have_all_vertices(known):
-    task, space = only_task(known), KnobSpace(matmul_task().config_space).space
-    spaces = KnobSpaces(task)
-    for name, knob in task.knobs.items():
-        graph = knob_graph(name, *spaces.complete_knob(name, knob))
-        assert set(graph.topology) == set(space.knobs[name])
-        assert graph.size == space.knobs[name].size
-        assert sum(stats.trials for stats in graph.stats.values()) == 5
-        assert min(stats.best for stats in graph.stats.values()) == 1e-3
+    space = KnobSpace(matmul_task().config_space).space
+    for name, knob in knobs(only_task(known)).items():
+        assert set(knob.topology) == set(space.knobs[name])
+        assert knob.size == space.knobs[name].size
+        assert knob.trials == 5
+        assert min(map(knob.best, knob.latencies)) == 1e-3
 
 
 def test_tiles_have_the_part_that_the_log_omits(known):
-    task = only_task(known)
-    spaces = KnobSpaces(task)
-    for _, _, knobs in task.example.top:
-        complete = spaces.complete("tile_x", knobs["tile_x"])
-        assert complete.kind == "tile"
-        assert complete.value[0] * complete.value[1] * complete.value[2] == 16
-        assert complete.value[1:] == knobs["tile_x"].value
+    records = map(json.loads, known.read_text().splitlines())
+    inner = {tuple(record["config"]["entity"][1][2][1:]) for record in records}
+    tiles = {trial.knobs["tile_x"] for trial in only_task(known).trials}
+    assert {tile.kind for tile in tiles} == {"tile"}
+    assert {tile.value[0] * tile.value[1] * tile.value[2] for tile in tiles} == {16}
+    assert {tile.value[1:] for tile in tiles} == inner
 
 
-def test_without_a_journal_knobs_are_unchanged(log):
-    task = only_task(log)
-    spaces = KnobSpaces(task)
-    knob, topology = spaces.complete_knob("tile_x", task.knobs["tile_x"])
-    assert topology is None
-    assert knob is task.knobs["tile_x"]
-    value = Value("inner tile", (2, 8))
-    assert spaces.complete("tile_x", value) is value
+def test_without_a_journal_tiles_lack_a_part(log):
+    knob = knobs(only_task(log))["tile_x"]
+    assert (knob.kind, knob.full) == ("inner tile", None)
 
 
 def test_knobs_that_do_not_fit_are_unchanged(known):
     records = [json.loads(line) for line in known.read_text().splitlines()]
     records[0]["config"]["entity"][1] = ["tile_x", "sp", [-1, 3, 5]]
     known.write_text("\n".join(map(json.dumps, records)))
-    task = only_task(known)
-    spaces = KnobSpaces(task)
-    assert spaces.complete_knob("tile_x", task.knobs["tile_x"])[1] is None
-    assert spaces.complete_knob("tile_y", task.knobs["tile_y"])[1] is not None
+    found = knobs(only_task(known))
+    assert found["tile_x"].full is None
+    assert found["tile_y"].full is not None
 
 
 def test_one_journal_is_enough_for_several_logs(known, tmp_path):
     (tmp_path / "earlier.json").write_bytes(known.read_bytes())
-    (task,) = Network(open_logs([tmp_path / "earlier.json", known])).tasks
-    assert KnobSpaces(task).known
+    for log in open_logs([tmp_path / "earlier.json", known]):
+        (task,) = log.tasks.values()
+        assert task.topologies
 
 
 def test_of_tiles_with_tails_that_a_log_has_in_full_the_inner_parts_are_the_vertices(tmp_path):
@@ -113,9 +107,8 @@ def test_of_tiles_with_tails_that_a_log_has_in_full_the_inner_parts_are_the_vert
         lines.append(json.dumps(line))
     log.write_text("\n".join(lines))
     found = only_task(log)
-    assert found.example.key == task
+    assert found.key == task
     Journal(f"{log}.journal").write(KnobsMapped.of({task: {"tile_x": tiles}}))
-    found = only_task(log)
-    knob, topology = KnobSpaces(found).complete_knob("tile_x", found.knobs["tile_x"])
-    assert list(topology) == [(8,), (4,), (10,)]
-    assert set(knob.stats) == {(8,), (10,)}
+    knob = knobs(only_task(log))["tile_x"]
+    assert list(knob.topology) == [(8,), (4,), (10,)]
+    assert set(knob.latencies) == {(8,), (10,)}

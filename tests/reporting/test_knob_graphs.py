@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from topologies import TOPOLOGIES
 
-from autotvm_opevo.reporting.knob_graphs import MAX_VERTICES, knob_graph, positions
-from autotvm_opevo.reporting.trials import Knob, ValueStats
+from autotvm_opevo.reporting.knob_graphs import MAX_VERTICES, Knob, format_value, positions
 from autotvm_opevo.topology import Factorization, InducedSubgraph, Tiling
 
 
@@ -22,16 +21,14 @@ def test_vertices_have_different_positions(topology):
 
 
 def test_extents_beyond_64_bits_have_positions():
-    knob = Knob("inner tile", stats={(10**20,): ValueStats(1, 0.1), (1,): ValueStats(1, 0.2)})
-    assert np.isfinite(knob_graph("tile", knob).positions).all()
+    knob = Knob("tile", "inner tile", latencies={(10**20,): [0.1], (1,): [0.2]})
+    assert np.isfinite(knob.positions).all()
 
 
 @pytest.mark.parametrize("innermost", [1, 4, 64])
 def test_tiles_respect_the_bound_on_the_innermost_part(innermost):
-    graph = knob_graph(
-        "tile", Knob("tile", innermost=innermost, stats={(64, 1): ValueStats(1, 0.1)})
-    )
-    assert sorted(tile[-1] for tile in graph.topology) == [
+    knob = Knob("tile", "tile", innermost=innermost, latencies={(64, 1): [0.1]})
+    assert sorted(tile[-1] for tile in knob.topology) == [
         part for part in (1, 2, 4, 8, 16, 32, 64) if part <= innermost
     ]
 
@@ -40,7 +37,7 @@ def test_three_parts_form_the_papers_triangle():
     """All edges of the lattice have the same length."""
     topology = Factorization(8, parts=3)
     xy = positions(topology)
-    edges = list(knob_graph("tile", Knob("tile", stats={(8, 1, 1): ValueStats()}), topology).edges)
+    edges = list(Knob("tile", "tile", full=topology).edges)
     assert len(edges) == 18
     assert np.ptp([np.hypot(*(xy[i] - xy[j])) for i, j in edges]) < 1e-9
 
@@ -50,10 +47,7 @@ def test_two_parts_form_a_grid_of_primes():
     topology = Factorization(12, parts=2)
     xy = positions(topology)
     assert (len({round(x, 9) for x, _ in xy}), len({round(y, 9) for _, y in xy})) == (3, 2)
-    edges = [
-        xy[j] - xy[i]
-        for i, j in knob_graph("tile", Knob("tile", stats={(12, 1): ValueStats()}), topology).edges
-    ]
+    edges = [xy[j] - xy[i] for i, j in Knob("tile", "tile", full=topology).edges]
     assert len(edges) == 7
     assert all(np.count_nonzero(np.abs(edge) > 1e-9) == 1 for edge in edges)
 
@@ -69,25 +63,26 @@ def test_a_graph_has_all_tried_values(topology, data):
     tried = data.draw(
         st.lists(st.sampled_from(list(topology)), min_size=1, max_size=20, unique=True)
     )
-    knob = Knob("tile")
-    for i, value in enumerate(tried):
-        knob.add(value, float(i))
+    latencies = {value: [float(i)] for i, value in enumerate(tried)}
     for full, vertices, size in ((None, tried, 0), (topology, topology, len(topology))):
-        graph = knob_graph("tile", knob, full)
-        assert set(graph.topology) == set(vertices)
-        assert graph.size == size
+        knob = Knob("tile", "tile", latencies=latencies, full=full)
+        assert set(knob.topology) == set(vertices)
+        assert knob.size == size
 
 
 def test_a_large_graph_has_the_best_values():
     values = list(Factorization(2**12, parts=4))[: MAX_VERTICES + 50]
-    tile = Knob("tile", stats={value: ValueStats(1, float(i)) for i, value in enumerate(values)})
-    graph = knob_graph("tile", tile, Factorization(2**12, parts=4))
-    assert set(graph.topology) == set(values[:MAX_VERTICES])
-    assert graph.size == 455
+    latencies = {value: [float(i)] for i, value in enumerate(values)}
+    knob = Knob("tile", "tile", latencies=latencies, full=Factorization(2**12, parts=4))
+    assert set(knob.topology) == set(values[:MAX_VERTICES])
+    assert knob.size == 455
 
 
 def test_a_tile_of_an_unknown_loop_has_the_graph_of_tried_values():
-    graph = knob_graph(
-        "tile", Knob("inner tile", stats={(2, 8): ValueStats(1, 0.1), (4, 8): ValueStats(1, 0.2)})
-    )
-    assert (list(graph.topology), graph.size, list(graph.edges)) == ([(2, 8), (4, 8)], 0, [(0, 1)])
+    knob = Knob("tile", "inner tile", latencies={(2, 8): [0.1], (4, 8): [0.2]})
+    assert (list(knob.topology), knob.size, list(knob.edges)) == ([(2, 8), (4, 8)], 0, [(0, 1)])
+
+
+@pytest.mark.parametrize("text", ['["none", "vec', '["' + "[" * 200_000])
+def test_text_that_only_looks_like_an_annotation_is_kept(text):
+    assert format_value(text) == text

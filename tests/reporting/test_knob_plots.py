@@ -9,18 +9,16 @@ from topologies import TOPOLOGIES
 
 from autotvm_opevo.reporting.figures import svg
 from autotvm_opevo.reporting.importance import Importance
-from autotvm_opevo.reporting.knob_graphs import knob_graph, positions
+from autotvm_opevo.reporting.knob_graphs import Knob, positions
 from autotvm_opevo.reporting.knob_plots import draw_graph, importance_plots, tooltips
-from autotvm_opevo.reporting.trials import Knob, ValueStats
 from autotvm_opevo.topology import Factorization
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=repr)
 def test_vertices_do_not_overlap(topology):
     """A vertex is at most as wide as the distance between the two nearest."""
-    figure = draw_graph(
-        knob_graph("knob", Knob("tile", stats={topology[0]: ValueStats(1, 0.1)}), topology), 0.1
-    )
+    knob = Knob("knob", "tile", latencies={topology[0]: [0.1]}, full=topology)
+    figure = draw_graph(knob, 0.1)
     figure.canvas.draw()
     axes = figure.axes[0]
     xy = axes.transData.transform(positions(topology)) * 72 / figure.dpi
@@ -30,34 +28,31 @@ def test_vertices_do_not_overlap(topology):
 
 
 def test_vertices_have_tooltips():
-    knob = Knob("tile", stats={(8, 1, 1): ValueStats(3, 0.002), (1, 8, 1): ValueStats(1, np.inf)})
-    graph = knob_graph("tile", knob, Factorization(8, parts=3))
-    texts = tooltips(graph)
+    latencies = {(8, 1, 1): [0.003, 0.002, 0.004], (1, 8, 1): [np.inf]}
+    knob = Knob("tile", "tile", latencies=latencies, full=Factorization(8, parts=3))
+    texts = tooltips(knob)
     assert "8x1x1: 3 trials, best 2.000 ms" in texts
     assert "1x8x1: 1 trial, all failed" in texts
     assert "2x2x2: not tried" in texts
-    root = ElementTree.fromstring(svg(draw_graph(graph, 0.002), "tile", texts))
+    root = ElementTree.fromstring(svg(draw_graph(knob, 0.002), "tile", texts))
     drawn = [title.text for use in root.iter("{http://www.w3.org/2000/svg}use") for title in use]
     assert sorted(drawn) == sorted(texts)
 
 
 def test_the_knob_with_the_largest_share_is_on_top_and_pairs_that_interact_are_below():
     pairs = {("tile", "unroll"): 0.2, ("tile", "order"): 0.01, ("order", "unroll"): 0.3}
-    correlation = {"tile": 0.5, "unroll": 0.25, "order": 1.0}
-    (plot,) = importance_plots(
-        Importance({"tile": 0.1, "unroll": 0.6, "order": 0.0}, pairs, correlation, 0.9)
-    )
+    alone = {"tile": 0.1, "unroll": 0.6, "order": 0.0}
+    (plot,) = importance_plots(Importance(alone, pairs, 0.9))
     (axes,) = plot.figure.axes
     texts = [text.get_text() for text in axes.texts]
-    assert texts[:5] == ["unroll", "tile", "order", "order and unroll", "tile and unroll"]
-    assert texts[5:] == ["q = 0.25", "q = 0.50", "q = 1.00"]
+    assert texts == ["unroll", "tile", "order", "order and unroll", "tile and unroll"]
     assert [bar.get_width() for bar in axes.patches] == pytest.approx([60, 10, 0, 30, 20])
     assert axes.yaxis_inverted()
 
 
 def labels(topology, kind="tile"):
-    stats = {value: ValueStats(1, 0.1 * (i + 1)) for i, value in enumerate(topology)}
-    (axes,) = draw_graph(knob_graph("knob", Knob(kind, stats=stats), topology), 0.1).axes
+    latencies = {value: [0.1 * (i + 1)] for i, value in enumerate(topology)}
+    (axes,) = draw_graph(Knob("knob", kind, latencies=latencies, full=topology), 0.1).axes
     return [text.get_text() for text in axes.texts]
 
 

@@ -71,7 +71,7 @@ def test_a_folder_stands_for_the_autotvm_logs_in_it(tmp_path):
     _write(tmp_path / "results.json", "[1, 2]")
     _write(tmp_path / "begun.json", "")
     assert [log.label for log in open_logs([tmp_path])] == ["a.json", "b.json"]
-    assert input_files([tmp_path]) >= {log.resolve() for log in logs}
+    assert {*input_files([tmp_path])} >= {log.resolve() for log in logs}
     before = fingerprint([tmp_path])
     autotvm_log(tmp_path / "begun.json")
     assert fingerprint([tmp_path]) != before

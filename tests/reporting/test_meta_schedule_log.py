@@ -1,11 +1,11 @@
 """Parsing of MetaSchedule databases."""
 
-import numpy as np
 import pytest
 from synthetic_logs import meta_schedule_folder, meta_schedule_line
 
+from autotvm_opevo.reporting.knob_graphs import knobs_of
 from autotvm_opevo.reporting.logs import open_logs
-from autotvm_opevo.tuning.journal import Journal, RunEnded, RunStarted, TrialEnded
+from autotvm_opevo.tuning.journal import Journal, RunStarted
 
 
 def test_a_database_is_read_with_sketches_and_options(tmp_path):
@@ -17,11 +17,12 @@ def test_a_database_is_read_with_sketches_and_options(tmp_path):
         1e-3,
         {"failed": 1},
     )
-    assert np.isnan(task.times).all()
-    assert task.knobs["matmul, loop 2, 64 iterations"].stats[32, 2].best == 2e-3
-    assert task.knobs["unroll explicit"].options == ("0", "16", "64")
+    assert not len(task.elapsed)
+    knobs = {knob.name: knob for knob in knobs_of([task])}
+    assert knobs["matmul, loop 2, 64 iterations"].latencies[32, 2] == [2e-3]
+    assert knobs["unroll explicit"].options == ("0", "16", "64")
     assert task.target == "llvm"
-    assert list(task.knobs["sketch"].stats) == ["1"]
+    assert list(knobs["sketch"].latencies) == ["1"]
 
 
 def test_a_sketch_has_the_same_number_in_all_logs_however_many_loops_are_parallel(tmp_path):
@@ -46,10 +47,8 @@ def test_a_sketch_has_the_same_number_in_all_logs_however_many_loops_are_paralle
         (folder / "database_workload.json").write_text('["1234", "..."]\n')
     for log in open_logs(folders):
         (task,) = log.tasks.values()
-        assert {value: stats.best for value, stats in task.knobs["sketch"].stats.items()} == {
-            "1": 1e-3,
-            "2": 5e-3,
-        }
+        sketch, *_ = knobs_of([task])
+        assert sketch.latencies == {"1": [1e-3], "2": [5e-3]}
 
 
 def test_schedules_with_differently_packed_weights_are_trials_of_one_task(tmp_path):
@@ -63,49 +62,6 @@ def test_schedules_with_differently_packed_weights_are_trials_of_one_task(tmp_pa
     )
     (task,) = open_logs([folder])[0].tasks.values()
     assert (task.name, len(task)) == ("matmul 8x64 64x64", 8)
-
-
-@pytest.mark.parametrize("ended", [False, True])
-def test_what_a_killed_run_had_no_time_to_tell_is_no_reason_to_lose_all_times(
-    tmp_path, monkeypatch, ended
-):
-    """Two records of eight are in the database, but not in the journal; the first run was killed,
-    or ended orderly.
-    """
-    folder = meta_schedule_folder(tmp_path / "folder")
-    journal, key = Journal(folder / "journal"), "1234"
-
-    def at(moment, write, *arguments, **fields):
-        monkeypatch.setattr("time.time", lambda: moment)
-        write(*arguments, **fields)
-
-    at(1000.0, journal.write, RunStarted([(1, [key])], "OpEvo"))
-    for moment in (1010.0, 1011.0, 1012.0):
-        at(moment, journal.write, TrialEnded(task=key))
-    if ended:
-        at(1013.0, journal.write, RunEnded({"running": 3.0}))
-    at(2000.0, journal.write, RunStarted([(1, [key])], "OpEvo"))
-    for moment, failure in ((2010.0, "run timeout"), (2011.0, ""), (2012.0, "")):
-        at(moment, journal.write, TrialEnded(task=key, failure=failure))
-    at(2013.0, journal.write, RunEnded({"running": 3.0}))
-    (log,) = open_logs([folder])
-    (task,) = log.tasks.values()
-    if ended:
-        assert np.isnan(task.times).all()
-        assert task.failures == {"failed": 1}
-    else:
-        assert task.times.tolist() == [
-            1010.0,
-            1011.0,
-            1012.0,
-            1012.0,
-            1012.0,
-            2010.0,
-            2011.0,
-            2012.0,
-        ]
-        assert task.failures == {"run timeout": 1}
-        assert log.elapsed[-1] == 24.0
 
 
 @pytest.mark.parametrize(

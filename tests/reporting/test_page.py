@@ -317,7 +317,7 @@ def test_the_total_of_a_log_is_of_its_own_operators(tmp_path):
     text = page_text(report(tmp_path / "a.json", tmp_path / "b.json", out=tmp_path / "report.html"))
     trials = "8 trials of 2 tasks in 3.0 s, the first at 2026-11-18 11:06 UTC"
     assert f"a.json : {trials}" in text
-    assert "How good? 16.000 ms;" in text
+    assert "How good? 16.000 ms" in text
     assert "How good? 8.000 ms;" in text
     assert "The logs do not have the same operators" in text
 
@@ -344,7 +344,6 @@ def test_operators_without_trials_are_counted_as_unsolved(tmp_path):
 def test_the_unknown_part_of_a_tile_is_explained(tmp_path):
     text = report_text(tmp_path, autotvm_line(0))
     assert "? is the outermost part of a tile" in text
-    assert "The journal of OpEvo's tune_network has it" in text
 
 
 def test_many_operators_that_take_equally_long_are_shown(tmp_path):

@@ -9,7 +9,7 @@ from synthetic_logs import autotvm_line
 
 from autotvm_opevo import report
 from autotvm_opevo.reporting.logs import open_logs
-from autotvm_opevo.reporting.summary import compare
+from autotvm_opevo.reporting.summary import latency_ratio
 
 
 def write(path, latencies):
@@ -29,31 +29,26 @@ def test_a_machine_that_was_slower_is_found_by_the_configurations_that_both_logs
     first, second = logs(
         tmp_path, [1e-3 * (i + 1) for i in range(8)], [1.2e-3 * (i + 1) for i in range(16)]
     )
-    found = compare(second, first)
-    assert (found.ratio, found.low, found.high, found.differs) == (*[pytest.approx(1.2)] * 3, True)
-    assert found.count == 8
-    assert not compare(first, first).differs
-
-
-def test_noise_is_no_difference(tmp_path):
-    noise = np.exp(np.random.default_rng(0).normal(0, 0.2, 12))
-    assert not compare(*logs(tmp_path, [1e-3] * 12, 1e-3 * noise)).differs
+    found = latency_ratio(second, first)
+    assert found == (*[pytest.approx(1.2)] * 3, 8)
+    assert not found.is_near_1
+    assert latency_ratio(first, first).is_near_1
 
 
 def test_a_wide_interval_around_1_is_no_proof_of_an_equal_machine(tmp_path):
     noise = np.exp(np.random.default_rng(0).normal(0, 0.4, 12))
-    assert compare(*logs(tmp_path, [1e-3] * 12, 1e-3 * noise)).is_unclear
-    assert not compare(*logs(tmp_path, [1e-3] * 12, 1e-3 * noise**0.1)).is_unclear
+    assert not latency_ratio(*logs(tmp_path, [1e-3] * 12, 1e-3 * noise)).is_near_1
+    assert latency_ratio(*logs(tmp_path, [1e-3] * 12, 1e-3 * noise**0.1)).is_near_1
     page = report(
         tmp_path / "a.json", write(tmp_path / "b.json", 1e-3 * noise), out=tmp_path / "report.html"
     )
-    assert "a.json and b.json are hard to compare: the same took" in page_text(page)
+    assert "a.json and b.json: latencies may not be comparable, the same took" in page_text(page)
 
 
 def test_the_interval_has_its_confidence(tmp_path):
     rng, inside = np.random.default_rng(1), 0
     for _ in range(200):
-        found = compare(
+        found = latency_ratio(
             *logs(
                 tmp_path,
                 1e-3 * np.exp(np.clip(rng.standard_cauchy(11), -50, 50) * 0.1),
@@ -65,11 +60,11 @@ def test_the_interval_has_its_confidence(tmp_path):
 
 
 def test_few_configurations_say_nothing_and_failures_do_not_count(tmp_path):
-    found = compare(*logs(tmp_path, [1e-3] * 5, [1e-3] * 5))
-    assert math.isnan(found.ratio)
-    assert found.count == 5
-    assert not found.differs
+    found = latency_ratio(*logs(tmp_path, [1e-3] * 5, [1e-3] * 5))
+    assert math.isnan(found.median)
+    assert found.shared == 5
+    assert not found.is_near_1
     failed = tmp_path / "failed.json"
     failed.write_text("\n".join(autotvm_line(i, unroll=i, error_no=4) for i in range(8)))
     first, second = open_logs([tmp_path / "a.json", failed])
-    assert compare(first, second).count == 0
+    assert latency_ratio(first, second).shared == 0

@@ -11,8 +11,7 @@ from synthetic_logs import autotvm_line, autotvm_log, meta_schedule_folder, meta
 from autotvm_opevo import report
 from autotvm_opevo.reporting import summarize
 from autotvm_opevo.reporting.logs import open_logs
-from autotvm_opevo.reporting.network import Network
-from autotvm_opevo.reporting.verdict import MIN_TRIALS, gain_of_last, verdict
+from autotvm_opevo.reporting.verdict import MIN_TRIALS, gain_of_last_half, verdict
 from autotvm_opevo.tuning.journal import (
     BestConfirmed,
     BestWritten,
@@ -32,7 +31,7 @@ DENSE, CONV2D = (
 def answers(path):
     """The answers of the verdict on a log, by question."""
     (log,) = open_logs([path])
-    return {answer.question: answer for answer in verdict(0, log, Network([log]))}
+    return verdict(log)
 
 
 def write(path, latencies, template="dense", error_no=0):
@@ -45,25 +44,25 @@ def write(path, latencies, template="dense", error_no=0):
 
 def test_an_empty_log_has_no_verdict(tmp_path):
     (log,) = open_logs([tmp_path / "missing.json"], must_exist=False)
-    assert verdict(0, log, Network([log])) == []
+    assert verdict(log) == {}
 
 
 def test_a_run_that_stands_still_has_converged_and_nothing_is_next(tmp_path):
     found = answers(write(tmp_path / "log.json", [2e-3] * 10 + [1e-3] * 100))
-    assert found["Converged?"].text == "Probably: the last half of the trials brought 0.0%."
-    assert found["What next?"].text.startswith("Nothing")
+    assert found["Converged?"] == "Probably: the last half of the trials brought 0.0%."
+    assert found["What next?"].startswith("Nothing")
 
 
 def test_an_operator_without_a_successful_trial_comes_first(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 40), [None] * 4, "conv2d", error_no=4)
     found = answers(log)
-    assert found["Converged?"].text == "No: 1 operator without a successful trial."
+    assert found["Converged?"] == "No: 1 operator without a successful trial."
     assert (
-        found["What next?"].text
+        found["What next?"]
         == "All trials of conv2d 1x64 failed, most often with runtime device: see why."
     )
     assert (
-        answers(write(tmp_path / "failed.json", [None] * 20, error_no=4))["How good?"].text
+        answers(write(tmp_path / "failed.json", [None] * 20, error_no=4))["How good?"]
         == "Unknown: no trial succeeded."
     )
 
@@ -85,19 +84,17 @@ def test_a_run_that_still_gains_goes_on_unless_every_operator_is_near_its_limit(
     journal.write(MachineMeasured({DENSE: limit}))
     if confirmed:
         journal.write(BestConfirmed(DENSE, autotvm_line(31, latency=1e-3), confirmed))
-    assert answers(log)["Converged?"].text.startswith("No: the last half of the trials brought ")
-    assert answers(log)["What next?"].text.startswith(next_step)
+    assert answers(log)["Converged?"].startswith("No: the last half of the trials brought ")
+    assert answers(log)["What next?"].startswith(next_step)
 
 
 def test_how_good_it_is_rests_on_confirmed_timings_where_they_are_longer(tmp_path):
     log = write(tmp_path / "log.json", [1e-3] * 20)
     journal = Journal(f"{log}.journal")
     journal.write(MachineMeasured({DENSE: 0.8e-3}))
-    assert answers(log)["How good?"].text.startswith(
-        "1.000 ms, 80% of what this machine's limits allow"
-    )
+    assert answers(log)["How good?"].startswith("1.000 ms, 80% of what this machine's limits allow")
     journal.write(BestConfirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3]))
-    text = answers(log)["How good?"].text
+    text = answers(log)["How good?"]
     assert (
         text == "1.600 ms, 50% of what this machine's limits allow; most is left in dense 1x64, at "
         "50% of its limit."
@@ -113,7 +110,7 @@ def test_the_page_shows_the_figures_of_the_verdict(tmp_path):
     limits, sizes = {DENSE: 0.8e-3, CONV2D: 0.5e-3}, {DENSE: 4e6, CONV2D: 1e6}
     journal.write(MachineMeasured(limits, [DENSE], sizes, flops=2e11, memory_bandwidth=3e10))
     journal.write(BestConfirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3]))
-    text = answers(log)["How good?"].text
+    text = answers(log)["How good?"]
     assert text.startswith(
         "2.100 ms, 1 GFLOPS, 62% of what this machine's limits allow; most is left in dense"
     )
@@ -128,12 +125,9 @@ def test_the_journal_s_limits_say_how_good_it_is_and_where_most_is_left(tmp_path
     journal.write(
         RunStarted([(2, [DENSE]), (1, [CONV2D])], "OpEvo", flop={DENSE: 1e6, CONV2D: 8e6})
     )
-    assert (
-        "6.000 ms, 2 GFLOPS; how fast this device can be is unknown"
-        in answers(log)["How good?"].text
-    )
+    assert "6.000 ms, 2 GFLOPS; how fast this device can be is unknown" in answers(log)["How good?"]
     journal.write(MachineMeasured({DENSE: 0.95e-3, CONV2D: 1e-3}))
-    text = answers(log)["How good?"].text
+    text = answers(log)["How good?"]
     most = "most is left in conv2d 1x64, at 25% of its limit"
     assert text == f"6.000 ms, 2 GFLOPS, 48% of what this machine's limits allow; {most}."
 
@@ -142,17 +136,11 @@ def test_limits_that_an_operator_exceeds_by_far_are_not_believed(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [4e-3] * 20, "conv2d")
     journal = Journal(f"{log}.journal")
     journal.write(MachineMeasured({DENSE: 1.2e-3, CONV2D: 2e-3}))
-    assert answers(log)["How good?"].text.startswith(
+    assert answers(log)["How good?"].startswith(
         "5.000 ms, 60% of what this machine's limits allow; most is left in conv2d"
     )
     journal.write(MachineMeasured({DENSE: 2.6e-3, CONV2D: 2e-3}))
-    found = answers(log)["How good?"]
-    assert (
-        found.text
-        == "5.000 ms; the machine's limits were measured while it was slower than when it ran "
-        "dense 1x64."
-    )
-    assert not found.known
+    assert answers(log)["How good?"].startswith("5.000 ms; how fast this device can be is unknown")
 
 
 def test_operators_that_only_move_data_hide_the_limit_of_the_others_only_if_they_take_long(
@@ -171,7 +159,7 @@ def test_operators_that_only_move_data_hide_the_limit_of_the_others_only_if_they
     journal.write(MachineMeasured({DENSE: 0.5e-3}))
     assert (
         "1 GFLOPS, 51% of what this machine's limits allow; most is left in dense, at 50%"
-        in answers(log)["How good?"].text
+        in answers(log)["How good?"]
     )
     journal.write(
         RunStarted(
@@ -181,7 +169,7 @@ def test_operators_that_only_move_data_hide_the_limit_of_the_others_only_if_they
             names={DENSE: "dense", CONV2D: "transpose"},
         )
     )
-    assert "is unknown" in answers(log)["How good?"].text
+    assert "is unknown" in answers(log)["How good?"]
 
 
 def test_a_network_that_became_slower_as_a_whole_is_not_to_be_used(tmp_path):
@@ -189,9 +177,7 @@ def test_a_network_that_became_slower_as_a_whole_is_not_to_be_used(tmp_path):
     journal = Journal(f"{log}.journal")
     journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
     journal.write(NetworkCompared.of(compared(0.010, 0.0105).race))
-    assert answers(log)["What next?"].text.startswith(
-        "Nothing: the best file has the untuned network"
-    )
+    assert answers(log)["What next?"].startswith("Nothing: the best file has the untuned network")
 
 
 def test_a_converged_run_that_made_the_network_no_faster_does_not_advise_its_result(tmp_path):
@@ -203,34 +189,34 @@ def test_a_converged_run_that_made_the_network_no_faster_does_not_advise_its_res
         (0.005, "Nothing: use the result"),
     ):
         journal.write(NetworkCompared(0.01, after))
-        assert answers(log)["What next?"].text.startswith(expected)
+        assert answers(log)["What next?"].startswith(expected)
 
 
 def test_it_says_of_how_much_the_file_of_the_best_has_not_the_fastest(tmp_path):
     log = write(tmp_path / "log.json", [1.0e-3])
-    assert "file of the best" not in answers(log)["How sure?"].text
+    assert "file of the best" not in answers(log)["How sure?"]
     Journal(f"{log}.journal").write(BestWritten(aligned=2))
-    text = answers(log)["How sure?"].text
+    text = answers(log)["How sure?"]
     assert "The file of the best has 2 tasks with another record than the fastest" in text
     journal = Journal(f"{log}.journal")
     journal.write(RunStarted([(1, [DENSE])], "OpEvo"))  # another network's
-    assert "file of the best" not in answers(log)["How sure?"].text
+    assert "file of the best" not in answers(log)["How sure?"]
     journal.write(BestWritten(aligned=1))
     journal.write(BestWritten(aligned=0))  # by a later run
-    assert "file of the best" not in answers(log)["How sure?"].text
+    assert "file of the best" not in answers(log)["How sure?"]
 
 
 def test_confirmed_tasks_say_how_sure_it_is_until_a_later_trial_is_faster(tmp_path, monkeypatch):
     log = write(write(tmp_path / "log.json", [1e-3] * 20), [3e-3] * 20, "conv2d")
-    assert answers(log)["How sure?"].text.startswith("Every best rests on one trial")
+    assert answers(log)["How sure?"].startswith("Every best rests on one trial")
     monkeypatch.setattr("time.time", lambda: 1.795e9 + 30)
     Journal(f"{log}.journal").write(BestConfirmed(DENSE, "", [1.0e-3, 1.02e-3, 0.98e-3], ties=2))
-    text = answers(log)["How sure?"].text
+    text = answers(log)["How sure?"]
     tied = "another configuration may be as fast for dense 1x64"
     assert text == f"1 of 2 operators, 25% of the latency, confirmed in turn within 2.0%; {tied}."
     with open(log, "a") as file:
         file.write(autotvm_line(40, latency=0.9e-3) + "\n")
-    assert answers(log)["How sure?"].text.startswith("Every best rests on one trial")
+    assert answers(log)["How sure?"].startswith("Every best rests on one trial")
 
 
 def test_runs_that_were_killed_do_not_count_as_timed(tmp_path, monkeypatch):
@@ -240,14 +226,14 @@ def test_runs_that_were_killed_do_not_count_as_timed(tmp_path, monkeypatch):
         monkeypatch.setattr("time.time", lambda start=start: start)
         journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
     journal.write(RunEnded({"building": 14.0, "running": 6.0}))
-    text = answers(log)["Where did the time go?"].text
+    text = answers(log)["Where did the time go?"]
     assert text == "building 14 s, running 6.0 s, 48 s in all."
 
 
 def test_a_database_without_a_journal_is_judged_by_the_order_of_its_records(tmp_path):
     found = answers(meta_schedule_folder(tmp_path / "database"))
-    assert not found["Converged?"].text.startswith(("Yes", "Probably"))
-    assert not found["Where did the time go?"].known
+    assert not found["Converged?"].startswith(("Yes", "Probably"))
+    assert found["Where did the time go?"].startswith("Unknown")
 
 
 def test_every_question_is_answered_for_two_tasks(tmp_path):
@@ -259,14 +245,14 @@ def test_every_question_is_answered_for_two_tasks(tmp_path):
         "Where did the time go?",
         "What next?",
     ]
-    assert all(answer.text for answer in found.values())
+    assert all(found.values())
 
 
 def test_operators_of_an_earlier_network_that_have_no_trial_do_not_matter(tmp_path):
     log = write(tmp_path / "log.json", [1e-3] * 100)
     for task in (CONV2D, DENSE):
         Journal(f"{log}.journal").write(RunStarted([(1, [task])], "OpEvo"))
-    assert answers(log)["Converged?"].text.startswith("Probably: ")
+    assert answers(log)["Converged?"].startswith("Probably: ")
 
 
 def test_where_every_task_has_ended_there_is_nothing_next(tmp_path):
@@ -280,16 +266,16 @@ def test_where_every_task_has_ended_there_is_nothing_next(tmp_path):
     journal.write(RunEnded({"running": 1.0}, "exhausted"))
     found = answers(log)
     assert (
-        found["Converged?"].text
+        found["Converged?"]
         == "Yes: every task ended: its search space is exhausted, or it stopped early."
     )
-    assert found["What next?"].text.startswith("Nothing: use the result")
+    assert found["What next?"].startswith("Nothing: use the result")
     journal.write(
         RunStarted(
             [(1, [DENSE])], "OpEvo", f"autotvm-opevo tune --network alexnet --log {log}", 1000
         )
     )
-    assert not answers(log)["Converged?"].text.startswith("Yes")
+    assert not answers(log)["Converged?"].startswith("Yes")
 
 
 def test_where_every_task_has_ended_an_untuned_network_that_is_faster_is_still_to_be_used(tmp_path):
@@ -298,9 +284,7 @@ def test_where_every_task_has_ended_an_untuned_network_that_is_faster_is_still_t
     journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
     journal.write(RunEnded({"running": 1.0}, "exhausted"))
     journal.write(NetworkCompared.of(compared(1e-3, 2e-3).race))
-    assert answers(log)["What next?"].text.startswith(
-        "Nothing: the best file has the untuned network"
-    )
+    assert answers(log)["What next?"].startswith("Nothing: the best file has the untuned network")
 
 
 def test_a_run_s_own_log_may_be_named_like_the_best_of_another(tmp_path):
@@ -325,24 +309,12 @@ def test_the_best_of_another_log_have_no_verdict(tmp_path):
 
 
 def test_without_its_start_the_time_begins_with_the_first_result(tmp_path):
-    first, second = (write(tmp_path / f"{name}.json", [1e-3] * 20) for name in "ab")
+    first = write(tmp_path / "log.json", [1e-3] * 20)
     assert "19 s since the first result" in summarize(first)
-    assert "its time begins with the first result" not in summarize(first)
-    assert "its time begins with the first result" in summarize(first, second)
     Journal(f"{first}.journal").write(RunStarted([(1, [DENSE])], "OpEvo"))
     assert "since the first result" not in summarize(first)
     one = summarize(write(tmp_path / "one.json", [1e-3]))
     assert " 0.0 s" not in one
-
-
-@pytest.mark.parametrize(
-    "command",
-    ["autotvm-opevo tune --log 'log.json", "autotvm-opevo tune --log log.json --timeout soon"],
-)
-def test_a_damaged_command_is_no_error(tmp_path, command):
-    log = write(write(tmp_path / "log.json", [1e-3] * 40), [None] * 4, "conv2d", error_no=7)
-    Journal(f"{log}.journal").write(RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", command, 44))
-    assert "conv2d 1x64" in answers(log)["What next?"].text
 
 
 def test_text_that_cannot_be_shown_is_replaced(tmp_path):
@@ -376,14 +348,11 @@ def test_failures_of_an_unknown_kind_have_no_kind(tmp_path):
 def test_a_run_that_still_gains_has_not_converged_and_gets_twice_the_trials(tmp_path):
     log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
     found = answers(log)
-    assert found["Converged?"].text == "No: the last half of the trials brought 100%."
-    assert (found["What next?"].text, found["What next?"].command) == (
-        "More trials: tune again into this log, 64 in all.",
-        "",
-    )
+    assert found["Converged?"] == "No: the last half of the trials brought 100%."
+    assert found["What next?"] == "More trials: tune again into this log, 64 in all."
     command = "autotvm-opevo tune --network alexnet --trials 32 --log log.json"
     Journal(f"{log}.journal").write(RunStarted([(1, [DENSE])], "OpEvo", command, 32))
-    assert answers(log)["What next?"].command == command
+    assert answers(log)["What next?"].endswith(f"64 in all: {command}")
 
 
 @pytest.mark.parametrize(
@@ -391,15 +360,15 @@ def test_a_run_that_still_gains_has_not_converged_and_gets_twice_the_trials(tmp_
 )
 def test_a_run_that_stands_still_after_few_trials_may_go_on(tmp_path, trials, says):
     found = answers(write(tmp_path / "log.json", [1e-3] * trials))
-    assert found["Converged?"].text.startswith(says)
-    assert found["What next?"].text.startswith("Nothing" if says == "Probably" else "More trials")
+    assert found["Converged?"].startswith(says)
+    assert found["What next?"].startswith("Nothing" if says == "Probably" else "More trials")
 
 
 def test_trials_of_an_operator_that_hardly_matters_do_not_make_a_run_converged(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-2] * 20), [1e-5] * 300, "conv2d")
-    assert answers(log)["Converged?"].text.startswith("Too early to tell")
+    assert answers(log)["Converged?"].startswith("Too early to tell")
     even = write(write(tmp_path / "even.json", [1e-2] * 160), [1e-5] * 160, "conv2d")
-    assert answers(even)["Converged?"].text.startswith("Probably: ")
+    assert answers(even)["Converged?"].startswith("Probably: ")
 
 
 def test_an_operator_that_always_times_out_needs_more_time(tmp_path):
@@ -407,13 +376,14 @@ def test_an_operator_that_always_times_out_needs_more_time(tmp_path):
     text = (
         "All trials of conv2d 1x64 failed, most often with run timeout: give each trial more time."
     )
-    assert answers(log)["What next?"].text == text
+    assert answers(log)["What next?"] == text
 
 
 def test_a_run_that_was_interrupted_is_to_make_the_trials_that_are_left(tmp_path):
     log = write(tmp_path / "log.json", [1 / (trial + 1) for trial in range(32)])
     Journal(f"{log}.journal").write(RunStarted([(1, [DENSE])], "OpEvo", "a command", 1000))
-    assert answers(log)["What next?"].text == "More trials: tune again into this log, 1000 in all."
+    expected = "More trials: tune again into this log, 1000 in all: a command"
+    assert answers(log)["What next?"] == expected
 
 
 def test_operators_without_a_trial_need_trials(tmp_path):
@@ -422,8 +392,8 @@ def test_operators_without_a_trial_need_trials(tmp_path):
         RunStarted([(1, [DENSE]), (1, [CONV2D])], "OpEvo", "a command", 1000)
     )
     found = answers(log)
-    assert found["Converged?"].text == "No: 1 operator without a successful trial."
-    assert found["What next?"].text == "More trials: tune again into this log, 1000 in all."
+    assert found["Converged?"] == "No: 1 operator without a successful trial."
+    assert found["What next?"] == "More trials: tune again into this log, 1000 in all: a command"
 
 
 def test_trials_of_another_network_in_the_log_do_not_count_for_what_is_next(tmp_path):
@@ -434,7 +404,7 @@ def test_trials_of_another_network_in_the_log_do_not_count_for_what_is_next(tmp_
     )
     for task in (CONV2D, DENSE, DENSE):
         Journal(f"{log}.journal").write(RunStarted([(1, [task])], "OpEvo", "a command", 32))
-    assert "64 in all" in answers(log)["What next?"].text
+    assert "64 in all" in answers(log)["What next?"]
     assert (
         "this log has 2 networks or targets: totals and shares are of all of them together"
         in page_text(report(log, out=tmp_path / "report.html"))
@@ -446,20 +416,19 @@ def test_at_the_machine_s_limit_tuning_has_converged(tmp_path):
     journal = Journal(f"{log}.journal")
     journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
     journal.write(MachineMeasured({DENSE: 1 / 32}))
-    assert answers(log)["Converged?"].text == "Yes: the machine's limits leave 0.0%."
-    assert answers(log)["What next?"].text.startswith("Nothing")
+    assert answers(log)["Converged?"] == "Yes: the machine's limits leave 0.0%."
+    assert answers(log)["What next?"].startswith("Nothing")
 
 
 def test_where_the_time_went_has_the_phases_and_failures_if_they_are_many(tmp_path):
     log = write(write(tmp_path / "log.json", [1e-3] * 40), [None] * 20, "conv2d", error_no=6)
     Journal(f"{log}.journal").write(RunEnded({"building": 40.0, "running": 20.0}))
     expected = "building 40 s, running 20 s, 33% of the trials failed, 20 with build timeout."
-    assert answers(log)["Where did the time go?"].text == expected
+    assert answers(log)["Where did the time go?"] == expected
 
 
-@pytest.mark.parametrize("part", [0.25, 0.5])
-def test_the_gain_is_infinite_if_there_was_no_result_before(part):
-    assert gain_of_last(np.array([math.inf] * 7 + [1.0]), part) == math.inf
+def test_the_gain_is_infinite_if_there_was_no_result_before():
+    assert gain_of_last_half(np.array([math.inf] * 7 + [1.0])) == math.inf
 
 
 def test_a_run_that_ended_by_its_time_limit_is_to_have_more_time(tmp_path):
@@ -468,8 +437,6 @@ def test_a_run_that_ended_by_its_time_limit_is_to_have_more_time(tmp_path):
     journal = Journal(f"{log}.journal")
     journal.write(RunStarted([(1, [DENSE])], "OpEvo", "a command", 100_000))
     journal.write(RunEnded({"running": 1.0}, "time limit"))
-    found = answers(log)["What next?"]
-    assert (found.text, found.command) == (
-        "More time: tune again into this log, for as long.",
-        "a command",
+    assert (
+        answers(log)["What next?"] == "More time: tune again into this log, for as long: a command"
     )

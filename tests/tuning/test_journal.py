@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from own_topologies import Ring
 
-from autotvm_opevo.reporting.knob_graphs import knob_graph
-from autotvm_opevo.reporting.trials import Knob, ValueStats
+from autotvm_opevo.reporting.knob_graphs import Knob
 from autotvm_opevo.topology import Categorical, Discrete, Factorization, InducedSubgraph
 from autotvm_opevo.topology.serialization import from_json
 from autotvm_opevo.tuning.journal import (
@@ -165,9 +164,9 @@ def test_a_topology_of_ones_own_is_written_if_it_is_small(tmp_path):
     found = {name: from_json(*knob) for name, knob in event.knobs["dense"].items()}
     assert found.keys() == {"ring", "things"}
     assert list(found["ring"].neighbours(0)) == [1, 4]
-    graph = knob_graph("ring", Knob("number", stats={0: ValueStats(1, 0.5)}), found["ring"])
-    assert sorted(graph.edges) == [(0, 1), (0, 4), (1, 2), (2, 3), (3, 4)]
-    assert np.isfinite(graph.positions).all()
+    ring = Knob("ring", "number", latencies={0: [0.5]}, full=found["ring"])
+    assert sorted(ring.edges) == [(0, 1), (0, 4), (1, 2), (2, 3), (3, 4)]
+    assert np.isfinite(ring.positions).all()
 
 
 def test_the_phases_of_all_runs_and_lost_devices_are_read_back(tmp_path):

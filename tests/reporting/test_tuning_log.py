@@ -5,7 +5,6 @@ import pytest
 from synthetic_logs import autotvm_line
 
 from autotvm_opevo.reporting.logs import open_logs
-from autotvm_opevo.reporting.network import Network
 from autotvm_opevo.tuning.journal import Journal, RunStarted
 from autotvm_opevo.tuning.record_lines import task_key
 
@@ -26,6 +25,6 @@ def test_the_total_is_the_sum_of_the_operators_best_so_far(tmp_path):
     Journal(tmp_path / "log.json.journal").write(
         RunStarted([(2, keys[:2]), (1, keys[2:])], "OpEvoTuner")
     )
-    network = Network(open_logs([tmp_path / "log.json"]))
-    assert list(network.best_so_far(0) * 1e3) == pytest.approx([np.inf, 21, 11, 11, 10])
-    assert network.seconds_in(0) == pytest.approx(0.01)
+    (log,) = open_logs([tmp_path / "log.json"])
+    assert list(log.best_so_far * 1e3) == pytest.approx([np.inf, 21, 11, 11, 10])
+    assert log.seconds == pytest.approx(0.01)

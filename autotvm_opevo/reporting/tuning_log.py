@@ -1,0 +1,294 @@
+"""One log: its tasks, the operators of the network that they belong to, its runs, and its time."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autotvm_opevo._utils import jsonl
+from autotvm_opevo._utils.text import printable
+from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Array, Task, TaskId, Trial
+from autotvm_opevo.tuning.journal import Event, Runs, TrialEnded
+from autotvm_opevo.tuning.logs import is_best
+
+# Longer gaps are pauses: a batch of 64 builds and runs that all time out takes half an hour.
+_LONGEST_BATCH = 3600.0
+# Shorter pauses are not reported.
+_SHORTEST_PAUSE = 60.0
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """One operator of a log's network. Times are in seconds for all its runs, and infinite if all
+    trials failed.
+
+    Attributes
+    ----------
+    count : int
+        How often the network runs it.
+    tasks : list of Task
+        Those that compute it, fastest first: TVM may have several templates for an operator.
+    """
+
+    count: int
+    tasks: list[Task]
+
+    @property
+    def fastest(self) -> Task:
+        """The task that the network uses."""
+        return self.tasks[0]
+
+    @property
+    def name(self) -> str:
+        """Name of the fastest task, with the number of runs if that is not 1."""
+        return self.fastest.name if self.count == 1 else f"{self.count} times {self.fastest.name}"
+
+    @property
+    def seconds(self) -> float:
+        """Time with the best configuration."""
+        return self.count * self.fastest.latency
+
+    @property
+    def first_seconds(self) -> float:
+        """Time with the first successful configuration of the fastest task."""
+        return self.count * self.fastest.first_success
+
+
+class TuningLog:
+    """All tasks of one log.
+
+    Attributes
+    ----------
+    label : str
+        The log's name in the report.
+    path : Path
+        The log file, or the folder of a database.
+    index : int
+        Its position among the logs of the report.
+    exists : bool
+        Whether the file exists yet.
+    tasks : dict of str to Task
+        By key, in order of their first trials.
+    malformed, unrelated : int
+        Number of lines that are not JSON, and of those that are but hold no trial. Blank lines and
+        comments are not counted.
+    runs : Runs
+        The runs that wrote the log, according to its journal.
+    operators : list of Operator
+        By time, highest first; those without a successful trial are last. A task in no journal is
+        an operator by itself.
+    has_counts : bool
+        Whether a journal has the number of runs of every task.
+    elapsed : array of float
+        Seconds of tuning, without pauses, until the end of each trial; empty if some timestamps are
+        unknown.
+    pauses : list of float
+        Duration in seconds of each pause between runs.
+    """
+
+    def __init__(self, label: str, path: Path = Path(), index: int = 0) -> None:
+        self.label, self.path, self.index = label, path, index
+        self.exists = True
+        self.tasks: dict[str, Task] = {}
+        self.malformed = self.unrelated = 0
+        self.runs = Runs()
+        self.operators: list[Operator] = []
+        self.has_counts = False
+        self.elapsed: Array = np.empty(0)
+        self.pauses: list[float] = []
+        self._order: list[Task] = []  # the task of each trial
+        self._values: dict[Hashable, Any] = {}  # each in memory once
+
+    def read(
+        self, lines: Iterable[bytes], parse_trial: Callable[[Any], tuple[TaskId, Trial]]
+    ) -> None:
+        """Add the trial of each line; count the lines that have none."""
+        for _, value in jsonl.read(lines):
+            if value is jsonl.MALFORMED:
+                self.malformed += 1
+                continue
+            try:
+                self.add(*parse_trial(value))
+            except (
+                ArithmeticError,
+                AttributeError,
+                LookupError,
+                RecursionError,
+                TypeError,
+                ValueError,
+            ):
+                self.unrelated += 1
+
+    def add(self, task_id: TaskId, trial: Trial) -> None:
+        """Add a trial; if one of its values is not hashable, raise before anything is changed."""
+        knobs = {name: self._values.setdefault(value, value) for name, value in trial.knobs.items()}
+        if task_id.key not in self.tasks:
+            self.tasks[task_id.key] = Task(task_id)
+        task = self.tasks[task_id.key]
+        # of the last one, which the run with the journal may have added
+        task.journal_key = task_id.journal_key
+        task.trials.append(trial._replace(knobs=knobs))
+        self._order.append(task)
+
+    def merge_journal(self, events: Iterable[Event]) -> None:
+        """Add what a journal knows of the trials, and compute the time spent on them. Call once,
+        after all trials are added.
+        """
+        events, runs = list(events), self.runs
+        runs.replay(events)
+        runs.tuners, runs.command = list(map(printable, runs.tuners)), printable(runs.command)
+        runs.phases = {printable(phase): seconds for phase, seconds in runs.phases.items()}
+        ended: dict[str, list[TrialEnded]] = {}
+        for event in events:
+            if isinstance(event, TrialEnded):
+                ended.setdefault(event.task, []).append(event)
+        # a key may leave out the target
+        targets = Counter(task.journal_key for task in self.tasks.values())
+        for task in self.tasks.values():
+            task.name = printable(runs.names.get(task.journal_key, task.name))
+            _merge_events(task, ended.get(task.journal_key, ()))
+            confirmation = runs.confirmed.get(task.journal_key)
+            if confirmation and targets[task.journal_key] == 1:
+                latency = np.median(confirmation.latencies)
+                if not any(
+                    trial.time > confirmation.time and trial.latency < latency
+                    for trial in task.trials
+                ):
+                    task.confirmation = confirmation
+        self._measure_time()
+
+    def _measure_time(self) -> None:
+        """Sort the trials by time and compute the time spent on them, without the pauses between
+        runs, if the time of each is known.
+
+        A trial takes the time since the previous one, of whichever task, or since its run started,
+        or began to measure: what it takes to start is tuning, but no task's.
+        """
+        trials = [trial for _, trial in self._trials()]
+        if not trials or not all(math.isfinite(trial.time) for trial in trials):
+            return
+        moments: list[tuple[float, int, Task | None]] = [
+            *((time, 0, None) for time in self.runs.starts),
+            *((time, 1, None) for time in self.runs.measuring_since),
+            *((trial.time, 2, task) for task, trial in self._trials()),
+        ]
+        for task in self.tasks.values():
+            task.trials.sort(key=lambda trial: trial.time)
+        start = ready = previous = -math.inf
+        elapsed, pauses, overall = 0.0, [], []
+        of_task: dict[str, list[float]] = {key: [] for key in self.tasks}
+        self._order = []
+        for moment, kind, of in sorted(moments, key=lambda moment: moment[:2]):
+            if of is None:
+                start, ready = (moment, moment) if kind == 0 else (start, moment)
+                continue
+            since = max(previous, start)
+            pause, gap, own = since - previous, moment - since, moment - max(since, ready)
+            if gap > _LONGEST_BATCH and start <= previous:
+                pause, gap, own = gap, 0.0, 0.0
+            if previous > -math.inf and pause >= _SHORTEST_PAUSE:
+                pauses.append(pause)
+            previous, elapsed = moment, elapsed + gap
+            spent = of_task[of.key]
+            spent.append(own + (spent[-1] if spent else 0.0))
+            overall.append(elapsed)
+            self._order.append(of)
+        self.elapsed, self.pauses = np.array(overall), pauses
+        for task in self.tasks.values():
+            task.elapsed = np.array(of_task[task.key])
+
+    def find_operators(self, counts: Mapping[tuple[str, ...], int]) -> None:
+        """Group the tasks by operator, given how often a network runs each, by the keys of its
+        tasks in journals.
+        """
+        left, operators = dict(self.tasks), []
+        for keys, count in counts.items():
+            by_target: dict[str, list[Task]] = {}  # journal keys may leave out the target
+            for key, task in list(left.items()):
+                if task.journal_key in keys:
+                    by_target.setdefault(task.target, []).append(left.pop(key))
+            operators += [
+                Operator(count, sorted(tasks, key=lambda task: task.latency))
+                for tasks in by_target.values()
+            ]
+        self.has_counts = not left
+        operators += [Operator(1, [task]) for task in left.values()]
+        self.operators = sorted(operators, key=lambda one: (one.seconds == math.inf, -one.seconds))
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def operator_of(self, task: Task) -> Operator:
+        """The operator that a task computes."""
+        return next(operator for operator in self.operators if task in operator.tasks)
+
+    @property
+    def has_best_only(self) -> bool:
+        """Whether it holds the best of another log, and is none of a run's own."""
+        return is_best(self.path) and not self.runs.starts
+
+    @property
+    def solved(self) -> list[Operator]:
+        """The operators with a successful trial."""
+        return [operator for operator in self.operators if operator.seconds < math.inf]
+
+    @property
+    def seconds(self) -> float:
+        """Total time of the operators with a successful trial."""
+        return math.fsum(operator.seconds for operator in self.solved)
+
+    @property
+    def unsolved(self) -> int:
+        """Number of operators without a successful trial, including those of the network tuned last
+        that have no trial.
+        """
+        tried = {task.journal_key for task in self.tasks.values()}
+        last_network = self.runs.networks[-1] if self.runs.networks else {}
+        untried = sum(tried.isdisjoint(keys) for keys in last_network)
+        return untried + len(self.operators) - len(self.solved)
+
+    @property
+    def best_so_far(self) -> Array:
+        """Total time of all operators after each trial in seconds, infinite until every operator
+        has a successful one. Empty if one never has.
+        """
+        if self.unsolved:
+            return np.empty(0)
+        operator_of = {task.key: operator for operator in self.operators for task in operator.tasks}
+        best = dict.fromkeys((operator.fastest.key for operator in self.operators), math.inf)
+        total = []
+        for task, trial in self._trials():
+            operator = operator_of[task.key]
+            key = operator.fastest.key
+            best[key] = min(best[key], operator.count * trial.latency)
+            total.append(math.fsum(best.values()))
+        return np.array(total)
+
+    def _trials(self) -> Iterator[tuple[Task, Trial]]:
+        """All trials, with their tasks."""
+        trials = {key: iter(task.trials) for key, task in self.tasks.items()}
+        return ((task, next(trials[task.key])) for task in self._order)
+
+
+def _merge_events(task: Task, events: Sequence[TrialEnded]) -> None:
+    """Add the error messages of a journal and, if it covers all trials, what MetaSchedule's
+    database lacks: timestamps and failures.
+    """
+    lacks_times = not all(math.isfinite(trial.time) for trial in task.trials)
+    if lacks_times and len(events) == len(task):
+        task.trials = [
+            trial._replace(
+                time=event.time, failure=trial.failure and printable(event.failure or trial.failure)
+            )
+            for trial, event in zip(task.trials, events)
+        ]
+    for event in events:
+        if event.message:
+            kind = printable(event.failure) or UNKNOWN_FAILURE
+            task.messages.setdefault(kind, Counter())[printable(event.message)] += 1
