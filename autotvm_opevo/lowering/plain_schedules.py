@@ -9,6 +9,8 @@ from typing import Any
 import tvm
 from tvm.s_tir import Schedule, ScheduleError
 
+from autotvm_opevo.lowering.network import is_known
+
 _SPATIAL, _REDUCTION = tvm.tirx.IterVar.DataPar, tvm.tirx.IterVar.CommReduce
 # The most elements of a row that are computed together: some vectors, whose sums stay in a cache.
 _MAX_TILE = 64
@@ -55,6 +57,8 @@ def _schedule_block(schedule: Schedule, block: Any) -> None:
     spatial = [loop for loop, kind in zip(loops, kinds) if kind == _SPATIAL]
     reduction = [loop for loop, kind in zip(loops, kinds) if kind == _REDUCTION]
     if len(loops) != len(kinds) or len(spatial) + len(reduction) != len(loops) or not spatial:
+        return
+    if not all(is_known(schedule.get(loop).extent) for loop in loops):
         return
     extents = [int(schedule.get(loop).extent) for loop in spatial]
     row = max(i for i, extent in enumerate(extents) if extent > 1 or i == 0)

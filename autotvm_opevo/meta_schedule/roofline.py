@@ -17,6 +17,7 @@ from tvm.s_tir import Schedule, ScheduleError
 from tvm.s_tir.analysis import estimate_tir_flops
 from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 
+from autotvm_opevo.lowering.network import is_known
 from autotvm_opevo.tuning import roofline
 from autotvm_opevo.tuning.roofline import REPEAT_MS, REPEATS, Roofline, Work
 
@@ -31,8 +32,12 @@ def work(mod: tvm.IRModule) -> Work:
         for block in map(schedule.get, schedule.get_child_blocks(schedule.get_sblock("root"))):
             extent = math.prod(int(variable.dom.extent) for variable in block.iter_vars)
             for region in (*block.reads, *block.writes):
-                iterations[region.source] += extent * math.prod(
-                    int(interval.extent) for interval in region.region
+                # An extent that is an expression, as of padding by reflection, may be all of it.
+                extents = [interval.extent for interval in region.region]
+                iterations[region.source] += (
+                    extent * math.prod(map(int, extents))
+                    if all(map(is_known, extents))
+                    else sys.maxsize
                 )
     tensors = ArgInfo.from_prim_func(mod["main"])
     touched = [iterations.get(parameter, sys.maxsize) for parameter in mod["main"].params]

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import tvm
 from onnx_zoo import NETWORKS
 from quick_tuning import outputs
+from tvm import te
 from unoptimized import cpu
 
 from autotvm_opevo.lowering.entry import bind_params
@@ -33,3 +35,10 @@ def test_a_network_computes_the_same(tmp_path, name):
     )
     for x, y in zip(actual, expected):
         np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-4)
+
+
+def test_loops_whose_extents_are_known_only_in_a_run_stay():
+    n = tvm.tirx.Var("n", "int64")
+    x = te.placeholder((n, 8))
+    mod = tvm.IRModule({"main": te.create_prim_func([x, te.compute((n, 8), lambda i, j: x[i, j])])})
+    tvm.ir.assert_structural_equal(with_plain_schedules(mod), mod)

@@ -55,6 +55,13 @@ def test_what_is_read_as_a_whole_counts_as_a_whole():
     )
 
 
+def test_a_tensor_of_which_an_unknown_part_is_read_counts_as_a_whole():
+    x = te.placeholder((1, 4, 10, 10), name="x")
+    padded = topi.nn.reflect_pad(x, (0, 0, 2, 2), (0, 0, 2, 2))
+    mod = tvm.IRModule({"main": te.create_prim_func([x, padded])})
+    assert work(mod)[1] == 4 * 4 * (10 * 10 + 14 * 14)
+
+
 def test_this_machine_has_limits():
     roofline = measure_roofline(CPU)
     assert 1e8 < roofline.flops < 1e14
