@@ -17,9 +17,10 @@ DOCS_ENV := .venv/docs
 DOCS := docs/_build/html
 RELEASE_ENV := .venv/release
 
-# Tests mostly wait for compilers and runners, so that two cores are enough for six processes: three
-# for each suite, beside the other one and the linters. JOBS=1: one after the other.
+# Tests mostly wait for compilers and runners, so that two cores are enough for seven processes:
+# three for one suite, four for the other, which takes longer. JOBS=1: one after the other.
 JOBS := 3
+TVM_JOBS := $(if $(filter 1,$(JOBS)),1,$(shell expr $(JOBS) + 1))
 TOGETHER := --no-print-directory -j $(if $(filter 1,$(JOBS)),1 SUITES=apart,3 SUITES=together)
 # Of what runs together, all but the tests of AutoTVM print when they end.
 AT_THE_END = $(if $(filter together,$(SUITES)),out=$$(mktemp); { $(1); } >$$out 2>&1; status=$$?; echo; cat $$out; rm $$out; exit $$status,$(1))
@@ -27,7 +28,7 @@ SOAK_OPTIONS := -m "soak or properties" --hypothesis-profile=soak --timeout=3600
 # Those of MetaSchedule, and the contract of both; the others need no TVM, or run with AutoTVM.
 TVM_TESTS := tests/contract tests/lowering tests/meta_schedule tests/networks/test_relax.py autotvm_opevo/lowering autotvm_opevo/meta_schedule autotvm_opevo/networks/relax.py
 # In the order of `conftest.py`, or files with few tests, which may be slow, would come last.
-PARALLEL := -n $(JOBS) --dist loadfile --no-loadscope-reorder
+PARALLEL := --dist loadfile --no-loadscope-reorder
 # Tests start TVM a hundred times, which takes twice as long if its modules are compiled each time.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -40,7 +41,7 @@ help:
 	@echo "make tune               tune a matrix multiplication on this CPU with OpEvo and XGBoost (AutoTVM; 5 minutes)"
 	@echo "make tune-network       tune AlexNet on this CPU with OpEvo and XGBoost, for a minute each (AutoTVM; under 4 minutes)"
 	@echo "make tune-relax         tune AlexNet on this CPU (MetaSchedule; 1 to 2 minutes)"
-	@echo "make test               run all tests, type checks and linters (8 minutes on two cores; JOBS=1: one process)"
+	@echo "make test               run all tests, type checks and linters (10 minutes on two cores; JOBS=1: one process)"
 	@echo "make test-autotvm       run the tests of AutoTVM, and those that need no TVM"
 	@echo "make test-meta-schedule run the tests of MetaSchedule"
 	@echo "make docs               build the documentation, $(DOCS)/index.html (2 minutes)"
@@ -83,10 +84,10 @@ test:
 	@$(MAKE) $(TOGETHER) lint test-autotvm test-meta-schedule
 
 test-autotvm: setup
-	@$(RUN) -m pytest -q $(PARALLEL) $(if $(SOAK),$(SOAK_OPTIONS)) $(ARGS)
+	@$(RUN) -m pytest -q -n $(JOBS) $(PARALLEL) $(if $(SOAK),$(SOAK_OPTIONS)) $(ARGS)
 
 test-meta-schedule: setup-tvm
-	@$(call AT_THE_END,$(TVM_RUN) -m pytest -q $(PARALLEL) $(if $(SOAK),$(SOAK_OPTIONS)) $(TVM_TESTS) $(ARGS))
+	@$(call AT_THE_END,$(TVM_RUN) -m pytest -q -n $(TVM_JOBS) $(PARALLEL) $(if $(SOAK),$(SOAK_OPTIONS)) $(TVM_TESTS) $(ARGS))
 
 docs: $(DOCS_ENV)/made
 	@$(DOCS_ENV)/bin/sphinx-build -q -W --keep-going -b html docs $(DOCS) $(ARGS)
