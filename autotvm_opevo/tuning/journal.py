@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from math import inf, isfinite
+from math import isfinite
 from os import PathLike
 from pathlib import Path
 from statistics import median
@@ -293,9 +293,6 @@ class Runs:
         Seconds of each phase, in all runs that ended; empty if unknown.
     runs_ended : int
         Number of runs that wrote their phases: what is killed does not.
-    unfinished : list of float
-        Unix timestamps of the starts that follow runs that did not; infinity if the last one has
-        not, which may still run.
     stop_reason : str
         Why the last run ended, as in `TuningResult`; empty if unknown.
     devices_left : list of str
@@ -342,7 +339,6 @@ class Runs:
     speedup: Estimate | None = None
     phases: dict[str, float] = field(default_factory=dict)
     runs_ended: int = 0
-    unfinished: list[float] = field(default_factory=list)
     stop_reason: str = ""
     devices_left: list[str] = field(default_factory=list)
     learned_from: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -391,7 +387,6 @@ class Runs:
             self.devices_left.extend(event.addresses)
         elif isinstance(event, RunEnded):
             self.runs_ended += 1
-            self.unfinished = [moment for moment in self.unfinished if moment < inf]
             self.stop_reason = event.stop_reason
             self.learned_from.update(event.learned_from)
             for phase, seconds in _known(event.phases).items():
@@ -407,10 +402,6 @@ class Runs:
         operators = {tuple(tasks): count for count, tasks in event.operators}
         self.operators.update(operators)
         self.starts.append(event.time)
-        self.unfinished = [
-            *(event.time if moment == inf else moment for moment in self.unfinished),
-            inf,
-        ]
         self.command, self.budget, self.stop_reason = event.command, event.budget, ""
         if self.tuners[-1:] != [event.tuner]:
             self.tuners.append(event.tuner)
