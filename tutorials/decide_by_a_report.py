@@ -73,13 +73,11 @@ if __name__ == "__main__":
 #     How sure? 1 of 1 operator, 100% of the latency, confirmed in turn within 3.7%; another
 #         configuration may be as fast for conv2d_NCHWc.x86 1x24x30x30 40x24x3x3.
 #     Where did the time go? starting 8.4 s, building 1.9 s, running 1.2 s.
-#     What next? More trials: tune again into this log, 16 in all.
-#         python tutorials/decide_by_a_report.py
+#     What next? More trials: tune again into this log, 16 in all: python
+#         tutorials/decide_by_a_report.py
 #
 #     conv2d.json: 48 trials of 1 task in 27 s, the first at 2026-11-27 03:42 UTC; tuned by
 #         OpEvoTuner, seed 0
-#     warning: the machine was up to 1.45 times slower at times: latencies are as measured, not
-#         corrected for that as tune_network's are; compare what was measured at the same time only
 #     Converged? No: the last half of the trials brought 17%.
 #     How good? 0.249 ms, 63 GFLOPS, 75% of what this machine's limits allow; most is left in
 #         conv2d_NCHWc.x86 1x24x30x30 40x24x3x3, at 75% of its limit.
@@ -87,8 +85,8 @@ if __name__ == "__main__":
 #         configuration may be as fast for conv2d_NCHWc.x86 1x24x30x30 40x24x3x3.
 #     Where did the time go? starting 11 s, building 8.5 s, running 7.1 s, re-measuring 1.2 s,
 #         searching 1.2 s.
-#     What next? More trials: tune again into this log, 96 in all.
-#         python tutorials/decide_by_a_report.py
+#     What next? More trials: tune again into this log, 96 in all: python
+#         tutorials/decide_by_a_report.py
 #
 #     network         ms  (95% interval)
 #     untuned      0.488  (0.335 to 0.711)

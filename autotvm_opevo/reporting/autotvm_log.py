@@ -14,8 +14,6 @@ from autotvm_opevo._utils.validation import is_number
 from autotvm_opevo.reporting.trials import TaskId, Trial, Value
 from autotvm_opevo.tuning.record_lines import split_line, task_key, task_name, without_options
 
-# No trial costs more seconds; a damaged log may say so.
-_MAX_COST = 1e9
 # In the order of AutoTVM's MeasureErrorNo.
 _FAILURES = (
     "",
@@ -58,7 +56,7 @@ def autotvm_trial(record: Any) -> tuple[TaskId, Trial]:
     """
     recorded, template, arguments, *_ = record["input"]
     target = without_options(recorded)
-    costs, error_no, all_cost, timestamp = record["result"]
+    costs, error_no, _, timestamp = record["result"]
     ended = float(timestamp)
     latency = sum(map(float, costs)) / len(costs) if error_no == 0 else math.inf
     failure = _FAILURES[error_no]
@@ -74,13 +72,7 @@ def autotvm_trial(record: Any) -> tuple[TaskId, Trial]:
         printable(name): _parse_value(kind, value)
         for name, kind, value in record["config"]["entity"]
     }
-    return task, Trial(
-        latency,
-        failure,
-        knobs,
-        ended if 0 <= ended < 1e10 else math.nan,
-        float(min(max(0, all_cost), _MAX_COST)) if is_number(all_cost) else 0.0,
-    )
+    return task, Trial(latency, failure, knobs, ended if 0 <= ended < 1e10 else math.nan)
 
 
 def _parse_value(kind: str, value: Any) -> Value:

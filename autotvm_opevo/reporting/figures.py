@@ -1,4 +1,4 @@
-"""Figures of a report: their colours, size, legends and labels, as inline SVG."""
+"""Figures of a report: their colours, sizes and names, as inline SVG."""
 
 from __future__ import annotations
 
@@ -40,9 +40,6 @@ STYLE: Any = {
     "font.size": 9,
     "grid.color": RULE,
     "grid.linewidth": 0.4,
-    "legend.fontsize": 9,
-    "legend.frameon": False,
-    "legend.labelcolor": INK,
     "savefig.facecolor": "none",
     "svg.fonttype": "none",
     "text.color": INK,
@@ -51,20 +48,16 @@ STYLE: Any = {
     "ytick.color": INK,
 }
 
-# Inches: small, so that text is legible on a phone, where a chart is as wide as the screen.
-WIDTH = 4.2
-HEIGHT = 2.6
+# Width and height in inches: small, so that text is legible on a phone, where a chart is as wide as
+# the screen.
+_WIDTH, _HEIGHT = 4.2, 2.6
 # Heights of a bar, of the name above, and of the gap below; and the longest name, in characters.
 BAR = 0.11
 _NAME, _GAP = 0.15, 0.03
 _MAX_NAME = 60
 # More tick labels overlap on a phone.
 MAX_TICKS = 6
-# More series have no legend; the page lists the logs anyway.
-_MAX_LEGEND = 6
-# Number of characters of a label in a legend.
-_MAX_LABEL = 48
-_SVG = "http://www.w3.org/2000/svg"
+_SVG, _METADATA = "http://www.w3.org/2000/svg", ("Date", "Creator", "Format", "Type")
 _VARIABLES = {
     **{INK: "--ink", QUIET: "--quiet", RULE: "--rule", PAPER: "--paper"},
     **{color: f"--series-{i}" for i, color in enumerate(SERIES)},
@@ -85,7 +78,7 @@ class Plot:
 
 
 @contextmanager
-def new_figure(width: float = WIDTH, height: float = HEIGHT) -> Iterator[tuple[Figure, Any]]:
+def new_figure(width: float = _WIDTH, height: float = _HEIGHT) -> Iterator[tuple[Figure, Any]]:
     """A figure and its axes. Bypasses pyplot, which would keep a reference to every figure."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
@@ -93,16 +86,10 @@ def new_figure(width: float = WIDTH, height: float = HEIGHT) -> Iterator[tuple[F
 
 
 @contextmanager
-def named_bars(names: Sequence[str], bars: float = 1) -> Iterator[tuple[Figure, Any, Any]]:
+def named_bars(names: Sequence[str], bars: int = 1) -> Iterator[tuple[Figure, Any, Any]]:
     """A figure for horizontal bars, its axes, and the middle of each row's bars.
 
-    Names are above the bars: beside, they would squash them.
-
-    Parameters
-    ----------
-    names : sequence of str
-    bars : float
-        Height of the bars of one row, in bars of usual height.
+    Names are above the bars: beside, they would squash them. Each row has room for as many `bars`.
     """
     height = _NAME + bars * BAR + _GAP
     below = height * np.arange(len(names)) + _NAME
@@ -122,50 +109,17 @@ def named_bars(names: Sequence[str], bars: float = 1) -> Iterator[tuple[Figure, 
         yield figure, axes, below + bars * BAR / 2
 
 
-def add_legend(figure: Figure, series: int) -> None:
-    """Add a legend if there are several series, and few enough to leave room for the chart; of long
-    labels it has the ends.
-    """
-    if 1 < series <= _MAX_LEGEND:
-        handles, labels = figure.axes[0].get_legend_handles_labels()
-        ends = [
-            label if len(label) <= _MAX_LABEL else f"…{label[1 - _MAX_LABEL :]}" for label in labels
-        ]
-        figure.legend(
-            handles,
-            ends,
-            loc="outside upper right",
-            ncols=2 if max(map(len, ends)) <= _MAX_LABEL // 2 else 1,
-        )
-
-
-def escape_label(name: str) -> str:
-    """Escape a leading underscore, with which matplotlib hides labels."""
-    return f"\u200b{name}" if name.startswith("_") else name
-
-
 def truncate(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def svg(figure: Figure, title: str, tooltips: Sequence[str] = ()) -> str:
-    """Convert a figure to inline SVG without a fixed size, in the colours and fonts of the page.
-
-    Parameters
-    ----------
-    figure : Figure
-    title : str
-        For screen readers.
-    tooltips : sequence of str
-        For each vertex of a knob's graph, by index, the text to show when the pointer rests on it.
+    """Convert a figure to inline SVG without a fixed size, in the colours and fonts of the page,
+    with a title for screen readers, and the tooltips of a knob's graph.
     """
     text = io.StringIO()
     with matplotlib.rc_context({**STYLE, "svg.hashsalt": title}):
-        figure.savefig(
-            text,
-            format="svg",
-            metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
-        )
+        figure.savefig(text, format="svg", metadata=dict.fromkeys(_METADATA))
     for namespace, address in (("", _SVG), ("xlink", "http://www.w3.org/1999/xlink")):
         ElementTree.register_namespace(namespace, address)
     root = ElementTree.fromstring(text.getvalue())

@@ -56,8 +56,8 @@ class Importance:
     alone : dict of str to float
         What each knob explains by itself.
     pairs : dict of (str, str) to float
-        What two knobs explain together beyond what each does by itself; all pairs, also where it
-        may be chance.
+        What two knobs explain together beyond what each does by itself, of those pairs that
+        interact by more than chance, largest first.
     predicted : float
         Share of the variance of the trials that the model predicts when it does not know the trial
         (leave-one-out), at most 1.
@@ -71,15 +71,6 @@ class Importance:
     def is_reliable(self) -> bool:
         """Whether the trials can tell which knobs mattered."""
         return self.predicted >= _MIN_PREDICTED
-
-    @property
-    def interactions(self) -> dict[tuple[str, str], float]:
-        """The pairs that interact by more than chance, largest first."""
-        return {
-            pair: share
-            for pair, share in sorted(self.pairs.items(), key=lambda item: -item[1])
-            if share >= MIN_PAIR
-        }
 
 
 def importance(tasks: Sequence[Task], knobs: Sequence[Knob]) -> Importance | None:
@@ -117,14 +108,8 @@ def fanova(
 ) -> Importance:
     """Fit a model to successful trials, and decompose its variance.
 
-    Parameters
-    ----------
-    topologies : mapping of str to Topology
-        Of each knob with more than one value among the trials.
-    settings : sequence of mapping of str to hashable
-        Each trial's values.
-    latencies : sequence of float
-        In seconds, finite, not all equal.
+    Needs the topology of each knob that has more than one value among the trials, each trial's
+    settings, and its latency in seconds; these must not be all equal.
 
     Examples
     --------
@@ -142,8 +127,12 @@ def fanova(
     """
     y = np.log(latencies)
     y = (y - y.mean()) / y.std()
-    values, rows = zip(*(_values([setting[name] for setting in settings]) for name in topologies))
-    distances = [_distances(topology, own) for topology, own in zip(topologies.values(), values)]
+    distances, rows = [], []  # between the values of each knob, and which of them each trial has
+    for name, topology in topologies.items():
+        column = [setting[name] for setting in settings]
+        position = {value: i for i, value in enumerate(dict.fromkeys(column))}
+        distances.append(_distances(topology, list(position)))
+        rows.append([position[value] for value in column])
     # on matrices this small, more threads only wait for each other
     with threadpool_limits(1, user_api="blas"):
         between_trials = np.array([d[np.ix_(row, row)] for d, row in zip(distances, rows)])
@@ -159,16 +148,13 @@ def fanova(
     names = list(topologies)
     return Importance(
         dict(zip(names, alone)),
-        {(names[i], names[j]): share for (i, j), share in pairs.items()},
+        {
+            (names[i], names[j]): share
+            for (i, j), share in sorted(pairs.items(), key=lambda item: -item[1])
+            if share >= MIN_PAIR
+        },
         1 - float(np.mean((alpha / np.diag(inverse)) ** 2)),
     )
-
-
-def _values(column: Sequence[Hashable]) -> tuple[list[Hashable], list[int]]:
-    """The different values of a knob, and the position of each trial's among them."""
-    values = list(dict.fromkeys(column))
-    position = {value: i for i, value in enumerate(values)}
-    return values, [position[value] for value in column]
 
 
 def _distances(topology: Topology, values: Sequence[Hashable]) -> Array:
@@ -187,20 +173,10 @@ def _shares(
     varying = [(k - m).T @ (k - m) / len(k) for k, m in zip(correlations, means)]
 
     def variance(*knobs: int) -> float:
-        return float(
-            alpha
-            @ _product([varying[j] if j in knobs else constant[j] for j in range(len(means))])
-            @ alpha
-        )
+        parts = [varying[j] if j in knobs else constant[j] for j in range(len(means))]
+        return float(alpha @ np.prod(parts, axis=0) @ alpha)
 
-    total = float(
-        alpha @ (_product([v + c for v, c in zip(varying, constant)]) - _product(constant)) @ alpha
-    )
+    everything = np.prod([v + c for v, c in zip(varying, constant)], axis=0)
+    total = float(alpha @ everything @ alpha) - variance()
     alone = [variance(j) / total for j in range(len(means))]
     return alone, {pair: variance(*pair) / total for pair in combinations(range(len(means)), 2)}
-
-
-def _product(matrices: Sequence[Array]) -> Array:
-    """Elementwise."""
-    product: Array = np.prod(matrices, axis=0)
-    return product

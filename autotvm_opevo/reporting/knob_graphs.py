@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -35,16 +35,6 @@ Array = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
 # Of larger graphs, only the vertices that were tried are drawn, at most this many.
 MAX_VERTICES = 200
-# Larger factorizations are not enumerated to apply the bound on a tile's innermost part.
-_MAX_ENUMERATED = 20_000
-# What a choice means for the schedule.
-_DESCRIPTIONS = {
-    "vec": "vectorized",
-    "unroll": "unrolled",
-    "none": "not annotated",
-    "true": "yes",
-    "false": "no",
-}
 
 
 @dataclass
@@ -54,12 +44,10 @@ class Knob:
     Attributes
     ----------
     name : str
-    kind, options, innermost
+    kind, full
         As in `Value`.
     latencies : dict of value to list of float
         In seconds, of each trial; infinite for a failure.
-    full : Topology, optional
-        The graph of all vertices, if it is known.
 
     Examples
     --------
@@ -73,31 +61,8 @@ class Knob:
 
     name: str
     kind: str
-    options: tuple[Hashable, ...] = ()
-    innermost: int = 0
     latencies: dict[Hashable, list[float]] = field(default_factory=dict)
     full: Topology | None = None
-
-    def __post_init__(self) -> None:
-        if self.full is None and self.latencies:
-            self.full = self._infer_full()
-
-    def _infer_full(self) -> Topology | None:
-        """The graph of all vertices, if the log has enough information."""
-        if self.options:
-            return Categorical(dict.fromkeys([*self.options, *self.latencies]))
-        if self.kind != "tile" or not self.innermost:
-            return None
-        tile: Any = next(iter(self.latencies))
-        full = Factorization(math.prod(tile), len(tile))
-        if self.innermost >= full.product or full.size > _MAX_ENUMERATED:
-            return full
-        return InducedSubgraph(full, [tile for tile in full if tile[-1] <= self.innermost])
-
-    @property
-    def trials(self) -> int:
-        """Number of trials that set it; not every sketch has every knob."""
-        return sum(map(len, self.latencies.values()))
 
     @property
     def size(self) -> int:
@@ -165,16 +130,17 @@ def knobs_of(tasks: Sequence[Task]) -> list[Knob]:
         for trial in task.trials:
             for name, value in trial.knobs.items():
                 if name not in knobs:
-                    knobs[name] = Knob(name, value.kind, value.options, value.innermost)
+                    knobs[name] = Knob(name, value.kind, full=value.full)
                 knob = knobs[name]
                 if value.kind != knob.kind:  # such as a knob that is a number or None
                     knob.kind = "choice"
+                if value.full is not knob.full:  # such as of another loop
+                    knob.full = None
                 knob.latencies.setdefault(value.value, []).append(trial.latency)
-    topologies = {name: full for task in tasks for name, full in task.topologies.items()}
-    return [replace(knob, full=topologies.get(name)) for name, knob in knobs.items()]
+    return list(knobs.values())
 
 
-def complete_knobs(tasks: Sequence[Task], known: Mapping[str, list[Any]]) -> None:
+def complete_knobs(tasks: Sequence[Task], topologies: Mapping[str, list[Any]]) -> None:
     """Replace the values of a task's trials in each log by the vertices that they are, given the
     topologies of its knobs as JSON.
 
@@ -187,13 +153,11 @@ def complete_knobs(tasks: Sequence[Task], known: Mapping[str, list[Any]]) -> Non
             for name, value in trial.knobs.items():
                 values.setdefault(name, set()).add(value)
     vertices: dict[tuple[str, Value], Value] = {}
-    for name, topology in known.items():
+    for name, topology in topologies.items():
         name = printable(name)
         with suppress(LookupError, TypeError, ValueError):  # damaged
             full = from_json(*topology)
             vertices |= {(name, value): _vertex(full, value) for value in values.get(name, ())}
-            for task in tasks:
-                task.topologies[name] = full
     for task in tasks if vertices else ():
         task.trials = [
             trial._replace(
@@ -220,7 +184,7 @@ def _vertex(topology: Topology, value: Value) -> Value:
     form = next((form for form in forms if form in topology), vertex)
     if kind in ("tile", "inner tile") and form != vertex:
         kind = "inner tile" if kind == "tile" else "tile"
-    return value._replace(kind=kind, value=topology[topology.index(form)])
+    return Value(kind, topology[topology.index(form)], topology)
 
 
 def positions(topology: Topology) -> Array:
@@ -300,46 +264,30 @@ def format_value(value: Any) -> str:
     return str(value)
 
 
-def format_setting(name: str, value: Value) -> str:
-    """Format a knob's name and the effect of its value on the schedule.
-
-    >>> format_setting("tile_y", Value("inner tile", (2, 8)))
-    'tile_y: ?x2x8'
-    >>> format_setting("order", Value("order", (0, 2, 1)))
-    'order: loops in the order 0 2 1'
-    >>> format_setting("matmul, loop 2, 64 iterations", Value("tile", (8, 1, 8)))
-    'matmul, loop 2, 64 iterations: 8x1x8'
-    >>> format_setting("location of pad", Value("number", -2))
-    'location of pad: inlined'
-    >>> format_setting("sketch", Value("choice", "3"))
-    'sketch: 3'
-    >>> format_setting("vec", Value("annotation", ("none", "vec")))
-    'vec: not annotated, vectorized'
-    """
-    order = "loops in the order " if value.kind == "order" else ""
-    return f"{name}: {order}{describe_value(name, value)}"
-
-
 def describe_value(name: str, value: Value) -> str:
-    """Describe the effect of a knob's value on the schedule, without the knob's name."""
+    """Describe the value of a knob.
+
+    >>> describe_value("tile_y", Value("inner tile", (2, 8)))
+    '?x2x8'
+    >>> describe_value("location of pad", Value("number", -2))
+    'inlined'
+    """
     text = format_value(value.value)
     if value.kind == "inner tile":
         return f"?x{text}"
-    if value.kind == "annotation":
-        return ", ".join(
-            _DESCRIPTIONS.get(annotation, annotation) for annotation in text.split(" ")
-        )
-    if value.kind == "choice":
-        return _DESCRIPTIONS.get(text, text)
     if name.startswith("location of "):
         return {"-2": "inlined", "-1": "outside all loops"}.get(text, f"in loop {text}")
     return text
 
 
-def format_schedule(knobs: Mapping[str, Value]) -> list[str]:
-    """Format the knobs of a configuration, except tiles of loops with one iteration."""
-    return [
-        format_setting(name, value)
+def format_schedule(knobs: Mapping[str, Value]) -> str:
+    """Format the knobs of a configuration, except tiles of loops with one iteration.
+
+    >>> format_schedule({"y": Value("tile", (8, 1, 8)), "x": Value("tile", (1, 1, 1))})
+    'y: 8x1x8'
+    """
+    return "; ".join(
+        f"{name}: {describe_value(name, value)}"
         for name, value in knobs.items()
-        if not (isinstance(value.value, tuple) and value.kind == "tile" and set(value.value) == {1})
-    ]
+        if not (value.kind == "tile" and isinstance(value.value, tuple) and set(value.value) == {1})
+    )

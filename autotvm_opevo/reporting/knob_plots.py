@@ -42,7 +42,7 @@ def importance_plots(importance: Importance | None) -> list[Plot]:
         return []
     pairs = (
         "Below, what two explain together beyond that."
-        if importance.interactions
+        if importance.pairs
         else f"No two together explain {MIN_PAIR:.0%} more, as far as these trials can tell."
     )
     caption = (
@@ -80,8 +80,8 @@ def _knob_caption(knob: Knob) -> str:
 def _importance(importance: Importance) -> Figure:
     """Draw a bar for the share of each knob, and below for that of each pair that interacts."""
     alone = dict(sorted(importance.alone.items(), key=lambda item: -item[1]))
-    pairs = importance.interactions
-    names = [*alone, *(" and ".join(pair) for pair in pairs)]
+    pairs = importance.pairs
+    names = [*alone, *map(" and ".join, pairs)]
     with named_bars(names) as (figure, axes, middle):
         shares = [100 * share for share in [*alone.values(), *pairs.values()]]
         colors = [SERIES[0]] * len(alone) + [SERIES[1]] * len(pairs)
@@ -94,14 +94,8 @@ def _importance(importance: Importance) -> Figure:
 def draw_graph(knob: Knob, best: float) -> Figure:
     """Draw a knob's graph, like the paper's Figure 1, with vertices coloured by their best trial.
 
-    Vertices without trials are hollow; those where all trials failed are crosses.
-
-    Parameters
-    ----------
-    knob : Knob
-    best : float
-        The task's best latency in seconds. Its ratio to a vertex's best latency determines the
-        colour, from `FITNESS`.
+    Vertices without trials are hollow; those where all trials failed are crosses. The ratio of the
+    task's `best` latency, in seconds, to that of a vertex determines its colour, from `FITNESS`.
     """
     positions, values = knob.positions, list(knob.topology)
     width, height = np.ptp(positions, axis=0)

@@ -35,16 +35,10 @@ _SUFFIXES, _AUTOTVM, _HEAD = (".json", ".log"), (b'{"', b'"input"', b'"config"',
 
 
 def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) -> list[TuningLog]:
-    """Read logs, and label each by its file name, or by as much of its path as makes the labels
-    unique.
+    """Read AutoTVM logs, folders of MetaSchedule databases, or folders of any of them. Labels are
+    file names, or as much of the paths as makes them unique.
 
-    Parameters
-    ----------
-    paths : sequence of str or path
-        AutoTVM logs, folders of MetaSchedule databases, or folders of any of them.
-    must_exist : bool
-        Whether a missing file, and one without a trial, is an error; if not, both are read as empty
-        logs.
+    A missing file, and one without a trial, is an empty log unless it `must_exist`.
 
     Raises
     ------
@@ -134,7 +128,6 @@ def _read(log: TuningLog, path: Path, must_exist: bool, sketches: SketchNumbers)
     log.path, file = path, _records_file(path)
     if not file.exists():
         if not must_exist:
-            log.exists = False
             return
         if path.is_dir():
             raise ValueError(

@@ -24,27 +24,25 @@ from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize
 from autotvm_opevo._version import __version__
 from autotvm_opevo.reporting.figures import FITNESS, FITNESS_ON_DARK, SERIES, Plot, svg
 from autotvm_opevo.reporting.importance import Importance, importance
-from autotvm_opevo.reporting.knob_graphs import format_schedule, format_setting, knobs_of
+from autotvm_opevo.reporting.knob_graphs import format_schedule, knobs_of
 from autotvm_opevo.reporting.knob_plots import importance_plots, knob_plots
 from autotvm_opevo.reporting.logs import input_files, open_logs
 from autotvm_opevo.reporting.plots import overview_plots, progress_plots
 from autotvm_opevo.reporting.summary import compare_with_first, summary, warnings
-from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Task, Value
+from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Task
 from autotvm_opevo.reporting.tuning_log import TuningLog
-from autotvm_opevo.reporting.verdict import gain_of_last_half, verdict
+from autotvm_opevo.reporting.verdict import verdict
 
-# The last half of fewer trials says little.
-_MIN_TRIALS_FOR_GAIN = 16
 # Latencies up to this multiple of the best are near it.
 _NEAR_BEST = 1.05
-# Rows of the table that compares a task's logs: caption, and key in `_row`.
-_COMPARISON = {
+# Rows of the table that begins a task: caption, and key in `_row`.
+_FIGURES = {
     "best, ms": "best",
+    "how sure": "state",
     "found at trial": "best_trial",
     "trials": "trials",
     f"within {_NEAR_BEST - 1:.0%} of the best of all logs at trial": "near_trial",
     "time until then": "near_time",
-    "speedup in the last half of trials": "gain",
     "failed": "failed",
     "repeated configurations": "repeated",
     "time spent on this task": "spent",
@@ -58,16 +56,11 @@ def report(
 ) -> Path:
     """Write a report of tuning runs: one self-contained HTML file, for screen and print.
 
-    For each task it shows the best latency so far over trials and over time, failures, the best
-    configurations, and each knob's graph with the best trial at each vertex. Several logs are
-    overlaid, to compare tuners.
-
     Parameters
     ----------
     *logs : str or path
         AutoTVM logs, written by any tuner, folders of them, or folders of MetaSchedule databases;
-        the runs may still be in progress. They are never modified. A knob's graph is complete if
-        a journal or the log has all its values; otherwise it has those that were tried.
+        the runs may still be in progress. They are never modified. Several are overlaid.
     out : str or path
         The HTML file.
     title : str
@@ -84,19 +77,6 @@ def report(
         If a path is not a log or has no trial, or `out` is one of the logs or not a file.
     OSError
         If a log cannot be read or a file cannot be written.
-
-    Examples
-    --------
-    >>> import json, tempfile
-    >>> line = {"input": ["llvm", "dense", [["TENSOR", [1, 8], "float32"]], {}], "version": 0.2,
-    ...         "config": {"index": 3, "code_hash": None, "entity": [["tile_x", "sp", [-1, 4]]]},
-    ...         "result": [[0.002], 0, 1.5, 1795260407.0]}
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     log = Path(folder) / "log.json"
-    ...     _ = log.write_text(json.dumps(line))
-    ...     page = report(log, out=Path(folder) / "report.html").read_text()
-    >>> "dense 1x8" in page
-    True
     """
     page = Path(out)
     if not page.parent.is_dir():
@@ -115,18 +95,8 @@ def report(
 def render(
     logs: Sequence[TuningLog], title: str = "", poll_ms: int = 0, fingerprint: str = ""
 ) -> str:
-    """Render the page as HTML.
-
-    Parameters
-    ----------
-    logs : sequence of TuningLog
-    title : str
-        Defaults to the labels of the logs.
-    poll_ms : int
-        Interval in milliseconds at which the page checks whether the logs have changed; 0 for a
-        static page.
-    fingerprint : str
-        The answer to that check as long as they have not.
+    """Render the page as HTML. Every `poll_ms` milliseconds it asks whether the logs have changed,
+    which they have not while `fingerprint` is the answer; 0 for a static page.
     """
     environment = Environment(
         loader=PackageLoader("autotvm_opevo.reporting", "."),
@@ -144,7 +114,7 @@ def render(
         fitness=list(zip(FITNESS, FITNESS_ON_DARK)),
         logs=[
             {
-                "color": f"var(--series-{log.index % len(SERIES)})",
+                "color": _color(log),
                 "label": log.label,
                 "summary": summary(log),
                 "warnings": list(warnings(log)),
@@ -161,69 +131,45 @@ def render(
         has_flop=any(log.runs.flop for log in logs),
         has_sizes=any(log.runs.sizes for log in logs),
         tasks=_tasks(logs),
-        comparison=_COMPARISON,
+        figures=_FIGURES,
     )
 
 
 def _tasks(logs: Sequence[TuningLog]) -> list[dict[str, Any]]:
     """The tasks of all logs, those of the slowest operators first, and of these the fastest."""
     numbers: dict[str, int] = {}  # by key; links use them, since they stay while logs grow
-    seconds: dict[str, float] = {}  # of the operator in the log where it is slowest
-    latencies: dict[str, float] = {}
+    order: dict[str, tuple[float, float]] = {}
     for log in logs:
         for key in log.tasks:
             numbers.setdefault(key, len(numbers) + 1)
         for operator in log.operators:
             time = operator.seconds if operator.seconds < math.inf else 0.0
             for task in operator.tasks:
-                seconds[task.key] = max(time, seconds.get(task.key, 0.0))
-                latencies[task.key] = min(task.latency, latencies.get(task.key, math.inf))
+                slowest, fastest = order.get(task.key, (0.0, math.inf))
+                order[task.key] = (min(slowest, -time), min(fastest, task.latency))
     return [
-        _task(key, [log for log in logs if key in log.tasks], numbers, latencies)
-        for key in sorted(numbers, key=lambda key: (-seconds[key], latencies[key]))
+        _task(numbers[key], key, [log for log in logs if key in log.tasks])
+        for key in sorted(numbers, key=order.__getitem__)
     ]
 
 
-def _task(
-    key: str, logs: Sequence[TuningLog], numbers: dict[str, int], latencies: dict[str, float]
-) -> dict[str, Any]:
-    """What the page shows of a task, given its key, the logs that have it, and the number and the
-    latency of all tasks by key.
-    """
+def _task(number: int, key: str, logs: Sequence[TuningLog]) -> dict[str, Any]:
+    """What the page shows of a task, given its key and the logs that have it."""
     tasks = [log.tasks[key] for log in logs]
-    knobs = knobs_of(tasks)
-    graphs = list(knob_plots(knobs))
-    drawn = {plot.title for plot in graphs}
-    shares = importance(tasks, knobs)
-    others = {
-        other.key: (numbers[other.key], other.name, _format_ms(latencies[other.key]))
-        for log in logs
-        for other in log.operator_of(log.tasks[key]).tasks
-        if other.key != key
-    }
-    best = min(task.best for task in tasks)
+    name, knobs = tasks[0].name, knobs_of(tasks)
+    shares, best = importance(tasks, knobs), min(task.best for task in tasks)
     rows = [_row(log, log.tasks[key], best) for log in logs]
+    charts = [*progress_plots(key, logs), *importance_plots(shares)]
     return {
-        "number": numbers[key],
-        "succeeded": best < math.inf,
-        "name": tasks[0].name,
+        "number": number,
+        "name": name,
         "target": tasks[0].target,
-        "others": list(others.values()),
+        "succeeded": best < math.inf,
         "rows": rows,
         "has_inner_tile": any("?x" in text for row in rows for *_, text in row["top"]),
-        "progress": [
-            _embed(plot, tasks[0].name)
-            for plot in [*progress_plots(key, logs), *importance_plots(shares)]
-        ],
-        "knobs": [_embed(plot, tasks[0].name) for plot in graphs],
-        "constant": [
-            format_setting(knob.name, Value(knob.kind, next(iter(knob.latencies))))
-            for knob in knobs
-            if len(knob.latencies) == 1
-            and knob.trials == sum(map(len, tasks))
-            and knob.name not in drawn
-        ],
+        "charts": [_embed(plot, name) for plot in charts],
         "importance_unknown": _importance_unknown(shares),
+        "knobs": [_embed(plot, name) for plot in knob_plots(knobs)],
     }
 
 
@@ -238,10 +184,10 @@ def _row(log: TuningLog, task: Task, best_of_all: float) -> dict[str, Any]:
     spent = float(task.elapsed[-1]) if len(task.elapsed) else 0.0
     return {
         "label": log.label,
-        "succeeded": solved,
+        "color": _color(log),
         "count": operator.count,
         "share": _percent(operator.seconds / log.seconds) if solved and is_fastest else "",
-        "best": _format_ms(task.latency),
+        "best": milliseconds(task.latency) if solved else "-",
         "gflops": f"{flop / task.latency / 1e9:.1f}" if flop and solved else "",
         "gbytes": f"{size / task.latency / 1e9:.1f}" if size and solved else "",
         "limit": f"{min(1.0, limit / task.latency):.0%}{memory}" if limit and solved else "",
@@ -251,17 +197,20 @@ def _row(log: TuningLog, task: Task, best_of_all: float) -> dict[str, Any]:
         "time": _percent(spent / log.elapsed[-1]) if spent else "",
         "state": _state(task, is_fastest) if solved else "",
         **_near_best(task, best_of_all),
-        **_gain(task),
         "repeated": len(task) - len(task.measured),
         "spent": format_duration(spent) if spent else "",
         "failures": [
-            (kind, count, *_failure(task, kind)) for kind, count in task.failures.most_common()
+            (kind, count, _message(task, kind)) for kind, count in task.failures.most_common()
         ],
         "top": [
-            (milliseconds(trial.latency), number, "; ".join(format_schedule(trial.knobs)))
+            (milliseconds(trial.latency), number, format_schedule(trial.knobs))
             for number, trial in task.top
         ],
     }
+
+
+def _color(log: TuningLog) -> str:
+    return f"var(--series-{log.index % len(SERIES)})"
 
 
 def _state(task: Task, is_fastest: bool) -> str:
@@ -280,10 +229,6 @@ def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.005 else "<1%"
 
 
-def _format_ms(seconds: float) -> str:
-    return milliseconds(seconds) if seconds < math.inf else "-"
-
-
 def _near_best(task: Task, best_of_all: float) -> dict[str, Any]:
     """The first trial that came near the best latency of all logs, and the time until then, if
     known.
@@ -297,29 +242,14 @@ def _near_best(task: Task, best_of_all: float) -> dict[str, Any]:
     return {"near_trial": int(near[0]) + 1, "near_time": time}
 
 
-def _gain(task: Task) -> dict[str, str]:
-    """The speedup in the last half of the trials."""
-    if len(task) < _MIN_TRIALS_FOR_GAIN:
-        return {"gain": "-", "gain_caption": "too few trials to tell whether tuning has converged"}
-    gain = gain_of_last_half(np.minimum.accumulate(task.latencies))
-    if not math.isfinite(gain):  # NaN if all failed
-        return {"gain": "-", "gain_caption": "no successful trial before the last half"}
-    return {"gain": f"{gain:.1%}", "gain_caption": "speedup in the last half of trials"}
-
-
-def _failure(task: Task, kind: str) -> tuple[str, str]:
-    """How long a task's failures of a kind took to build and to run, if known, and their most
-    common message.
-    """
-    seconds = sum(trial.cost for trial in task.trials if trial.failure == kind)
+def _message(task: Task, kind: str) -> str:
+    """The most common message of a task's failures of a kind."""
     messages = task.messages.get(kind)
     if kind == UNKNOWN_FAILURE and not messages:
         messages = sum(task.messages.values(), Counter())
-    unknown = "unknown: the journal that tune_network writes would have it"
-    return (
-        format_duration(seconds) if seconds > 0 else "",
-        messages.most_common(1)[0][0] if messages else unknown,
-    )
+    if not messages:
+        return "unknown: the journal that tune_network writes would have it"
+    return messages.most_common(1)[0][0]
 
 
 def _importance_unknown(shares: Importance | None) -> str:

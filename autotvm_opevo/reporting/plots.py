@@ -17,17 +17,14 @@ from autotvm_opevo.reporting.figures import (
     RULE,
     SERIES,
     Plot,
-    add_legend,
-    escape_label,
     named_bars,
     new_figure,
 )
 from autotvm_opevo.reporting.trials import Array
 from autotvm_opevo.reporting.tuning_log import Operator, TuningLog
 
-# Of a larger network, only the slowest operators are shown, and none with a smaller share of the
-# latency.
-_MAX_BARS, _MIN_SHARE = 24, 0.005
+# Of a larger network, only the slowest operators are shown.
+_MAX_BARS = 24
 _MAX_DOTS = 600
 # Up to this many trials, the axis has room for all, however slow.
 _MAX_TRIALS_ALL_SHOWN = 48
@@ -45,32 +42,20 @@ def overview_plots(logs: Sequence[TuningLog]) -> list[Plot]:
     rows = list(_match_operators(logs))
     if len(rows) < 2:
         return []
-    weighting = (
-        "weighted by the number of runs in the network"
-        if all(log.has_counts for log in logs)
-        else "one run of each, as some counts are unknown"
-    )
-    caption = f"Total latency of all operators with their best configurations so far, {weighting}"
+    caption = "Total latency of all operators with their best configurations so far"
     if any(None in row for row in rows):
         caption += ". The logs do not have the same operators"
-    totals = [(log, log.best_so_far) for log in logs]
-    known = [(log, total, np.isfinite(total)) for log, total in totals if len(total)]
-    over_trials = [
-        (log, np.arange(1.0, len(total) + 1), total, finite) for log, total, finite in known
-    ]
-    over_time = [
-        (log, log.elapsed, total, finite) for log, total, finite in known if len(log.elapsed)
-    ]
+    totals = [(log, total, np.isfinite(total)) for log in logs if len(total := log.best_so_far)]
+    totals = [(log, total, known) for log, total, known in totals if known.sum() > 1]
+    trials = [(log, np.flatnonzero(known) + 1.0, total[known]) for log, total, known in totals]
+    timed = [(log, log.elapsed[known], y[known]) for log, y, known in totals if len(log.elapsed)]
     plots = []
-    for words, curves, is_time in (
-        (f"{caption}.", over_trials, False),
-        ("The same over tuning time, without pauses.", over_time, True),
-    ):
-        drawn = [(log, x[finite], y[finite]) for log, x, y, finite in curves if finite.sum() > 1]
-        if drawn:
-            title = f"total latency over {'time' if is_time else 'trials'}"
-            plots.append(Plot(title, words, draw_best_so_far(drawn, is_time)))
-    return [*plots, *_operator_latencies(rows, logs, weighting)]
+    if trials:
+        plots.append(Plot("total latency over trials", f"{caption}.", draw_best_so_far(trials)))
+    if timed:
+        caption = "The same over tuning time, without pauses."
+        plots.append(Plot("total latency over time", caption, draw_best_so_far(timed, True)))
+    return [*plots, *_operator_latencies(rows, logs)]
 
 
 def _match_operators(logs: Sequence[TuningLog]) -> Iterator[list[Operator | None]]:
@@ -90,7 +75,7 @@ def _match_operators(logs: Sequence[TuningLog]) -> Iterator[list[Operator | None
 
 
 def _operator_latencies(
-    rows: Sequence[list[Operator | None]], logs: Sequence[TuningLog], weighting: str
+    rows: Sequence[list[Operator | None]], logs: Sequence[TuningLog]
 ) -> Iterator[Plot]:
     """Latency of each operator: first and best trial if there is one log, else the best trial in
     each log.
@@ -108,20 +93,16 @@ def _operator_latencies(
     solved = sorted((row for row in rows if slowest(row)), key=slowest, reverse=True)
     if not solved:
         return
-    least = _MIN_SHARE * math.fsum(map(slowest, solved))
-    shown = ([row for row in solved if slowest(row) >= least] or solved)[:_MAX_BARS]
+    shown = solved[:_MAX_BARS]
     series = [
-        (log.label, SERIES[i % len(SERIES)], bars(lambda one: one.seconds, i))
-        for i, log in enumerate(logs)
+        (SERIES[log.index % len(SERIES)], bars(lambda one: one.seconds, log.index)) for log in logs
     ]
     trials = "best trial in each log"
     if len(logs) == 1:
-        _, color, best = series[0]
-        first = bars(lambda one: one.first_seconds, 0)
-        series = [("first trial", RULE, first), ("best trial", color, best)]
-        trials = "first successful trial and best trial"
+        series = [(RULE, bars(lambda one: one.first_seconds, 0)), *series]
+        trials = "first successful trial (grey) and best trial"
     subset = f"; the {len(shown)} slowest of {len(solved)}" if len(solved) > len(shown) else ""
-    caption = f"Latency of each operator, {weighting}: {trials}{subset}."
+    caption = f"Latency of each operator in the network: {trials}{subset}."
     operators = [[one for one in row if one] for row in shown]
     names = [
         same[0].name if len({one.count for one in same}) == 1 else same[0].fastest.name
@@ -147,13 +128,10 @@ def progress_plots(key: str, logs: Sequence[TuningLog]) -> list[Plot]:
         caption = "Best latency so far over trials."
         if len(solved) == 1:
             latencies = solved[0][1].latencies
-            beyond = latencies[np.isfinite(latencies)] * 1e3 > figure.axes[0].get_ylim()[1]
-            caption += " Each dot is a trial"
-            caption += (
-                f"; {pluralize(int(beyond.sum()), 'slower one')} off the chart."
-                if beyond.any()
-                else "."
-            )
+            highest = figure.axes[0].get_ylim()[1]
+            beyond = int((latencies[np.isfinite(latencies)] * 1e3 > highest).sum())
+            off = f"; {pluralize(beyond, 'slower one')} off the chart" if beyond else ""
+            caption += f" Each dot is a trial{off}."
         plots.append(Plot("best so far over trials", caption, figure))
     if timed:
         figure = draw_best_so_far(
@@ -188,12 +166,10 @@ def draw_best_so_far(
                 best[corners] * 1e3,
                 drawstyle="steps-post",
                 linewidth=1.6,
-                label=escape_label(log.label),
                 gid="best",
                 color=color,
             )
         _format_axes(axes, [latencies for *_, latencies in curves], unit)
-        add_legend(figure, len(curves))
     return figure
 
 
@@ -231,25 +207,19 @@ def _time_unit(seconds: float) -> tuple[float, str]:
     return (60.0, "minutes") if seconds < 10_800 else (3600.0, "hours")
 
 
-def draw_bars(names: Sequence[str], series: Sequence[tuple[str, str, Sequence[float]]]) -> Figure:
-    """Draw bars of operators' latencies. Where one would squash the others, the axis ends before
-    it, and it says its latency.
+def draw_bars(names: Sequence[str], series: Sequence[tuple[str, Sequence[float]]]) -> Figure:
+    """Draw bars of operators' latencies: for each kind of bar its colour, and the latency of each
+    operator in milliseconds, 0 where there is none.
 
-    Parameters
-    ----------
-    names : sequence of str
-        The operators.
-    series : sequence of (str, str, sequence of float)
-        For each kind of bar: label, colour, and the latency of each operator in milliseconds, 0
-        where there is none.
+    Where one would squash the others, the axis ends before it, and it says its latency.
     """
-    values = np.array([values for *_, values in series])
+    values = np.array([values for _, values in series])
     shortest = np.where(values > 0, values, math.inf).min(axis=0)
     limit = _MAX_STRETCH * shortest[shortest < math.inf].max(initial=0.0)
     with named_bars(names, len(series)) as (figure, axes, middle):
-        for i, (label, color, own) in enumerate(series):
+        for i, (color, own) in enumerate(series):
             ys = middle + (i - (len(series) - 1) / 2) * BAR
-            axes.barh(ys, own, 0.9 * BAR, color=color, label=escape_label(label))
+            axes.barh(ys, own, 0.9 * BAR, color=color)
             for y, value in zip(ys, own):
                 if value > limit > 0:
                     place: dict[str, Any] = {
@@ -262,5 +232,4 @@ def draw_bars(names: Sequence[str], series: Sequence[tuple[str, str, Sequence[fl
             axes.set_xlim(0, limit)
         axes.set_xlabel("ms")
         axes.xaxis.set_major_locator(MaxNLocator(MAX_TICKS))
-        add_legend(figure, len(series))
     return figure

@@ -17,7 +17,6 @@ from autotvm_opevo._utils.text import format_duration, milliseconds, pluralize, 
 from autotvm_opevo.reporting.logs import open_logs
 from autotvm_opevo.reporting.tuning_log import TuningLog
 from autotvm_opevo.reporting.verdict import verdict
-from autotvm_opevo.tuning.logs import BEST_FILE
 
 # With fewer configurations in both logs, there is no interval of this confidence.
 _MIN_SHARED, _CONFIDENCE = 6, 0.95
@@ -90,8 +89,6 @@ def summary(log: TuningLog) -> str:
 
 def warnings(log: TuningLog) -> Iterator[str]:
     """What is wrong with a log, or has to be known to read its numbers."""
-    if not log.exists:
-        yield "this log does not exist yet"
     for count, kind in ((log.malformed, "malformed"), (log.unrelated, "unrelated")):
         if count:
             yield f"{pluralize(count, f'{kind} line')} skipped"
@@ -100,9 +97,6 @@ def warnings(log: TuningLog) -> Iterator[str]:
             f"this log has {len(log.runs.networks)} networks or targets: totals and shares are "
             "of all of them together"
         )
-    if log.unsolved and log.tasks:
-        have = "operator has" if log.unsolved == 1 else "operators have"
-        yield f"{log.unsolved} {have} no successful trial yet: totals and shares leave them out"
     if log.tasks and not len(log.elapsed):
         yield "some timestamps are missing, so there are no plots over time"
     if log.pauses:
@@ -113,12 +107,8 @@ def warnings(log: TuningLog) -> Iterator[str]:
     if lost := list(dict.fromkeys(map(printable, log.runs.devices_left))):
         yield f"{pluralize(len(lost), 'device')} left while tuning: {', '.join(lost)}"
     if log.has_best_only:
-        whole = log.path.name.removesuffix(BEST_FILE)
-        if log.path.is_dir():
-            whole = f"the folder {log.path.resolve().parent.name}"
-        elif not log.path.with_name(whole).exists():
-            whole += ".json"
-        yield f"this has only the best trial of each task; all trials are in {whole}"
+        where = "the folder around it" if log.path.is_dir() else "the log beside it"
+        yield f"this has only the best trial of each task; {where} has all trials"
 
 
 def compare_with_first(logs: Sequence[TuningLog]) -> Iterator[tuple[str, bool]]:

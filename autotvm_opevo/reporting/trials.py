@@ -32,53 +32,30 @@ class Value(NamedTuple):
         options.
     value : hashable
         The vertex; of an inner tile the known parts.
-    options : tuple
-        All options of a choice; empty if unknown.
-    innermost : int
-        Upper bound of a tile's innermost part; 0 if unknown.
+    full : Topology, optional
+        The graph of all values of the knob, if a trace or a journal has it.
     """
 
     kind: str
     value: Hashable
-    options: tuple[Hashable, ...] = ()
-    innermost: int = 0
+    full: Topology | None = None
 
 
 class Trial(NamedTuple):
-    """One record of a log.
-
-    Attributes
-    ----------
-    latency : float
-        Seconds; infinite for a failure.
-    failure : str
-        Kind of failure; empty for a successful trial.
-    knobs : mapping of str to Value
-    time : float
-        Unix timestamp of its end in seconds; NaN if unknown.
-    cost : float
-        Seconds that it took to build and to run it; 0 if unknown.
+    """One record of a log: its latency in seconds, infinite for a failure; the kind of failure,
+    empty for a success; the values of its knobs by name; and when it ended, as a Unix timestamp,
+    NaN if unknown.
     """
 
     latency: float
     failure: str
     knobs: Mapping[str, Value]
     time: float = math.nan
-    cost: float = 0.0
 
 
 class TaskId(NamedTuple):
-    """What a record says of its task.
-
-    Attributes
-    ----------
-    key : str
-        The same in all logs.
-    name : str
-        For display.
-    target : str
-    journal_key : str
-        Its key in journals.
+    """What a record says of its task: a key that is the same in all logs, the name for display, the
+    target, and its key in journals.
     """
 
     key: str
@@ -96,8 +73,6 @@ class Task:
         As in `TaskId`.
     trials : list of Trial
         In order of time, if that is known.
-    topologies : dict of str to Topology
-        Of each knob, if a journal has them.
     messages : dict of str to Counter
         Error messages by kind of failure, as far as a journal has them.
     elapsed : array of float
@@ -111,7 +86,6 @@ class Task:
     def __init__(self, task: TaskId) -> None:
         self.key, self.name, self.target, self.journal_key = task
         self.trials: list[Trial] = []
-        self.topologies: dict[str, Topology] = {}
         self.messages: dict[str, Counter[str]] = {}
         self.elapsed: Array = np.empty(0)
         self.confirmation: Confirmation | None = None
@@ -136,11 +110,6 @@ class Task:
         """
         confirmed = np.median(self.confirmation.latencies) if self.confirmation else 0.0
         return max(self.best, float(confirmed))
-
-    @property
-    def first_success(self) -> float:
-        """Latency of the first successful trial in seconds; infinite if all trials failed."""
-        return next((trial.latency for trial in self.trials if not trial.failure), math.inf)
 
     @property
     def best_trial(self) -> int:

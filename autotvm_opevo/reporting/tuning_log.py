@@ -17,6 +17,8 @@ from autotvm_opevo.reporting.trials import UNKNOWN_FAILURE, Array, Task, TaskId,
 from autotvm_opevo.tuning.journal import Event, Runs, TrialEnded
 from autotvm_opevo.tuning.logs import is_best
 
+# What parsers raise for what is no trial.
+_NO_TRIAL = ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError
 # Longer gaps are pauses: a batch of 64 builds and runs that all time out takes half an hour.
 _LONGEST_BATCH = 3600.0
 # Shorter pauses are not reported.
@@ -57,7 +59,8 @@ class Operator:
     @property
     def first_seconds(self) -> float:
         """Time with the first successful configuration of the fastest task."""
-        return self.count * self.fastest.first_success
+        trials = self.fastest.trials
+        return self.count * next((one.latency for one in trials if not one.failure), math.inf)
 
 
 class TuningLog:
@@ -71,8 +74,6 @@ class TuningLog:
         The log file, or the folder of a database.
     index : int
         Its position among the logs of the report.
-    exists : bool
-        Whether the file exists yet.
     tasks : dict of str to Task
         By key, in order of their first trials.
     malformed, unrelated : int
@@ -94,7 +95,6 @@ class TuningLog:
 
     def __init__(self, label: str, path: Path = Path(), index: int = 0) -> None:
         self.label, self.path, self.index = label, path, index
-        self.exists = True
         self.tasks: dict[str, Task] = {}
         self.malformed = self.unrelated = 0
         self.runs = Runs()
@@ -115,14 +115,7 @@ class TuningLog:
                 continue
             try:
                 self.add(*parse_trial(value))
-            except (
-                ArithmeticError,
-                AttributeError,
-                LookupError,
-                RecursionError,
-                TypeError,
-                ValueError,
-            ):
+            except _NO_TRIAL:
                 self.unrelated += 1
 
     def add(self, task_id: TaskId, trial: Trial) -> None:

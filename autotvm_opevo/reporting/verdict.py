@@ -32,13 +32,8 @@ _MAX_UNKNOWN = 0.05
 
 
 def verdict(log: TuningLog) -> dict[str, str]:
-    """Answer the questions that one has after a run; none for a log without trials, or with the
-    best of another log only.
-
-    Returns
-    -------
-    dict of str to str
-        Answers by question.
+    """The answers to what one asks after a run, by question; none for a log without trials, or with
+    the best of another log only.
     """
     if not len(log) or log.has_best_only:
         return {}
@@ -63,22 +58,14 @@ def gain_of_last_half(best: Array) -> float:
     return float(before) / float(best[-1]) - 1
 
 
-def _limit(log: TuningLog, operator: Operator) -> float | None:
-    """The seconds that an operator takes at least, with all its runs; None if not measured."""
-    limit = log.runs.limits.get(operator.fastest.journal_key)
-    return limit and operator.count * limit
-
-
 def _reached(log: TuningLog) -> dict[Operator, float]:
     """The share of its limit that each operator reaches; empty if that is unknown.
 
     What was not measured, such as an operator that only moves data, is taken to be at its limit.
     """
-    limits = {operator: _limit(log, operator) for operator in log.solved}
-    unknown = math.fsum(operator.seconds for operator, limit in limits.items() if not limit)
-    reached = {
-        operator: limit / operator.seconds if limit else 1.0 for operator, limit in limits.items()
-    }
+    limits = {one: log.runs.limits.get(one.fastest.journal_key) for one in log.solved}
+    unknown = math.fsum(one.seconds for one, limit in limits.items() if not limit)
+    reached = {one: limit / one.fastest.latency if limit else 1.0 for one, limit in limits.items()}
     is_known = unknown <= _MAX_UNKNOWN * log.seconds
     return reached if is_known and max(reached.values(), default=0.0) <= _MAX_REACHED else {}
 
@@ -126,10 +113,11 @@ def _how_good(log: TuningLog) -> str:
         text += f", {flops / log.seconds / 1e9:.0f} GFLOPS"
     reached = _reached(log)
     if not reached:
-        return (
-            f"{text}; how fast this device can be is unknown: tune_network measures it if it is "
-            f"this machine's CPU. Most of it is {_some([one.fastest.name for one in log.solved])}."
-        )
+        why = "tune_network measures it if it is this machine's CPU"
+        if log.runs.limits:
+            why = "the machine was slower when it was measured, or new operators have come since"
+        slowest = _some([operator.name for operator in log.solved])
+        return f"{text}; how fast this device can be is unknown: {why}. Most of it is {slowest}."
     text += f", {1 / (1 + _left(log)):.0%} of what this machine's limits allow"
     if others := [operator for operator, share in reached.items() if share <= _AT_LIMIT]:
         most = max(others, key=lambda operator: operator.seconds * (1 - reached[operator]))

@@ -60,7 +60,7 @@ def test_graphs_have_all_vertices(known):
     for name, knob in knobs(only_task(known)).items():
         assert set(knob.topology) == set(space.knobs[name])
         assert knob.size == space.knobs[name].size
-        assert knob.trials == 5
+        assert sum(map(len, knob.latencies.values())) == 5
         assert min(map(knob.best, knob.latencies)) == 1e-3
 
 
@@ -91,7 +91,7 @@ def test_one_journal_is_enough_for_several_logs(known, tmp_path):
     (tmp_path / "earlier.json").write_bytes(known.read_bytes())
     for log in open_logs([tmp_path / "earlier.json", known]):
         (task,) = log.tasks.values()
-        assert task.topologies
+        assert knobs(task)["tile_x"].full is not None
 
 
 def test_of_tiles_with_tails_that_a_log_has_in_full_the_inner_parts_are_the_vertices(tmp_path):

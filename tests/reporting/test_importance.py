@@ -72,12 +72,12 @@ def test_the_shares_are_those_of_the_model_on_all_configurations():
 def test_where_knobs_do_not_interact_no_pair_does_in_a_search(seed):
     found = searched(additive, seed=seed)
     assert found.is_reliable
-    assert not found.interactions
+    assert not found.pairs
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_pairs_that_interact_are_found_in_a_search(seed):
-    assert list(searched(interacting, seed=seed).interactions) == [("tile", "vectorize")]
+    assert list(searched(interacting, seed=seed).pairs) == [("tile", "vectorize")]
 
 
 @pytest.mark.parametrize("seed", range(4))

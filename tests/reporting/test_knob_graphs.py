@@ -25,14 +25,6 @@ def test_extents_beyond_64_bits_have_positions():
     assert np.isfinite(knob.positions).all()
 
 
-@pytest.mark.parametrize("innermost", [1, 4, 64])
-def test_tiles_respect_the_bound_on_the_innermost_part(innermost):
-    knob = Knob("tile", "tile", innermost=innermost, latencies={(64, 1): [0.1]})
-    assert sorted(tile[-1] for tile in knob.topology) == [
-        part for part in (1, 2, 4, 8, 16, 32, 64) if part <= innermost
-    ]
-
-
 def test_three_parts_form_the_papers_triangle():
     """All edges of the lattice have the same length."""
     topology = Factorization(8, parts=3)

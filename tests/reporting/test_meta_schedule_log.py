@@ -20,9 +20,21 @@ def test_a_database_is_read_with_sketches_and_options(tmp_path):
     assert not len(task.elapsed)
     knobs = {knob.name: knob for knob in knobs_of([task])}
     assert knobs["matmul, loop 2, 64 iterations"].latencies[32, 2] == [2e-3]
-    assert knobs["unroll explicit"].options == ("0", "16", "64")
+    assert list(knobs["unroll explicit"].full) == ["0", "16", "64"]
     assert task.target == "llvm"
     assert list(knobs["sketch"].latencies) == ["1"]
+
+
+@pytest.mark.parametrize("innermost", [1, 4, 64])
+def test_tiles_respect_the_bound_on_the_innermost_part(tmp_path, innermost):
+    folder = meta_schedule_folder(tmp_path / "folder")
+    records = folder / "database_tuning_record.json"
+    records.write_text(meta_schedule_line((64, 1), 0, 1e-3).replace("[2, 64]", f"[2, {innermost}]"))
+    (task,) = open_logs([folder])[0].tasks.values()
+    _, knob, _ = knobs_of([task])
+    assert sorted(tile[-1] for tile in knob.topology) == [
+        part for part in (1, 2, 4, 8, 16, 32, 64) if part <= innermost
+    ]
 
 
 def test_a_sketch_has_the_same_number_in_all_logs_however_many_loops_are_parallel(tmp_path):

@@ -27,9 +27,8 @@ def test_the_page_has_captions_warnings_and_configurations(page):
     for words in (
         "latency of the network 500.000 ms before tuning, 250.000 ms after",
         "1 malformed line skipped",
-        "tile_x: ?x64; order: loops in the order 0 2 1; vec: vectorized; unroll: 0",
-        "Latency of each operator, one run of each, as some counts are unknown: best trial in "
-        "each log",
+        "tile_x: ?x64; order: 0 2 1; vec: vec; unroll: 0",
+        "Latency of each operator in the network: best trial in each log",
         "unknown: the journal that tune_network writes would have it",
         "some timestamps are missing, so there are no plots over time",
     ):
@@ -82,7 +81,7 @@ def test_pauses_are_not_counted_as_tuning_time(tmp_path):
     trials = [*range(20), *range(30_000, 30_020)]
     text = report_text(tmp_path, *(autotvm_line(trial, tile=2 ** (trial % 7)) for trial in trials))
     assert "1 pause (8.3 h in total) not counted as tuning time" in text
-    assert "38 s time spent" in text
+    assert "time spent on this task 38 s" in text
 
 
 @text_only
@@ -116,29 +115,18 @@ def test_devices_that_left_are_named(tmp_path):
 
 def test_a_task_without_successful_trials(tmp_path):
     text = report_text(tmp_path, *(autotvm_line(trial, error_no=4) for trial in range(4)))
-    assert "0 of 4 successful trials 100% failed" in text
-    assert "- ms" not in text
-
-
-@text_only
-def test_the_gain_of_the_last_half_needs_enough_trials(tmp_path):
-    assert "too few trials to tell" in report_text(
-        tmp_path, *(autotvm_line(trial) for trial in range(15))
-    )
-    latencies = [4e-3] * 12 + [2e-3] * 4
-    assert "100.0% speedup in the last half" in report_text(
-        tmp_path, *(autotvm_line(trial, latency=latency) for trial, latency in enumerate(latencies))
-    )
+    assert "best, ms -" in text
+    assert "All trials of this task failed." in text
 
 
 @text_only
 def test_a_file_of_best_trials_is_recognized(tmp_path):
     text = report_text(tmp_path, autotvm_line(0), name="alexnet.best.json")
-    assert "all trials are in alexnet.json" in text
+    assert "the log beside it has all trials" in text
 
 
 @text_only
-def test_implementations_of_the_same_operator_link_to_each_other(tmp_path):
+def test_implementations_of_the_same_operator_are_told_apart(tmp_path):
     names = [
         task_key("llvm", name, [["TENSOR", [1, 64], "float32"]])
         for name in ("dense_nopack", "dense_pack")
@@ -153,10 +141,7 @@ def test_implementations_of_the_same_operator_link_to_each_other(tmp_path):
     )
     assert "dense_pack 1x64 2 100%" in text
     assert "dense_nopack 1x64 2 4.000 1 1 0% 100% slower implementation" in text
-    assert (
-        "Another implementation of the same operator: dense_nopack 1x64 , 4.000 ms; the "
-        "network uses the fastest" in text
-    )
+    assert "how sure slower implementation, one trial" in text
     assert "Shares are relative to the sum over all operators" in text
 
 
@@ -170,7 +155,6 @@ def test_an_implementation_without_successful_trials_is_not_called_slower(tmp_pa
     text = report_text(
         tmp_path, autotvm_line(0, "dense_pack", error_no=4), autotvm_line(1, "dense_nopack")
     )
-    assert "dense_pack 1x64 , without a successful trial" in text
     assert "slower implementation" not in text
 
 
@@ -227,7 +211,6 @@ def test_each_log_uses_the_counts_of_its_own_journal(tmp_path):
     assert "How good? 32.000 ms" in text
     assert "dense 1x64 1 a.json 50%" in text
     assert "3 b.json 75%" in text
-    assert "weighted by the number of runs in the network" in text
 
 
 @text_only
@@ -250,7 +233,7 @@ def test_implementations_from_different_journals_are_merged(tmp_path, logs):
         report(*(tmp_path / f"{name}.json" for name in logs), out=tmp_path / "report.html")
     )
     assert "2 b.json 4.000 1 1 0%" in text  # slower than the other, in this log only
-    assert text.count("slower implementation") == 1
+    assert text.count("slower implementation") == 2  # in the table, and in the task
     assert "2 b.json 100% 1.000" in text
 
 
@@ -335,7 +318,7 @@ def test_operators_without_trials_are_counted_as_unsolved(tmp_path):
         RunStarted([(1, [name]) for name in names], "OpEvoTuner")
     )
     text = report_text(tmp_path, autotvm_line(0), autotvm_line(1, "conv2d", error_no=4))
-    assert "3 operators have no successful trial yet: totals and shares leave them out" in text
+    assert "No: 3 operators without a successful trial." in text
     assert "How good? 8.000 ms for the operators with a successful trial;" in text
     assert "Total latency" not in text
 
@@ -357,17 +340,6 @@ def test_values_that_always_failed_are_not_among_the_best(tmp_path):
     text = report_text(tmp_path, *lines)
     assert "inf ms" not in text
     assert "2 values that were tried; best: ?x4 (16.000 ms)." in text
-
-
-@text_only
-def test_the_last_half_is_the_same_everywhere(tmp_path):
-    """Of 22 trials, the seventeenth halves the latency."""
-    text = report_text(
-        tmp_path,
-        *(autotvm_line(trial, latency=2e-3 if trial < 16 else 1e-3) for trial in range(22)),
-    )
-    assert "the last half of the trials brought 100%" in text
-    assert "100.0% speedup in the last half of trials" in text
 
 
 def test_characters_that_a_page_cannot_have_are_replaced_in_values_too(tmp_path):

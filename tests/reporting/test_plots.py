@@ -17,15 +17,7 @@ from autotvm_opevo.tuning.record_lines import task_key
 def bars(figure):
     (axes,) = figure.axes
     names = [text for label in axes.texts if not (text := label.get_text()).endswith("→")]
-    return names, {c.get_label(): [round(bar.get_width(), 6) for bar in c] for c in axes.containers}
-
-
-def curves(*labels):
-    """One curve for each log with such a label."""
-    return [
-        (TuningLog(label, index=i), np.array([1.0, 2.0]), np.array([0.5, 0.25]))
-        for i, label in enumerate(labels)
-    ]
+    return names, [[round(bar.get_width(), 6) for bar in bars] for bars in axes.containers]
 
 
 def test_bars_are_first_and_best_trial_or_the_best_of_each_log(tmp_path):
@@ -40,8 +32,8 @@ def test_bars_are_first_and_best_trial_or_the_best_of_each_log(tmp_path):
     for path in (log, other):
         Journal(f"{path}.journal").write(RunStarted([(2, [dense]), (1, [conv2d])], "OpEvoTuner"))
     for paths, expected in (
-        ([log], {"first trial": [128, 64], "best trial": [16, 8]}),
-        ([log, other], {"log.json": [16, 8], "other.json": [40, 20]}),
+        ([log], [[128, 64], [16, 8]]),
+        ([log, other], [[16, 8], [40, 20]]),
     ):
         plot = plots.overview_plots(open_logs(paths))[-1]
         assert bars(plot.figure) == (["2 times dense 1x64", "conv2d 1x64"], expected)
@@ -58,18 +50,10 @@ def test_charts_use_the_colours_of_the_page(tmp_path):
 
 def test_names_are_escaped():
     name = "<script>a</script> $\\pi$ & $x font: 1px #1f2328"
-    text = svg(plots.draw_best_so_far(curves(name, "other")), name)
-    root = ElementTree.fromstring(text)
+    root = ElementTree.fromstring(svg(plots.draw_bars([name], [(RULE, [1.0])]), name))
     texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
     assert name in texts
     assert not list(root.iter("script"))
-
-
-def test_of_long_labels_a_legend_has_the_ends():
-    figure = plots.draw_best_so_far(curves(*(f"{'folder/' * 9}log-{i}.json" for i in range(2))))
-    labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert [len(label) for label in labels] == [48, 48]
-    assert [label[-10:] for label in labels] == ["log-0.json", "log-1.json"]
 
 
 def test_best_so_far_over_time_is_sorted_by_time(tmp_path):
@@ -116,14 +100,10 @@ def test_trials_of_one_batch_make_no_curve_over_time(tmp_path):
 
 
 def test_a_bar_that_would_squash_the_others_is_cut_and_says_its_length():
-    figure = plots.draw_bars(
-        ["a", "b"], [("first trial", RULE, [14.14, 0.3]), ("best trial", SERIES[0], [0.1, 0.2])]
-    )
+    figure = plots.draw_bars(["a", "b"], [(RULE, [14.14, 0.3]), (SERIES[0], [0.1, 0.2])])
     (axes,) = figure.axes
     assert axes.get_xlim() == (0, pytest.approx(0.8))
     assert [text.get_text() for text in axes.texts] == ["a", "b", "14.1 →"]
-    (axes,) = plots.draw_bars(
-        ["a", "b"], [("first trial", RULE, [0.7, 0.0]), ("best trial", SERIES[0], [0.2, 0.0])]
-    ).axes
+    (axes,) = plots.draw_bars(["a", "b"], [(RULE, [0.7, 0.0]), (SERIES[0], [0.2, 0.0])]).axes
     assert axes.get_xlim()[1] > 0.7
     assert len(axes.texts) == 2
