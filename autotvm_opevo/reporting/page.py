@@ -38,14 +38,14 @@ _NEAR_BEST = 1.05
 # Rows of the table that begins a task: caption, and key in `_row`.
 _FIGURES = {
     "best, ms": "best",
-    "how sure": "state",
     "found at trial": "best_trial",
     "trials": "trials",
-    f"within {_NEAR_BEST - 1:.0%} of the best of all logs at trial": "near_trial",
+    f"within {_NEAR_BEST - 1:.0%} of the best at trial": "near_trial",
     "time until then": "near_time",
     "failed": "failed",
     "repeated configurations": "repeated",
     "time spent on this task": "spent",
+    "how sure": "state",
 }
 
 
