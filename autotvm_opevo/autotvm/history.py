@@ -130,6 +130,10 @@ class History:
             key: trials for key, trials in tasks if is_cpu(trials.example.target) == is_cpu(target)
         }
 
+    def is_unusable(self, key: str) -> bool:
+        """Whether `sources` could make nothing of a task's records."""
+        return self._sources.get(key, ()) is None
+
 
 def is_cpu(target: Target) -> bool:
     return "cpu" in target.keys

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from typing import Any
@@ -249,7 +250,8 @@ class SearchTuner(Tuner):
                 "data_set must be records, a file name given: pass "
                 f"autotvm.record.load_from_file({data_set!r})"
             )
-        configurations, fitnesses, others, skipped = [], [], 0, 0
+        configurations, fitnesses, skipped = [], [], 0
+        others: Counter[str] = Counter()  # by task
         own_key, transfers = key_of(self.task.target, self.task), self.can_transfer
         for measured, result in data_set:
             configuration = configuration_of(measured, self.task, self._knobs)
@@ -264,16 +266,17 @@ class SearchTuner(Tuner):
             elif (
                 transfers
                 and measured.task.name == self.task.name
-                and key_of(measured.target, measured.task) != own_key
+                and (key := key_of(measured.target, measured.task)) != own_key
                 and is_cpu(measured.target) == is_cpu(self.task.target)
             ):
                 self._history.add([(measured, result)])  # at once: there may be 100,000
-                others += 1
+                others[key] += 1
             else:
                 skipped += 1
         self._search.tell(configurations, fitnesses)
         if others:
             used = self.learn_from(self._others or [])
+            skipped += sum(n for key, n in others.items() if self._history.is_unusable(key))
             logger.info(
                 "%s for %s learns from other tasks of this template: %d, with %d records.",
                 type(self).__name__,
