@@ -67,16 +67,17 @@ def run_compiler(compile: Callable[[], T], what: str) -> T:
 
 
 @contextmanager
-def say_if_long(what: str) -> Iterator[None]:
+def say_if_long(what: str, done: Callable[[], str] = lambda: "") -> Iterator[None]:
     """Say on standard error what the block does if it takes more than some seconds, and every
-    minute how long it has taken.
+    minute how long it has taken, and what is `done`.
     """
     ended, start = threading.Event(), time.monotonic()
 
     def say() -> None:
         wait = _SILENT
         while not ended.wait(wait):
-            tqdm.write(f"{what}: {time.monotonic() - start:.0f} s so far", file=sys.stderr)
+            so_far = ", ".join(filter(None, [f"{time.monotonic() - start:.0f} s so far", done()]))
+            tqdm.write(f"{what}: {so_far}", file=sys.stderr)
             wait = _AGAIN
 
     threading.Thread(target=say, daemon=True).start()

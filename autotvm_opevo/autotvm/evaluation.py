@@ -15,7 +15,7 @@ from tvm.autotvm.measure.measure import Runner
 from tvm.autotvm.measure.measure_methods import request_remote
 from tvm.contrib import graph_executor
 
-from autotvm_opevo._utils.timeouts import run_compiler
+from autotvm_opevo._utils.timeouts import run_compiler, say_if_long
 from autotvm_opevo.autotvm.folding import nodes
 from autotvm_opevo.autotvm.log import Record
 from autotvm_opevo.autotvm.rpc import is_remote
@@ -76,7 +76,8 @@ def network_loaders(
     def load(load_library: Callable[[], Any]) -> Instance:
         return Instance(load_library(), device, inputs)
 
-    return [partial(load, upload(library)) for library in libraries]
+    with say_if_long("taking the networks to the device"):
+        return [partial(load, upload(library)) for library in libraries]
 
 
 class Instance:

@@ -148,22 +148,42 @@ class Comparison:
 
     def time_networks(self, networks: Sequence[Callable[[], Instance]], seconds: float) -> None:
         """Compare the outputs of the untuned network and of each log's, and time them, for at most
-        so many seconds.
+        so many seconds; networks for which that is too short are timed by their first run.
         """
+        first_runs: list[float] = []  # seconds, by network
 
         def run_once() -> list[tuple[float, bool]]:
-            expected, *actual = [network().outputs() for network in networks]
+            found = []
+            for network in networks:
+                instance, start = network(), time.monotonic()
+                found.append(instance.outputs())
+                first_runs.append(time.monotonic() - start)
+                del instance  # before the next one is loaded
+            expected, *actual = found
             return [compare_outputs(expected, outputs, self.dtypes) for outputs in actual]
 
-        compared = run_with_timeout(
-            _FIRST_RUN_TIMEOUT, run_once, "the device to run the networks", GRACE
-        )
-        self.relative_errors = [error for error, _ in compared]
-        self.outputs_match = all(match for _, match in compared)
-        if self.outputs_match:
-            self.stop_reason = self.race.run(networks, time.monotonic() + seconds)
-        else:
-            self.stop_reason = "different outputs"
+        def done() -> str:
+            runs = [f"{name} ran in {s:.1f} s" for name, s in zip(self._names, first_runs)]
+            rounds = len(self.race.latencies)
+            return ", ".join([*runs, *([pluralize(rounds, "round")] if rounds else [])])
+
+        with say_if_long(f"timing the networks {', '.join(self._names)}", done):
+            try:
+                compared = run_with_timeout(
+                    _FIRST_RUN_TIMEOUT, run_once, "the device to run the networks", GRACE
+                )
+            except TimeoutError as error:
+                raise TimeoutError(", ".join(filter(None, [str(error), done()]))) from None
+            self.relative_errors = [error for error, _ in compared]
+            self.outputs_match = all(match for _, match in compared)
+            if not self.outputs_match:
+                self.stop_reason = "different outputs"
+            elif 2 * sum(first_runs) > max(seconds, _EVALUATION_SECONDS):
+                # There is no time for a round, which runs each of them twice.
+                self.race.add(first_runs)
+                self.stop_reason = "time limit"
+            else:
+                self.stop_reason = self.race.run(networks, time.monotonic() + seconds)
 
     def time_operators(self, load: Callable[[Any], Callable[[], Timed]], seconds: float) -> None:
         """Time the operators of all logs that differ most, each for its part of at most so many
@@ -183,9 +203,10 @@ class Comparison:
                     run_compiler(partial(load, record), f"building {operator.name}")
                     for record in operator.best
                 ]
-                operator.race.run(
-                    alternatives, time.monotonic() + seconds / len(timed), _OPERATOR_ROUNDS
-                )
+                with say_if_long(f"timing {operator.name}"):
+                    operator.race.run(
+                        alternatives, time.monotonic() + seconds / len(timed), _OPERATOR_ROUNDS
+                    )
             except TimeoutError:
                 raise  # what hangs may still use the device
             except Exception as error:
@@ -330,8 +351,7 @@ def compare_with_untuned(
     computes.
     """
     comparison = Comparison(["tuned"], dtypes=dtypes)
-    with say_if_long("timing the network untuned and tuned"):
-        comparison.time_networks([untuned, tuned], _EVALUATION_SECONDS)
+    comparison.time_networks([untuned, tuned], _EVALUATION_SECONDS)
     return comparison
 
 

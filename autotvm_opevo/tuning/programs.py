@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from autotvm_opevo._utils.timeouts import run_with_timeout
+from autotvm_opevo._utils.timeouts import run_with_timeout, say_if_long
 
 Array = np.ndarray[Any, Any]
 # Takes a built library to the device that runs the trials; what it returns loads it there.
@@ -82,9 +82,9 @@ def request_session(request: Callable[[int], Any], key: str, seconds: float) -> 
         If none is free for minutes.
     """
     seconds = int(min(seconds, _LONGEST_SESSION))
-    return run_with_timeout(
-        _REQUEST_TIMEOUT, lambda: request(seconds), f"a free device of key {key!r}"
-    )
+    device = f"a free device of key {key!r}"
+    with say_if_long(f"waiting for {device}"):
+        return run_with_timeout(_REQUEST_TIMEOUT, lambda: request(seconds), device)
 
 
 @contextmanager
@@ -114,7 +114,7 @@ def compare_outputs(
     expected, actual : sequence of array
     dtypes : iterable of str
         Of what the network computes in between: the coarsest decides by how much outputs may
-        differ.
+        differ. Without floating-point numbers, nothing is rounded, and they may not.
 
     Examples
     --------
@@ -124,12 +124,17 @@ def compare_outputs(
     False
     >>> compare_outputs([np.array([1.0, 2.0])], [np.array([1.0, 1.99])], ["float32", "int8"])[1]
     True
+    >>> compare_outputs([np.array([100, 200])], [np.array([100, 201])], ["int8", "int32"])[1]
+    False
     """
     if [x.shape for x in expected] != [y.shape for y in actual]:
         return float("inf"), False
+    dtypes = set(dtypes)
     names = {*dtypes, *(x.dtype.name for x in expected)}  # bfloat16 is of kind "V"
     quantized, half = is_quantized(names), any("float16" in name for name in names)
     errors = [_relative_error(x, y) for x, y in zip(expected, actual)]
+    if dtypes and not any("float" in name for name in names):
+        return max(errors, default=0.0), not any(errors)
     matches = [
         error <= (_HALF_TOLERANCE if half else _TOLERANCE)
         or (quantized and error <= _QUANTIZED_TOLERANCE and _rms_error(x, y) <= _QUANTIZED_RMS)
@@ -154,8 +159,8 @@ def is_quantized(dtypes: Iterable[str]) -> bool:
 
 
 def random_arrays(types: Iterable[tuple[tuple[int, ...], str]]) -> list[Array]:
-    """Reproducible random tensors of the given shapes and dtypes; integers, which may be indices,
-    are 0 or 1.
+    """Reproducible random tensors of the given shapes and dtypes. Integers of eight bits have any
+    value, as quantized ones do; others, which may be indices, are 0 or 1.
 
     Examples
     --------
@@ -164,10 +169,13 @@ def random_arrays(types: Iterable[tuple[tuple[int, ...], str]]) -> list[Array]:
     [((2, 3), 'float16'), ((4,), 'int32')]
     """
     rng = np.random.default_rng(0)
+    ranges = {"int8": (-128, 128), "uint8": (0, 256)}
     return [
-        (rng.standard_normal(shape) if "float" in dtype else rng.integers(0, 2, shape)).astype(
-            dtype
-        )
+        (
+            rng.standard_normal(shape)
+            if "float" in dtype
+            else rng.integers(*ranges.get(dtype, (0, 2)), shape)
+        ).astype(dtype)
         for shape, dtype in types
     ]
 

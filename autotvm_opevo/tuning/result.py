@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 EXHAUSTED = "exhausted"
 # What ends a run that is not cut short.
 COMPLETE = ("trials", "time limit", EXHAUSTED)
+# Seconds after which a line is written within a round, too.
+_SILENT = 60.0
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ class ProgressDisplay:
     ) -> None:
         self._file = file or sys.stderr
         self._trials, self._done, self._time_limit = trials, done, time_limit
-        self._start = time.monotonic()
+        self._start = self._said = time.monotonic()
         self._live = self._file.isatty()
         self._bars: list[tqdm[Any]] = []
         self._reported_errors: set[tuple[str, str]] = set()
@@ -146,12 +148,14 @@ class ProgressDisplay:
         """Show all tasks, of which `current` is being tuned, and the network's estimated `latency`
         in seconds.
 
-        A terminal is redrawn on every call; elsewhere a line is written at the end of a round.
+        A terminal is redrawn on every call; elsewhere a line is written at the end of a round, and
+        every minute of a longer one.
         """
         trials = sum(row.trials for row in rows)
         if self._live:
             self._redraw(rows, current, latency, trials)
-        elif end_of_round:
+        elif end_of_round or time.monotonic() - self._said >= _SILENT:
+            self._said = time.monotonic()
             left = self._seconds_left(trials)
             network = (
                 f"{trials}/{pluralize(self._trials, 'trial')}, {_format_network(rows, latency)}"

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from autotvm_opevo._utils.timeouts import run_with_timeout
+from autotvm_opevo._utils import timeouts
+from autotvm_opevo._utils.timeouts import run_with_timeout, say_if_long
 
 
 def test_returns_raises_or_times_out():
@@ -36,3 +37,24 @@ def test_after_ctrl_c_the_call_may_return():
     finally:
         signal.signal(signal.SIGINT, before)
     assert returned
+
+
+def test_what_takes_long_says_what_it_is_and_what_it_has_done(monkeypatch, capsys):
+    monkeypatch.setattr(timeouts, "_SILENT", 0.01)
+    monkeypatch.setattr(timeouts, "_AGAIN", 0.01)
+    done, text = [], ""
+    with say_if_long("counting", lambda: ", ".join(done)):
+        while "\n" not in text:
+            text += capsys.readouterr().err
+        done.append("one")
+        while "one" not in text:
+            text += capsys.readouterr().err
+    first, *_, last = text.splitlines()
+    assert first == "counting: 0 s so far"
+    assert last == "counting: 0 s so far, one"
+
+
+def test_what_is_quick_says_nothing(capsys):
+    with say_if_long("counting"):
+        pass
+    assert not capsys.readouterr().err

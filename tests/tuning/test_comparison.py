@@ -1,8 +1,12 @@
 """The comparison of logs, as data and as text."""
 
+from time import sleep
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from autotvm_opevo._utils import timeouts
 from autotvm_opevo.tuning import comparison as module
 from autotvm_opevo.tuning.comparison import Comparison, OperatorComparison, shown_when_aborted
 
@@ -37,6 +41,59 @@ def compare(*networks, logs=("a.json", "b.json"), operators=()):
     comparison = Comparison(list(logs), list(operators))
     comparison.time_networks(networks, MINUTE)
     return comparison
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The time, which passes only while a network runs."""
+    now = SimpleNamespace(seconds=0.0)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now.seconds))
+    return now
+
+
+class SlowNetwork(Network):
+    def __init__(self, clock, seconds):
+        super().__init__(RuntimeError("it must not run again"))
+        self.clock, self.duration = clock, seconds
+
+    def outputs(self):
+        self.clock.seconds += self.duration
+        return super().outputs()
+
+
+class TestSlowNetworks:
+    def test_they_are_timed_by_their_first_run(self, clock):
+        comparison = compare(*(SlowNetwork(clock, seconds) for seconds in (80.0, 4.0, 2.0)))
+        assert comparison.race.latencies == [[80.0, 4.0, 2.0]]
+        assert comparison.stop_reason == "time limit"
+        assert not comparison.untuned_is_better
+        assert comparison.winner is None
+        text = str(comparison)
+        assert "80000.000" in text
+        assert "1 round, timed in turn; ended by: time limit" in text
+
+    def test_they_say_what_has_run(self, clock, monkeypatch, capsys):
+        monkeypatch.setattr(timeouts, "_SILENT", 0.01)
+        monkeypatch.setattr(timeouts, "_AGAIN", 0.01)
+
+        def wait():
+            text = ""
+            while "ran" not in text:
+                text += capsys.readouterr().err
+            assert text.endswith(
+                "timing the networks untuned, a.json: 0 s so far, untuned ran in 80.0 s\n"
+            )
+
+        second = SlowNetwork(clock, 2.0)
+        second.outputs = lambda: wait() or SlowNetwork(clock, 2.0).outputs()
+        compare(SlowNetwork(clock, 80.0), second, logs=("a.json",))
+
+    def test_what_has_run_is_known_when_it_takes_too_long(self, monkeypatch):
+        monkeypatch.setattr(module, "_FIRST_RUN_TIMEOUT", 0.2)
+        network = Network(1.0)
+        network.outputs = lambda: sleep(5)
+        with pytest.raises(TimeoutError, match=r"to run the networks, untuned ran in 0.0 s$"):
+            compare(Network(1.0), network, logs=("a.json",))
 
 
 class TestNetworks:

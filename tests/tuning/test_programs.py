@@ -110,6 +110,20 @@ def test_few_positions_of_largest_values_may_be_others(dtype, changed, match):
     assert compare(x, y)[1] == match
 
 
+def test_without_floating_point_numbers_outputs_must_match_exactly():
+    x = np.arange(10_000, dtype="int32")
+    assert compare(x, x, "int8", "int32")[1]
+    y = np.where(x == 7, 8, x)
+    assert not compare(x, y, "int8", "int32")[1]
+    assert compare(x, y, "int8", "int32", "float32")[1]
+
+
+def test_random_integers_of_eight_bits_have_any_value():
+    signed, unsigned = random_arrays([((10_000,), "int8"), ((10_000,), "uint8")])
+    assert (signed.min(), signed.max()) == (-128, 127)
+    assert (unsigned.min(), unsigned.max()) == (0, 255)
+
+
 def test_random_inputs_are_reproducible_and_integers_are_indices():
     first, second = (random_arrays([((3, 4), "float32"), ((50,), "int64")]) for _ in range(2))
     assert all((x == y).all() for x, y in zip(first, second))

@@ -12,6 +12,7 @@ import termios
 import pytest
 
 from autotvm_opevo._utils.text import milliseconds
+from autotvm_opevo.tuning import result
 from autotvm_opevo.tuning.result import ProgressDisplay, Row, table
 
 ROWS = [
@@ -31,6 +32,14 @@ def test_outside_a_terminal_a_line_is_written_per_round():
     assert line.startswith(f"8/24 trials, network 2.000 ms: conv2d 1x3x8x8 8 trials, {best}, ")
     assert line.endswith(" left\n")
     assert "\r" not in line
+
+
+def test_outside_a_terminal_a_line_is_written_per_minute_of_a_round(monkeypatch):
+    monkeypatch.setattr(result, "_SILENT", 0.0)
+    file = io.StringIO()
+    with ProgressDisplay(24, file=file) as display:
+        display.show(ROWS[:1], 0, 0.002, end_of_round=False)
+    assert file.getvalue().startswith("8/24 trials, network 2.000 ms: conv2d 1x3x8x8 8 trials")
 
 
 def test_a_dominant_error_is_reported_once():
