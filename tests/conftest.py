@@ -39,7 +39,7 @@ def _networks_are_known():
     """
     found = {
         "extract": ("autotvm_opevo.autotvm.network", "autotvm_opevo.autotvm.comparison"),
-        "find_wrong_passes": ("autotvm_opevo.meta_schedule.network",),
+        "find_wrong_operators": ("autotvm_opevo.meta_schedule.network",),
     }
     with pytest.MonkeyPatch.context() as patch:
         for function, users in found.items():

@@ -14,6 +14,8 @@ from tvm.relax.frontend.nn import Parameter
 
 # Of names in an error message.
 _SHOWN = 12
+# Elements of a constant that is a weight.
+_LARGE = 1024
 
 
 def entry_name(mod: tvm.IRModule) -> str:
@@ -115,6 +117,38 @@ def bind_params(mod: tvm.IRModule, params: Any) -> tvm.IRModule:
         if bindings := _bindings(function, name, values):
             mod.update_func(functions[name], function.bind_params(bindings).without_attr("params"))
     return mod
+
+
+def unbind_params(mod: tvm.IRModule) -> tuple[tvm.IRModule, dict[str, tvm.runtime.Tensor]]:
+    """The opposite of `bind_params`: a module whose larger constants are parameters, and these by
+    name.
+
+    Examples
+    --------
+    >>> from autotvm_opevo.networks.relax import mlp
+    >>> mod, params = unbind_params(bind_params(*mlp()))
+    >>> [variable.name for variable in mod["main"].params]
+    ['data', 'constant.0', 'constant.1']
+    >>> list(params)
+    ['constant.0', 'constant.1']
+    """
+    params: dict[tvm.ir.GenericConst, relax.Var] = {}
+
+    @relax.expr_functor.mutator
+    class Unbinding(relax.PyExprMutator):
+        def visit_generic_const_(self, constant: Any) -> Any:
+            if np.prod(constant.value.shape) < _LARGE:
+                return constant
+            return params.setdefault(constant, relax.Var(f"constant.{len(params)}", constant.ty))
+
+    name = entry_name(mod)
+    function = Unbinding().visit_expr(mod[name])
+    variables = [*function.params, *params.values()]
+    mod = mod.clone()
+    mod[name] = relax.Function(
+        variables, function.body, function.ret_ty, function.is_pure, function.attrs
+    )
+    return mod, {variable.name: constant.value for constant, variable in params.items()}
 
 
 def _bindings(function: relax.Function, name: str, params: Any) -> dict[Any, Any]:

@@ -5,7 +5,7 @@ executable.
 from __future__ import annotations
 
 import logging
-from collections.abc import Container
+from collections.abc import Callable, Container
 from contextlib import suppress
 from typing import Any
 
@@ -16,6 +16,7 @@ from tvm.s_tir import meta_schedule as ms
 
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo.lowering.batch_norm import fold_batch_norms
+from autotvm_opevo.lowering.block_rewriter import static_shape
 from autotvm_opevo.lowering.channels_last import with_channels_last
 from autotvm_opevo.lowering.entry import entry_name
 from autotvm_opevo.lowering.fast_math import FAST_MATH
@@ -24,15 +25,8 @@ from autotvm_opevo.lowering.winograd import legalize_conv2d
 
 logger = logging.getLogger(__name__)
 
-# What `lower` does beyond TVM, in this order, in words for the user. Layouts of weights are up to
-# the schedules.
-PASSES = {
-    "batch_norm": "folding batch normalizations",
-    "raising": "making operators of what the importer has lowered",
-    "channels_last": "the conversion to NHWC",
-    "winograd": "Winograd's algorithm",
-    "fast_math": "the approximation of exp, tanh, erf and powers",
-}
+# In the place of the names of operators: the whole network stays as imported.
+EVERYTHING = "everything"
 # Operators that are legalized to several calls.
 _SEVERAL_CALLS = ("relax.dynamic_strided_slice",)
 # Blocks that read a constant in an order for which TVM 0.27 packs it wrongly
@@ -44,7 +38,7 @@ _PACKS = "meta_schedule.layout_rewrite_preproc"
 
 
 def lower(
-    mod: tvm.IRModule, target: tvm.target.Target, without: Container[str] = ()
+    mod: tvm.IRModule, target: tvm.target.Target, as_imported: Container[str] = ()
 ) -> tvm.IRModule:
     """Lower a network to operators, fused as TVM fuses them, in forms that can be scheduled to be
     fast.
@@ -58,8 +52,8 @@ def lower(
     mod : tvm.IRModule
         As imported by one of Relax's frontends, its weights bound; see `bind_params`.
     target : tvm.target.Target
-    without : collection of str
-        Passes to leave out, of `PASSES`.
+    as_imported : collection of str
+        Operators that are lowered as TVM does it, of `operators_of`; or `EVERYTHING`.
 
     Returns
     -------
@@ -74,20 +68,20 @@ def lower(
     2
     """
     for_cpu = target.kind.name == "llvm"
-    passes = [name for name in PASSES if name not in without and (for_cpu or name == "batch_norm")]
+    if EVERYTHING in as_imported:
+        fused = _fuse(mod, target)
+        return with_packable_weights(fused) if for_cpu else fused
     try:
         # Constants are folded first, or what is computed from others would not be found.
-        lowered = _fold(mod) if passes else mod
-        if "batch_norm" in passes:
-            lowered = fold_batch_norms(lowered)
-        if "raising" in passes:
-            lowered = raise_to_operators(lowered)
-        if "channels_last" in passes:
-            lowered = _fold(with_channels_last(lowered))
-        rules = {"relax.nn.conv2d": legalize_conv2d} if "winograd" in passes else {}
-        if "fast_math" in passes:
-            rules.update(FAST_MATH)
-        fused = _fuse(relax.transform.LegalizeOps(rules)(lowered) if rules else lowered, target)
+        lowered = _fold(mod)
+        if as_imported:  # legalized, they are no operators that any pass knows
+            lowered = _legalize(lowered, lambda name: name in as_imported)
+        lowered = fold_batch_norms(lowered)
+        if for_cpu:
+            lowered = _fold(with_channels_last(raise_to_operators(lowered)))
+            rules = {"relax.nn.conv2d": legalize_conv2d, **FAST_MATH}
+            lowered = relax.transform.LegalizeOps(rules)(lowered)
+        fused = _fuse(lowered, target)
     except Exception as error:  # of TVM's passes, or of ours
         logger.warning(
             "the network is tuned as TVM lowers it, since it cannot be lowered otherwise: %s",
@@ -153,12 +147,52 @@ def _fold(mod: tvm.IRModule) -> tvm.IRModule:
     TVM 0.27 legalizes an operator to see whether it can be folded. Of those that become several
     calls, all but the last stay in the network, and call functions that do not.
     """
-    others = [
-        name
-        for name in tvm.ir.Op.list_op_names()
-        if name.startswith("relax.") and name not in _SEVERAL_CALLS
-    ]
+    others = [name for name in _operator_names() if name not in _SEVERAL_CALLS]
     return relax.transform.FoldConstant()(relax.transform.LegalizeOps(skip_ops=others)(mod))
+
+
+def operators_of(mod: tvm.IRModule) -> list[str]:
+    """What `lower` may change: the operators of a network, by kind, arguments and their shapes.
+
+    Examples
+    --------
+    >>> from autotvm_opevo.networks.relax import operator
+    >>> operators_of(operator("matmul", [(8, 64), (64, 32)])[0])
+    ['matmul(input0[8, 64], input1[64, 32])']
+    """
+    names: dict[str, None] = {}
+    _legalize(_fold(mod), lambda name: names.setdefault(name))
+    return list(names)
+
+
+def _legalize(mod: tvm.IRModule, chosen: Callable[[str], Any]) -> tvm.IRModule:
+    """Legalize the operators whose names are chosen, as TVM does it."""
+
+    def legalize(builder: relax.BlockBuilder, call: relax.Call) -> Any:
+        if not chosen(_name_of(call)):
+            return call
+        return call.op.get_attr("FLegalize")(builder, call)
+
+    known = (tvm.ir.Op.get(name) for name in _operator_names())
+    rules = {op.name: legalize for op in known if op.get_attr("FLegalize")}
+    return relax.transform.LegalizeOps(rules)(mod)
+
+
+def _name_of(expression: Any) -> str:
+    """A call or an argument in a word that is the same whenever the network is lowered."""
+    if isinstance(expression, relax.Call) and isinstance(expression.op, tvm.ir.Op):
+        arguments = ", ".join(filter(None, map(_name_of, expression.args)))
+        return f"{expression.op.name.removeprefix('relax.')}({arguments})"
+    if isinstance(expression, relax.Tuple):
+        return f"({', '.join(map(_name_of, expression.fields))})"
+    name = expression.name if isinstance(expression, relax.Var) else ""
+    is_tensor = isinstance(expression, (relax.Var, tvm.ir.GenericConst))
+    shape = static_shape(expression) if is_tensor else None
+    return name if shape is None else f"{name}{shape}"
+
+
+def _operator_names() -> list[str]:
+    return [name for name in tvm.ir.Op.list_op_names() if name.startswith("relax.")]
 
 
 def _fuse(mod: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:

@@ -27,7 +27,7 @@ from autotvm_opevo.meta_schedule.evaluation import (
     random_inputs,
 )
 from autotvm_opevo.meta_schedule.extraction import extract, key_of, lower_and_extract, task_name
-from autotvm_opevo.meta_schedule.store import untuned_networks, wrong_passes
+from autotvm_opevo.meta_schedule.store import untuned_networks, wrong_operators
 from autotvm_opevo.meta_schedule.targets import as_target
 from autotvm_opevo.meta_schedule.worker import INDICES, build_schedule
 from autotvm_opevo.tuning.comparison import (
@@ -109,7 +109,7 @@ def compare_logs(
     check_shapes(mod)
     databases = [open_existing(log) for log in logs]
     target = _common_target(databases) if target is None else as_target(target)
-    wrong = {key: passes for log in logs for key, passes in wrong_passes(log).items()}
+    wrong = {key: names for log in logs for key, names in wrong_operators(log).items()}
 
     def lower_both() -> list[_Lowered]:
         as_imported = lower_as_imported(mod, target)

@@ -23,7 +23,7 @@ from autotvm_opevo.meta_schedule.database import (
     seconds,
 )
 from autotvm_opevo.meta_schedule.extraction import key_of, lower_and_extract
-from autotvm_opevo.meta_schedule.store import untuned_networks, wrong_passes
+from autotvm_opevo.meta_schedule.store import untuned_networks, wrong_operators
 from autotvm_opevo.meta_schedule.targets import as_target
 
 logger = logging.getLogger(__name__)
@@ -53,8 +53,8 @@ def compile_network(
         ``result.best_file``, or any database or union of some, of which each operator gets the
         fastest record for this target, or else for another one, with a warning. Operators without
         any stay untuned, with a warning, too. If `tune_network` found that the network is faster
-        untuned, its best file says so, and the network is compiled as imported; or lowered without
-        a pass that changes its outputs.
+        untuned, its best file says so, and the network is compiled as imported; so are operators
+        whose lowering changes the outputs.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def compile_network(
     if isinstance(database, (str, PathLike)):
         opened = open_existing(database)
         untuned = untuned_networks(database)
-        wrong = wrong_passes(database)
+        wrong = wrong_operators(database)
     if not isinstance(opened, (ms.database.Database, type(None))):
         given = type(opened).__name__
         raise ValueError(f"database must be a folder or a database of MetaSchedule, {given} given")

@@ -19,16 +19,16 @@ from autotvm_opevo.meta_schedule.store import network_key
 def lower_and_extract(
     mod: tvm.IRModule,
     target: tvm.target.Target,
-    wrong_passes: Mapping[tuple[str, ...], Container[str]],
+    wrong_operators: Mapping[tuple[str, ...], Container[str]],
 ) -> tuple[tvm.IRModule, list[Any], list[str]]:
-    """Lower a network, with bound weights, without the passes that are known to be wrong for it;
+    """Lower a network, with bound weights, but for the operators that are known to be wrong then;
     see `extract`.
 
-    `wrong_passes` are those of a `TrialStore`.
+    `wrong_operators` are those of a `TrialStore`.
     """
     lowered = lower(mod, target)
     tasks, untuned = extract(lowered, target)
-    if without := wrong_passes.get(key_of(target, tasks)):
+    if without := wrong_operators.get(key_of(target, tasks)):
         lowered = lower(mod, target, without)
         tasks, untuned = extract(lowered, target)
     return lowered, tasks, untuned

@@ -36,7 +36,7 @@ from autotvm_opevo.meta_schedule.store import TrialStore, network_key
 from autotvm_opevo.meta_schedule.strategy import OpEvoStrategy
 from autotvm_opevo.meta_schedule.targets import THIS_MACHINE, as_target
 from autotvm_opevo.meta_schedule.task_state import OpEvoTask, StrategyTask, TaskState, TvmStrategy
-from autotvm_opevo.meta_schedule.verification import find_wrong_passes
+from autotvm_opevo.meta_schedule.verification import find_wrong_operators
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
 from autotvm_opevo.tuning.comparison import Comparison
 from autotvm_opevo.tuning.logs import BEST_DATABASE, describe_file
@@ -76,10 +76,10 @@ def tune_network(
     products; for a CPU, convolutions in NHWC, and by Winograd's algorithm where that pays; constant
     weights packed, for each schedule as its tiles read them; exp, tanh and erf in float32 as
     polynomials that can be vectorized. Inputs and outputs stay as they are, but for rounding: on
-    this machine's CPU the first call compares them, in seconds, and leaves out what changes them,
-    with a warning. `compile_network` makes use of the result. On a CPU an operator without a trial,
-    since there are more operators than trials, gets the schedule that would have been measured
-    first.
+    this machine's CPU the first call compares them, in seconds, and leaves operators that change
+    them as imported, with a warning. `compile_network` makes use of the result. On a CPU an
+    operator without a trial, since there are more operators than trials, gets the schedule that
+    would have been measured first.
 
     However this function ends, the same call resumes with the trials that are left: all finished
     trials are in the database and, with `OpEvoStrategy`, no candidate is measured twice. At the end
@@ -282,16 +282,17 @@ def _is_own(path: str | PathLike[str], folder: Path) -> bool:
 def _lower(
     mod: tvm.IRModule, target: tvm.target.Target, store: TrialStore, trials: int, verify: bool
 ) -> tuple[tvm.IRModule, list[Any], list[str], list[TuningRecord]]:
-    """Lower a network, without passes that change what it computes, and extract its tasks.
+    """Lower a network, but for operators whose lowering changes what it computes, and extract its
+    tasks.
 
-    With `verify`, and if it has trials left, such passes are found out unless that was done before.
+    With `verify`, and if it has trials left, these are found out unless that was done before.
     Returns the lowered network, its tasks, the operators that cannot be tuned, and the records of
     other networks and targets.
     """
 
     def lower() -> tuple[tvm.IRModule, list[Any], list[str], list[TuningRecord]]:
         lowered, tasks, dynamic = run_compiler(
-            partial(lower_and_extract, mod, target, store.wrong_passes), "lowering the network"
+            partial(lower_and_extract, mod, target, store.wrong_operators), "lowering the network"
         )
         mods = [task.dispatched[0] for task in tasks]
         return lowered, tasks, dynamic, records_of_others(store.database, mods, target)
@@ -305,13 +306,13 @@ def _lower(
         )
     network = key_of(target, tasks)
     has_trials = len(store.database) - len(others) < trials
-    if verify and has_trials and network not in store.wrong_passes:
-        wrong = find_wrong_passes(mod, lowered, target)
+    if verify and has_trials and network not in store.wrong_operators:
+        wrong = find_wrong_operators(mod, target)
         if wrong is not None:
-            store.wrong_passes[network] = wrong
+            store.wrong_operators[network] = wrong
         if wrong:
             lowered, tasks, dynamic, others = lower()
-            store.wrong_passes[key_of(target, tasks)] = []
+            store.wrong_operators[key_of(target, tasks)] = []
     return lowered, tasks, dynamic, others
 
 

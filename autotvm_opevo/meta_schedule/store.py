@@ -33,9 +33,9 @@ from autotvm_opevo.tuning.logs import BEST_DATABASE, RECORD_FILE, WORKLOAD_FILE
 _Task = tuple[str, str]
 
 # The files there with the number of records that the work directory had, with the networks that are
-# better untuned, and with the passes that change what networks compute; and what is appended to the
-# folder's name while it is replaced.
-_TRIALS, _UNTUNED, _WRONG, _ASIDE = "trials", "untuned.json", "wrong_passes.json", ".old"
+# better untuned, and with the operators whose lowering changes what they compute; and what is
+# appended to the folder's name while it is replaced.
+_TRIALS, _UNTUNED, _WRONG, _ASIDE = "trials", "untuned.json", "wrong_operators.json", ".old"
 # Seconds that TVM stores for a failed trial.
 _FAILED = 1e10
 
@@ -63,8 +63,8 @@ class TrialStore:
         One record a trial.
     untuned : set of tuple of str
         The networks that are better untuned; see `network_key`.
-    wrong_passes : dict of tuple of str to list of str
-        Of the networks that were verified, the passes of `lower` that change their outputs.
+    wrong_operators : dict of tuple of str to list of str
+        Of the networks that were verified, the operators for which `lower` changes their outputs.
 
     Raises
     ------
@@ -77,7 +77,7 @@ class TrialStore:
         self.path, self.database = folder, load_database(folder)
         self.journal = Journal(folder / JOURNAL, overwrite=not len(self.database))
         self.untuned: set[tuple[str, ...]] = set()
-        self.wrong_passes: dict[tuple[str, ...], list[str]] = {}
+        self.wrong_operators: dict[tuple[str, ...], list[str]] = {}
         self._keys: dict[Workload, str] = {}
         self._best: dict[_Task, TuningRecord] = {}
         self._later: defaultdict[_Task, list[TuningRecord]] = defaultdict(list)  # trials since then
@@ -93,7 +93,7 @@ class TrialStore:
         self._best = {
             self._task_of(record): record for record in load_database(best).get_all_tuning_records()
         }
-        self.untuned, self.wrong_passes = untuned_networks(best), wrong_passes(best)
+        self.untuned, self.wrong_operators = untuned_networks(best), wrong_operators(best)
         known = 0
         with suppress(OSError, ValueError):  # of an earlier version, or torn
             known = int((best / _TRIALS).read_text())
@@ -163,7 +163,7 @@ class TrialStore:
         ]
         best = [record for record in fastest if record is not None]
         write_best(
-            self.path, best, count_records(self.path), self.untuned, self.wrong_passes.items()
+            self.path, best, count_records(self.path), self.untuned, self.wrong_operators.items()
         )
 
     def _fastest(self, task: _Task, records: Sequence[TuningRecord]) -> TuningRecord | None:
@@ -187,14 +187,14 @@ def write_best(
     best: Sequence[TuningRecord],
     trials: int = 0,
     untuned: Iterable[Sequence[str]] = (),
-    wrong_passes: Iterable[tuple[Sequence[str], Sequence[str]]] = (),
+    wrong_operators: Iterable[tuple[Sequence[str], Sequence[str]]] = (),
 ) -> Path:
     """Write a database with one record a task into a work directory, in place of an earlier one.
 
     It is the best of the first `trials` records there: later ones, of a call that was killed, can
-    be better. Networks of `untuned`, by their keys, are better untuned; `wrong_passes` has pairs of
-    a key and passes. If the process is killed meanwhile, the next `TrialStore` brings back the
-    earlier one.
+    be better. Networks of `untuned`, by their keys, are better untuned; `wrong_operators` has pairs
+    of a key and operators. If the process is killed meanwhile, the next `TrialStore` brings back
+    the earlier one.
 
     Raises
     ------
@@ -211,7 +211,7 @@ def write_best(
         raise OSError(f"{new} cannot be written: make room on its disk")
     (new / _TRIALS).write_text(str(trials))
     jsonl.append(new / _UNTUNED, *untuned)
-    jsonl.append(new / _WRONG, *wrong_passes)
+    jsonl.append(new / _WRONG, *wrong_operators)
     shutil.rmtree(aside, ignore_errors=True)
     if old.exists():
         old.rename(aside)
@@ -238,14 +238,14 @@ def untuned_networks(best: str | PathLike[str]) -> set[tuple[str, ...]]:
     return {tuple(map(str, value)) for value in _lists(Path(best) / _UNTUNED)}
 
 
-def wrong_passes(folder: str | PathLike[str]) -> dict[tuple[str, ...], list[str]]:
-    """The passes that change what networks compute, by the networks' keys, of a work directory or a
-    database of the best.
+def wrong_operators(folder: str | PathLike[str]) -> dict[tuple[str, ...], list[str]]:
+    """The operators for which `lower` changes what networks compute, by the networks' keys, of a
+    work directory or a database of the best.
     """
     return {
-        tuple(map(str, key)): list(map(str, passes))
+        tuple(map(str, key)): list(map(str, names))
         for file in (_WRONG, f"{BEST_DATABASE}/{_WRONG}")
-        for key, passes in _lists(Path(folder) / file)
+        for key, names in _lists(Path(folder) / file)
     }
 
 

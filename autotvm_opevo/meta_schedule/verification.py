@@ -1,113 +1,192 @@
-"""Whether a lowered network computes what it does as imported; if not, which pass is wrong."""
+"""Whether a lowered network computes what it does as imported; if not, which operators differ."""
 
 from __future__ import annotations
 
 import logging
+import tempfile
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import lru_cache, partial
+from pathlib import Path
 
 import tvm
-from tvm_ffi import structural_equal
 
 from autotvm_opevo._utils.text import last_line
-from autotvm_opevo._utils.timeouts import run_compiler
-from autotvm_opevo.lowering.entry import entry_name
-from autotvm_opevo.lowering.network import PASSES, build, lower, lower_as_imported
+from autotvm_opevo._utils.timeouts import run_compiler, say_if_long
+from autotvm_opevo.lowering.entry import bind_params, entry_name, unbind_params
+from autotvm_opevo.lowering.network import (
+    EVERYTHING,
+    build,
+    lower,
+    lower_as_imported,
+    operators_of,
+)
 from autotvm_opevo.lowering.plain_schedules import with_plain_schedules
 from autotvm_opevo.meta_schedule.evaluation import Instance, computed_dtypes, random_inputs
+from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
 from autotvm_opevo.tuning.programs import Array, compare_outputs
+from autotvm_opevo.tuning.workers import Worker
 
 logger = logging.getLogger(__name__)
 
-# Types whose random values are safe to compute with: a wrong index or a division by zero would end
-# this process.
-_SAFE = {"float16", "bfloat16", "float32", "float64", "bool"}
-# Seconds after which no other network is built: to find out whether one is wrong, and then which
-# pass.
+# Seconds to build and run a network as imported or lowered, and to find which operators are wrong.
 _SECONDS, _SEARCH_SECONDS = 20.0, 60.0
 
 
-def find_wrong_passes(
-    mod: tvm.IRModule, lowered: tvm.IRModule, target: tvm.target.Target
-) -> list[str] | None:
-    """The passes of `lower` that change what a network computes, on random inputs on this machine's
-    CPU.
+def find_wrong_operators(mod: tvm.IRModule, target: tvm.target.Target) -> list[str] | None:
+    """The operators for which `lower` changes what a network computes, on random inputs on this
+    machine's CPU.
 
-    A warning names the one that is wrong, since the outputs are right without it; without such a
-    one it is all of them.
+    A warning names them. The outputs are right if they are lowered as imported. A worker process
+    runs the networks, since with random integers they may divide by zero, which ends it.
 
     Parameters
     ----------
     mod : tvm.IRModule
         The network as imported, with bound weights.
-    lowered : tvm.IRModule
-        The same, lowered with all passes.
     target : tvm.target.Target
 
     Returns
     -------
     list of str or None
-        Names of `PASSES`; None if it is not known, since it takes too long, the network has
-        integers, which can be indices or divisors, or it cannot be run as imported.
+        Of `operators_of`, or `EVERYTHING`; None if it is not known, since the network cannot be run
+        as imported, or that takes too long.
 
     Examples
     --------
     >>> from autotvm_opevo.networks.relax import operator
     >>> mod, _ = operator("matmul", [(8, 64), (64, 32)])
-    >>> target = tvm.target.Target("llvm")
-    >>> find_wrong_passes(mod, lower(mod, target), target)
+    >>> find_wrong_operators(mod, tvm.target.Target("llvm"))
     []
     """
-    return run_compiler(
-        lambda: _find_wrong_passes(mod, lowered, target), "verifying the lowered network"
-    )
-
-
-def _find_wrong_passes(
-    mod: tvm.IRModule, lowered: tvm.IRModule, target: tvm.target.Target
-) -> list[str] | None:
-    end, name = time.monotonic() + _SECONDS, entry_name(mod)
-
-    def outputs(one: tvm.IRModule) -> list[Array]:
-        if time.monotonic() > end:
-            raise TimeoutError("it takes too long")
-        return Instance(build(with_plain_schedules(one), target), tvm.cpu(), inputs, name).outputs()
-
-    def difference(one: tvm.IRModule) -> str:
-        """How a lowered network fails; empty if it does not."""
+    worker = Worker(WORKER_MODULE)
+    with say_if_long("verifying the lowered network"), tempfile.TemporaryDirectory() as folder:
         try:
-            error, match = compare_outputs(expected, outputs(one), dtypes)
+            return _find_wrong_operators(mod, folder, target, worker)
+        finally:
+            worker.kill()
+
+
+def _find_wrong_operators(
+    mod: tvm.IRModule, folder: str, target: tvm.target.Target, worker: Worker
+) -> list[str] | None:
+    def difference(as_imported: list[str], seconds: float = _SECONDS) -> str:
+        """How the lowered network fails; empty if it does not."""
+        try:
+            outputs = worker.call(_run, folder, target, as_imported, timeout=seconds)
         except TimeoutError:
             raise
         except Exception as failure:  # of the compiler, or of what it has made
             return last_line(str(failure))
+        error, match = compare_outputs(expected, outputs, dtypes)
         return "" if match else f"relative error {error:.1e}"
 
     try:
-        inputs, dtypes = random_inputs(mod), computed_dtypes(mod)
-        others = {*dtypes, *(str(array.dtype) for array in inputs)} - _SAFE
-        if others:
-            raise ValueError(f"it has values in {', '.join(sorted(others))}")
-        expected = outputs(lower_as_imported(mod, target))
-        found = difference(lowered)
+        dtypes = computed_dtypes(mod)
+        run_compiler(partial(_save, mod, folder), "writing the network")
+        expected: list[Array] = worker.call(_run, folder, target, None, timeout=_SECONDS)
+        found = difference([])
     except Exception as error:
         logger.info("the lowered network was not verified before tuning: %s", last_line(str(error)))
         return None
     if not found:
         return []
     end = time.monotonic() + _SEARCH_SECONDS
-    with suppress(TimeoutError):
-        for one in reversed(PASSES):
-            without = lower(mod, target, {one})
-            if not structural_equal(without, lowered) and not difference(without):
-                what = (
-                    "%s changes the outputs of this network (%s), and is left out: please report it"
-                )
-                logger.warning(what, PASSES[one], found)
-                return [one]
-    what = (
-        "lowering changes the outputs of this network (%s), which is tuned as TVM lowers it: "
-        "please report it"
+
+    def is_wrong(as_imported: list[str]) -> bool:
+        return bool(difference(as_imported, max(0.0, end - time.monotonic())))
+
+    wrong = [EVERYTHING]
+    with suppress(Exception):  # such as a TimeoutError: what was found is right
+        operators = worker.call(_operators, folder, timeout=_SEARCH_SECONDS)
+        for better in find_culprits(operators, is_wrong):
+            wrong = better
+    what, left = f"lowering {wrong[0]}", "stays as imported"
+    if wrong == [EVERYTHING]:
+        what, left = "lowering", "is tuned as TVM lowers it"
+    elif len(wrong) > 1:
+        what, left = f"{what} and {len(wrong) - 1} more", "stay as imported"
+    logger.warning(
+        "%s changes the outputs of this network (%s), which %s: please report it",
+        what,
+        found,
+        left,
     )
-    logger.warning(what, found)
-    return list(PASSES)
+    return wrong
+
+
+def find_culprits(names: list[str], is_wrong: Callable[[list[str]], bool]) -> Iterator[list[str]]:
+    """Find the operators without which nothing is wrong, by bisection; yields smaller and smaller
+    sets that contain them.
+
+    Where two operators of a kind are wrong, all of them are taken to be.
+
+    Parameters
+    ----------
+    names : list of str
+        Of all operators: their kinds, followed by a parenthesis.
+    is_wrong : callable
+        Whether something is wrong without some of them.
+
+    Examples
+    --------
+    >>> names = ["conv(x)", "relu(y)", "pool(z)", "relu(u)", "dense(v)"]
+    >>> list(find_culprits(names, lambda without: "pool(z)" not in without))
+    [['pool(z)', 'relu(u)', 'dense(v)'], ['pool(z)']]
+    """
+    wrong, right = list[str](), 0
+    while right < len(names):
+        # Without those that are known to be wrong, so many at the front are right, and too many.
+        bad = len(names)
+        while bad - right > 1:
+            middle = (right + bad) // 2
+            without = [*wrong, *names[middle:]]
+            if is_wrong(without):
+                bad = middle
+            else:
+                right = middle
+                yield without
+        culprit, right = names[bad - 1], bad
+        alike = [name for name in names if _kind(name) == _kind(culprit)]
+        more = alike if {*alike} & {*wrong} else [culprit]
+        wrong = list(dict.fromkeys([*wrong, *more]))
+        if not is_wrong(wrong):
+            yield wrong
+            return
+
+
+def _kind(name: str) -> str:
+    return name.partition("(")[0]
+
+
+def _run(folder: str, target: tvm.target.Target, as_imported: list[str] | None) -> list[Array]:
+    """The outputs of a network on random inputs: lowered, but for some operators; or, with None, as
+    TVM lowers it.
+    """
+    mod = _load(folder)
+    lowered = (
+        lower_as_imported(mod, target) if as_imported is None else lower(mod, target, as_imported)
+    )
+    executable = build(with_plain_schedules(lowered), target)
+    return Instance(executable, tvm.cpu(), random_inputs(mod), entry_name(mod)).outputs()
+
+
+def _operators(folder: str) -> list[str]:
+    return operators_of(_load(folder))
+
+
+# The files of a network, and of its weights, which would take ten times as long in JSON.
+_NETWORK, _WEIGHTS = "network.json", "weights"
+
+
+def _save(mod: tvm.IRModule, folder: str) -> None:
+    mod, weights = unbind_params(mod)
+    Path(folder, _NETWORK).write_text(tvm.ir.save_json(mod))
+    tvm.runtime.save_param_dict_to_file(weights, str(Path(folder, _WEIGHTS)))
+
+
+@lru_cache(maxsize=1)
+def _load(folder: str) -> tvm.IRModule:
+    weights = tvm.runtime.load_param_dict_from_file(str(Path(folder, _WEIGHTS)))
+    return bind_params(tvm.ir.load_json(Path(folder, _NETWORK).read_text()), dict(weights.items()))

@@ -1,9 +1,10 @@
-"""A lowered network is compared with the network as imported before the first trial; what is wrong
-is left out, by name.
+"""A lowered network is compared with the network as imported before the first trial; operators that
+are lowered wrongly stay as imported, and are named.
 """
 
 import logging
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ import numpy as np
 import pytest
 import tvm
 from compared_networks import time_two_rounds
+from hypothesis import given
+from hypothesis import strategies as st
 from quick_network_tuning import tune_operator
 from quick_tuning import builder, outputs, runner
 from tvm import relax, te, topi
@@ -19,23 +22,37 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir.meta_schedule.runner import PyRunner
 from unoptimized import cpu
 
-from autotvm_opevo.lowering import network
-from autotvm_opevo.lowering.network import PASSES, build, lower, lower_as_imported
+from autotvm_opevo._utils import timeouts
+from autotvm_opevo.lowering import channels_last, network
+from autotvm_opevo.lowering.network import (
+    EVERYTHING,
+    build,
+    lower,
+    lower_as_imported,
+    operators_of,
+)
 from autotvm_opevo.meta_schedule import compare_logs, compile_network, tune_network, verification
 from autotvm_opevo.meta_schedule.evaluation import random_inputs
-from autotvm_opevo.meta_schedule.store import wrong_passes
-from autotvm_opevo.meta_schedule.verification import find_wrong_passes
+from autotvm_opevo.meta_schedule.store import wrong_operators
+from autotvm_opevo.meta_schedule.verification import find_culprits, find_wrong_operators
+
+CONV, RELU = "nn.conv2d(x[1, 8, 8, 8], [16, 8, 3, 3])", "nn.relu(lv[1, 16, 8, 8])"
 
 
-def convolution():
-    """And a rectifier."""
-    x = relax.Var("x", relax.TensorType((1, 8, 8, 8), "float32"))
-    weight = relax.const(np.random.default_rng(0).standard_normal((16, 8, 3, 3)).astype("float32"))
+def convolve(x, channels):
+    weight = np.random.default_rng(0).standard_normal((16, channels, 3, 3)).astype("float32")
+    return relax.op.nn.conv2d(x, relax.const(weight), padding=1)
+
+
+def network_of(*layers, shape=(1, 8, 8, 8), dtype="float32"):
+    x = relax.Var("x", relax.TensorType(shape, dtype))
     blocks = relax.BlockBuilder()
     with blocks.function("main", [x]):
         with blocks.dataflow():
-            y = blocks.emit(relax.op.nn.conv2d(x, weight, padding=1))
-            y = blocks.emit_output(blocks.emit(relax.op.nn.relu(y)))
+            y = x
+            for layer in layers:
+                y = blocks.emit(layer(y))
+            y = blocks.emit_output(y)
         blocks.emit_func_output(y)
     return blocks.finalize()
 
@@ -43,6 +60,11 @@ def convolution():
 @pytest.fixture(scope="module", name="mod")
 def _mod():
     return convolution()
+
+
+def convolution():
+    """And a rectifier."""
+    return network_of(lambda x: convolve(x, 8), relax.op.nn.relu)
 
 
 def negative(blocks, call):
@@ -84,69 +106,192 @@ def broken(monkeypatch):
     return lambda *names: [monkeypatch.setattr(network, *BREAKS[name]) for name in names]
 
 
+class Here:
+    """In the place of a worker process: this one, whose passes a test can make wrong."""
+
+    def __init__(self, module):
+        pass
+
+    def call(self, function, *arguments, timeout):
+        if timeout <= 0:
+            raise TimeoutError("it takes too long")
+        return function(*arguments)
+
+    def kill(self):
+        pass
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Networks run in this process."""
+    monkeypatch.setattr(verification, "Worker", Here)
+
+
 def find(mod):
-    return find_wrong_passes(mod, lower(mod, cpu()), cpu())
+    return find_wrong_operators(mod, cpu())
 
 
-def test_a_network_that_is_right_is_verified_in_silence(mod, caplog, capsys):
+def test_a_network_that_is_right_is_verified_in_silence(mod, monkeypatch, caplog, capsys):
+    monkeypatch.setattr(timeouts, "_SILENT", 60.0)  # TVM is imported in the worker process
     with caplog.at_level(logging.INFO):
         assert find(mod) == []
     assert not caplog.text
     assert not capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", PASSES)
-def test_a_wrong_pass_is_named(mod, broken, caplog, name):
-    broken(name)
-    assert find(mod) == [name]
-    (message,) = caplog.messages
-    assert message.startswith(
-        f"{PASSES[name]} changes the outputs of this network (relative error "
+def test_operators_are_named_by_their_arguments(mod):
+    assert operators_of(mod) == [CONV, RELU]
+
+
+def test_operators_on_tuples_and_shapes_have_names():
+    mod = network_of(
+        lambda x: relax.op.concat([x, x], 1),
+        lambda x: relax.op.strided_slice(x, [1], [0], [4]),
+        lambda x: relax.op.reshape(x, (4, 64)),
+        lambda x: relax.op.nn.softmax(x),
     )
-    assert message.endswith("), and is left out: please report it")
+    assert operators_of(mod) == [
+        "concat((x[1, 8, 8, 8], x[1, 8, 8, 8]))",
+        "strided_slice(lv[1, 16, 8, 8], (), (), ())",
+        "reshape(lv1[1, 4, 8, 8])",
+        "nn.softmax(lv2[4, 64])",
+    ]
+    assert_same(lower(mod, cpu(), operators_of(mod)), mod)
 
 
-def test_a_pass_whose_operators_cannot_be_run_is_named(mod, monkeypatch, caplog):
-    monkeypatch.setattr(network, "FAST_MATH", {"relax.nn.relu": unknown_function})
-    assert find(mod) == ["fast_math"]
-    assert "no_such_function" in caplog.text
+@pytest.mark.usefixtures("here")
+class TestCulprits:
+    @pytest.mark.parametrize("name", BREAKS)
+    def test_a_wrong_operator_is_named(self, mod, broken, caplog, name):
+        broken(name)
+        culprit = CONV if name == "winograd" else RELU
+        assert find(mod) == [culprit]
+        (message,) = caplog.messages
+        assert message.startswith(
+            f"lowering {culprit} changes the outputs of this network (relative error "
+        )
+        assert message.endswith("), which stays as imported: please report it")
+
+    def test_an_operator_that_cannot_be_run_is_named(self, mod, monkeypatch, caplog):
+        monkeypatch.setattr(network, "FAST_MATH", {"relax.nn.relu": unknown_function})
+        assert find(mod) == [RELU]
+        assert "no_such_function" in caplog.text
+
+    def test_several_wrong_operators_are_found(self, mod, broken, caplog):
+        broken("winograd", "fast_math")
+        assert find(mod) == [CONV, RELU]
+        assert f"lowering {CONV} and 1 more changes" in caplog.text
+
+    def test_only_the_culprit_of_a_region_stays_as_imported(self, monkeypatch):
+        rules = {**channels_last._RULES, "nn.max_pool2d": lambda x, call: relax.op.negative(x)}
+        monkeypatch.setattr(channels_last, "_RULES", rules)
+        mod = network_of(
+            lambda x: convolve(x, 8),
+            relax.op.nn.relu,
+            lambda x: relax.op.nn.max_pool2d(x, 3, padding=1),
+            lambda x: convolve(x, 16),
+        )
+        wrong = find(mod)
+        assert wrong == ["nn.max_pool2d(lv1[1, 16, 8, 8])"]
+        lowered = str(lower(mod, cpu(), wrong))
+        for channels in (8, 16):  # both convolutions are still converted
+            assert f"(T.int64(3), T.int64(3), T.int64({channels}), T.int64(16))" in lowered
+
+    def test_a_wrong_operator_between_integers_is_named(self, monkeypatch):
+        rules = {
+            **channels_last._RULES,
+            "dequantize": lambda x, call: relax.op.astype(x, "float32"),
+        }
+        monkeypatch.setattr(channels_last, "_RULES", rules)
+        scale, zero = relax.const(0.1, "float32"), relax.const(0, "int8")
+        mod = network_of(
+            lambda x: convolve(x, 8),
+            lambda x: relax.op.quantize(x, scale, zero),
+            lambda x: relax.op.dequantize(x, scale, zero),
+            lambda x: convolve(x, 16),
+        )
+        (wrong,) = find(mod)
+        assert wrong.startswith("dequantize(lv1[1, 16, 8, 8]")
+
+    def test_integers_must_match_exactly(self, monkeypatch):
+        def off_by_one(blocks, call):
+            return blocks.call_te(lambda x, y: topi.add(topi.add(x, y), 1), *call.args)
+
+        weight = relax.const(np.full((64, 8), 100, "int8"))
+        mod = network_of(
+            lambda x: relax.op.matmul(x, weight, out_dtype="int32"),
+            lambda x: relax.op.add(x, relax.const(1 << 20, "int32")),
+            shape=(4, 64),
+            dtype="int8",
+        )
+        assert find(mod) == []
+        monkeypatch.setattr(network, "FAST_MATH", {"relax.add": off_by_one})
+        assert find(mod) == ["add(lv[4, 8], [])"]
+
+    def test_it_ends_in_time(self, mod, broken, monkeypatch, caplog):
+        broken("fast_math")
+        monkeypatch.setattr(verification, "_SECONDS", -1.0)
+        with caplog.at_level(logging.INFO):
+            assert find(mod) is None
+        assert "was not verified before tuning: it takes too long" in caplog.text
+
+    def test_where_no_culprit_is_found_in_time_the_network_is_lowered_as_tvm_does_it(
+        self, mod, broken, monkeypatch, caplog
+    ):
+        broken("fast_math")
+        monkeypatch.setattr(verification, "_SEARCH_SECONDS", -1.0)
+        assert find(mod) == [EVERYTHING]
+        assert "which is tuned as TVM lowers it" in caplog.text
 
 
-def test_several_wrong_passes_are_left_out_with_all_others(mod, broken, caplog):
-    broken("winograd", "fast_math")
-    assert find(mod) == list(PASSES)
-    assert "which is tuned as TVM lowers it: please report it" in caplog.text
+NAMES = [f"{kind}({i})" for i, kind in enumerate("abcdefghijklm")]
 
 
-@pytest.mark.parametrize("name", PASSES)
-def test_a_network_is_lowered_without_a_pass(mod, broken, name):
-    """No other needs it."""
+@given(st.sets(st.sampled_from(NAMES), min_size=1))
+def test_a_bisection_finds_all_culprits(culprits):
+    asked = []
+
+    def is_wrong(without):
+        asked.append(without)
+        return not culprits <= {*without}
+
+    found = list(find_culprits(NAMES, is_wrong))
+    assert {*found[-1]} == culprits
+    assert all(culprits <= {*names} for names in found)
+    assert len(asked) <= 5 * len(culprits)
+
+
+def test_where_two_operators_of_a_kind_are_wrong_all_are_taken_to_be():
+    names = [f"{kind}({i})" for i in range(20) for kind in ("conv", "relu")]
+    wrong = {name for name in names if name.startswith("conv")}
+    asked = []
+
+    def is_wrong(without):
+        asked.append(without)
+        return not wrong <= {*without}
+
+    *_, found = find_culprits(names, is_wrong)
+    assert {*found} == wrong
+    assert len(asked) < 20
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_network_is_lowered_without_an_operator(mod, broken, name):
     broken(name)
+    assert_same(lower(mod, cpu(), [CONV if name == "winograd" else RELU]), mod)
+
+
+def test_a_network_is_lowered_without_any_operator(mod, broken):
+    broken(*BREAKS)
+    assert_same(lower(mod, cpu(), [EVERYTHING]), mod)
+
+
+def assert_same(lowered, mod):
+    """Of a lowered network, and as imported."""
     actual, expected = outputs(
-        [
-            build(lower(mod, cpu(), [name]), cpu()),
-            build(lower_as_imported(mod, cpu()), cpu()),
-        ],
-        random_inputs(mod),
+        [build(lowered, cpu()), build(lower_as_imported(mod, cpu()), cpu())], random_inputs(mod)
     )
     np.testing.assert_allclose(actual[0], expected[0], rtol=1e-3, atol=1e-4)
-
-
-def test_it_ends_in_time(mod, broken, monkeypatch, caplog):
-    broken("fast_math")
-    monkeypatch.setattr(verification, "_SECONDS", -1.0)
-    with caplog.at_level(logging.INFO):
-        assert find(mod) is None
-    assert "was not verified before tuning: it takes too long" in caplog.text
-
-
-def test_where_the_culprit_is_not_found_in_time_the_network_is_lowered_as_tvm_does_it(
-    mod, broken, monkeypatch, caplog
-):
-    broken("fast_math")
-    monkeypatch.setattr(verification, "_SEARCH_SECONDS", -1.0)
-    assert find(mod) == list(PASSES)
-    assert "tuned as TVM lowers it" in caplog.text
 
 
 def assert_compiled_right(database):
@@ -170,15 +315,16 @@ def tune(mod, folder, trials, **options):
     )
 
 
-def test_tuning_and_all_that_uses_its_result_leave_a_wrong_pass_out(
+@pytest.mark.usefixtures("here")
+def test_tuning_and_all_that_uses_its_result_leave_a_wrong_operator_as_imported(
     mod, broken, tmp_path, monkeypatch, caplog
 ):
     broken("fast_math")
     time_two_rounds(monkeypatch)
     result = tune(mod, tmp_path, 4)
     assert result.comparison.outputs_match
-    assert [message for message in caplog.messages if "left out" in message]
-    assert ["fast_math"] in wrong_passes(result.best_file).values()
+    assert [message for message in caplog.messages if "stays as imported" in message]
+    assert [RELU] in wrong_operators(result.best_file).values()
     caplog.clear()
     assert tune(mod, tmp_path, 6, evaluate=False).measured == 2
     for database in (tmp_path, result.best_file):
@@ -188,7 +334,7 @@ def test_tuning_and_all_that_uses_its_result_leave_a_wrong_pass_out(
     assert len(comparison.operators) == len(result.rows)
     said = caplog.text
     # neither verified again nor without a record
-    assert not any(word in said for word in ("left out", "verified", "no record"))
+    assert not any(word in said for word in ("stays as imported", "verified", "no record"))
     script = (
         "import test_verification as test\n"
         "setattr(test.network, *test.BREAKS['fast_math'])\n"
@@ -205,8 +351,8 @@ def verified(monkeypatch):
     """Number of verifications."""
     calls = []
     monkeypatch.setattr(
-        "autotvm_opevo.meta_schedule.network.find_wrong_passes",
-        lambda *given: calls.append(1) or find_wrong_passes(*given),
+        "autotvm_opevo.meta_schedule.network.find_wrong_operators",
+        lambda *given: calls.append(1) or find_wrong_operators(*given),
     )
     return calls
 
@@ -219,7 +365,7 @@ def test_a_network_is_verified_once(verified, tmp_path):
 
 def test_a_network_without_trials_to_make_is_not_verified(verified, tmp_path):
     tune_operator(tmp_path, 2)
-    (tmp_path / "best" / "wrong_passes.json").unlink()  # as of an earlier version
+    (tmp_path / "best" / "wrong_operators.json").unlink()  # as of an earlier version
     tune_operator(tmp_path, 2)
     assert len(verified) == 1
 
@@ -227,7 +373,7 @@ def test_a_network_without_trials_to_make_is_not_verified(verified, tmp_path):
 def test_what_takes_too_long_to_verify_is_tuned(verified, monkeypatch, tmp_path):
     monkeypatch.setattr(verification, "_SECONDS", -1.0)
     assert tune_operator(tmp_path, 2).trials == 2
-    assert not wrong_passes(tmp_path / "best")
+    assert not wrong_operators(tmp_path / "best")
 
 
 def test_a_network_for_another_machine_is_not_verified(mod, verified, tmp_path):
@@ -240,15 +386,24 @@ def test_a_network_for_another_machine_is_not_verified(mod, verified, tmp_path):
     assert not verified
 
 
-def test_a_network_with_integers_is_not_run(caplog):
-    """Of which random ones can be zero, and a division by it ends the process."""
-    x, y = (relax.Var(name, relax.TensorType((64,), "int32")) for name in "xy")
-    blocks = relax.BlockBuilder()
-    with blocks.function("main", [x, y]):
-        with blocks.dataflow():
-            quotient = blocks.emit_output(relax.op.floor_divide(x, y))
-        blocks.emit_func_output(quotient)
-    mod = blocks.finalize()
+def test_a_network_that_divides_by_zero_ends_only_the_process_that_runs_it(caplog):
+    """Of random integers, some are zero."""
+    mod = network_of(
+        lambda x: relax.op.floor_divide(relax.const(7, "int32"), x), shape=(64,), dtype="int32"
+    )
     with caplog.at_level(logging.INFO):
-        assert find_wrong_passes(mod, lower(mod, cpu()), cpu()) is None
-    assert "it has values in int32" in caplog.text
+        assert find(mod) is None
+    assert "was not verified before tuning: the worker process died" in caplog.text
+
+
+def test_an_operator_whose_lowering_ends_the_process_is_named(mod, monkeypatch, caplog):
+    relu = RELU
+
+    def run(folder, target, as_imported):
+        if as_imported is not None and relu not in as_imported:
+            os.kill(os.getpid(), signal.SIGFPE)
+        return [np.ones(3)]
+
+    monkeypatch.setattr(verification, "_run", run)
+    assert find(mod) == [RELU]
+    assert "(the worker process died), which stays as imported" in caplog.text
