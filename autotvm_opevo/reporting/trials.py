@@ -78,9 +78,8 @@ class Task:
     elapsed : array of float
         Seconds spent on this task until the end of each trial; empty if some timestamps are
         unknown.
-    confirmation : Confirmation, optional
-        The timings of its best trial at the end of a run; None if there are none, or a later trial
-        was faster.
+    last_confirmation : Confirmation, optional
+        The last timings of its best trial at the end of a run.
     """
 
     def __init__(self, task: TaskId) -> None:
@@ -88,7 +87,7 @@ class Task:
         self.trials: list[Trial] = []
         self.messages: dict[str, Counter[str]] = {}
         self.elapsed: Array = np.empty(0)
-        self.confirmation: Confirmation | None = None
+        self.last_confirmation: Confirmation | None = None
 
     def __len__(self) -> int:
         return len(self.trials)
@@ -105,11 +104,22 @@ class Task:
 
     @property
     def latency(self) -> float:
-        """What its best takes, in seconds: the best trial may have been a lucky one, so as it was
-        confirmed if that is longer.
+        """What its best takes, in seconds: as it was re-measured, since the best trial may have
+        been a lucky one, unless a later trial is faster.
         """
-        confirmed = np.median(self.confirmation.latencies) if self.confirmation else 0.0
-        return max(self.best, float(confirmed))
+        last = self.last_confirmation
+        if last is None:
+            return self.best
+        later = [trial.latency for trial in self.trials if trial.time > last.time]
+        return min([last.latency, *later])
+
+    @property
+    def confirmation(self) -> Confirmation | None:
+        """The timings of its best trial at the end of a run; None if there are none, or a later
+        trial was faster.
+        """
+        last = self.last_confirmation
+        return last if last and self.latency == last.latency else None
 
     @property
     def best_trial(self) -> int:

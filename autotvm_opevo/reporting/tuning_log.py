@@ -148,12 +148,7 @@ class TuningLog:
             _merge_events(task, ended.get(task.journal_key, ()))
             confirmation = runs.confirmed.get(task.journal_key)
             if confirmation and targets[task.journal_key] == 1:
-                latency = np.median(confirmation.latencies)
-                if not any(
-                    trial.time > confirmation.time and trial.latency < latency
-                    for trial in task.trials
-                ):
-                    task.confirmation = confirmation
+                task.last_confirmation = confirmation
         self._measure_time()
 
     def _measure_time(self) -> None:

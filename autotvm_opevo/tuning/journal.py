@@ -1,10 +1,14 @@
-"""The journal of a log: events of tuning runs that AutoTVM's log and MetaSchedule's database have
-no room for.
+"""The run log, or journal: events of tuning runs that AutoTVM's log and MetaSchedule's database
+have no room for.
 
 AutoTVM's log has no error messages; MetaSchedule's database has no timestamps either.
 `tune_network` writes them to a journal beside the log, one event per line. Reports read it, and
-later runs with the same log: which trials were confirmed, and how fast the machine was. The journal
-is optional: a log without one, or with a damaged one, remains valid. Needs no TVM.
+later runs with the same log: which trials were re-measured, and how fast the machine was. The
+journal is optional: a log without one, or with a damaged one, remains valid. A run that was killed
+has a `RunStarted` without a `RunEnded`. Needs no TVM.
+
+A new kind of event is a class here, its name in `_EVENTS`, a branch of `Runs._add` if a later run
+or a report needs it, and a row of docs/reference/files.md.
 """
 
 from __future__ import annotations
@@ -259,14 +263,18 @@ class Confirmation(NamedTuple):
     record: str = ""
 
     @property
+    def latency(self) -> float:
+        """Median latency in seconds."""
+        return median(self.latencies)
+
+    @property
     def spread(self) -> float:
         """Median relative distance of the latencies from their median.
 
         >>> Confirmation(0.0, [1.0, 1.5, 2.0]).spread.__round__(3)
         0.333
         """
-        latency = median(self.latencies)
-        return median(abs(other / latency - 1) for other in self.latencies)
+        return median(abs(latency / self.latency - 1) for latency in self.latencies)
 
 
 @dataclass
