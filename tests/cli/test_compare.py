@@ -100,7 +100,7 @@ def test_ctrl_c_prints_what_is_known(folder):
             2,
             "argument --time-limit: must be a positive number of seconds",
         ),
-        (["a.json"], 2, "one of the arguments --network --operator --model is required"),
+        (["a.json"], 2, "one of the arguments --network --model --operator is required"),
         (DENSE, 2, "the following arguments are required: LOG"),
     ],
 )
