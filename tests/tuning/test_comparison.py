@@ -70,7 +70,7 @@ class TestSlowNetworks:
         assert comparison.winner is None
         text = str(comparison)
         assert "80000.000" in text
-        assert "1 round, timed in turn; ended by: time limit" in text
+        assert "1 round, interleaved; ended by: time limit" in text
 
     def test_they_say_what_has_run(self, clock, monkeypatch, capsys):
         monkeypatch.setattr(timeouts, "_SILENT", 0.01)
