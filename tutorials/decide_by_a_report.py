@@ -70,7 +70,7 @@ if __name__ == "__main__":
 #     Converged? Too early to tell: fewer than 64 trials for an operator.
 #     How good? 0.479 ms, 33 GFLOPS, 49% of what this machine's limits allow; most is left in
 #         conv2d_NCHWc.x86 1x24x30x30 40x24x3x3, at 49% of its limit.
-#     How sure? 1 of 1 operator, 100% of the latency, confirmed in turn within 3.7%; another
+#     How sure? 1 of 1 operator, 100% of the latency, re-measured within 3.7%; another
 #         configuration may be as fast for conv2d_NCHWc.x86 1x24x30x30 40x24x3x3.
 #     Where did the time go? starting 8.4 s, building 1.9 s, running 1.2 s.
 #     What next? More trials: tune again into this log, 16 in all: python
@@ -81,7 +81,7 @@ if __name__ == "__main__":
 #     Converged? No: the last half of the trials brought 17%.
 #     How good? 0.249 ms, 63 GFLOPS, 75% of what this machine's limits allow; most is left in
 #         conv2d_NCHWc.x86 1x24x30x30 40x24x3x3, at 75% of its limit.
-#     How sure? 1 of 1 operator, 100% of the latency, confirmed in turn within 1.0%; another
+#     How sure? 1 of 1 operator, 100% of the latency, re-measured within 1.0%; another
 #         configuration may be as fast for conv2d_NCHWc.x86 1x24x30x30 40x24x3x3.
 #     Where did the time go? starting 11 s, building 8.5 s, running 7.1 s, re-measuring 1.2 s,
 #         searching 1.2 s.

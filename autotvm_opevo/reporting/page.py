@@ -221,7 +221,7 @@ def _state(task: Task, is_fastest: bool) -> str:
     if confirmation := task.confirmation:
         ties = confirmation.ties
         tied = f", {pluralize(ties, 'other')} may be as fast" if ties else ""
-        certainty = f"confirmed (timings differ by {confirmation.spread:.1%}{tied})"
+        certainty = f"re-measured (timings differ by {confirmation.spread:.1%}{tied})"
     return certainty if is_fastest else f"slower implementation, {certainty}"
 
 

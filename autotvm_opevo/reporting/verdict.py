@@ -142,7 +142,7 @@ def _how_sure(log: TuningLog) -> str:
     noise = np.median([confirmation.spread for confirmation in confirmed.values()])
     text = (
         f"{len(confirmed)} of {pluralize(len(log.solved), 'operator')}, {share:.0%} of "
-        f"the latency, confirmed in turn within {noise:.1%}"
+        f"the latency, re-measured within {noise:.1%}"
     )
     if tied := [operator.name for operator, timings in confirmed.items() if timings.ties]:
         text += f"; another configuration may be as fast for {_some(tied)}"

@@ -213,7 +213,7 @@ def test_confirmed_tasks_say_how_sure_it_is_until_a_later_trial_is_faster(tmp_pa
     Journal(f"{log}.journal").write(BestConfirmed(DENSE, "", [1.0e-3, 1.02e-3, 0.98e-3], ties=2))
     text = answers(log)["How sure?"]
     tied = "another configuration may be as fast for dense 1x64"
-    assert text == f"1 of 2 operators, 25% of the latency, confirmed in turn within 2.0%; {tied}."
+    assert text == f"1 of 2 operators, 25% of the latency, re-measured within 2.0%; {tied}."
     with open(log, "a") as file:
         file.write(autotvm_line(40, latency=0.9e-3) + "\n")
     assert answers(log)["How sure?"].startswith("Every best rests on one trial")
