@@ -248,7 +248,7 @@ def _message(task: Task, kind: str) -> str:
     if kind == UNKNOWN_FAILURE and not messages:
         messages = sum(task.messages.values(), Counter())
     if not messages:
-        return "unknown: the journal that tune_network writes would have it"
+        return "unknown: the run log that tune_network writes would have it"
     return messages.most_common(1)[0][0]
 
 

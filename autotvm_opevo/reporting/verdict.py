@@ -22,7 +22,7 @@ CONVERGED, MIN_TRIALS = 0.01, 64
 _MANY_FAILURES = 0.25
 # Number of operators that are named.
 _MAX_NAMES = 2
-# An operator that reaches more of its limit has little left that is worth a trial.
+# An operator that reaches more of its bound has little left that is worth a trial.
 _AT_LIMIT = 0.9
 # Limits that an operator exceeds by more were measured while the machine was slower: they are no
 # limits.
@@ -59,7 +59,7 @@ def gain_of_last_half(best: Array) -> float:
 
 
 def _reached(log: TuningLog) -> dict[Operator, float]:
-    """The share of its limit that each operator reaches; empty if that is unknown.
+    """The share of its bound that each operator reaches; empty if that is unknown.
 
     What was not measured, such as an operator that only moves data, is taken to be at its limit.
     """
@@ -83,7 +83,7 @@ def _converged(log: TuningLog) -> str:
     if log.runs.stop_reason == EXHAUSTED:
         return "Yes: every task ended: its search space is exhausted, or it stopped early."
     if (left := _left(log)) < CONVERGED:
-        return f"Yes: the machine's limits leave {left:.1%}."
+        return f"Yes: the roofline bounds leave {left:.1%}."
     gain = gain_of_last_half(log.best_so_far)
     if not math.isfinite(gain):
         return "Unknown: some operators had their first result late."
@@ -118,10 +118,10 @@ def _how_good(log: TuningLog) -> str:
             why = "the machine was slower when it was measured, or new operators have come since"
         slowest = _some([operator.name for operator in log.solved])
         return f"{text}; how fast this device can be is unknown: {why}. Most of it is {slowest}."
-    text += f", {1 / (1 + _left(log)):.0%} of what this machine's limits allow"
+    text += f", {1 / (1 + _left(log)):.0%} of what the roofline bounds allow"
     if others := [operator for operator, share in reached.items() if share <= _AT_LIMIT]:
         most = max(others, key=lambda operator: operator.seconds * (1 - reached[operator]))
-        text += f"; most is left in {most.name}, at {reached[most]:.0%} of its limit"
+        text += f"; most is left in {most.name}, at {reached[most]:.0%} of its bound"
     return f"{text}."
 
 

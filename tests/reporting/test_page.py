@@ -29,7 +29,7 @@ def test_the_page_has_captions_warnings_and_configurations(page):
         "1 malformed line skipped",
         "tile_x: ?x64; order: 0 2 1; vec: vec; unroll: 0",
         "Latency of each operator in the network: best trial in each log",
-        "unknown: the journal that tune_network writes would have it",
+        "unknown: the run log that tune_network writes would have it",
         "some timestamps are missing, so there are no plots over time",
     ):
         assert words in text

@@ -92,12 +92,12 @@ def test_how_good_it_is_rests_on_confirmed_timings_where_they_are_longer(tmp_pat
     log = write(tmp_path / "log.json", [1e-3] * 20)
     journal = Journal(f"{log}.journal")
     journal.write(MachineMeasured({DENSE: 0.8e-3}))
-    assert answers(log)["How good?"].startswith("1.000 ms, 80% of what this machine's limits allow")
+    assert answers(log)["How good?"].startswith("1.000 ms, 80% of what the roofline bounds allow")
     journal.write(BestConfirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3]))
     text = answers(log)["How good?"]
     assert (
-        text == "1.600 ms, 50% of what this machine's limits allow; most is left in dense 1x64, at "
-        "50% of its limit."
+        text == "1.600 ms, 50% of what the roofline bounds allow; most is left in dense 1x64, at "
+        "50% of its bound."
     )
 
 
@@ -112,7 +112,7 @@ def test_the_page_shows_the_figures_of_the_verdict(tmp_path):
     journal.write(BestConfirmed(DENSE, autotvm_line(19, latency=1e-3), [1.6e-3]))
     text = answers(log)["How good?"]
     assert text.startswith(
-        "2.100 ms, 1 GFLOPS, 62% of what this machine's limits allow; most is left in dense"
+        "2.100 ms, 1 GFLOPS, 62% of what the roofline bounds allow; most is left in dense"
     )
     page = page_text(report(log, out=tmp_path / "report.html"))
     # of latency, ms, GFLOPS, GB/s, of limit, at trial
@@ -128,8 +128,8 @@ def test_the_journal_s_limits_say_how_good_it_is_and_where_most_is_left(tmp_path
     assert "6.000 ms, 2 GFLOPS; how fast this device can be is unknown" in answers(log)["How good?"]
     journal.write(MachineMeasured({DENSE: 0.95e-3, CONV2D: 1e-3}))
     text = answers(log)["How good?"]
-    most = "most is left in conv2d 1x64, at 25% of its limit"
-    assert text == f"6.000 ms, 2 GFLOPS, 48% of what this machine's limits allow; {most}."
+    most = "most is left in conv2d 1x64, at 25% of its bound"
+    assert text == f"6.000 ms, 2 GFLOPS, 48% of what the roofline bounds allow; {most}."
 
 
 def test_limits_that_an_operator_exceeds_by_far_are_not_believed(tmp_path):
@@ -137,7 +137,7 @@ def test_limits_that_an_operator_exceeds_by_far_are_not_believed(tmp_path):
     journal = Journal(f"{log}.journal")
     journal.write(MachineMeasured({DENSE: 1.2e-3, CONV2D: 2e-3}))
     assert answers(log)["How good?"].startswith(
-        "5.000 ms, 60% of what this machine's limits allow; most is left in conv2d"
+        "5.000 ms, 60% of what the roofline bounds allow; most is left in conv2d"
     )
     journal.write(MachineMeasured({DENSE: 2.6e-3, CONV2D: 2e-3}))
     assert answers(log)["How good?"].startswith("5.000 ms; how fast this device can be is unknown")
@@ -158,7 +158,7 @@ def test_operators_that_only_move_data_hide_the_limit_of_the_others_only_if_they
     )
     journal.write(MachineMeasured({DENSE: 0.5e-3}))
     assert (
-        "1 GFLOPS, 51% of what this machine's limits allow; most is left in dense, at 50%"
+        "1 GFLOPS, 51% of what the roofline bounds allow; most is left in dense, at 50%"
         in answers(log)["How good?"]
     )
     journal.write(
@@ -412,7 +412,7 @@ def test_at_the_machine_s_limit_tuning_has_converged(tmp_path):
     journal = Journal(f"{log}.journal")
     journal.write(RunStarted([(1, [DENSE])], "OpEvo"))
     journal.write(MachineMeasured({DENSE: 1 / 32}))
-    assert answers(log)["Converged?"] == "Yes: the machine's limits leave 0.0%."
+    assert answers(log)["Converged?"] == "Yes: the roofline bounds leave 0.0%."
     assert answers(log)["What next?"].startswith("Nothing")
 
 
