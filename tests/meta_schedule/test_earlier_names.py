@@ -13,7 +13,7 @@ from autotvm_opevo.meta_schedule.lowering import (
 
 
 def test_networks_are_lowered_with_their_weights():
-    mod, params = workloads.operator("nn.conv2d", [(1, 8, 8, 8), (8, 8, 3, 3)])
+    mod, params = workloads.operator("nn.conv2d", [(1, 8, 8, 8), (8, 8, 5, 5)])
     imported, lowered = (
         lower(mod, params, cpu()) for lower in (lower_as_imported, lower_for_tuning)
     )
