@@ -63,7 +63,8 @@ def autotvm_trial(record: Any) -> tuple[TaskId, Trial]:
     if error_no == 0 and not 0 < latency < math.inf:  # no valid measurement
         latency, failure = math.inf, "unknown"
     task = TaskId(
-        task_key(target, template, arguments),
+        # Early TVMs do not write the triple, which later ones guess.
+        task_key(without_options(target, {"mtriple"}), template, arguments),
         printable(task_name(template, arguments)),
         printable(target),
         task_key(recorded, template, arguments),

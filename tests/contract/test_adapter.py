@@ -45,7 +45,7 @@ def adapter(kind, tmp_path):
     adapter = kind(tmp_path)
     before = process_state(adapter)
     yield adapter
-    psutil.wait_procs(workers(), timeout=10)  # one that was just starting
+    psutil.wait_procs(workers() - before["workers"], timeout=10)  # one that was just starting
     after = process_state(adapter)
     signal.signal(signal.SIGINT, handler)
     for what in ("files", "workers"):  # those of the test before may have ended only now

@@ -5,6 +5,7 @@ import re
 import runpy
 import shlex
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -49,7 +50,11 @@ def parse(name, arguments, monkeypatch):
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", stop)
     monkeypatch.setattr(sys, "argv", [name, *arguments])
     try:
-        runpy.run_module(name, run_name="__main__")
+        # not `run_module`, which fails for modules that pytest itself has imported
+        spec = find_spec(name)
+        if spec.submodule_search_locations:
+            spec = find_spec(f"{name}.__main__")
+        runpy.run_path(spec.origin, run_name="__main__")
     except Parsed:
         return
     raise AssertionError(f"{name} parsed no options")
