@@ -56,6 +56,10 @@ class Job:
         }
         return key if self.batch == 8 else {**key, "batch": self.batch}
 
+    def prepare(self) -> tuple[Any, Task]:
+        """What looks results up, as a `Landscape` does, and the task."""
+        return _prepared(self.path, self.hidden)
+
 
 def find_landscapes(paths: Iterable[Path]) -> list[Path]:
     """All landscape files among files and folders.
@@ -117,7 +121,7 @@ def run(job: Job) -> dict[str, Any]:
         and ``steps``, one ``(trial, fraction of the optimum, tuner's seconds so far)`` for each
         improvement.
     """
-    landscape, task = _prepared(job.path, job.hidden)
+    landscape, task = job.prepare()
     steps: list[tuple[int, float, float]] = []
     measured = 0
 
