@@ -331,6 +331,13 @@ class WholeBatches(OpEvoTuner):
         return most
 
 
+class HalfBatches(OpEvoTuner):
+    """Batches grow twice as fast: half as many as there are results."""
+
+    def batch_size(self, most: int) -> int:
+        return min(most, max(8, len(self._search.results) // 2))
+
+
 def _tuner(search: type[OpEvo], task: Task, seed: int, **options: Any) -> Tuner:
     return SearchTuner(task, lambda space: search(space, seed=seed, **options))
 
@@ -338,4 +345,5 @@ def _tuner(search: type[OpEvo], task: Task, seed: int, **options: Any) -> Tuner:
 TUNERS: dict[str, Callable[..., Tuner]] = {
     **{name: partial(_tuner, search) for name, search in SEARCHES.items()},
     "WholeBatches": WholeBatches,
+    "HalfBatches": HalfBatches,
 }

@@ -39,7 +39,7 @@ _XGB_ONLY = frozenset(
 )
 
 # Configurations in a first batch: as many as builders have cores would all be random. The others
-# have half as many as there are results.
+# have a quarter of the results there are.
 _FIRST_BATCH = 8
 
 _warned: set[str] = set()
@@ -188,8 +188,8 @@ class SearchTuner(Tuner):
     def next_batch(self, batch_size: int) -> list[ConfigEntity]:
         """Propose up to `batch_size` new configurations; empty only when the space is exhausted.
 
-        With a surrogate, the first batch has at most 8, and each of the others half as many as
-        there are results.
+        With a surrogate, the first batches have at most 8, and each of the others a quarter of the
+        results there are.
         """
         ahead, self._ahead = self._ahead[:batch_size], self._ahead[batch_size:]
         return ahead or self._ask(batch_size)
@@ -203,7 +203,7 @@ class SearchTuner(Tuner):
         """How many configurations to propose at once, of those that could be measured at once."""
         if not self._search.can_transfer:  # without a surrogate
             return most
-        return min(most, max(_FIRST_BATCH, len(self._search.results) // 2))
+        return min(most, max(_FIRST_BATCH, len(self._search.results) // 4))
 
     def _learn_prior(self) -> None:
         """Learn from the bundled tuning records, if nothing has been learned yet."""

@@ -56,7 +56,7 @@ def proposed(name, landscape="registers-64", batch=8):
 def test_every_variant_is_another_search_that_proposes_nothing_twice(name):
     # with two splits into three parts
     landscape = "splits-64" if name == "WithoutLogSums" else "registers-64"
-    batch = 64 if name == "WholeBatches" else 8
+    batch = 64 if name.endswith("Batches") else 8
     seen = proposed(name, landscape, batch)
     assert len(set(seen)) == 128
     assert seen != proposed("OpEvo", landscape, batch)
