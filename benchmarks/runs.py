@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -150,7 +150,7 @@ def _prepared(path: str, hidden: bool) -> tuple[Landscape, Task]:
     return landscape, replay.task(landscape, hidden)
 
 
-def run_all(jobs: list[Job], file: Path, workers: int) -> list[dict[str, Any]]:
+def run_all(jobs: Sequence[Job], file: Path, workers: int) -> list[dict[str, Any]]:
     """The results of all jobs; those missing from the file, which is created if needed, are run and
     appended as they finish.
     """
