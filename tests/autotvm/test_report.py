@@ -42,7 +42,7 @@ def log(tmp_path):
 def known(log):
     """The log, with its knobs in a journal."""
     knobs = KnobSpace(matmul_task().config_space).space.knobs
-    Journal(f"{log}.journal").write(KnobsMapped.of({only_task(log).key: knobs}))
+    Journal(f"{log}.journal").write(KnobsMapped.of({only_task(log).journal_key: knobs}))
     return log
 
 
