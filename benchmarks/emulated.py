@@ -21,6 +21,7 @@ tuners find where the emulator extrapolates may not be as fast on the GPU.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import pickle
@@ -238,7 +239,8 @@ class Job(runs.Job):
 @lru_cache(maxsize=16)
 def _prepared(path: str, folder: str) -> tuple[Emulator, Task]:
     """A task and its emulator, which is fitted only once."""
-    pool, file = Pool(Path(path)), Path(folder) / f"{Path(path).stem}.pickle"
+    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12]
+    pool, file = Pool(Path(path)), Path(folder) / f"{Path(path).stem}-{digest}.pickle"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(pickle.dumps(Regression(*pool.training_set())))

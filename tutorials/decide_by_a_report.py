@@ -25,7 +25,7 @@ from autotvm_opevo.reporting import summarize
 # A short run, and its verdict
 # ----------------------------
 # ``python -m autotvm_opevo report conv2d.json`` prints the same, and ``-o report.html`` writes the
-# page that shows where each answer comes from.
+# page with plots.
 
 
 def tune(trials, log):

@@ -130,9 +130,10 @@ class History:
             key: trials for key, trials in tasks if is_cpu(trials.example.target) == is_cpu(target)
         }
 
-    def is_unusable(self, key: str) -> bool:
-        """Whether `sources` could make nothing of a task's records."""
-        return self._sources.get(key, ()) is None
+    def is_unusable(self, template: str, key: str) -> bool:
+        """Whether `sources` could make nothing of a task's records, though some succeeded."""
+        fitnesses = self._trials[template][key].fitnesses
+        return any(fitnesses) and self._sources.get(key, ()) is None
 
 
 def is_cpu(target: Target) -> bool:

@@ -276,7 +276,11 @@ class SearchTuner(Tuner):
         self._search.tell(configurations, fitnesses)
         if others:
             used = self.learn_from(self._others or [])
-            skipped += sum(n for key, n in others.items() if self._history.is_unusable(key))
+            skipped += sum(
+                count
+                for key, count in others.items()
+                if self._history.is_unusable(self.task.name, key)
+            )
             logger.info(
                 "%s for %s learns from other tasks of this template: %d, with %d records.",
                 type(self).__name__,

@@ -73,12 +73,12 @@ def lower(
         return with_packable_weights(fused) if for_cpu else fused
     try:
         # Constants are folded first, or what is computed from others would not be found.
-        lowered = _fold(mod)
+        lowered = raise_to_operators(_fold(mod)) if for_cpu else _fold(mod)
         if as_imported:  # legalized, they are no operators that any pass knows
             lowered = _legalize(lowered, lambda name: name in as_imported)
         lowered = fold_batch_norms(lowered)
         if for_cpu:
-            lowered = _fold(with_channels_last(raise_to_operators(lowered)))
+            lowered = _fold(with_channels_last(lowered))
             rules = {"relax.nn.conv2d": legalize_conv2d, **FAST_MATH}
             lowered = relax.transform.LegalizeOps(rules)(lowered)
         fused = _fuse(lowered, target)
@@ -152,7 +152,8 @@ def _fold(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def operators_of(mod: tvm.IRModule) -> list[str]:
-    """What `lower` may change: the operators of a network, by kind, arguments and their shapes.
+    """What `lower` may change for a CPU: the operators of a network, by kind, arguments and their
+    shapes.
 
     Examples
     --------
@@ -161,7 +162,7 @@ def operators_of(mod: tvm.IRModule) -> list[str]:
     ['matmul(input0[8, 64], input1[64, 32])']
     """
     names: dict[str, None] = {}
-    _legalize(_fold(mod), lambda name: names.setdefault(name))
+    _legalize(raise_to_operators(_fold(mod)), lambda name: names.setdefault(name))
     return list(names)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import tvm
@@ -11,7 +11,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 
-from autotvm_opevo.lowering.network import is_known, lower
+from autotvm_opevo.lowering.network import EVERYTHING, is_known, lower, operators_of
 from autotvm_opevo.meta_schedule.database import workload_key
 from autotvm_opevo.meta_schedule.store import network_key
 
@@ -19,7 +19,7 @@ from autotvm_opevo.meta_schedule.store import network_key
 def lower_and_extract(
     mod: tvm.IRModule,
     target: tvm.target.Target,
-    wrong_operators: Mapping[tuple[str, ...], Container[str]],
+    wrong_operators: Mapping[tuple[str, ...], Collection[str]],
 ) -> tuple[tvm.IRModule, list[Any], list[str]]:
     """Lower a network, with bound weights, but for the operators that are known to be wrong then;
     see `extract`.
@@ -29,7 +29,9 @@ def lower_and_extract(
     lowered = lower(mod, target)
     tasks, untuned = extract(lowered, target)
     if without := wrong_operators.get(key_of(target, tasks)):
-        lowered = lower(mod, target, without)
+        # With other names of variables, none says which operators they are.
+        named = {*without} <= {EVERYTHING, *operators_of(mod)}
+        lowered = lower(mod, target, without if named else [EVERYTHING])
         tasks, untuned = extract(lowered, target)
     return lowered, tasks, untuned
 

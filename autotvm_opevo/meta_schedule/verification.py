@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 import tvm
+from tvm import relax
 
 from autotvm_opevo._utils.text import last_line
 from autotvm_opevo._utils.timeouts import run_compiler, say_if_long
@@ -26,12 +28,14 @@ from autotvm_opevo.lowering.plain_schedules import with_plain_schedules
 from autotvm_opevo.meta_schedule.evaluation import Instance, computed_dtypes, random_inputs
 from autotvm_opevo.meta_schedule.worker import WORKER_MODULE
 from autotvm_opevo.tuning.programs import Array, compare_outputs
-from autotvm_opevo.tuning.workers import Worker
+from autotvm_opevo.tuning.workers import ForkServerError, Worker
 
 logger = logging.getLogger(__name__)
 
 # Seconds to build and run a network as imported or lowered, and to find which operators are wrong.
 _SECONDS, _SEARCH_SECONDS = 20.0, 60.0
+# Of weights, beyond which a network is not verified.
+_MAX_BYTES = 2e9
 
 
 def find_wrong_operators(mod: tvm.IRModule, target: tvm.target.Target) -> list[str] | None:
@@ -51,7 +55,7 @@ def find_wrong_operators(mod: tvm.IRModule, target: tvm.target.Target) -> list[s
     -------
     list of str or None
         Of `operators_of`, or `EVERYTHING`; None if it is not known, since the network cannot be run
-        as imported, or that takes too long.
+        as imported, that takes too long, or it has more than 2 GB of weights.
 
     Examples
     --------
@@ -75,7 +79,7 @@ def _find_wrong_operators(
         """How the lowered network fails; empty if it does not."""
         try:
             outputs = worker.call(_run, folder, target, as_imported, timeout=seconds)
-        except TimeoutError:
+        except (TimeoutError, MemoryError, ForkServerError):
             raise
         except Exception as failure:  # of the compiler, or of what it has made
             return last_line(str(failure))
@@ -83,7 +87,7 @@ def _find_wrong_operators(
         return "" if match else f"relative error {error:.1e}"
 
     try:
-        dtypes = computed_dtypes(mod)
+        dtypes = run_compiler(partial(computed_dtypes, mod), "reading the network")
         run_compiler(partial(_save, mod, folder), "writing the network")
         expected: list[Array] = worker.call(_run, folder, target, None, timeout=_SECONDS)
         found = difference([])
@@ -181,7 +185,15 @@ _NETWORK, _WEIGHTS = "network.json", "weights"
 
 
 def _save(mod: tvm.IRModule, folder: str) -> None:
+    # without functions that nothing calls, whose weights would be written as JSON
+    mod = relax.transform.DeadCodeElimination([entry_name(mod)])(mod)
     mod, weights = unbind_params(mod)
+    size = sum(
+        math.prod(weight.shape) * tvm.DataType(str(weight.dtype)).bits / 8
+        for weight in weights.values()
+    )
+    if size > _MAX_BYTES:
+        raise ValueError(f"its weights of {size / 1e9:.1f} GB would be in memory several times")
     Path(folder, _NETWORK).write_text(tvm.ir.save_json(mod))
     tvm.runtime.save_param_dict_to_file(weights, str(Path(folder, _WEIGHTS)))
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from autotvm_opevo._utils.text import printable
@@ -14,6 +15,9 @@ from autotvm_opevo._utils.validation import is_number
 from autotvm_opevo.reporting.trials import TaskId, Trial, Value
 from autotvm_opevo.tuning.record_lines import split_line, task_key, task_name, without_options
 
+# How a record begins, also with its target, and a line that is blank or looks like one JSON value.
+_TARGET = re.compile(rb'\{"input": \["([^"\\]*)"')
+_HEAD, _WHOLE = b'{"input"', re.compile(rb"\s*(\{.*\}\s*)?$", re.DOTALL)
 # In the order of AutoTVM's MeasureErrorNo.
 _FAILURES = (
     "",
@@ -28,34 +32,64 @@ _FAILURES = (
 )
 
 
-def split_records(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines with a record each, as those of joined files may not be.
+def with_triples(lines: Iterable[bytes]) -> dict[str, str]:
+    """Targets of records without a triple, and the same with the only one that occurs. Early TVMs
+    do not write their machine's.
 
-    >>> list(split_records([b'{"input": 1}{"input": 2}', b"# {"]))
+    >>> early = b'{"input": ["llvm -keys=cpu -link-params=0", '
+    >>> with_triples([early, b'{"input": ["llvm -keys=cpu -mtriple=x86_64-linux", '])
+    {'llvm -keys=cpu': 'llvm -keys=cpu -mtriple=x86_64-linux'}
+    """
+    targets = {
+        match[1].decode(errors="replace") for line in lines if (match := _TARGET.match(line))
+    }
+    known: dict[str, set[str]] = {}
+    for target in map(without_options, targets):
+        known.setdefault(without_options(target, {"mtriple"}), set()).add(target)
+    return {
+        target: max(same, key=len)
+        for target, same in known.items()
+        if len(same) == 2 and target in same
+    }
+
+
+def split_records(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines with a record each, as joined files may not have them; a record that is repeated there
+    is one trial.
+
+    >>> list(split_records([b'{"input": 1}{"input": 2}', b'{"input": 1}', b"# {"]))
     [b'{"input": 1}', b'{"input": 2}', b'# {']
     """
+    seen: set[int] = set()
     for line in lines:
-        if line.count(b'{"input"') < 2 or line.startswith(b"#"):
-            yield line
-        else:
-            for part in split_line(line.decode(errors="surrogateescape")):
-                yield part.encode(errors="surrogateescape")
+        parts = [line]
+        if not line.startswith(b"#") and (not _WHOLE.match(line) or line.find(_HEAD, 1) >= 0):
+            texts = split_line(line.decode(errors="surrogateescape"))
+            parts = [text.encode(errors="surrogateescape") for text in texts]
+        for part in parts:
+            if not part.startswith(_HEAD):
+                yield part
+            elif (number := hash(part.strip())) not in seen:
+                seen.add(number)
+                yield part
 
 
-def autotvm_trial(record: Any) -> tuple[TaskId, Trial]:
-    """The task and the trial of a record; raises an error of any common type if it is none.
+def autotvm_trial(record: Any, triples: Mapping[str, str]) -> tuple[TaskId, Trial]:
+    """The task and the trial of a record; raises an error of any common type if it is none. Targets
+    without a triple get one of `triples`.
 
     >>> record = {
     ...     "input": ["llvm", "dense", [["TENSOR", [1, 8], "float32"]], {}],
     ...     "config": {"index": 3, "code_hash": None, "entity": [["tile_x", "sp", [-1, 4]]]},
     ...     "result": [[0.002], 0, 1.5, 1795260407.0],
     ... }
-    >>> task, trial = autotvm_trial(record)
+    >>> task, trial = autotvm_trial(record, {})
     >>> task.name, trial.latency, trial.knobs["tile_x"].value
     ('dense 1x8', 0.002, (4,))
     """
     recorded, template, arguments, *_ = record["input"]
     target = without_options(recorded)
+    target = triples.get(target, target)
     costs, error_no, _, timestamp = record["result"]
     ended = float(timestamp)
     latency = sum(map(float, costs)) / len(costs) if error_no == 0 else math.inf
@@ -63,8 +97,7 @@ def autotvm_trial(record: Any) -> tuple[TaskId, Trial]:
     if error_no == 0 and not 0 < latency < math.inf:  # no valid measurement
         latency, failure = math.inf, "unknown"
     task = TaskId(
-        # Early TVMs do not write the triple, which later ones guess.
-        task_key(without_options(target, {"mtriple"}), template, arguments),
+        task_key(target, template, arguments),
         printable(task_name(template, arguments)),
         printable(target),
         task_key(recorded, template, arguments),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
 from autotvm_opevo._utils import jsonl
 from autotvm_opevo._utils.text import printable
-from autotvm_opevo.reporting.autotvm_log import autotvm_trial, split_records
+from autotvm_opevo.reporting.autotvm_log import autotvm_trial, split_records, with_triples
 from autotvm_opevo.reporting.knob_graphs import complete_knobs
 from autotvm_opevo.reporting.meta_schedule_log import (
     SketchNumbers,
@@ -62,14 +62,15 @@ def open_logs(paths: Sequence[str | os.PathLike[str]], must_exist: bool = True) 
     sketches: SketchNumbers = {}
     labels = short_names([file.resolve() if file.name in ("", "..") else file for file in files])
     logs = [TuningLog(printable(label), index=i) for i, label in enumerate(labels)]
+    triples = with_triples(_lines(files))
     for file, log in zip(files, logs):
-        _read(log, file, must_exist, sketches)
+        _read(log, file, must_exist, sketches, triples)
     if empty := [str(file) for file, log in zip(files, logs) if must_exist and not len(log)]:
         raise ValueError(
             f"logs must have trials, there is none in {' and '.join(empty)} yet: --watch "
             "waits for the first"
         )
-    counts = next((log.runs.operators for log in logs if log.runs.operators), {})
+    counts = {keys: count for log in logs for keys, count in log.runs.operators.items()}
     for log in logs:  # one without a journal is probably of the same network
         log.find_operators(log.runs.operators or counts)
     keys = dict.fromkeys(key for log in logs for key in log.tasks)
@@ -123,7 +124,21 @@ def _is_log(path: Path) -> bool:
         return any(all(part in line for part in _AUTOTVM) for line in islice(lines, _HEAD))
 
 
-def _read(log: TuningLog, path: Path, must_exist: bool, sketches: SketchNumbers) -> None:
+def _lines(files: Iterable[Path]) -> Iterator[bytes]:
+    """The lines of files; of folders, and of those that are missing, none."""
+    for file in files:
+        if file.is_file():
+            with open(file, "rb") as lines:
+                yield from lines
+
+
+def _read(
+    log: TuningLog,
+    path: Path,
+    must_exist: bool,
+    sketches: SketchNumbers,
+    triples: Mapping[str, str],
+) -> None:
     """Read the records of a log, and its journal."""
     log.path, file = path, _records_file(path)
     if not file.exists():
@@ -144,7 +159,7 @@ def _read(log: TuningLog, path: Path, must_exist: bool, sketches: SketchNumbers)
             hashes = workload_hashes(known)
             log.read(lines, lambda record: meta_schedule_trial(record, hashes, sketches))
         else:
-            log.read(split_records(lines), autotvm_trial)
+            log.read(split_records(lines), lambda record: autotvm_trial(record, triples))
     log.merge_journal(journal.read(_journal_file(file)))
     # A first line that is still being written is no reason to refuse the file.
     others = log.unrelated + log.malformed

@@ -53,7 +53,10 @@ def overview_plots(logs: Sequence[TuningLog]) -> list[Plot]:
     if trials:
         plots.append(Plot("total latency over trials", f"{caption}.", draw_best_so_far(trials)))
     if timed:
-        caption = "The same over tuning time, without pauses."
+        caption = (
+            "The same over tuning time, without pauses; without a run log it begins with the first "
+            "result."
+        )
         plots.append(Plot("total latency over time", caption, draw_best_so_far(timed, True)))
     return [*plots, *_operator_latencies(rows, logs)]
 

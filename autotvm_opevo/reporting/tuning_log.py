@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -145,7 +145,7 @@ class TuningLog:
         targets = Counter(task.journal_key for task in self.tasks.values())
         for task in self.tasks.values():
             task.name = printable(runs.names.get(task.journal_key, task.name))
-            _merge_events(task, ended.get(task.journal_key, ()))
+            _merge_events(task, ended.get(task.journal_key, []), len(runs.starts))
             confirmation = runs.confirmed.get(task.journal_key)
             if confirmation and targets[task.journal_key] == 1:
                 task.last_confirmation = confirmation
@@ -264,17 +264,20 @@ class TuningLog:
         return ((task, next(trials[task.key])) for task in self._order)
 
 
-def _merge_events(task: Task, events: Sequence[TrialEnded]) -> None:
+def _merge_events(task: Task, events: list[TrialEnded], runs: int) -> None:
     """Add the error messages of a journal and, if it covers all trials, what MetaSchedule's
     database lacks: timestamps and failures.
+
+    Each run that was killed may lack its last event, and those that follow are a trial too early;
+    one more is of a trial that has just ended.
     """
     lacks_times = not all(math.isfinite(trial.time) for trial in task.trials)
-    if lacks_times and len(events) == len(task):
+    if lacks_times and events and -1 <= len(task) - len(events) <= runs:
         task.trials = [
             trial._replace(
                 time=event.time, failure=trial.failure and printable(event.failure or trial.failure)
             )
-            for trial, event in zip(task.trials, events)
+            for trial, event in zip(task.trials, [*events, *events[-1:] * runs])
         ]
     for event in events:
         if event.message:

@@ -133,6 +133,8 @@ def _how_sure(log: TuningLog) -> str:
         for operator in log.solved
         if (confirmation := operator.fastest.confirmation)
     }
+    if not log.solved:
+        return "Unknown: no trial succeeded."
     if not confirmed:
         return (
             "Every best rests on one trial, maybe a lucky one: tune_network times the best "

@@ -293,10 +293,25 @@ def test_timestamps_and_failures_come_from_a_journal_of_all_trials(tmp_path):
     (task,) = open_logs([folder])[0].tasks.values()
     assert len(task.elapsed) == 8
     assert dict(task.failures) == {"run timeout": 1}
-    journal.write(TrialEnded("1234"))  # the database has no record of this candidate
+    journal.write(TrialEnded("1234"))  # of a trial that has just ended
+    (task,) = open_logs([folder])[0].tasks.values()
+    assert len(task.elapsed) == 8
+    journal.write(TrialEnded("1234"))  # the database lacks more
     (task,) = open_logs([folder])[0].tasks.values()
     assert len(task.elapsed) == 0
     assert dict(task.failures) == {"failed": 1}
+
+
+@pytest.mark.parametrize(("runs", "known"), [(1, True), (0, False)])
+def test_a_killed_run_may_lack_its_last_event(tmp_path, runs, known):
+    folder = meta_schedule_folder(tmp_path / "folder")
+    journal = Journal(folder / "journal")
+    for _ in range(runs):
+        journal.write(RunStarted([], ""))
+    for _ in range(7):
+        journal.write(TrialEnded("1234"))
+    (task,) = open_logs([folder])[0].tasks.values()
+    assert len(task.elapsed) == (8 if known else 0)
 
 
 @pytest.mark.parametrize(
