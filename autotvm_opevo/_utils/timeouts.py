@@ -6,7 +6,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -54,24 +53,6 @@ def run_with_timeout(seconds: float, function: Callable[[], T], what: str, grace
     if not outcome:
         raise TimeoutError(f"waited {seconds:g} seconds for {what}")
     return outcome[0]
-
-
-def in_background(function: Callable[[], T]) -> Future[T]:
-    """Call a function in a thread that does not keep the process from ending.
-
-    >>> in_background(lambda: 7).result()
-    7
-    """
-    future: Future[T] = Future()
-
-    def call() -> None:
-        try:
-            future.set_result(function())
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=call, daemon=True).start()
-    return future
 
 
 def run_compiler(compile: Callable[[], T], what: str) -> T:

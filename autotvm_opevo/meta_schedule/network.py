@@ -19,7 +19,7 @@ from tvm.s_tir.meta_schedule.utils import cpu_count, fork_seed
 
 from autotvm_opevo._utils.atomic_files import Lock, check_writable
 from autotvm_opevo._utils.text import pluralize
-from autotvm_opevo._utils.timeouts import in_background, run_compiler, say_if_long
+from autotvm_opevo._utils.timeouts import run_compiler, say_if_long
 from autotvm_opevo._utils.validation import as_integer, as_seconds
 from autotvm_opevo.lowering.entry import bind_params
 from autotvm_opevo.lowering.network import check_shapes, lower_as_imported
@@ -297,13 +297,6 @@ def _lower(
         mods = [task.dispatched[0] for task in tasks]
         return lowered, tasks, dynamic, records_of_others(store.database, mods, target)
 
-    # Meanwhile: in a work directory that has trials, only the key of the lowered network tells
-    # whether it was verified.
-    begun = (
-        in_background(partial(find_wrong_operators, mod, target))
-        if verify and not len(store.database)
-        else None
-    )
     lowered, tasks, dynamic, others = lower()
     if not tasks:
         unknown = ", ".join(dynamic)
@@ -314,7 +307,7 @@ def _lower(
     network = key_of(target, tasks)
     has_trials = len(store.database) - len(others) < trials
     if verify and has_trials and network not in store.wrong_operators:
-        wrong = begun.result() if begun else find_wrong_operators(mod, target)
+        wrong = find_wrong_operators(mod, target)
         if wrong is not None:
             store.wrong_operators[network] = wrong
         if wrong:
